@@ -7,11 +7,13 @@ from mlxctl.adapters.adapter import ModelAdapter
 from mlxctl.adapters.families import create_adapter
 from mlxctl.adapters.prepared import PreparedInput, PromptTokens
 from mlxctl.adapters.processor import StreamProcessor
+from mlxctl.adapters.request_defaults import RequestDefaults
 
 __all__ = [
     "ModelAdapter",
     "PreparedInput",
     "PromptTokens",
+    "RequestDefaults",
     "StreamProcessor",
     "create_adapter",
 ]

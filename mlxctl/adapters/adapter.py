@@ -1,8 +1,9 @@
 """The adapter of one model: from requests to token ids."""
 
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 
-from mlxctl.adapters.answer_reader import NO_THINKING, NO_TOOLS, AdapterSupport, AnswerReader
+from mlxctl.adapters.answer_reader import NO_THINKING, NO_TOOLS, AnswerReader
 from mlxctl.adapters.cache_breakpoints import breakpoint_prefix, num_common
 from mlxctl.adapters.embedding_texts import EmbeddingTexts
 from mlxctl.adapters.family_profile import FamilyProfile
@@ -18,7 +19,9 @@ from mlxctl.adapters.parser_choice import (
 from mlxctl.adapters.prepared import PreparedInput, PromptTokens
 from mlxctl.adapters.processor import find_hidden_ids
 from mlxctl.adapters.prompt import Prompt, PromptWriter
+from mlxctl.adapters.request_defaults import RequestDefaults
 from mlxctl.adapters.sampling import final_sampling, sampling_defaults
+from mlxctl.adapters.templates.agent_headers import without_agent_headers
 from mlxctl.adapters.templates.chat_template import ChatTemplate
 from mlxctl.adapters.templates.result_images import shown_images
 from mlxctl.adapters.templates.shape import TemplateShape, probe_shape
@@ -26,6 +29,7 @@ from mlxctl.adapters.templates.text_calls import text_call_format
 from mlxctl.adapters.tokens.encoded_segments import EncodedSegment, EncodedSegments, OpenSegment
 from mlxctl.adapters.tokens.stop_tokens import find_stop_tokens
 from mlxctl.adapters.tokens.vocabulary import Vocabulary, load_vocabulary
+from mlxctl.adapters.tone_curves import with_tone_curve
 from mlxctl.errors import BrokenModel, ContextTooLong, InvalidRequest
 from mlxctl.ir import (
     AdapterVerdict,
@@ -38,6 +42,7 @@ from mlxctl.ir import (
 from mlxctl.parsers import ToolParser, tool_parser
 
 UNKNOWN_CAPABILITIES = ModelCapabilities()
+NO_DEFAULTS = RequestDefaults()
 
 _INJECTED_PARSER_ID = "hermes_json"
 # Shorter texts are tokenized before they are rejected, so that the error has the exact number of tokens.
@@ -61,8 +66,10 @@ class ModelAdapter(AnswerReader):
         name: str,
         profile: FamilyProfile,
         capabilities: ModelCapabilities = UNKNOWN_CAPABILITIES,
+        request_defaults: RequestDefaults = NO_DEFAULTS,
     ) -> None:
         self.name = name
+        self.request_defaults = request_defaults
         self.facts = facts
         self.profile = profile
         self.vocabulary: Vocabulary = load_vocabulary(facts)
@@ -83,6 +90,8 @@ class ModelAdapter(AnswerReader):
             template, self.vocabulary
         )
         self._writer = None if template is None else self._make_writer(template, shape, delivery)
+        self.supports_tools = self._writer is not None and self._writer.supports_tools
+        self.supports_thinking = self._writer is not None and self._writer.supports_thinking
         ends = find_stop_tokens(
             facts,
             self.vocabulary,
@@ -104,11 +113,9 @@ class ModelAdapter(AnswerReader):
                 for tools in (self._tools, NO_TOOLS)
                 for thinking in (self._thinking, NO_THINKING)
             },
-            support=AdapterSupport(
-                tools=self.supports_tools,
-                thinking=self.supports_thinking,
-                verdict=self._create_verdict(shape, delivery),
-            ),
+            supports_tools=self.supports_tools,
+            supports_thinking=self.supports_thinking,
+            verdict=self._create_verdict(shape, delivery),
             stop_token_ids=ends - {self.vocabulary.id_of(self._thinking.closer)},
         )
         self._defaults = sampling_defaults(facts)
@@ -184,16 +191,6 @@ class ModelAdapter(AnswerReader):
         )
 
     @property
-    def supports_tools(self) -> bool:
-        """Whether the model can be given tools and its calls be parsed."""
-        return self._writer is not None and self._writer.supports_tools
-
-    @property
-    def supports_thinking(self) -> bool:
-        """Whether the model writes its thinking."""
-        return self._writer is not None and self._writer.supports_thinking
-
-    @property
     def can_force_tools(self) -> bool:
         """Whether a tool call can be forced."""
         return self._writer is not None and self._writer.can_force_tools
@@ -208,13 +205,23 @@ class ModelAdapter(AnswerReader):
             tools=self._tools,
             thinking=self._thinking,
             hidden_ids=self._hidden_ids,
-            support=self.support,
+            supports_tools=self.supports_tools,
+            supports_thinking=self.supports_thinking,
+            verdict=self.verdict,
             stop_token_ids=self.stop_token_ids,
         )
 
     def read_grammar_vocabulary(self) -> None:
         """Prepare the vocabulary for grammars. Blocks for a second or two."""
         self._grammars.read_vocabulary()
+
+    def normalized(self, request: GenerationRequest) -> GenerationRequest:
+        """Return the request with the server-wide options applied, as the model gets it. Idempotent."""
+        defaults, messages = self.request_defaults, request.messages
+        if defaults.strips_agent_headers:
+            messages = without_agent_headers(messages)
+        sampling = with_tone_curve(request.sampling, defaults.tone_curve)
+        return replace(request, messages=messages, sampling=sampling)
 
     def prepare_input(self, request: GenerationRequest) -> PreparedInput:
         """Convert a chat request to token ids and final sampling values.
@@ -224,6 +231,7 @@ class ModelAdapter(AnswerReader):
         Raises InvalidRequest for what the model cannot do, ContextTooLong when the prompt leaves no room for
         an answer.
         """
+        request = self.normalized(request)
         sampling = self._sampling(request)
         prompt = self._write_if_short_enough(request)
         token_ids, prompt_tail, opened = self._encode(prompt, request)
@@ -247,6 +255,7 @@ class ModelAdapter(AnswerReader):
 
         Raises as `prepare_input` does.
         """
+        request = self.normalized(request)
         sampling = self._sampling(request)
         if isinstance(prompt, str):
             self._check_lower_bound([prompt])
@@ -295,13 +304,14 @@ class ModelAdapter(AnswerReader):
 
         Raises InvalidRequest as `prepare_input` does.
         """
-        return self._write(request).text
+        return self._write(self.normalized(request)).text
 
     def prompt_tokens(self, request: GenerationRequest) -> PromptTokens:
         """Return a request's prompt, whatever its length.
 
         Raises InvalidRequest as `prepare_input` does.
         """
+        request = self.normalized(request)
         return self._insert_images(self._encode(self._write(request), request)[0], request)
 
     def fitting_prompt_tokens(self, request: GenerationRequest) -> PromptTokens:

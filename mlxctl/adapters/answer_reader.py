@@ -4,7 +4,6 @@ It holds no tokenizer and no template, so it is small enough to pickle.
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from mlxctl.adapters.prepared import PreparedInput
@@ -20,15 +19,6 @@ NO_THINKING = thinking_parser("null")
 
 HiddenIds = Mapping[tuple[str, str], frozenset[int]]
 """The special tokens that are no text, by the ids of the parsers of calls and of thinking."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class AdapterSupport:
-    """What the adapter supports, and what it detected."""
-
-    tools: bool
-    thinking: bool
-    verdict: AdapterVerdict
 
 
 class AnswerReader:
@@ -47,14 +37,18 @@ class AnswerReader:
         tools: ToolParser,
         thinking: ThinkingParser,
         hidden_ids: HiddenIds,
-        support: AdapterSupport,
+        supports_tools: bool,
+        supports_thinking: bool,
+        verdict: AdapterVerdict,
         stop_token_ids: frozenset[int],
     ) -> None:
         self.facts = facts
         self.name = name
         self.tokens = tokens
         self.vocabulary_size = vocabulary_size
-        self.support = support
+        self.supports_tools = supports_tools
+        self.supports_thinking = supports_thinking
+        self.verdict = verdict
         self.stop_token_ids = stop_token_ids
         self._tools = tools
         self._thinking = thinking
@@ -66,11 +60,6 @@ class AnswerReader:
     def __setstate__(self, state: dict[str, Any]) -> None:
         vars(self).update(state)
         self._tools, self._thinking = tool_parser(state["_tools"]), thinking_parser(state["_thinking"])
-
-    @property
-    def verdict(self) -> AdapterVerdict:
-        """What the adapter detected."""
-        return self.support.verdict
 
     def check_width(self, num_logits: int) -> None:
         """Raise BrokenModel when the tokenizer has more tokens than the weights.

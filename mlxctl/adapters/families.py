@@ -3,8 +3,9 @@
 A new family is one entry here.
 """
 
-from mlxctl.adapters.adapter import UNKNOWN_CAPABILITIES, ModelAdapter
+from mlxctl.adapters.adapter import NO_DEFAULTS, UNKNOWN_CAPABILITIES, ModelAdapter
 from mlxctl.adapters.family_profile import FamilyProfile
+from mlxctl.adapters.request_defaults import RequestDefaults
 from mlxctl.ir import ModelCapabilities, ModelFacts
 
 _UNKNOWN = FamilyProfile()
@@ -140,7 +141,11 @@ _FAMILIES = {
 
 
 def create_adapter(
-    facts: ModelFacts, *, name: str, capabilities: ModelCapabilities = UNKNOWN_CAPABILITIES
+    facts: ModelFacts,
+    *,
+    name: str,
+    capabilities: ModelCapabilities = UNKNOWN_CAPABILITIES,
+    request_defaults: RequestDefaults = NO_DEFAULTS,
 ) -> ModelAdapter:
     """Create the adapter of a model that is served as `name`.
 
@@ -149,4 +154,6 @@ def create_adapter(
     used.
     """
     profile = _FAMILIES.get(facts.family or "", _UNKNOWN)
-    return ModelAdapter(facts, name=name, profile=profile, capabilities=capabilities)
+    return ModelAdapter(
+        facts, name=name, profile=profile, capabilities=capabilities, request_defaults=request_defaults
+    )

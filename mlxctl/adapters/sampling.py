@@ -2,6 +2,7 @@
 
 import secrets
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import fields
 from typing import Any, TypeVar
 
 from mlxctl.adapters.tone_curves import final_tone_curve
@@ -11,6 +12,9 @@ from mlxctl.ir import ModelFacts, SamplingOptions, SamplingParams
 T = TypeVar("T")
 
 _SEED_BITS = 63
+# Parameters whose final value needs more than the first one that is set.
+_COMPOSED = {"logit_bias", "seed", "num_top_logprobs", "tone_curve", "repetition"}
+_PLAIN = [field.name for field in fields(SamplingOptions) if field.name not in _COMPOSED]
 _DEFAULTS = ("temperature", "top_p", "top_k", "min_p", "repetition_penalty")
 
 
@@ -54,24 +58,19 @@ def final_sampling(
     """
     neutral = SamplingParams()
     tone_curve = final_tone_curve(options.tone_curve)
-    top_k = _first(options.top_k, defaults.top_k, neutral.top_k)
+    values: dict[str, Any] = {
+        name: _first(getattr(options, name), getattr(defaults, name), getattr(neutral, name))
+        for name in _PLAIN
+    }
+    top_k = values["top_k"]
+    if tone_curve:
+        values["top_p"] = neutral.top_p
+    values["top_k"] = top_k if 0 < top_k < vocabulary_size and not tone_curve else neutral.top_k
     return SamplingParams(
-        temperature=_first(options.temperature, defaults.temperature, neutral.temperature),
-        top_p=1.0 if tone_curve else _first(options.top_p, defaults.top_p, neutral.top_p),
-        top_k=top_k if 0 < top_k < vocabulary_size and not tone_curve else 0,
-        min_p=_first(options.min_p, defaults.min_p, neutral.min_p),
-        repetition_penalty=_first(
-            options.repetition_penalty, defaults.repetition_penalty, neutral.repetition_penalty
-        ),
-        presence_penalty=_first(options.presence_penalty, neutral.presence_penalty),
-        frequency_penalty=_first(options.frequency_penalty, neutral.frequency_penalty),
+        **values,
         logit_bias=_checked_bias(options.logit_bias or {}, vocabulary_size),
         seed=secrets.randbits(_SEED_BITS) if options.seed is None else options.seed % (1 << _SEED_BITS),
         num_top_logprobs=options.num_top_logprobs,
-        typical_p=_first(options.typical_p, neutral.typical_p),
-        xtc_probability=_first(options.xtc_probability, neutral.xtc_probability),
-        xtc_threshold=_first(options.xtc_threshold, neutral.xtc_threshold),
-        min_tokens=_first(options.min_tokens, neutral.min_tokens),
         tone_curve=tone_curve,
         repetition=options.repetition,
         repetition_breaker_ids=breaker_ids(options.repetition.breakers) if options.repetition else (),

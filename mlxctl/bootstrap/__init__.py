@@ -1,23 +1,27 @@
-"""The only place where things are wired: settings in, services out."""
+"""Wiring: builds the services from settings."""
 
 from dataclasses import dataclass
-from functools import partial
 
-from mlxctl import locations
-from mlxctl.bootstrap.configured_models import make_offer, read_library_model
+from mlxctl import demo, locations
+from mlxctl.adapters import RequestDefaults
 from mlxctl.engine import EngineClient, EngineProcess
 from mlxctl.inference import InferenceService
+from mlxctl.inference.models.configured_models import ModelReader
 from mlxctl.inference.preparation import PreparationPool
 from mlxctl.ir import ToneCurveOptions
+from mlxctl.models import NamedDirectory
 from mlxctl.models.catalog import Catalog
 from mlxctl.models.knowledge import Knowledge, open_knowledge
 from mlxctl.settings import SamplingSettings, Settings
 from mlxctl.stores import AgentStore, ResponseStore
 
+DEMO_MODEL = NamedDirectory(name=demo.MODEL_NAME, path=demo.MODEL_DIR)
+"""The built-in model, served when the settings name none."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Services:
-    """What the doors of the house share."""
+    """Services that server and chat share."""
 
     inference: InferenceService
     catalog: Catalog
@@ -26,17 +30,16 @@ class Services:
     knowledge: Knowledge
 
     def close(self) -> None:
-        """Close what lies on disk. Idempotent."""
+        """Close the stores on disk. Idempotent."""
         self.responses.close()
         self.agents.close()
         self.knowledge.close()
 
 
 def build_services(settings: Settings) -> Services:
-    """Wire the services up; nothing runs yet. Needs a running event loop.
+    """Create the services without starting them. Needs a running event loop.
 
-    Raises ModelError when no model can be used, and SettingsError for models and overrides of capabilities
-    that cannot be honored.
+    Raises ModelError when no model is usable, SettingsError for invalid models and capability overrides.
     """
     engine = EngineClient(
         EngineProcess(settings.engine), settings.engine, max_queue=settings.server.max_queue
@@ -49,21 +52,20 @@ def build_services(settings: Settings) -> Services:
     agents = AgentStore(locations.agents_file(), max_agents=settings.server.max_agents)
     knowledge = open_knowledge()
     catalog = Catalog(settings, knowledge)
-    offer = make_offer(settings, catalog.library, knowledge)
+    reader = ModelReader(settings, catalog.library, knowledge, demo=DEMO_MODEL)
     inference = InferenceService(
         engine,
-        offer.named,
-        others=offer.others,
-        unusable=offer.unusable,
-        find=partial(read_library_model, settings=settings, library=catalog.library, knowledge=knowledge)
-        if settings.pool.allow_library
-        else None,
+        reader.registry(),
         pool=settings.pool,
         max_waiting=settings.server.max_queue + settings.engine.max_rows,
-        strip_agent_headers=settings.server.strip_agent_headers,
-        tone_curve=_tone_curve(settings.sampling),
         # Bodies are parsed where requests are prepared.
-        preparation=PreparationPool(modules=["mlxctl.protocols"]),
+        preparation=PreparationPool(
+            modules=["mlxctl.protocols"],
+            request_defaults=RequestDefaults(
+                strips_agent_headers=settings.server.strip_agent_headers,
+                tone_curve=_tone_curve(settings.sampling),
+            ),
+        ),
     )
     return Services(
         inference=inference, catalog=catalog, responses=responses, agents=agents, knowledge=knowledge

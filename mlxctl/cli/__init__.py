@@ -1,22 +1,18 @@
-"""The command line: parse, resolve settings, call a room, render.
+"""The command line: parse, resolve settings, call a package, render.
 
-Each command is one file, imported when it is asked for.
+Each command is one file, imported when it is called.
 """
 
 from typing import Annotated
 
 import typer
 
-from mlxctl.cli.lazy import LazyGroup
+from mlxctl.cli.lazy import LazyGroup, create_app
 
-app = typer.Typer(
+app = create_app(
     cls=LazyGroup,
     name="mlxctl",
     no_args_is_help=True,
-    rich_markup_mode=None,
-    pretty_exceptions_enable=False,
-    # `mlxctl completion` prints scripts that answer faster.
-    add_completion=False,
     context_settings={"help_option_names": ["-h", "--help"]},
     epilog="Example: mlxctl serve --model ~/models/Qwen3-8B-4bit",
 )

@@ -1,4 +1,4 @@
-"""What `serve` prints: where, which model, how to ask."""
+"""The start-up lines of `mlxctl serve`: address, models, an example request."""
 
 import json
 
@@ -15,21 +15,23 @@ _DEMO = """\
 
 
 class Banner:
-    """Announces on standard output."""
+    """Prints start-up events on standard output."""
 
     def listening(self, address: Address, settings: Settings) -> None:
-        """Say where, before the model is loaded."""
+        """Print the address, before the model is loaded."""
         typer.echo(f"mlxctl {__version__} on {address.url}")
         if settings.server.host not in ("127.0.0.1", "localhost", "::1") and not settings.server.api_keys:
-            typer.echo("  note   anybody who reaches this address may ask; give an API key with --api-key")
-        typer.echo(f"  wait   {_what_is_awaited(settings)} ...")
+            typer.echo(
+                "  note   any client that reaches this address has access; set an API key with --api-key"
+            )
+        typer.echo(f"  wait   {_describe_wait(settings)} ...")
 
     def ready(
         self, address: Address, settings: Settings, models: tuple[ServedModel, ...], *, seconds: float
     ) -> None:
-        """Say what is served and how to ask it."""
+        """Print the models, the start-up time and an example request."""
         for model in models:
-            later = "" if model.state == "loaded" else ", loaded when first asked for"
+            later = "" if model.state == "loaded" else ", loaded at its first request"
             if model.state == "failed":
                 later = f", cannot be served: {model.problem}"
             typer.echo(f"  model  {model.name}, context {model.facts.context_length:,} tokens{later}")
@@ -37,16 +39,16 @@ class Banner:
                 typer.echo(_DEMO)
         typer.echo(f"  ready  after {seconds:.1f} s")
         for model in [model for model in models if model.state != "failed"][:1]:
-            typer.echo(f"  try    {_curl_line(address, settings, model.name)}")
+            typer.echo(f"  try    {_curl_command(address, settings, model.name)}")
 
 
-def _what_is_awaited(settings: Settings) -> str:
+def _describe_wait(settings: Settings) -> str:
     if settings.model.path or settings.pool.models:
         return f"loading model {str(settings.model.path or settings.pool.models[0])!r}"
     return "starting the engine" if settings.pool.dirs else "loading the built-in demo model"
 
 
-def _curl_line(address: Address, settings: Settings, model: str) -> str:
+def _curl_command(address: Address, settings: Settings, model: str) -> str:
     body = json.dumps(
         {"model": model, "messages": [{"role": "user", "content": "Hello!"}]}, ensure_ascii=False
     )

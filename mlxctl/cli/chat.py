@@ -1,4 +1,4 @@
-"""`mlxctl chat`. Sampling values are checked by the server or engine; here only their type and range."""
+"""`mlxctl chat`. The server or engine checks sampling values; here only type and range."""
 
 import os
 from pathlib import Path
@@ -7,17 +7,19 @@ from typing import Annotated
 import typer
 
 from mlxctl.cli.failures import plain_failures
+from mlxctl.cli.lazy import create_app
 from mlxctl.cli.options import setting
 from mlxctl.errors import SettingsError
 from mlxctl.settings import ModelSettings, resolve
 
-app = typer.Typer(rich_markup_mode=None, pretty_exceptions_enable=False, add_completion=False)
+app = create_app()
 Number = float | None
 Option = typer.Option
 
 
 @app.command(
-    epilog="Examples: mlxctl chat    mlxctl chat 'why is the sky blue?'    git diff | mlxctl chat 'review this'"
+    epilog="Examples: mlxctl chat    mlxctl chat 'why is the sky blue?'    "
+    "git diff | mlxctl chat 'review this'"
 )
 def chat(
     prompt: Annotated[

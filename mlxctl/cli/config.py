@@ -8,13 +8,11 @@ from typing import Annotated, Any, get_type_hints
 import typer
 
 from mlxctl.cli.failures import plain_failures
+from mlxctl.cli.lazy import create_app
 from mlxctl.errors import SettingsError
 from mlxctl.settings import Settings, describe_field, resolve, settings_file
 
-app = typer.Typer(
-    rich_markup_mode=None,
-    pretty_exceptions_enable=False,
-    add_completion=False,
+app = create_app(
     no_args_is_help=True,
     epilog="Example: mlxctl config init",
 )

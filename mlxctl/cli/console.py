@@ -1,4 +1,4 @@
-"""The console that commands print tables to."""
+"""The console for tables on standard output."""
 
 from typing import Any
 
@@ -8,7 +8,7 @@ _WIDE = 160
 
 
 class _FileConsole(Console):
-    """Writes to a file or another program: no line ends with the blanks that fill up a table's last column."""
+    """A console for files and pipes, without trailing blanks."""
 
     def print(self, *objects: Any, **options: Any) -> None:
         with self.capture() as captured:
@@ -17,6 +17,6 @@ class _FileConsole(Console):
 
 
 def console(*, width: int = _WIDE) -> Console:
-    """Return the console for standard output; where that is no terminal, lines have `width` columns."""
+    """Return the console for standard output; `width` applies off a terminal."""
     found = Console(highlight=False)
     return found if found.is_terminal else _FileConsole(highlight=False, width=width)

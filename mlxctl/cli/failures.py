@@ -1,6 +1,4 @@
-"""How a command fails: what a person can mend is one line on standard error and exit code 1, without a stack
-trace.
-"""
+"""Errors of a command: one line on standard error and exit code 1."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -12,7 +10,7 @@ from mlxctl.errors import MlxctlError
 
 @contextmanager
 def plain_failures() -> Iterator[None]:
-    """Turn the errors of the house into their line."""
+    """Print a MlxctlError without a stack trace and exit with 1."""
     try:
         yield
     except MlxctlError as error:

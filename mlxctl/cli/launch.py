@@ -7,9 +7,10 @@ from typing import Annotated
 import typer
 
 from mlxctl.cli.failures import plain_failures
+from mlxctl.cli.lazy import create_app
 from mlxctl.errors import ClientNotReady
 
-app = typer.Typer(rich_markup_mode=None, pretty_exceptions_enable=False, add_completion=False)
+app = create_app()
 Option = typer.Option
 
 

@@ -1,6 +1,6 @@
-"""The table of commands.
+"""Typer apps of commands and of groups, and the table of the first level.
 
-The first help page reads only this table, so it costs nothing of what the commands need.
+A help page of a group reads only its table, so no command is imported for it.
 """
 
 import difflib
@@ -14,7 +14,7 @@ from typer.core import TyperGroup
 
 
 class LazyCommand(NamedTuple):
-    """Where a command lives (a module with a Typer `app`), and its line on the help page."""
+    """The module of a command (it has a Typer `app`) and its line on the help page."""
 
     module: str
     summary: str
@@ -46,15 +46,13 @@ COMMANDS = {
 }
 
 
-# What Typer calls so is a copy of Click's that it does not export.
+# Typer raises a copy of Click's UsageError that it does not export.
 _UsageError: Any = typer.BadParameter.__base__
 
 
 @contextmanager
-def _naming_the_nearest() -> Iterator[None]:
-    """Have an unknown option answered with the one that comes closest, where Typer lists all that share some
-    letters.
-    """
+def _suggesting_closest_option() -> Iterator[None]:
+    """Name the closest option in an error for an unknown one, in place of Typer's list."""
     try:
         yield
     except _UsageError as error:
@@ -66,42 +64,37 @@ def _naming_the_nearest() -> Iterator[None]:
 
 
 class SuggestingGroup(TyperGroup):
-    """Says which command, or option, comes close to an unknown one."""
+    """A group whose errors name the closest known command or option."""
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        """Read the options of the group itself."""
-        with _naming_the_nearest():
+        with _suggesting_closest_option():
             return super().parse_args(ctx, args)
 
     def invoke(self, ctx: Any) -> Any:
-        """Read the options of the command that is meant, and run it."""
-        with _naming_the_nearest():
+        with _suggesting_closest_option():
             return super().invoke(ctx)
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
-        """Find the command that is meant; ends with a usage error for an unknown one."""
+        """Return the command that `args` names; an unknown one is a usage error."""
         names = self.list_commands(ctx)
         if args and args[0] not in names:
             close = difflib.get_close_matches(args[0], names, n=1, cutoff=0.5)
-            offer = f"Did you mean {close[0]!r}?" if close else f"There are {', '.join(names)}."
-            ctx.fail(f"No such command {args[0]!r}. {offer}")
+            hint = f"Did you mean {close[0]!r}?" if close else f"There are {', '.join(names)}."
+            ctx.fail(f"No such command {args[0]!r}. {hint}")
         return super().resolve_command(ctx, args)
 
 
 class LazyGroup(SuggestingGroup):
-    """Imports a command when it is called, or when its own help is wanted.
-
-    A group below the first has a table of its own.
-    """
+    """A group that imports a command when it is called or shows its own help."""
 
     table: ClassVar[dict[str, LazyCommand]] = COMMANDS
 
     def list_commands(self, ctx: Any) -> list[str]:  # noqa: ARG002
-        """Return the names, in the order of the table."""
+        """Return the names in the order of the table."""
         return list(self.table)
 
     def get_command(self, ctx: Any, cmd_name: str) -> Any:  # noqa: ARG002
-        """Return the command, imported now; None for an unknown name."""
+        """Import and return a command; None for an unknown name."""
         if cmd_name not in self.table:
             return None
         command = typer.main.get_command(importlib.import_module(self.table[cmd_name].module).app)
@@ -109,6 +102,19 @@ class LazyGroup(SuggestingGroup):
         return command
 
     def format_commands(self, ctx: Any, formatter: Any) -> None:  # noqa: ARG002
-        """Write the table."""
         with formatter.section("Commands"):
             formatter.write_dl([(name, command.summary) for name, command in self.table.items()])
+
+
+def create_app(**options: Any) -> typer.Typer:
+    """Return a Typer app with mlxctl's defaults and these options."""
+    # The scripts of `mlxctl completion` are faster than Typer's.
+    return typer.Typer(rich_markup_mode=None, pretty_exceptions_enable=False, add_completion=False, **options)
+
+
+def lazy_group(name: str, table: dict[str, LazyCommand], *, example: str) -> typer.Typer:
+    """Return the Typer app of the group `mlxctl NAME`, with the commands of `table`."""
+    group = type("TableGroup", (LazyGroup,), {"table": table})
+    app = create_app(cls=group, no_args_is_help=True, epilog=f"Example: {example}")
+    app.callback(help=COMMANDS[name].summary)(lambda: None)
+    return app

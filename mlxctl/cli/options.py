@@ -1,34 +1,55 @@
-"""Flags that stand for settings: text and default come from the section, so help and behavior cannot
-disagree.
-"""
+"""Options that several commands share, and options that stand for settings."""
 
+import json
+import os
 from collections.abc import Mapping
-from dataclasses import fields
-from typing import Any, get_type_hints
+from pathlib import Path
+from typing import Annotated, Any
 
 import typer
 
-from mlxctl.settings import Settings, describe_default, describe_field
+from mlxctl.settings import Settings, describe_default, describe_field, resolve
+
+AsJson = Annotated[bool, typer.Option("--json", help="Print JSON instead of text.")]
+ConfigFile = Annotated[
+    Path | None,
+    typer.Option("--config", metavar="FILE", help="Settings file to read instead of the default one."),
+]
+ServerUrl = Annotated[
+    str | None,
+    typer.Option(
+        "--url", metavar="URL", help="The server.  [default: the one that `mlxctl serve` starts here]"
+    ),
+]
+ApiKey = Annotated[
+    str | None, typer.Option("--api-key", metavar="KEY", envvar="MLXCTL_API_KEY", help="Key for that server.")
+]
+AgentIds = Annotated[list[str], typer.Argument(metavar="AGENT...", help="Ids of agents, as `ls` lists them.")]
+
+
+def read_settings(
+    config: Path | None = None, flags: Mapping[str, Mapping[str, object]] | None = None
+) -> Settings:
+    """Return the settings of file, environment and flags. Raises SettingsError."""
+    return resolve(config_file=config, environment=os.environ, flags=flags)
+
+
+def server_url(url: str | None) -> str:
+    """Return `url`, or that of the server that `mlxctl serve` starts. Raises SettingsError."""
+    server = read_settings().server
+    return url or f"http://{server.host}:{server.port}"
+
+
+def print_json(value: Any) -> None:
+    """Print one JSON document."""
+    typer.echo(json.dumps(value, indent=2, ensure_ascii=False))
 
 
 def setting(section: type, field: str, *flags: str, metavar: str | None = None) -> Any:
-    """Return the Typer option for `section.field`.
+    """Return the Typer option for `section.field`, with its docstring and default.
 
-    A flag that is not given is None, so that weaker sources hold.
+    A flag that is not given is None, so that file and environment hold.
     """
     default = describe_default(section, field)
     text = describe_field(section, field) + (f"  [default: {default}]" if default else "")
     return typer.Option(*flags, help=text, metavar=metavar, show_default=False)
-
-
-def flags_by_section(parameters: Mapping[str, object]) -> dict[str, dict[str, object]]:
-    """Sort a command's parameters, each named like the setting that it stands for, into sections; others are
-    left out.
-    """
-    sections = {
-        name: {field.name for field in fields(kind)} for name, kind in get_type_hints(Settings).items()
-    }
-    return {
-        section: {key: value for key, value in parameters.items() if key in keys}
-        for section, keys in sections.items()
-    }

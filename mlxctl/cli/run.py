@@ -8,9 +8,10 @@ from typing import Annotated
 import typer
 
 from mlxctl.cli.failures import plain_failures
+from mlxctl.cli.lazy import create_app
 from mlxctl.errors import ModelNotFoundOnDisk
 
-app = typer.Typer(rich_markup_mode=None, pretty_exceptions_enable=False, add_completion=False)
+app = create_app()
 Option = typer.Option
 
 
@@ -74,8 +75,8 @@ def run(
 
 def _local_model(name: str, *, is_quiet: bool) -> Path:
     """Return the model's name or directory, after downloading a hub repository that is not here."""
-    from mlxctl.cli.models.pulling import fetch
-    from mlxctl.cli.models.shared_options import open_library
+    from mlxctl.cli.models import open_library
+    from mlxctl.cli.models.pull import download
     from mlxctl.models.names import is_repository
 
     library = open_library(None)
@@ -85,5 +86,5 @@ def _local_model(name: str, *, is_quiet: bool) -> Path:
         if "/" not in name or not is_repository(name):
             raise
         typer.echo(f"mlxctl: {name} is not on this machine; downloading it", err=True)
-        fetch(name, library.hub_cache, is_quiet=is_quiet)
+        download(name, library.hub_cache, is_quiet=is_quiet)
     return Path(name)

@@ -1,117 +1,128 @@
-"""`mlxctl serve`. Parameters are named like the settings that they stand for."""
+"""`mlxctl serve`. Its flags override settings."""
 
-import os
+import inspect
+import types
+from collections.abc import Mapping
+from dataclasses import dataclass, fields
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any, Union, get_args, get_origin, get_type_hints
 
 import typer
 
 from mlxctl.cli.failures import plain_failures
-from mlxctl.cli.options import flags_by_section, setting
+from mlxctl.cli.lazy import create_app
+from mlxctl.cli.options import ConfigFile, read_settings, setting
 from mlxctl.settings import (
     EngineSettings,
     ModelSettings,
     PoolSettings,
     SamplingSettings,
     ServerSettings,
+    Settings,
     describe_field,
-    resolve,
 )
 
-app = typer.Typer(rich_markup_mode=None, pretty_exceptions_enable=False, add_completion=False)
-Text = str | None
-Texts = list[str] | None
+
+@dataclass(frozen=True, slots=True)
+class SettingFlag:
+    """A flag that overrides the setting `section.field`; `flag` may have several spellings."""
+
+    section: type
+    field: str
+    flag: str
+    metavar: str | None = None
+
+    def parameter(self) -> inspect.Parameter:
+        """Return the parameter that Typer reads, named like the setting."""
+        option = setting(self.section, self.field, *self.flag.split(), metavar=self.metavar)
+        kind: Any = self._type()
+        annotation: Any = Annotated[kind | None, option]
+        return inspect.Parameter(
+            self.field, inspect.Parameter.POSITIONAL_OR_KEYWORD, default=None, annotation=annotation
+        )
+
+    def _type(self) -> Any:
+        """Return the type that Typer converts to; other values stay text until settings are resolved."""
+        kind = get_type_hints(self.section)[self.field]
+        if get_origin(kind) in (Union, types.UnionType):
+            kind = next(choice for choice in get_args(kind) if choice is not type(None))
+        if get_origin(kind) in (tuple, dict):
+            return list[str]
+        has_unit = self.field.endswith("_bytes")
+        return kind if kind in (bool, int, float, Path) and not has_unit else str
+
+
+_FLAGS = (
+    SettingFlag(PoolSettings, "dirs", "--models-dir", "DIR"),
+    SettingFlag(PoolSettings, "allow_library", "--any-library-model"),
+    SettingFlag(PoolSettings, "preload", "--preload"),
+    SettingFlag(PoolSettings, "max_models", "--max-models", "NUMBER"),
+    SettingFlag(PoolSettings, "pins", "--pin", "NAME"),
+    SettingFlag(PoolSettings, "ttl_seconds", "--model-ttl", "SECONDS"),
+    SettingFlag(ModelSettings, "name", "--name", "NAME"),
+    SettingFlag(ModelSettings, "trust_remote_code", "--trust-remote-code"),
+    SettingFlag(ModelSettings, "kv_bits", "--kv-bits", "BITS"),
+    SettingFlag(ModelSettings, "kv_group_size", "--kv-group-size", "NUMBER"),
+    SettingFlag(ServerSettings, "host", "--host", "HOST"),
+    SettingFlag(ServerSettings, "port", "--port -p", "PORT"),
+    SettingFlag(ServerSettings, "api_keys", "--api-key", "KEY"),
+    SettingFlag(ServerSettings, "admin_keys", "--admin-key", "KEY"),
+    SettingFlag(ServerSettings, "cache_groups", "--cache-group", "GROUP=KEY"),
+    SettingFlag(ServerSettings, "cors_origins", "--cors-origin", "ORIGIN"),
+    SettingFlag(ServerSettings, "allowed_hosts", "--allowed-host", "NAME"),
+    SettingFlag(ServerSettings, "max_queue", "--max-queue", "NUMBER"),
+    SettingFlag(ServerSettings, "log_level", "--log-level", "LEVEL"),
+    SettingFlag(ServerSettings, "strip_agent_headers", "--strip-agent-headers/--keep-agent-headers"),
+    SettingFlag(EngineSettings, "memory_limit_bytes", "--memory-limit", "SIZE"),
+    SettingFlag(EngineSettings, "prefix_cache_bytes", "--prefix-cache", "SIZE"),
+    SettingFlag(EngineSettings, "prefix_cache_bits", "--prefix-cache-bits", "BITS"),
+    SettingFlag(EngineSettings, "cache_dir", "--cache-dir", "DIRECTORY"),
+    SettingFlag(EngineSettings, "cache_disk_bytes", "--cache-disk-bytes", "SIZE"),
+    SettingFlag(EngineSettings, "target_gap_ms", "--target-gap-ms", "MS"),
+    SettingFlag(EngineSettings, "target_ttft_ms", "--target-ttft-ms", "MS"),
+    SettingFlag(SamplingSettings, "hlg", "--hlg/--no-hlg"),
+    SettingFlag(SamplingSettings, "hlg_width", "--hlg-width", "NATS"),
+    SettingFlag(SamplingSettings, "hlg_shoulder", "--hlg-shoulder", "NATS"),
+    SettingFlag(SamplingSettings, "hlg_toe", "--hlg-toe", "NATS"),
+    SettingFlag(SamplingSettings, "hlg_pivot_offset", "--hlg-pivot-offset", "NATS"),
+)
 _MODEL_HELP = f"{describe_field(ModelSettings, 'path')} {describe_field(PoolSettings, 'models')}"
 
+app = create_app()
 
-@app.command(epilog="Example: mlxctl serve --model ~/models/Qwen3-8B-4bit --port 8000")
+
 def serve(
-    models: Annotated[Texts, typer.Option("--model", "-m", help=_MODEL_HELP, metavar="MODEL")] = None,
-    dirs: Annotated[Texts, setting(PoolSettings, "dirs", "--models-dir", metavar="DIR")] = None,
-    allow_library: Annotated[
-        bool | None, setting(PoolSettings, "allow_library", "--any-library-model")
+    models: Annotated[
+        list[str] | None, typer.Option("--model", "-m", help=_MODEL_HELP, metavar="MODEL")
     ] = None,
-    preload: Annotated[bool | None, setting(PoolSettings, "preload", "--preload")] = None,
-    max_models: Annotated[
-        int | None, setting(PoolSettings, "max_models", "--max-models", metavar="NUMBER")
-    ] = None,
-    pins: Annotated[Texts, setting(PoolSettings, "pins", "--pin", metavar="NAME")] = None,
-    ttl_seconds: Annotated[
-        float | None, setting(PoolSettings, "ttl_seconds", "--model-ttl", metavar="SECONDS")
-    ] = None,
-    name: Annotated[Text, setting(ModelSettings, "name", "--name", metavar="NAME")] = None,
-    trust_remote_code: Annotated[
-        bool | None, setting(ModelSettings, "trust_remote_code", "--trust-remote-code")
-    ] = None,
-    kv_bits: Annotated[Text, setting(ModelSettings, "kv_bits", "--kv-bits", metavar="BITS")] = None,
-    kv_group_size: Annotated[
-        Text, setting(ModelSettings, "kv_group_size", "--kv-group-size", metavar="NUMBER")
-    ] = None,
-    host: Annotated[Text, setting(ServerSettings, "host", "--host", metavar="HOST")] = None,
-    port: Annotated[int | None, setting(ServerSettings, "port", "--port", "-p", metavar="PORT")] = None,
-    api_keys: Annotated[Texts, setting(ServerSettings, "api_keys", "--api-key", metavar="KEY")] = None,
-    admin_keys: Annotated[Texts, setting(ServerSettings, "admin_keys", "--admin-key", metavar="KEY")] = None,
-    cache_groups: Annotated[
-        Texts, setting(ServerSettings, "cache_groups", "--cache-group", metavar="GROUP=KEY")
-    ] = None,
-    cors_origins: Annotated[
-        Texts, setting(ServerSettings, "cors_origins", "--cors-origin", metavar="ORIGIN")
-    ] = None,
-    allowed_hosts: Annotated[
-        Texts, setting(ServerSettings, "allowed_hosts", "--allowed-host", metavar="NAME")
-    ] = None,
-    max_queue: Annotated[
-        int | None, setting(ServerSettings, "max_queue", "--max-queue", metavar="NUMBER")
-    ] = None,
-    log_level: Annotated[Text, setting(ServerSettings, "log_level", "--log-level", metavar="LEVEL")] = None,
-    strip_agent_headers: Annotated[
-        bool | None,
-        setting(ServerSettings, "strip_agent_headers", "--strip-agent-headers/--keep-agent-headers"),
-    ] = None,
-    memory_limit_bytes: Annotated[
-        Text, setting(EngineSettings, "memory_limit_bytes", "--memory-limit", metavar="SIZE")
-    ] = None,
-    prefix_cache_bytes: Annotated[
-        Text, setting(EngineSettings, "prefix_cache_bytes", "--prefix-cache", metavar="SIZE")
-    ] = None,
-    prefix_cache_bits: Annotated[
-        Text, setting(EngineSettings, "prefix_cache_bits", "--prefix-cache-bits", metavar="BITS")
-    ] = None,
-    cache_dir: Annotated[
-        Path | None, setting(EngineSettings, "cache_dir", "--cache-dir", metavar="DIRECTORY")
-    ] = None,
-    cache_disk_bytes: Annotated[
-        Text, setting(EngineSettings, "cache_disk_bytes", "--cache-disk-bytes", metavar="SIZE")
-    ] = None,
-    target_gap_ms: Annotated[
-        float | None, setting(EngineSettings, "target_gap_ms", "--target-gap-ms", metavar="MS")
-    ] = None,
-    target_ttft_ms: Annotated[
-        float | None, setting(EngineSettings, "target_ttft_ms", "--target-ttft-ms", metavar="MS")
-    ] = None,
-    hlg: Annotated[bool | None, setting(SamplingSettings, "hlg", "--hlg/--no-hlg")] = None,
-    hlg_width: Annotated[
-        float | None, setting(SamplingSettings, "hlg_width", "--hlg-width", metavar="NATS")
-    ] = None,
-    hlg_shoulder: Annotated[
-        float | None, setting(SamplingSettings, "hlg_shoulder", "--hlg-shoulder", metavar="NATS")
-    ] = None,
-    hlg_toe: Annotated[
-        float | None, setting(SamplingSettings, "hlg_toe", "--hlg-toe", metavar="NATS")
-    ] = None,
-    hlg_pivot_offset: Annotated[
-        float | None, setting(SamplingSettings, "hlg_pivot_offset", "--hlg-pivot-offset", metavar="NATS")
-    ] = None,
-    config: Annotated[
-        Path | None, typer.Option(help="Settings file to read instead of the default one.", metavar="FILE")
-    ] = None,
+    config: ConfigFile = None,
+    **flags: Any,
 ) -> None:
     """Serve models over OpenAI- and Anthropic-compatible APIs."""
-    chosen = models or []
-    flags = flags_by_section({**locals(), "path": next(iter(chosen), None), "models": chosen[1:]})
+    named = models or []
+    values = {**flags, "path": next(iter(named), None), "models": named[1:]}
     with plain_failures():
-        settings = resolve(config_file=config, environment=os.environ, flags=flags)
+        settings = read_settings(config, _by_section(values))
         from mlxctl.cli.banner import Banner
         from mlxctl.server import run
 
         raise typer.Exit(run(settings, Banner()))
+
+
+def _by_section(values: Mapping[str, object]) -> dict[str, dict[str, object]]:
+    """Return the values by section of settings; each is named like its setting."""
+    sections = {
+        name: {field.name for field in fields(kind)} for name, kind in get_type_hints(Settings).items()
+    }
+    return {
+        section: {key: value for key, value in values.items() if key in keys}
+        for section, keys in sections.items()
+    }
+
+
+# Typer reads the options off the signature.
+_models, _config, _ = inspect.signature(serve).parameters.values()
+_parameters = [_models, *(flag.parameter() for flag in _FLAGS), _config]
+serve.__signature__ = inspect.Signature(_parameters)  # type: ignore[attr-defined]
+serve.__annotations__ = {parameter.name: parameter.annotation for parameter in _parameters}
+app.command(epilog="Example: mlxctl serve --model ~/models/Qwen3-8B-4bit --port 8000")(serve)

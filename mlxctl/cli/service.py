@@ -10,15 +10,13 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from mlxctl.cli.failures import plain_failures
+from mlxctl.cli.lazy import create_app
 from mlxctl.errors import ServiceFailed
 
 if TYPE_CHECKING:
     from mlxctl.service import ServiceStatus
 
-app = typer.Typer(
-    rich_markup_mode=None,
-    pretty_exceptions_enable=False,
-    add_completion=False,
+app = create_app(
     no_args_is_help=True,
     epilog="Example: mlxctl service install -- --model mlx-community/Qwen3-8B-4bit",
 )

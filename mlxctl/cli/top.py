@@ -1,14 +1,14 @@
 """`mlxctl top`."""
 
-import os
 from typing import Annotated
 
 import typer
 
 from mlxctl.cli.failures import plain_failures
-from mlxctl.settings import resolve
+from mlxctl.cli.lazy import create_app
+from mlxctl.cli.options import server_url
 
-app = typer.Typer(rich_markup_mode=None, pretty_exceptions_enable=False, add_completion=False)
+app = create_app()
 Option = typer.Option
 
 
@@ -29,10 +29,8 @@ def top(
     with plain_failures():
         from mlxctl.tui.monitor import run_top
 
-        server = resolve(environment=os.environ, flags={}).server
-        address = url or f"http://{server.host}:{server.port}"
         run_top(
-            address,
+            server_url(url),
             api_key=api_key,
             interval_seconds=interval,
             output="json" if format_json else "text" if once else "screen",

@@ -2,7 +2,7 @@
 
 from mlxctl.inference.answers import Answers
 from mlxctl.inference.generation import Generation
-from mlxctl.inference.models.served_model import ModelToServe, ServedModel, UnusableModel
+from mlxctl.inference.models.served_model import ServedModel, UnusableModel
 from mlxctl.inference.service import InferenceService
 
-__all__ = ["Answers", "Generation", "InferenceService", "ModelToServe", "ServedModel", "UnusableModel"]
+__all__ = ["Answers", "Generation", "InferenceService", "ServedModel", "UnusableModel"]

@@ -1,7 +1,4 @@
-"""All answers to one request: one sequence for each prompt and choice, told as they come.
-
-Event-loop thread only.
-"""
+"""All answers to one request: one sequence per prompt and choice. Event-loop thread only."""
 
 import asyncio
 import hashlib
@@ -13,15 +10,16 @@ from mlxctl.errors import MlxctlError
 from mlxctl.inference.generation import Generation
 from mlxctl.ir import Finished, SamplingParams, StreamEvent, TextResult, Usage
 
-Said = tuple[int, list[StreamEvent]]
+AnswerEvents = tuple[int, list[StreamEvent]]
+"""Number of an answer, and its next events."""
 
 
 class Answers:
-    """An async iterator over what one answer said: its number, and a list of events, empty after a `nudge`.
+    """Async iterator over the events of several answers; lists of events are empty after a `nudge`.
 
-    Answers are numbered prompt by prompt, each prompt's choices in a row. The iteration ends when every one
-    of them has finished; the first that fails ends it with its EngineError. `sampling` is that of the first.
-    Whoever holds it must `cancel` it when done with it, however that came about.
+    Answers are numbered prompt by prompt, each prompt's choices in a row. The iteration ends when all of them
+    have finished; the first that fails ends it with its EngineError. `sampling` is that of the first. The
+    holder must `cancel` it at the end, however that came about.
     """
 
     def __init__(
@@ -31,24 +29,24 @@ class Answers:
         self.num_prompt_tokens = num_prompt_tokens
         self.sampling = sampling
         self._num_open = len(generations)
-        self._news: asyncio.Queue[Said | MlxctlError] = asyncio.Queue()
-        self._listeners: list[asyncio.Task[None]] = []
+        self._events: asyncio.Queue[AnswerEvents | MlxctlError] = asyncio.Queue()
+        self._readers: list[asyncio.Task[None]] = []
 
     @property
     def prompt_usage(self) -> Usage:
-        """Counts of all prompts together; what the cache had of them is known from the first events on."""
+        """Token counts of all prompts; cached tokens of a single one are known from the first events on."""
         known = self.generations[0].prompt_usage
         return known if len(self.generations) == 1 else Usage(num_prompt_tokens=self.num_prompt_tokens)
 
     @property
     def is_over(self) -> bool:
-        """Whether every answer was told to its end."""
+        """Whether every answer has finished."""
         return self._num_open == 0
 
     def __aiter__(self) -> "Answers":
         return self
 
-    async def __anext__(self) -> Said:
+    async def __anext__(self) -> AnswerEvents:
         if self.is_over:
             raise StopAsyncIteration
         number, events = await self._next()
@@ -57,50 +55,46 @@ class Answers:
         return number, events
 
     async def results(self) -> tuple[TextResult, ...]:
-        """Wait for the end and return the answers by their numbers; the others are not waited for when one
-        fails.
-        """
+        """Wait for the end and return the answers in order; raises as soon as one fails."""
         return tuple(await asyncio.gather(*(generation.result() for generation in self.generations)))
 
     def nudge(self) -> None:
-        """Have the one who waits for news look around: it gets an empty list if nothing has come."""
-        if self._listeners:
-            self._news.put_nowait((0, []))
+        """Wake the waiting iteration: it gets an empty list if there is no event."""
+        if self._readers:
+            self._events.put_nowait((0, []))
         else:
             self.generations[0].nudge()
 
     def cancel(self) -> None:
-        """Free what still runs. Idempotent."""
+        """Stop the sequences that still run. Idempotent."""
         for generation in self.generations:
             generation.cancel()
-        for listener in self._listeners:
-            listener.cancel()
+        for reader in self._readers:
+            reader.cancel()
 
-    async def _next(self) -> Said:
-        # PERF: the usual single answer is asked itself; several need a task each, and a queue.
+    async def _next(self) -> AnswerEvents:
+        # PERF: a single answer, the usual case, is awaited directly; several need a task each, and a queue.
         if len(self.generations) == 1:
             return 0, await anext(self.generations[0])
-        if not self._listeners:
-            self._listeners = [
-                asyncio.create_task(self._listen(number)) for number in range(len(self.generations))
+        if not self._readers:
+            self._readers = [
+                asyncio.create_task(self._read(number)) for number in range(len(self.generations))
             ]
-        news = await self._news.get()
-        if isinstance(news, MlxctlError):
-            raise news
-        return news
+        events = await self._events.get()
+        if isinstance(events, MlxctlError):
+            raise events
+        return events
 
-    async def _listen(self, number: int) -> None:
+    async def _read(self, number: int) -> None:
         try:
             async for events in self.generations[number]:
-                self._news.put_nowait((number, events))
+                self._events.put_nowait((number, events))
         except MlxctlError as error:
-            self._news.put_nowait(error)
+            self._events.put_nowait(error)
 
 
 def choice_of(prepared: PreparedInput, index: int) -> PreparedInput:
-    """Return the input of a prompt's choice `index`: the same but for a seed of its own, which the first has
-    as it was given.
-    """
+    """Return the input of choice `index`, with a seed derived for each choice but the first."""
     if index == 0:
         return prepared
     digest = hashlib.blake2b(f"{prepared.sampling.seed}/{index}".encode(), digest_size=8).digest()

@@ -1,42 +1,37 @@
-"""Texts to vectors, for one request: count, check, hand to the engine. Event-loop thread only."""
+"""Embedding of one request's texts. Event-loop thread only."""
 
-from mlxctl.engine import EngineClient
 from mlxctl.errors import InvalidRequest
-from mlxctl.inference.models.lease import Lease
 from mlxctl.inference.preparation import PreparationPool, jobs
 from mlxctl.inference.preparation.packed_request import PackedTexts
 from mlxctl.inference.request_log import RequestLog
+from mlxctl.inference.session import ModelSession
 from mlxctl.ir import EmbeddingRequest, EmbeddingResult
 
 
 async def embed(
     packed: PackedTexts,
     *,
-    engine: EngineClient,
+    session: ModelSession,
     preparation: PreparationPool,
-    lease: Lease,
     log: RequestLog,
     request_id: str = "",
 ) -> EmbeddingResult:
-    """Embed with a model that is there. Raises RequestError, CapacityError, EngineError."""
+    """Embed texts with a loaded model. Raises RequestError, CapacityError, EngineError."""
     request = packed.head
-    texts = await preparation.run(jobs.prepare_texts, packed, num_bytes=packed.num_bytes, model=lease.name)
+    texts = await preparation.run(jobs.prepare_texts, packed, num_bytes=packed.num_bytes, model=session.name)
     num_tokens = sum(map(len, texts))
-    _check(request, most_dimensions=engine.loaded[lease.name].dimensions)
+    _check_dimensions(request, max_dimensions=session.loaded.dimensions)
     entry = log.begin(request.model, num_prompt_tokens=num_tokens)
     with entry.until_done():
-        vectors = await engine.embed(
-            model=lease.name, texts=texts, dimensions=request.dimensions, request_id=request_id
-        )
-        entry.read(num_tokens, 0)
+        vectors = await session.embed(texts, dimensions=request.dimensions, request_id=request_id)
+        entry.prefilled(num_tokens, 0)
     return EmbeddingResult(vectors=tuple(vectors), num_prompt_tokens=num_tokens)
 
 
-def _check(request: EmbeddingRequest, *, most_dimensions: int | None) -> None:
-    if (
-        request.dimensions is not None
-        and most_dimensions is not None
-        and request.dimensions > most_dimensions
-    ):
-        message = f"dimensions is {request.dimensions}, but model {request.model!r} makes vectors of {most_dimensions}"
-        raise InvalidRequest(message, param="dimensions")
+def _check_dimensions(request: EmbeddingRequest, *, max_dimensions: int | None) -> None:
+    if request.dimensions is None or max_dimensions is None or request.dimensions <= max_dimensions:
+        return
+    raise InvalidRequest(
+        f"dimensions is {request.dimensions}, but model {request.model!r} makes vectors of {max_dimensions}",
+        param="dimensions",
+    )

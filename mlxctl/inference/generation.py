@@ -1,7 +1,4 @@
-"""One request in flight: tokens from the engine go in, events come out.
-
-Event-loop thread only; knows no protocol and no HTTP.
-"""
+"""One answer in flight: converts tokens from the engine to events. Event-loop thread only."""
 
 from collections.abc import Callable, Sequence
 from typing import Literal
@@ -9,21 +6,21 @@ from typing import Literal
 from mlxctl.adapters import StreamProcessor
 from mlxctl.engine import RowUpdate, Score, TokenStream
 from mlxctl.errors import MlxctlError
-from mlxctl.inference.cache.recent_prompts import SeenRequest
-from mlxctl.inference.prompt_echo import Echo
+from mlxctl.inference.cache.recent_prompts import RecordedPrompt
+from mlxctl.inference.prompt_echo import PromptEcho
 from mlxctl.inference.request_log import RequestEntry
 from mlxctl.ir import Collector, PromptProgress, StreamEvent, TextResult, TokenScore, Usage
 
 
 class Generation:
-    """An async iterator over lists of events; everything that is ready comes in one list, and an empty one
-    answers a `nudge`.
+    """Async iterator over lists of events; implements `AnswerStream`.
 
-    The last event of the last list is Finished. Raises EngineError if the engine cannot finish it. Waiting
-    for the next list may be cancelled and taken up again. Whoever holds it must `cancel` it when done with
-    it, however that came about. `echo` comes before what is generated. `on_complete` gets all generated ids
-    once the engine has ended them. `on_end` is called at the end, however it came about; it may be called
-    twice.
+    All events that are ready come in one list; an empty list follows a `nudge`. The last event of the last
+    list is Finished. Raises EngineError if the engine cannot finish the answer. Waiting for the next list may
+    be cancelled and resumed. The holder must `cancel` it at the end, however that came about.
+
+    `echo` comes before generated text. `on_complete` gets all generated ids when the engine has ended the
+    sequence. `on_end` is called at every end, possibly twice.
     """
 
     def __init__(
@@ -31,16 +28,16 @@ class Generation:
         tokens: TokenStream,
         processor: StreamProcessor,
         entry: RequestEntry,
-        seen: SeenRequest,
+        recorded: RecordedPrompt,
         *,
         num_prompt_tokens: int,
         on_complete: Callable[[Sequence[int]], None],
         on_end: Callable[[], None],
-        echo: Echo,
+        echo: PromptEcho,
     ) -> None:
         self.num_prompt_tokens = num_prompt_tokens
         self._entry = entry
-        self._seen = seen
+        self._recorded = recorded
         self._on_complete = on_complete
         self._on_end = on_end
         self._generated_ids: list[int] = []
@@ -74,7 +71,7 @@ class Generation:
 
     @property
     def prompt_usage(self) -> Usage:
-        """Counts of the prompt; what the cache had of it is known from the first events on."""
+        """Token counts of the prompt; cached tokens are known from the first events on."""
         return self._processor.prompt_usage
 
     async def result(self) -> TextResult:
@@ -86,11 +83,11 @@ class Generation:
         return collector.result()
 
     def nudge(self) -> None:
-        """Have the one who waits for the next list look around: it gets an empty list if nothing has come."""
+        """Wake the waiting iteration: it gets an empty list if there is no event."""
         self._tokens.nudge()
 
     def cancel(self) -> None:
-        """Free the sequence, if it still runs. Idempotent."""
+        """Stop the sequence if it still runs. Idempotent."""
         self._entry.end("stopped")
         self._tokens.cancel()
         self._on_end()
@@ -103,8 +100,8 @@ class Generation:
             if update.num_processed is not None:
                 self._processor.num_cached_tokens = update.num_cached
                 self._processor.num_stored_tokens = update.num_new
-                self._entry.read(update.num_processed, update.num_cached)
-                self._seen.found(update)
+                self._entry.prefilled(update.num_processed, update.num_cached)
+                self._recorded.add_usage(update)
         self._echo.add(updates)
         events += self._echo.take()
         if not token_ids and last.num_processed is not None:
@@ -114,10 +111,10 @@ class Generation:
             self._entry.generated(len(token_ids))
             events += self._processor.feed(token_ids, [_token_score(*pair) for pair in _scored(updates)])
         if self._processor.is_finished:
-            # A stop string ended it; the engine knows only tokens.
+            # A stop string ended it; the engine matches only tokens.
             self._end()
         elif last.finish_reason is not None:
-            self._seen.answer_ids = self._generated_ids
+            self._recorded.answer_ids = self._generated_ids
             self._on_complete(self._generated_ids)
             reason: Literal["stop", "length"] = "length" if last.finish_reason == "length" else "stop"
             events += self._processor.finish(reason)
@@ -125,7 +122,7 @@ class Generation:
         return events
 
     def _progress(self, num_processed: int, num_cached: int) -> list[StreamEvent]:
-        # The last chunk needs no report: the first token follows it at once.
+        # The last chunk is not reported: the first token follows it at once.
         if num_processed >= self.num_prompt_tokens - 1:
             return []
         return [

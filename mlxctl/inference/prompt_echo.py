@@ -1,4 +1,4 @@
-"""The prompt that an answer begins with."""
+"""Echo of a prompt in front of its answer."""
 
 from collections.abc import Callable, Iterable, Sequence
 from functools import partial
@@ -8,34 +8,38 @@ from mlxctl.adapters.answer_reader import AnswerReader
 from mlxctl.engine import RowUpdate
 from mlxctl.ir import TextDelta, TokenLogprob, TokenScore
 
-Describe = Callable[[Sequence[TokenScore]], tuple[TokenLogprob, ...]]
+DescribeScores = Callable[[Sequence[TokenScore]], tuple[TokenLogprob, ...]]
 
 
-class Echo:
-    """Says the prompt once: at once, or where it has log-probabilities when the engine has told all of them."""
+class PromptEcho:
+    """Emits the prompt once: at once, or with log-probabilities when the engine has sent all of them."""
 
-    def __init__(self, text: str, token_ids: Sequence[int], describe: Describe | None = None) -> None:
+    def __init__(
+        self, text: str, token_ids: Sequence[int], describe_scores: DescribeScores | None = None
+    ) -> None:
         self._text = text
         self._token_ids = token_ids
-        self._describe = describe
+        self._describe_scores = describe_scores
         self._scores: list[TokenScore] = []
-        self._is_said = not text and describe is None
+        self._is_emitted = not text and describe_scores is None
 
     @classmethod
-    def of(cls, prepared: PreparedInput, reader: AnswerReader) -> "Echo":
-        """Return the echo that a prompt asks for, which may be none."""
+    def of(cls, prepared: PreparedInput, reader: AnswerReader) -> "PromptEcho":
+        """Create the echo for a prepared prompt; it is empty unless the request asks for one."""
         describe = partial(reader.prompt_logprobs, prepared) if prepared.scores_prompt else None
         return cls(prepared.echo, prepared.token_ids, describe)
 
     def add(self, updates: Iterable[RowUpdate]) -> None:
-        """Take what the engine says of the prompt."""
+        """Add the prompt's scores from the engine's updates."""
         for score in (score for update in updates for score in update.prompt_scores):
             token_id = self._token_ids[len(self._scores) + 1]
             self._scores.append(TokenScore(token_id=token_id, logprob=score.logprob, top=tuple(score.top)))
 
     def take(self) -> list[TextDelta]:
-        """Return what is to be said now, nothing before its time and after it."""
-        if self._is_said or (self._describe is not None and len(self._scores) + 1 < len(self._token_ids)):
+        """Return the echo when it is complete; afterwards, and before, nothing."""
+        is_scored = self._describe_scores is None or len(self._scores) + 1 >= len(self._token_ids)
+        if self._is_emitted or not is_scored:
             return []
-        self._is_said = True
-        return [TextDelta(text=self._text, logprobs=self._describe(self._scores) if self._describe else ())]
+        self._is_emitted = True
+        logprobs = self._describe_scores(self._scores) if self._describe_scores else ()
+        return [TextDelta(text=self._text, logprobs=logprobs)]

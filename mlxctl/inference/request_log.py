@@ -1,4 +1,4 @@
-"""What every request is doing, and what the last ones did: counts and times, never what was said.
+"""State, counts and times of open and recently ended requests, without content.
 
 Event-loop thread only.
 """
@@ -16,14 +16,14 @@ from mlxctl.inference.request_totals import ModelTotals
 RequestState = Literal["waiting", "reading", "answering", "finished", "stopped", "failed"]
 
 MAX_ENDED = 200
-"""How many requests are remembered after their end."""
+"""Number of ended requests that are kept."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RequestView:
-    """One request at one moment. Times are in seconds; None is what has not happened yet.
+    """Snapshot of one request. Times are in seconds, None before the event.
 
-    `num_read_tokens` of the prompt are in the cache, `num_cached_tokens` of them were there before.
+    `num_read_tokens` of the prompt are prefilled, `num_cached_tokens` of them came from the prefix cache.
     """
 
     number: int
@@ -40,10 +40,24 @@ class RequestView:
 
 
 class RequestEntry:
-    """One request as it goes on. PERF: it is told of every token, so it only counts."""
+    """One request in progress. PERF: called for every token, so it only counts."""
 
-    __slots__ = ("_clock", "_log", "_started", "caller", "ended", "first", "model", "num_cached", "num_generated", "num_prompt",
-                 "num_read", "number", "started_at", "state")  # fmt: skip
+    __slots__ = (
+        "_clock",
+        "_log",
+        "_started",
+        "caller",
+        "ended",
+        "first",
+        "model",
+        "num_cached",
+        "num_generated",
+        "num_prefilled",
+        "num_prompt",
+        "number",
+        "started_at",
+        "state",
+    )  # fmt: skip
 
     def __init__(
         self,
@@ -56,31 +70,31 @@ class RequestEntry:
     ) -> None:
         self.number, self.model, self.caller, self.num_prompt = number, model, caller, num_prompt_tokens
         self.state: RequestState = "waiting"
-        self.num_read = self.num_cached = self.num_generated = 0
+        self.num_prefilled = self.num_cached = self.num_generated = 0
         self.started_at = time.time()
         self.first: float | None = None
         self.ended: float | None = None
         self._log, self._clock, self._started = log, clock, clock()
 
-    def read(self, num_read: int, num_cached: int) -> None:
-        """So much of the prompt has been read."""
-        self.state, self.num_read, self.num_cached = "reading", num_read, num_cached
+    def prefilled(self, num_prefilled: int, num_cached: int) -> None:
+        """Record that so many tokens of the prompt are prefilled, with the cached ones among them."""
+        self.state, self.num_prefilled, self.num_cached = "reading", num_prefilled, num_cached
 
     def generated(self, num_tokens: int) -> None:
-        """So many tokens more have come."""
+        """Record so many new tokens."""
         if self.first is None:
-            self.state, self.first, self.num_read = "answering", self._clock(), self.num_prompt
+            self.state, self.first, self.num_prefilled = "answering", self._clock(), self.num_prompt
         self.num_generated += num_tokens
 
     def end(self, state: Literal["finished", "stopped", "failed"]) -> None:
-        """Nothing more will come. Idempotent: the first end counts."""
+        """Record the end. Idempotent: the first end counts."""
         if self.ended is None:
             self.state, self.ended = state, self._clock()
-            self._log.forget(self)
+            self._log.record_end(self)
 
     @contextmanager
     def until_done(self) -> Iterator[None]:
-        """End it as what is done within ends: finished, failed by the engine, or stopped by whoever waited."""
+        """End the entry with the block: finished, failed by the engine, or stopped by its caller."""
         try:
             yield
             self.end("finished")
@@ -91,7 +105,7 @@ class RequestEntry:
             self.end("stopped")
 
     def view(self) -> RequestView:
-        """Return how it is now."""
+        """Return its present state."""
         now = self._clock() if self.ended is None else self.ended
         spent = None if self.first is None else now - self.first
         return RequestView(
@@ -99,7 +113,7 @@ class RequestEntry:
             model=self.model,
             state=self.state,
             num_prompt_tokens=self.num_prompt,
-            num_read_tokens=self.num_read,
+            num_read_tokens=self.num_prefilled,
             num_cached_tokens=self.num_cached,
             num_generated_tokens=self.num_generated,
             started_at=self.started_at,
@@ -110,33 +124,30 @@ class RequestEntry:
 
 
 class RequestLog:
-    """The requests that are open, the last that were, and what all of them came to.
-
-    `totals` is by the model's name.
-    """
+    """Open requests, recently ended requests, and totals by model name."""
 
     def __init__(self, *, max_ended: int = MAX_ENDED, clock: Callable[[], float] = time.monotonic) -> None:
         self.totals: defaultdict[str, ModelTotals] = defaultdict(ModelTotals)
         self._clock = clock
-        self._num_begun = 0
+        self._num_started = 0
         self._open: dict[int, RequestEntry] = {}
         self._ended: deque[RequestEntry] = deque(maxlen=max_ended)
 
     def begin(self, model: str, *, num_prompt_tokens: int, caller: str = "") -> RequestEntry:
-        """Return the entry of a new request."""
-        self._num_begun += 1
-        entry = RequestEntry(self, self._num_begun, model, caller, num_prompt_tokens, self._clock)
+        """Add an entry for a new request."""
+        self._num_started += 1
+        entry = RequestEntry(self, self._num_started, model, caller, num_prompt_tokens, self._clock)
         self._open[entry.number] = entry
         return entry
 
-    def forget(self, entry: RequestEntry) -> None:
-        """Take an entry that has ended from the open ones; only entries call this."""
+    def record_end(self, entry: RequestEntry) -> None:
+        """Move an ended entry out of the open ones; only entries call this."""
         del self._open[entry.number]
         self._ended.append(entry)
         self._count(entry.view())
 
     def views(self, caller: str | None = None) -> list[RequestView]:
-        """Return the open requests of all callers, or of one, then the others, each the last first."""
+        """Return the open requests of all callers, or of one, then the ended ones, newest first."""
         entries = (*reversed(self._open.values()), *reversed(self._ended))
         return [entry.view() for entry in entries if caller in (None, entry.caller)]
 

@@ -1,4 +1,4 @@
-"""What all requests came to, by model: counts and distributions since the start. Event-loop thread only."""
+"""Counts and latency distributions of ended requests by model. Event-loop thread only."""
 
 from bisect import bisect_left
 from collections import Counter
@@ -10,7 +10,7 @@ REQUEST_SECONDS = (0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 120.0, 300.0, 600
 
 
 class Distribution:
-    """How many values fell below each of `bounds`, and what they sum to."""
+    """Histogram: number of values up to each of `bounds`, and their sum."""
 
     __slots__ = ("_counts", "bounds", "total")
 
@@ -20,7 +20,7 @@ class Distribution:
         self._counts = [0] * (len(bounds) + 1)
 
     def add(self, value: float) -> None:
-        """Count a value; one that equals a bound is below it."""
+        """Count a value; one that equals a bound falls below it."""
         self._counts[bisect_left(self.bounds, value)] += 1
         self.total += value
 
@@ -30,9 +30,9 @@ class Distribution:
 
 
 class ModelTotals:
-    """The ended requests of one model. `ends` counts them by how they ended.
+    """Ended requests of one model; `ends` counts them by final state.
 
-    `next_token` has one value a request: its mean time between tokens.
+    `next_token` has one value per request: its mean time between tokens, in seconds.
     """
 
     __slots__ = ("ends", "first_token", "next_token", "num_cached", "num_generated", "num_prompt", "whole")

@@ -1,92 +1,88 @@
-"""The one place where a request meets a model: resolve, load, prepare, submit, events.
-
-Event-loop thread only.
-"""
+"""Local inference: resolves models, prepares requests and submits them. Event-loop thread only."""
 
 import asyncio
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
-from mlxctl.adapters.answer_reader import AnswerReader
+import msgspec
+
 from mlxctl.engine import EngineClient, EngineStatus, Hello, Stats
 from mlxctl.errors import MlxctlError
 from mlxctl.inference.answers import Answers, choice_of
 from mlxctl.inference.cache import CacheInspector, Explanation
 from mlxctl.inference.embedding import embed
 from mlxctl.inference.generation import Generation
-from mlxctl.inference.models.lease import Lease
+from mlxctl.inference.interface import InferenceStats
 from mlxctl.inference.models.manager import ModelManager
-from mlxctl.inference.models.registry import FindModel, ModelRegistry
-from mlxctl.inference.models.served_model import LookedUpPrompt, ModelToServe, ServedModel, UnusableModel
+from mlxctl.inference.models.registry import ModelRegistry
+from mlxctl.inference.models.residency import Lease
+from mlxctl.inference.models.served_model import ServedModel
 from mlxctl.inference.preparation import PackedRequest, PreparationPool, jobs
 from mlxctl.inference.preparation.packed_request import PackedTexts
-from mlxctl.inference.prompt_echo import Echo
+from mlxctl.inference.prompt_echo import PromptEcho
 from mlxctl.inference.request_log import RequestLog, RequestView
 from mlxctl.inference.request_totals import ModelTotals
+from mlxctl.inference.session import ModelSession
 from mlxctl.inference.transcription import transcribe
 from mlxctl.ir import (
+    EmbeddingRequest,
     EmbeddingResult,
     GenerationRequest,
-    ToneCurveOptions,
     TranscriptionRequest,
     TranscriptionResult,
 )
 from mlxctl.ir.tokens import prompt_salts
 from mlxctl.settings import PoolSettings
 
-ALONE = PoolSettings()
-_NO_CURVE = ToneCurveOptions()
+NO_POOL = PoolSettings()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CachedPrompt:
+    """Length of a prompt, and how many of its tokens the prefix cache has in memory or on disk."""
+
+    num_prompt_tokens: int
+    num_cached_tokens: int
+    num_tokens_on_disk: int
 
 
 class InferenceService:
-    """Serves models through one engine.
+    """Serves models through one engine; implements `Inference`.
 
-    The first usable one of `models` is loaded at the start, the others and those of `others` when first asked
-    for; `unusable` are known by name only, and `find` looks up further ones. `wait_ready` fails when no model
-    can be served; after that a model that cannot be used fails the requests that name it, and no others.
+    `wait_ready` fails when no model can be served; after that, a model that cannot be used fails the requests
+    that name it, and no others.
     """
 
     def __init__(
         self,
         engine: EngineClient,
-        models: Sequence[ModelToServe],
+        registry: ModelRegistry,
         *,
-        others: Sequence[ModelToServe] = (),
-        unusable: Sequence[UnusableModel] = (),
-        find: FindModel | None = None,
-        pool: PoolSettings = ALONE,
+        pool: PoolSettings = NO_POOL,
         max_waiting: int = 256,
-        strip_agent_headers: bool = True,
-        tone_curve: ToneCurveOptions = _NO_CURVE,
         preparation: PreparationPool | None = None,
     ) -> None:
-        """With `strip_agent_headers` prompts go without the lines of `adapters.agent_headers`.
-
-        `tone_curve` is the one for requests that say nothing else.
-        """
-        registry = ModelRegistry([*models, *others], unusable=unusable, find=find)
         self._engine = engine
         self.preparation = preparation or PreparationPool()
-        self.pool = ModelManager(
-            engine, self.preparation, registry, at_start=models, settings=pool, max_waiting=max_waiting
+        self.manager = ModelManager(
+            engine, self.preparation, registry, settings=pool, max_waiting=max_waiting
         )
-        self._manners = jobs.Manners(strips_headers=strip_agent_headers, tone_curve=tone_curve)
         self._log = RequestLog()
-        self.cache = CacheInspector(engine, self.preparation, self.pool)
+        self.cache = CacheInspector(engine, self.preparation, self.manager)
         self._opening: asyncio.Task[None] | None = None
         self._failure: MlxctlError | None = None
 
     async def open(self) -> None:
         """Begin to load; returns at once."""
         self.preparation.start()
-        self._opening = asyncio.create_task(self._open(), name="opening")
+        self._opening = asyncio.create_task(self._open(), name="open-inference")
 
     async def wait_ready(self) -> None:
-        """Wait until requests are taken.
+        """Wait until requests are accepted.
 
-        Raises the ModelError of the model that was to be loaded, and EngineDied.
+        Raises the ModelError of the model that is loaded at the start, and EngineDied.
         """
         assert self._opening is not None, "open() comes first"
         await asyncio.shield(self._opening)
@@ -94,22 +90,20 @@ class InferenceService:
             raise self._failure
 
     async def close(self, *, drain_seconds: float) -> None:
-        """Refuse new requests, let the open ones finish for a while, cancel the rest, end the engine."""
+        """Reject new requests, let the open ones finish for a while, cancel the rest, stop the engine."""
         if self._opening is not None:
             self._opening.cancel()
             await asyncio.wait({self._opening})
-        await self.pool.close()
+        await self.manager.close()
         await self._engine.stop(drain_seconds=drain_seconds)
         await self.preparation.close()
 
     @property
     def status(self) -> EngineStatus:
-        """How the engine is; "ready" only once requests can be prepared, too, and while every model of the
-        start is there.
-        """
+        """State of the engine; "ready" only when requests can be prepared and no model is missing."""
         if self._failure is not None:
             return "failed"
-        if self._engine.status == "ready" and not self.pool.is_open:
+        if self._engine.status == "ready" and not self.manager.is_open:
             return "starting"
         if self._engine.status == "ready" and self.problem is not None:
             return "recovering"
@@ -117,74 +111,77 @@ class InferenceService:
 
     @property
     def problem(self) -> str | None:
-        """What keeps the server from being ready though its engine runs.
-
-        Other models than those it names are served.
-        """
-        return self.pool.problem
+        """Why the server is not ready though its engine runs: models that are missing. Others are served."""
+        return self.manager.problem
 
     @property
     def engine(self) -> Hello | None:
-        """What the running engine said of itself; None before it is up."""
+        """Process id, device and limits of the running engine; None before it has started."""
         return self._engine.hello
 
     @property
     def num_engine_restarts(self) -> int:
-        """How often the engine had to be started again."""
+        """Number of engine restarts."""
         return self._engine.num_restarts
 
-    async def stats(self) -> Stats:
-        """Ask the engine for its counters. Raises EngineRecovering, EngineDied."""
+    async def engine_stats(self) -> Stats:
+        """Return the engine's counters. Raises EngineRecovering, EngineDied."""
         return await self._engine.stats()
 
+    async def stats(self) -> InferenceStats:
+        """Return the engine's counters and all requests. Raises EngineRecovering, EngineDied."""
+        counters = msgspec.to_builtins(await self.engine_stats())
+        return InferenceStats(counters=counters, requests=tuple(self.requests()))
+
     def requests(self, caller: str | None = None) -> list[RequestView]:
-        """How the open requests of all callers, or of one, are, and how the last ones went."""
+        """Return the open and the last ended requests of all callers, or of one."""
         return self._log.views(caller)
 
     def totals(self) -> Mapping[str, ModelTotals]:
-        """What all ended requests came to, by the name of their model."""
+        """Return totals over all ended requests, by model name."""
         return self._log.totals
 
-    def served_models(self) -> tuple[ServedModel, ...]:
-        """The models that requests can name; the first is the one that is loaded at the start."""
-        return self.pool.served()
+    def models(self) -> tuple[ServedModel, ...]:
+        """Return the models that requests can name; the first is loaded at the start."""
+        return self.manager.models()
 
-    async def start(self, request: GenerationRequest) -> Generation:
-        """Submit a request for one answer. Raises what `start_all` does."""
-        answers = await self.start_all(PackedRequest.of(request))
-        assert len(answers.generations) == 1, "several answers are started together"
+    async def generate(self, request: GenerationRequest) -> Generation:
+        """Start one answer. Raises what `generate_all` does."""
+        answers = await self.generate_all(PackedRequest.of(request))
+        assert len(answers.generations) == 1, "requests for several answers go to `generate_all`"
         return answers.generations[0]
 
-    async def start_all(self, request: PackedRequest) -> Answers:
-        """Submit a request for any number of answers, after its model was loaded if need be: all of them, or
-        none.
+    async def generate_all(self, request: PackedRequest) -> Answers:
+        """Start every answer that a request asks for, loading its model if necessary: all or none.
 
-        Raises RequestError, CapacityError or ModelUnavailable before anything was generated.
+        Raises RequestError, CapacityError or ModelUnavailable before anything is generated.
         """
-        adapter, lease = await self.pool.use(request.head.model)
+        session, lease = await self.manager.use(request.head.model)
         try:
-            prepared: jobs.Preparation = await self._prepare(jobs.prepare, request, model=lease.name)
+            prepared: jobs.Preparation = await self._prepare(jobs.prepare, request, model=session.name)
             if request.head.scores_prompt:
-                # So the engine takes it, and so it is to be explained.
+                # Prompt log-probabilities are computed without the cache; explanations must say the same.
                 request = request.with_head(cache=replace(request.head.cache, mode="off"))
-            generations = self._submit_all(adapter, lease, request, prepared)
+            generations = self._submit_all(session, lease, request, prepared)
         finally:
             lease.release()
         num_prompt_tokens = sum(len(prompt.token_ids) for prompt in prepared.inputs)
         return Answers(generations, num_prompt_tokens=num_prompt_tokens, sampling=prepared.inputs[0].sampling)
 
-    async def embed(self, request: PackedTexts, *, request_id: str = "") -> EmbeddingResult:
-        """Make a vector of each text, after the model was loaded if need be; all of them, or none.
+    async def embed(
+        self, request: EmbeddingRequest | PackedTexts, *, request_id: str = ""
+    ) -> EmbeddingResult:
+        """Return a vector for each text, loading the model if necessary: all or none.
 
         Raises RequestError, CapacityError, EngineError.
         """
-        _, lease = await self.pool.use(request.head.model, purpose="embeddings")
+        packed = PackedTexts.of(request) if isinstance(request, EmbeddingRequest) else request
+        session, lease = await self.manager.use(packed.head.model, purpose="embeddings")
         try:
             return await embed(
-                request,
-                engine=self._engine,
+                packed,
+                session=session,
                 preparation=self.preparation,
-                lease=lease,
                 log=self._log,
                 request_id=request_id,
             )
@@ -192,53 +189,42 @@ class InferenceService:
             lease.release()
 
     async def transcribe(self, request: TranscriptionRequest) -> TranscriptionResult:
-        """Write down what is said in a sound file, after the model was loaded if need be.
-
-        Raises what `embed` does.
-        """
-        adapter, lease = await self.pool.use(request.model, purpose="transcription")
+        """Transcribe an audio file, loading the model if necessary. Raises what `embed` does."""
+        session, lease = await self.manager.use(request.model, purpose="transcription")
         try:
-            return await transcribe(
-                request,
-                engine=self._engine,
-                preparation=self.preparation,
-                adapter=adapter,
-                lease=lease,
-                log=self._log,
-            )
+            return await transcribe(request, session=session, preparation=self.preparation, log=self._log)
         finally:
             lease.release()
 
-    async def count_tokens(self, request: PackedRequest) -> int:
-        """Count the tokens of a conversation's prompt, which may be longer than the model takes.
+    async def count_tokens(self, request: GenerationRequest | PackedRequest) -> int:
+        """Count the tokens of a conversation's prompt, which may exceed the context length.
 
-        Loads no weights.
-
-        Raises RequestError, ModelUnavailable, EngineRecovering.
+        Loads no weights. Raises RequestError, ModelUnavailable, EngineRecovering.
         """
-        adapter = await self.pool.adapter(request.head.model)
-        num_tokens: int = await self._prepare(jobs.count_tokens, request, model=adapter.name)
+        packed = PackedRequest.of(request) if isinstance(request, GenerationRequest) else request
+        reader = await self.manager.reader(packed.head.model)
+        num_tokens: int = await self._prepare(jobs.count_tokens, packed, model=reader.name)
         return num_tokens
 
     async def explain(self, request: PackedRequest) -> Explanation:
-        """Explain how much of a conversation's prompt is computed already, and why not more.
+        """Explain how much of a conversation's prompt is cached, and why not more.
 
-        Raises what `start` does.
+        Raises what `generate` does.
         """
-        return await self.cache.explain_request(request, self._manners)
+        return await self.cache.explain_request(request)
 
-    async def look_up(self, request: PackedRequest) -> LookedUpPrompt:
-        """Say how long a conversation's prompt is, and how much of it is computed already.
+    async def look_up(self, request: PackedRequest) -> CachedPrompt:
+        """Return the length of a conversation's prompt and how much of it is cached.
 
-        Raises what `start` does.
+        Raises what `generate` does.
         """
-        _, lease = await self.pool.use(request.head.model)
+        session, lease = await self.manager.use(request.head.model)
         try:
-            prompt: jobs.PackedPrompt = await self._prepare(jobs.prompt_tokens, request, model=lease.name)
-            found = await self._engine.look_up(lease.name, prompt.token_ids, prompt.salts)
+            prompt: jobs.PackedPrompt = await self._prepare(jobs.prompt_tokens, request, model=session.name)
+            found = await session.look_up(prompt.token_ids, prompt.salts)
         finally:
             lease.release()
-        return LookedUpPrompt(
+        return CachedPrompt(
             num_prompt_tokens=len(prompt.token_ids),
             num_cached_tokens=found.num_cached,
             num_tokens_on_disk=found.num_on_disk,
@@ -247,18 +233,18 @@ class InferenceService:
     async def _prepare(self, function: Callable[..., Any], request: PackedRequest, *, model: str) -> Any:
         size, knows_answers = request.num_bytes, request.has_answers
         return await self.preparation.run(
-            function, request, self._manners, num_bytes=size, model=model, knows_answers=knows_answers
+            function, request, num_bytes=size, model=model, knows_answers=knows_answers
         )
 
     def _submit_all(
-        self, adapter: AnswerReader, lease: Lease, request: PackedRequest, prepared: jobs.Preparation
+        self, session: ModelSession, lease: Lease, request: PackedRequest, prepared: jobs.Preparation
     ) -> list[Generation]:
         generations: list[Generation] = []
         try:
             for number in range(len(prepared.inputs)):
                 for index in range(request.head.num_choices):
-                    # What was begun has to be known when one is refused.
-                    generations.append(self._submit(adapter, lease, request, prepared, number, index))  # noqa: PERF401
+                    # Submitted ones must be known when one fails.
+                    generations.append(self._submit(session, lease, request, prepared, number, index))  # noqa: PERF401
         except MlxctlError:
             for generation in generations:
                 generation.cancel()
@@ -267,7 +253,7 @@ class InferenceService:
 
     def _submit(
         self,
-        adapter: AnswerReader,
+        session: ModelSession,
         lease: Lease,
         request: PackedRequest,
         preparation: jobs.Preparation,
@@ -276,39 +262,29 @@ class InferenceService:
     ) -> Generation:
         """Submit choice `index` of prompt `number`."""
         head, prepared = request.head, choice_of(preparation.inputs[number], index)
-        processor = adapter.create_stream_processor(head, prepared)
-        tokens = self._engine.submit(
-            model=lease.name,
-            prompt_token_ids=prepared.token_ids,
-            sampling=prepared.sampling,
-            stop_token_ids=frozenset() if head.ignore_eos else prepared.stop_token_ids,
-            max_tokens=prepared.max_tokens,
-            priority=head.priority,
-            fairness_key=head.fairness_key,
-            request_id=head.request_id,
-            cache=head.cache,
-            num_long_ttl_tokens=prepared.num_long_ttl_tokens,
-            guidance=prepared.guidance,
-            images=prepared.images,
-            scores_prompt=prepared.scores_prompt,
-        )
+        processor = session.create_stream_processor(head, prepared)
+        tokens = session.submit(head, prepared)
         num_prompt_tokens = len(prepared.token_ids)
         entry = self._log.begin(head.model, num_prompt_tokens=num_prompt_tokens, caller=head.fairness_key)
-        seen = preparation.seen.with_head(cache=head.cache) if preparation.seen is not None else request
+        normalized = (
+            preparation.normalized.with_head(cache=head.cache)
+            if preparation.normalized is not None
+            else request
+        )
         salts = prompt_salts(head.cache.namespace, prepared.images)
         return Generation(
             tokens,
             processor,
             entry,
-            self.cache.begin(seen, prepared.token_ids, salts, model=lease.name),
+            self.cache.record(normalized, prepared.token_ids, salts, model=session.name),
             num_prompt_tokens=num_prompt_tokens,
-            on_complete=partial(self.preparation.remember, lease.name, preparation.opened[number]),
+            on_complete=partial(self.preparation.remember, session.name, preparation.opened[number]),
             on_end=lease.share().release,
-            echo=Echo.of(prepared, adapter),
+            echo=PromptEcho.of(prepared, session.reader),
         )
 
     async def _open(self) -> None:
         try:
-            await self.pool.start()
+            await self.manager.start()
         except MlxctlError as error:
             self._failure = error

@@ -1,26 +1,21 @@
-"""Leave out the oldest turns of a conversation that is too long for its model.
-
-Pure: how long a prompt is, others say.
-"""
+"""Truncation of conversations that exceed the context length. Pure."""
 
 from collections.abc import Callable
 from dataclasses import replace
 
 from mlxctl.ir import GenerationRequest
 
-# The part of the context that an answer of unknown length is left.
+# Share of the context that is reserved for an answer without max_tokens.
 _ANSWER_SHARE = 4
 
 
-def shortened(
+def truncate_oldest(
     request: GenerationRequest, count_tokens: Callable[[GenerationRequest], int], *, context_length: int
 ) -> GenerationRequest | None:
-    """Return the request without as many of its oldest turns as it takes to fit, with room for an answer;
-    None if none does.
+    """Drop as few of the oldest turns as leave room for an answer; None if no number does.
 
-    A turn is a user's message and all that follows it, so that calls and their results stay together. What a
-    system message says stays, wherever it stands, and so does the last turn. `count_tokens` is asked a
-    logarithmic number of times.
+    A turn is a user message with all messages up to the next one, so that tool calls and their results stay
+    together. System messages and the last turn stay. Calls `count_tokens` a logarithmic number of times.
     """
     share = context_length // _ANSWER_SHARE
     limit = context_length - (share if request.max_tokens is None else min(request.max_tokens, share))
@@ -36,6 +31,6 @@ def shortened(
 
 
 def _without(request: GenerationRequest, num_messages: int) -> GenerationRequest:
-    """Return the request without the first messages, but with what systems said among them."""
+    """Return the request without its first messages, except system messages."""
     kept = tuple(message for message in request.messages[:num_messages] if message.role == "system")
     return replace(request, messages=kept + request.messages[num_messages:])

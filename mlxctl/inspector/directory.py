@@ -6,13 +6,13 @@ from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any, Self
 
-from mlxctl.bootstrap.local_models import LocalModels
 from mlxctl.errors import InvalidRequest, StoreError
-from mlxctl.inference.cache.token_text import token_text, told_ids
+from mlxctl.inference.cache.token_text import comparable_ids, token_text
 from mlxctl.inspector.branches import Branch, build_trees
 from mlxctl.inspector.cached_chunk import CachedChunk
 from mlxctl.inspector.disk_explanation import DiskExplanation, explain_on_disk
 from mlxctl.inspector.labels import UserMarkers
+from mlxctl.inspector.local_models import LocalModels
 from mlxctl.inspector.request_file import RequestFile
 from mlxctl.ir.tokens import Tokens, image_salts, pack
 from mlxctl.prefix_cache.disk.inspection import DiskEntry, DiskInspector
@@ -88,7 +88,7 @@ class CacheDirectory:
         found = explain_on_disk(entries, model, tokens, self._models.text, salts=salts, now=time.time())
         if found.num_known_tokens == len(tokens):
             return found
-        place = self._models.place_at(model, request.protocol, request.body, found.num_known_tokens)
+        place = self._models.section_at(model, request.protocol, request.body, found.num_known_tokens)
         return (
             found
             if place is None
@@ -144,5 +144,5 @@ class CacheDirectory:
             expires_at=entry.expires_at,
             is_pinned=entry.is_pinned,
             is_in_use=False,
-            token_ids=told_ids(tokens, entry.salts, entry.start),
+            token_ids=comparable_ids(tokens, entry.salts, entry.start),
         )

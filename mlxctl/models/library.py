@@ -13,10 +13,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
-from mlxctl.errors import ModelNotFoundOnDisk
+from mlxctl.errors import MlxctlError, ModelNotFoundOnDisk
 from mlxctl.models.hub_cache import cached_repositories, hub_cache_directory
 from mlxctl.models.names import repository_of_folder, spoken_name
-from mlxctl.settings import LibrarySettings
+from mlxctl.settings import LibrarySettings, resolve
 
 if TYPE_CHECKING:
     from mlxctl.models.description import ModelDescription
@@ -245,3 +245,17 @@ def _unknown(name: str, names: list[str], *, is_ambiguous: bool) -> str:
     close = difflib.get_close_matches(name, names, n=3, cutoff=0.5)
     offer = f"; did you mean {' or '.join(close)}?" if close else ""
     return f"there is no model directory at {name!r} and no model of this name in the library{offer}"
+
+
+def completion_names() -> list[str]:
+    """Return aliases and model names of the library, sorted, for shell completion.
+
+    Empty where settings or disk cannot be read. Models are not opened: a TAB must be quick.
+    """
+    try:
+        library = Library(resolve(environment=os.environ).library)
+        return sorted(
+            {*library.aliases, *(entry.name for entry in library.entries() if entry.problem is None)}
+        )
+    except (MlxctlError, OSError):
+        return []

@@ -1,6 +1,6 @@
-"""How model text becomes events: parsers declare markers and bodies, one machine runs them.
+"""Parsers of generated text: formats declare markers, one machine parses.
 
-Knows no tokens and no models.
+Knows no tokens and no models. Imported by adapters and probe.
 """
 
 from mlxctl.parsers.declarations import Closing, ThinkingParser, ToolParser, combined

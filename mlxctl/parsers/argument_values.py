@@ -1,6 +1,4 @@
-"""Argument values that a format writes as plain text, as JSON text of the type that the tool's schema asks
-for.
-"""
+"""Converts arguments written as plain text to JSON by the tool's schema."""
 
 import math
 import re
@@ -16,12 +14,11 @@ _WORD_KINDS = {"true": "boolean", "false": "boolean", "null": "null"}
 
 
 def value_as_json(text: str, kinds: Kinds) -> str:
-    """The JSON text of a value that was written without quotes.
+    """Return the JSON text of a value that was written without quotes.
 
-    A string stays as it is, whatever it looks like. Where a string is one possibility among others, only
-    exact JSON of one of the others is taken for it; where nothing is known, any JSON. Where it is none,
-    Python's way of writing values is understood, too. What fits nothing is a string: to lose it would be
-    worse.
+    A string stays unchanged. Where a string is one of several types, only exact JSON of another type is used
+    as such; without a schema, any JSON is. Where a string is not allowed, Python literals are accepted, too.
+    A value of no allowed type becomes a string, so that nothing is lost.
     """
     if kinds == STRING:
         return quote(text)
@@ -40,7 +37,7 @@ def value_as_json(text: str, kinds: Kinds) -> str:
 
 
 def _odd_value(text: str, kinds: Kinds) -> str:
-    """The JSON text of what is not JSON."""
+    """Return the JSON text of a value that is not JSON."""
     if kinds is None or "string" in kinds:
         return quote(text)
     bare = text.strip()
@@ -57,5 +54,5 @@ def _odd_value(text: str, kinds: Kinds) -> str:
 
 
 def _is_beyond_json(value: Any) -> bool:
-    """Whether a number is too large for any reader."""
+    """Whether a number is infinite or NaN."""
     return isinstance(value, float) and not math.isfinite(value)

@@ -1,7 +1,7 @@
-"""Calls of Google's function models: `call:f{a:1,b:<escape>text<escape>}`, JSON without quotes around keys.
+"""Calls of Google's function models: JSON without quoted keys.
 
-Strings stand between two marks of their own, which are the same on both sides, and stream. Keys and other
-values are awaited.
+`call:f{a:1,b:<escape>text<escape>}`. Strings have the same mark on both sides, and stream. Keys and other
+values are parsed once they are whole.
 """
 
 import re
@@ -29,21 +29,21 @@ _MAY_BEGIN = re.compile(r"\s*(?:c(?:a(?:l(?:l)?)?)?|(?:call)?:\s*[^\s{}:,<>]*\s*
 _WORD_END = {"key": re.compile(r"[,:{}\[\]]"), "value": re.compile(r"[,{}\[\]]")}
 _CLOSER = {"{": "}", "[": "]"}
 
-Place = Literal["head", "key", "value", "colon", "next"]
+State = Literal["head", "key", "value", "colon", "next"]
 Step = tuple[int, Sequence[Signal]]
 
 
 class BraceCallsBody:
-    """One block; `mark` stands on both sides of a string, which is a key or a value by its place.
+    """Parses one block; `mark` encloses every string, key or value.
 
-    `_open` are the brackets that are open, `_is_empty` says that the last of them has nothing in it yet.
+    `_open` are the open brackets; `_is_empty` is true while the last of them has no content.
     """
 
     def __init__(self, tools: ToolSchemas, mark: str) -> None:
         self._tools = tools
         self._mark = mark
         self._marks = MarkerSet((mark,))
-        self._place: Place = "head"
+        self._state: State = "head"
         self._in_string = False
         self._is_empty = True
         self._open: list[str] = []
@@ -52,7 +52,7 @@ class BraceCallsBody:
         self._num_calls = 0
 
     def read(self, text: str, start: int) -> Step:
-        """Read up to the next decision."""
+        """Parse up to the next decision."""
         at = start
         while (step := self._step(text, at)) is not None:
             at, signals = step
@@ -61,23 +61,23 @@ class BraceCallsBody:
         return at, ()
 
     def finish(self, rest: str) -> Sequence[Signal]:
-        """End a started call as it is; what did not become a call is text."""
-        if self._place == "head":
+        """End a started call as incomplete; other text is rejected."""
+        if self._state == "head":
             return (BodyEnded(),) if self._num_calls and not rest.strip() else (BodyRejected(),)
         cut = escape(rest) if self._in_string else '"' + escape(rest.strip()) if rest.strip() else ""
-        return *_more(cut), CallEnded(is_complete=False), BodyEnded()
+        return *_arguments_delta(cut), CallEnded(is_complete=False), BodyEnded()
 
     def _step(self, text: str, at: int) -> Step | None:
-        if self._place == "head":
+        if self._state == "head":
             return self._read_head(text, at)
         if self._in_string:
             return self._read_string(text, at)
         while at < len(text) and text[at] in WHITESPACE:
             at += 1
-        if self._place in ("key", "value"):
+        if self._state in ("key", "value"):
             if text.startswith(self._mark, at):
                 self._in_string = True
-                self._key = "" if self._place == "key" else self._key
+                self._key = "" if self._state == "key" else self._key
                 return at + len(self._mark), (CallArguments(json='"'),)
             if self._mark.startswith(text[at:]):
                 return None
@@ -88,7 +88,7 @@ class BraceCallsBody:
         head = _HEAD.match(text, at)
         if head is not None:
             self._name = self._tools.resolve(head["name"])
-            self._open, self._place, self._is_empty = ["{"], "key", True
+            self._open, self._state, self._is_empty = ["{"], "key", True
             return head.end(), (CallStarted(name=self._name), CallArguments(json="{"))
         if _MAY_BEGIN.fullmatch(text, at) and len(text) - at <= MAX_HEAD_CHARS:
             return None
@@ -98,33 +98,33 @@ class BraceCallsBody:
         rest = text[at:]
         end = self._marks.find(rest)
         length = self._marks.certain_length(rest) if end is None else end.start()
-        if self._place == "key":
+        if self._state == "key":
             self._key += rest[:length]
-        said = _more(escape(rest[:length]))
+        deltas = _arguments_delta(escape(rest[:length]))
         if end is None:
-            return (at + length, said) if length else None
+            return (at + length, deltas) if length else None
         self._in_string = False
-        self._place = "colon" if self._place == "key" else "next"
-        return at + length + len(self._mark), (*said, CallArguments(json='"'))
+        self._state = "colon" if self._state == "key" else "next"
+        return at + length + len(self._mark), (*deltas, CallArguments(json='"'))
 
     def _read_word(self, text: str, at: int) -> Step | None:
-        """A key or a value without marks, or the bracket that stands where one may be."""
-        if at < len(text) and text[at] in "{[" and self._place == "value":
+        """Parse a key or value without marks, or a bracket."""
+        if at < len(text) and text[at] in "{[" and self._state == "value":
             self._open.append(text[at])
-            self._place, self._is_empty = "key" if text[at] == "{" else "value", True
+            self._state, self._is_empty = "key" if text[at] == "{" else "value", True
             return at + 1, (CallArguments(json=text[at]),)
         if text.startswith(_CLOSER[self._open[-1]], at) and self._is_empty:
             return self._close(at)
-        end = _WORD_END[self._place].search(text, at)
+        end = _WORD_END[self._state].search(text, at)
         if end is None:
             return None
         word = text[at : end.start()].strip()
         if not word:
             return self._break(at)
-        if self._place == "key":
-            self._key, self._place = word, "colon"
+        if self._state == "key":
+            self._key, self._state = word, "colon"
             return end.start(), (CallArguments(json=quote(word)),)
-        self._place = "next"
+        self._state = "next"
         return end.start(), (CallArguments(json=self._value(word)),)
 
     def _value(self, word: str) -> str:
@@ -135,12 +135,12 @@ class BraceCallsBody:
         return value_as_json(word, kinds)
 
     def _read_structure(self, text: str, at: int) -> Step:
-        match self._place, text[at]:
+        match self._state, text[at]:
             case "colon", ":":
-                self._place, self._is_empty = "value", False
+                self._state, self._is_empty = "value", False
                 return at + 1, (CallArguments(json=": "),)
             case "next", ",":
-                self._place, self._is_empty = "key" if self._open[-1] == "{" else "value", False
+                self._state, self._is_empty = "key" if self._open[-1] == "{" else "value", False
                 return at + 1, (CallArguments(json=", "),)
             case "next", char if char == _CLOSER[self._open[-1]]:
                 return self._close(at)
@@ -150,9 +150,9 @@ class BraceCallsBody:
     def _close(self, at: int) -> Step:
         closed = CallArguments(json=_CLOSER[self._open.pop()])
         if self._open:
-            self._place = "next"
+            self._state = "next"
             return at + 1, (closed,)
-        self._place = "head"
+        self._state = "head"
         self._num_calls += 1
         return at + 1, (closed, CallEnded(is_complete=True))
 
@@ -160,5 +160,5 @@ class BraceCallsBody:
         return at, (CallEnded(is_complete=False), BodyEnded())
 
 
-def _more(json: str) -> tuple[Signal, ...]:
+def _arguments_delta(json: str) -> tuple[Signal, ...]:
     return (CallArguments(json=json),) if json else ()

@@ -1,15 +1,13 @@
-"""What a parser declares: its markers, and how the body of a block becomes tool calls.
+"""What a format declares: its markers, and the reader of a call.
 
-The machine does the rest.
+A tool-call format is one module with one ToolParser value, one row in the registry and one file of
+transcripts. Its reader is one of the shared ones, or its own:
 
-A new tool parser is one module with one `ToolParser` value, one row in the registry and one file of
-transcripts. Its reader is one of the grammars that formats share, or one of its own:
-
-    json_calls      objects with a name and arguments     {"name": "f", "arguments": {"a": 1}}
-    headed_json     a name in a head, then arguments      f[ARGS]{"a": 1}
-    tagged_calls    a tag for each argument               <function=f><parameter=a>1</parameter></function>
-    python_calls    calls as Python writes them           [f(a=1)]
-    brace_calls     bare keys in braces                   call:f{a:1}
+    json_calls      objects with a name and arguments      {"name": "f", "arguments": {"a": 1}}
+    headed_json     a header with the name, then arguments f[ARGS]{"a": 1}
+    tagged_calls    a tag for each argument                <function=f><parameter=a>1</parameter></function>
+    python_calls    Python calls                           [f(a=1)]
+    brace_calls     unquoted keys in braces                call:f{a:1}
 """
 
 from collections.abc import Callable, Sequence
@@ -25,41 +23,43 @@ _JSON = JsonNotation()
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CallStarted:
-    """A call is certain and its name known; the text read so far has become part of it."""
+    """A call has started; the text read belongs to it."""
 
     name: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CallArguments:
-    """More of the arguments' JSON text of the call that started last."""
+    """More JSON text of the current call's arguments."""
 
     json: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CallEnded:
-    """The call is over; it `is_complete` when its arguments are a whole JSON object."""
+    """The current call ended; complete if its arguments are a JSON object."""
 
     is_complete: bool
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Punctuation:
-    """What was read since the last decision holds calls together; it is dropped."""
+    """The text read since the last decision separates calls; it is dropped."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BodyEnded:
-    """The rest of the text is no longer this body's; what was read since the last decision is dropped,
-    trailing blanks excepted.
+    """The block ended.
+
+    The text read since the last decision is dropped, except white space at its end.
     """
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BodyRejected:
-    """This is no call after all: what was read since the last decision, the opening marker included, is plain
-    text.
+    """The block is no call.
+
+    The text read since the last decision, with the opening marker, is visible text.
     """
 
 
@@ -67,19 +67,20 @@ Signal = CallStarted | CallArguments | CallEnded | Punctuation | BodyEnded | Bod
 
 
 class BodyReader(Protocol):
-    """Reads one block's body as it comes; a fresh one per block. Never raises, whatever it reads."""
+    """Reads one block. One instance per block; never raises."""
 
     def read(self, text: str, start: int) -> tuple[int, Sequence[Signal]]:
-        """Read `text` from `start` up to the next decision; return where it stopped and what was decided.
+        """Read `text` from `start` up to the next decision.
 
-        No signals means that nothing is certain yet: what was not read comes again, in front of more text.
+        Returns where it stopped and what was decided. Without signals nothing is certain yet: unread text is
+        passed again, followed by more.
         """
         ...
 
     def finish(self, rest: str) -> Sequence[Signal]:
-        """The stream is over in the middle of the body, after the unread `rest`: return the last decisions.
+        """Return the last decisions at the end of the stream.
 
-        The last of them is BodyEnded or BodyRejected.
+        `rest` is the unread text. The last signal is BodyEnded or BodyRejected.
         """
         ...
 
@@ -91,7 +92,10 @@ def force_nothing(_name: str | None) -> None:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Opening:
-    """How a body began: by which marker ("" for a call without one), and which tools are on offer."""
+    """The start of a block.
+
+    `marker` is "" for a call without one; `tools` are the available tools.
+    """
 
     marker: str
     tools: ToolSchemas
@@ -99,38 +103,39 @@ class Opening:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Closing:
-    """How a call goes on whose forced prefix has this `begin`, and ends with `behind`: arguments in their
-    notation, then `text`.
+    """How a call continues after its forced prefix.
 
-    Where a block holds several calls, `joint` stands between them, and `block` is how it begins and ends,
-    itself a part of the forced prefix and of `text`. `counter` is what stands around the number of a call,
-    which is 0 in the forced prefix.
+    It applies to prefixes that begin with `prefix_start` and end with `prefix_end`. The arguments follow in
+    their `notation`, then `call_end`. Where a block holds several calls, `call_separator` stands between
+    them, and `block` is the block's start and end, which are part of the forced prefix and of `call_end`.
+    `counter` is the text around a call's number, which is 0 in the forced prefix.
     """
 
-    begin: str = ""
-    behind: str
-    text: str
+    prefix_start: str = ""
+    prefix_end: str
+    call_end: str
     notation: Notation = _JSON
-    joint: str | None = None
+    call_separator: str | None = None
     block: tuple[str, str] = ("", "")
     counter: tuple[str, str] | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ToolParser:
-    """One format of tool calls. No opener means that it has no calls at all.
+    """One format of tool calls. Without an opener it has no calls.
 
-    `other_openers` and `other_closers` are markers that do the same; `bare_openers` are characters that open
-    a body where nothing else was said before them, and belong to it. `inner_markers` are markers inside a
-    body: only its reader looks at them.
+    `other_openers` and `other_closers` are alternative markers; `bare_openers` are characters that open a
+    block at the start of an answer, and belong to it. `inner_markers` are markers inside a block: only its
+    reader uses them.
 
-    `forced_prefix(name)` is the text that, put at the end of a prompt, forces a call (of tool `name`, or of
-    any for None); None where the format cannot be forced. `dialects` are prefixes of models that write the
-    format in another way. `arguments_opening` is how arguments that are not empty go on behind
-    `forced_prefix` of a named tool: where a tokenizer has a token across that seam, the prompt takes it in.
+    `forced_prefix(name)` is the text that, at the end of a prompt, forces a call (of tool `name`, or of any
+    for None); None where the format cannot be forced. `dialects` are the forced prefixes of models that write
+    the format differently. `arguments_opening` is how arguments that are not empty continue after
+    `forced_prefix` of a named tool: where a tokenizer has a token across that position, the prompt includes
+    it.
 
-    `closings` say how a call goes on behind its forced prefix, by how that ends. `separator` is what stands
-    between two whole blocks; None where a second one looks different from the first.
+    `closings` describe how a call continues after its forced prefix. `separator` stands between two whole
+    blocks; None where a second block differs from the first.
     """
 
     id: str
@@ -147,35 +152,35 @@ class ToolParser:
     closings: tuple[Closing, ...] = ()
     separator: str | None = None
 
-    def closing_behind(self, prefix: str) -> Closing | None:
-        """How the call that a forced `prefix` begins goes on; None where there are no such calls."""
+    def closing_after(self, prefix: str) -> Closing | None:
+        """Return how a call continues after a forced `prefix`, None if unknown."""
         fits = (
             closing
             for closing in self.closings
-            if prefix.startswith(closing.begin) and prefix.endswith(closing.behind)
+            if prefix.startswith(closing.prefix_start) and prefix.endswith(closing.prefix_end)
         )
         return next(fits, None)
 
     @property
     def openers(self) -> frozenset[str]:
-        """All markers that open a body."""
+        """All markers that open a block."""
         return frozenset(filter(None, (self.opener, *self.other_openers)))
 
     @property
     def closers(self) -> frozenset[str]:
-        """All markers that are dropped behind a body."""
+        """All markers that are dropped after a block."""
         return frozenset(filter(None, (self.closer, *self.other_closers)))
 
     @property
     def markers(self) -> frozenset[str]:
-        """All that the format is held together by: a special token among them has to be read."""
+        """All markers: special tokens among them have to be decoded."""
         return self.openers | self.closers | frozenset(self.inner_markers)
 
 
 def combined(first: ToolParser, others: Sequence[ToolParser]) -> ToolParser:
-    """Return the first parser, which reads what begins with a marker of the others as they do.
+    """Return the first parser, extended by the formats of the others.
 
-    Calls are forced in its own way.
+    A marker that several have is the first's. Calls are forced in the first format.
     """
     readers = {opener: parser for parser in reversed((first, *others)) for opener in parser.openers}
     if readers.keys() == first.openers:
@@ -201,21 +206,20 @@ def combined(first: ToolParser, others: Sequence[ToolParser]) -> ToolParser:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ThinkingParser:
-    """One way to mark thinking. No opener means that the model does not think aloud.
+    """One format of thinking. Without an opener the model writes none.
 
-    `trims` are characters dropped inside both markers and behind the closing one. `wrappers` are markers that
-    say nothing but what the text around them is, such as the head of the message that is the answer; they are
-    dropped.
+    `trims` are characters dropped inside both markers and after the closing one. `wrappers` are markers
+    without content of their own, such as the header of the answer's message; they are dropped.
 
-    `other_openers` and `other_closers` are markers that do the same as the first ones; a closer may be the
-    head of what follows. With `ends_at_calls`, a call's marker is the head of a message, which no thought
-    quotes. `asides` begin messages that are neither for the user nor, where they do not turn out to be one, a
-    call: they are dropped. `prompt_ends` are what a prompt may end with that the answer's first marker goes
-    on from. `signs` tell a model that writes the format where its opener and closer are not enough to.
+    `other_openers` and `other_closers` are alternative markers; a closer may be the header of what follows.
+    With `ends_at_calls`, a call's marker is a message header, which no thought quotes. `dropped_openers`
+    begin messages to recipients other than the user: they are dropped unless they are calls. `prompt_ends`
+    are ends of prompts that the answer's first marker continues. `identifying_texts` identify the format in a
+    template where opener and closer do not suffice.
 
-    `closed_block` is a whole empty block, `closing` ends an open one: either, put at the end of a prompt,
-    makes the model answer without thinking. `supports_toggle` says that models of the format are made to be
-    switched so; where they are not, an empty block only makes thinking less likely.
+    `closed_block` is a whole empty block, `closing` ends an open one: either, at the end of a prompt, makes
+    the model answer without thinking. `supports_toggle` is true if models of the format are trained for that;
+    otherwise an empty block only makes thinking less likely.
     """
 
     id: str
@@ -245,5 +249,5 @@ class ThinkingParser:
 
     @property
     def markers(self) -> frozenset[str]:
-        """All that the format is held together by: a special token among them has to be read."""
+        """All markers: special tokens among them have to be decoded."""
         return self.openers | self.closers | frozenset((*self.wrappers, *self.dropped_openers))

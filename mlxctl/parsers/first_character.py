@@ -1,4 +1,4 @@
-"""A reader for formats that are written in several ways, which the body's first character tells apart."""
+"""A reader for formats that differ in the block's first character."""
 
 from collections.abc import Callable, Sequence
 
@@ -6,10 +6,9 @@ from mlxctl.parsers.declarations import WHITESPACE, BodyReader, BodyRejected, Si
 
 
 class FirstCharacterBody:
-    """Waits for the first character that is neither white space nor one of `skips`, and has `choose` make a
-    reader for it.
+    """Creates the reader by the first character of the block.
 
-    The reader begins with what was skipped.
+    White space and the characters in `skips` are skipped to find it; the reader gets them, too.
     """
 
     def __init__(self, choose: Callable[[str], BodyReader], *, skips: str = "") -> None:
@@ -18,7 +17,7 @@ class FirstCharacterBody:
         self._reader: BodyReader | None = None
 
     def read(self, text: str, start: int) -> tuple[int, Sequence[Signal]]:
-        """Read up to the next decision of the chosen reader."""
+        """Parse up to the next decision of the chosen reader."""
         if self._reader is None:
             first = text[start:].lstrip(self._skips)[:1]
             if not first:
@@ -27,5 +26,5 @@ class FirstCharacterBody:
         return self._reader.read(text, start)
 
     def finish(self, rest: str) -> Sequence[Signal]:
-        """The last decisions of the chosen reader; without one, what there is is text."""
+        """Return the chosen reader's last decisions; reject without one."""
         return (BodyRejected(),) if self._reader is None else self._reader.finish(rest)

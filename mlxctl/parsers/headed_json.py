@@ -1,8 +1,6 @@
-"""Calls whose name stands in a head before the arguments: `f[ARGS]{"a": 1}`, `<function=f>{"a":
-1}</function>` and their kin.
+"""Calls with a header before JSON arguments, such as `f[ARGS]{"a": 1}`.
 
-Whatever a format puts around the name, its head ends where the arguments' brace begins. From there the
-arguments stream verbatim.
+A header ends where the arguments' brace begins. From there the arguments stream verbatim.
 """
 
 import re
@@ -28,13 +26,12 @@ _REJECTED = (BodyRejected(),)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CallHead:
-    """How a format writes the head.
+    """How a format writes the header.
 
-    `pattern` matches a whole head and has a group `name`. `may_begin` matches every beginning of one, so that
-    what is none is given up early. `tails` are what may stand behind the arguments and is dropped; `opener`
-    is what another head begins with. With `is_bare`, the head has no marker that no text has: only tools that
-    are on offer are called. `others` are first parts of names that stand for somebody else, unless a tool is
-    called so.
+    `pattern` matches a whole header and has a group `name`. `may_begin` matches every beginning of one, so
+    that other text is rejected early. `tails` may follow the arguments and are dropped; `opener` begins
+    another header. With `is_bare`, the header has no marker: only available tools are called. `others` are
+    first parts of names that address another recipient, unless a tool has that name.
     """
 
     pattern: re.Pattern[str]
@@ -46,34 +43,34 @@ class CallHead:
 
 
 class HeadedJsonBody:
-    """One block of calls in a row."""
+    """Parses one block of consecutive calls."""
 
     def __init__(self, head: CallHead, tools: ToolSchemas) -> None:
         self._head = head
         self._tools = tools
-        self._place: Literal["head", "arguments", "after"] = "head"
+        self._state: Literal["head", "arguments", "after"] = "head"
         self._num_calls = 0
         self._arguments = JsonArguments()
 
     def read(self, text: str, start: int) -> tuple[int, Sequence[Signal]]:
-        """Read up to the next decision; a head is only read once it is whole."""
-        match self._place:
+        """Parse up to the next decision; headers are parsed once whole."""
+        match self._state:
             case "head":
                 return self._read_head(text, start)
             case "arguments":
                 end, signals = self._arguments.read(text, start)
                 if self._arguments.is_whole:
-                    self._place = "after"
+                    self._state = "after"
                     self._num_calls += 1
                 return end, signals
             case "after":
                 return self._read_tail(text, start)
 
     def finish(self, rest: str) -> Sequence[Signal]:
-        """End a started call as it is; a head without arguments is text."""
-        if self._place == "arguments":
+        """End a started call as incomplete; reject a header without arguments."""
+        if self._state == "arguments":
             return CallEnded(is_complete=False), BodyEnded()
-        return (BodyEnded(),) if self._place == "after" and not rest.strip() else _REJECTED
+        return (BodyEnded(),) if self._state == "after" and not rest.strip() else _REJECTED
 
     def _read_head(self, text: str, at: int) -> tuple[int, Sequence[Signal]]:
         end = text.find("{", at)
@@ -83,11 +80,11 @@ class HeadedJsonBody:
         found = self._head.pattern.fullmatch(text, at, end)
         name = "" if found is None else self._tools.resolve(found["name"])
         if not name or (
-            not self._tools.may_call(name)
+            not self._tools.has_tool(name)
             and (self._head.is_bare or name.partition(".")[0] in self._head.others)
         ):
             return at, _REJECTED
-        self._place, self._arguments = "arguments", JsonArguments()
+        self._state, self._arguments = "arguments", JsonArguments()
         return end, (CallStarted(name=name),)
 
     def _read_tail(self, text: str, at: int) -> tuple[int, Sequence[Signal]]:
@@ -98,7 +95,7 @@ class HeadedJsonBody:
             return at + len(tail), (Punctuation(),)
         opener = self._head.opener
         if opener and rest.startswith(opener):
-            self._place = "head"
+            self._state = "head"
             return at, (Punctuation(),)
         may_come = any(mark.startswith(rest) for mark in (*self._head.tails, opener) if mark)
         return at, () if may_come else (BodyEnded(),)

@@ -1,18 +1,24 @@
-"""The arguments of one call as a JSON object that is passed on verbatim while it arrives."""
+"""JSON arguments of one call, streamed verbatim."""
 
 from mlxctl.parsers.declarations import BodyEnded, CallArguments, CallEnded, Signal
 from mlxctl.parsers.json_value import JsonValueScanner, is_json_object
 
 
 class JsonArguments:
-    """Reads one object. `is_whole` once its end was read and said; what is no JSON ends call and body."""
+    """Parses one object; `is_whole` after its end.
+
+    Text that is no JSON ends the call and the block.
+    """
 
     def __init__(self) -> None:
         self._scanner = JsonValueScanner()
         self.is_whole = False
 
     def read(self, text: str, at: int) -> tuple[int, tuple[Signal, ...]]:
-        """Read on; the last signal is CallEnded, or BodyEnded behind it, where the arguments are over."""
+        """Parse on.
+
+        The last signal at the arguments' end is CallEnded, or BodyEnded after it.
+        """
         end = self._scanner.scan(text, at)
         more: tuple[Signal, ...] = (CallArguments(json=text[at:end]),) if end > at else ()
         if self._scanner.is_broken:

@@ -1,7 +1,7 @@
-"""Finds the end of a JSON value that arrives in pieces, without parsing it.
+"""JSON values that arrive in pieces: their end, without parsing.
 
-It follows strings, escapes and brackets, so that a brace or a marker inside a string ends nothing. What else
-is wrong with a value is found by parsing it once it is whole.
+It follows strings, escapes and brackets, so a brace or marker inside a string ends nothing. Other errors are
+found by parsing the whole value once.
 """
 
 import json
@@ -16,10 +16,10 @@ _SURROGATE = re.compile("[\ud800-\udfff]")
 
 
 class JsonValueScanner:
-    """Scans one value. `is_whole` once it has ended, `is_broken` once it cannot be JSON any more.
+    """Scans one value.
 
-    A number or literal ends before the first character that cannot belong to it, so at least one more is
-    needed.
+    `is_whole` after its end, `is_broken` once it cannot be JSON. A number or literal ends before the first
+    character that cannot belong to it, so at least one more is needed.
     """
 
     __slots__ = ("_escaped", "_in_scalar", "_in_string", "_open", "_pieces", "is_broken", "is_whole")
@@ -35,11 +35,11 @@ class JsonValueScanner:
 
     @property
     def text(self) -> str:
-        """What belongs to the value so far."""
+        """The text of the value so far."""
         return "".join(self._pieces)
 
     def scan(self, text: str, start: int) -> int:
-        """Scan `text` from `start`; return where the value ended, broke, or the text ran out."""
+        """Scan `text` from `start`; return where it stopped."""
         at = start
         while at < len(text) and not self.is_whole and not self.is_broken:
             at = self._scan_string(text, at) if self._in_string else self._scan_between(text, at)
@@ -47,7 +47,7 @@ class JsonValueScanner:
         return at
 
     def parse(self) -> Any:
-        """Return the value; raises ValueError if the text is not strict JSON."""
+        """Return the value; raises ValueError for invalid JSON."""
         return parse_json(self.text)
 
     def _scan_string(self, text: str, at: int) -> int:
@@ -94,7 +94,10 @@ class JsonValueScanner:
 
 
 def parse_json(text: str) -> Any:
-    """Parse strict JSON (no NaN or Infinity); raises ValueError, also for a value nested too deeply to parse."""
+    """Parse strict JSON, without NaN or Infinity.
+
+    Raises ValueError, also for a value that is nested too deeply.
+    """
     try:
         return json.loads(text, parse_constant=_refuse_constant)
     except RecursionError as error:
@@ -107,15 +110,14 @@ def quote(text: str) -> str:
 
 
 def escape(text: str) -> str:
-    """Return what stands between the quotes of a JSON string; half a surrogate pair, which no encoding can
-    carry, as an escape.
-    """
+    """Return the content of a JSON string; lone surrogates become escapes."""
     return json_text(text)[1:-1]
 
 
 def json_text(value: Any) -> str:
-    """Return a parsed value as JSON text; "" for one that JSON cannot say, such as a number that became
-    infinite.
+    """Return a value as JSON text.
+
+    "" for a value that JSON cannot represent.
     """
     try:
         text = json.dumps(value, ensure_ascii=False, allow_nan=False)

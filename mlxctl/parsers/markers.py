@@ -1,13 +1,13 @@
-"""Finds markers in text that arrives in pieces, and tells how much of it is certain to be no marker."""
+"""Marker search in text that arrives in pieces."""
 
 import re
 from collections.abc import Iterable
 
 
 class MarkerSet:
-    """A set of literal markers, and the characters that are trimmed before them.
+    """A set of literal markers, and the characters trimmed before them.
 
-    Where one marker is the beginning of another, it is found once the longer one has become impossible.
+    Where one marker begins another, it is found once the longer one has become impossible.
     """
 
     __slots__ = ("_attention", "_beginnings", "_longest", "_pattern", "trims")
@@ -23,14 +23,17 @@ class MarkerSet:
         self._attention = re.compile(f"[{first}]{tail}" if first else r"(?!)")
 
     def is_plain(self, text: str) -> bool:
-        """Whether the text, with nothing held before it, can be passed on as it is.
+        """Whether the text can be emitted unchanged when nothing is held.
 
         PERF: one search per token.
         """
         return self._attention.search(text) is None
 
     def find(self, text: str, *, is_final: bool = False) -> re.Match[str] | None:
-        """The first marker in the text, if it cannot become a longer one; it cannot when the text is final."""
+        """Return the first marker that cannot become a longer one.
+
+        Final text cannot grow.
+        """
         found = self._pattern.search(text)
         if found is None or is_final or text[found.start() :] not in self._beginnings:
             return found
@@ -41,8 +44,9 @@ class MarkerSet:
         return text in self._beginnings
 
     def certain_length(self, text: str) -> int:
-        """How much of a text without a marker stays text, whatever follows: all but the beginning of a marker
-        and trims.
+        """Return the length of text that no marker can begin in.
+
+        The text has no marker. The beginning of one at its end, and trimmed characters before, do not count.
         """
         certain = len(text) - self._beginning_length(text)
         return len(text[:certain].rstrip(self.trims)) if self.trims else certain

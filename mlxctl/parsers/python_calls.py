@@ -1,8 +1,7 @@
-"""Calls as Python writes them: `[f(a=1), g(b="x")]`, in a list, or one behind the other.
+"""Python calls: `[f(a=1), g(b="x")]`, in a list or in a row.
 
-A call is certain with its first keyword, or the parenthesis that closes it. Strings stream as they come,
-their escapes resolved; any other value is awaited whole. Arguments without a keyword take their names, in
-order, from the schema, if there is one.
+A call is certain with its first keyword, or its closing parenthesis. Strings stream, with escapes resolved;
+other values are parsed once whole. Positional arguments get their names, in order, from the schema.
 """
 
 import re
@@ -36,35 +35,35 @@ _PLAIN = re.compile(r"[^\\'\"]+")
 _PARTIAL_ESCAPE = re.compile(r"\\(?:x[0-9a-fA-F]?|u[0-9a-fA-F]{0,3}|U[0-9a-fA-F]{0,7}|[0-7]{1,2}|\r)?\Z")
 _ESCAPE = re.compile(r"\\(?:x[0-9a-fA-F]{2}|u[0-9a-fA-F]{4}|U[0-9a-fA-F]{8}|[0-7]{1,3}|\r\n|.)", re.DOTALL)
 
-Place = Literal["name", "argument", "value", "string", "value_end", "call_end", "between"]
+State = Literal["name", "argument", "value", "string", "value_end", "call_end", "between"]
 Step = tuple[int, Sequence[Signal]]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class PythonForm:
+class PythonFormat:
     """How a format writes Python.
 
-    `wrapper` is a function that a call may stand in, since the model believes that it writes a program. A
-    `is_bare` list has no marker before it: only tools that are on offer are called in it.
+    `wrapper` is a function that may enclose a call, since the model writes a program. A `is_bare` list has no
+    marker before it: only available tools are called.
     """
 
     wrapper: str = ""
     is_bare: bool = False
 
 
-_PLAIN_FORM = PythonForm()
+_PLAIN_FORMAT = PythonFormat()
 
 
 class PythonCallsBody:
-    """One block.
+    """Parses one block.
 
-    Each step reads one token or a part of one value; None from a step means that it needs more text.
+    Each step parses one token or a part of one value; None means that it needs more text.
     """
 
-    def __init__(self, tools: ToolSchemas, form: PythonForm = _PLAIN_FORM) -> None:
+    def __init__(self, tools: ToolSchemas, syntax: PythonFormat = _PLAIN_FORMAT) -> None:
         self._tools = tools
-        self._form = form
-        self._place: Place = "name"
+        self._syntax = syntax
+        self._state: State = "name"
         self._list: Literal["none", "open", "closed"] = "none"
         self._is_wrapped = False
         self._num_calls = 0
@@ -81,7 +80,7 @@ class PythonCallsBody:
         self._scanner = PythonValueScanner()
 
     def read(self, text: str, start: int) -> Step:
-        """Read up to the next decision."""
+        """Parse up to the next decision."""
         at = start
         while (step := self._step(text, at)) is not None:
             at, signals = step
@@ -90,9 +89,9 @@ class PythonCallsBody:
         return at, ()
 
     def finish(self, rest: str) -> Sequence[Signal]:
-        """End a started call as it is; what did not become a call is text."""
+        """End a started call as incomplete; other text is rejected."""
         signals: list[Signal] = []
-        if self._place == "string" and rest.startswith(self._quote):
+        if self._state == "string" and rest.startswith(self._quote):
             # The stream is over: nothing can continue the string.
             at, more = self.read(rest + "\n", 0)
             while more:
@@ -103,22 +102,22 @@ class PythonCallsBody:
 
     def _finish(self, rest: str) -> Sequence[Signal]:
         if self._is_started:
-            kept = self._scanner.text if self._place == "value" else ""
-            cut = escape(rest) if self._place == "string" else '"' + escape(kept + rest) if kept else ""
-            return *_more(cut), CallEnded(is_complete=False), BodyEnded()
-        if self._place == "argument" and not self._form.is_bare and _CUT_KEYWORD.fullmatch(rest):
+            kept = self._scanner.text if self._state == "value" else ""
+            cut = escape(rest) if self._state == "string" else '"' + escape(kept + rest) if kept else ""
+            return *_arguments_delta(cut), CallEnded(is_complete=False), BodyEnded()
+        if self._state == "argument" and not self._syntax.is_bare and _CUT_KEYWORD.fullmatch(rest):
             return CallStarted(name=self._name), CallEnded(is_complete=False), BodyEnded()
-        is_over = self._num_calls and self._place in ("name", "call_end", "between") and not rest.strip()
+        is_over = self._num_calls and self._state in ("name", "call_end", "between") and not rest.strip()
         return (BodyEnded(),) if is_over else (BodyRejected(),)
 
     def _step(self, text: str, at: int) -> Step | None:
         self._begin = at
-        if self._place not in ("string", "value"):
+        if self._state not in ("string", "value"):
             while at < len(text) and text[at] in WHITESPACE:
                 at += 1
         if at == len(text):
             return None
-        match self._place:
+        match self._state:
             case "name":
                 return self._read_name(text, at)
             case "argument":
@@ -130,15 +129,13 @@ class PythonCallsBody:
             case "value_end":
                 return self._read_value_end(text, at)
             case "call_end":
-                self._place, self._is_wrapped = "between", False
+                self._state, self._is_wrapped = "between", False
                 return (at + 1, (Punctuation(),)) if text[at] == ")" else (at, ())
             case "between":
                 return self._read_between(text, at)
 
     def _give_up(self, at: int) -> Step:
-        """This is no call: a block's later ones end it, its first one rejects it, one that has started is
-        broken.
-        """
+        """Reject the block, or end it at a call that has started."""
         if self._is_started:
             return self._begin, (CallEnded(is_complete=False), BodyEnded())
         return at, (BodyRejected(),)
@@ -148,7 +145,7 @@ class PythonCallsBody:
             self._list = "open"
             return at + 1, ()
         if text[at] == "]" and self._list == "open" and self._num_calls:
-            self._place, self._list = "between", "closed"
+            self._state, self._list = "between", "closed"
             return at + 1, (Punctuation(),)
         name = _NAME.match(text, at)
         if name is None or name.end() - at > MAX_NAME_CHARS:
@@ -157,14 +154,14 @@ class PythonCallsBody:
             return None
         if text[name.end()] != "(":
             return self._give_up(at)
-        if name[0] == self._form.wrapper and not self._is_wrapped and not self._num_calls:
+        if name[0] == self._syntax.wrapper and not self._is_wrapped and not self._num_calls:
             self._is_wrapped = True
             return name.end() + 1, ()
         resolved = self._tools.resolve(name[0])
-        if self._form.is_bare and not self._tools.may_call(resolved):
+        if self._syntax.is_bare and not self._tools.has_tool(resolved):
             return self._give_up(at)
         self._begin_call(resolved)
-        self._place = "argument"
+        self._state = "argument"
         return name.end() + 1, ()
 
     def _read_argument(self, text: str, at: int) -> Step | None:
@@ -181,7 +178,7 @@ class PythonCallsBody:
 
     def _begin_value(self, name: str, at: int) -> Step:
         self._kinds = self._tools.kinds(self._name, name)
-        self._place, self._scanner = "value", PythonValueScanner()
+        self._state, self._scanner = "value", PythonValueScanner()
         started = () if self._is_started else (CallStarted(name=self._name),)
         self._is_started = True
         separator = ", " if self._num_arguments else "{"
@@ -199,11 +196,11 @@ class PythonCallsBody:
         end = self._scanner.scan(text, at)
         if not self._scanner.is_whole:
             return (end, ()) if end > at else None
-        self._place = "value_end"
+        self._state = "value_end"
         return end, (CallArguments(json=self._value(self._scanner.text)),)
 
     def _value(self, text: str) -> str:
-        """The JSON text of what is no string."""
+        """Return the JSON text of a value that is no string literal."""
         if self._kinds == STRING:
             return quote(text.strip())
         return literal_as_json(text) or value_as_json(text.strip(), self._kinds)
@@ -213,23 +210,24 @@ class PythonCallsBody:
         if len(next_two) < 2 and next_two == char * len(next_two):
             return None
         self._quote = char * 3 if next_two == char * 2 else char
-        self._place = "string"
+        self._state = "string"
         return at + len(self._quote), (CallArguments(json='"'),)
 
     def _read_string(self, text: str, at: int) -> Step | None:
         if plain := _PLAIN.match(text, at):
-            return plain.end(), _more(escape(plain[0]))
+            return plain.end(), _arguments_delta(escape(plain[0]))
         if text.startswith(self._quote, at):
             return self._read_quote(text, at)
         if text[at] == "\\":
             return self._read_escape(text, at)
         if self._quote.startswith(text[at:]):
             return None
-        return at + 1, _more(escape(text[at]))
+        return at + 1, _arguments_delta(escape(text[at]))
 
     def _read_quote(self, text: str, at: int) -> Step | None:
-        """End the string, unless it goes on behind the quote: some templates teach their models not to escape
-        any.
+        """End the string, unless it continues after the quote.
+
+        Some templates teach models not to escape quotes.
         """
         end = at + len(self._quote)
         if len(self._quote) == 1:
@@ -237,14 +235,12 @@ class PythonCallsBody:
             if ends is None:
                 return None
             if not ends:
-                return end, _more(escape(self._quote))
-        self._place = "value_end"
+                return end, _arguments_delta(escape(self._quote))
+        self._state = "value_end"
         return end, (CallArguments(json='"'),)
 
     def _ends_behind(self, text: str, at: int) -> bool | None:
-        """Whether what stands behind a quote ends the call or begins another argument; None as long as more
-        may tell.
-        """
+        """Whether the text after a quote ends the argument; None if undecided."""
         behind = _BEHIND_QUOTE.match(text, at)
         if behind is None:
             return None
@@ -261,14 +257,14 @@ class PythonCallsBody:
             return None
         found = _ESCAPE.match(text, at)
         assert found is not None, "a backslash with a character behind it"
-        return found.end(), _more(escape(unescape(found[0])))
+        return found.end(), _arguments_delta(escape(unescape(found[0])))
 
     def _read_value_end(self, text: str, at: int) -> Step | None:
         if text[at] == ")":
             return self._end_call(at)
         if text[at] != ",":
             return self._give_up(at)
-        self._place = "argument"
+        self._state = "argument"
         return at + 1, (Punctuation(),)
 
     def _end_call(self, at: int) -> Step:
@@ -276,12 +272,12 @@ class PythonCallsBody:
         arguments = "}" if self._num_arguments else "{}"
         self._is_started = False
         self._num_calls += 1
-        self._place = "call_end" if self._is_wrapped else "between"
+        self._state = "call_end" if self._is_wrapped else "between"
         return at + 1, (*started, CallArguments(json=arguments), CallEnded(is_complete=True))
 
     def _read_between(self, text: str, at: int) -> Step | None:
         if self._list == "open" and text[at] in ",]":
-            self._place = "name" if text[at] == "," else "between"
+            self._state = "name" if text[at] == "," else "between"
             self._list = "open" if text[at] == "," else "closed"
             return at + 1, (Punctuation(),)
         if self._list == "none" and text[at] == ";":
@@ -293,9 +289,9 @@ class PythonCallsBody:
             return None
         if text[name.end() : name.end() + 1] != "(":
             return at, (BodyEnded(),)
-        self._place = "name"
+        self._state = "name"
         return at, (Punctuation(),)
 
 
-def _more(json: str) -> tuple[Signal, ...]:
+def _arguments_delta(json: str) -> tuple[Signal, ...]:
     return (CallArguments(json=json),) if json else ()

@@ -33,9 +33,9 @@ _BRACKETS = {"(": "[", ")": "]"}
 
 
 class PythonValueScanner:
-    """Scans one value.
+    """Scans one argument's value up to the next comma or parenthesis.
 
-    `is_whole` once it has ended; brackets that do not match end it, too, as what it is.
+    `is_whole` after its end; unbalanced brackets end it, too.
     """
 
     __slots__ = ("_open", "_pieces", "_quote", "is_whole")
@@ -48,12 +48,13 @@ class PythonValueScanner:
 
     @property
     def text(self) -> str:
-        """What belongs to the value so far."""
+        """The text of the value so far."""
         return "".join(self._pieces)
 
     def scan(self, text: str, start: int) -> int:
-        """Scan `text` from `start`; return where the value ended, or what is read now: the rest comes again
-        with more text.
+        """Scan `text` from `start`; return where it stopped.
+
+        Unread text is passed again, followed by more.
         """
         at = start
         while at < len(text) and not self.is_whole:
@@ -96,7 +97,7 @@ class PythonValueScanner:
 
 
 def literal_as_json(text: str) -> str | None:
-    """The JSON text of a literal; None if the text is none."""
+    """Return a literal as JSON text, None for other text."""
     pieces: list[str] = []
     braces: list[tuple[int, bool]] = []
     at, end = 0, len(text.rstrip())
@@ -127,9 +128,7 @@ def literal_as_json(text: str) -> str | None:
 
 
 def unescape(text: str) -> str:
-    """The text that stands between the quotes of a string, with its escapes resolved; an unknown one stays as
-    it is.
-    """
+    """Resolve the escapes in a string's content; unknown ones stay."""
     return ESCAPE.sub(_resolve, text)
 
 
@@ -152,7 +151,7 @@ def _piece(token: re.Match[str]) -> str | None:
 
 
 def _number(word: str) -> str | None:
-    """A number as JSON writes it: as it is if it can be, else by its value."""
+    """Return a number as JSON: unchanged if valid, else by value."""
     if _JSON_NUMBER.fullmatch(word):
         return word
     try:
@@ -165,5 +164,5 @@ def _number(word: str) -> str | None:
 
 
 def _spaced(pieces: list[str]) -> str:
-    """As `json.dumps` would set them."""
+    """Join the tokens with the spaces of `json.dumps`."""
     return "".join(piece + " " if piece in (",", ":") else piece for piece in pieces)

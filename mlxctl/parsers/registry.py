@@ -1,6 +1,6 @@
-"""Which parsers there are, by the id under which they are stored. Imported on demand: one row per parser.
+"""All formats by their stored ids. Imported on demand.
 
-The order of the tool parsers is the order in which a model's template is tried against them.
+A new format is one row. Templates are tried against the tool parsers in this order.
 """
 
 from importlib import import_module
@@ -72,12 +72,12 @@ THINKING_PARSER_IDS = tuple(_THINKING)
 
 
 def tool_parser(parser_id: str) -> ToolParser:
-    """Return the tool parser with this id; raises KeyError if there is none."""
+    """Return a tool parser; raises KeyError for an unknown id."""
     parser: ToolParser = import_module(_TOOLS[parser_id]).TOOLS
     return parser
 
 
 def thinking_parser(parser_id: str) -> ThinkingParser:
-    """Return the thinking parser with this id; raises KeyError if there is none."""
+    """Return a thinking parser; raises KeyError for an unknown id."""
     parser: ThinkingParser = import_module(_THINKING[parser_id]).THINKING
     return parser

@@ -1,6 +1,4 @@
-"""What the tools on offer say about their arguments, as far as a reader has to know it: names, and JSON
-types.
-"""
+"""Names and JSON types of arguments, from the tools' schemas."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -16,9 +14,9 @@ _STRUCTURE = {"properties", "additionalProperties", "items", "$ref"}
 
 
 class SchemaNode:
-    """The schema of one value: an argument, or a part of one. Nothing is known of an empty one.
+    """The schema of an argument or a part of one.
 
-    `kinds` are the JSON types that the value may have.
+    `kinds` are the JSON types that the value may have. An empty node has no constraints.
     """
 
     __slots__ = ("_depth", "_root", "_schema", "kinds")
@@ -32,19 +30,19 @@ class SchemaNode:
         self.kinds = _kinds(schema, self._root, _MAX_DEPTH)
 
     def narrowed(self, kinds: Kinds) -> "SchemaNode":
-        """The same schema with other kinds."""
+        """Return the same schema with other types."""
         node = SchemaNode(self._schema, self._root, depth=self._depth)
         node.kinds = kinds or None
         return node
 
     def member(self, name: str) -> "SchemaNode":
-        """The schema of an object's member."""
+        """Return the schema of an object's member."""
         properties, others = self._schema.get("properties"), self._schema.get("additionalProperties")
         known = properties.get(name) if isinstance(properties, Mapping) else None
         return self._inner(others if known is None else known)
 
     def item(self) -> "SchemaNode":
-        """The schema of an array's items."""
+        """Return the schema of an array's items."""
         return self._inner(self._schema.get("items"))
 
     def _inner(self, schema: Any) -> "SchemaNode":
@@ -54,41 +52,44 @@ class SchemaNode:
 class ToolSchemas:
     """The tools of one request.
 
-    Schemas come from the client: whatever is strange in them means that nothing is known.
+    Schemas come from the client; malformed parts count as unconstrained.
     """
 
     def __init__(self, tools: Sequence[ToolSpec] = ()) -> None:
         self._parameters: dict[str, Mapping[str, Any]] = {tool.name: tool.parameters for tool in tools}
 
-    def may_call(self, name: str) -> bool:
-        """Whether there is a tool of this name; any may be, when none is known."""
+    def has_tool(self, name: str) -> bool:
+        """Whether the tool exists; true for any name without tools."""
         return not self._parameters or name in self._parameters
 
     def resolve(self, name: str) -> str:
-        """The name of the tool that is meant: models like to put a namespace before it, or a method behind."""
+        """Return the tool's name without a namespace or method around it.
+
+        Models add them: `functions.f`, `f.call`.
+        """
         if name in self._parameters:
             return name
         candidates = (name.removesuffix(".call"), name.rpartition(".")[2])
         return next((candidate for candidate in candidates if candidate in self._parameters), name)
 
     def kinds(self, tool: str, argument: str) -> Kinds:
-        """The types that this argument of this tool may have."""
+        """Return the types that the tool's argument may have."""
         return self.schema(tool, argument).kinds
 
     def schema(self, tool: str, argument: str) -> SchemaNode:
-        """What the schema says about this argument of this tool."""
+        """Return the schema of the tool's argument."""
         parameters = self._parameters.get(tool, {})
         properties = parameters.get("properties")
         return SchemaNode(properties.get(argument) if isinstance(properties, Mapping) else None, parameters)
 
     def argument_names(self, tool: str) -> tuple[str, ...]:
-        """The arguments of a tool in the order of its schema."""
+        """Return the tool's arguments in the order of its schema."""
         properties = self._parameters.get(tool, {}).get("properties")
         return tuple(properties) if isinstance(properties, Mapping) else ()
 
 
 def kind_of(value: Any) -> str:
-    """The JSON type of a parsed value."""
+    """Return the JSON type of a parsed value."""
     match value:
         case None:
             return "null"
@@ -122,9 +123,9 @@ def _kinds(schema: Any, root: Mapping[str, Any], depth: int) -> Kinds:
 
 
 def _resolved(schema: Any, root: Mapping[str, Any]) -> Mapping[str, Any]:
-    """The schema, behind its references; empty for what is none.
+    """Return the schema after following references; empty if there is none.
 
-    Of several choices, the first that has a structure.
+    Of several choices, the first with a structure.
     """
     for _ in range(_MAX_DEPTH):
         if not isinstance(schema, Mapping):
@@ -166,7 +167,7 @@ def _both(first: Kinds, second: Kinds) -> Kinds:
 
 
 def _find(reference: str, root: Mapping[str, Any]) -> Any:
-    """What a reference within the same schema refers to; None for any other."""
+    """Return what a local reference refers to, None for others."""
     found: Any = root
     if not reference.startswith("#/"):
         return None

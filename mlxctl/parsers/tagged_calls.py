@@ -1,8 +1,8 @@
-"""Calls with a tag for each argument: `<function=f><parameter=a>1</parameter></function>` and its kin.
+"""Calls with a tag for each argument.
 
-A call is certain once its name and the first tag behind it are read. Then its arguments are put together as
-JSON: a value that the schema wants to be a string streams as it comes, any other is awaited whole and becomes
-what the schema asks for.
+Such as `<function=f><parameter=a>1</parameter></function>`. A call is certain once its name and the first tag
+after it are parsed. The arguments are assembled as JSON: a value that the schema declares as a string
+streams, any other is converted once it is whole.
 """
 
 import re
@@ -35,18 +35,21 @@ _NAME_TAG = re.compile(
 # Names that models wrap around all arguments of a call as if they were one.
 _WRAPPERS = ("arguments", "parameters", "properties", "input")
 
-Place = Literal["between", "name", "named", "inside", "key", "value_start", "value"]
+State = Literal["between", "name", "named", "inside", "key", "value_start", "value"]
 Step = tuple[int, Sequence[Signal]]
 
 
 def plain_key(tag: str) -> tuple[str, bool | None] | None:
-    """A tag that holds the argument's name and nothing else, perhaps quoted; its type is left to the schema."""
+    """Parse a tag that holds only the argument's name, perhaps quoted.
+
+    The type is left to the schema.
+    """
     name = tag.strip().strip("\"'")
     return (name, None) if name and "\n" not in name else None
 
 
 def plain_value(text: str, schema: SchemaNode) -> str:
-    """The JSON text of a value that holds no tags of its own."""
+    """Return the JSON text of a value without tags."""
     return value_as_json(text, schema.kinds)
 
 
@@ -54,13 +57,13 @@ def plain_value(text: str, schema: SchemaNode) -> str:
 class CallTags:
     """The tags of a format.
 
-    `call_opener` is before a tool's name, and one of the characters `name_ends` behind it, or all of
-    `name_end`; a call without an opener follows the block's marker at once, and there is only one.
-    `key_opener` and `key_end` are before and behind what `read_key` reads: the argument's name, and whether
-    it is a string, where the tag says it. A value ends with `value_closer`, in which `{name}` stands for the
-    argument's name, or before one of `value_ends`, where models forget the closer. `trims` is dropped once on
-    both sides of it, or on neither. `has_cdata` says that a value may be a CDATA section. `read_value` makes
-    JSON text of a value that is no string.
+    `call_opener` precedes a tool's name; one of the characters `name_ends` follows it, or all of `name_end`.
+    A call without an opener follows the block's marker at once, and there is only one. `key_opener` and
+    `key_end` enclose what `read_key` parses: the argument's name, and whether it is a string, if the tag
+    tells. A value ends with `value_closer`, in which `{name}` stands for the argument's name, or before one
+    of `value_ends`, where models forget the closer. `trims` is dropped once on both sides of it, or on
+    neither. With `has_cdata` a value may be a CDATA section. `read_value` converts a value that is no string
+    to JSON text.
     """
 
     call_opener: str
@@ -78,15 +81,16 @@ class CallTags:
 
 
 class TaggedCallsBody:
-    """One block. `is_named` says that the marker which opened it is the first call's opener.
+    """Parses one block.
 
-    Each step reads one tag or a part of one value; None from a step means that it needs more text.
+    With `is_named` the block's marker was the first call's opener. Each step parses one tag or a part of one
+    value; None means that it needs more text.
     """
 
     def __init__(self, tags: CallTags, tools: ToolSchemas, *, is_named: bool = False) -> None:
         self._tags = tags
         self._tools = tools
-        self._place: Place = "name" if is_named or not tags.call_opener else "between"
+        self._state: State = "name" if is_named or not tags.call_opener else "between"
         self._name = ""
         self._num_calls = 0
         self._num_arguments = 0
@@ -100,7 +104,7 @@ class TaggedCallsBody:
         self._closer = self._plain_closer
 
     def read(self, text: str, start: int) -> Step:
-        """Read up to the next decision."""
+        """Parse up to the next decision."""
         at = start
         while (step := self._step(text, at)) is not None:
             at, signals = step
@@ -109,14 +113,14 @@ class TaggedCallsBody:
         return at, ()
 
     def finish(self, rest: str) -> Sequence[Signal]:
-        """End a started call as it is; what did not become a call is text."""
-        if self._place in ("inside", "key", "value_start", "value"):
-            return *self._cut(rest), CallEnded(is_complete=False), BodyEnded()
-        is_over = self._place == "between" and self._num_calls and not rest.strip()
+        """End a started call as incomplete; other text is rejected."""
+        if self._state in ("inside", "key", "value_start", "value"):
+            return *self._unfinished_value(rest), CallEnded(is_complete=False), BodyEnded()
+        is_over = self._state == "between" and self._num_calls and not rest.strip()
         return (BodyEnded(),) if is_over else (BodyRejected(),)
 
     def _step(self, text: str, at: int) -> Step | None:
-        match self._place:
+        match self._state:
             case "between":
                 return self._read_call_opener(text, at)
             case "name":
@@ -138,7 +142,7 @@ class TaggedCallsBody:
             return None
         if not found or not opener:
             return at, (BodyEnded() if self._num_calls else BodyRejected(),)
-        self._place = "name"
+        self._state = "name"
         return begin + len(opener), ()
 
     def _read_name(self, text: str, at: int) -> Step | None:
@@ -169,30 +173,33 @@ class TaggedCallsBody:
         return end + len(self._tags.name_end), ()
 
     def _begin_call(self, name: str) -> None:
-        self._name, self._place, self._num_arguments = self._tools.resolve(name), "named", 0
+        self._name, self._state, self._num_arguments = self._tools.resolve(name), "named", 0
 
     def _read_tag(self, text: str, at: int) -> Step | None:
         begin = _skip_white_space(text, at)
         closes = _compare(text, begin, self._tags.call_closer)
         opens = _compare(text, begin, self._tags.key_opener)
         if closes or (opens and closes is not None):
-            if self._place == "named":
-                self._place = "inside"
+            if self._state == "named":
+                self._state = "inside"
                 return at, (CallStarted(name=self._name),)
             if closes:
                 return self._end_call(begin)
-            self._place = "key"
+            self._state = "key"
             return begin + len(self._tags.key_opener), ()
         if closes is None or opens is None:
             return None
-        return at, (BodyRejected(),) if self._place == "named" else (
+        return at, (BodyRejected(),) if self._state == "named" else (
             CallEnded(is_complete=False),
             BodyEnded(),
         )
 
     def _end_call(self, at: int) -> Step:
-        """The closing tag of a call that has no opener is the block's: it is left to the machine."""
-        self._place = "between"
+        """End a call.
+
+        The closing tag of a call without an opener is the block's: the machine consumes it.
+        """
+        self._state = "between"
         self._num_calls += 1
         closing = "}" if self._num_arguments else "{}"
         length = len(self._tags.call_closer) if self._tags.call_opener else 0
@@ -208,7 +215,7 @@ class TaggedCallsBody:
             return at, (CallEnded(is_complete=False), BodyEnded())
         self._key, is_string = key
         self._schema = self._schema_of(self._key, is_string)
-        self._place, self._pieces = "value_start", []
+        self._state, self._pieces = "value_start", []
         self._is_wrapper = self._may_wrap(self._key)
         self._is_streaming = (
             self._schema.kinds == STRING and not self._tags.has_cdata and not self._is_wrapper
@@ -224,8 +231,9 @@ class TaggedCallsBody:
         return opening
 
     def _may_wrap(self, key: str) -> bool:
-        """Whether what stands under this name may be all arguments, since the tool has no argument of the
-        name.
+        """Whether the key may enclose all arguments.
+
+        True only for a tool that has no argument of this name.
         """
         names = self._tools.argument_names(self._name)
         return key in _WRAPPERS and not self._num_arguments and bool(names) and key not in names
@@ -248,7 +256,7 @@ class TaggedCallsBody:
         )
 
     def _choose_closer(self, text: str, at: int) -> Step | None:
-        """Find out how the value will end, and drop what is trimmed before it."""
+        """Determine how the value ends; drop the characters trimmed before it."""
         self._closer = self._plain_closer
         if "{name}" in self._tags.value_closer:
             self._closer = MarkerSet((self._value_closer, *self._tags.value_ends), trims=self._tags.trims)
@@ -261,7 +269,7 @@ class TaggedCallsBody:
         trims = _compare(text, at, self._tags.trims)
         if trims is None:
             return None
-        self._place = "value"
+        self._state = "value"
         self._is_trimmed = trims
         return at + len(self._tags.trims) * trims, ()
 
@@ -271,7 +279,7 @@ class TaggedCallsBody:
         if end is None:
             certain = self._closer.certain_length(rest)
             return (at + certain, self._take(rest[:certain])) if certain else None
-        self._place = "inside"
+        self._state = "inside"
         is_closed = end[0].endswith(self._value_closer)
         length = end.start() + len(_CDATA_END) * end[0].startswith(_CDATA_END)
         last = (
@@ -281,7 +289,7 @@ class TaggedCallsBody:
         return at + (end.end() if is_closed else end.start()), last
 
     def _take(self, text: str) -> Sequence[Signal]:
-        """More of the value: said at once where it streams, kept where it does not."""
+        """Emit more of a streaming value, or collect it."""
         if self._is_streaming:
             return (CallArguments(json=escape(text)),) if text else ()
         self._pieces.append(text)
@@ -304,9 +312,9 @@ class TaggedCallsBody:
         self._num_arguments += len(arguments)
         return (CallArguments(json=json_text(arguments)[:-1]),) if arguments else ()
 
-    def _cut(self, rest: str) -> Sequence[Signal]:
-        """What was read of a key or a value that never ended."""
-        match self._place:
+    def _unfinished_value(self, rest: str) -> Sequence[Signal]:
+        """Return the JSON of a key or value that never ended."""
+        match self._state:
             case "key":
                 return (CallArguments(json=self._separator + '"' + escape(rest.strip())),)
             case "value" | "value_start":
@@ -322,7 +330,10 @@ class TaggedCallsBody:
 
 
 def _wrapped_arguments(json: str) -> dict[str, Any] | None:
-    """The arguments in a value that holds all of them, itself or as the text of JSON or a Python dictionary."""
+    """Return the arguments in a value that holds all of them.
+
+    It is an object, or the text of JSON or of a Python dictionary; None for others.
+    """
     try:
         value = parse_json(json)
         if isinstance(value, str):
@@ -333,8 +344,9 @@ def _wrapped_arguments(json: str) -> dict[str, Any] | None:
 
 
 def _without_cdata(text: str) -> str:
-    """The text of a CDATA section, in which its end is written as the end of one section and the beginning of
-    the next.
+    """Return the content of a CDATA section.
+
+    `]]>` in it is written as the end of one section and the beginning of the next.
     """
     bare = text.strip()
     if not (bare.startswith(_CDATA) and bare.endswith(_CDATA_END)):
@@ -351,7 +363,7 @@ def _skip_white_space(text: str, at: int) -> int:
 
 
 def _compare(text: str, at: int, literal: str) -> bool | None:
-    """Whether the literal stands here; None as long as it may still come."""
+    """Whether the literal stands here; None while it may still follow."""
     if text.startswith(literal, at):
         return True
     return None if literal.startswith(text[at:]) else False

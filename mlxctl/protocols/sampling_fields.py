@@ -4,6 +4,7 @@ servers send.
 What does not combine is refused here by name; `docs/reference/sampling.md` has the whole table.
 """
 
+import dataclasses
 from typing import Annotated, Any
 
 from msgspec import Meta, Struct
@@ -71,24 +72,20 @@ class SamplingFields(Struct, kw_only=True):
     seed: Seed | None = None
 
 
+# Parameters that reach SamplingOptions under their wire name.
+_SAME_NAMED = {field.name for field in dataclasses.fields(SamplingOptions)} & {
+    *SamplingFields.__struct_fields__
+}
+
+
 def sampling_options(fields: SamplingFields, *, num_top_logprobs: int | None) -> SamplingOptions:
     """Return what was said. Raises InvalidRequest for what does not combine."""
+    options: dict[str, Any] = {name: getattr(fields, name) for name in _SAME_NAMED}
+    options |= {"top_k": top_k_option(fields.top_k), "seed": seed_option(fields.seed)}
     return SamplingOptions(
-        temperature=fields.temperature,
-        top_p=fields.top_p,
-        top_k=top_k_option(fields.top_k),
-        min_p=fields.min_p,
-        typical_p=fields.typical_p,
-        xtc_probability=fields.xtc_probability,
-        xtc_threshold=fields.xtc_threshold,
-        repetition_penalty=fields.repetition_penalty,
-        presence_penalty=fields.presence_penalty,
-        frequency_penalty=fields.frequency_penalty,
-        logit_bias=fields.logit_bias,
-        min_tokens=fields.min_tokens,
+        **options,
         tone_curve=_tone_curve(fields),
         repetition=_repetition(fields),
-        seed=seed_option(fields.seed),
         num_top_logprobs=num_top_logprobs,
     )
 

@@ -14,7 +14,7 @@ from falcon.asgi import Request, Response
 from mlxctl.engine import CacheAction, CachedChunk
 from mlxctl.errors import InvalidRequest
 from mlxctl.inference import InferenceService
-from mlxctl.inference.cache.token_text import told_ids
+from mlxctl.inference.cache.token_text import comparable_ids
 from mlxctl.ir import GenerationRequest
 from mlxctl.protocols import PROTOCOLS
 from mlxctl.protocols.decoding import decode_body
@@ -85,7 +85,7 @@ class CacheResource:
             if chunk.model
             else None
         )
-        told = told_ids(token_ids, chunk.salts, chunk.start) if has_tokens else None
+        told = comparable_ids(token_ids, chunk.salts, chunk.start) if has_tokens else None
         return ChunkView.of(chunk, num_tokens=len(token_ids), text=text, token_ids=told)
 
 

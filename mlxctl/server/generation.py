@@ -116,7 +116,7 @@ class GenerationResource(Generic[FormatterType]):
     async def _start(self, asked: ParsedRequest, formatter: FormatterType, request: Request) -> Answers:
         whole = owned(await asked.request(), request)
         self._left_out.tell(formatter.dropped_tools)
-        return await self._inference.start_all(whole)
+        return await self._inference.generate_all(whole)
 
     async def _stream_of(
         self,

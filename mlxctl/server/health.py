@@ -103,7 +103,7 @@ class HealthResource:
     on_head = on_get
 
     def _model_name(self) -> str | None:
-        return next((model.name for model in self._inference.served_models()), None)
+        return next((model.name for model in self._inference.models()), None)
 
     def _engine_facts(self) -> EngineFacts | None:
         engine = self._inference.engine

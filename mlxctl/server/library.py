@@ -94,7 +94,7 @@ class FitResource:
         return FitView.of(name, fit, problem=model.problem)
 
     def _find(self, name: str) -> ModelDescription:
-        for served in self._inference.served_models():
+        for served in self._inference.models():
             if served.name == name:
                 return self._catalog.described(name, served.facts.path)
         try:

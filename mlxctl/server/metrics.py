@@ -31,7 +31,7 @@ class MetricsResource:
         from prometheus_client.registry import CollectorRegistry
 
         try:
-            stats = await self._inference.stats()
+            stats = await self._inference.engine_stats()
         except MlxctlError:
             stats = None
         registry = CollectorRegistry()

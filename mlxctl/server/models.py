@@ -21,11 +21,11 @@ class ModelsResource:
 
     async def on_get(self, request: Request, response: Response) -> None:  # noqa: ARG002
         """List what can be asked for, loaded or not, and what was meant to be and cannot be used."""
-        await self._inference.pool.look_at_all()
-        served = self._inference.served_models()
+        await self._inference.manager.read_capabilities()
+        served = self._inference.models()
         cards = [_card(model, await _described(self._catalog, model)) for model in served]
         response.data = encode_model_list(
-            cards + [_unusable(model) for model in self._inference.pool.unusable]
+            cards + [_unusable(model) for model in self._inference.manager.unusable]
         )
         response.content_type = falcon.MEDIA_JSON
 
@@ -41,9 +41,9 @@ class ModelResource:
 
     async def on_get(self, request: Request, response: Response, name: str) -> None:  # noqa: ARG002
         """Describe the model, or raise UnknownModel."""
-        await self._inference.pool.look_at_all()
-        models = {model.name: model for model in self._inference.served_models()}
-        unusable = {model.name: _unusable(model) for model in self._inference.pool.unusable}
+        await self._inference.manager.read_capabilities()
+        models = {model.name: model for model in self._inference.models()}
+        unusable = {model.name: _unusable(model) for model in self._inference.manager.unusable}
         if name not in models and name not in unusable:
             raise UnknownModel(name, tuple(models))
         response.data = encode_model(

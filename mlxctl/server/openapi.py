@@ -76,6 +76,7 @@ def build_document(routes: Sequence[Route]) -> dict[str, Any]:
             operation.method: _describe(route, operation, schema_of) for operation in route.operations
         }
         for route in routes
+        if route.operations
     }
     return {
         "openapi": "3.1.0",

@@ -23,7 +23,7 @@ class PendingAnswers:
         self._task = asyncio.create_task(starting, name="start")
 
     async def answers_within(self, seconds: float) -> Answers | None:
-        """Wait for them, but only for so long. Raises what `start_all` raises."""
+        """Wait for them, but only for so long. Raises what `generate_all` raises."""
         await asyncio.wait({self._task}, timeout=seconds)
         return self._task.result() if self._task.done() else None
 

@@ -61,7 +61,7 @@ async def _serve(settings: Settings, announcer: Announcer) -> int:
     try:
         if await _is_ready_before(stop, services.inference):
             announcer.ready(
-                address, settings, services.inference.served_models(), seconds=time.monotonic() - started
+                address, settings, services.inference.models(), seconds=time.monotonic() - started
             )
             await stop.wait()
         exit_code = int(listener.is_lost)

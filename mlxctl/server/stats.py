@@ -13,7 +13,7 @@ from msgspec import Struct
 from mlxctl.engine import Stats
 from mlxctl.errors import StoreError
 from mlxctl.inference import InferenceService
-from mlxctl.inference.models.facts import PoolFacts
+from mlxctl.inference.models.manager import ModelStats
 from mlxctl.inference.request_log import RequestView
 from mlxctl.stores import ResponseStore
 
@@ -31,7 +31,7 @@ ServerStats: type[Any] = msgspec.defstruct(
     "ServerStats",
     [
         *((field.name, field.type) for field in _COUNTERS),
-        ("pool", PoolFacts),
+        ("pool", ModelStats),
         ("responses", KeptResponses | None),
     ],
     namespace={
@@ -61,9 +61,9 @@ class StatsResource:
 
     async def on_get(self, request: Request, response: Response) -> None:  # noqa: ARG002
         """Ask the engine. Raises EngineRecovering while there is none."""
-        stats = await self._inference.stats()
+        stats = await self._inference.engine_stats()
         counters = {field.name: getattr(stats, field.name) for field in _COUNTERS}
-        pool, responses = self._inference.pool.facts(), await self._kept_responses()
+        pool, responses = self._inference.manager.stats(), await self._kept_responses()
         response.data = msgspec.json.encode(ServerStats(**counters, pool=pool, responses=responses))
         response.content_type = falcon.MEDIA_JSON
 

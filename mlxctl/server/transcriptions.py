@@ -45,7 +45,7 @@ class TranscriptionsResource:
         )
         async with deadline.limit():
             asked = formatter.parse(form)
-            await self._inference.pool.find(asked.model, "transcription")
+            await self._inference.manager.find(asked.model, "transcription")
             has_ended = Event()
             call_at_end(request.scope, has_ended.set)
             sound = await asyncio.to_thread(AudioFile, asked.file, is_canceled=has_ended)

@@ -1,8 +1,6 @@
-"""The ids of the agents that are kept here, for a shell that completes them: read and never written, whoever
-else writes.
-"""
+"""Ids of stored agents for shell completion, read-only."""
 
-# PERF: not by way of `database`, whose imports take longer than the whole answer may.
+# PERF: a TAB must be quick, and the imports of `database` take longer than this query.
 import sqlite3
 from contextlib import closing
 from pathlib import Path
@@ -12,8 +10,9 @@ _LOCK_SECONDS = 0.05
 
 
 def read_agent_ids(file: Path) -> list[str]:
-    """Return the ids of all callers' agents in the file of an AgentStore, sorted; none where there is no such
-    file.
+    """Return the ids of all agents in the file of an AgentStore, sorted.
+
+    Empty when the file is missing, locked or damaged. At most _MAX_IDS.
     """
     try:
         with closing(

@@ -114,7 +114,7 @@ class LocalBackend:
         inference = self._services.inference
         await inference.open()
         await inference.wait_ready()
-        served = inference.served_models()[0]
+        served = inference.models()[0]
         return BackendModel(
             name=served.name,
             context_length=served.facts.context_length,
@@ -138,13 +138,13 @@ class LocalBackend:
     async def start(self, request: GenerationRequest) -> GenerationStream:
         """Submit to the engine."""
         assert self._services is not None, "open() comes first"
-        return await self._services.inference.start(request)
+        return await self._services.inference.generate(request)
 
     async def observe(self) -> Observation:
         """Ask the engine."""
         assert self._services is not None, "open() comes first"
         inference = self._services.inference
-        stats = msgspec.to_builtins(await inference.stats())
+        stats = msgspec.to_builtins(await inference.engine_stats())
         return Observation(
             at=asyncio.get_running_loop().time(), stats=stats, requests=tuple(inference.requests())
         )
@@ -197,7 +197,7 @@ class RemoteBackend:
         await self._inference.wait_ready()
         return [
             SelectableModel(name=model.name, note=_context_note(model.context_length))
-            for model in self._inference.served_models()
+            for model in self._inference.models()
         ]
 
     async def switch(self, name: str) -> BackendModel:
@@ -208,7 +208,7 @@ class RemoteBackend:
     async def start(self, request: GenerationRequest) -> GenerationStream:
         """Send the request."""
         assert self._inference is not None, "open() comes first"
-        return await self._inference.start(request)
+        return await self._inference.generate(request)
 
     async def observe(self) -> Observation:
         """Ask the server."""

@@ -133,7 +133,7 @@ CALLS = {
 def _declared_call(parser: ToolParser) -> str:
     """What follows the forced prefix of any call, as the format itself says that its calls go on."""
     prefix = parser.forced_prefix("first") or ""
-    closing = parser.closing_behind(prefix)
+    closing = parser.closing_after(prefix)
     assert closing is not None
     match closing.notation:
         case TagNotation(begin=begin, end=end):
@@ -142,7 +142,7 @@ def _declared_call(parser: ToolParser) -> str:
             arguments = "a=1"
         case _:
             arguments = '{"a": 1}'
-    return prefix.removeprefix(parser.forced_prefix(None) or "") + arguments + closing.text
+    return prefix.removeprefix(parser.forced_prefix(None) or "") + arguments + closing.call_end
 
 
 # A format that is not listed is held to what it declares.

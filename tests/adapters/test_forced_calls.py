@@ -116,19 +116,19 @@ def forced(parameters: Any, mode: Any, *, is_parallel: bool = False, **more: Any
 
 
 def closers(parser: ToolParser) -> list[str]:
-    closing = parser.closing_behind(parser.forced_prefix("look_up") or "")
+    closing = parser.closing_after(parser.forced_prefix("look_up") or "")
     assert closing is not None
     ends = (
         [closing.notation.end, "\n" + closing.notation.end]
         if isinstance(closing.notation, TagNotation)
         else []
     )
-    again = f"{closing.text.removesuffix(closing.block[1])}{closing.joint}"
+    again = f"{closing.call_end.removesuffix(closing.block[1])}{closing.call_separator}"
     return [
         "look_up",
         *ends,
-        closing.text,
-        "}" + closing.text,
+        closing.call_end,
+        "}" + closing.call_end,
         again,
         '"',
         "'",

@@ -12,9 +12,9 @@ from tokenizers import Tokenizer
 from typer.testing import CliRunner
 
 from mlxctl import demo
-from mlxctl.bootstrap.local_models import LocalModels
 from mlxctl.cli import app
 from mlxctl.inspector.disk_explanation import explain_on_disk
+from mlxctl.inspector.local_models import LocalModels
 from mlxctl.ir.tokens import Salt, pack
 from mlxctl.prefix_cache.chunks import CHUNK_TOKENS
 from mlxctl.prefix_cache.disk.inspection import DiskInspector

@@ -11,7 +11,7 @@ from models.weight_files import packed, write_model
 from typer.testing import CliRunner
 
 from mlxctl.cli import app
-from mlxctl.cli.completion.scripts import SCRIPTS, completion_script
+from mlxctl.cli.completion import SHELLS, completion_script
 from mlxctl.cli.completion.tree import first_sentence, read_tree
 
 COMPLETIONS = Path(__file__).parent.parent.parent / "completions"
@@ -47,7 +47,7 @@ def complete(line: str) -> list[str]:
     return run.stdout.split()
 
 
-@pytest.mark.parametrize("shell", SCRIPTS)
+@pytest.mark.parametrize("shell", SHELLS)
 def test_the_stored_script_is_what_the_command_prints(shell: str) -> None:
     assert (COMPLETIONS / f"mlxctl.{shell}").read_text() == completion_script(shell), (
         f"run: mlxctl completion {shell}"
@@ -55,7 +55,7 @@ def test_the_stored_script_is_what_the_command_prints(shell: str) -> None:
     assert runner.invoke(app, ["completion", shell]).stdout == completion_script(shell)
 
 
-@pytest.mark.parametrize("shell", SCRIPTS)
+@pytest.mark.parametrize("shell", SHELLS)
 def test_every_command_and_every_long_option_is_in_the_script(shell: str) -> None:
     script = completion_script(shell)
     for command in read_tree():

@@ -8,7 +8,7 @@ from syrupy.assertion import SnapshotAssertion
 from typer.testing import CliRunner
 
 from mlxctl.cli import app
-from mlxctl.cli.examination import finding_line, summary
+from mlxctl.cli.doctor import result_line, summary
 from mlxctl.doctor import CheckResult
 from tests.snapshot_location import TextSnapshots
 
@@ -52,7 +52,7 @@ def test_findings_on_a_terminal(width: int, snapshot: SnapshotAssertion) -> None
     console = Console(width=width, force_terminal=True, color_system=None, highlight=False)
     with console.capture() as captured:
         for result in FINDINGS:
-            console.print(finding_line(result))
+            console.print(result_line(result))
         console.print(summary(FINDINGS))
         console.print(summary(FINDINGS[:2]))
     assert "\n".join(line.rstrip() for line in captured.get().splitlines()) == snapshot(

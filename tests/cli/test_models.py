@@ -12,7 +12,7 @@ from models.weight_files import packed, write_model
 from typer.testing import CliRunner
 
 from mlxctl.cli import app
-from mlxctl.cli.models import ModelsGroup
+from mlxctl.cli.models import COMMANDS
 from tests import tiny_models
 
 CONFIG = {
@@ -101,10 +101,7 @@ def test_the_description_names_the_model_as_it_was_asked_for(
 ) -> None:
     write_model(place / "my models" / "one", CONFIG, packed("model.layers.0.mlp.up_proj", 1024, 1024))
     monkeypatch.chdir(place)
-    assert (
-        "find out what it can do with: mlxctl probe './my models/one'"
-        in run("info", "./my models/one").stdout
-    )
+    assert "to test its capabilities: mlxctl probe './my models/one'" in run("info", "./my models/one").stdout
 
 
 def test_the_description_says_how_a_model_would_be_served() -> None:
@@ -136,7 +133,7 @@ def test_the_description_of_an_encoder_says_what_its_vectors_are() -> None:
         runner.invoke(app, ["models", "info", str(tiny_models.encoder("embeddinggemma"))]).stdout.split()
     )
     assert "vectors 48 numbers, pooled by mean, normalized, prompts document, query" in said
-    assert "cache none: texts are read once, as a whole" in said
+    assert "cache none: texts are processed in one pass" in said
 
 
 def test_what_cannot_be_used_or_found_is_one_line_and_exit_code_1(place: Path) -> None:
@@ -216,7 +213,7 @@ def test_a_name_with_markup_or_control_characters_is_printed_as_it_is(place: Pat
 
 def test_the_page_names_every_command_as_the_command_does_itself() -> None:
     page = run("--help").output
-    for name, command in ModelsGroup.table.items():
+    for name, command in COMMANDS.items():
         own = run(name, "--help").output
         assert f"  {name}" in page
         assert command.summary in own

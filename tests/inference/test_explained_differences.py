@@ -12,7 +12,7 @@ import pytest
 from mlxctl.adapters import ModelAdapter
 from mlxctl.errors import InvalidRequest
 from mlxctl.inference.cache.explanation import Explanation, explain
-from mlxctl.inference.cache.recent_prompts import SeenRequest
+from mlxctl.inference.cache.recent_prompts import RecordedPrompt
 from mlxctl.inference.preparation import PackedRequest
 from mlxctl.ir import GenerationRequest
 from tests.adapters.families import CASES, adapter_for
@@ -63,26 +63,33 @@ def check(kind: str, adapter: ModelAdapter, random: Random) -> None:
 
 
 def seen(
-    number: int, request: GenerationRequest, adapter: ModelAdapter, earlier: list[SeenRequest] | None = None
-) -> SeenRequest:
+    number: int,
+    request: GenerationRequest,
+    adapter: ModelAdapter,
+    earlier: list[RecordedPrompt] | None = None,
+) -> RecordedPrompt:
     """A request as a server remembers it, which took over all that `earlier` ones left."""
     ids = array("I", adapter.prompt_tokens(request).token_ids)
     num_known = max((common(ids, other.prompt_ids) for other in earlier or ()), default=0)
     num_cached = min(num_known, len(ids) - 1) if num_known >= 16 else 0
-    return SeenRequest(
+    return RecordedPrompt(
         number=number,
         at=0.0,
         model="small",
         packed=PackedRequest.of(request),
         prompt_ids=ids,
-        engine_life=0,
+        num_engine_restarts=0,
         num_cached=num_cached,
-        num_known=num_known,
+        num_matched=num_known,
     )
 
 
 def assert_right(
-    found: Explanation, changed: Changed, before: SeenRequest, newest: SeenRequest, adapter: ModelAdapter
+    found: Explanation,
+    changed: Changed,
+    before: RecordedPrompt,
+    newest: RecordedPrompt,
+    adapter: ModelAdapter,
 ) -> None:
     divergence = found.divergence
     assert divergence is not None
@@ -96,12 +103,12 @@ def assert_right(
         assert divergence.part == changed.part
     assert changed.new in divergence.before.rsplit(" ", 1)[-1] + divergence.here
     assert changed.old in divergence.before.rsplit(" ", 1)[-1] + divergence.there
-    num_here, num_there = len(newest.prompt_ids) - position, len(before.prompt_ids) - position
-    num_end = min(common(newest.prompt_ids[::-1], before.prompt_ids[::-1]), num_here, num_there)
-    assert num_end <= divergence.num_same_later_tokens <= num_here
+    num_received, num_there = len(newest.prompt_ids) - position, len(before.prompt_ids) - position
+    num_end = min(common(newest.prompt_ids[::-1], before.prompt_ids[::-1]), num_received, num_there)
+    assert num_end <= divergence.num_same_later_tokens <= num_received
     if changed.is_one_run:
         assert divergence.num_same_later_tokens == num_end
-        assert divergence.num_changed_tokens == num_here - num_end
+        assert divergence.num_changed_tokens == num_received - num_end
         assert divergence.num_replaced_tokens == num_there - num_end
 
 

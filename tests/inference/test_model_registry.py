@@ -1,4 +1,4 @@
-"""Which names lead to which model, and which lead nowhere."""
+"""Resolution of names in requests to models."""
 
 import asyncio
 
@@ -6,17 +6,17 @@ import pytest
 
 from mlxctl.errors import BrokenModel, ModelNotFoundOnDisk, ModelUnavailable, UnknownModel
 from mlxctl.inference.models.registry import ModelRegistry
-from mlxctl.inference.models.served_model import ModelToServe, UnusableModel
+from mlxctl.inference.models.served_model import ServedModel, UnusableModel
 from mlxctl.models import read_model
 from tests import tiny_models
 
 
-def model(name: str, family: str = "qwen3") -> ModelToServe:
-    return ModelToServe(name=name, facts=read_model(tiny_models.model(family)))
+def model(name: str, family: str = "qwen3") -> ServedModel:
+    return ServedModel(name=name, facts=read_model(tiny_models.model(family)))
 
 
-def test_a_directory_is_one_model_under_all_its_names() -> None:
-    registry = ModelRegistry([model("first"), model("second"), model("other", "llama3")])
+def test_directory_is_one_model_under_all_its_names() -> None:
+    registry = ModelRegistry([model("first")], [model("second"), model("other", "llama3")])
     assert asyncio.run(registry.resolve("second")).name == "first"
     assert [own.name for own in registry.models] == ["first", "other"]
     assert [(name, own.name) for name, own in registry.entries] == [
@@ -26,12 +26,12 @@ def test_a_directory_is_one_model_under_all_its_names() -> None:
     ]
 
 
-def test_a_name_that_is_not_registered_is_unknown_and_the_refusal_lists_the_others() -> None:
-    with pytest.raises(UnknownModel, match="'nobody' is not served here; available: first"):
-        asyncio.run(ModelRegistry([model("first")]).resolve("nobody"))
+def test_unknown_name_raises_error_that_lists_the_models() -> None:
+    with pytest.raises(UnknownModel, match="'missing' is not served here; available: first"):
+        asyncio.run(ModelRegistry([model("first")]).resolve("missing"))
 
 
-def test_an_unusable_model_is_refused_with_its_reason() -> None:
+def test_unusable_model_is_rejected_with_its_reason() -> None:
     registry = ModelRegistry(
         [model("first")], unusable=[UnusableModel(name="broken", reason="has no config.json")]
     )
@@ -39,11 +39,11 @@ def test_an_unusable_model_is_refused_with_its_reason() -> None:
         asyncio.run(registry.resolve("broken"))
 
 
-def test_if_allowed_a_name_is_looked_up_in_the_library_and_stays_registered() -> None:
-    asked: list[str] = []
+def test_library_model_is_found_once_and_stays_registered() -> None:
+    looked_up: list[str] = []
 
-    def find(name: str) -> ModelToServe:
-        asked.append(name)
+    def find(name: str) -> ServedModel:
+        looked_up.append(name)
         if name == "gone":
             raise ModelNotFoundOnDisk(name, "not there")
         if name == "bad":
@@ -59,4 +59,4 @@ def test_if_allowed_a_name_is_looked_up_in_the_library_and_stays_registered() ->
             await registry.resolve("bad")
 
     asyncio.run(scenario())
-    assert asked == ["llama", "gone", "bad"]
+    assert looked_up == ["llama", "gone", "bad"]

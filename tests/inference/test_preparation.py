@@ -13,17 +13,16 @@ import pytest
 
 from mlxctl.errors import BrokenModel, ContextTooLong, InvalidRequest, QueueFull, SequenceFailed
 from mlxctl.inference.preparation import PackedRequest, PreparationPool, jobs
-from mlxctl.inference.preparation.limits import SHORT, LaneLimits
-from mlxctl.ir import GenerationRequest, ModelCapabilities, ToneCurveOptions, text_message
+from mlxctl.inference.preparation.limits import SHORT, QueueLimits
+from mlxctl.ir import GenerationRequest, ModelCapabilities, text_message
 from mlxctl.models import read_model
 from tests import tiny_models
 
-ONE = LaneLimits(max_workers=1, cpu_seconds=0.5, clock_seconds=20.0, max_waiting=1, niceness=0)
-MANNERS = jobs.Manners(strips_headers=False, tone_curve=ToneCurveOptions())
+ONE = QueueLimits(max_workers=1, cpu_seconds=0.5, clock_seconds=20.0, max_waiting=1, niceness=0)
 
 
 @asynccontextmanager
-async def running(short: LaneLimits = ONE) -> AsyncIterator[PreparationPool]:
+async def running(short: QueueLimits = ONE) -> AsyncIterator[PreparationPool]:
     pool = PreparationPool(short=short)
     try:
         yield pool
@@ -38,9 +37,7 @@ def asked(*texts: str) -> PackedRequest:
 
 
 async def prepared(pool: PreparationPool, request: PackedRequest) -> jobs.Preparation:
-    found: jobs.Preparation = await pool.run(
-        jobs.prepare, request, MANNERS, num_bytes=request.num_bytes, model="tiny"
-    )
+    found: jobs.Preparation = await pool.run(jobs.prepare, request, num_bytes=request.num_bytes, model="tiny")
     return found
 
 
@@ -121,7 +118,7 @@ def test_a_template_process_that_was_lost_is_started_again() -> None:
     async def run() -> None:
         async with running(SHORT) as pool:
             await pool.load("tiny", facts, ModelCapabilities())
-            template = pool._template._worker
+            template = pool._fork_server._worker
             assert template is not None
             template.kill()
             pool._end_idle()

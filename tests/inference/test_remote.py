@@ -111,7 +111,7 @@ async def ask(server: ScriptedServer, request: GenerationRequest = ASKED) -> Tex
         remote = RemoteInference(server.url)
         generation = None
         try:
-            generation = await remote.start(request)
+            generation = await remote.generate(request)
             return await generation.result()
         finally:
             if generation is not None:
@@ -303,7 +303,7 @@ def test_a_real_server_is_asked_and_answers(server: ServerProcess) -> None:
         await remote.wait_ready()
         name = remote.find_model(None).name
         sampling = SamplingOptions(temperature=0.0)
-        generation = await remote.start(
+        generation = await remote.generate(
             GenerationRequest(model=name, messages=ASKED.messages, sampling=sampling, max_tokens=20)
         )
         events = [event async for batch in generation for event in batch]
@@ -325,7 +325,7 @@ def test_leaving_frees_the_place_on_the_server(server: ServerProcess) -> None:
         remote = RemoteInference(server.url)
         await remote.wait_ready()
         name = remote.find_model(None).name
-        generation = await remote.start(
+        generation = await remote.generate(
             GenerationRequest(model=name, messages=ASKED.messages, max_tokens=4000)
         )
         await anext(generation)

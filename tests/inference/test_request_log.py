@@ -25,7 +25,7 @@ def test_a_request_is_told_from_waiting_to_its_end() -> None:
     log = RequestLog(clock=clock)
     entry = log.begin("a model", num_prompt_tokens=50)
     assert entry.view().state == "waiting"
-    entry.read(30, 20)
+    entry.prefilled(30, 20)
     assert (entry.view().state, entry.view().num_read_tokens, entry.view().num_cached_tokens) == (
         "reading",
         30,
@@ -67,7 +67,7 @@ def test_what_ended_requests_came_to_is_counted_by_model() -> None:
     log = RequestLog(clock=clock)
     for end in ENDS:
         entry = log.begin("a model", num_prompt_tokens=50)
-        entry.read(30, 20)
+        entry.prefilled(30, 20)
         clock.now += 0.5
         entry.generated(1)
         clock.now += 1

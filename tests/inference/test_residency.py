@@ -1,8 +1,7 @@
-"""Leases on models under a limit that holds only some of them: nobody waits for ever, and no model goes while
-it is used.
+"""Leases on models under a memory limit: no request waits for ever, and no leased model is evicted.
 
-The loader here moves no weights; it checks at every move what must always hold. Real models take its place in
-`test_models_come_and_go` and in `tests/server/test_model_pool`.
+The loader here operations no weights; it checks invariants at every load. Real models are used in
+`tests/server/test_model_pool.py`.
 """
 
 import asyncio
@@ -24,49 +23,50 @@ from mlxctl.errors import (
     QueueFull,
     ShuttingDown,
 )
-from mlxctl.inference.models.eviction import MemoryBudget
-from mlxctl.inference.models.lease import Lease
-from mlxctl.inference.models.residency import RETRY_SECONDS, ModelResidency
+from mlxctl.inference.models.eviction import ModelMemoryBudget
+from mlxctl.inference.models.residency import RETRY_SECONDS, Lease, ModelResidency
 
 SIZES = {"a": 60, "b": 60, "c": 30, "d": 30}
 
 
 @dataclass
 class CheckedLoader:
-    """Holds names instead of weights, and never more of them than there is room for."""
+    """Loads names instead of weights, and asserts that they fit."""
 
-    house: MemoryBudget = field(default_factory=lambda: MemoryBudget(limit_bytes=100, shared_bytes=90))
-    inside: dict[str, int] = field(default_factory=dict)
+    memory: ModelMemoryBudget = field(
+        default_factory=lambda: ModelMemoryBudget(limit_bytes=100, shared_bytes=90)
+    )
+    loaded: dict[str, int] = field(default_factory=dict)
     failures: dict[str, Exception] = field(default_factory=dict)
-    moves: list[str] = field(default_factory=list)
+    operations: list[str] = field(default_factory=list)
     num_leases: Callable[[str], int] = lambda name: 0
 
     def check_ready(self) -> None:
         pass
 
     def sizes(self) -> Mapping[str, int]:
-        return self.inside
+        return self.loaded
 
     def num_bytes(self, name: str) -> int:
         return SIZES[name]
 
-    def room(self) -> MemoryBudget:
-        return self.house
+    def budget(self) -> ModelMemoryBudget:
+        return self.memory
 
     async def load(self, name: str) -> None:
         await asyncio.sleep(0)
-        assert name not in self.inside
+        assert name not in self.loaded
         if name in self.failures:
             raise self.failures[name]
-        self.inside[name] = SIZES[name]
-        assert self.house.holds(list(self.inside.values()))
-        self.moves.append(f"+{name}")
+        self.loaded[name] = SIZES[name]
+        assert self.memory.fits(list(self.loaded.values()))
+        self.operations.append(f"+{name}")
 
     async def unload(self, name: str) -> None:
-        assert self.num_leases(name) == 0, "a model that is used stays"
+        assert self.num_leases(name) == 0, "a leased model must not be unloaded"
         await asyncio.sleep(0)
-        del self.inside[name]
-        self.moves.append(f"-{name}")
+        del self.loaded[name]
+        self.operations.append(f"-{name}")
 
 
 class Clock:
@@ -78,13 +78,13 @@ class Clock:
 
 def make(*, max_waiting: int = 10, **more: object) -> tuple[ModelResidency, CheckedLoader]:
     loader = CheckedLoader()
-    residents = ModelResidency(loader, max_waiting=max_waiting, **more)  # type: ignore[arg-type]
-    loader.num_leases = lambda name: next((r.num_leases for r in residents.residents() if r.name == name), 0)
-    return residents, loader
+    residency = ModelResidency(loader, max_waiting=max_waiting, **more)  # type: ignore[arg-type]
+    loader.num_leases = lambda name: next((r.num_leases for r in residency.residents() if r.name == name), 0)
+    return residency, loader
 
 
 async def settle() -> None:
-    """Let everything happen that can happen without anybody doing anything."""
+    """Let all ready tasks run."""
     for _ in range(20):
         await asyncio.sleep(0)
 
@@ -96,43 +96,41 @@ def run(scenario: Callable[[], Awaitable[None]]) -> None:
     asyncio.run(bounded())
 
 
-def test_a_model_makes_way_for_another_when_its_last_lease_has_ended() -> None:
+def test_model_is_evicted_when_its_last_lease_ends() -> None:
     async def scenario() -> None:
-        residents, loader = make()
-        first, second = await residents.lease("a"), await residents.lease("a")
-        asking = asyncio.create_task(residents.lease("b"))
+        residency, loader = make()
+        first, second = await residency.lease("a"), await residency.lease("a")
+        asking = asyncio.create_task(residency.lease("b"))
         first.release()
         first.release()
         await settle()
-        assert loader.moves == ["+a"]
+        assert loader.operations == ["+a"]
 
         second.release()
 
         assert (await asking).name == "b"
-        assert loader.moves == ["+a", "-a", "+b"]
+        assert loader.operations == ["+a", "-a", "+b"]
 
     run(scenario)
 
 
-def test_models_that_fit_together_stay_together() -> None:
+def test_models_that_fit_together_are_not_evicted() -> None:
     async def scenario() -> None:
-        residents, loader = make()
+        residency, loader = make()
         for name in "acac":
-            (await residents.lease(name)).release()
-        assert loader.moves == ["+a", "+c"]
+            (await residency.lease(name)).release()
+        assert loader.operations == ["+a", "+c"]
 
     run(scenario)
 
 
-def test_a_stream_of_requests_for_one_model_does_not_starve_another() -> None:
-    """Always one request for `a` is open: when `b` is wanted, later ones for `a` wait until `b` had its turn."""
-
+def test_stream_of_requests_for_one_model_does_not_starve_another() -> None:
     async def scenario() -> None:
-        residents, loader = make()
-        opened = await residents.lease("a")
-        wanted = asyncio.create_task(residents.lease("b"))
+        residency, loader = make()
+        opened = await residency.lease("a")
+        wanted = asyncio.create_task(residency.lease("b"))
         await settle()
-        later = [asyncio.create_task(residents.lease("a")) for _ in range(5)]
+        later = [asyncio.create_task(residency.lease("a")) for _ in range(5)]
         await settle()
         assert not any(task.done() for task in later)
 
@@ -143,169 +141,169 @@ def test_a_stream_of_requests_for_one_model_does_not_starve_another() -> None:
         lease.release()
 
         assert [(await task).name for task in later] == ["a"] * 5
-        assert loader.moves == ["+a", "-a", "+b", "-b", "+a"]
+        assert loader.operations == ["+a", "-a", "+b", "-b", "+a"]
 
     run(scenario)
 
 
-def test_whoever_waits_for_the_same_model_is_served_together() -> None:
+def test_requests_for_the_same_model_are_served_together() -> None:
     async def scenario() -> None:
-        residents, loader = make()
-        tasks = [asyncio.create_task(residents.lease(name)) for name in "ababab"]
+        residency, loader = make()
+        tasks = [asyncio.create_task(residency.lease(name)) for name in "ababab"]
         await settle()
         assert [task.done() for task in tasks] == [True, False] * 3
         for task in tasks[::2]:
             (await task).release()
         assert [(await task).name for task in tasks[1::2]] == ["b"] * 3
-        assert loader.moves == ["+a", "-a", "+b"]
+        assert loader.operations == ["+a", "-a", "+b"]
 
     run(scenario)
 
 
-def test_when_whoever_wanted_it_leaves_the_model_that_made_way_takes_requests_again() -> None:
+def test_eviction_stops_when_the_waiting_request_is_cancelled() -> None:
     async def scenario() -> None:
-        residents, loader = make()
-        lease = await residents.lease("a")
-        wanted = asyncio.create_task(residents.lease("b"))
+        residency, loader = make()
+        lease = await residency.lease("a")
+        wanted = asyncio.create_task(residency.lease("b"))
         await settle()
-        again = asyncio.create_task(residents.lease("a"))
+        again = asyncio.create_task(residency.lease("a"))
         await settle()
 
         wanted.cancel()
 
         assert (await again).name == "a"
-        assert loader.moves == ["+a"]
+        assert loader.operations == ["+a"]
         lease.release()
 
     run(scenario)
 
 
-def test_more_waiting_requests_than_allowed_are_told_to_come_back() -> None:
+def test_full_queue_raises_queue_full_with_retry_after() -> None:
     async def scenario() -> None:
-        residents, _ = make(max_waiting=2)
-        lease = await residents.lease("a")
-        waiting = [asyncio.create_task(residents.lease("b")) for _ in range(2)]
+        residency, _ = make(max_waiting=2)
+        lease = await residency.lease("a")
+        waiting = [asyncio.create_task(residency.lease("b")) for _ in range(2)]
         await settle()
 
-        with pytest.raises(QueueFull) as refusal:
-            await residents.lease("b")
+        with pytest.raises(QueueFull) as error:
+            await residency.lease("b")
 
-        assert refusal.value.retry_after_seconds > 0
+        assert error.value.retry_after_seconds > 0
         lease.release()
         assert len(await asyncio.gather(*waiting)) == 2
 
     run(scenario)
 
 
-def test_a_broken_model_is_refused_with_its_reason_and_tried_again_after_a_while() -> None:
+def test_broken_model_is_rejected_with_reason_and_retried_later() -> None:
     async def scenario() -> None:
         clock = Clock()
-        residents, loader = make(clock=clock)
+        residency, loader = make(clock=clock)
         loader.failures["b"] = BrokenModel("/models/b", "model '/models/b' has no weights")
-        (await residents.lease("a")).release()
+        (await residency.lease("a")).release()
 
         for _ in range(2):
             with pytest.raises(ModelUnavailable, match=r"^model 'b' is not available: has no weights$"):
-                await residents.lease("b")
-        assert residents.state("b") == "failed"
+                await residency.lease("b")
+        assert residency.state("b") == "failed"
         del loader.failures["b"]
         with pytest.raises(ModelUnavailable):
-            await residents.lease("b")
+            await residency.lease("b")
         clock.now += RETRY_SECONDS
 
-        assert (await residents.lease("b")).name == "b"
-        assert (residents.state("b"), residents.problem("b")) == ("loaded", None)
+        assert (await residency.lease("b")).name == "b"
+        assert (residency.state("b"), residency.problem("b")) == ("loaded", None)
 
     run(scenario)
 
 
-def test_a_model_that_takes_more_than_it_said_makes_the_others_go_before_it_is_refused() -> None:
+def test_model_larger_than_estimated_evicts_others_before_failing() -> None:
     async def scenario() -> None:
-        residents, loader = make()
-        (await residents.lease("d")).release()
+        residency, loader = make()
+        (await residency.lease("d")).release()
         loader.failures["c"] = NotEnoughMemory("/c", needed_bytes=30, limit_bytes=100)
 
         with pytest.raises(ModelUnavailable, match="memory limit"):
-            await residents.lease("c")
+            await residency.lease("c")
 
-        assert loader.moves == ["+d", "-d"]
-        assert residents.state("c") == "not_loaded"
+        assert loader.operations == ["+d", "-d"]
+        assert residency.state("c") == "not_loaded"
 
     run(scenario)
 
 
-def test_a_pinned_model_is_never_evicted_and_the_other_is_refused() -> None:
+def test_pinned_model_is_never_evicted() -> None:
     async def scenario() -> None:
-        residents, _ = make(pins=frozenset({"a"}))
-        (await residents.lease("a")).release()
+        residency, _ = make(pins=frozenset({"a"}))
+        (await residency.lease("a")).release()
         with pytest.raises(ModelUnavailable, match=r"'a' .* is pinned"):
-            await residents.lease("b")
-        residents.pins.clear()
-        assert (await residents.lease("b")).name == "b"
+            await residency.lease("b")
+        residency.pins.clear()
+        assert (await residency.lease("b")).name == "b"
 
     run(scenario)
 
 
-def test_an_idle_model_goes_after_its_time_and_a_used_one_stays() -> None:
+def test_idle_model_expires_and_leased_one_stays() -> None:
     async def scenario() -> None:
         clock = Clock()
-        residents, loader = make(clock=clock, ttl_seconds=60.0)
-        (await residents.lease("c")).release()
-        used = await residents.lease("d")
+        residency, loader = make(clock=clock, ttl_seconds=60.0)
+        (await residency.lease("c")).release()
+        used = await residency.lease("d")
         clock.now = 59.9
-        await residents.sweep()
-        assert set(loader.inside) == {"c", "d"}
+        await residency.unload_expired()
+        assert set(loader.loaded) == {"c", "d"}
 
         clock.now = 60.0
-        await residents.sweep()
-        assert set(loader.inside) == {"d"}
+        await residency.unload_expired()
+        assert set(loader.loaded) == {"d"}
         clock.now = 100.0
         used.release()
         clock.now = 159.0
-        await residents.sweep()
-        assert set(loader.inside) == {"d"}
+        await residency.unload_expired()
+        assert set(loader.loaded) == {"d"}
         clock.now = 160.0
-        await residents.sweep()
-        assert not loader.inside
+        await residency.unload_expired()
+        assert not loader.loaded
 
     run(scenario)
 
 
-def test_a_model_can_be_unloaded_by_hand_unless_it_is_used() -> None:
+def test_unload_fails_while_the_model_is_leased() -> None:
     async def scenario() -> None:
-        residents, loader = make()
-        lease = await residents.lease("a")
+        residency, loader = make()
+        lease = await residency.lease("a")
         with pytest.raises(ModelInUse):
-            await residents.unload("a")
+            await residency.unload("a")
         lease.release()
-        assert await residents.unload("a")
-        assert not await residents.unload("a")
-        await residents.load("a")
-        assert loader.moves == ["+a", "-a", "+a"]
+        assert await residency.unload("a")
+        assert not await residency.unload("a")
+        await residency.load("a")
+        assert loader.operations == ["+a", "-a", "+a"]
 
     run(scenario)
 
 
-def test_when_the_engine_dies_while_it_loads_whoever_waits_is_told_to_come_back() -> None:
+def test_engine_death_during_load_raises_engine_recovering() -> None:
     async def scenario() -> None:
-        residents, loader = make()
+        residency, loader = make()
         loader.failures["a"] = EngineDied("it died")
         with pytest.raises(EngineRecovering):
-            await residents.lease("a")
+            await residency.lease("a")
         del loader.failures["a"]
-        assert (await residents.lease("a")).name == "a"
+        assert (await residency.lease("a")).name == "a"
 
     run(scenario)
 
 
-def test_when_the_server_stops_nobody_goes_on_waiting() -> None:
+def test_close_fails_waiting_requests() -> None:
     async def scenario() -> None:
-        residents, _ = make()
-        lease = await residents.lease("a")
-        waiting = asyncio.create_task(residents.lease("b"))
+        residency, _ = make()
+        lease = await residency.lease("a")
+        waiting = asyncio.create_task(residency.lease("b"))
         await settle()
 
-        await residents.close()
+        await residency.close()
 
         with pytest.raises(ShuttingDown):
             await waiting
@@ -327,42 +325,42 @@ STEPS = st.lists(
 
 
 @given(steps=STEPS, max_models=st.sampled_from([None, 1, 2]))
-def test_whatever_comes_and_goes_everybody_is_served_and_no_used_model_is_evicted(
+def test_any_sequence_serves_all_and_evicts_no_leased_model(
     steps: list[tuple[str, str | int]], max_models: int | None
 ) -> None:
     async def scenario() -> None:
         clock = Clock()
-        residents, loader = make(max_waiting=100, ttl_seconds=30.0, clock=clock)
-        loader.house = MemoryBudget(limit_bytes=100, shared_bytes=90, max_models=max_models)
+        residency, loader = make(max_waiting=100, ttl_seconds=30.0, clock=clock)
+        loader.memory = ModelMemoryBudget(limit_bytes=100, shared_bytes=90, max_models=max_models)
         asked: list[asyncio.Task[Lease]] = []
         side: list[asyncio.Task[object]] = []
         for action, value in steps:
             if action == "ask":
-                asked.append(asyncio.create_task(residents.lease(str(value))))
+                asked.append(asyncio.create_task(residency.lease(str(value))))
             elif action == "unload":
-                side.append(asyncio.create_task(residents.unload(str(value))))
+                side.append(asyncio.create_task(residency.unload(str(value))))
             elif action == "wait":
                 clock.now += float(value)
-                side.append(asyncio.create_task(residents.sweep()))
+                side.append(asyncio.create_task(residency.unload_expired()))
             elif asked:
                 partial(release if action == "end" else leave, asked.pop(int(value) % len(asked)))()
             await asyncio.sleep(0)
         while asked:
             await settle()
             served = [task for task in asked if task.done()]
-            assert served, "somebody waits though nothing is in the way"
+            assert served, "a request waits though nothing blocks it"
             for task in served:
                 release(task)
             asked = [task for task in asked if task not in served]
         for outcome in await asyncio.gather(*side, return_exceptions=True):
             assert isinstance(outcome, bool | None | ModelInUse)
-        assert all(resident.num_leases == 0 for resident in residents.residents())
+        assert all(resident.num_leases == 0 for resident in residency.residents())
 
     run(scenario)
 
 
 def release(task: "asyncio.Task[Lease]") -> None:
-    """End a request, also one that was not served yet."""
+    """Release a lease, or cancel its request."""
     if task.done():
         task.result().release()
     else:
@@ -370,6 +368,6 @@ def release(task: "asyncio.Task[Lease]") -> None:
 
 
 def leave(task: "asyncio.Task[Lease]") -> None:
-    """A client goes, at the very moment in which it may have been served."""
+    """Cancel a request at the moment in which it may have been served."""
     if not task.cancel():
         task.result().release()

@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mlxctl.inference.truncation import shortened
+from mlxctl.inference.truncation import truncate_oldest
 from mlxctl.ir import GenerationRequest, Message, Role, text_message
 
 CONTEXT_LENGTH = 100
@@ -33,14 +33,14 @@ def test_the_oldest_turn_goes_with_all_that_followed_it() -> None:
         ("user", 10),
         ("assistant", 9),
     )
-    shorter = shortened(request, count, context_length=CONTEXT_LENGTH)
+    shorter = truncate_oldest(request, count, context_length=CONTEXT_LENGTH)
     assert shorter is not None
     assert roles_and_sizes(shorter.messages) == [("system", 5), ("user", 10), ("assistant", 9)]
 
 
 def test_what_a_system_said_in_between_stays() -> None:
     request = conversation(("user", 80), ("system", 7), ("user", 40))
-    shorter = shortened(request, count, context_length=CONTEXT_LENGTH)
+    shorter = truncate_oldest(request, count, context_length=CONTEXT_LENGTH)
     assert shorter is not None
     assert roles_and_sizes(shorter.messages) == [("system", 7), ("user", 40)]
 
@@ -49,22 +49,27 @@ def test_room_is_left_for_the_answer_but_no_more_than_a_quarter() -> None:
     turns: list[tuple[Role, int]] = [("user", 30)] * 4
     sizes = {}
     for max_tokens in (5, 1000, None):
-        shorter = shortened(conversation(*turns, max_tokens=max_tokens), count, context_length=CONTEXT_LENGTH)
+        shorter = truncate_oldest(
+            conversation(*turns, max_tokens=max_tokens), count, context_length=CONTEXT_LENGTH
+        )
         assert shorter is not None
         sizes[max_tokens] = count(shorter)
     assert sizes == {5: 90, 1000: 60, None: 60}
 
 
 def test_a_last_turn_that_is_too_long_by_itself_cannot_be_helped() -> None:
-    assert shortened(conversation(("user", 10), ("user", 90)), count, context_length=CONTEXT_LENGTH) is None
-    assert shortened(conversation(("user", 500)), count, context_length=CONTEXT_LENGTH) is None
-    assert shortened(conversation(("system", 500)), count, context_length=CONTEXT_LENGTH) is None
+    assert (
+        truncate_oldest(conversation(("user", 10), ("user", 90)), count, context_length=CONTEXT_LENGTH)
+        is None
+    )
+    assert truncate_oldest(conversation(("user", 500)), count, context_length=CONTEXT_LENGTH) is None
+    assert truncate_oldest(conversation(("system", 500)), count, context_length=CONTEXT_LENGTH) is None
 
 
 @given(st.lists(st.integers(1, 60), min_size=1, max_size=12))
 def test_one_turn_more_would_not_have_fitted(sizes: list[int]) -> None:
     request = conversation(*(("user", size) for size in sizes))
-    shorter = shortened(request, count, context_length=CONTEXT_LENGTH)
+    shorter = truncate_oldest(request, count, context_length=CONTEXT_LENGTH)
     if shorter is None:
         assert len(sizes) == 1 or sizes[-1] > 75
         return

@@ -96,7 +96,7 @@ def test_an_interrupt_ends_it_soon_and_the_next_call_fetches_only_the_rest(
     _, err = process.communicate(timeout=30)
     assert time.monotonic() - interrupted < 5
     assert process.returncode == 130
-    assert err == "mlxctl: stopped; files that arrived are kept, the same command goes on with the rest\n"
+    assert err == "mlxctl: stopped; complete files are kept, the same command continues\n"
     hub.seconds_per_piece = 0.0
     hub.asked.clear()
     assert pull("org/tiny", hub.url, tmp_path)[0] == 0

@@ -96,7 +96,7 @@ def test_token_ids_are_taken_as_they_are(sdk: openai.OpenAI) -> None:
         ({"input": [[1], [99_999]]}, "input[1]", None, "has token 99999"),
         ({"input": "a", "dimensions": 65}, "dimensions", None, "makes vectors of 64"),
         ({"input": [[1] * 1000] * 301}, "input", None, "a request may have 300000"),
-        ({"input": "a", "model": "endless"}, "model", "model_not_supported", "writes text"),
+        ({"input": "a", "model": "endless"}, "model", "model_not_supported", "generates text"),
     ],
 )
 def test_what_cannot_be_embedded_is_refused_with_its_field(

@@ -13,7 +13,7 @@ import httpx
 import pytest
 from falcon.asgi import Request
 
-from mlxctl.inference.preparation.frames import ConnectionEnded, receive_soon
+from mlxctl.inference.preparation.frames import ConnectionEnded, receive_async
 from mlxctl.server.body import read_body
 
 from .process import ServerProcess
@@ -112,7 +112,7 @@ def test_the_answer_of_a_preparation_process_takes_memory_only_as_it_arrives() -
         tracemalloc.start()
         try:
             with front, pytest.raises(ConnectionEnded):
-                await receive_soon(front)
+                await receive_async(front)
             _, peak = tracemalloc.get_traced_memory()
         finally:
             tracemalloc.stop()

@@ -136,7 +136,7 @@ def test_answers_are_as_described(house: ServerProcess) -> None:
             "needs response_format verbose_json",
         ),
         ({"include": ["logprobs"]}, "include", "include is not supported here"),
-        ({"model": "endless"}, "model", "writes text and hears nothing"),
+        ({"model": "endless"}, "model", "generates text and takes no audio"),
     ],
 )
 def test_what_cannot_be_done_is_refused_with_its_field(
@@ -172,10 +172,10 @@ def test_an_unknown_model_is_not_found(sdk: openai.OpenAI) -> None:
 
 
 def test_a_model_that_hears_cannot_chat_or_embed_and_says_where_to_go(sdk: openai.OpenAI) -> None:
-    with pytest.raises(openai.BadRequestError, match="send sound to /v1/audio/transcriptions") as refusal:
+    with pytest.raises(openai.BadRequestError, match="send audio to /v1/audio/transcriptions") as refusal:
         sdk.chat.completions.create(model=MODEL, messages=[{"role": "user", "content": "Hello!"}])
     assert (refusal.value.param, refusal.value.code) == ("model", "model_not_supported")
-    with pytest.raises(openai.BadRequestError, match="send sound to /v1/audio/transcriptions"):
+    with pytest.raises(openai.BadRequestError, match="send audio to /v1/audio/transcriptions"):
         sdk.embeddings.create(model=MODEL, input="Hello!")
 
 

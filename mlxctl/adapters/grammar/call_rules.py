@@ -41,7 +41,7 @@ class CallRules:
         rules = [_SPACE, f"whole: {self._block(tools, closing, '', is_parallel)}"]
         if after:
             rules.append(f"first: {self._block(tools, closing, after, is_parallel)}")
-        if is_parallel and closing.joint is not None:
+        if is_parallel and closing.call_separator is not None:
             rules += [
                 "NUMBER: /[0-9]{1,2}/",
                 f"another: {self._calls(tools, closing, closing.block[0], is_first=False)}",
@@ -106,8 +106,8 @@ class CallRules:
     def _block(self, tools: Sequence[ToolSpec], closing: Closing, after: str, is_parallel: bool) -> str:
         """Return a block of calls, without its start `after`."""
         more = (
-            f"({self._spelling.spell(closing.joint)} another)*"
-            if is_parallel and closing.joint is not None
+            f"({self._spelling.spell(closing.call_separator)} another)*"
+            if is_parallel and closing.call_separator is not None
             else ""
         )
         end = self._spelling.spell(self._without_stop(closing.block[1]))
@@ -116,7 +116,7 @@ class CallRules:
     def _calls(self, tools: Sequence[ToolSpec], closing: Closing, after: str, *, is_first: bool) -> str:
         """Return one call of a block, up to its separator."""
         space = "SPACE" if isinstance(closing.notation, JsonNotation) else ""
-        end = closing.text.removesuffix(closing.block[1])
+        end = closing.call_end.removesuffix(closing.block[1])
         end = self._spelling.spell(end if closing.block[1] else self._without_stop(end))
         begins = [self._begin(tool, closing, after, is_first=is_first) for tool in tools]
         return " | ".join(f"{begin} {space} @arguments_{index} {end}" for index, begin in enumerate(begins))
@@ -132,7 +132,7 @@ class CallRules:
         return f"{self._spelling.spell(before + left)} NUMBER {self._spelling.spell(right + behind)}"
 
     def _closing(self, name: str) -> Closing:
-        closing = self._parser.closing_behind(self._force_call(name) or "")
+        closing = self._parser.closing_after(self._force_call(name) or "")
         assert closing is not None, "every format that can be forced says how its calls go on"
         return closing
 

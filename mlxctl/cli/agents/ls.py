@@ -3,21 +3,18 @@
 import time
 from dataclasses import asdict
 
-import typer
-
-from mlxctl.cli.agents.shared_options import open_server
-from mlxctl.cli.cache.shared_options import ApiKey, AsJson, Url, print_json
 from mlxctl.cli.failures import plain_failures
+from mlxctl.cli.lazy import create_app
+from mlxctl.cli.options import ApiKey, AsJson, ServerUrl, print_json, server_url
+from mlxctl.inspector.agents import AgentServer
 
-app = typer.Typer(rich_markup_mode=None, pretty_exceptions_enable=False, add_completion=False)
+app = create_app()
 
 
 @app.command(epilog="Example: mlxctl agents ls --url http://127.0.0.1:8080")
-def ls(as_json: AsJson = False, url: Url = None, api_key: ApiKey = None) -> None:
-    """List the agents of a running server, the oldest first: how long each one's context is, and how much of
-    it is computed.
-    """
-    with plain_failures(), open_server(url, api_key) as server:
+def ls(as_json: AsJson = False, url: ServerUrl = None, api_key: ApiKey = None) -> None:
+    """List the agents of a running server, oldest first, with context length and cached tokens."""
+    with plain_failures(), AgentServer(server_url(url), api_key=api_key) as server:
         agents = server.agents()
     if as_json:
         print_json([asdict(agent) for agent in agents])
@@ -26,5 +23,5 @@ def ls(as_json: AsJson = False, url: Url = None, api_key: ApiKey = None) -> None
     from mlxctl.inspector.agents import agents_table
 
     console().print(
-        agents_table(agents, now=time.time()) if agents else "no agents; POST /v1/agents makes one"
+        agents_table(agents, now=time.time()) if agents else "no agents; POST /v1/agents creates one"
     )

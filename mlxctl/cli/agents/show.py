@@ -7,22 +7,23 @@ from typing import Annotated, Any
 
 import typer
 
-from mlxctl.cli.agents.shared_options import open_server
-from mlxctl.cli.cache.shared_options import ApiKey, AsJson, Url, print_json
 from mlxctl.cli.failures import plain_failures
+from mlxctl.cli.lazy import create_app
+from mlxctl.cli.options import ApiKey, AsJson, ServerUrl, print_json, server_url
+from mlxctl.inspector.agents import AgentServer
 
-app = typer.Typer(rich_markup_mode=None, pretty_exceptions_enable=False, add_completion=False)
+app = create_app()
 
 
 @app.command(epilog="Example: mlxctl agents show reviewer --json")
 def show(
-    agent_id: Annotated[str, typer.Argument(metavar="AGENT", help="An agent by its id, which `ls` shows.")],
+    agent_id: Annotated[str, typer.Argument(metavar="AGENT", help="Id of an agent, as `ls` lists it.")],
     as_json: AsJson = False,
-    url: Url = None,
+    url: ServerUrl = None,
     api_key: ApiKey = None,
 ) -> None:
     """Show one agent and its messages."""
-    with plain_failures(), open_server(url, api_key) as server:
+    with plain_failures(), AgentServer(server_url(url), api_key=api_key) as server:
         agent, messages = server.find(agent_id), server.messages(agent_id)
     if as_json:
         print_json({**asdict(agent), "messages": messages})
@@ -37,11 +38,11 @@ def show(
     for message in [*instructions, *messages]:
         out.print()
         out.print(plain_lines(f"{message['role']}:"), style="bold")
-        out.print(plain_lines(_words(message)))
+        out.print(plain_lines(_message_text(message)))
 
 
-def _words(message: dict[str, Any]) -> str:
-    """Return a message's text; all of it as JSON when it is more than text."""
+def _message_text(message: dict[str, Any]) -> str:
+    """Return a message's text, or the message as JSON if it has more than text."""
     rest = {name: value for name, value in message.items() if name != "role" and value is not None}
     text = rest.get("content")
     return text if isinstance(text, str) and len(rest) == 1 else json.dumps(rest, ensure_ascii=False)

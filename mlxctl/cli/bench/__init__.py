@@ -1,64 +1,39 @@
-"""`mlxctl bench`: measure servers, compare results, report them.
+"""`mlxctl bench`: measure servers, compare and report results. One file per command."""
 
-One file per command, imported when it is called.
-"""
+from mlxctl.cli.lazy import LazyCommand, lazy_group
 
-from typing import ClassVar
-
-import typer
-
-from mlxctl.cli.lazy import LazyCommand, LazyGroup
-
-
-class BenchGroup(LazyGroup):
-    """The table of measurements."""
-
-    table: ClassVar[dict[str, LazyCommand]] = {
-        "throughput": LazyCommand(
-            "mlxctl.cli.bench.throughput", "Tokens per second: one stream, many streams, a long prompt."
-        ),
-        "latency": LazyCommand(
-            "mlxctl.cli.bench.latency", "Latency of one client: first token, next token, whole answer."
-        ),
-        "prefix": LazyCommand(
-            "mlxctl.cli.bench.prefix", "What the prefix cache saves: cold, warm, after a restart."
-        ),
-        "agents": LazyCommand(
-            "mlxctl.cli.bench.agents",
-            "Coding agents: one session turn by turn, then several at once on a cold prefix.",
-        ),
-        "arrivals": LazyCommand(
-            "mlxctl.cli.bench.arrivals", "Requests at random times, and the share served well."
-        ),
-        "burst": LazyCommand(
-            "mlxctl.cli.bench.burst", "Many new prompts at once: fresh, and after one stream alone."
-        ),
-        "contention": LazyCommand(
-            "mlxctl.cli.bench.contention", "A short request and a decoding stream beside a long prefill."
-        ),
-        "mixed": LazyCommand(
-            "mlxctl.cli.bench.mixed", "Mixed prompt and answer lengths from several clients."
-        ),
-        "probe": LazyCommand("mlxctl.cli.bench.probe", "Duration of `mlxctl probe` for a model, by phase."),
-        "compare": LazyCommand(
-            "mlxctl.cli.bench.compare", "Compare two stored results; fail when a figure got worse."
-        ),
-        "report": LazyCommand(
-            "mlxctl.cli.bench.report", "Render stored results as Markdown with SVG charts."
-        ),
-    }
-
-
-app = typer.Typer(
-    cls=BenchGroup,
-    rich_markup_mode=None,
-    pretty_exceptions_enable=False,
-    add_completion=False,
-    no_args_is_help=True,
-    epilog="Example: mlxctl bench latency --model mlx-community/Qwen3-8B-4bit --against http://127.0.0.1:8000",
+COMMANDS = {
+    "throughput": LazyCommand(
+        "mlxctl.cli.bench.throughput", "Tokens per second: one stream, many streams, a long prompt."
+    ),
+    "latency": LazyCommand(
+        "mlxctl.cli.bench.latency", "Latency of one client: first token, next token, whole answer."
+    ),
+    "prefix": LazyCommand(
+        "mlxctl.cli.bench.prefix", "What the prefix cache saves: cold, warm, after a restart."
+    ),
+    "agents": LazyCommand(
+        "mlxctl.cli.bench.agents",
+        "Coding agents: one session turn by turn, then several at once on a cold prefix.",
+    ),
+    "arrivals": LazyCommand(
+        "mlxctl.cli.bench.arrivals", "Requests at random times, and the share served well."
+    ),
+    "burst": LazyCommand(
+        "mlxctl.cli.bench.burst", "Many new prompts at once: fresh, and after one stream alone."
+    ),
+    "contention": LazyCommand(
+        "mlxctl.cli.bench.contention", "A short request and a decoding stream beside a long prefill."
+    ),
+    "mixed": LazyCommand("mlxctl.cli.bench.mixed", "Mixed prompt and answer lengths from several clients."),
+    "probe": LazyCommand("mlxctl.cli.bench.probe", "Duration of `mlxctl probe` for a model, by phase."),
+    "compare": LazyCommand(
+        "mlxctl.cli.bench.compare", "Compare two stored results; fail when a figure got worse."
+    ),
+    "report": LazyCommand("mlxctl.cli.bench.report", "Render stored results as Markdown with SVG charts."),
+}
+app = lazy_group(
+    "bench",
+    COMMANDS,
+    example="mlxctl bench latency --model mlx-community/Qwen3-8B-4bit --against http://127.0.0.1:8000",
 )
-
-
-@app.callback()
-def bench() -> None:
-    """Benchmark a server, or two servers side by side."""

@@ -4,34 +4,36 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from mlxctl.cli.bench.measurement import measurement
+from mlxctl.cli.bench.scenario_command import scenario_command
+from mlxctl.cli.lazy import create_app
 
 if TYPE_CHECKING:
     from mlxctl.bench.scenarios import Scenario
 
-app = typer.Typer(rich_markup_mode=None, pretty_exceptions_enable=False, add_completion=False)
-Number = typer.Option
+app = create_app()
 
 
 @app.command(
     epilog="Example: mlxctl bench agents --turns 30 --system-tokens 8000 --url http://127.0.0.1:8080"
 )
-@measurement
+@scenario_command
 def agents(
     turns: Annotated[
         int,
-        Number(
-            min=0, max=500, metavar="NUMBER", help="Tool results that the session reads, one after the other."
+        typer.Option(
+            min=0, max=500, metavar="NUMBER", help="Tool results of the session, one after the other."
         ),
     ] = 12,
     agents_at_once: Annotated[
-        int, Number(min=1, max=256, metavar="NUMBER", help="Agents that then begin at once.")
+        int, typer.Option(min=1, max=256, metavar="NUMBER", help="Agents that then start at once.")
     ] = 4,
     system_tokens: Annotated[
-        int, Number(min=1, metavar="TOKENS", help="Length of the instructions that they share.")
+        int, typer.Option(min=1, metavar="TOKENS", help="Length of their shared instructions.")
     ] = 2000,
-    result_tokens: Annotated[int, Number(min=1, metavar="TOKENS", help="Length of each tool result.")] = 300,
-    answer_tokens: Annotated[int, Number(min=1, metavar="TOKENS", help="Length of each answer.")] = 48,
+    result_tokens: Annotated[
+        int, typer.Option(min=1, metavar="TOKENS", help="Length of each tool result.")
+    ] = 300,
+    answer_tokens: Annotated[int, typer.Option(min=1, metavar="TOKENS", help="Length of each answer.")] = 48,
 ) -> "Scenario":
     """Coding agents: one session turn by turn, then several at once on a cold prefix."""
     from mlxctl.bench.scenarios import Agents

@@ -4,23 +4,23 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from mlxctl.cli.bench.measurement import measurement
+from mlxctl.cli.bench.scenario_command import scenario_command
+from mlxctl.cli.lazy import create_app
 
 if TYPE_CHECKING:
     from mlxctl.bench.scenarios import Scenario
 
-app = typer.Typer(rich_markup_mode=None, pretty_exceptions_enable=False, add_completion=False)
-Number = typer.Option
+app = create_app()
 
 
 @app.command(epilog="Example: mlxctl bench burst --requests 8 --against http://127.0.0.1:8081")
-@measurement
+@scenario_command
 def burst(
     requests: Annotated[
-        int, Number(min=1, max=1024, metavar="NUMBER", help="Requests that are sent at once.")
+        int, typer.Option(min=1, max=1024, metavar="NUMBER", help="Requests sent at once.")
     ] = 16,
-    prompt_tokens: Annotated[int, Number(min=1, metavar="TOKENS", help="Length of each prompt.")] = 100,
-    answer_tokens: Annotated[int, Number(min=1, metavar="TOKENS", help="Length of each answer.")] = 256,
+    prompt_tokens: Annotated[int, typer.Option(min=1, metavar="TOKENS", help="Length of each prompt.")] = 100,
+    answer_tokens: Annotated[int, typer.Option(min=1, metavar="TOKENS", help="Length of each answer.")] = 256,
     restart: Annotated[
         bool, typer.Option(help="Restart the own server in every round, for a burst on a fresh server.")
     ] = True,

@@ -6,21 +6,22 @@ from typing import Annotated
 import typer
 
 from mlxctl.cli.failures import plain_failures
+from mlxctl.cli.lazy import create_app
 
-app = typer.Typer(rich_markup_mode=None, pretty_exceptions_enable=False, add_completion=False)
+app = create_app()
 FailIf = Annotated[
     list[str] | None,
     typer.Option(
         metavar="CONDITION",
-        help="Exit with 1 when this is so, beyond noise; may be repeated.  [default: never]",
+        help="Exit with 1 when this holds, beyond noise; may be repeated.  [default: never]",
     ),
 ]
 
 
 @app.command(epilog="Example: mlxctl bench compare before.json after.json --fail-if 'ttft_p50>+10%'")
 def compare(
-    a: Annotated[Path, typer.Argument(metavar="A", help="A stored result: how it was.")],
-    b: Annotated[Path, typer.Argument(metavar="B", help="Another of the same measurement: how it is.")],
+    a: Annotated[Path, typer.Argument(metavar="A", help="A stored result, before.")],
+    b: Annotated[Path, typer.Argument(metavar="B", help="Another of the same measurement, after.")],
     fail_if: FailIf = None,
     as_json: Annotated[
         bool, typer.Option("--json", help="Print the comparison as JSON and nothing else.")
@@ -30,9 +31,19 @@ def compare(
 
     A condition is FIGURE>+10% or FIGURE<-5% for a change, FIGURE>200ms or FIGURE<50 for the new value. A
     change counts when nine of ten pairs of rounds agree on its direction, and needs three rounds on each
-    side; what is less than that is noise.
+    side; anything less is noise.
     """
     with plain_failures():
-        from mlxctl.cli.bench.comparing import run_compare
+        from mlxctl.bench.comparison import compare_results
+        from mlxctl.bench.conditions import Condition
+        from mlxctl.bench.result import load_result
+        from mlxctl.cli.bench.comparison import comparison_json, print_comparison
 
-        raise typer.Exit(run_compare(a, b, fail_if or [], as_json=as_json))
+        conditions = [Condition.parse(text) for text in fail_if or []]
+        comparison = compare_results(load_result(a), load_result(b))
+        verdicts = [condition.check(comparison) for condition in conditions]
+    if as_json:
+        typer.echo(comparison_json(a, b, comparison, verdicts))
+    else:
+        print_comparison(comparison, verdicts)
+    raise typer.Exit(int(any(verdict.fails for verdict in verdicts)))

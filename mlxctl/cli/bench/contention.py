@@ -4,26 +4,32 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from mlxctl.cli.bench.measurement import measurement
+from mlxctl.cli.bench.scenario_command import scenario_command
+from mlxctl.cli.lazy import create_app
 
 if TYPE_CHECKING:
     from mlxctl.bench.scenarios import Scenario
 
-app = typer.Typer(rich_markup_mode=None, pretty_exceptions_enable=False, add_completion=False)
-Number = typer.Option
+app = create_app()
 
 
 @app.command(epilog="Example: mlxctl bench contention --prompt-tokens 30000 --against http://127.0.0.1:8081")
-@measurement
+@scenario_command
 def contention(
     requests: Annotated[
-        int, Number(min=1, max=1000, metavar="NUMBER", help="Short requests in each situation.")
+        int, typer.Option(min=1, max=1000, metavar="NUMBER", help="Short requests in each situation.")
     ] = 5,
-    prompt_tokens: Annotated[int, Number(min=1, metavar="TOKENS", help="Length of the long prompt.")] = 8192,
-    answer_tokens: Annotated[int, Number(min=1, metavar="TOKENS", help="Length of the short answers.")] = 6,
+    prompt_tokens: Annotated[
+        int, typer.Option(min=1, metavar="TOKENS", help="Length of the long prompt.")
+    ] = 8192,
+    answer_tokens: Annotated[
+        int, typer.Option(min=1, metavar="TOKENS", help="Length of the short answers.")
+    ] = 6,
     watch: Annotated[
         float,
-        typer.Option(min=0.05, max=600, metavar="SECONDS", help="How long the stream is watched alone."),
+        typer.Option(
+            min=0.05, max=600, metavar="SECONDS", help="Time for which the stream is measured alone."
+        ),
     ] = 1.0,
 ) -> "Scenario":
     """A short request and a decoding stream beside a long prefill."""

@@ -4,27 +4,28 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from mlxctl.cli.bench.measurement import measurement
+from mlxctl.cli.bench.scenario_command import scenario_command
+from mlxctl.cli.lazy import create_app
 
 if TYPE_CHECKING:
     from mlxctl.bench.scenarios import Scenario
 
-app = typer.Typer(rich_markup_mode=None, pretty_exceptions_enable=False, add_completion=False)
-Number = typer.Option
+app = create_app()
 
 
 @app.command(epilog="Example: mlxctl bench mixed --clients 16 --requests 100 --seed 7")
-@measurement
+@scenario_command
 def mixed(
-    requests: Annotated[int, Number(min=1, max=10000, metavar="NUMBER", help="Requests a round.")] = 32,
+    requests: Annotated[int, typer.Option(min=1, max=10000, metavar="NUMBER", help="Requests a round.")] = 32,
     clients: Annotated[
-        int, Number(min=1, max=1024, metavar="NUMBER", help="Clients that ask at the same time.")
+        int,
+        typer.Option(min=1, max=1024, metavar="NUMBER", help="Clients that send requests at the same time."),
     ] = 8,
     prompt_tokens: Annotated[
-        int, Number(min=1, metavar="TOKENS", help="Length of the longest prompts.")
+        int, typer.Option(min=1, metavar="TOKENS", help="Length of the longest prompts.")
     ] = 2048,
     answer_tokens: Annotated[
-        int, Number(min=1, metavar="TOKENS", help="Length of the longest answers.")
+        int, typer.Option(min=1, metavar="TOKENS", help="Length of the longest answers.")
     ] = 256,
 ) -> "Scenario":
     """Mixed prompt and answer lengths from several clients."""

@@ -4,24 +4,24 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from mlxctl.cli.bench.measurement import measurement
+from mlxctl.cli.bench.scenario_command import scenario_command
+from mlxctl.cli.lazy import create_app
 
 if TYPE_CHECKING:
     from mlxctl.bench.scenarios import Scenario
 
-app = typer.Typer(rich_markup_mode=None, pretty_exceptions_enable=False, add_completion=False)
-Number = typer.Option
+app = create_app()
 
 
 @app.command(epilog="Example: mlxctl bench prefix --prompt-tokens 16000 --model mlx-community/Qwen3-8B-4bit")
-@measurement
+@scenario_command
 def prefix(
     prompt_tokens: Annotated[
-        int, Number(min=1, metavar="TOKENS", help="Length of the text that is asked about.")
+        int, typer.Option(min=1, metavar="TOKENS", help="Length of the shared text.")
     ] = 2048,
-    answer_tokens: Annotated[int, Number(min=1, metavar="TOKENS", help="Length of each answer.")] = 8,
+    answer_tokens: Annotated[int, typer.Option(min=1, metavar="TOKENS", help="Length of each answer.")] = 8,
     restart: Annotated[
-        bool, typer.Option(help="Restart the own server in every round, and ask again.")
+        bool, typer.Option(help="Restart the own server in every round, and repeat the request.")
     ] = True,
 ) -> "Scenario":
     """What the prefix cache saves: cold, warm, after a restart."""

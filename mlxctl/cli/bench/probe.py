@@ -5,10 +5,11 @@ from typing import Annotated
 
 import typer
 
-from mlxctl.cli.bench.shared_options import AsJson, Out, Rounds, Warmups
+from mlxctl.cli.bench.options import AsJson, Out, Rounds, Warmups
 from mlxctl.cli.failures import plain_failures
+from mlxctl.cli.lazy import create_app
 
-app = typer.Typer(rich_markup_mode=None, pretty_exceptions_enable=False, add_completion=False)
+app = create_app()
 Model = Annotated[
     str, typer.Argument(metavar="MODEL", help="A model of the library, an alias, or a directory.")
 ]
@@ -20,13 +21,13 @@ def probe(
 ) -> None:
     """Duration of `mlxctl probe` for a model, by phase.
 
-    Each round is the whole command, which asks the model everything anew. What it finds out is thrown away.
+    Each round is the whole command without stored results. Its findings are not stored.
     """
     with plain_failures():
         from mlxctl.bench.probe import run_probe_bench
-        from mlxctl.cli.bench.running import keep_and_show
+        from mlxctl.cli.bench.scenario_run import run_and_store
 
         run = partial(run_probe_bench, model, num_rounds=rounds, num_warmups=warmups)
-        keep_and_show(
+        run_and_store(
             lambda observer: run(observer=observer), "probe", num_rounds=rounds, out=out, as_json=as_json
         )

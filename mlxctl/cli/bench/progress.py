@@ -1,6 +1,4 @@
-"""How far a run is: a line that moves on a terminal, a line for each round elsewhere; always on standard
-error.
-"""
+"""Progress of a benchmark on standard error: a bar, or lines off a terminal."""
 
 import sys
 from collections.abc import Iterator
@@ -20,44 +18,41 @@ from rich.progress import (
 
 from mlxctl.bench.runner import Observer
 
-# The drawing takes time from what is measured, so it is slow.
+# Few updates: drawing takes CPU time from the measured processes.
 _DRAWINGS_PER_SECOND = 4
 
 
 @contextmanager
 def progress_on(*, is_quiet: bool, num_rounds: int) -> Iterator[Observer]:
-    """Give the observer that suits where standard error goes."""
+    """Yield the observer for standard error: silent, a bar, or lines."""
     if is_quiet:
-        yield Silence()
+        yield SilentObserver()
     elif sys.stderr.isatty():
-        with _Moving(num_rounds) as moving:
-            yield moving
+        with _ProgressBar(num_rounds) as bar:
+            yield bar
     else:
-        yield _Lines()
+        yield _ProgressLines()
 
 
-class Silence:
-    """Says nothing; also what the others are based on."""
+class SilentObserver:
+    """An observer that prints nothing; base of the others."""
 
+    def open(self, label: str, url: str | None) -> None: ...
+
+    def begin(self, what: str, label: str) -> None: ...
+
+    def end(self, what: str, label: str, *, is_last: bool) -> None: ...
+
+
+class _ProgressLines(SilentObserver):
     def open(self, label: str, url: str | None) -> None:
-        """Ignore it."""
-
-    def begin(self, what: str, label: str) -> None:
-        """Ignore it."""
-
-    def end(self, what: str, label: str, *, is_last: bool) -> None:
-        """Ignore it."""
-
-
-class _Lines(Silence):
-    def open(self, label: str, url: str | None) -> None:
-        print(f"{label}: {_opening(url)}", file=sys.stderr)
+        print(f"{label}: {_describe_start(url)}", file=sys.stderr)
 
     def end(self, what: str, label: str, *, is_last: bool) -> None:  # noqa: ARG002
-        print(f"{label}: {what} is over", file=sys.stderr, flush=True)
+        print(f"{label}: {what} ended", file=sys.stderr, flush=True)
 
 
-class _Moving(Silence):
+class _ProgressBar(SilentObserver):
     def __init__(self, num_rounds: int) -> None:
         columns = (
             SpinnerColumn(),
@@ -80,7 +75,7 @@ class _Moving(Silence):
         self._progress.stop()
 
     def open(self, label: str, url: str | None) -> None:
-        self._progress.update(self._task, description=f"{label}: {_opening(url)}")
+        self._progress.update(self._task, description=f"{label}: {_describe_start(url)}")
 
     def begin(self, what: str, label: str) -> None:
         self._progress.update(self._task, description=f"{label}: {what}")
@@ -90,5 +85,5 @@ class _Moving(Silence):
             self._progress.advance(self._task)
 
 
-def _opening(url: str | None) -> str:
-    return f"asking {url}" if url else "starting an own server"
+def _describe_start(url: str | None) -> str:
+    return f"measuring {url}" if url else "starting an own server"

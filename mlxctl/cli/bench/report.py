@@ -6,8 +6,9 @@ from typing import Annotated
 import typer
 
 from mlxctl.cli.failures import plain_failures
+from mlxctl.cli.lazy import create_app
 
-app = typer.Typer(rich_markup_mode=None, pretty_exceptions_enable=False, add_completion=False)
+app = create_app()
 
 
 @app.command(epilog="Example: mlxctl bench report bench_results/latency-*.json --out speed")
@@ -16,9 +17,9 @@ def report(
         list[Path] | None,
         typer.Argument(metavar="[FILE...]", help="Stored results.  [default: all in bench_results]"),
     ] = None,
-    out: Annotated[Path, typer.Option(metavar="DIRECTORY", help="Where the page and its images go.")] = Path(
-        "bench_results/report"
-    ),
+    out: Annotated[
+        Path, typer.Option(metavar="DIRECTORY", help="Directory of the page and its images.")
+    ] = Path("bench_results/report"),
 ) -> None:
     """Render stored results as Markdown with SVG charts."""
     with plain_failures():
@@ -29,7 +30,7 @@ def report(
         found = files or sorted(Path("bench_results").glob("*-*.json"))
         if not found:
             raise SettingsError(
-                "there is no stored result in bench_results; name some, or measure with `mlxctl bench latency`"
+                "there is no stored result in bench_results; name files, or run `mlxctl bench latency`"
             )
         page = make_report([(file.name, load_result(file)) for file in found]).save(out)
         typer.echo(f"{len(found)} {'result' if len(found) == 1 else 'results'} in {page}")

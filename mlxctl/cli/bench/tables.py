@@ -1,4 +1,4 @@
-"""A result on a terminal: a table, bars, and what a reader has to know to trust them."""
+"""A benchmark result on the terminal: table, bars, and notes."""
 
 from pathlib import Path
 
@@ -22,7 +22,7 @@ from mlxctl.bench.scenarios import Chart
 from mlxctl.cli.console import console as wide_console
 
 _WIDE = 120
-# Below this many columns there is no room for words about each figure.
+# Narrower terminals get no description of each figure.
 ROOM_FOR_MEANINGS = 100
 _BAR_COLUMNS = 32
 _STYLES = {"A": "cyan", "B": "magenta"}
@@ -34,7 +34,7 @@ def standard_output() -> Console:
 
 
 def print_result(result: Result, out: Path, console: Console) -> None:
-    """Print everything for people."""
+    """Print server, figures, charts and notes."""
     _print_head(console, result)
     has_room = console.width >= ROOM_FOR_MEANINGS
     console.print(
@@ -53,17 +53,13 @@ def print_result(result: Result, out: Path, console: Console) -> None:
         console.print(Text(line), style="yellow" if "bottleneck:" in line else "dim", soft_wrap=False)
 
 
-def print_document(document: str) -> None:
-    """Print one line of JSON for machines, whatever the width, and into a pipe nothing else; a person may
-    overlook it.
-    """
+def print_json_line(document: str) -> None:
+    """Print one line of JSON for scripts, dim on a terminal."""
     typer.secho(document, dim=True)
 
 
 def table_of_figures(*headings: str) -> Table:
-    """Return an empty table: a column of names, which wrap rather than lose their ends, and one of numbers
-    for each heading.
-    """
+    """Return an empty table: figure names, which wrap, and a column per heading."""
     table = Table(box=None, pad_edge=False, header_style="bold")
     table.add_column("figure", overflow="fold")
     for heading in headings:
@@ -72,7 +68,7 @@ def table_of_figures(*headings: str) -> Table:
 
 
 def figure_table(result: Result, *, has_meanings: bool) -> Table:
-    """Return the figures of one server; the unit of the median is that of the line."""
+    """Return the figures of one server; each row has the unit of its median."""
     table = table_of_figures("median", "lowest", "highest")
     table.add_column("rounds", no_wrap=True)
     if has_meanings:
@@ -85,8 +81,9 @@ def figure_table(result: Result, *, has_meanings: bool) -> Table:
 
 
 def pair_table(result: Result, *, has_meanings: bool) -> Table:
-    """Return the figures of both servers in the unit of the first, their ratio with its spread, and who is
-    better if it matters.
+    """Return figures of both servers, their ratio with spread, and the better one.
+
+    A row has the unit of the first server's median.
     """
     table = table_of_figures("A", "B", "A/B", "spread")
     table.add_column("better", no_wrap=True)
@@ -111,7 +108,7 @@ def pair_table(result: Result, *, has_meanings: bool) -> Table:
 
 
 def bars(result: Result, chart: Chart) -> Table | None:
-    """Return the chart as bars of characters; None when nothing of it was measured."""
+    """Return the chart as bars of characters; None without measurements."""
     rows = [
         (label, server.label, found)
         for label, name in chart.bars

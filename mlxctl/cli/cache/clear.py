@@ -4,18 +4,12 @@ from typing import Annotated
 
 import typer
 
-from mlxctl.cli.cache.shared_options import (
-    ApiKey,
-    AsJson,
-    DirectoryInstead,
-    OnDisk,
-    Url,
-    open_cache,
-    print_json,
-)
+from mlxctl.cli.cache.target import DirectoryInstead, OnDisk, open_cache
 from mlxctl.cli.failures import plain_failures
+from mlxctl.cli.lazy import create_app
+from mlxctl.cli.options import ApiKey, AsJson, ServerUrl, print_json
 
-app = typer.Typer(rich_markup_mode=None, pretty_exceptions_enable=False, add_completion=False)
+app = create_app()
 
 
 @app.command(epilog="Example: mlxctl cache clear    or: mlxctl cache clear 3fa91c")
@@ -23,11 +17,12 @@ def clear(
     keys: Annotated[
         list[str] | None,
         typer.Argument(
-            metavar="[KEY]...", help="Branches to drop with all behind them; without any, everything."
+            metavar="[KEY]...",
+            help="Keys of conversations to remove with all that follow; without a key, everything.",
         ),
     ] = None,
     as_json: AsJson = False,
-    url: Url = None,
+    url: ServerUrl = None,
     api_key: ApiKey = None,
     on_disk: OnDisk = False,
     directory: DirectoryInstead = None,

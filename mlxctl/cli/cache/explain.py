@@ -5,30 +5,24 @@ from typing import Annotated
 
 import typer
 
-from mlxctl.cli.cache.shared_options import (
-    ApiKey,
-    AsJson,
-    DirectoryInstead,
-    OnDisk,
-    Url,
-    open_cache,
-    print_json,
-)
+from mlxctl.cli.cache.target import DirectoryInstead, OnDisk, open_cache
 from mlxctl.cli.failures import plain_failures
+from mlxctl.cli.lazy import create_app
+from mlxctl.cli.options import ApiKey, AsJson, ServerUrl, print_json
 
-app = typer.Typer(rich_markup_mode=None, pretty_exceptions_enable=False, add_completion=False)
+app = create_app()
 
 
 @app.command(epilog="Example: mlxctl cache explain --last 5    or: mlxctl cache explain request.json")
 def explain(
     file: Annotated[
-        Path | None, typer.Argument(metavar="[FILE]", help="A request as JSON; it is explained, not made.")
+        Path | None, typer.Argument(metavar="[FILE]", help="A request as JSON; it is explained, not sent.")
     ] = None,
     last: Annotated[
         int, typer.Option(min=1, max=64, metavar="N", help="The last N requests of the server instead.")
     ] = 1,
     as_json: AsJson = False,
-    url: Url = None,
+    url: ServerUrl = None,
     api_key: ApiKey = None,
     on_disk: OnDisk = False,
     directory: DirectoryInstead = None,

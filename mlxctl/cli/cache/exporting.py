@@ -6,19 +6,19 @@ from typing import Annotated
 
 import typer
 
-from mlxctl.cli.cache.shared_options import AsJson, Directory, cache_directory, print_json
+from mlxctl.cli.cache.target import Directory, cache_directory
 from mlxctl.cli.failures import plain_failures
+from mlxctl.cli.lazy import create_app
+from mlxctl.cli.options import AsJson, print_json
 
-app = typer.Typer(rich_markup_mode=None, pretty_exceptions_enable=False, add_completion=False)
+app = create_app()
 
 
 @app.command(name="export", epilog="Example: mlxctl cache export prefixes.mlxa")
 def export(
     file: Annotated[
         Path,
-        typer.Argument(
-            metavar="FILE", help="A file that is not there yet; only you will be able to read it."
-        ),
+        typer.Argument(metavar="FILE", help="A new file; only its owner can read it."),
     ],
     directory: Directory = None,
     as_json: AsJson = False,
@@ -37,5 +37,5 @@ def export(
     if as_json:
         print_json(asdict(done))
         return
-    left_out = f", {done.num_left_out:,} left out (see `mlxctl cache verify`)" if done.num_left_out else ""
-    typer.echo(f"{done.num_records:,} records, {size(done.num_bytes)}{left_out}")
+    skipped = f", {done.num_left_out:,} skipped (see `mlxctl cache verify`)" if done.num_left_out else ""
+    typer.echo(f"{done.num_records:,} records, {size(done.num_bytes)}{skipped}")

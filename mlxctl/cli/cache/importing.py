@@ -6,23 +6,24 @@ from typing import Annotated
 
 import typer
 
-from mlxctl.cli.cache.shared_options import AsJson, Directory, cache_directory, disk_limits, print_json
+from mlxctl.cli.cache.target import Directory, cache_directory, disk_limits
 from mlxctl.cli.failures import plain_failures
+from mlxctl.cli.lazy import create_app
+from mlxctl.cli.options import AsJson, print_json
 
-app = typer.Typer(rich_markup_mode=None, pretty_exceptions_enable=False, add_completion=False)
+app = create_app()
 
 
 @app.command(name="import", epilog="Example: mlxctl cache import prefixes.mlxa")
-def take_in(
-    file: Annotated[Path, typer.Argument(metavar="FILE", help="What `mlxctl cache export` has written.")],
+def import_records(
+    file: Annotated[Path, typer.Argument(metavar="FILE", help="File of `mlxctl cache export`.")],
     directory: Directory = None,
     as_json: AsJson = False,
 ) -> None:
-    """Import the records of a file after checking each, as far as there is room.
+    """Import and check the records of a file, as far as the size limit allows.
 
-    No server may use the directory.
-
-    What is there stays. Records of other models do no harm: they wait for their model.
+    No server may use the directory. Stored records stay. Records of models that are not installed are kept
+    for later.
     """
     with plain_failures():
         from mlxctl.cli.cache.progress import byte_bar
@@ -41,5 +42,6 @@ def take_in(
         print_json(asdict(done))
         return
     typer.echo(
-        f"{done.num_taken:,} records taken, {done.num_known:,} known already, {done.num_without_room:,} without room"
+        f"{done.num_taken:,} records imported, {done.num_known:,} already stored, "
+        f"{done.num_without_room:,} over the size limit"
     )

@@ -2,26 +2,19 @@
 
 import typer
 
-from mlxctl.cli.cache.shared_options import (
-    ApiKey,
-    AsJson,
-    DirectoryInstead,
-    Keys,
-    OnDisk,
-    Url,
-    open_cache,
-    print_json,
-)
+from mlxctl.cli.cache.target import DirectoryInstead, Keys, OnDisk, open_cache
 from mlxctl.cli.failures import plain_failures
+from mlxctl.cli.lazy import create_app
+from mlxctl.cli.options import ApiKey, AsJson, ServerUrl, print_json
 
-app = typer.Typer(rich_markup_mode=None, pretty_exceptions_enable=False, add_completion=False)
+app = create_app()
 
 
 @app.command(epilog="Example: mlxctl cache pin 3fa91c")
 def pin(
     keys: Keys,
     as_json: AsJson = False,
-    url: Url = None,
+    url: ServerUrl = None,
     api_key: ApiKey = None,
     on_disk: OnDisk = False,
     directory: DirectoryInstead = None,

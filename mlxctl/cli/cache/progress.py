@@ -1,6 +1,4 @@
-"""How much of a long work on the disk is done: a bar on standard error, on terminals only, gone when it is
-over.
-"""
+"""A transient progress bar on standard error, on terminals only."""
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -11,7 +9,7 @@ from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeR
 
 @contextmanager
 def byte_bar(what: str, *, is_quiet: bool) -> Iterator[Callable[[int, int], None]]:
-    """Show a bar; what it gives is told how many bytes are done, and of how many."""
+    """Show a bar; call the yielded function with bytes done and bytes in total."""
     screen = Console(stderr=True)
     columns = (TextColumn("{task.description}"), BarColumn(), DownloadColumn(), TimeRemainingColumn())
     with Progress(

@@ -5,27 +5,21 @@ from typing import Annotated
 
 import typer
 
-from mlxctl.cli.cache.shared_options import (
-    ApiKey,
-    AsJson,
-    DirectoryInstead,
-    OnDisk,
-    Url,
-    open_cache,
-    print_json,
-)
+from mlxctl.cli.cache.target import DirectoryInstead, OnDisk, open_cache
 from mlxctl.cli.failures import plain_failures
+from mlxctl.cli.lazy import create_app
+from mlxctl.cli.options import ApiKey, AsJson, ServerUrl, print_json
 
-app = typer.Typer(rich_markup_mode=None, pretty_exceptions_enable=False, add_completion=False)
+app = create_app()
 
 
 @app.command(epilog="Example: mlxctl cache show 3fa91c")
 def show(
     key: Annotated[
-        str, typer.Argument(metavar="KEY", help="A branch, by the beginning of a key that `ls` shows.")
+        str, typer.Argument(metavar="KEY", help="First characters of a conversation's key, as `ls` lists it.")
     ],
     as_json: AsJson = False,
-    url: Url = None,
+    url: ServerUrl = None,
     api_key: ApiKey = None,
     on_disk: OnDisk = False,
     directory: DirectoryInstead = None,

@@ -2,17 +2,19 @@
 
 import typer
 
-from mlxctl.cli.cache.shared_options import AsJson, Directory, cache_directory, print_json
+from mlxctl.cli.cache.target import Directory, cache_directory
 from mlxctl.cli.failures import plain_failures
+from mlxctl.cli.lazy import create_app
+from mlxctl.cli.options import AsJson, print_json
 
-app = typer.Typer(rich_markup_mode=None, pretty_exceptions_enable=False, add_completion=False)
+app = create_app()
 
 
 @app.command(epilog="Example: mlxctl cache verify    or: mlxctl cache verify --dir /srv/cache --json")
 def verify(directory: Directory = None, as_json: AsJson = False) -> None:
     """Check every record on disk. Changes nothing; a server may be running.
 
-    Exit code 1 when something is. What is wrong is only ever a miss, and `gc` removes it.
+    Exit code 1 if a record is corrupt. A server treats it as a miss, and `gc` removes it.
     """
     with plain_failures():
         from mlxctl.cli.cache.progress import byte_bar

@@ -1,17 +1,16 @@
-"""`mlxctl completion`: scripts for shells.
+"""`mlxctl completion`: completion scripts for shells.
 
-They know every command and option by themselves and ask only for what changes.
+A script contains all commands and options; it calls `mlxctl completion models` and `agents` for names.
 """
 
 import typer
 
-from mlxctl.cli.lazy import SuggestingGroup
+from mlxctl.cli.lazy import SuggestingGroup, create_app
 
-app = typer.Typer(
+SHELLS = ("bash", "zsh", "fish")
+
+app = create_app(
     cls=SuggestingGroup,
-    rich_markup_mode=None,
-    pretty_exceptions_enable=False,
-    add_completion=False,
     no_args_is_help=True,
     epilog="Example: source <(mlxctl completion bash)",
 )
@@ -42,22 +41,31 @@ def fish() -> None:
 
 @app.command(epilog="Example: mlxctl completion models")
 def models() -> None:
-    """Print the names and aliases of models, which the scripts ask for."""
-    from mlxctl.models.completion_names import offered_names
+    """Print names and aliases of models, for the scripts."""
+    from mlxctl.models.library import completion_names
 
-    typer.echo("\n".join(offered_names()))
+    typer.echo("\n".join(completion_names()))
 
 
 @app.command(epilog="Example: mlxctl completion agents")
 def agents() -> None:
-    """Print the ids of the agents that servers here keep, which the scripts ask for."""
+    """Print the ids of stored agents, for the scripts."""
     from mlxctl.locations import agents_file
     from mlxctl.stores.agent_ids import read_agent_ids
 
     typer.echo("\n".join(read_agent_ids(agents_file())))
 
 
-def _print(shell: str) -> None:
-    from mlxctl.cli.completion.scripts import completion_script
+def completion_script(shell: str) -> str:
+    """Return the script for one of SHELLS."""
+    from mlxctl.cli.completion.bash import bash_script
+    from mlxctl.cli.completion.fish import fish_script
+    from mlxctl.cli.completion.tree import read_tree
+    from mlxctl.cli.completion.zsh import zsh_script
 
+    write = {"bash": bash_script, "zsh": zsh_script, "fish": fish_script}[shell]
+    return write(read_tree())
+
+
+def _print(shell: str) -> None:
     typer.echo(completion_script(shell), nl=False)

@@ -1,7 +1,4 @@
-"""The command line as pure values: every command with its options and what can follow them.
-
-Imports all commands.
-"""
+"""The tree of commands with options and arguments, as plain values. Imports all commands."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -12,7 +9,7 @@ from typer.core import TyperGroup
 
 from mlxctl.settings import ServerSettings
 
-# What a value may be, told from the word that stands for it on the help page.
+# Kind of completion by the metavar of an option.
 _KINDS = {
     "MODEL": "models",
     "AGENT": "agents",
@@ -34,8 +31,9 @@ _WORDS = {"LEVEL": " ".join(get_args(get_type_hints(ServerSettings)["log_level"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Value:
-    """What completes a value: models, agents, files, directories, words (with the `words` themselves), or
-    nothing that is known.
+    """How a value is completed.
+
+    `kind` is models, agents, files, directories, unknown, or words (listed in `words`).
     """
 
     kind: str
@@ -44,7 +42,7 @@ class Value:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Option:
-    """An option with all its spellings; `value` is None for a flag."""
+    """An option with all its names; `value` is None for a flag."""
 
     names: tuple[str, ...]
     help: str
@@ -52,11 +50,8 @@ class Option:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Command:
-    """A command: `path` is what is typed after `mlxctl`.
-
-    A group has `children`, another one may take an `argument`.
-    """
+class CommandSpec:
+    """A command, or a group with `children`; `path` is the words after `mlxctl`."""
 
     path: str
     help: str
@@ -70,14 +65,14 @@ class Command:
         return self.path.rpartition(" ")[2]
 
 
-def read_tree() -> tuple[Command, ...]:
-    """Return all commands, the first being `mlxctl` itself with an empty path; parents before children."""
+def read_tree() -> tuple[CommandSpec, ...]:
+    """Return all commands, parents first; the path of `mlxctl` itself is empty."""
     from mlxctl.cli import app
 
     return tuple(_walk(typer.main.get_command(app), ""))
 
 
-def _walk(command: Any, path: str) -> Iterator[Command]:
+def _walk(command: Any, path: str) -> Iterator[CommandSpec]:
     children: tuple[str, ...] = (
         tuple(command.list_commands(typer.Context(command))) if isinstance(command, TyperGroup) else ()
     )
@@ -86,7 +81,7 @@ def _walk(command: Any, path: str) -> Iterator[Command]:
         _option(parameter) for parameter in command.params if parameter.param_type_name == "option"
     )
     help_option = Option(names=("--help", "-h"), help="Show this message and exit.", value=None)
-    yield Command(
+    yield CommandSpec(
         path=path,
         help=first_sentence(command.help or ""),
         options=(*options, help_option),
@@ -112,7 +107,7 @@ def _value(metavar: str | None, kinds: dict[str, str]) -> Value:
 
 
 def first_sentence(text: str) -> str:
-    """Return the beginning of a help text, short enough for a list."""
+    """Return the first sentence of a help text, shortened for a list."""
     line = " ".join(text.split("\n\n")[0].split())
     for mark in ("; ", ": ", ". ", ", "):
         if len(line) > _MAX_HELP:

@@ -1,40 +1,29 @@
-"""`mlxctl models`: what lies on this machine, what can be fetched, what fits.
+"""`mlxctl models`: the models on this machine. One file per command."""
 
-One file per command, imported when it is called.
-"""
+from pathlib import Path
+from typing import TYPE_CHECKING
 
-from typing import ClassVar
+from mlxctl.cli.lazy import LazyCommand, lazy_group
+from mlxctl.cli.options import read_settings
 
-import typer
+if TYPE_CHECKING:
+    from mlxctl.models import Library
 
-from mlxctl.cli.lazy import LazyCommand, LazyGroup
-
-
-class ModelsGroup(LazyGroup):
-    """The table of commands about models."""
-
-    table: ClassVar[dict[str, LazyCommand]] = {
-        "ls": LazyCommand("mlxctl.cli.models.ls", "List the models on this machine."),
-        "info": LazyCommand("mlxctl.cli.models.info", "Show what a model is, without loading it."),
-        "fit": LazyCommand(
-            "mlxctl.cli.models.fit", "Estimate whether models fit this machine, and their maximum speed."
-        ),
-        "pull": LazyCommand("mlxctl.cli.models.pull", "Download a model from the Hugging Face hub."),
-        "rm": LazyCommand("mlxctl.cli.models.rm", "Delete a model from disk."),
-        "alias": LazyCommand("mlxctl.cli.models.alias", "Add a name for a model."),
-    }
+COMMANDS = {
+    "ls": LazyCommand("mlxctl.cli.models.ls", "List the models on this machine."),
+    "info": LazyCommand("mlxctl.cli.models.info", "Show what a model is, without loading it."),
+    "fit": LazyCommand(
+        "mlxctl.cli.models.fit", "Estimate whether models fit this machine, and their maximum speed."
+    ),
+    "pull": LazyCommand("mlxctl.cli.models.pull", "Download a model from the Hugging Face hub."),
+    "rm": LazyCommand("mlxctl.cli.models.rm", "Delete a model from disk."),
+    "alias": LazyCommand("mlxctl.cli.models.alias", "Add a name for a model."),
+}
+app = lazy_group("models", COMMANDS, example="mlxctl models ls")
 
 
-app = typer.Typer(
-    cls=ModelsGroup,
-    rich_markup_mode=None,
-    pretty_exceptions_enable=False,
-    add_completion=False,
-    no_args_is_help=True,
-    epilog="Example: mlxctl models ls",
-)
+def open_library(config: Path | None) -> "Library":
+    """Return the library that the settings describe. Raises SettingsError."""
+    from mlxctl.models import Library
 
-
-@app.callback()
-def models() -> None:
-    """Manage the models on this machine: list, inspect, download, remove, alias, fit."""
+    return Library(read_settings(config).library)

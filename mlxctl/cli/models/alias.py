@@ -1,18 +1,21 @@
 """`mlxctl models alias`."""
 
 import os
+from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from mlxctl.cli.failures import plain_failures
-from mlxctl.cli.models.shared_options import AsJson, ConfigFile, print_json
+from mlxctl.cli.lazy import create_app
+from mlxctl.cli.models import open_library
+from mlxctl.cli.options import AsJson, ConfigFile, print_json
 from mlxctl.settings import remove_alias, settings_file, write_alias
 
-app = typer.Typer(rich_markup_mode=None, pretty_exceptions_enable=False, add_completion=False)
+app = create_app()
 Target = Annotated[
     str | None,
-    typer.Argument(metavar="TARGET", help="What it stands for: a model of the library, or a directory."),
+    typer.Argument(metavar="TARGET", help="Model of the library, or directory, that the alias stands for."),
 ]
 
 
@@ -20,7 +23,7 @@ Target = Annotated[
 def alias(
     name: Annotated[str, typer.Argument(metavar="NAME", help="The new name, written to the settings file.")],
     target: Target = None,
-    remove: Annotated[bool, typer.Option("--remove", help="Take the name away instead.")] = False,
+    remove: Annotated[bool, typer.Option("--remove", help="Remove the alias instead.")] = False,
     as_json: AsJson = False,
     config: ConfigFile = None,
 ) -> None:
@@ -32,10 +35,19 @@ def alias(
         if target is None:
             remove_alias(file, name)
         else:
-            from mlxctl.cli.models.naming import check_target
-
-            write_alias(file, name, check_target(target, config))
+            write_alias(file, name, _resolve_target(target, config))
     if as_json:
         print_json({"alias": name, "target": target, "file": str(file)})
     else:
-        typer.echo(f"{name} stands for {target}" if target else f"{name} is no name any more")
+        typer.echo(f"{name} stands for {target}" if target else f"removed alias {name}")
+
+
+def _resolve_target(target: str, config: Path | None) -> str:
+    """Return the target as the settings file stores it; directories become absolute.
+
+    Raises ModelNotFoundOnDisk.
+    """
+    library = open_library(config if config and config.exists() else None)
+    found = library.resolve(target)
+    is_directory = target not in library.aliases and Path(target).expanduser().is_dir()
+    return str(found.path.resolve()) if is_directory else target

@@ -1,4 +1,4 @@
-"""What `mlxctl models info` prints for people."""
+"""The text output of `mlxctl models info`."""
 
 import shlex
 
@@ -13,11 +13,9 @@ from mlxctl.models.knowledge import ProbedModel
 def print_facts(
     model: ModelDescription, known: ProbedModel, verdict: AdapterVerdict | None, *, asked: str
 ) -> None:
-    """Print what a model's files say, and say of the rest that they do not; then what it was found to be able
-    to do.
+    """Print the facts of a model's files, then its probe findings.
 
-    `verdict` is what its adapter found out about its template, `asked` how the person named it, and can name
-    it again.
+    `verdict` is what the adapter detected in the chat template; `asked` is the name on the command line.
     """
     weights = model.weights
     facts = [
@@ -28,9 +26,7 @@ def print_facts(
         ("model_type", model.model_type or "unknown"),
         (
             "runs with",
-            ", ".join(model.runtimes) or "nothing that is installed"
-            if model.runtimes is not None
-            else "unknown",
+            ", ".join(model.runtimes) or "no installed package" if model.runtimes is not None else "unknown",
         ),
         ("on disk", size(model.disk_bytes)),
         ("parameters", count(weights.num_parameters) if weights else "unknown"),
@@ -54,8 +50,8 @@ def print_facts(
 
 def _probed(known: ProbedModel, asked: str) -> str:
     if known.record is None:
-        return f"no; find out what it can do with: mlxctl probe {asked}"
-    return f"{when(known.record)}; all that proves it: mlxctl probe {asked} --show"
+        return f"no; to test its capabilities: mlxctl probe {asked}"
+    return f"{when(known.record)}; all evidence: mlxctl probe {asked} --show"
 
 
 def _because(model: ModelDescription) -> str:
@@ -78,7 +74,7 @@ def _vectors(model: ModelDescription) -> list[tuple[str, str]]:
 def _template(model: ModelDescription) -> str:
     if not model.has_template:
         return "none"
-    return "takes tools" if model.takes_tools else "says nothing of tools"
+    return "takes tools" if model.takes_tools else "takes no tools"
 
 
 def _cache(model: ModelDescription) -> str:
@@ -86,7 +82,7 @@ def _cache(model: ModelDescription) -> str:
     if cache is None:
         return "unknown"
     if not (cache.bytes_per_token or cache.window_tokens or cache.state_bytes):
-        return "none: texts are read once, as a whole"
+        return "none: texts are processed in one pass"
     words = [f"{cache.bytes_per_token:,} bytes per token"]
     if cache.window_tokens:
         words.append(f"{cache.window_bytes_per_token:,} more for the last {cache.window_tokens:,} tokens")

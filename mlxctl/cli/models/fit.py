@@ -1,16 +1,23 @@
 """`mlxctl models fit`."""
 
+from collections.abc import Sequence
 from dataclasses import replace
-from typing import Annotated
+from functools import partial
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from mlxctl.cli.failures import plain_failures
-from mlxctl.cli.models.shared_options import AsJson, ConfigFile, read_settings
-from mlxctl.cli.options import setting
-from mlxctl.settings import ModelSettings
+from mlxctl.cli.lazy import create_app
+from mlxctl.cli.options import AsJson, ConfigFile, print_json, read_settings, setting
+from mlxctl.settings import ModelSettings, Settings
 
-app = typer.Typer(rich_markup_mode=None, pretty_exceptions_enable=False, add_completion=False)
+if TYPE_CHECKING:
+    from mlxctl.models import Fit, ModelDescription
+
+    Rows = list[tuple[str, Fit]]
+
+app = create_app()
 Names = Annotated[
     list[str], typer.Argument(metavar="NAME...", help="Models of the library, aliases, or directories.")
 ]
@@ -37,16 +44,57 @@ def fit(
 ) -> None:
     """Estimate whether models fit this machine, and their maximum speed.
 
-    Needed memory is weights, cache of one conversation, and an estimate of what reading a prompt takes. The
-    speed is a prediction: memory bandwidth divided by the weight bytes and cache bytes that each token reads.
-    Real speed stays below it.
+    Needed memory is weights, KV cache of one conversation, and estimated prefill memory. The speed is a
+    prediction: memory bandwidth divided by the weight bytes and cache bytes that each token reads. Real speed
+    stays below it.
     """
     with plain_failures():
         settings = read_settings(config, {"model": {"kv_bits": kv_bits, "kv_group_size": kv_group_size}})
-        from mlxctl.cli.models.fitting import print_fits, work_out
-
         if kv_bits is not None:
-            # Asked about the models named here, whatever a server would do with one of them.
+            # The flag is for all models named here; settings of single models do not count.
             settings = replace(settings, pool=replace(settings.pool, kv_bits_by_name={}))
-        rows = work_out(names, settings, context_tokens=context, on_macs=macs)
-    print_fits(rows, as_json=as_json)
+        rows = _estimate(names, settings, context_tokens=context, on_macs=macs)
+    _print(rows, as_json=as_json)
+
+
+def _estimate(
+    names: Sequence[str], settings: Settings, *, context_tokens: int | None, on_macs: bool
+) -> "Rows":
+    """Return a row for each model and machine. Raises ModelError."""
+    from mlxctl.models import Library, describe_model, fit_model, fit_on_macs, this_machine
+    from mlxctl.models.kv_format import chosen_kv_format
+
+    library, chunk_tokens = Library(settings.library), settings.engine.prefill_chunk_max_tokens
+    directories = [library.resolve(name) for name in names]
+    models = [
+        describe_model(found.path, name=found.name).served_with(chosen_kv_format(settings, found.name))
+        for found in directories
+    ]
+    estimate = partial(fit_model, context_tokens=context_tokens, chunk_tokens=chunk_tokens)
+    if on_macs:
+        on_all = partial(fit_on_macs, context_tokens=context_tokens, chunk_tokens=chunk_tokens)
+        return [(model.name, fit) for model in models for fit in on_all(model) or [_refuse(model)]]
+    machine = this_machine(memory_limit_bytes=settings.engine.memory_limit_bytes)
+    return [(model.name, estimate(model, machine) or _refuse(model)) for model in models]
+
+
+def _print(rows: "Rows", *, as_json: bool) -> None:
+    if as_json:
+        import msgspec
+
+        from mlxctl.models.views import FitView
+
+        print_json([msgspec.to_builtins(FitView.of(name, fit)) for name, fit in rows])
+        return
+    from mlxctl.cli.console import console
+    from mlxctl.cli.models.tables import WIDE, fit_legend, fit_table
+
+    out = console(width=WIDE)
+    out.print(fit_table(rows))
+    out.print(fit_legend(), style="dim")
+
+
+def _refuse(model: "ModelDescription") -> "Fit":
+    from mlxctl.errors import BrokenModel
+
+    raise BrokenModel(model.path, model.problem or f"model {model.name!r} has no weights to measure")

@@ -1,13 +1,20 @@
 """`mlxctl models info`."""
 
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from mlxctl.cli.failures import plain_failures
-from mlxctl.cli.models.shared_options import AsJson, ConfigFile, open_library, print_json
+from mlxctl.cli.lazy import create_app
+from mlxctl.cli.models import open_library
+from mlxctl.cli.options import AsJson, ConfigFile, print_json
 
-app = typer.Typer(rich_markup_mode=None, pretty_exceptions_enable=False, add_completion=False)
+if TYPE_CHECKING:
+    from mlxctl.ir import AdapterVerdict
+    from mlxctl.models import ModelDescription
+    from mlxctl.models.knowledge import ProbedModel
+
+app = create_app()
 
 
 @app.command(epilog="Example: mlxctl models info mlx-community/Qwen3-8B-4bit")
@@ -20,7 +27,6 @@ def info(
 ) -> None:
     """Show what a model is, without loading it."""
     with plain_failures():
-        from mlxctl.cli.models.adapting import adapter_verdict
         from mlxctl.models import describe_model
         from mlxctl.models.knowledge import open_knowledge
 
@@ -30,7 +36,7 @@ def info(
         knowledge = open_knowledge()
         known = knowledge.of(found.name, found.path, library)
         knowledge.close()
-        verdict = adapter_verdict(model, known)
+        verdict = _read_adapter(model, known)
     if as_json:
         import msgspec
 
@@ -46,3 +52,21 @@ def info(
     if model.problem is not None:
         typer.echo(f"mlxctl: {model.problem}", err=True)
         raise typer.Exit(1)
+
+
+def _read_adapter(model: "ModelDescription", known: "ProbedModel") -> "AdapterVerdict | None":
+    """Return what the adapter detects in the chat template, without loading weights.
+
+    None for a model that cannot be used or has no template.
+    """
+    from mlxctl.adapters import create_adapter
+    from mlxctl.errors import BrokenModel
+    from mlxctl.models import read_model
+
+    if model.problem is not None or not model.has_template:
+        return None
+    try:
+        adapter = create_adapter(read_model(model.path), name=model.name, capabilities=known.capabilities)
+    except BrokenModel:
+        return None
+    return adapter.verdict

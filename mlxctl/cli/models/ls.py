@@ -1,11 +1,10 @@
 """`mlxctl models ls`."""
 
-import typer
-
 from mlxctl.cli.failures import plain_failures
-from mlxctl.cli.models.shared_options import AsJson, ConfigFile, print_json, read_settings
+from mlxctl.cli.lazy import create_app
+from mlxctl.cli.options import AsJson, ConfigFile, print_json, read_settings
 
-app = typer.Typer(rich_markup_mode=None, pretty_exceptions_enable=False, add_completion=False)
+app = create_app()
 
 
 @app.command(epilog="Example: mlxctl models ls --json")
@@ -41,6 +40,6 @@ def ls(as_json: AsJson = False, config: ConfigFile = None) -> None:
             ]
         )
         return
-    from mlxctl.cli.models.listing import print_listing
+    from mlxctl.cli.models.tables import print_listing
 
     print_listing(rows, library, probed)

@@ -1,13 +1,27 @@
 """`mlxctl models pull`."""
 
-from typing import Annotated
+import os
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from mlxctl.cli.failures import plain_failures
-from mlxctl.cli.models.shared_options import AsJson, ConfigFile, open_library, print_json
+from mlxctl.cli.lazy import create_app
+from mlxctl.cli.models import open_library
+from mlxctl.cli.options import AsJson, ConfigFile, print_json
 
-app = typer.Typer(rich_markup_mode=None, pretty_exceptions_enable=False, add_completion=False)
+if TYPE_CHECKING:
+    from rich.progress import Progress
+
+    from mlxctl.models.downloads import Download, Downloads
+
+_POLL_SECONDS = 0.1
+_CLOSE_SECONDS = 2.0
+_INTERRUPTED = 130
+
+app = create_app()
 
 
 @app.command(epilog="Example: mlxctl models pull mlx-community/Qwen3-8B-4bit")
@@ -18,14 +32,12 @@ def pull(
 ) -> None:
     """Download a model from the Hugging Face hub.
 
-    Files that are here already are not fetched again. HF_TOKEN opens gated and private repositories,
-    HF_ENDPOINT names another hub, HF_HUB_CACHE or HF_HOME another place.
+    Complete files are not downloaded again. HF_TOKEN gives access to gated and private repositories,
+    HF_ENDPOINT names another hub, HF_HUB_CACHE or HF_HOME another directory.
     """
     with plain_failures():
         library = open_library(config)
-        from mlxctl.cli.models.pulling import fetch
-
-        done = fetch(repository, library.hub_cache, is_quiet=as_json)
+        done = download(repository, library.hub_cache, is_quiet=as_json)
     if as_json:
         import msgspec
 
@@ -38,5 +50,57 @@ def pull(
         from mlxctl.cli.models.tables import size
 
         typer.echo(
-            f"{done.repository} is here ({size(done.num_bytes)} fetched). Try: mlxctl serve --model {done.repository}"
+            f"downloaded {done.repository} ({size(done.num_bytes)}). "
+            f"Try: mlxctl serve --model {done.repository}"
         )
+
+
+def download(repository: str, cache: Path, *, is_quiet: bool) -> "Download":
+    """Download the repository with progress on standard error. Raises DownloadFailed.
+
+    Ctrl-C keeps complete files.
+    """
+    from rich.console import Console
+    from rich.progress import (
+        BarColumn,
+        DownloadColumn,
+        Progress,
+        TextColumn,
+        TimeRemainingColumn,
+        TransferSpeedColumn,
+    )
+
+    from mlxctl.errors import DownloadFailed
+    from mlxctl.models.downloads import Downloads
+
+    columns = (BarColumn(), DownloadColumn(), TransferSpeedColumn(), TimeRemainingColumn())
+    downloads, screen = Downloads(cache), Console(stderr=True)
+    is_hidden = is_quiet or not screen.is_terminal
+    try:
+        downloads.start(repository)
+        with Progress(
+            TextColumn("{task.description}"), *columns, console=screen, disable=is_hidden, transient=True
+        ) as progress:
+            found = _wait(downloads, repository, progress)
+    except KeyboardInterrupt:
+        typer.echo("mlxctl: stopped; complete files are kept, the same command continues", err=True)
+        downloads.close()
+        if not downloads.wait(seconds=_CLOSE_SECONDS):
+            # A thread that waits for a silent network would delay the exit as long.
+            os._exit(_INTERRUPTED)
+        raise typer.Exit(_INTERRUPTED) from None
+    if found.error is not None:
+        raise DownloadFailed(repository, found.error)
+    return found
+
+
+def _wait(downloads: "Downloads", repository: str, progress: "Progress") -> "Download":
+    """Return the finished download; update the progress bar until then."""
+    task = progress.add_task(repository, total=None)
+    while True:
+        found = downloads.find(repository)
+        assert found is not None, "it was just started"
+        progress.update(task, completed=found.num_bytes, total=found.num_bytes_total)
+        if found.is_over:
+            return found
+        time.sleep(_POLL_SECONDS)

@@ -5,9 +5,11 @@ from typing import Annotated
 import typer
 
 from mlxctl.cli.failures import plain_failures
-from mlxctl.cli.models.shared_options import AsJson, ConfigFile, open_library, print_json
+from mlxctl.cli.lazy import create_app
+from mlxctl.cli.models import open_library
+from mlxctl.cli.options import AsJson, ConfigFile, print_json
 
-app = typer.Typer(rich_markup_mode=None, pretty_exceptions_enable=False, add_completion=False)
+app = create_app()
 
 
 @app.command(epilog="Example: mlxctl models rm mlx-community/Qwen3-8B-4bit")

@@ -1,22 +1,20 @@
-"""Models as tables for people. Names come from the disk, so nothing in them is taken for markup."""
+"""Tables of models. Names come from the disk, so they are never read as markup."""
 
 from collections.abc import Collection, Sequence
 
 from rich.table import Table
 from rich.text import Text
 
-from mlxctl.models import Fit, ModelDescription
+from mlxctl.cli.console import console
+from mlxctl.models import Fit, Library, ModelDescription
 from mlxctl.models.fit import SPEED_FORMULA
 
 WIDE = 200
-"""Columns for whole names where the output goes to a file or to another program."""
+"""Width for output to a file or a pipe, so that names are not cut."""
 
 
 def library_table(models: Sequence[tuple[ModelDescription, Fit | None]], probed: Collection[str]) -> Table:
-    """Return the list of models that can be used.
-
-    `probed` are the names of those that were asked what they can do.
-    """
+    """Return the table of usable models; `probed` are names of probed models."""
     table = Table("model", "kind", "family", "bits", box=None, pad_edge=False, header_style="bold")
     for heading in ("parameters", "size", "context", "fits", "probed"):
         table.add_column(heading, justify="right")
@@ -36,8 +34,27 @@ def library_table(models: Sequence[tuple[ModelDescription, Fit | None]], probed:
     return table
 
 
+def print_listing(
+    rows: Sequence[tuple[ModelDescription, Fit | None]], library: Library, probed: Collection[str]
+) -> None:
+    """Print usable models, aliases, then unusable models with the reason."""
+    out = console(width=WIDE)
+    usable = [(model, fit) for model, fit in rows if model.problem is None]
+    if usable:
+        out.print(library_table(usable, probed))
+    else:
+        out.print("No models here yet. Download one with: mlxctl models pull ORGANIZATION/NAME")
+    for alias, target in library.aliases.items():
+        out.print(Text(f"{alias} stands for {target}"))
+    broken = [model for model, _ in rows if model.problem is not None]
+    if broken:
+        out.print("\nCannot be used:", style="bold")
+    for model in broken:
+        out.print(Text(f"  {model.problem}"), soft_wrap=True)
+
+
 def facts_table(facts: Sequence[tuple[str, str]]) -> Table:
-    """Return names and values, one a line."""
+    """Return a table with a name and a value per line."""
     table = Table(box=None, pad_edge=False, show_header=False)
     for name, value in facts:
         table.add_row(name, plain(value))
@@ -45,7 +62,7 @@ def facts_table(facts: Sequence[tuple[str, str]]) -> Table:
 
 
 def fit_table(rows: Sequence[tuple[str, Fit]]) -> Table:
-    """Return how models fit machines."""
+    """Return the table of `models fit`."""
     table = Table("model", "machine", box=None, pad_edge=False, header_style="bold")
     for heading in ("memory", "usable", "context", "needed", "fits", "longest context", "predicted tokens/s"):
         table.add_column(heading, justify="right")
@@ -71,15 +88,16 @@ def fit_table(rows: Sequence[tuple[str, Fit]]) -> Table:
 
 
 def fit_legend() -> str:
-    """Return what the columns of `fit_table` mean."""
+    """Return the meaning of the columns of `fit_table`."""
     return (
-        "needed = weights + cache of one conversation + an estimate for reading a prompt; ~ marks a usual share of the memory.\n"
+        "needed = weights + KV cache of one conversation + estimated prefill memory; "
+        "~ marks a typical share of the memory.\n"
         f"{SPEED_FORMULA}."
     )
 
 
 def bits_of(model: ModelDescription) -> str:
-    """Return how the weights are kept."""
+    """Return the number format of the weights."""
     if model.quantization is not None:
         return model.quantization.label
     return (
@@ -88,20 +106,20 @@ def bits_of(model: ModelDescription) -> str:
 
 
 def verdict(fit: Fit | None) -> str:
-    """Return yes, no, or that nobody knows."""
+    """Return yes, no or unknown."""
     return {True: "yes", False: "no", None: "unknown"}[fit.fits if fit else None]
 
 
 def size(num_bytes: int) -> str:
-    """Return bytes as a person reads them, in decimal units."""
+    """Return bytes as text, in decimal units."""
     return f"{num_bytes / 1e9:.2f} GB" if num_bytes >= 5e7 else f"{num_bytes / 1e6:.2f} MB"
 
 
 def count(number: int) -> str:
-    """Return a number of parameters as model names write it."""
+    """Return a number of parameters in billions or millions."""
     return f"{number / 1e9:.2f} B" if number >= 1e9 else f"{number / 1e6:.1f} M"
 
 
 def plain(text: str) -> Text:
-    """Return the text without control characters, and without meaning for Rich."""
+    """Return text without control characters, never read as Rich markup."""
     return Text("".join(character if character.isprintable() else "?" for character in text))

@@ -1,4 +1,4 @@
-"""How far probing is: one line on standard error, on terminals only, gone when it is over."""
+"""Progress of a probe: one transient line on standard error, on terminals only."""
 
 from types import TracebackType
 from typing import Self
@@ -19,7 +19,7 @@ from mlxctl.stores import Finding
 
 
 class ProgressBar:
-    """A watcher of probing; use it as a context."""
+    """A probe watcher that draws a progress bar; a context manager."""
 
     def __init__(self, *, is_quiet: bool, screen: Console | None = None) -> None:
         screen = screen or Console(stderr=True)
@@ -48,28 +48,24 @@ class ProgressBar:
         self._progress.stop()
 
     def began(self, model: str, num_steps: int) -> None:
-        """Show the model."""
         self._num_tokens = 0
         self._task = self._progress.add_task(
             plain(model).plain, total=num_steps, completed=-1, what="", tokens=0
         )
 
     def asks(self, what: str) -> None:
-        """Go one step further."""
         if self._task is not None:
             self._progress.update(self._task, advance=1, what=what)
 
     def heard(self, num_tokens: int) -> None:
-        """Count what the model says."""
         self._num_tokens += num_tokens
         if self._task is not None:
             self._progress.update(self._task, tokens=self._num_tokens)
 
     def found(self, finding: Finding) -> None:
-        """Say nothing: the table comes at the end."""
+        """Ignore the finding; the table is printed at the end."""
 
     def ended(self) -> None:
-        """Take the model's line away."""
         if self._task is not None:
             self._progress.remove_task(self._task)
             self._task = None

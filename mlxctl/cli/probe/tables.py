@@ -1,4 +1,4 @@
-"""What was found out about models, as tables for people."""
+"""Tables of probe results."""
 
 from collections.abc import Sequence
 from datetime import datetime
@@ -7,7 +7,7 @@ from rich.table import Table
 from rich.text import Text
 
 from mlxctl.cli.models.tables import plain
-from mlxctl.cli.probe.answers import Answer
+from mlxctl.cli.probe.results import ModelResult
 from mlxctl.stores import QUESTIONS, Finding, ProbeRecord
 
 _COLORS = {"yes": "green", "no": "default", "unknown": "yellow"}
@@ -21,38 +21,38 @@ _OVERVIEW = {
     "embeddings": "vectors",
     "audio": "audio",
 }
-# Few models are made for these, so each has a column only where one does it.
+# Shown only if a model has the capability: few have.
 _RARE = ("embeddings", "audio")
 
 
-def summary(answer: Answer) -> Text:
-    """Return which model it is, and when and with what it was asked."""
-    record = answer.known.record
+def summary(result: ModelResult) -> Text:
+    """Return model, time and versions of the probe as one line."""
+    record = result.known.record
     if record is None:
-        return plain(f"{answer.name}, never probed")
+        return plain(f"{result.name}, never probed")
     versions = ", ".join(f"{package} {version}" for package, version in record.versions.items())
-    return plain(f"{answer.name}, probed {when(record)} in {record.duration_seconds:.1f} s with {versions}")
+    return plain(f"{result.name}, probed {when(record)} in {record.duration_seconds:.1f} s with {versions}")
 
 
 def when(record: ProbeRecord) -> str:
-    """Return when the model was asked, in local time."""
+    """Return the time of the probe, local."""
     return datetime.fromtimestamp(record.probed_at).astimezone().strftime("%Y-%m-%d %H:%M")
 
 
 def findings_table(findings: Sequence[Finding]) -> Table:
-    """Return one model's answers, a question a line."""
+    """Return the findings about one model, a question per line."""
     table = Table(box=None, pad_edge=False, show_header=False)
     for finding in findings:
         table.add_row(QUESTIONS[finding.question], verdict(finding), plain(_with_format(finding)))
     return table
 
 
-def overview_table(answers: Sequence[Answer]) -> Table:
-    """Return the answers of many models, a model a line."""
+def overview_table(results: Sequence[ModelResult]) -> Table:
+    """Return the results of several models, a model per line."""
     done = {
         finding.question
-        for answer in answers
-        for finding in answer.known.findings
+        for result in results
+        for finding in result.known.findings
         if finding.verdict == "yes"
     }
     shown = [question for question in _OVERVIEW if question in done or question not in _RARE]
@@ -65,15 +65,15 @@ def overview_table(answers: Sequence[Answer]) -> Table:
         header_style="bold",
     )
     table.add_column("longest", justify="right")
-    for answer in answers:
-        found = {finding.question: finding for finding in answer.known.findings}
+    for result in results:
+        found = {finding.question: finding for finding in result.known.findings}
         cells = [verdict(found[question]) if question in found else Text("–") for question in shown]
-        table.add_row(plain(answer.name), *cells, plain(_value(found, "tools", "parser")), _longest(found))
+        table.add_row(plain(result.name), *cells, plain(_value(found, "tools", "parser")), _longest(found))
     return table
 
 
 def verdict(finding: Finding) -> Text:
-    """Return yes, no or unknown; a failure is not the same as unknown."""
+    """Return yes, no, unknown, or failed for a question that raised an error."""
     return (
         Text("failed", style="red")
         if finding.has_failed

@@ -1,8 +1,7 @@
-"""Looking into the prefix cache from the front: what it holds, and why a prompt was or was not known."""
+"""Prefix cache inspection from the front: contents, and explanations of hits and misses."""
 
 from mlxctl.inference.cache.divergence import Divergence, MissReason
 from mlxctl.inference.cache.explanation import Explanation
 from mlxctl.inference.cache.inspector import CacheInspector
-from mlxctl.inference.cache.recent_prompts import SeenRequest, SeenRequests
 
-__all__ = ["CacheInspector", "Divergence", "Explanation", "MissReason", "SeenRequest", "SeenRequests"]
+__all__ = ["CacheInspector", "Divergence", "Explanation", "MissReason"]

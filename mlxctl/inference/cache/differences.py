@@ -12,12 +12,12 @@ from typing import Literal
 from mlxctl.adapters import ModelAdapter
 from mlxctl.inference.cache.prompt_sections import (
     GENERATION_PROMPT,
-    Place,
-    find_place,
-    message_place,
+    PromptSection,
+    find_section,
+    message_section,
     num_common,
     rendered,
-    tool_place,
+    tool_section,
 )
 from mlxctl.ir import (
     GenerationRequest,
@@ -46,83 +46,88 @@ _MAX_TRIALS = 16
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Change:
+class PromptChange:
     """The reason, and the place in the newer request."""
 
     reason: ChangeReason
-    place: Place
+    section: PromptSection
 
 
 def find_change(
-    asked: GenerationRequest, said: GenerationRequest, answer: str, adapter: ModelAdapter
-) -> Change:
-    """Find what makes the prompt of `asked` part from that of `said` followed by its `answer`."""
-    text = adapter.prompt_text(asked)
-    said_text = (rendered(said, adapter) or "") + answer
-    parting = num_common(text, said_text)
+    newer: GenerationRequest, older: GenerationRequest, answer: str, adapter: ModelAdapter
+) -> PromptChange:
+    """Find what makes the prompt of `newer` part from that of `older` followed by its `answer`."""
+    text = adapter.prompt_text(newer)
+    older_text = (rendered(older, adapter) or "") + answer
+    num_agreeing = num_common(text, older_text)
     # An answer that was sent back stands in place of the one that was generated.
-    for undone, change in _changes(asked, said):
+    for undone, change in _changes(newer, older):
         other = rendered(undone, adapter)
-        if other is not None and num_common(other, said_text) > parting:
-            return _closer(change, asked, said, said_text, parting, adapter)
-    place = find_place(asked, parting, adapter)
-    num_shared = _num_shared(asked.messages, said.messages)
+        if other is not None and num_common(other, older_text) > num_agreeing:
+            return _narrow_change(change, newer, older, older_text, num_agreeing, adapter)
+    section = find_section(newer, num_agreeing, adapter)
+    num_shared = _num_shared(newer.messages, older.messages)
     if (
-        place.message is not None
-        and place.message >= num_shared
-        and not _is_answer(asked, said, place.message, answer)
+        section.message is not None
+        and section.message >= num_shared
+        and not _is_answer(newer, older, section.message, answer)
     ):
-        return _message_change(asked, said, place.message)
-    if place == GENERATION_PROMPT and num_shared == len(asked.messages) < len(said.messages):
-        return Change(reason="message_removed", place=message_place(said.messages, num_shared))
-    return Change(reason="template_rewrite", place=place)
+        return _message_change(newer, older, section.message)
+    if section == GENERATION_PROMPT and num_shared == len(newer.messages) < len(older.messages):
+        return PromptChange(reason="message_removed", section=message_section(older.messages, num_shared))
+    return PromptChange(reason="template_rewrite", section=section)
 
 
-def _changes(asked: GenerationRequest, said: GenerationRequest) -> Iterator[tuple[GenerationRequest, Change]]:
+def _changes(
+    newer: GenerationRequest, older: GenerationRequest
+) -> Iterator[tuple[GenerationRequest, PromptChange]]:
     """Every difference: the newer request with this one undone, and what to call it."""
     options = {
-        "thinking": said.thinking,
-        "tool_choice": said.tool_choice,
-        "template_kwargs": said.template_kwargs,
+        "thinking": older.thinking,
+        "tool_choice": older.tool_choice,
+        "template_kwargs": older.template_kwargs,
     }
-    names = [name for name, value in options.items() if getattr(asked, name) != value]
+    names = [name for name, value in options.items() if getattr(newer, name) != value]
     if names:
-        place = replace(GENERATION_PROMPT, part=", ".join(names))
+        section = replace(GENERATION_PROMPT, part=", ".join(names))
         undone = replace(
-            asked, thinking=said.thinking, tool_choice=said.tool_choice, template_kwargs=said.template_kwargs
+            newer,
+            thinking=older.thinking,
+            tool_choice=older.tool_choice,
+            template_kwargs=older.template_kwargs,
         )
-        yield undone, Change(reason="options_changed", place=place)
-    if asked.tools != said.tools:
-        yield replace(asked, tools=said.tools), _tool_change(asked.tools, said.tools)
-    pairs = enumerate(zip(asked.messages, said.messages, strict=False))
+        yield undone, PromptChange(reason="options_changed", section=section)
+    if newer.tools != older.tools:
+        yield replace(newer, tools=older.tools), _tool_change(newer.tools, older.tools)
+    pairs = enumerate(zip(newer.messages, older.messages, strict=False))
     differing = [index for index, (one, other) in pairs if one != other]
     # Ids of calls and signatures are new each time, and few templates show them.
-    differing.sort(key=lambda index: _visible(asked.messages[index]) == _visible(said.messages[index]))
+    differing.sort(key=lambda index: _visible(newer.messages[index]) == _visible(older.messages[index]))
     for index in differing[:_MAX_TRIALS]:
-        messages = (*asked.messages[:index], said.messages[index], *asked.messages[index + 1 :])
-        yield replace(asked, messages=messages), _message_change(asked, said, index)
+        messages = (*newer.messages[:index], older.messages[index], *newer.messages[index + 1 :])
+        yield replace(newer, messages=messages), _message_change(newer, older, index)
 
 
-def _tool_change(tools: Sequence[ToolSpec], before: Sequence[ToolSpec]) -> Change:
+def _tool_change(tools: Sequence[ToolSpec], before: Sequence[ToolSpec]) -> PromptChange:
     index = _num_shared(tools, before)
     if len(tools) == len(before) and sorted(tools, key=repr) == sorted(before, key=repr):
-        return Change(reason="tool_order", place=tool_place(tools, index))
+        return PromptChange(reason="tool_order", section=tool_section(tools, index))
     if index >= len(tools) or index >= len(before):
-        return Change(
-            reason="tools_changed", place=tool_place(tools if index < len(tools) else before, index)
+        return PromptChange(
+            reason="tools_changed", section=tool_section(tools if index < len(tools) else before, index)
         )
     one, other = tools[index], before[index]
     names = [
         name for name in ("name", "description", "parameters") if getattr(one, name) != getattr(other, name)
     ]
     part = None if "name" in names else ", ".join(names) or None
-    return Change(reason="tools_changed", place=tool_place(tools, index, part=part))
+    return PromptChange(reason="tools_changed", section=tool_section(tools, index, part=part))
 
 
-def _message_change(asked: GenerationRequest, said: GenerationRequest, index: int) -> Change:
-    messages, before = asked.messages, said.messages
+def _message_change(newer: GenerationRequest, older: GenerationRequest, index: int) -> PromptChange:
+    messages, before = newer.messages, older.messages
     if index >= len(before):
-        return Change(reason="message_changed", place=message_place(messages, index))
+        return PromptChange(reason="message_changed", section=message_section(messages, index))
     reason: ChangeReason = "message_changed"
     num_behind = min(len(messages), len(before)) - index - 1
     if num_behind and all(map(_look_alike, messages[index + 1 :], before[index + 1 :])):
@@ -132,7 +137,7 @@ def _message_change(asked: GenerationRequest, said: GenerationRequest, index: in
     elif _goes_on(before[index:], messages[index + 1 :]):
         reason = "message_inserted"
     part = _changed_part(messages[index], before[index]) if reason == "message_changed" else None
-    return Change(reason=reason, place=message_place(messages, index, part=part))
+    return PromptChange(reason=reason, section=message_section(messages, index, part=part))
 
 
 def _goes_on(messages: Sequence[Message], others: Sequence[Message]) -> bool:
@@ -148,29 +153,29 @@ def _look_alike(one: Message, other: Message) -> bool:
     return one == other or _visible(one) == _visible(other)
 
 
-def _closer(
-    change: Change,
-    asked: GenerationRequest,
-    said: GenerationRequest,
-    said_text: str,
-    parting: int,
+def _narrow_change(
+    change: PromptChange,
+    newer: GenerationRequest,
+    older: GenerationRequest,
+    older_text: str,
+    num_agreeing: int,
     adapter: ModelAdapter,
-) -> Change:
+) -> PromptChange:
     """Name the part of a changed message that makes the difference, where several parts were changed."""
-    index = change.place.message
+    index = change.section.message
     if change.reason != "message_changed" or index is None:
         return change
-    message, before = asked.messages[index], said.messages[index]
+    message, before = newer.messages[index], older.messages[index]
     pairs = list(zip(message.parts, before.parts, strict=False))
     differing = [number for number, (one, other) in enumerate(pairs) if one != other]
     if message.role != before.role or len(message.parts) != len(before.parts) or len(differing) < 2:
         return change
     for number in differing[:_MAX_TRIALS]:
         parts = (*message.parts[:number], before.parts[number], *message.parts[number + 1 :])
-        messages = (*asked.messages[:index], replace(message, parts=parts), *asked.messages[index + 1 :])
-        other = rendered(replace(asked, messages=messages), adapter)
-        if other is not None and num_common(other, said_text) > parting:
-            return replace(change, place=replace(change.place, part=_part_name(*pairs[number])))
+        messages = (*newer.messages[:index], replace(message, parts=parts), *newer.messages[index + 1 :])
+        other = rendered(replace(newer, messages=messages), adapter)
+        if other is not None and num_common(other, older_text) > num_agreeing:
+            return replace(change, section=replace(change.section, part=_part_name(*pairs[number])))
     return change
 
 
@@ -220,11 +225,11 @@ def _visible_part(part: Part) -> Part:
     return part
 
 
-def _is_answer(asked: GenerationRequest, said: GenerationRequest, index: int, answer: str) -> bool:
+def _is_answer(newer: GenerationRequest, older: GenerationRequest, index: int, answer: str) -> bool:
     """Whether the message sends back what the other request was answered, word for word."""
-    if index != len(said.messages):
+    if index != len(older.messages):
         return False
-    message = asked.messages[index]
+    message = newer.messages[index]
     words = [message.text.strip(), *(call.name for call in message.tool_calls)]
     return message.role == "assistant" and any(words) and all(text in answer for text in words)
 

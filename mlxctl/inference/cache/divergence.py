@@ -9,11 +9,17 @@ from typing import Literal
 
 from mlxctl.adapters import ModelAdapter
 from mlxctl.adapters.templates.agent_headers import find_volatile
-from mlxctl.inference.cache.differences import Change, ChangeReason, find_change
-from mlxctl.inference.cache.prompt_sections import PROMPT, Place, find_place, message_place, with_short_images
+from mlxctl.inference.cache.differences import ChangeReason, PromptChange, find_change
+from mlxctl.inference.cache.prompt_sections import (
+    PROMPT,
+    PromptSection,
+    collapse_images,
+    find_section,
+    message_section,
+)
 from mlxctl.inference.cache.realignment import realign
-from mlxctl.inference.cache.recent_prompts import SeenRequest
-from mlxctl.inference.cache.token_text import told_ids
+from mlxctl.inference.cache.recent_prompts import RecordedPrompt
+from mlxctl.inference.cache.token_text import comparable_ids
 
 MissReason = Literal[ChangeReason, "head_changed", "volatile_header", "bpe_seam", "image_changed"]
 
@@ -48,13 +54,15 @@ class Divergence:
 
 
 def find_divergence(
-    seen: SeenRequest, other: SeenRequest, position: int, adapter: ModelAdapter
+    recorded: RecordedPrompt, other: RecordedPrompt, position: int, adapter: ModelAdapter
 ) -> Divergence:
-    """Describe the difference at token `position`, up to which the prompt of `seen` and all of `other` agree."""
-    ids, other_ids = seen.prompt_ids, other.token_ids
-    reason, place = _cause(seen, other, position, adapter)
+    """Describe the difference at token `position`, up to which the prompt of `recorded` and all of `other` agree."""
+    ids, other_ids = recorded.prompt_ids, other.token_ids
+    reason, place = _cause(recorded, other, position, adapter)
     # Tokens of different images are different tokens, though their ids are not.
-    one, another = (told_ids(tokens, of.salts, 0) for tokens, of in ((ids, seen), (other_ids, other)))
+    one, another = (
+        comparable_ids(tokens, of.salts, 0) for tokens, of in ((ids, recorded), (other_ids, other))
+    )
     realigned = realign(one, another, position, num_other_prompt=len(other.prompt_ids))
     return Divergence(
         position=position,
@@ -73,31 +81,31 @@ def find_divergence(
 
 
 def _cause(
-    seen: SeenRequest, other: SeenRequest, position: int, adapter: ModelAdapter
-) -> tuple[MissReason, Place]:
-    if _is_at_image(seen, position) and _is_at_image(other, position):
-        return "image_changed", _image_place(seen, position)
-    if _is_seam(seen.prompt_ids[position:], other.token_ids[position:], adapter):
-        num_chars = len(_text(adapter, with_short_images(seen.prompt_ids, seen.salts, position)))
-        return "bpe_seam", find_place(seen.request, num_chars, adapter)
-    change = Change(reason="message_changed", place=PROMPT)
-    if seen.request.messages and other.request.messages:
-        change = find_change(seen.request, other.request, _text(adapter, other.answer_ids), adapter)
-    if _is_in_volatile_line(seen, other, position, adapter):
-        return "volatile_header", change.place
-    return change.reason, change.place
+    recorded: RecordedPrompt, other: RecordedPrompt, position: int, adapter: ModelAdapter
+) -> tuple[MissReason, PromptSection]:
+    if _is_at_image(recorded, position) and _is_at_image(other, position):
+        return "image_changed", _image_section(recorded, position)
+    if _is_seam(recorded.prompt_ids[position:], other.token_ids[position:], adapter):
+        num_chars = len(_text(adapter, collapse_images(recorded.prompt_ids, recorded.salts, position)))
+        return "bpe_seam", find_section(recorded.request, num_chars, adapter)
+    change = PromptChange(reason="message_changed", section=PROMPT)
+    if recorded.request.messages and other.request.messages:
+        change = find_change(recorded.request, other.request, _text(adapter, other.answer_ids), adapter)
+    if _is_in_volatile_line(recorded, other, position, adapter):
+        return "volatile_header", change.section
+    return change.reason, change.section
 
 
-def _is_at_image(seen: SeenRequest, position: int) -> bool:
-    return any(salt.start == position for salt in seen.salts)
+def _is_at_image(recorded: RecordedPrompt, position: int) -> bool:
+    return any(salt.start == position for salt in recorded.salts)
 
 
-def _image_place(seen: SeenRequest, position: int) -> Place:
+def _image_section(recorded: RecordedPrompt, position: int) -> PromptSection:
     """Images stand in a prompt in the order of their messages."""
-    number = [salt.start for salt in seen.salts].index(position)
-    for index, message in enumerate(seen.request.messages):
+    number = [salt.start for salt in recorded.salts].index(position)
+    for index, message in enumerate(recorded.request.messages):
         if number < message.num_images:
-            return message_place(seen.request.messages, index, part="image")
+            return message_section(recorded.request.messages, index, part="image")
         number -= message.num_images
     return PROMPT
 
@@ -110,8 +118,10 @@ def _is_seam(ids: Sequence[int], other_ids: Sequence[int], adapter: ModelAdapter
     return min(len(one), len(another)) >= longest > 0 and one[:longest] == another[:longest]
 
 
-def _is_in_volatile_line(seen: SeenRequest, other: SeenRequest, position: int, adapter: ModelAdapter) -> bool:
-    for ids in (seen.prompt_ids, other.token_ids):
+def _is_in_volatile_line(
+    recorded: RecordedPrompt, other: RecordedPrompt, position: int, adapter: ModelAdapter
+) -> bool:
+    for ids in (recorded.prompt_ids, other.token_ids):
         text, num_chars = _text(adapter, ids), len(_text(adapter, ids[:position]))
         start = text.rfind("\n", 0, num_chars) + 1
         line = text[start:].split("\n", 1)[0]

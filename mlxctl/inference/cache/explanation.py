@@ -6,8 +6,8 @@ from typing import Literal
 
 from mlxctl.adapters import ModelAdapter
 from mlxctl.inference.cache.divergence import Divergence, MissReason, find_divergence
-from mlxctl.inference.cache.recent_prompts import SeenRequest
-from mlxctl.inference.cache.similarity import closest
+from mlxctl.inference.cache.recent_prompts import RecordedPrompt
+from mlxctl.inference.cache.similarity import most_similar
 from mlxctl.prefix_cache.policy import MIN_REUSE_TOKENS
 
 Reason = Literal[
@@ -67,34 +67,38 @@ class Explanation:
     divergence: Divergence | None = None
 
 
-def explain(seen: SeenRequest, earlier: Sequence[SeenRequest], adapter: ModelAdapter) -> Explanation:
+def explain(
+    recorded: RecordedPrompt, earlier: Sequence[RecordedPrompt], adapter: ModelAdapter
+) -> Explanation:
     """Explain one request by those before it."""
-    earlier = [other for other in earlier if other.request.cache.namespace == seen.request.cache.namespace]
-    same_model = [other for other in earlier if other.model == seen.model]
-    other, num_common = closest(seen, same_model)
+    earlier = [
+        other for other in earlier if other.request.cache.namespace == recorded.request.cache.namespace
+    ]
+    same_model = [other for other in earlier if other.model == recorded.model]
+    other, num_common = most_similar(recorded, same_model)
     divergence = None
-    reason: Reason | MissReason | None = _without_comparison(seen)
+    reason: Reason | MissReason | None = _without_comparison(recorded)
     if (
         reason is None
-        and 2 * num_common < len(seen.prompt_ids)
-        and (twin := _twin(seen, earlier)) is not None
+        and 2 * num_common < len(recorded.prompt_ids)
+        and (same := _find_same_request(recorded, earlier)) is not None
     ):
-        other, reason = twin, "namespace_changed"
+        other, reason = same, "namespace_changed"
     if reason is None and other is None:
         reason = "first"
     if reason is None and other is not None:
-        divergence = _divergence(seen, other, num_common, adapter)
-        reason = _loss(seen, other, num_common) or (
+        divergence = _divergence(recorded, other, num_common, adapter)
+        reason = _cache_loss(recorded, other, num_common) or (
             divergence.reason if divergence is not None else "continued"
         )
     assert reason is not None
     return Explanation(
-        number=seen.number,
-        at=seen.at,
-        model=seen.model,
-        session_id=seen.request.session_id,
-        num_prompt_tokens=len(seen.prompt_ids),
-        num_cached_tokens=seen.num_cached,
+        number=recorded.number,
+        at=recorded.at,
+        model=recorded.model,
+        session_id=recorded.request.session_id,
+        num_prompt_tokens=len(recorded.prompt_ids),
+        num_cached_tokens=recorded.num_cached,
         reason=reason,
         sentence=_sentence(reason, other, divergence),
         compared_with=other.number if other is not None else None,
@@ -102,56 +106,58 @@ def explain(seen: SeenRequest, earlier: Sequence[SeenRequest], adapter: ModelAda
     )
 
 
-def _without_comparison(seen: SeenRequest) -> Reason | None:
-    if seen.request.cache.mode == "off":
+def _without_comparison(recorded: RecordedPrompt) -> Reason | None:
+    if recorded.request.cache.mode == "off":
         return "cache_off"
-    return "all_known" if seen.num_cached >= len(seen.prompt_ids) - 1 else None
+    return "all_known" if recorded.num_cached >= len(recorded.prompt_ids) - 1 else None
 
 
-def _twin(seen: SeenRequest, earlier: Sequence[SeenRequest]) -> SeenRequest | None:
+def _find_same_request(recorded: RecordedPrompt, earlier: Sequence[RecordedPrompt]) -> RecordedPrompt | None:
     """Return the newest request that asked another model the same."""
     for other in reversed(earlier):
-        asked, said = seen.request, other.request
-        if other.model != seen.model and (said.messages, said.prompts, said.tools) == (
-            asked.messages,
-            asked.prompts,
-            asked.tools,
+        one, another = recorded.request, other.request
+        if other.model != recorded.model and (another.messages, another.prompts, another.tools) == (
+            one.messages,
+            one.prompts,
+            one.tools,
         ):
             return other
     return None
 
 
-def _loss(seen: SeenRequest, other: SeenRequest, num_common: int) -> Reason | None:
+def _cache_loss(recorded: RecordedPrompt, other: RecordedPrompt, num_common: int) -> Reason | None:
     """Why less was taken over than the two have in common; the last token of an answer was never computed."""
-    num_computed = min(num_common, len(other.token_ids) - 1, len(seen.prompt_ids) - 1)
-    if seen.num_cached >= num_computed or num_computed < MIN_REUSE_TOKENS:
+    num_computed = min(num_common, len(other.token_ids) - 1, len(recorded.prompt_ids) - 1)
+    if recorded.num_cached >= num_computed or num_computed < MIN_REUSE_TOKENS:
         return None
-    if seen.num_known >= num_computed:
+    if recorded.num_matched >= num_computed:
         return "no_checkpoint"
-    match seen.gone:
+    match recorded.eviction_reason:
         case "evicted":
             return "evicted"
         case "expired":
             return "expired"
         case "cleared":
             return "cleared"
-    if seen.engine_life != other.engine_life:
+    if recorded.num_engine_restarts != other.num_engine_restarts:
         return "engine_restarted"
-    return "no_checkpoint" if seen.num_known >= seen.num_cached + MIN_REUSE_TOKENS else "not_kept"
+    return "no_checkpoint" if recorded.num_matched >= recorded.num_cached + MIN_REUSE_TOKENS else "not_kept"
 
 
 def _divergence(
-    seen: SeenRequest, other: SeenRequest, num_common: int, adapter: ModelAdapter
+    recorded: RecordedPrompt, other: RecordedPrompt, num_common: int, adapter: ModelAdapter
 ) -> Divergence | None:
     """Where they part; nowhere if one goes on where the other ends."""
-    if num_common >= min(len(seen.prompt_ids), len(other.token_ids)):
+    if num_common >= min(len(recorded.prompt_ids), len(other.token_ids)):
         return None
-    found = find_divergence(seen, other, num_common, adapter)
+    found = find_divergence(recorded, other, num_common, adapter)
     is_head = num_common < MIN_REUSE_TOKENS and found.reason == "message_changed"
     return replace(found, reason="head_changed") if is_head else found
 
 
-def _sentence(reason: Reason | MissReason, other: SeenRequest | None, divergence: Divergence | None) -> str:
+def _sentence(
+    reason: Reason | MissReason, other: RecordedPrompt | None, divergence: Divergence | None
+) -> str:
     number, model = (f"#{other.number}", other.model) if other is not None else ("", "")
     part = divergence.part if divergence is not None and divergence.part is not None else "text"
     sentence = (_SENTENCES | _DIVERGENCES)[reason].format(other=number, model=model, part=part)

@@ -7,7 +7,7 @@ from mlxctl.adapters import ModelAdapter
 from mlxctl.engine import CacheAction, CacheAnswer, EngineClient
 from mlxctl.errors import InvalidRequest, MlxctlError
 from mlxctl.inference.cache.explanation import Explanation, explain
-from mlxctl.inference.cache.recent_prompts import SeenRequest, SeenRequests
+from mlxctl.inference.cache.recent_prompts import RecentPrompts, RecordedPrompt
 from mlxctl.inference.cache.token_text import token_text
 from mlxctl.inference.cache.user_markers import user_markers
 from mlxctl.inference.models.manager import ModelManager
@@ -18,19 +18,21 @@ from mlxctl.ir.tokens import Salt, Tokens
 class CacheInspector:
     """What people and tools may ask of the prefix cache of the models in a pool."""
 
-    def __init__(self, engine: EngineClient, preparation: PreparationPool, pool: ModelManager) -> None:
+    def __init__(self, engine: EngineClient, preparation: PreparationPool, manager: ModelManager) -> None:
         self._engine = engine
         self._preparation = preparation
-        self._pool = pool
-        self._seen = SeenRequests()
+        self._manager = manager
+        self._prompts = RecentPrompts()
 
-    def begin(
+    def record(
         self, packed: PackedRequest, prompt_ids: Sequence[int], salts: Sequence[Salt], *, model: str
-    ) -> SeenRequest:
+    ) -> RecordedPrompt:
         """Remember a request that is about to be submitted to `model`; `salts` are what its images make of
         its tokens.
         """
-        return self._seen.begin(packed, prompt_ids, salts, model=model, engine_life=self._engine.num_restarts)
+        return self._prompts.record(
+            packed, prompt_ids, salts, model=model, num_engine_restarts=self._engine.num_restarts
+        )
 
     async def page(self, *, offset: int, limit: int) -> CacheAnswer:
         """Return a page of what is kept, the least recently used first.
@@ -48,10 +50,10 @@ class CacheInspector:
         served any more.
         """
         try:
-            adapter = await self._pool.adapter(model)
+            reader = await self._manager.reader(model)
         except MlxctlError:
             return None
-        bytes_of = adapter.tokens.bytes_of
+        bytes_of = reader.tokens.bytes_of
         return token_text(
             tokens, salts, start, lambda run: b"".join(map(bytes_of, run)).decode(errors="replace")
         )
@@ -61,7 +63,7 @@ class CacheInspector:
         not served.
         """
         try:
-            name = (await self._pool.adapter(model)).name
+            name = (await self._manager.reader(model)).name
             markers: tuple[str, str] | None = await self._preparation.run(
                 user_markers, num_bytes=0, model=name
             )
@@ -71,48 +73,50 @@ class CacheInspector:
 
     async def explain_last(self, num: int) -> list[Explanation]:
         """Explain the last requests that the model was asked, the newest first. Raises ModelUnavailable."""
-        return [await self._explain(seen) for seen in self._seen.last(num)]
+        return [await self._explain(recorded) for recorded in self._prompts.last(num)]
 
-    async def explain_request(self, packed: PackedRequest, manners: jobs.Manners) -> Explanation:
+    async def explain_request(self, packed: PackedRequest) -> Explanation:
         """Explain what would be known of a conversation if it were asked for now.
 
         Raises what `InferenceService.start` does.
         """
         if packed.head.prompts:
             raise InvalidRequest("raw prompts are not explained; send a conversation", param="prompt")
-        _, lease = await self._pool.use(packed.head.model)
+        session, lease = await self._manager.use(packed.head.model)
         try:
             prompt = await self._preparation.run(
-                jobs.fitting_prompt_tokens, packed, manners, num_bytes=packed.num_bytes, model=lease.name
+                jobs.fitting_prompt_tokens, packed, num_bytes=packed.num_bytes, model=session.name
             )
-            found = await self._engine.look_up(lease.name, prompt.token_ids, prompt.salts)
-            seen = SeenRequest(
-                number=self._seen.next_number,
+            found = await session.look_up(prompt.token_ids, prompt.salts)
+            recorded = RecordedPrompt(
+                number=self._prompts.next_number,
                 at=time.time(),
-                model=lease.name,
-                packed=prompt.seen or packed,
+                model=session.name,
+                packed=prompt.normalized or packed,
                 prompt_ids=prompt.token_ids,
                 salts=prompt.salts,
-                engine_life=self._engine.num_restarts,
+                num_engine_restarts=self._engine.num_restarts,
                 num_cached=found.num_cached,
-                num_known=found.num_known,
-                gone=found.gone,
+                num_matched=found.num_known,
+                eviction_reason=found.gone,
             )
-            return await self._explain(seen)
+            return await self._explain(recorded)
         finally:
             lease.release()
 
-    async def _explain(self, seen: SeenRequest) -> Explanation:
+    async def _explain(self, recorded: RecordedPrompt) -> Explanation:
         # Rendering conversations again and again takes its time.
-        await self._pool.adapter(seen.model)
-        earlier = self._seen.before(seen.number)
-        num_bytes = sum(other.num_bytes for other in (seen, *earlier))
+        await self._manager.reader(recorded.model)
+        earlier = self._prompts.before(recorded.number)
+        num_bytes = sum(other.num_bytes for other in (recorded, *earlier))
         explained: Explanation = await self._preparation.run(
-            explain_seen, seen, earlier, num_bytes=num_bytes, model=seen.model
+            explain_recorded, recorded, earlier, num_bytes=num_bytes, model=recorded.model
         )
         return explained
 
 
-def explain_seen(adapter: ModelAdapter, seen: SeenRequest, earlier: Sequence[SeenRequest]) -> Explanation:
+def explain_recorded(
+    adapter: ModelAdapter, recorded: RecordedPrompt, earlier: Sequence[RecordedPrompt]
+) -> Explanation:
     """Explain one request by those before it, in a process that prepares."""
-    return explain(seen, earlier, adapter)
+    return explain(recorded, earlier, adapter)

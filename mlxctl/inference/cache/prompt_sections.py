@@ -26,7 +26,7 @@ Span = tuple[int, int]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Place:
+class PromptSection:
     """The name of a message or tool, its index in the request, and the part of it, where these are known."""
 
     name: str
@@ -35,22 +35,22 @@ class Place:
     part: str | None = None
 
 
-def message_place(messages: Sequence[Message], index: int, *, part: str | None = None) -> Place:
+def message_section(messages: Sequence[Message], index: int, *, part: str | None = None) -> PromptSection:
     """Return the place of a message."""
-    return Place(name=f"message {index + 1} ({messages[index].role})", message=index, part=part)
+    return PromptSection(name=f"message {index + 1} ({messages[index].role})", message=index, part=part)
 
 
-def tool_place(tools: Sequence[ToolSpec], index: int, *, part: str | None = None) -> Place:
+def tool_section(tools: Sequence[ToolSpec], index: int, *, part: str | None = None) -> PromptSection:
     """Return the place of a tool definition."""
-    return Place(name=f"tool {index + 1} ({tools[index].name})", tool=index, part=part)
+    return PromptSection(name=f"tool {index + 1} ({tools[index].name})", tool=index, part=part)
 
 
-PROMPT = Place(name="the prompt")
-PREAMBLE = Place(name="the text of the chat template before the first message")
-GENERATION_PROMPT = Place(name="the end of the prompt, where the answer begins")
+PROMPT = PromptSection(name="the prompt")
+PREAMBLE = PromptSection(name="the text of the chat template before the first message")
+GENERATION_PROMPT = PromptSection(name="the end of the prompt, where the answer begins")
 
 
-def with_short_images(prompt_ids: Sequence[int], salts: Sequence[Salt], position: int) -> Sequence[int]:
+def collapse_images(prompt_ids: Sequence[int], salts: Sequence[Salt], position: int) -> Sequence[int]:
     """Return the ids of a prompt up to `position`, a single one in place of each image: in its text an image
     is one word.
     """
@@ -63,19 +63,19 @@ def with_short_images(prompt_ids: Sequence[int], salts: Sequence[Salt], position
     return [*ids, *prompt_ids[start:position]]
 
 
-def find_place(request: GenerationRequest, num_chars: int, adapter: ModelAdapter) -> Place:
+def find_section(request: GenerationRequest, num_chars: int, adapter: ModelAdapter) -> PromptSection:
     """Name what the character at `num_chars` of the request's prompt belongs to."""
     if not request.messages:
         return PROMPT
     text = adapter.prompt_text(request)
     tool = _tool_at(request, text, num_chars, adapter)
     if tool is not None:
-        return tool_place(request.tools, tool)
+        return tool_section(request.tools, tool)
     if request.messages[0].role == "system":
         # Some templates write the system prompt into the last question, so it stands behind all others.
         system = _span(text, _with_marked_message(request, 0), adapter)
         if system is not None and system[0] <= num_chars <= system[1]:
-            return message_place(request.messages, 0)
+            return message_section(request.messages, 0)
     index, span = _last_before(
         len(request.messages),
         num_chars,
@@ -85,13 +85,15 @@ def find_place(request: GenerationRequest, num_chars: int, adapter: ModelAdapter
         return (
             PREAMBLE
             if _is_before_header(request, text, num_chars, adapter)
-            else message_place(request.messages, 0)
+            else message_section(request.messages, 0)
         )
     if num_chars <= span[1]:
-        return message_place(request.messages, index)
+        return message_section(request.messages, index)
     # What stands between two messages is the header of the second.
     return (
-        message_place(request.messages, index + 1) if index + 1 < len(request.messages) else GENERATION_PROMPT
+        message_section(request.messages, index + 1)
+        if index + 1 < len(request.messages)
+        else GENERATION_PROMPT
     )
 
 
@@ -115,8 +117,8 @@ def rendered(request: GenerationRequest, adapter: ModelAdapter) -> str | None:
         return None
 
 
-def _last_before(num: int, place: int, span_of: Callable[[int], Span | None]) -> tuple[int | None, Span]:
-    """Return the last of `num` elements, which stand in order, that begins at `place` or before, by halving,
+def _last_before(num: int, position: int, span_of: Callable[[int], Span | None]) -> tuple[int | None, Span]:
+    """Return the last of `num` elements, which stand in order, that begins at `position` or before, by halving,
     with its span.
     """
     low, high, found = 0, num - 1, None
@@ -128,7 +130,7 @@ def _last_before(num: int, place: int, span_of: Callable[[int], Span | None]) ->
         while span is None and number > low:
             number -= 1
             span = span_of(number)
-        if span is None or span[0] <= place:
+        if span is None or span[0] <= position:
             if span is not None:
                 found, best = number, span
             low = middle + 1
@@ -139,8 +141,8 @@ def _last_before(num: int, place: int, span_of: Callable[[int], Span | None]) ->
 
 def _is_before_header(request: GenerationRequest, text: str, num_chars: int, adapter: ModelAdapter) -> bool:
     """Whether the character stands in front of even the header of the first message."""
-    twin = replace(request.messages[0], role="user" if request.messages[0].role == "system" else "system")
-    other = rendered(replace(request, messages=(twin, *request.messages[1:])), adapter)
+    same = replace(request.messages[0], role="user" if request.messages[0].role == "system" else "system")
+    other = rendered(replace(request, messages=(same, *request.messages[1:])), adapter)
     return other is not None and num_chars < num_common(text, other)
 
 

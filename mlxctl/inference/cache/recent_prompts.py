@@ -19,12 +19,12 @@ MAX_BYTES = 64 << 20
 
 
 @dataclass(slots=True, eq=False, kw_only=True)
-class SeenRequest:
-    """One prompt with its answer. `num_known` and `gone` are what the engine said of it (see RowUpdate).
+class RecordedPrompt:
+    """One prompt with its answer. `num_matched` and `eviction_reason` are what the engine said of it (see RowUpdate).
 
     `packed` is the request without the bytes of its images, `request` the same to be read: that takes long
     for a long one. `salts` are what the images make of its tokens. `model` is the name under which the engine
-    has it, whatever the request called it. `engine_life` counts the engine's starts: what an earlier life had
+    has it, whatever the request called it. `num_engine_restarts` counts the engine's starts: what an earlier life had
     in memory is lost.
     """
 
@@ -34,11 +34,11 @@ class SeenRequest:
     packed: PackedRequest
     prompt_ids: "array[int]"
     salts: tuple[Salt, ...] = ()
-    engine_life: int
+    num_engine_restarts: int
     answer_ids: Sequence[int] = ()
     num_cached: int = 0
-    num_known: int = 0
-    gone: str | None = None
+    num_matched: int = 0
+    eviction_reason: str | None = None
     _request: GenerationRequest | None = field(default=None, init=False, repr=False)
 
     @property
@@ -58,59 +58,63 @@ class SeenRequest:
         """About what remembering it takes."""
         return 4 * (len(self.prompt_ids) + len(self.answer_ids)) + self.packed.num_bytes + 1000
 
-    def found(self, update: RowUpdate) -> None:
+    def add_usage(self, update: RowUpdate) -> None:
         """Take what the engine said of the prompt."""
-        self.num_cached, self.num_known, self.gone = update.num_cached, update.num_known, update.gone
+        self.num_cached, self.num_matched, self.eviction_reason = (
+            update.num_cached,
+            update.num_known,
+            update.gone,
+        )
 
 
-class SeenRequests:
+class RecentPrompts:
     """A ring of them, the newest last."""
 
     def __init__(self, *, max_requests: int = MAX_REQUESTS, max_bytes: int = MAX_BYTES) -> None:
         self._max_bytes = max_bytes
         self._max_requests = max_requests
-        self._seen: deque[SeenRequest] = deque()
-        self._num_begun = 0
+        self._prompts: deque[RecordedPrompt] = deque()
+        self._num_recorded = 0
 
-    def begin(
+    def record(
         self,
         packed: PackedRequest,
         prompt_ids: Sequence[int],
         salts: Sequence[Salt],
         *,
         model: str,
-        engine_life: int,
-    ) -> SeenRequest:
+        num_engine_restarts: int,
+    ) -> RecordedPrompt:
         """Remember a request that is about to be submitted to `model`; older ones make way."""
-        self._num_begun += 1
-        seen = SeenRequest(
-            number=self._num_begun,
+        self._num_recorded += 1
+        recorded = RecordedPrompt(
+            number=self._num_recorded,
             at=time.time(),
             model=model,
             packed=packed,
             prompt_ids=array("I", prompt_ids),
             salts=tuple(salts),
-            engine_life=engine_life,
+            num_engine_restarts=num_engine_restarts,
         )
-        self._seen.append(seen)
-        while len(self._seen) > self._max_requests or (
-            len(self._seen) > 1 and self._num_bytes() > self._max_bytes
+        self._prompts.append(recorded)
+        while len(self._prompts) > self._max_requests or (
+            len(self._prompts) > 1 and self._num_bytes() > self._max_bytes
         ):
-            self._seen.popleft()
-        return seen
+            self._prompts.popleft()
+        return recorded
 
-    def last(self, num: int) -> list[SeenRequest]:
+    def last(self, num: int) -> list[RecordedPrompt]:
         """Return the newest, the newest first."""
-        return list(self._seen)[::-1][:num]
+        return list(self._prompts)[::-1][:num]
 
-    def before(self, number: int) -> list[SeenRequest]:
+    def before(self, number: int) -> list[RecordedPrompt]:
         """Return those that came before the request with this number, oldest first."""
-        return [seen for seen in self._seen if seen.number < number]
+        return [recorded for recorded in self._prompts if recorded.number < number]
 
     @property
     def next_number(self) -> int:
         """The number that the next request will have."""
-        return self._num_begun + 1
+        return self._num_recorded + 1
 
     def _num_bytes(self) -> int:
-        return sum(seen.num_bytes for seen in self._seen)
+        return sum(recorded.num_bytes for recorded in self._prompts)

@@ -5,7 +5,7 @@ Pure.
 
 from collections.abc import Sequence
 
-from mlxctl.inference.cache.recent_prompts import SeenRequest
+from mlxctl.inference.cache.recent_prompts import RecordedPrompt
 from mlxctl.ir import GenerationRequest, Part, TextPart, ThinkingPart, ToolCallPart, ToolResultPart
 from mlxctl.ir.tokens import common_tokens
 from mlxctl.prefix_cache.policy import MIN_REUSE_TOKENS
@@ -15,45 +15,51 @@ from mlxctl.prefix_cache.policy import MIN_REUSE_TOKENS
 _NUM_SAMPLES, _SAMPLE_CHARS = 32, 40
 
 
-def closest(seen: SeenRequest, others: Sequence[SeenRequest]) -> tuple[SeenRequest | None, int]:
+def most_similar(
+    recorded: RecordedPrompt, others: Sequence[RecordedPrompt]
+) -> tuple[RecordedPrompt | None, int]:
     """Return the request to compare with, and how many leading tokens they share; one of the same session
     wins over others.
 
     This is the one with the longest common beginning, the newest of equals. Where that is only a small part
     of the prompt, it is the one with the most alike text, whose beginning may have changed.
     """
-    session = seen.request.session_id
+    session = recorded.request.session_id
     if session is not None:
-        found = _closest(seen, [other for other in others if other.request.session_id == session])
+        found = _most_similar(recorded, [other for other in others if other.request.session_id == session])
         if found[0] is not None:
             return found
-    return _closest(seen, others)
+    return _most_similar(recorded, others)
 
 
-def _closest(seen: SeenRequest, others: Sequence[SeenRequest]) -> tuple[SeenRequest | None, int]:
+def _most_similar(
+    recorded: RecordedPrompt, others: Sequence[RecordedPrompt]
+) -> tuple[RecordedPrompt | None, int]:
     # What differs in nothing but its images is close, however early these come.
-    alike = [other for other in others if common_tokens(seen.prompt_ids, other.token_ids) >= MIN_REUSE_TOKENS]
-    best = max(alike, key=lambda other: (_num_common(seen, other), other.number), default=None)
-    num_best = _num_common(seen, best) if best is not None else 0
-    if 4 * num_best < len(seen.prompt_ids):
-        samples = _samples(_own_text(seen.request))
-        likeness = {other.number: _likeness(samples, other) for other in others}
-        rival = max(
+    alike = [
+        other for other in others if common_tokens(recorded.prompt_ids, other.token_ids) >= MIN_REUSE_TOKENS
+    ]
+    best = max(alike, key=lambda other: (_num_common(recorded, other), other.number), default=None)
+    num_best = _num_common(recorded, best) if best is not None else 0
+    if 4 * num_best < len(recorded.prompt_ids):
+        samples = _samples(_own_text(recorded.request))
+        num_shared = {other.number: _count_shared_samples(samples, other) for other in others}
+        candidate = max(
             others,
-            key=lambda other: (likeness[other.number], _num_common(seen, other), other.number),
+            key=lambda other: (num_shared[other.number], _num_common(recorded, other), other.number),
             default=None,
         )
-        least = max(1, len(samples) // 4, 2 * likeness[best.number] + 1 if best is not None else 0)
-        if rival is not None and likeness[rival.number] >= least:
-            return rival, _num_common(seen, rival)
+        least = max(1, len(samples) // 4, 2 * num_shared[best.number] + 1 if best is not None else 0)
+        if candidate is not None and num_shared[candidate.number] >= least:
+            return candidate, _num_common(recorded, candidate)
     return best, num_best
 
 
-def _num_common(seen: SeenRequest, other: SeenRequest) -> int:
-    return common_tokens(seen.prompt_ids, other.token_ids, seen.salts, other.salts)
+def _num_common(recorded: RecordedPrompt, other: RecordedPrompt) -> int:
+    return common_tokens(recorded.prompt_ids, other.token_ids, recorded.salts, other.salts)
 
 
-def _likeness(samples: Sequence[str], other: SeenRequest) -> int:
+def _count_shared_samples(samples: Sequence[str], other: RecordedPrompt) -> int:
     text = _own_text(other.request)
     return sum(sample in text for sample in samples)
 
@@ -69,9 +75,9 @@ def _samples(text: str) -> list[str]:
 
 def _own_text(request: GenerationRequest) -> str:
     """Return everything that the caller said, one piece after another."""
-    said = [text for message in request.messages for part in message.parts for text in _texts(part)]
+    another = [text for message in request.messages for part in message.parts for text in _texts(part)]
     offered = [text for tool in request.tools for text in (tool.name, tool.description)]
-    return "\n".join([*said, *offered, *(prompt for prompt in request.prompts if isinstance(prompt, str))])
+    return "\n".join([*another, *offered, *(prompt for prompt in request.prompts if isinstance(prompt, str))])
 
 
 def _texts(part: Part) -> Sequence[str]:

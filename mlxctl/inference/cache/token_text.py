@@ -18,19 +18,19 @@ def token_text(
     no text.
     """
     pieces: list[str | None] = []
-    place = start
+    position = start
     for salt in (salt for salt in salts if salt.is_image):
         pieces += [
-            text_of(tokens[place - start : max(salt.start - start, 0)]),
+            text_of(tokens[position - start : max(salt.start - start, 0)]),
             f"[image {salt.digest.hex()[:_NAME_DIGITS]}]",
         ]
-        place = salt.end
-    pieces.append(text_of(tokens[place - start :]))
+        position = salt.end
+    pieces.append(text_of(tokens[position - start :]))
     known = [piece for piece in pieces if piece is not None]
     return "".join(known) if len(known) == len(pieces) else None
 
 
-def told_ids(tokens: Tokens, salts: Sequence[Salt], start: int) -> list[int]:
+def comparable_ids(tokens: Tokens, salts: Sequence[Salt], start: int) -> list[int]:
     """Return the ids of tokens that stand from `start` on; those of an image are negative, made of the
     image's digest.
 
@@ -39,6 +39,6 @@ def told_ids(tokens: Tokens, salts: Sequence[Salt], start: int) -> list[int]:
     ids = list(tokens)
     for salt in salts:
         name = -1 - int.from_bytes(salt.digest[:_ID_DIGEST_BYTES], "big")
-        for place in range(max(salt.start - start, 0), min(salt.end - start, len(ids))):
-            ids[place] = name
+        for position in range(max(salt.start - start, 0), min(salt.end - start, len(ids))):
+            ids[position] = name
     return ids

@@ -1,6 +1,6 @@
-"""Which models may be in memory together, and which has to go.
+"""Which models fit in memory together and which to evict. Pure.
 
-Pure arithmetic over sizes and times; loads nothing.
+Arithmetic over sizes and times; loads nothing.
 """
 
 from collections.abc import Iterable, Sequence
@@ -10,18 +10,17 @@ from mlxctl.errors import describe_bytes
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class MemoryBudget:
-    """What models may take: `limit_bytes` one alone, `shared_bytes` several together, which leaves room for
-    what they compute.
+class ModelMemoryBudget:
+    """Bytes that weights may take: `limit_bytes` for a single model, `shared_bytes` for several together.
 
-    `max_models` is how many there may be; None is no limit but memory.
+    `shared_bytes` leaves the prefix cache its part. `max_models` limits their number; None: memory alone does.
     """
 
     limit_bytes: int
     shared_bytes: int
     max_models: int | None = None
 
-    def holds(self, sizes: Sequence[int]) -> bool:
+    def fits(self, sizes: Sequence[int]) -> bool:
         """Whether models of these sizes may be in memory together."""
         if self.max_models is not None and len(sizes) > self.max_models:
             return False
@@ -29,9 +28,10 @@ class MemoryBudget:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Resident:
-    """A model in memory: how many requests use it, and when the last of them came or went (seconds of any
-    clock).
+class ResidentModel:
+    """A loaded model: its size, the leases on it, and when the last one began or ended.
+
+    `used_at` is in seconds of any one clock.
     """
 
     name: str
@@ -41,39 +41,37 @@ class Resident:
     is_pinned: bool = False
 
 
-def choose_victims(
-    residents: Iterable[Resident], *, num_bytes: int, room: MemoryBudget
+def select_victims(
+    residents: Iterable[ResidentModel], *, num_bytes: int, budget: ModelMemoryBudget
 ) -> tuple[str, ...] | None:
-    """Return who has to go, so that a model of `num_bytes` has room; None when it has none even without all
-    that may go.
+    """Return the models to evict for one of `num_bytes`; None if evicting all does not suffice.
 
-    Pinned models stay. Unused ones go before used ones, and among equals the one goes first that was not used
-    for longest. Nobody goes who could have stayed: when a large one goes, the small ones that were chosen
-    before it are spared again.
+    Pinned models stay. Models without requests go first, and among equals the least recently used. No model
+    is evicted needlessly: when a large one goes, smaller ones that were selected before it stay.
     """
     order = eviction_order(residents := list(residents))
-    victims: list[Resident] = []
-    while not _fits(residents, victims, num_bytes, room):
+    victims: list[ResidentModel] = []
+    while not _fits(residents, victims, num_bytes, budget):
         if len(victims) == len(order):
             return None
         victims.append(order[len(victims)])
     for victim in reversed(victims.copy()):
-        spared = [other for other in victims if other is not victim]
-        if _fits(residents, spared, num_bytes, room):
-            victims = spared
+        fewer = [other for other in victims if other is not victim]
+        if _fits(residents, fewer, num_bytes, budget):
+            victims = fewer
     return tuple(victim.name for victim in victims)
 
 
-def eviction_order(residents: Iterable[Resident]) -> list[Resident]:
-    """Return those that may go, the first to go first."""
+def eviction_order(residents: Iterable[ResidentModel]) -> list[ResidentModel]:
+    """Return the models that are not pinned, the first to evict first."""
     return sorted(
         (resident for resident in residents if not resident.is_pinned),
         key=lambda resident: (resident.num_leases > 0, resident.used_at, resident.name),
     )
 
 
-def expired(residents: Iterable[Resident], *, now: float, ttl_seconds: float) -> tuple[str, ...]:
-    """Return the models that nobody has used for `ttl_seconds`. Pinned ones do not expire."""
+def select_expired(residents: Iterable[ResidentModel], *, now: float, ttl_seconds: float) -> tuple[str, ...]:
+    """Return the unpinned models that had no request for `ttl_seconds`."""
     return tuple(
         resident.name
         for resident in residents
@@ -81,11 +79,12 @@ def expired(residents: Iterable[Resident], *, now: float, ttl_seconds: float) ->
     )
 
 
-def explain_refusal(residents: Iterable[Resident], *, num_bytes: int, room: MemoryBudget) -> str:
-    """Return why a model of `num_bytes` cannot be brought in beside those of the residents that may not go,
-    and what to do.
-    """
-    needs = f"its weights need {describe_bytes(num_bytes)}, but the memory limit is {describe_bytes(room.limit_bytes)}"
+def describe_shortage(
+    residents: Iterable[ResidentModel], *, num_bytes: int, budget: ModelMemoryBudget
+) -> str:
+    """Return why a model of `num_bytes` cannot be loaded beside the pinned models, and the remedy."""
+    limit = describe_bytes(budget.limit_bytes)
+    needs = f"its weights need {describe_bytes(num_bytes)}, but the memory limit is {limit}"
     pinned = [
         f"{resident.name!r} ({describe_bytes(resident.num_bytes)})"
         for resident in residents
@@ -93,12 +92,17 @@ def explain_refusal(residents: Iterable[Resident], *, num_bytes: int, room: Memo
     ]
     if not pinned:
         return f"{needs}: raise --memory-limit, or take a smaller or more quantized model"
-    shared = f"of which several models together may take {describe_bytes(room.shared_bytes)}"
-    count = "" if room.max_models is None else f", at most {room.max_models} of them"
+    shared = f"of which several models together may take {describe_bytes(budget.shared_bytes)}"
+    count = "" if budget.max_models is None else f", at most {budget.max_models} of them"
     return f"{needs}, {shared}{count}, and {', '.join(pinned)} stays because it is pinned: unpin it or raise the limit"
 
 
 def _fits(
-    residents: Sequence[Resident], victims: Sequence[Resident], num_bytes: int, room: MemoryBudget
+    residents: Sequence[ResidentModel],
+    victims: Sequence[ResidentModel],
+    num_bytes: int,
+    budget: ModelMemoryBudget,
 ) -> bool:
-    return room.holds([*(resident.num_bytes for resident in residents if resident not in victims), num_bytes])
+    return budget.fits(
+        [*(resident.num_bytes for resident in residents if resident not in victims), num_bytes]
+    )

@@ -1,81 +1,92 @@
-"""Which models requests can name: those that were registered, under each of their names, and if allowed those
-of the library.
-"""
+"""Names that requests can use and the models behind them. Event-loop thread only."""
 
 import asyncio
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 
+from mlxctl.adapters.answer_reader import AnswerReader
 from mlxctl.errors import BrokenModel, ModelNotFoundOnDisk, ModelUnavailable, UnknownModel
-from mlxctl.inference.models.served_model import ModelToServe, UnusableModel
+from mlxctl.inference.models.served_model import ServedModel, UnusableModel
 
-FindModel = Callable[[str], ModelToServe]
+FindModel = Callable[[str], ServedModel]
 
 
 class ModelRegistry:
-    """Names and the models behind them.
+    """Registered models by name.
 
-    A directory is one model, however many names it has; the first name is its own.
+    A model directory is one model, however many names it has; the first is its own name.
 
-    `find` reads a model of the library by its name, never by a path, and raises ModelNotFoundOnDisk or
-    BrokenModel; without it only what was registered can be named.
+    The first usable model of `at_start`, by own name, is to be loaded with the engine. `find` reads a model of the
+    library by name, never by path, and raises ModelNotFoundOnDisk or BrokenModel; without it only registered
+    models can be named.
     """
 
     def __init__(
         self,
-        models: Sequence[ModelToServe],
+        at_start: Sequence[ServedModel],
+        others: Sequence[ServedModel] = (),
         *,
         unusable: Sequence[UnusableModel] = (),
         find: FindModel | None = None,
     ) -> None:
-        self._models: dict[str, ModelToServe] = {}
+        self._models: dict[str, ServedModel] = {}
+        self._own_names: dict[str, str] = {}
         self._by_directory: dict[object, str] = {}
-        self._named: dict[str, ModelToServe] = {}
         self._unusable = {model.name: model for model in unusable}
         self._find = find
-        for model in models:
+        for model in (*at_start, *others):
             self._register(model.name, model)
+        self.at_start = tuple(dict.fromkeys(self._own_names[model.name] for model in at_start))
 
     @property
-    def entries(self) -> tuple[tuple[str, ModelToServe], ...]:
-        """Every name in the order of registration, with its model."""
-        return tuple(self._named.items())
+    def entries(self) -> tuple[tuple[str, ServedModel], ...]:
+        """Every name in order of registration, with its model."""
+        return tuple((name, self._models[own_name]) for name, own_name in self._own_names.items())
 
     @property
     def unusable(self) -> tuple[UnusableModel, ...]:
-        """What was registered and cannot be served."""
+        """Configured models that cannot be served."""
         return tuple(self._unusable.values())
 
     @property
-    def models(self) -> tuple[ModelToServe, ...]:
-        """The models, each once."""
+    def models(self) -> tuple[ServedModel, ...]:
+        """Every model once, under its own name."""
         return tuple(self._models.values())
 
-    def model(self, own_name: str) -> ModelToServe:
-        """Return the model of this, its own name."""
+    def model(self, own_name: str) -> ServedModel:
+        """Return the model with this own name."""
         return self._models[own_name]
 
     def own_name(self, name: str) -> str | None:
-        """Return the own name of the model that is registered as `name`."""
-        model = self._named.get(name)
-        return model.name if model else None
+        """Return the own name of the model registered as `name`."""
+        return self._own_names.get(name)
 
-    async def resolve(self, name: str) -> ModelToServe:
+    def set_capabilities(self, own_name: str, reader: AnswerReader) -> None:
+        """Record the capabilities that the model's adapter found."""
+        self._models[own_name] = replace(
+            self._models[own_name],
+            supports_tools=reader.supports_tools,
+            supports_thinking=reader.supports_thinking,
+            adapter_verdict=reader.verdict,
+        )
+
+    async def resolve(self, name: str) -> ServedModel:
         """Return the model that a request names. Raises UnknownModel, ModelUnavailable."""
-        if name in self._named:
-            return self._named[name]
+        if name in self._own_names:
+            return self._models[self._own_names[name]]
         if name in self._unusable:
             raise ModelUnavailable(name, self._unusable[name].reason)
         if self._find is None:
-            raise UnknownModel(name, tuple(self._named))
+            raise UnknownModel(name, tuple(self._own_names))
         try:
             found = await asyncio.to_thread(self._find, name)
         except ModelNotFoundOnDisk:
-            raise UnknownModel(name, tuple(self._named)) from None
+            raise UnknownModel(name, tuple(self._own_names)) from None
         except BrokenModel as error:
             raise ModelUnavailable(name, UnusableModel.because(name, error).reason) from None
         return self._register(name, found)
 
-    def _register(self, name: str, model: ModelToServe) -> ModelToServe:
+    def _register(self, name: str, model: ServedModel) -> ServedModel:
         own_name = self._by_directory.setdefault(model.facts.path.resolve(), model.name)
-        self._named[name] = self._models.setdefault(own_name, model)
-        return self._named[name]
+        self._own_names[name] = own_name
+        return self._models.setdefault(own_name, model)

@@ -1,72 +1,87 @@
-"""What the house offers: a model with its name, its facts, and what it can do. Pure value."""
+"""A model that requests can name: its files, capabilities and state. Pure values."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from mlxctl.errors import ModelError
-from mlxctl.ir import AdapterVerdict, KVFormat, ModelCapabilities, ModelFacts, ProbeVerdict
+from mlxctl.ir import AdapterVerdict, KVFormat, ModelCapabilities, ModelFacts, ModelSpec, ProbeVerdict
 from mlxctl.ir.models import ModelState
 
 UNKNOWN_CAPABILITIES = ModelCapabilities()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ModelToServe:
-    """A model directory that was read and is to be loaded as `name`.
+class ModelMemory:
+    """Memory and use of a loaded model.
 
-    `capabilities` are what is known of it already, `verdicts` all that was found out, by question; none for
-    one never probed. `kv_format` is how its keys and values are to be kept while it runs.
+    A token of a conversation takes `kv_bytes_per_token`, quantized to `kv_bits`; None is the precision of
+    the computation. `idle_seconds` is 0 while the model has requests.
+    """
+
+    name: str
+    weights_bytes: int
+    kv_bytes_per_token: int
+    kv_bits: int | None
+    num_requests: int
+    idle_seconds: float
+    is_pinned: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ServedModel:
+    """A model with its files, capabilities and state, under one of its names.
+
+    From its files and the settings: `facts`, `is_demo`, `trust_remote_code`, and `kv_format`, the format of
+    its key-value cache.
+
+    Capabilities: `probed_capabilities` and `verdicts` (by question) come from `mlxctl probe` and overrides,
+    empty for a model that was never probed. `supports_tools`, `supports_thinking` and `adapter_verdict` come
+    from the adapter, None until its tokenizer and template were read.
+
+    State: `problem` is why the last load failed, `memory` is None unless the model is loaded, `created` is
+    the start of this server in unix seconds.
     """
 
     name: str
     facts: ModelFacts
-    capabilities: ModelCapabilities = UNKNOWN_CAPABILITIES
-    verdicts: Mapping[str, ProbeVerdict] = field(default_factory=dict)
     is_demo: bool = False
     trust_remote_code: bool = False
     kv_format: KVFormat | None = None
+    probed_capabilities: ModelCapabilities = UNKNOWN_CAPABILITIES
+    verdicts: Mapping[str, ProbeVerdict] = field(default_factory=dict)
+    supports_tools: bool | None = None
+    supports_thinking: bool | None = None
+    adapter_verdict: AdapterVerdict | None = None
+    created: int = 0
+    state: ModelState = "not_loaded"
+    problem: str | None = None
+    is_pinned: bool = False
+    memory: ModelMemory | None = None
+
+    @property
+    def spec(self) -> ModelSpec:
+        """What the engine needs to load the model."""
+        return self.facts.spec(self.name, trust_remote_code=self.trust_remote_code, kv_format=self.kv_format)
+
+    @property
+    def context_length(self) -> int:
+        """Most tokens of prompt and answer together."""
+        return self.facts.context_length
+
+    @property
+    def supports_images(self) -> bool | None:
+        """Whether images are accepted; None until the adapter was read."""
+        return None if self.adapter_verdict is None else self.adapter_verdict.takes_images
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UnusableModel:
-    """A model that was registered and cannot be read; the reason names no path, so that anybody may know it."""
+    """A configured model that cannot be read; `reason` names no path, so that it can be sent to clients."""
 
     name: str
     reason: str
 
     @classmethod
     def because(cls, name: str, error: ModelError) -> "UnusableModel":
-        """Return what is to be said of a model that failed."""
+        """Create it from the error that reading the model raised."""
         return cls(name=name, reason=error.without_path(name))
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class LookedUpPrompt:
-    """How long a prompt is, and how much of it would not have to be computed."""
-
-    num_prompt_tokens: int
-    num_cached_tokens: int
-    num_tokens_on_disk: int
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ServedModel:
-    """A name that requests can give, and the model behind it.
-
-    `created` is when it was opened here, in unix seconds.
-
-    What it supports, and its adapter's verdict, is None before its files were looked at. `problem` is why it
-    could not be loaded the last time; `verdicts` as in ModelToServe.
-    """
-
-    name: str
-    facts: ModelFacts
-    created: int
-    supports_tools: bool | None
-    supports_thinking: bool | None
-    adapter_verdict: AdapterVerdict | None
-    is_demo: bool
-    state: ModelState
-    problem: str | None = None
-    is_pinned: bool = False
-    verdicts: Mapping[str, ProbeVerdict] = field(default_factory=dict)

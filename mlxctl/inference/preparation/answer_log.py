@@ -13,7 +13,7 @@ MAX_BYTES = 16 << 20
 _ENTRY_BYTES = 250
 
 
-class AnswerLog:
+class AnswerSegmentLog:
     """Segments in the order in which they became known; the oldest make way."""
 
     def __init__(self, *, max_bytes: int = MAX_BYTES) -> None:

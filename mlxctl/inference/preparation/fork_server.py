@@ -18,10 +18,10 @@ from mlxctl.inference.preparation.limits import LOAD_SECONDS
 from mlxctl.inference.preparation.messages import Fork
 from mlxctl.inference.preparation.worker import Worker, WorkerEnded
 
-_LAST_SECONDS = 5.0
+_EXIT_SECONDS = 5.0
 
 
-class Template:
+class ForkServer:
     """Started when first needed, and again when it was lost.
 
     `generation` grows with every change of what forks know.
@@ -37,9 +37,9 @@ class Template:
         self._forking = asyncio.Lock()
 
     @property
-    def is_there(self) -> bool:
+    def is_running(self) -> bool:
         """Whether it runs, as far as is known."""
-        return self._worker is not None and not self._worker.is_over
+        return self._worker is not None and not self._worker.has_ended
 
     async def start(self) -> None:
         """Start it anew, knowing nothing. Raises WorkerEnded."""
@@ -71,12 +71,12 @@ class Template:
         """Return a new process that knows all that the template knows. Raises WorkerEnded."""
         async with self._forking:
             template = self._worker
-            if template is None or template.is_over:
+            if template is None or template.has_ended:
                 raise WorkerEnded("the template of the preparation processes has ended")
             ours, theirs = connected_pair()
             with theirs:
                 forked = Worker(ours, generation=template.generation)
-                forked.num_learned = dict(template.num_learned)
+                forked.num_answers_sent = dict(template.num_answers_sent)
                 try:
                     await template.tell(Fork(niceness=niceness), theirs.fileno())
                 except BaseException:
@@ -117,9 +117,9 @@ class Template:
                 await self._worker.tell(command)
 
     @property
-    def num_learned(self) -> dict[int, int]:
+    def num_answers_sent(self) -> dict[int, int]:
         """How many answers of each model it was told of, by the model's number."""
-        return self._worker.num_learned if self._worker is not None else {}
+        return self._worker.num_answers_sent if self._worker is not None else {}
 
     async def close(self) -> None:
         """End it."""
@@ -137,7 +137,7 @@ class Template:
 
 def _wait(process: "subprocess.Popen[bytes]") -> None:
     try:
-        process.wait(_LAST_SECONDS)
+        process.wait(_EXIT_SECONDS)
     except subprocess.TimeoutExpired:
         process.kill()
         process.wait()

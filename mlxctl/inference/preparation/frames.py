@@ -67,16 +67,16 @@ def receive(connection: socket.socket) -> tuple[Any, int | None]:
 
 def _read(connection: socket.socket, num_bytes: int) -> bytearray:
     data = bytearray(num_bytes)
-    view, place = memoryview(data), 0
-    while place < num_bytes:
-        count = connection.recv_into(view[place:])
+    view, position = memoryview(data), 0
+    while position < num_bytes:
+        count = connection.recv_into(view[position:])
         if not count:
             raise ConnectionEnded
-        place += count
+        position += count
     return data
 
 
-async def send_soon(connection: socket.socket, parts: Parts) -> None:
+async def send_async(connection: socket.socket, parts: Parts) -> None:
     """Send a frame from the event loop. Raises OSError when the other end is gone."""
     loop = asyncio.get_running_loop()
     if sum(memoryview(part).nbytes for part in parts) < _SMALL_BYTES:
@@ -86,7 +86,7 @@ async def send_soon(connection: socket.socket, parts: Parts) -> None:
         await loop.sock_sendall(connection, memoryview(part))
 
 
-async def receive_soon(connection: socket.socket) -> Any:
+async def receive_async(connection: socket.socket) -> Any:
     """Return the value of the next frame, on the event loop; there is no other behind it.
 
     Raises ConnectionEnded, OSError.
@@ -97,12 +97,12 @@ async def receive_soon(connection: socket.socket) -> Any:
         if not (more := await loop.sock_recv(connection, _SMALL_BYTES)):
             raise ConnectionEnded
         data += more
-    place = _COUNT.size + _COUNT.unpack_from(data)[0] * _LENGTH.size
+    position = _COUNT.size + _COUNT.unpack_from(data)[0] * _LENGTH.size
     parts: list[bytearray] = []
     piece = memoryview(bytearray(_PIECE_BYTES))
-    for (length,) in _LENGTH.iter_unpack(memoryview(data)[_COUNT.size : place]):
-        part = data[place : place + length]
-        place += len(part)
+    for (length,) in _LENGTH.iter_unpack(memoryview(data)[_COUNT.size : position]):
+        part = data[position : position + length]
+        position += len(part)
         # PERF: a part grows with what arrives. Allocating a large one at once blocks the event loop while its
         # memory is cleared.
         while len(part) < length:

@@ -11,28 +11,16 @@ from typing import Any
 
 from mlxctl.adapters import ModelAdapter, PreparedInput
 from mlxctl.adapters.prepared import PromptTokens
-from mlxctl.adapters.templates.agent_headers import without_agent_headers
 from mlxctl.adapters.tokens.encoded_segments import EncodedSegment, OpenSegment
-from mlxctl.adapters.tone_curves import with_tone_curve
 from mlxctl.errors import ContextTooLong, InvalidRequest
 from mlxctl.inference.preparation.image_digests import without_image_bytes
 from mlxctl.inference.preparation.packed_request import PackedRequest, PackedTexts
-from mlxctl.inference.truncation import shortened
-from mlxctl.ir import EmbeddingRequest, GenerationRequest, ToneCurveOptions
+from mlxctl.inference.truncation import truncate_oldest
+from mlxctl.ir import EmbeddingRequest, GenerationRequest
 from mlxctl.ir.tokens import Salt, prompt_salts
 
 MAX_TOKENS = 300_000
 """The most tokens that the texts of one request for embeddings may have together; OpenAI's limit."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Manners:
-    """What holds for all requests: whether lines that agents change are left out, and the tone curve of those
-    that name none.
-    """
-
-    strips_headers: bool
-    tone_curve: ToneCurveOptions
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -46,7 +34,7 @@ class Preparation:
 
     inputs: tuple[PreparedInput, ...]
     opened: tuple[bytes, ...]
-    seen: PackedRequest | None
+    normalized: PackedRequest | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -55,12 +43,12 @@ class PackedPrompt:
 
     token_ids: "array[int]"
     salts: tuple[Salt, ...]
-    seen: PackedRequest | None
+    normalized: PackedRequest | None
 
 
 def call(function: Callable[..., Any], *arguments: Any) -> Any:
     """Return what the function makes of `arguments`; a request is packed, and views of bytes are bytes again."""
-    return _packed(function(*map(_plain, arguments)))
+    return _pack_request(function(*map(_unwrap_buffer, arguments)))
 
 
 def call_method(target: object, name: str, *arguments: Any) -> tuple[dict[str, Any], Any]:
@@ -69,10 +57,10 @@ def call_method(target: object, name: str, *arguments: Any) -> tuple[dict[str, A
     return vars(target), result
 
 
-def prepare(adapter: ModelAdapter, packed: PackedRequest, manners: Manners) -> Preparation:
+def prepare(adapter: ModelAdapter, packed: PackedRequest) -> Preparation:
     """Prepare a request. Raises InvalidRequest, ContextTooLong."""
-    asked = packed.unpack()
-    request = _mannered(asked, manners)
+    original = packed.unpack()
+    request = adapter.normalized(original)
     if request.prompts:
         prepared = [adapter.prepare_text(request, prompt) for prompt in request.prompts]
     else:
@@ -80,38 +68,38 @@ def prepare(adapter: ModelAdapter, packed: PackedRequest, manners: Manners) -> P
     return Preparation(
         inputs=tuple(replace(each, token_ids=array("I", each.token_ids), opened=None) for each in prepared),
         opened=tuple(b"" if each.opened is None else pickle.dumps(each.opened) for each in prepared),
-        seen=_seen(asked, request),
+        normalized=_if_changed(original, request),
     )
 
 
-def count_tokens(adapter: ModelAdapter, packed: PackedRequest, manners: Manners) -> int:
+def count_tokens(adapter: ModelAdapter, packed: PackedRequest) -> int:
     """Count the tokens of a conversation's prompt, which may be longer than the model takes.
 
     Raises InvalidRequest.
     """
-    return adapter.count_prompt_tokens(_mannered(packed.unpack(), manners))
+    return adapter.count_prompt_tokens(packed.unpack())
 
 
-def prompt_tokens(adapter: ModelAdapter, packed: PackedRequest, manners: Manners) -> PackedPrompt:
+def prompt_tokens(adapter: ModelAdapter, packed: PackedRequest) -> PackedPrompt:
     """Return a conversation's prompt, which may be longer than the model takes. Raises InvalidRequest."""
-    return _prompt_tokens(packed, manners, adapter.prompt_tokens)
+    return _prompt_tokens(adapter, packed, adapter.prompt_tokens)
 
 
-def fitting_prompt_tokens(adapter: ModelAdapter, packed: PackedRequest, manners: Manners) -> PackedPrompt:
+def fitting_prompt_tokens(adapter: ModelAdapter, packed: PackedRequest) -> PackedPrompt:
     """Return a conversation's prompt. Raises InvalidRequest, ContextTooLong."""
-    return _prompt_tokens(packed, manners, adapter.fitting_prompt_tokens)
+    return _prompt_tokens(adapter, packed, adapter.fitting_prompt_tokens)
 
 
 def _prompt_tokens(
-    packed: PackedRequest, manners: Manners, read: Callable[[GenerationRequest], PromptTokens]
+    adapter: ModelAdapter, packed: PackedRequest, encode: Callable[[GenerationRequest], PromptTokens]
 ) -> PackedPrompt:
-    asked = packed.unpack()
-    request = _mannered(asked, manners)
-    prompt = read(request)
+    original = packed.unpack()
+    request = adapter.normalized(original)
+    prompt = encode(request)
     return PackedPrompt(
         token_ids=array("I", prompt.token_ids),
         salts=prompt_salts(request.cache.namespace, prompt.images),
-        seen=_seen(asked, request),
+        normalized=_if_changed(original, request),
     )
 
 
@@ -120,9 +108,9 @@ def prepare_texts(adapter: ModelAdapter, packed: PackedTexts) -> "list[array[int
     request = packed.unpack()
     found: list[array[int]] = []
     num_tokens = 0
-    for place, text in enumerate(request.inputs):
+    for position, text in enumerate(request.inputs):
         ids = adapter.prepare_embedding(
-            text, f"input[{place}]", prompt_name=request.prompt_name, may_cut=request.may_cut
+            text, f"input[{position}]", prompt_name=request.prompt_name, may_cut=request.may_cut
         )
         found.append(array("I", ids))
         num_tokens += len(ids)
@@ -145,24 +133,19 @@ def answer_segments(
     return adapter.answer_segments(segment, generated_ids)
 
 
-def _plain(argument: Any) -> Any:
+def _unwrap_buffer(argument: Any) -> Any:
     return bytes(argument) if isinstance(argument, memoryview | bytearray | pickle.PickleBuffer) else argument
 
 
-def _packed(result: Any) -> Any:
+def _pack_request(result: Any) -> Any:
     if isinstance(result, GenerationRequest):
         return PackedRequest.of(result)
     return PackedTexts.of(result) if isinstance(result, EmbeddingRequest) else result
 
 
-def _mannered(request: GenerationRequest, manners: Manners) -> GenerationRequest:
-    messages = without_agent_headers(request.messages) if manners.strips_headers else request.messages
-    return replace(request, messages=messages, sampling=with_tone_curve(request.sampling, manners.tone_curve))
-
-
-def _seen(asked: GenerationRequest, request: GenerationRequest) -> PackedRequest | None:
-    seen = without_image_bytes(request)
-    return None if seen.messages == asked.messages else PackedRequest.of(seen)
+def _if_changed(original: GenerationRequest, request: GenerationRequest) -> PackedRequest | None:
+    normalized = without_image_bytes(request)
+    return None if normalized.messages == original.messages else PackedRequest.of(normalized)
 
 
 def _prepare_conversation(adapter: ModelAdapter, request: GenerationRequest) -> PreparedInput:
@@ -171,7 +154,9 @@ def _prepare_conversation(adapter: ModelAdapter, request: GenerationRequest) -> 
     except ContextTooLong:
         if not request.drop_oldest:
             raise
-        shorter = shortened(request, adapter.count_prompt_tokens, context_length=adapter.facts.context_length)
+        shorter = truncate_oldest(
+            request, adapter.count_prompt_tokens, context_length=adapter.facts.context_length
+        )
         if shorter is None:
             raise
     return adapter.prepare_input(shorter)

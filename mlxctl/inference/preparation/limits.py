@@ -14,12 +14,12 @@ LOAD_SECONDS = 60.0
 GROWTH_BYTES = 256 * 1024**2
 """A process whose memory has grown by so much is replaced: it would keep what one large request needed."""
 
-LAST_SECONDS = 120
+MAX_COMMAND_SECONDS = 120
 """After so long at one thing a process ends by itself, in case that nobody is left to end it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class LaneLimits:
+class QueueLimits:
     """Limits of the requests of one size: processes, seconds for each request, requests that wait, how nice
     they are to others.
 
@@ -34,5 +34,5 @@ class LaneLimits:
     niceness: int
 
 
-SHORT = LaneLimits(max_workers=3, cpu_seconds=5.0, clock_seconds=30.0, max_waiting=512, niceness=0)
-LONG = LaneLimits(max_workers=3, cpu_seconds=20.0, clock_seconds=90.0, max_waiting=64, niceness=10)
+SHORT = QueueLimits(max_workers=3, cpu_seconds=5.0, clock_seconds=30.0, max_waiting=512, niceness=0)
+LONG = QueueLimits(max_workers=3, cpu_seconds=20.0, clock_seconds=90.0, max_waiting=64, niceness=10)

@@ -4,6 +4,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from mlxctl.adapters import RequestDefaults
 from mlxctl.adapters.tokens.encoded_segments import EncodedSegment
 from mlxctl.errors import MlxctlError
 from mlxctl.ir import ModelCapabilities, ModelFacts
@@ -29,6 +30,7 @@ class Load:
     name: str
     facts: ModelFacts
     capabilities: ModelCapabilities
+    request_defaults: RequestDefaults
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -67,7 +69,7 @@ class Call:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Begun:
+class Started:
     """A process is there. `memory_bytes` is what it holds by now."""
 
     pid: int
@@ -83,7 +85,7 @@ class Done:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Refused:
+class Raised:
     """An error of ours, in parts: not every exception can be made again from its arguments."""
 
     kind: type[MlxctlError]
@@ -91,7 +93,7 @@ class Refused:
     attributes: dict[str, Any]
 
     @classmethod
-    def of(cls, error: MlxctlError) -> "Refused":
+    def of(cls, error: MlxctlError) -> "Raised":
         """Take an error apart; what it quotes of a request may be long, and is cut."""
         attributes = {name: _cut(value) for name, value in vars(error).items()}
         return cls(kind=type(error), arguments=tuple(map(_cut, error.args)), attributes=attributes)
@@ -105,7 +107,7 @@ class Refused:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Failed:
+class Crashed:
     """A mistake of ours or of a library: `reason` in a line, and where.
 
     A native one is a panic of a library.

@@ -40,7 +40,7 @@ class PackedRequest:
     @classmethod
     def of(cls, request: GenerationRequest) -> "PackedRequest":
         """Pack a request. Raises InvalidRequest for one that would be too much to look at."""
-        _refuse_excess(request)
+        _check_size(request)
         head = replace(
             request,
             messages=(),
@@ -51,7 +51,7 @@ class PackedRequest:
         )
         has_answers = any(message.role == "assistant" for message in request.messages)
         packed = pickle.dumps(request, protocol=5)
-        _refuse_large_head(head, packed)
+        _check_head_size(head, packed)
         return cls(head, packed, has_answers=has_answers)
 
     @property
@@ -69,10 +69,10 @@ class PackedRequest:
         return replace(self.head, **{name: getattr(whole, name) for name in _WORDS})
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return _made, (self.head, pickle.PickleBuffer(self.packed), self.has_answers)
+        return _restore, (self.head, pickle.PickleBuffer(self.packed), self.has_answers)
 
 
-def _made(head: GenerationRequest, packed: Any, has_answers: bool) -> PackedRequest:
+def _restore(head: GenerationRequest, packed: Any, has_answers: bool) -> PackedRequest:
     return PackedRequest(head, packed, has_answers=has_answers)
 
 
@@ -88,7 +88,7 @@ class PackedTexts:
     @classmethod
     def of(cls, request: EmbeddingRequest) -> "PackedTexts":
         """Pack a request. Raises InvalidRequest."""
-        _refuse_long_name(request.model)
+        _check_model_name(request.model)
         return cls(replace(request, inputs=("",)), pickle.dumps(request, protocol=5))
 
     @property
@@ -105,8 +105,8 @@ class PackedTexts:
         return PackedTexts, (self.head, pickle.PickleBuffer(self.packed))
 
 
-def _refuse_excess(request: GenerationRequest) -> None:
-    _refuse_long_name(request.model)
+def _check_size(request: GenerationRequest) -> None:
+    _check_model_name(request.model)
     schemas = (tool.parameters for tool in request.tools)
     for param, values in (("tools", schemas), ("chat_template_kwargs", (request.template_kwargs,))):
         if _num_values(values) > MAX_VALUES:
@@ -116,14 +116,14 @@ def _refuse_excess(request: GenerationRequest) -> None:
             )
 
 
-def _refuse_large_head(head: GenerationRequest, packed: bytes) -> None:
+def _check_head_size(head: GenerationRequest, packed: bytes) -> None:
     # PERF: a head is never larger than the whole, which is small as a rule.
     if len(packed) > MAX_HEAD_BYTES and len(pickle.dumps(head, protocol=5)) > MAX_HEAD_BYTES:
         message = f"tool schemas and names may have {MAX_HEAD_BYTES} bytes together; send less"
         raise InvalidRequest(message, param="tools")
 
 
-def _refuse_long_name(model: str) -> None:
+def _check_model_name(model: str) -> None:
     if len(model) > MAX_MODEL_CHARS:
         raise InvalidRequest(
             f"model has {len(model)} characters; no name is longer than {MAX_MODEL_CHARS}", param="model"

@@ -17,22 +17,24 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
 
+from mlxctl.adapters import RequestDefaults
+from mlxctl.adapters.adapter import NO_DEFAULTS
 from mlxctl.adapters.answer_reader import AnswerReader
 from mlxctl.errors import BrokenModel, InvalidRequest, MlxctlError, SequenceFailed
 from mlxctl.inference.preparation import jobs
-from mlxctl.inference.preparation.answer_log import AnswerLog
-from mlxctl.inference.preparation.fork_server import Template
+from mlxctl.inference.preparation.answer_log import AnswerSegmentLog
+from mlxctl.inference.preparation.fork_server import ForkServer
 from mlxctl.inference.preparation.limits import (
     INLINE_BYTES,
     LOAD_SECONDS,
     LONG,
     SHORT,
     SHORT_BYTES,
-    LaneLimits,
+    QueueLimits,
 )
 from mlxctl.inference.preparation.messages import Call, Forget, Learn, Load, ReadGrammarVocabulary
-from mlxctl.inference.preparation.worker import Worker, WorkerEnded, WorkerFailed
-from mlxctl.inference.preparation.worker_queue import Lane
+from mlxctl.inference.preparation.worker import Worker, WorkerCrashed, WorkerEnded
+from mlxctl.inference.preparation.worker_queue import WorkerQueue
 from mlxctl.ir import ModelCapabilities, ModelFacts
 
 # An answer that is still being looked at is waited for, since the next request may go on from it; but not for
@@ -44,13 +46,13 @@ _numbers = itertools.count(1)
 
 
 @dataclass(slots=True, kw_only=True, eq=False)
-class _Model:
+class _ModelState:
     """One that was read: how, from which generation of the template on it is known, and its answers."""
 
     load: Load
     generation: int
     number: int = field(default_factory=lambda: next(_numbers))
-    answers: AnswerLog = field(default_factory=AnswerLog)
+    answers: AnswerSegmentLog = field(default_factory=AnswerSegmentLog)
     pending: set["asyncio.Task[None]"] = field(default_factory=set)
 
 
@@ -58,15 +60,21 @@ class PreparationPool:
     """The processes that prepare requests. Starts when first needed, or by `start`."""
 
     def __init__(
-        self, *, modules: Sequence[str] = (), short: LaneLimits = SHORT, long: LaneLimits = LONG
+        self,
+        *,
+        modules: Sequence[str] = (),
+        request_defaults: RequestDefaults = NO_DEFAULTS,
+        short: QueueLimits = SHORT,
+        long: QueueLimits = LONG,
     ) -> None:
         """`short` and `long` are the limits for requests of fewer and more than SHORT_BYTES.
 
         `modules` are those that functions come from which `call` is given: they are imported only once.
         """
-        self._template = Template([jobs.__name__, *modules])
-        self._short, self._long = Lane(short), Lane(long)
-        self._models: dict[str, _Model] = {}
+        self._request_defaults = request_defaults
+        self._fork_server = ForkServer([jobs.__name__, *modules])
+        self._short, self._long = WorkerQueue(short), WorkerQueue(long)
+        self._models: dict[str, _ModelState] = {}
         self._busy: set[Worker] = set()
         self._tasks: set[asyncio.Task[None]] = set()
         self._starting = asyncio.Lock()
@@ -87,18 +95,23 @@ class PreparationPool:
             worker.kill()
         self._short.end_idle()
         self._long.end_idle()
-        await self._template.close()
+        await self._fork_server.close()
 
     async def load(self, name: str, facts: ModelFacts, capabilities: ModelCapabilities) -> AnswerReader:
         """Read a model's tokenizer and template; requests to it can be prepared then. Raises BrokenModel."""
-        load = Load(name=name, facts=facts, capabilities=capabilities)
+        load = Load(
+            name=name,
+            facts=facts,
+            capabilities=capabilities,
+            request_defaults=self._request_defaults,
+        )
         try:
-            await self._ensure_template()
+            await self._ensure_fork_server()
             reader = await self._read(load)
         except TimeoutError:
             message = f"tokenizer or template of {facts.path.name!r} take longer than {LOAD_SECONDS:g} seconds to be read"
             raise BrokenModel(facts.path, message) from None
-        except WorkerFailed as error:
+        except WorkerCrashed as error:
             _log.debug("model %r cannot be read: %s", name, error)
             raise BrokenModel(
                 facts.path, f"tokenizer or template of {facts.path.name!r} cannot be used: {error.reason}"
@@ -106,14 +119,14 @@ class PreparationPool:
         except WorkerEnded:
             message = f"tokenizer or template of {facts.path.name!r} cannot be used: the process that read them has ended"
             raise BrokenModel(facts.path, message) from None
-        self._in_background(self._make_ready(load))
+        self._in_background(self._warm_up(load))
         return reader
 
     async def forget(self, name: str) -> None:
         """Let go what is known of a model."""
         if self._models.pop(name, None) is not None:
             with suppress(WorkerEnded):
-                await self._template.tell(Forget(name=name))
+                await self._fork_server.tell(Forget(name=name))
 
     async def parse(self, body: bytes | bytearray, function: Callable[..., Any]) -> Any:
         """Return what `function` makes of a body.
@@ -165,64 +178,66 @@ class PreparationPool:
         wait, InvalidRequest when it takes too long, or breaks a library, and SequenceFailed when its process
         has ended.
         """
-        lane = self._short if num_bytes < SHORT_BYTES else self._long
-        known = None if model is None else self._models[model]
-        if known is not None and known.pending and knows_answers:
-            await asyncio.wait(known.pending, timeout=_ANSWER_SECONDS)
+        queue = self._short if num_bytes < SHORT_BYTES else self._long
+        state = None if model is None else self._models[model]
+        if state is not None and state.pending and knows_answers:
+            await asyncio.wait(state.pending, timeout=_ANSWER_SECONDS)
         return await self._run(
-            lane,
-            Call(function=function, arguments=arguments, model=model, cpu_seconds=lane.limits.cpu_seconds),
-            known,
+            queue,
+            Call(function=function, arguments=arguments, model=model, cpu_seconds=queue.limits.cpu_seconds),
+            state,
         )
 
     def remember(self, model: str, opened: bytes, generated_ids: Sequence[int]) -> None:
         """Keep the ids of an answer that came to its end, so that its text becomes these ids again when it is
         sent back.
         """
-        known = self._models.get(model)
-        if known is None or not opened or self._is_closed:
+        state = self._models.get(model)
+        if state is None or not opened or self._is_closed:
             return
-        task = self._in_background(self._remember(known, opened, array("I", generated_ids)))
-        known.pending.add(task)
-        task.add_done_callback(known.pending.discard)
+        task = self._in_background(self._remember(state, opened, array("I", generated_ids)))
+        state.pending.add(task)
+        task.add_done_callback(state.pending.discard)
 
-    async def _remember(self, known: _Model, opened: bytes, generated_ids: "array[int]") -> None:
+    async def _remember(self, model: _ModelState, opened: bytes, generated_ids: "array[int]") -> None:
         size = len(opened) + 4 * len(generated_ids)
-        lane = self._short if size < SHORT_BYTES else self._long
+        queue = self._short if size < SHORT_BYTES else self._long
         arguments = (pickle.PickleBuffer(opened), generated_ids)
-        name, seconds = known.load.name, lane.limits.cpu_seconds
+        name, seconds = model.load.name, queue.limits.cpu_seconds
         call = Call(function=jobs.answer_segments, arguments=arguments, model=name, cpu_seconds=seconds)
         try:
-            known.answers.add(await self._run(lane, call, known))
+            model.answers.add(await self._run(queue, call, model))
         except MlxctlError as error:
-            _log.debug("an answer of model %r is not known again: %s", known.load.name, error)
+            _log.debug("an answer of model %r is not known again: %s", model.load.name, error)
 
-    async def _run(self, lane: Lane, call: Call, known: _Model | None) -> Any:
-        await lane.enter()
+    async def _run(self, queue: WorkerQueue, call: Call, model: _ModelState | None) -> Any:
+        await queue.enter()
         try:
-            worker = await self._take(lane, known)
+            worker = await self._take(queue, model)
             self._busy.add(worker)
             try:
-                return await self._ask(lane, worker, call, known)
+                return await self._call_worker(queue, worker, call, model)
             finally:
                 self._busy.discard(worker)
-                self._put_back(lane, worker)
+                self._return_worker(queue, worker)
         finally:
-            lane.leave()
+            queue.leave()
 
-    async def _ask(self, lane: Lane, worker: Worker, call: Call, known: _Model | None) -> Any:
-        limits, began = lane.limits, time.monotonic()
+    async def _call_worker(
+        self, queue: WorkerQueue, worker: Worker, call: Call, model: _ModelState | None
+    ) -> Any:
+        limits, began = queue.limits, time.monotonic()
         try:
             async with asyncio.timeout(limits.clock_seconds):
-                if known is not None:
-                    await self._teach(worker, known)
+                if model is not None:
+                    await self._send_new_answers(worker, model)
                 return await worker.ask(call)
         except MlxctlError:
             raise
         except TimeoutError:
             worker.kill()
-            raise _too_long(limits.clock_seconds) from None
-        except WorkerFailed as error:
+            raise _timed_out(limits.clock_seconds) from None
+        except WorkerCrashed as error:
             worker.kill()
             if error.is_native:
                 raise InvalidRequest(
@@ -231,101 +246,101 @@ class PreparationPool:
             raise
         except WorkerEnded:
             if time.monotonic() - began >= limits.cpu_seconds:
-                raise _too_long(limits.cpu_seconds) from None
+                raise _timed_out(limits.cpu_seconds) from None
             raise SequenceFailed("the process that prepared the request has ended") from None
         except BaseException:
             # The client has left, so the result is not needed.
             worker.kill()
             raise
 
-    async def _teach(self, worker: Worker, known: _Model) -> None:
-        num_learned = worker.num_learned.get(known.number, 0)
-        if num_learned < known.answers.end:
-            worker.num_learned[known.number] = known.answers.end
-            await worker.tell(Learn(name=known.load.name, segments=known.answers.after(num_learned)))
+    async def _send_new_answers(self, worker: Worker, model: _ModelState) -> None:
+        num_answers_sent = worker.num_answers_sent.get(model.number, 0)
+        if num_answers_sent < model.answers.end:
+            worker.num_answers_sent[model.number] = model.answers.end
+            await worker.tell(Learn(name=model.load.name, segments=model.answers.after(num_answers_sent)))
 
-    async def _take(self, lane: Lane, known: _Model | None) -> Worker:
-        worker = lane.take_idle(0 if known is None else known.generation)
+    async def _take(self, queue: WorkerQueue, model: _ModelState | None) -> Worker:
+        worker = queue.take_idle(0 if model is None else model.generation)
         if worker is not None:
             return worker
         try:
-            await self._ensure_template()
-            return await self._fork(lane)
+            await self._ensure_fork_server()
+            return await self._fork(queue)
         except WorkerEnded:
             # The template was lost since it was last looked at.
-            await self._ensure_template()
+            await self._ensure_fork_server()
         try:
-            return await self._fork(lane)
+            return await self._fork(queue)
         except WorkerEnded as error:
             raise SequenceFailed(f"the request cannot be prepared: {error}") from None
 
-    async def _fork(self, lane: Lane) -> Worker:
-        for known in self._models.values():
-            num_learned = self._template.num_learned.get(known.number, 0)
-            if num_learned < known.answers.end:
-                self._template.num_learned[known.number] = known.answers.end
-                await self._template.tell(
-                    Learn(name=known.load.name, segments=known.answers.after(num_learned))
+    async def _fork(self, queue: WorkerQueue) -> Worker:
+        for model in self._models.values():
+            num_answers_sent = self._fork_server.num_answers_sent.get(model.number, 0)
+            if num_answers_sent < model.answers.end:
+                self._fork_server.num_answers_sent[model.number] = model.answers.end
+                await self._fork_server.tell(
+                    Learn(name=model.load.name, segments=model.answers.after(num_answers_sent))
                 )
-        return await self._template.fork(niceness=lane.limits.niceness)
+        return await self._fork_server.fork(niceness=queue.limits.niceness)
 
-    def _put_back(self, lane: Lane, worker: Worker) -> None:
-        if worker.is_over:
+    def _return_worker(self, queue: WorkerQueue, worker: Worker) -> None:
+        if worker.has_ended:
             return
-        if self._is_closed or worker.has_grown or worker.generation < self._template.generation:
+        if self._is_closed or worker.has_grown or worker.generation < self._fork_server.generation:
             worker.end()
         else:
-            lane.idle.append(worker)
+            queue.idle.append(worker)
 
     async def _begin(self) -> None:
         try:
-            await self._ensure_template()
+            await self._ensure_fork_server()
         except WorkerEnded as error:
             # The first model to be read says so to a person.
             _log.debug("%s", error)
 
-    async def _ensure_template(self) -> None:
+    async def _ensure_fork_server(self) -> None:
         """Start the template if it does not run, and have it read what was read before.
 
         Raises WorkerEnded.
         """
         async with self._starting:
-            if self._template.is_there or self._is_closed:
+            if self._fork_server.is_running or self._is_closed:
                 return
-            await self._template.start()
-            for known in list(self._models.values()):
+            await self._fork_server.start()
+            for model in list(self._models.values()):
                 try:
-                    await self._read(known.load)
-                except (MlxctlError, TimeoutError, WorkerFailed, WorkerEnded) as error:
-                    _log.error("model %r cannot be read again: %s", known.load.name, error)
+                    await self._read(model.load)
+                except (MlxctlError, TimeoutError, WorkerCrashed, WorkerEnded) as error:
+                    _log.error("model %r cannot be read again: %s", model.load.name, error)
 
     async def _read(self, load: Load) -> AnswerReader:
-        reader: AnswerReader = await self._template.change(load)
-        known = self._models.get(load.name)
-        if known is not None and known.load is load:
+        reader: AnswerReader = await self._fork_server.change(load)
+        model = self._models.get(load.name)
+        if model is not None and model.load is load:
             # Read again, because the template was lost; no process knows its answers now.
-            known.generation, known.number = self._template.generation, next(_numbers)
+            model.generation, model.number = self._fork_server.generation, next(_numbers)
         else:
-            self._models[load.name] = _Model(load=load, generation=self._template.generation)
+            self._models[load.name] = _ModelState(load=load, generation=self._fork_server.generation)
         self._end_idle()
         return reader
 
-    async def _make_ready(self, load: Load) -> None:
+    async def _warm_up(self, load: Load) -> None:
         """Read the model's vocabulary for grammars, and have processes ready that know all of it."""
         try:
             await self._prefork()
             if load.facts.purpose == "text":
-                await self._template.change(ReadGrammarVocabulary(name=load.name))
+                await self._fork_server.change(ReadGrammarVocabulary(name=load.name))
                 self._end_idle()
                 await self._prefork()
-        except (MlxctlError, TimeoutError, WorkerFailed, WorkerEnded) as error:
+        except (MlxctlError, TimeoutError, WorkerCrashed, WorkerEnded) as error:
             # Then the first grammar does it, or fails.
             _log.debug("the vocabulary of model %r is not ready for grammars: %s", load.name, error)
 
     async def _prefork(self) -> None:
-        for lane in (self._short, self._long):
-            if not lane.idle:
-                lane.idle.append(await self._fork(lane))
+        for queue in (self._short, self._long):
+            if not queue.idle:
+                queue.idle.append(await self._fork(queue))
 
     def _end_idle(self) -> None:
         self._short.end_idle()
@@ -338,7 +353,7 @@ class PreparationPool:
         return task
 
 
-def _too_long(seconds: float) -> InvalidRequest:
+def _timed_out(seconds: float) -> InvalidRequest:
     return InvalidRequest(
         f"the request took longer to prepare than the {seconds:g} seconds that it may; send a shorter one"
     )

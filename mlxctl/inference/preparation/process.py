@@ -20,18 +20,18 @@ from typing import Any
 from mlxctl.adapters import ModelAdapter, create_adapter
 from mlxctl.errors import MlxctlError
 from mlxctl.inference.preparation.frames import ConnectionEnded, receive, send
-from mlxctl.inference.preparation.limits import LAST_SECONDS
+from mlxctl.inference.preparation.limits import MAX_COMMAND_SECONDS
 from mlxctl.inference.preparation.messages import (
-    Begun,
     Call,
+    Crashed,
     Done,
-    Failed,
     Forget,
     Fork,
     Learn,
     Load,
+    Raised,
     ReadGrammarVocabulary,
-    Refused,
+    Started,
 )
 
 
@@ -44,17 +44,17 @@ class PreparationProcess:
 
     def serve(self) -> None:
         """Do as told until the front is gone."""
-        self._greet()
+        self._report_started()
         while True:
             try:
                 command, descriptor = receive(self._connection)
-                self._carry_out(command, descriptor)
+                self._execute(command, descriptor)
             except (ConnectionEnded, OSError):
                 return
             # What a command has brought is not needed while the next one is waited for.
             del command
 
-    def _carry_out(self, command: object, descriptor: int | None) -> None:
+    def _execute(self, command: object, descriptor: int | None) -> None:
         match command:
             case Fork(niceness=niceness):
                 assert descriptor is not None, "a fork comes with its socket"
@@ -65,22 +65,22 @@ class PreparationProcess:
                 if name in self._adapters:
                     self._adapters[name].store_segments(segments)
             case _:
-                self._answer(command)
+                self._reply(command)
 
-    def _answer(self, command: object) -> None:
+    def _reply(self, command: object) -> None:
         # Whatever it does, even a library that never returns: the system ends a process that handles neither
         # of these signals.
-        signal.setitimer(signal.ITIMER_REAL, LAST_SECONDS)
+        signal.setitimer(signal.ITIMER_REAL, MAX_COMMAND_SECONDS)
         if isinstance(command, Call):
             signal.setitimer(signal.ITIMER_PROF, command.cpu_seconds)
         try:
             answer: object = Done(value=self._value(command), memory_bytes=memory_bytes())
         except MlxctlError as error:
-            answer = Refused.of(error)
+            answer = Raised.of(error)
         except (KeyboardInterrupt, SystemExit):
             raise
         except BaseException as error:  # a panic of a native library is no Exception
-            answer = Failed(
+            answer = Crashed(
                 reason=f"{type(error).__name__}: {error}"[:500],
                 traceback="".join(traceback.format_exception(error, limit=-20)),
                 is_native=not isinstance(error, Exception),
@@ -95,8 +95,13 @@ class PreparationProcess:
                 return function(*arguments)
             case Call(function=function, arguments=arguments, model=str(model)):
                 return function(self._adapters[model], *arguments)
-            case Load(name=name, facts=facts, capabilities=capabilities):
-                adapter = self._adapters[name] = create_adapter(facts, name=name, capabilities=capabilities)
+            case Load(name=name, facts=facts):
+                adapter = self._adapters[name] = create_adapter(
+                    facts,
+                    name=name,
+                    capabilities=command.capabilities,
+                    request_defaults=command.request_defaults,
+                )
                 return adapter.reader()
             case ReadGrammarVocabulary(name=name):
                 if name in self._adapters:
@@ -117,10 +122,10 @@ class PreparationProcess:
         # client.
         with open(os.devnull, "wb") as nowhere:  # noqa: PTH123
             os.dup2(nowhere.fileno(), 2)
-        self._greet()
+        self._report_started()
 
-    def _greet(self) -> None:
-        send(self._connection, Begun(pid=os.getpid(), memory_bytes=memory_bytes()))
+    def _report_started(self) -> None:
+        send(self._connection, Started(pid=os.getpid(), memory_bytes=memory_bytes()))
 
 
 def memory_bytes() -> int:

@@ -7,9 +7,9 @@ import signal
 import socket
 from typing import Any
 
-from mlxctl.inference.preparation.frames import ConnectionEnded, encode, receive_soon, send_soon
+from mlxctl.inference.preparation.frames import ConnectionEnded, encode, receive_async, send_async
 from mlxctl.inference.preparation.limits import GROWTH_BYTES
-from mlxctl.inference.preparation.messages import Begun, Done, Failed, Refused
+from mlxctl.inference.preparation.messages import Crashed, Done, Raised, Started
 
 _BEGIN_SECONDS = 30.0
 
@@ -18,13 +18,13 @@ class WorkerEnded(Exception):
     """The process is gone, and with it what it was asked."""
 
 
-class WorkerFailed(Exception):
+class WorkerCrashed(Exception):
     """The process made a mistake, or a library did; it is not to be used any more.
 
     `is_native` says that a library panicked.
     """
 
-    def __init__(self, failed: Failed) -> None:
+    def __init__(self, failed: Crashed) -> None:
         super().__init__(f"{failed.reason}\n{failed.traceback}")
         self.reason = failed.reason
         self.is_native = failed.is_native
@@ -39,7 +39,7 @@ class Worker:
     def __init__(self, connection: socket.socket, *, generation: int) -> None:
         connection.setblocking(False)
         self.generation = generation
-        self.num_learned: dict[int, int] = {}
+        self.num_answers_sent: dict[int, int] = {}
         self._connection = connection
         self._pid: int | None = None
         self._first_bytes = 0
@@ -49,7 +49,7 @@ class Worker:
         """Wait until it is there. Raises WorkerEnded."""
         try:
             async with asyncio.timeout(_BEGIN_SECONDS):
-                begun: Begun = await receive_soon(self._connection)
+                begun: Started = await receive_async(self._connection)
         except (ConnectionEnded, OSError, TimeoutError) as error:
             self.end()
             raise WorkerEnded("a preparation process did not start") from error
@@ -64,8 +64,8 @@ class Worker:
         Raises our own errors, WorkerFailed, WorkerEnded.
         """
         try:
-            await send_soon(self._connection, encode(command))
-            answer: Done | Refused | Failed = await receive_soon(self._connection)
+            await send_async(self._connection, encode(command))
+            answer: Done | Raised | Crashed = await receive_async(self._connection)
         except (ConnectionEnded, OSError) as error:
             self.end()
             raise WorkerEnded("a preparation process has ended") from error
@@ -73,17 +73,17 @@ class Worker:
             case Done(value=value, memory_bytes=memory_bytes):
                 self._last_bytes = memory_bytes
                 return value
-            case Refused():
+            case Raised():
                 raise answer.error()
-            case Failed():
-                raise WorkerFailed(answer)
+            case Crashed():
+                raise WorkerCrashed(answer)
 
     async def tell(self, command: object, descriptor: int | None = None) -> None:
         """Say something that has no answer, with a file descriptor if need be. Raises WorkerEnded."""
         parts = encode(command)
         try:
             if descriptor is None:
-                await send_soon(self._connection, parts)
+                await send_async(self._connection, parts)
             else:
                 # So little always fits at once: nothing else is on its way to a process that is to fork.
                 socket.send_fds(self._connection, [b"".join(parts)], [descriptor])
@@ -97,7 +97,7 @@ class Worker:
         return self._last_bytes > self._first_bytes + GROWTH_BYTES
 
     @property
-    def is_over(self) -> bool:
+    def has_ended(self) -> bool:
         """Whether it was ended, or has ended."""
         return self._connection.fileno() < 0
 
@@ -107,7 +107,7 @@ class Worker:
 
     def kill(self) -> None:
         """End it at once, whatever it does. Idempotent."""
-        if not self.is_over and self._pid is not None:
+        if not self.has_ended and self._pid is not None:
             with contextlib.suppress(ProcessLookupError):
                 os.kill(self._pid, signal.SIGKILL)
         self.end()

@@ -4,16 +4,16 @@ import asyncio
 from collections import deque
 
 from mlxctl.errors import QueueFull
-from mlxctl.inference.preparation.limits import LaneLimits
+from mlxctl.inference.preparation.limits import QueueLimits
 from mlxctl.inference.preparation.worker import Worker
 
 _TRY_AGAIN_SECONDS = 2.0
 
 
-class Lane:
+class WorkerQueue:
     """So many places at once, handed out in the order of arrival, and workers that have nothing to do."""
 
-    def __init__(self, limits: LaneLimits) -> None:
+    def __init__(self, limits: QueueLimits) -> None:
         self.limits = limits
         self.idle: list[Worker] = []
         self._num_busy = 0
@@ -53,7 +53,7 @@ class Lane:
         """
         while self.idle:
             worker = self.idle.pop()
-            if worker.generation >= generation and not worker.is_over:
+            if worker.generation >= generation and not worker.has_ended:
                 return worker
             worker.end()
         return None

@@ -58,7 +58,7 @@ class RemoteInference:
         """Leave every open answer."""
         await self._client.aclose()
 
-    def served_models(self) -> tuple[RemoteModel, ...]:
+    def models(self) -> tuple[RemoteModel, ...]:
         """The models that requests can name, as of the last `wait_ready`."""
         return self._models
 
@@ -102,7 +102,7 @@ class RemoteInference:
         except msgspec.MsgspecError:
             raise UnknownResource(f"the server at {self.root} answers {path} in words of its own") from None
 
-    async def start(self, request: GenerationRequest) -> RemoteGeneration:
+    async def generate(self, request: GenerationRequest) -> RemoteGeneration:
         """Send the request; returns when the server has accepted it.
 
         Raises what its refusal means, and ServerUnreachable.

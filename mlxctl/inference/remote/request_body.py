@@ -8,7 +8,7 @@ by name, never dropped.
 
 import base64
 from collections.abc import Iterable, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, fields
 from typing import Any
 
 import msgspec
@@ -106,28 +106,13 @@ def _part(part: object) -> dict[str, Any]:
 
 
 def _sampling(sampling: SamplingOptions) -> dict[str, Any]:
-    bias = (
-        None
-        if sampling.logit_bias is None
-        else {str(key): value for key, value in sampling.logit_bias.items()}
-    )
-    return {
-        "temperature": sampling.temperature,
-        "top_p": sampling.top_p,
-        "top_k": sampling.top_k,
-        "min_p": sampling.min_p,
-        "repetition_penalty": sampling.repetition_penalty,
-        "presence_penalty": sampling.presence_penalty,
-        "frequency_penalty": sampling.frequency_penalty,
-        "logit_bias": bias,
-        "seed": sampling.seed,
-        "typical_p": sampling.typical_p,
-        "xtc_probability": sampling.xtc_probability,
-        "xtc_threshold": sampling.xtc_threshold,
-        "min_tokens": sampling.min_tokens,
-        "hlg": None if sampling.tone_curve is None else asdict(sampling.tone_curve),
-        **_repetition(sampling.repetition),
-    }
+    options = {field.name: getattr(sampling, field.name) for field in fields(sampling)}
+    for name in ("num_top_logprobs", "tone_curve", "repetition"):
+        del options[name]
+    if sampling.logit_bias is not None:
+        options["logit_bias"] = {str(key): value for key, value in sampling.logit_bias.items()}
+    curve = None if sampling.tone_curve is None else asdict(sampling.tone_curve)
+    return {**options, "hlg": curve, **_repetition(sampling.repetition)}
 
 
 def _repetition(repetition: Repetition | None) -> dict[str, Any]:

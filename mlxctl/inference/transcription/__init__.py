@@ -1,6 +1,4 @@
-"""Speech to text for one request: window after window, each from where the last one had understood
-everything.
-"""
+"""Transcription of one request: window after window, each from the end of the last complete segment."""
 
 from mlxctl.inference.transcription.transcriber import transcribe
 

@@ -1,7 +1,7 @@
-"""What was written of a window, divided by its times into segments, and where the next window begins. Pure.
+"""Segments of a transcribed window by its time tokens. Pure.
 
-A time stands at the beginning and at the end of what is said; two of them, one behind the other, part two
-segments. What begins and does not end in the window is heard again from its beginning.
+A time token stands at the beginning and at the end of each segment, so two adjacent ones separate segments.
+A segment that does not end in the window is decoded again in the next one, from its beginning.
 """
 
 from collections.abc import Sequence
@@ -11,13 +11,13 @@ from itertools import pairwise
 from mlxctl.ir import TranscriptionRecipe
 from mlxctl.ir.transcription import SAMPLE_RATE, STEP_SAMPLES
 
-# A model that understands next to nothing of each window must not be asked without end.
+# Bounds the number of windows for a model that finds almost no text in each.
 _MIN_ADVANCE = SAMPLE_RATE
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class AudioSegment:
-    """Words that belong together. `start` and `end` are samples from the beginning of the window."""
+class WindowSegment:
+    """Text between two time tokens. `start` and `end` are samples from the beginning of the window."""
 
     start: int
     end: int
@@ -25,39 +25,37 @@ class AudioSegment:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Division:
-    """What was said in a window, and after how many samples the next one begins."""
+class SplitWindow:
+    """Segments of a window, and after how many samples the next window begins."""
 
-    stretches: tuple[AudioSegment, ...]
+    segments: tuple[WindowSegment, ...]
     advance: int
 
 
-def divide(token_ids: Sequence[int], recipe: TranscriptionRecipe, *, num_samples: int) -> Division:
-    """Divide what was written of a window of `num_samples`. Stretches without a word are left out."""
+def split_window(token_ids: Sequence[int], recipe: TranscriptionRecipe, *, num_samples: int) -> SplitWindow:
+    """Split the tokens of a window of `num_samples` into segments; those without text are left out."""
     is_time = [token_id >= recipe.first_time for token_id in token_ids]
-    borders = [place for place, (one, other) in enumerate(pairwise(is_time), start=1) if one and other]
+    borders = [index for index, (one, other) in enumerate(pairwise(is_time), start=1) if one and other]
     is_whole = len(is_time) > 1 and is_time[-1] and not is_time[-2]
     if not borders or is_whole:
         borders = [*borders, len(token_ids)]
     parts = [token_ids[start:end] for start, end in pairwise([0, *borders])]
     is_open = borders[-1] < len(token_ids)
     last_time = (token_ids[borders[-1] - 1] - recipe.first_time) * STEP_SAMPLES if is_open else num_samples
-    stretches = [_stretch(part, recipe, num_samples=num_samples) for part in parts]
-    return Division(
-        stretches=tuple(
-            stretch for stretch in stretches if stretch.token_ids and stretch.start < stretch.end
-        ),
+    segments = [_segment(part, recipe, num_samples=num_samples) for part in parts]
+    return SplitWindow(
+        segments=tuple(segment for segment in segments if segment.token_ids and segment.start < segment.end),
         advance=min(max(last_time, _MIN_ADVANCE), num_samples),
     )
 
 
-def _stretch(part: Sequence[int], recipe: TranscriptionRecipe, *, num_samples: int) -> AudioSegment:
+def _segment(part: Sequence[int], recipe: TranscriptionRecipe, *, num_samples: int) -> WindowSegment:
     times = [
         min((token_id - recipe.first_time) * STEP_SAMPLES, num_samples)
         for token_id in part
         if token_id >= recipe.first_time
     ]
-    return AudioSegment(
+    return WindowSegment(
         start=times[0] if times and part[0] >= recipe.first_time else 0,
         end=times[-1] if times and part[-1] >= recipe.first_time else num_samples,
         token_ids=tuple(token_id for token_id in part if token_id < recipe.end),

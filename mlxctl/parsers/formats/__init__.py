@@ -1,1 +1,4 @@
-"""One file per tool-call or thinking format."""
+"""Formats of tool calls and thinking, one per file.
+
+Imported by the registry only; `null` also by the machine.
+"""

@@ -1,6 +1,6 @@
-"""Tool calls of Apertus: a list of objects with the tool's name as their key, behind `<|tools_prefix|>`.
+"""Tool calls of Apertus: `<|tools_prefix|>` and a list of objects.
 
-`<|tools_prefix|>[{"f": {"a": 1}}, {"g": {}}]<|tools_suffix|>`.
+Each object has the tool's name as its key: `<|tools_prefix|>[{"f": {"a": 1}}, {"g": {}}]<|tools_suffix|>`.
 """
 
 from mlxctl.parsers.declarations import Closing, Opening, ToolParser
@@ -8,11 +8,11 @@ from mlxctl.parsers.json_calls import CallObject, JsonCallsBody
 from mlxctl.parsers.json_value import quote
 
 _OPENER, _CLOSER = "<|tools_prefix|>", "<|tools_suffix|>"
-_FORM = CallObject(is_keyed=True)
+_SYNTAX = CallObject(is_keyed=True)
 
 
 def _open_body(opening: Opening) -> JsonCallsBody:
-    return JsonCallsBody(opening.tools, _FORM)
+    return JsonCallsBody(opening.tools, _SYNTAX)
 
 
 def _force_call(name: str | None) -> str:
@@ -28,10 +28,10 @@ TOOLS = ToolParser(
     arguments_opening=' {"',
     closings=(
         Closing(
-            begin=f"{_OPENER}[",
-            behind=":",
-            text=f"}}]{_CLOSER}",
-            joint=", ",
+            prefix_start=f"{_OPENER}[",
+            prefix_end=":",
+            call_end=f"}}]{_CLOSER}",
+            call_separator=", ",
             block=(f"{_OPENER}[", f"]{_CLOSER}"),
         ),
     ),

@@ -1,4 +1,7 @@
-"""Thinking behind `Here are my reasoning steps:`, up to `[BEGIN FINAL RESPONSE]`, as Apriel writes it."""
+"""Thinking of Apriel.
+
+From `Here are my reasoning steps:` to `[BEGIN FINAL RESPONSE]`.
+"""
 
 from mlxctl.parsers.declarations import ThinkingParser
 

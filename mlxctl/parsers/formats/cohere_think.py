@@ -1,5 +1,6 @@
-"""Thinking of Command A and R7B between `<|START_THINKING|>` and `<|END_THINKING|>`; they put tags around the
-answer, too.
+"""Thinking of Command A and R7B: `<|START_THINKING|>`.
+
+The answer is enclosed in tags, too.
 """
 
 from mlxctl.parsers.declarations import ThinkingParser

@@ -1,7 +1,7 @@
-"""Tool calls of Cohere's models: JSON objects with `tool_name` and `parameters`.
+"""Tool calls of Cohere: JSON objects with `tool_name` and `parameters`.
 
-Command A and R7B put a list of them between `<|START_ACTION|>` and `<|END_ACTION|>`, Command R and R+ in a
-code block behind the word `Action:`.
+Command A and R7B write a list between `<|START_ACTION|>` and `<|END_ACTION|>`, Command R and R+ a code block
+after `Action:`.
 """
 
 from mlxctl.parsers.declarations import Closing, Opening, ToolParser
@@ -10,11 +10,11 @@ from mlxctl.parsers.json_value import quote
 
 _OPENER, _CLOSER = "<|START_ACTION|>", "<|END_ACTION|>"
 _ACTION = "Action:```json\n["
-_FORM = CallObject(name_keys=("tool_name", "name"), argument_keys=("parameters", "arguments"))
+_SYNTAX = CallObject(name_keys=("tool_name", "name"), argument_keys=("parameters", "arguments"))
 
 
 def _open_body(opening: Opening) -> JsonCallsBody:
-    return JsonCallsBody(opening.tools, _FORM)
+    return JsonCallsBody(opening.tools, _SYNTAX)
 
 
 def _force_call(name: str | None) -> str:
@@ -42,11 +42,16 @@ TOOLS = ToolParser(
     open_body=_open_body,
     forced_prefix=_force_call,
     closings=(
-        Closing(behind='\n        "parameters":', text="\n    }\n]```", joint=",", block=(_ACTION, "\n]```")),
         Closing(
-            behind='"parameters":',
-            text=f"}}\n]{_CLOSER}",
-            joint=",\n    ",
+            prefix_end='\n        "parameters":',
+            call_end="\n    }\n]```",
+            call_separator=",",
+            block=(_ACTION, "\n]```"),
+        ),
+        Closing(
+            prefix_end='"parameters":',
+            call_end=f"}}\n]{_CLOSER}",
+            call_separator=",\n    ",
             block=(f"{_OPENER}[\n    ", f"\n]{_CLOSER}"),
             counter=('"tool_call_id": "', '"'),
         ),

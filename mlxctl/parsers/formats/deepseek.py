@@ -1,7 +1,8 @@
-"""Tool calls of DeepSeek, in three generations of writing, all behind special tokens with a wide bar.
+"""Tool calls of DeepSeek in three formats.
 
-V3 and R1 put a type before the name and a JSON code block behind it; V3.1 has name and arguments alone; V3.2
-and later write DSML: a tag for each argument, which says whether its value is a string.
+All use special tokens with a wide bar. V3 and R1 write a type before the name and a JSON code block after it;
+V3.1 writes only name and arguments; V3.2 and later write DSML: a tag for each argument, with a flag for
+string values.
 """
 
 import re
@@ -74,10 +75,10 @@ def _force_dsml(block: str, name: str | None) -> str:
 
 def _close_dsml(block: str) -> Closing:
     return Closing(
-        begin=f"<{_DSML}{block}>",
-        behind='">\n',
-        text=f"</{_DSML}invoke>\n</{_DSML}{block}>",
-        joint="",
+        prefix_start=f"<{_DSML}{block}>",
+        prefix_end='">\n',
+        call_end=f"</{_DSML}invoke>\n</{_DSML}{block}>",
+        call_separator="",
         block=(f"<{_DSML}{block}>\n", f"</{_DSML}{block}>"),
         notation=TagNotation(
             begin=f'<{_DSML}parameter name="{{name}}" string="false">',
@@ -98,9 +99,17 @@ TOOLS = ToolParser(
     inner_markers=(_SEPARATOR, _CALL_END, _DSML),
     forced_prefix=_force_plain,
     closings=(
-        Closing(behind=_SEPARATOR, text=f"{_CALL_END}{_CALLS_END}", joint="", block=(_CALLS, _CALLS_END)),
         Closing(
-            behind="```json\n", text=f"\n```{_CALL_END}{_CALLS_END}", joint="\n", block=(_CALLS, _CALLS_END)
+            prefix_end=_SEPARATOR,
+            call_end=f"{_CALL_END}{_CALLS_END}",
+            call_separator="",
+            block=(_CALLS, _CALLS_END),
+        ),
+        Closing(
+            prefix_end="```json\n",
+            call_end=f"\n```{_CALL_END}{_CALLS_END}",
+            call_separator="\n",
+            block=(_CALLS, _CALLS_END),
         ),
         *(_close_dsml(block) for block in _BLOCKS),
     ),

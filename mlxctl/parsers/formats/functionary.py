@@ -1,5 +1,6 @@
-"""Tool calls of Functionary 3.2: messages `>>>f` with the arguments on the next line; what is said is a
-message to `all`.
+"""Tool calls of Functionary 3.2: messages `>>>f`.
+
+The arguments follow on the next line; text is a message to `all`.
 """
 
 import re
@@ -30,5 +31,5 @@ TOOLS = ToolParser(
     opener=_OPENER,
     open_body=_open_body,
     forced_prefix=_force_call,
-    closings=(Closing(begin=_OPENER, behind="\n", text="", joint=""),),
+    closings=(Closing(prefix_start=_OPENER, prefix_end="\n", call_end="", call_separator=""),),
 )

@@ -1,4 +1,4 @@
-"""What Functionary 3.2 says stands in a message to `all`; it does not think aloud."""
+"""Text of Functionary 3.2: a message to `all`. It has no thinking."""
 
 from mlxctl.parsers.declarations import ThinkingParser
 

@@ -1,4 +1,4 @@
-"""Tool calls of Firefunction: a list of JSON objects behind the word `functools`."""
+"""Tool calls of Firefunction: `functools` and a list of JSON objects."""
 
 from mlxctl.parsers.declarations import Closing, Opening, ToolParser
 from mlxctl.parsers.json_calls import JsonCallsBody
@@ -21,5 +21,5 @@ TOOLS = ToolParser(
     open_body=_open_body,
     forced_prefix=_force_call,
     arguments_opening=' {"',
-    closings=(Closing(behind='"arguments":', text="}]", joint=", ", block=(_OPENER, "]")),),
+    closings=(Closing(prefix_end='"arguments":', call_end="}]", call_separator=", ", block=(_OPENER, "]")),),
 )

@@ -1,19 +1,19 @@
-"""Tool calls of Gemma 2, 3 and 3n, which were never told of tools: a code block of Python, marked
-`tool_code`.
+"""Tool calls of Gemma 2 to 3n: a `tool_code` block of Python.
 
-Google's guide lets the model print what the call returns; the calls may be in a list, or one on each line.
+These models were not trained on tool definitions. Google's guide lets the model print a call's result; calls
+may be in a list, or one per line.
 """
 
 from mlxctl.ir import PythonNotation
 from mlxctl.parsers.declarations import Closing, Opening, ToolParser
-from mlxctl.parsers.python_calls import PythonCallsBody, PythonForm
+from mlxctl.parsers.python_calls import PythonCallsBody, PythonFormat
 
 _OPENER = "```tool_code"
-_FORM = PythonForm(wrapper="print")
+_SYNTAX = PythonFormat(wrapper="print")
 
 
 def _open_body(opening: Opening) -> PythonCallsBody:
-    return PythonCallsBody(opening.tools, _FORM)
+    return PythonCallsBody(opening.tools, _SYNTAX)
 
 
 def _force_call(name: str | None) -> str:
@@ -28,7 +28,11 @@ TOOLS = ToolParser(
     forced_prefix=_force_call,
     closings=(
         Closing(
-            behind="(", text=")\n```", notation=PythonNotation(), joint="\n", block=(f"{_OPENER}\n", "\n```")
+            prefix_end="(",
+            call_end=")\n```",
+            notation=PythonNotation(),
+            call_separator="\n",
+            block=(f"{_OPENER}\n", "\n```"),
         ),
     ),
 )

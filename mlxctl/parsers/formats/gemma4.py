@@ -22,6 +22,6 @@ TOOLS = ToolParser(
     open_body=_open_body,
     inner_markers=(_MARK,),
     forced_prefix=_force_call,
-    closings=(Closing(behind="{", text="}<tool_call|>", notation=BraceNotation(mark=_MARK)),),
+    closings=(Closing(prefix_end="{", call_end="}<tool_call|>", notation=BraceNotation(mark=_MARK)),),
     separator="",
 )

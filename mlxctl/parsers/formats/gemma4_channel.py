@@ -1,4 +1,4 @@
-"""Thinking in a channel of its own, `<|channel>thought` to `<channel|>`, as Gemma 4 writes it."""
+"""Thinking of Gemma 4: `<|channel>thought` to `<channel|>`."""
 
 from mlxctl.parsers.declarations import ThinkingParser
 

@@ -1,5 +1,6 @@
-"""Tool calls of GigaChat 3: one JSON object in a message of the role `function call`, or behind
-`<|function_call|>`.
+"""Tool calls of GigaChat 3: one JSON object.
+
+In a message with the role `function call`, or after `<|function_call|>`.
 """
 
 from mlxctl.parsers.declarations import Closing, Opening, ToolParser
@@ -32,5 +33,5 @@ TOOLS = ToolParser(
     forced_prefix=_force_token,
     dialects=(_force_message,),
     arguments_opening=' {"',
-    closings=(Closing(behind='"arguments":', text="}"),),
+    closings=(Closing(prefix_end='"arguments":', call_end="}"),),
 )

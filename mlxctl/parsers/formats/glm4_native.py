@@ -1,6 +1,7 @@
-"""Tool calls of GLM 4.5 to 4.7: `<tool_call>f<arg_key>a</arg_key><arg_value>1</arg_value></tool_call>`.
+"""Tool calls of GLM 4.5 to 4.7: key and value tags.
 
-Before 4.7 there are line breaks between the tags. Strings are written as they are, anything else as JSON.
+`<tool_call>f<arg_key>a</arg_key><arg_value>1</arg_value></tool_call>`. Before 4.7 there are line breaks
+between the tags. Strings are written unchanged, other values as JSON.
 """
 
 from mlxctl.ir import TagNotation
@@ -12,7 +13,7 @@ _KEY_CLOSER = "</arg_key>"
 
 
 def _read_key(tag: str) -> tuple[str, bool | None] | None:
-    """The key's own closing tag stands between it and the value's opening tag."""
+    """Parse a key that ends with its own closing tag."""
     name, closer, rest = tag.partition(_KEY_CLOSER)
     return (name.strip(), None) if closer and name.strip() and not rest.strip() else None
 
@@ -58,7 +59,7 @@ TOOLS = ToolParser(
     dialects=(_force_on_lines,),
     separator="\n",
     closings=(
-        Closing(behind="\n", text=_CLOSER, notation=_tags("\n")),
-        Closing(behind="", text=_CLOSER, notation=_tags("")),
+        Closing(prefix_end="\n", call_end=_CLOSER, notation=_tags("\n")),
+        Closing(prefix_end="", call_end=_CLOSER, notation=_tags("")),
     ),
 )

@@ -1,5 +1,6 @@
-"""Tool calls as `<tool_call><name>f</name><arguments>{"a": 1}</arguments></tool_call>`: GLM-4, and its
-fine-tunes.
+"""Tool calls of GLM-4 and its fine-tunes: name and arguments tags.
+
+`<tool_call><name>f</name><arguments>{"a": 1}</arguments></tool_call>`.
 """
 
 import re
@@ -33,5 +34,5 @@ TOOLS = ToolParser(
     inner_markers=("<name>", "<arguments>"),
     forced_prefix=_force_call,
     separator="\n",
-    closings=(Closing(behind="<arguments>", text="</arguments></tool_call>"),),
+    closings=(Closing(prefix_end="<arguments>", call_end="</arguments></tool_call>"),),
 )

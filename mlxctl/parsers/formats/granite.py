@@ -1,6 +1,6 @@
-"""Tool calls of Granite 3: a list of JSON objects behind `<|tool_call|>`, with nothing to close it.
+"""Tool calls of Granite 3: `<|tool_call|>` and a list of JSON objects.
 
-Where the marker is no token of its own, the models write `<tool_call>`.
+There is no closing marker. Where the marker is no token, the models write `<tool_call>`.
 """
 
 from mlxctl.parsers.declarations import Closing, Opening, ToolParser
@@ -26,5 +26,7 @@ TOOLS = ToolParser(
     open_body=_open_body,
     forced_prefix=_force_call,
     arguments_opening=' {"',
-    closings=(Closing(behind='"arguments":', text="}]", joint=", ", block=(f"{_OPENER}[", "]")),),
+    closings=(
+        Closing(prefix_end='"arguments":', call_end="}]", call_separator=", ", block=(f"{_OPENER}[", "]")),
+    ),
 )

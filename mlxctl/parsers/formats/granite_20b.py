@@ -1,5 +1,6 @@
-"""Tool calls of Granite 20B function calling: JSON objects, each behind `<function_call>`, with nothing to
-close them.
+"""Tool calls of Granite 20B: `<function_call>` and a JSON object.
+
+There is no closing marker.
 """
 
 from mlxctl.parsers.declarations import Closing, Opening, ToolParser
@@ -24,6 +25,6 @@ TOOLS = ToolParser(
     open_body=_open_body,
     forced_prefix=_force_call,
     arguments_opening=' {"',
-    closings=(Closing(behind='"arguments":', text="}"),),
+    closings=(Closing(prefix_end='"arguments":', call_end="}"),),
     separator="\n",
 )

@@ -1,4 +1,7 @@
-"""Thinking behind `Here is my thought process:`, up to `Here is my response:`, as Granite 3.2 writes it."""
+"""Thinking of Granite 3.2.
+
+From `Here is my thought process:` to `Here is my response:`.
+"""
 
 from mlxctl.parsers.declarations import ThinkingParser
 

@@ -1,9 +1,8 @@
-"""Tool calls of gpt-oss: a message to `functions.f` in the commentary channel, whose content is the
-arguments.
+"""Tool calls of gpt-oss: messages to `functions.f` in the commentary channel.
 
-The recipient stands behind the channel or, before it, behind the role: `<|channel|>commentary to=functions.f
-<|constrain|>json` or `<|start|>assistant to=functions.f<|channel|>commentary json`, then `<|message|>{"a":
-1}<|call|>`.
+The content is the arguments. The recipient follows the channel or the role: `<|channel|>commentary
+to=functions.f <|constrain|>json` or `<|start|>assistant to=functions.f<|channel|>commentary json`, then
+`<|message|>{"a": 1}<|call|>`.
 """
 
 import re
@@ -43,5 +42,5 @@ TOOLS = ToolParser(
     open_body=_open_body,
     inner_markers=("<|start|>", "<|channel|>", "<|constrain|>", "<|message|>"),
     forced_prefix=_force_in_channel,
-    closings=(Closing(behind="<|message|>", text=_CALL),),
+    closings=(Closing(prefix_end="<|message|>", call_end=_CALL),),
 )

@@ -1,8 +1,8 @@
-"""Thinking in the analysis channel, as gpt-oss writes it in the harmony format.
+"""Thinking of gpt-oss: the analysis channel of the harmony format.
 
-Each message has a head: `<|start|>assistant<|channel|>analysis<|message|>` begins thinking, `final` the
-answer, `commentary` without a recipient what is said before a call. A message to a recipient who is no tool
-on offer is dropped. The models cannot be kept from thinking; an empty analysis makes it less likely.
+Each message has a header: `<|start|>assistant<|channel|>analysis<|message|>` begins thinking, `final` the
+answer, `commentary` without a recipient text before a call. A message to a recipient that is no available
+tool is dropped. Thinking cannot be turned off; an empty analysis makes it less likely.
 """
 
 from mlxctl.parsers.declarations import ThinkingParser

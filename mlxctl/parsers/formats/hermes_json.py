@@ -1,5 +1,6 @@
-"""Tool calls as JSON between `<tool_call>` and `</tool_call>`: Hermes, Qwen 2.5, Qwen3, Granite 4 and their
-kin.
+"""Tool calls of Hermes, Qwen 2.5, Qwen3, Granite 4 and others.
+
+JSON between `<tool_call>` and `</tool_call>`.
 """
 
 from mlxctl.parsers.declarations import Closing, Opening, ToolParser
@@ -14,9 +15,9 @@ def _open_body(opening: Opening) -> JsonCallsBody:
 
 
 def force_call(name: str | None) -> str:
-    """Open a block, and for a tool's name go on to its arguments.
+    """Open a block and, for a named tool, continue to its arguments.
 
-    No space at the end: the model's token brings it.
+    There is no space at the end: the model's next token has it.
     """
     if name is None:
         return _OPENER + "\n"
@@ -30,6 +31,6 @@ TOOLS = ToolParser(
     open_body=_open_body,
     forced_prefix=force_call,
     arguments_opening=' {"',
-    closings=(Closing(behind='"arguments":', text="}\n</tool_call>"),),
+    closings=(Closing(prefix_end='"arguments":', call_end="}\n</tool_call>"),),
     separator="\n",
 )

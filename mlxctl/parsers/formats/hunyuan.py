@@ -1,7 +1,7 @@
-"""Tool calls of Hunyuan's Hy3: `<tool_calls>`, in it `<tool_call>f<tool_sep>` with a key and a value for each
-argument.
+"""Tool calls of Hunyuan's Hy3: key and value tags.
 
-All tags are tokens, which the published models write with `:opensource` behind the name.
+`<tool_calls>` contains `<tool_call>f<tool_sep>` with a key and a value for each argument. All tags are
+tokens, which the published models write with the suffix `:opensource`.
 """
 
 from mlxctl.ir import TagNotation
@@ -46,10 +46,10 @@ def _force(suffix: str, name: str | None) -> str:
 def _close(suffix: str) -> Closing:
     block = f"<tool_calls{suffix}>\n", f"</tool_calls{suffix}>"
     return Closing(
-        begin=f"<tool_calls{suffix}>",
-        behind="\n",
-        text=f"</tool_call{suffix}>\n{block[1]}",
-        joint="",
+        prefix_start=f"<tool_calls{suffix}>",
+        prefix_end="\n",
+        call_end=f"</tool_call{suffix}>\n{block[1]}",
+        call_separator="",
         block=block,
         notation=TagNotation(
             begin=f"<arg_key{suffix}>{{name}}</arg_key{suffix}>\n<arg_value{suffix}>",

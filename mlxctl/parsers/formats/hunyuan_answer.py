@@ -1,4 +1,4 @@
-"""Thinking in a `<think>` tag, and the answer behind it in an `<answer>` tag, as Hunyuan A13B writes them."""
+"""Thinking of Hunyuan A13B: `<think>`, then an `<answer>` tag."""
 
 from mlxctl.parsers.declarations import ThinkingParser
 

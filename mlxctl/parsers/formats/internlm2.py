@@ -6,11 +6,11 @@ from mlxctl.parsers.json_value import quote
 
 _ACTION, _PLUGIN, _CLOSER = "<|action_start|>", "<|plugin|>", "<|action_end|>"
 _OPENER = f"{_ACTION}{_PLUGIN}"
-_FORM = CallObject(argument_keys=("parameters", "arguments"))
+_SYNTAX = CallObject(argument_keys=("parameters", "arguments"))
 
 
 def _open_body(opening: Opening) -> JsonCallsBody:
-    return JsonCallsBody(opening.tools, _FORM)
+    return JsonCallsBody(opening.tools, _SYNTAX)
 
 
 def _force_call(name: str | None) -> str:
@@ -25,6 +25,6 @@ TOOLS = ToolParser(
     open_body=_open_body,
     forced_prefix=_force_call,
     arguments_opening=' {"',
-    closings=(Closing(behind='"parameters":', text=f"}}{_CLOSER}"),),
+    closings=(Closing(prefix_end='"parameters":', call_end=f"}}{_CLOSER}"),),
     separator="\n",
 )

@@ -1,5 +1,6 @@
-"""Tool calls of Kimi K2: a section of `<|tool_call_begin|>functions.f:0<|tool_call_argument_begin|>{"a":
-1}<|tool_call_end|>`.
+"""Tool calls of Kimi K2: a section of calls with JSON arguments.
+
+`<|tool_call_begin|>functions.f:0<|tool_call_argument_begin|>{"a": 1}<|tool_call_end|>`.
 """
 
 import re
@@ -42,9 +43,9 @@ TOOLS = ToolParser(
     forced_prefix=_force_call,
     closings=(
         Closing(
-            behind=_ARGUMENTS,
-            text=f"{_CALL_END}{_SECTION_END}",
-            joint="",
+            prefix_end=_ARGUMENTS,
+            call_end=f"{_CALL_END}{_SECTION_END}",
+            call_separator="",
             block=(_SECTION, _SECTION_END),
             counter=(":", _ARGUMENTS),
         ),

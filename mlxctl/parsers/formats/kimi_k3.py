@@ -1,4 +1,4 @@
-"""Tool calls of Kimi K3: a `tools` section of `call`s with typed `argument`s, all of them XTML tags.
+"""Tool calls of Kimi K3: a `tools` section of XTML tags.
 
 `<|open|>call tool="f" index="1"<|sep|><|open|>argument key="a"
 type="number"<|sep|>1<|close|>argument<|sep|><|close|>call<|sep|>`.
@@ -54,8 +54,8 @@ TOOLS = ToolParser(
     forced_prefix=_force_call,
     closings=(
         Closing(
-            behind=_SEP,
-            text=f"{_CALL_END}{_TOOLS_END}",
+            prefix_end=_SEP,
+            call_end=f"{_CALL_END}{_TOOLS_END}",
             notation=TagNotation(
                 begin=f'{_ARGUMENT}"{{name}}" type="object"{_SEP}',
                 begin_string=f'{_ARGUMENT}"{{name}}" type="string"{_SEP}',

@@ -1,4 +1,7 @@
-"""Thinking of Kimi K3, in a `think` section; the answer stands in a section called `response`."""
+"""Thinking of Kimi K3: a `think` section.
+
+The answer is in a section called `response`.
+"""
 
 from mlxctl.parsers.declarations import ThinkingParser
 

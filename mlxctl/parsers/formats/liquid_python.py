@@ -1,5 +1,6 @@
-"""Tool calls of Liquid's models: `<|tool_call_start|>[f(a=1)]<|tool_call_end|>`, or JSON objects in place of
-the Python.
+"""Tool calls of Liquid: Python calls, or JSON objects.
+
+`<|tool_call_start|>[f(a=1)]<|tool_call_end|>`.
 """
 
 from mlxctl.ir import PythonNotation
@@ -30,10 +31,10 @@ TOOLS = ToolParser(
     forced_prefix=_force_call,
     closings=(
         Closing(
-            behind="(",
-            text=f")]{_CLOSER}",
+            prefix_end="(",
+            call_end=f")]{_CLOSER}",
             notation=PythonNotation(),
-            joint=", ",
+            call_separator=", ",
             block=(f"{_OPENER}[", f"]{_CLOSER}"),
         ),
     ),

@@ -1,9 +1,9 @@
-"""Tool calls of Llama 3.1 to 4: at the beginning of the answer, or behind `<|python_tag|>`, as JSON or as
-Python.
+"""Tool calls of Llama 3.1 to 4: JSON or Python calls.
 
-Llama 3.1 writes `{"name": "f", "parameters": {"a": 1}}`, several with `;` between, and its built-in tools as
-`f.call(a=1)`; 3.2 and 4 may write `[f(a=1)]`, between `<|python_start|>` and `<|python_end|>` where something
-was said before. Without a marker, only a call of a tool on offer is one.
+At the start of the answer, or after `<|python_tag|>`. Llama 3.1 writes `{"name": "f", "parameters": {"a":
+1}}`, several separated by `;`, and its built-in tools as `f.call(a=1)`; 3.2 and 4 may write `[f(a=1)]`,
+between `<|python_start|>` and `<|python_end|>` after text. Without a marker, only a call of an available tool
+counts.
 """
 
 from mlxctl.ir import PythonNotation
@@ -11,7 +11,7 @@ from mlxctl.parsers.declarations import BodyReader, Closing, Opening, ToolParser
 from mlxctl.parsers.first_character import FirstCharacterBody
 from mlxctl.parsers.json_calls import CallObject, JsonCallsBody
 from mlxctl.parsers.json_value import quote
-from mlxctl.parsers.python_calls import PythonCallsBody, PythonForm
+from mlxctl.parsers.python_calls import PythonCallsBody, PythonFormat
 
 _OPENER = "<|python_tag|>"
 _MARKERS = (_OPENER, "<|python_start|>")
@@ -19,7 +19,7 @@ _MARKERS = (_OPENER, "<|python_start|>")
 
 def _open_body(opening: Opening) -> BodyReader:
     is_bare = opening.marker not in _MARKERS
-    objects, python = CallObject(separators=";", is_bare=is_bare), PythonForm(is_bare=is_bare)
+    objects, python = CallObject(separators=";", is_bare=is_bare), PythonFormat(is_bare=is_bare)
 
     def choose(first: str) -> BodyReader:
         return (
@@ -53,7 +53,9 @@ TOOLS = ToolParser(
     dialects=(_force_typed_object, _force_list),
     arguments_opening=' {"',
     closings=(
-        Closing(behind='"parameters":', text="}", joint="; "),
-        Closing(behind="(", text=")]", notation=PythonNotation(), joint=", ", block=("[", "]")),
+        Closing(prefix_end='"parameters":', call_end="}", call_separator="; "),
+        Closing(
+            prefix_end="(", call_end=")]", notation=PythonNotation(), call_separator=", ", block=("[", "]")
+        ),
     ),
 )

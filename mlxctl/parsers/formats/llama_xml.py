@@ -1,6 +1,4 @@
-"""Tool calls as `<function=f>{"a": 1}</function>`: Llama 3.x with tools of one's own, and its many
-fine-tunes.
-"""
+"""Tool calls of Llama 3.x fine-tunes: `<function=f>{"a": 1}</function>`."""
 
 import re
 
@@ -31,5 +29,5 @@ TOOLS = ToolParser(
     closer=_CLOSER,
     open_body=_open_body,
     forced_prefix=_force_call,
-    closings=(Closing(behind=">", text=_CLOSER, joint=""),),
+    closings=(Closing(prefix_end=">", call_end=_CLOSER, call_separator=""),),
 )

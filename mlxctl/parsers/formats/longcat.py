@@ -1,4 +1,4 @@
-"""Tool calls of LongCat: JSON objects, each between `<longcat_tool_call>` and `</longcat_tool_call>`."""
+"""Tool calls of LongCat: JSON objects in `<longcat_tool_call>`."""
 
 from mlxctl.parsers.declarations import Closing, Opening, ToolParser
 from mlxctl.parsers.json_calls import JsonCallsBody
@@ -22,6 +22,6 @@ TOOLS = ToolParser(
     open_body=_open_body,
     forced_prefix=_force_call,
     arguments_opening=' {"',
-    closings=(Closing(behind='"arguments":', text=f"}}\n{_CLOSER}"),),
+    closings=(Closing(prefix_end='"arguments":', call_end=f"}}\n{_CLOSER}"),),
     separator="\n",
 )

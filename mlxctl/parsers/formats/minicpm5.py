@@ -1,7 +1,7 @@
-"""Tool calls of MiniCPM 5: `<function name="f"><param name="a">1</param></function>`, one behind the other,
-with nothing around.
+"""Tool calls of MiniCPM 5: a `<param>` tag for each argument.
 
-A value with line breaks, `<` or `&` is a CDATA section.
+`<function name="f"><param name="a">1</param></function>`, one after another without an outer tag. A value
+with line breaks, `<` or `&` is a CDATA section.
 """
 
 from mlxctl.ir import TagNotation
@@ -36,9 +36,9 @@ TOOLS = ToolParser(
     forced_prefix=_force_call,
     closings=(
         Closing(
-            behind='">',
-            text="</function>",
-            joint="",
+            prefix_end='">',
+            call_end="</function>",
+            call_separator="",
             notation=TagNotation(
                 begin='<param name="{name}">',
                 end="</param>",

@@ -1,5 +1,6 @@
-"""Tool calls of MiniMax M2: `<minimax:tool_call>`, in it `<invoke name="f">` with a `<parameter name="a">`
-for each argument.
+"""Tool calls of MiniMax M2: a `<parameter>` tag for each argument.
+
+`<minimax:tool_call>` contains `<invoke name="f">` with a `<parameter name="a">` for each argument.
 """
 
 from mlxctl.ir import TagNotation
@@ -34,9 +35,9 @@ TOOLS = ToolParser(
     forced_prefix=_force_call,
     closings=(
         Closing(
-            behind='">\n',
-            text=f"</invoke>\n{_CLOSER}",
-            joint="",
+            prefix_end='">\n',
+            call_end=f"</invoke>\n{_CLOSER}",
+            call_separator="",
             block=(f"{_OPENER}\n", _CLOSER),
             notation=TagNotation(
                 begin='<parameter name="{name}">', end="</parameter>\n", ends=("</parameter>",)

@@ -1,8 +1,7 @@
-"""Tool calls of MiniMax M3: every tag stands behind one mark, each argument is a tag of its own, and values
-are trees of tags.
+"""Tool calls of MiniMax M3: trees of marked tags.
 
-With `M` for the mark: `M<tool_call>`, in it `M<invoke
-name="f">M<a>1M</a>M<list>M<item>2M</item>M</list>M</invoke>`.
+Each argument is a tag of its own, and a mark precedes every tag. With `M` for the mark: `M<tool_call>`, in it
+`M<invoke name="f">M<a>1M</a>M<list>M<item>2M</item>M</list>M</invoke>`.
 """
 
 import re
@@ -22,13 +21,16 @@ _MAX_DEPTH = 32
 
 
 def _read_tree(text: str, schema: SchemaNode) -> str:
-    """The JSON text of a value: tags inside it make an object, or an array where they are items."""
+    """Return the JSON text of a value: an object, array or scalar."""
     tree, _ = _read_node(text, 0, "", schema, _MAX_DEPTH)
     return json_text(tree) or value_as_json(text, schema.kinds)
 
 
 def _read_node(text: str, at: int, end_name: str, schema: SchemaNode, depth: int) -> tuple[Any, int]:
-    """Read from `at` up to the tag that closes `end_name`; return the value and where it ended."""
+    """Parse from `at` to the tag that closes `end_name`.
+
+    Returns the value and where it ended.
+    """
     members: list[tuple[str, Any]] = []
     is_array = schema.kinds is not None and "array" in schema.kinds
     begin = at
@@ -87,9 +89,9 @@ TOOLS = ToolParser(
     forced_prefix=_force_call,
     closings=(
         Closing(
-            behind='">',
-            text=f"{_MARK}</invoke>\n{_CLOSER}",
-            joint="\n",
+            prefix_end='">',
+            call_end=f"{_MARK}</invoke>\n{_CLOSER}",
+            call_separator="\n",
             block=(f"{_OPENER}\n", f"\n{_CLOSER}"),
             notation=TagNotation(begin=f"{_MARK}<{{name}}>", end=f"{_MARK}</{{name}}>", ends=(_MARK,)),
         ),

@@ -1,7 +1,7 @@
-"""Tool calls of Mistral's models, behind `[TOOL_CALLS]`: a list of JSON objects, or, since 2025,
-`f[ARGS]{"a": 1}` for each.
+"""Tool calls of Mistral: `[TOOL_CALLS]` and JSON.
 
-There is no closing marker. Some templates put an id between name and arguments, as `[CALL_ID]…`.
+A list of JSON objects or, since 2025, `f[ARGS]{"a": 1}` for each. There is no closing marker. Some templates
+write an id between name and arguments, as `[CALL_ID]…`.
 """
 
 import re
@@ -47,9 +47,15 @@ TOOLS = ToolParser(
     forced_prefix=_force_head,
     dialects=(_force_list, _force_spaced_list),
     closings=(
-        Closing(behind=_ARGUMENTS, text="", joint=_OPENER, block=(_OPENER, "")),
+        Closing(prefix_end=_ARGUMENTS, call_end="", call_separator=_OPENER, block=(_OPENER, "")),
         *(
-            Closing(begin=begin, behind='"arguments":', text="}]", joint=", ", block=(begin, "]"))
+            Closing(
+                prefix_start=begin,
+                prefix_end='"arguments":',
+                call_end="}]",
+                call_separator=", ",
+                block=(begin, "]"),
+            )
             for begin in (f"{_OPENER}[", f"{_OPENER} [")
         ),
     ),

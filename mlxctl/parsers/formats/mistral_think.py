@@ -1,4 +1,4 @@
-"""Thinking between `[THINK]` and `[/THINK]`, as Magistral and Ministral's reasoning models write it."""
+"""Thinking of Magistral and Ministral: `[THINK]` to `[/THINK]`."""
 
 from mlxctl.parsers.declarations import ThinkingParser
 

@@ -1,8 +1,8 @@
-"""Tool calls of Muse: a message to the tool, with its arguments in tags of their own.
+"""Tool calls of Muse: a message to the tool.
 
 `<|start|>assistant to=f<|message|><atem:function_calls><atem:invoke name="f"><atem:parameter
-name="a">1</atem:parameter>…`. What a message to somebody else quotes is no call, so the head of the message
-is the marker.
+name="a">1</atem:parameter>…`. A message to another recipient may quote calls, so the message header is the
+marker.
 """
 
 import re
@@ -28,18 +28,18 @@ _TAGS = CallTags(
 
 
 class _MessageBody:
-    """Reads the head of a message, and the calls behind it; any other message is none."""
+    """Parses a message header and its calls; rejects other messages."""
 
     def __init__(self, opening: Opening) -> None:
         self._calls = TaggedCallsBody(_TAGS, opening.tools)
         self._has_head = False
 
     def read(self, text: str, start: int) -> tuple[int, Sequence[Signal]]:
-        """Read up to the next decision; a head is only read once it is known what follows it."""
+        """Parse up to the next decision; headers are parsed once whole."""
         return self._calls.read(text, start) if self._has_head else self._read_head(text, start)
 
     def finish(self, rest: str) -> Sequence[Signal]:
-        """End a started call as it is; what did not become one is text."""
+        """End a started call as incomplete; other text is rejected."""
         return self._calls.finish(rest) if self._has_head else (BodyRejected(),)
 
     def _read_head(self, text: str, at: int) -> tuple[int, Sequence[Signal]]:
@@ -80,8 +80,8 @@ TOOLS = ToolParser(
     forced_prefix=_force_call,
     closings=(
         Closing(
-            behind='">\n',
-            text=f"</atem:invoke>\n{_CALLS_END}",
+            prefix_end='">\n',
+            call_end=f"</atem:invoke>\n{_CALLS_END}",
             notation=TagNotation(
                 begin='<atem:parameter name="{name}">', end="</atem:parameter>\n", ends=("</atem:parameter>",)
             ),

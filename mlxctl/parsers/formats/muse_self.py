@@ -1,7 +1,7 @@
-"""Thinking of Muse: messages to `self`; those to `user` are the answer, those to `commentary` what is said
-before a call.
+"""Thinking of Muse: messages to `self`.
 
-Messages to others, such as `developer`, are dropped.
+Messages to `user` are the answer, those to `commentary` text before a call. Messages to others, such as
+`developer`, are dropped.
 """
 
 from mlxctl.parsers.declarations import ThinkingParser

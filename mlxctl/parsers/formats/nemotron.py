@@ -1,4 +1,4 @@
-"""Tool calls of Nemotron Nano 2: a list of JSON objects between `<TOOLCALL>` and `</TOOLCALL>`."""
+"""Tool calls of Nemotron Nano 2: a JSON list in `<TOOLCALL>`."""
 
 from mlxctl.parsers.declarations import Closing, Opening, ToolParser
 from mlxctl.parsers.json_calls import JsonCallsBody
@@ -24,7 +24,10 @@ TOOLS = ToolParser(
     arguments_opening=' {"',
     closings=(
         Closing(
-            behind='"arguments":', text=f"}}]{_CLOSER}", joint=", ", block=(f"{_OPENER}[", f"]{_CLOSER}")
+            prefix_end='"arguments":',
+            call_end=f"}}]{_CLOSER}",
+            call_separator=", ",
+            block=(f"{_OPENER}[", f"]{_CLOSER}"),
         ),
     ),
 )

@@ -1,4 +1,4 @@
-"""The parsers of models that neither call tools nor think aloud: every text stays text."""
+"""The parsers of models without tool calls and thinking."""
 
 from mlxctl.parsers.declarations import ThinkingParser, ToolParser
 

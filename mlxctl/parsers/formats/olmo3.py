@@ -1,6 +1,4 @@
-"""Tool calls of Olmo 3: Python calls, each on a line of its own, between `<function_calls>` and
-`</function_calls>`.
-"""
+"""Tool calls of Olmo 3: one Python call per line in `<function_calls>`."""
 
 from mlxctl.ir import PythonNotation
 from mlxctl.parsers.declarations import Closing, Opening, ToolParser
@@ -25,7 +23,11 @@ TOOLS = ToolParser(
     forced_prefix=_force_call,
     closings=(
         Closing(
-            behind="(", text=f"){_CLOSER}", notation=PythonNotation(), joint="\n", block=(_OPENER, _CLOSER)
+            prefix_end="(",
+            call_end=f"){_CLOSER}",
+            notation=PythonNotation(),
+            call_separator="\n",
+            block=(_OPENER, _CLOSER),
         ),
     ),
 )

@@ -1,5 +1,6 @@
-"""Tool calls of Phi-4-mini: a list of JSON objects between `<|tool_call|>` and `<|/tool_call|>`, or behind
-the word `functools`.
+"""Tool calls of Phi-4-mini: a list of JSON objects.
+
+Between `<|tool_call|>` and `<|/tool_call|>`, or after `functools`.
 """
 
 from mlxctl.parsers.declarations import Closing, Opening, ToolParser
@@ -27,7 +28,10 @@ TOOLS = ToolParser(
     arguments_opening=' {"',
     closings=(
         Closing(
-            behind='"arguments":', text=f"}}]{_CLOSER}", joint=", ", block=(f"{_OPENER}[", f"]{_CLOSER}")
+            prefix_end='"arguments":',
+            call_end=f"}}]{_CLOSER}",
+            call_separator=", ",
+            block=(f"{_OPENER}[", f"]{_CLOSER}"),
         ),
     ),
 )

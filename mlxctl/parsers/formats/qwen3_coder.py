@@ -1,8 +1,7 @@
-"""Tool calls of Qwen3-Coder and Qwen 3.5: `<tool_call>`, in it `<function=f>` with a `<parameter=a>` for each
-argument.
+"""Tool calls of Qwen3-Coder and Qwen 3.5: `<parameter=a>` tags.
 
-Values stand on lines of their own. The models forget the outer tag before a call now and then, or a
-parameter's closing tag.
+`<tool_call>` contains `<function=f>` with a `<parameter=a>` for each argument. Values are on lines of their
+own. The models sometimes omit the outer tag before a call, or a parameter's closing tag.
 """
 
 from mlxctl.ir import TagNotation
@@ -44,6 +43,6 @@ TOOLS = ToolParser(
     inner_markers=(_PARAMETER,),
     open_body=_open_body,
     forced_prefix=_force_call,
-    closings=(Closing(behind=">\n", text=f"{_FUNCTION_CLOSER}\n</tool_call>", notation=NOTATION),),
+    closings=(Closing(prefix_end=">\n", call_end=f"{_FUNCTION_CLOSER}\n</tool_call>", notation=NOTATION),),
     separator="\n",
 )

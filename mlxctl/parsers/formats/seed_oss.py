@@ -1,4 +1,4 @@
-"""Tool calls of Seed-OSS: as Qwen3-Coder writes them, between tags of its own."""
+"""Tool calls of Seed-OSS: Qwen3-Coder's in another outer tag."""
 
 from mlxctl.parsers.declarations import Closing, Opening, ToolParser
 from mlxctl.parsers.formats.qwen3_coder import NOTATION, TAGS
@@ -21,6 +21,6 @@ TOOLS = ToolParser(
     closer="</seed:tool_call>",
     open_body=_open_body,
     forced_prefix=_force_call,
-    closings=(Closing(behind=">\n", text="</function>\n</seed:tool_call>", notation=NOTATION),),
+    closings=(Closing(prefix_end=">\n", call_end="</function>\n</seed:tool_call>", notation=NOTATION),),
     separator="\n",
 )

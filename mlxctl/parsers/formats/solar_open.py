@@ -1,4 +1,4 @@
-"""Tool calls of Solar Open: an id, a name and JSON arguments, each behind a token of its own.
+"""Tool calls of Solar Open: id, name and JSON arguments.
 
 `<|tool_calls|><|tool_call:begin|>a1b2c3d4e5<|tool_call:name|>f<|tool_call:args|>{"a": 1}<|tool_call:end|>`,
 then `<|calls|>`.
@@ -43,6 +43,11 @@ TOOLS = ToolParser(
     inner_markers=(_NAME, _ARGUMENTS, _CALL_END),
     forced_prefix=_force_call,
     closings=(
-        Closing(behind=_ARGUMENTS, text=f"{_CALL_END}{_CALLS_END}", joint="", block=(_CALLS, _CALLS_END)),
+        Closing(
+            prefix_end=_ARGUMENTS,
+            call_end=f"{_CALL_END}{_CALLS_END}",
+            call_separator="",
+            block=(_CALLS, _CALLS_END),
+        ),
     ),
 )

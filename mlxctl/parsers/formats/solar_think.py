@@ -1,5 +1,6 @@
-"""Thinking of Solar Open: a message that begins with `<|think|>`; the one that begins with `<|content|>` is
-the answer.
+"""Thinking of Solar Open: a message that begins with `<|think|>`.
+
+The message that begins with `<|content|>` is the answer.
 """
 
 from mlxctl.parsers.declarations import ThinkingParser

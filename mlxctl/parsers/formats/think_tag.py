@@ -1,6 +1,4 @@
-"""Thinking between `<think>` and `</think>`, each on a line of its own, as Qwen3, DeepSeek-R1 and many others
-write it.
-"""
+"""Thinking of Qwen3, DeepSeek-R1 and others: `<think>` to `</think>`."""
 
 from mlxctl.parsers.declarations import ThinkingParser
 

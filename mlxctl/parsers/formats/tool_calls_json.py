@@ -1,6 +1,6 @@
-"""Tool calls as JSON objects between `<tool_calls>` and `</tool_calls>`.
+"""Tool calls of Jamba, MiniMax M1 and others: JSON in `<tool_calls>`.
 
-MiniMax M1 puts each on a line of its own; Jamba, Hunyuan A13B and Apriel write a list.
+MiniMax M1 writes one object per line; Jamba, Hunyuan A13B and Apriel write a list.
 """
 
 from mlxctl.parsers.declarations import Closing, Opening, ToolParser
@@ -8,11 +8,11 @@ from mlxctl.parsers.json_calls import CallObject, JsonCallsBody
 from mlxctl.parsers.json_value import quote
 
 _OPENER, _CLOSER = "<tool_calls>", "</tool_calls>"
-_FORM = CallObject(separators=",")
+_SYNTAX = CallObject(separators=",")
 
 
 def _open_body(opening: Opening) -> JsonCallsBody:
-    return JsonCallsBody(opening.tools, _FORM)
+    return JsonCallsBody(opening.tools, _SYNTAX)
 
 
 def _force_list(name: str | None) -> str:
@@ -36,21 +36,24 @@ TOOLS = ToolParser(
     dialects=(_force_lines, _force_spread_list),
     closings=(
         Closing(
-            begin=f"{_OPENER}[\n",
-            behind='"arguments":',
-            text=f"}}\n]{_CLOSER}",
-            joint=",\n    ",
+            prefix_start=f"{_OPENER}[\n",
+            prefix_end='"arguments":',
+            call_end=f"}}\n]{_CLOSER}",
+            call_separator=",\n    ",
             block=(f"{_OPENER}[\n    ", f"\n]{_CLOSER}"),
         ),
         Closing(
-            begin=f"{_OPENER}[",
-            behind='"arguments":',
-            text=f"}}]{_CLOSER}",
-            joint=", ",
+            prefix_start=f"{_OPENER}[",
+            prefix_end='"arguments":',
+            call_end=f"}}]{_CLOSER}",
+            call_separator=", ",
             block=(f"{_OPENER}[", f"]{_CLOSER}"),
         ),
         Closing(
-            behind='"arguments":', text=f"}}\n{_CLOSER}", joint="\n", block=(f"{_OPENER}\n", f"\n{_CLOSER}")
+            prefix_end='"arguments":',
+            call_end=f"}}\n{_CLOSER}",
+            call_separator="\n",
+            block=(f"{_OPENER}\n", f"\n{_CLOSER}"),
         ),
     ),
 )

@@ -1,4 +1,7 @@
-"""The state machine that turns generated text into events. Used by mlxctl.parsers only."""
+"""The state machine that turns generated text into events.
+
+Imported by mlxctl.parsers only.
+"""
 
 from mlxctl.parsers.machine.answer_events import LogprobsBetween
 from mlxctl.parsers.machine.answer_machine import AnswerMachine, extract

@@ -1,4 +1,4 @@
-"""The events of one answer, and the stop strings that end its text."""
+"""The events of one answer, and its stop strings."""
 
 import secrets
 from collections.abc import Callable, Sequence
@@ -34,7 +34,10 @@ class StopStrings:
         return bool(self._stops)
 
     def feed(self, text: str) -> tuple[str, str | None]:
-        """Take more text; return what can be emitted and the stop string found, if any."""
+        """Take more text; return what can be emitted.
+
+        The second value is the stop string found, if any.
+        """
         text = self.held + text
         found = min(
             ((start + len(stop), start, stop) for stop in self._stops if (start := text.find(stop)) >= 0),
@@ -99,7 +102,10 @@ class AnswerEvents:
         return events
 
     def add_text(self, text: str, start: int) -> None:
-        """Emit visible text that began at `start`, except what may be a stop string."""
+        """Emit visible text that began at `start`.
+
+        Text that may begin a stop string is held.
+        """
         if not text:
             return
         self.is_blank = False
@@ -136,7 +142,10 @@ class AnswerEvents:
             self.is_over = True
 
     def release_stops(self) -> None:
-        """Emit text held for a stop string: other events follow, so no match can go on."""
+        """Emit text held for a stop string.
+
+        Other events follow, so no match can continue.
+        """
         if held := self._stops.release():
             self.pending.append(self.text_delta(held, self._stops_start))
 

@@ -1,4 +1,4 @@
-"""The state machine that turns generated text into text, thinking and tool calls.
+"""Generated text to text, thinking and tool calls: one state machine.
 
     state      ends with                  emits
     text       <think>, <tool_call>       TextDelta; stop strings are searched here and only here
@@ -39,7 +39,7 @@ from mlxctl.parsers.declarations import (
 from mlxctl.parsers.formats import null
 from mlxctl.parsers.machine.answer_events import AnswerEvents, LogprobsBetween
 from mlxctl.parsers.machine.text_buffer import TextBuffer
-from mlxctl.parsers.machine.thought_call import ThoughtCall
+from mlxctl.parsers.machine.thinking_reader import ThinkingReader
 from mlxctl.parsers.markers import MarkerSet
 from mlxctl.parsers.schemas import ToolSchemas
 
@@ -72,9 +72,6 @@ class AnswerMachine:
         markers = thinking.markers | tools.openers
         self._outside_markers = MarkerSet(markers, trims=WHITESPACE if tools.openers else "")
         self._in_block_markers = MarkerSet(markers | tools.closers, trims=WHITESPACE)
-        self._thinking_markers = MarkerSet(
-            thinking.closers | tools.openers, WHITESPACE if tools.openers else thinking.trims
-        )
         self._any_markers = MarkerSet(markers | tools.closers)
         self._text_markers = self._outside_markers
         self._events = AnswerEvents(
@@ -85,8 +82,7 @@ class AnswerMachine:
         )
         self._buffer = TextBuffer(-len(prompt_tail))
         self._state: Literal["text", "thinking", "call", "dropped"] = "text"
-        self._at_thinking_start = False
-        self._thought_call: ThoughtCall | None = None
+        self._thinking_reader = ThinkingReader(self._buffer, self._events, thinking, tools, self._schemas)
         self._body: BodyReader | None = None
         self._drops_rejected = False
         self._events.pending = self.feed(prompt_tail)
@@ -145,13 +141,13 @@ class AnswerMachine:
         if self._state == "dropped":
             buffer.consume(len(buffer.text))
         if self._state == "thinking":
-            self._think(buffer.consume(len(buffer.text)).rstrip(self._thinking.trims))
+            self._events.add_thinking(buffer.consume(len(buffer.text)).rstrip(self._thinking.trims))
         if not (self._events.num_calls and self._events.is_blank and buffer.text.isspace()):
             self._emit_text(len(buffer.text))
         self._events.release_stops()
 
     def _advance_final(self) -> bool:
-        """Parse on at the end of the answer; return whether there may be more to parse."""
+        """Parse on at the answer's end; return whether to continue."""
         if self._state == "call":
             while self._state == "call" and self._advance_call():
                 pass
@@ -161,7 +157,7 @@ class AnswerMachine:
         return self._state == "text" and bool(self._buffer) and self._advance_text(is_final=True)
 
     def _advance(self) -> bool:
-        """Parse on in the buffer; return whether there may be more to parse in it."""
+        """Parse on in the buffer; return whether to continue."""
         if self._state == "call":
             return self._advance_call()
         if self._state == "dropped":
@@ -189,13 +185,16 @@ class AnswerMachine:
         return not self.is_over
 
     def _visible_length(self, text: str, marker: str) -> int:
-        """Return the length of the text before a marker without white space to drop."""
+        """Return the length of the text to emit before a marker."""
         visible = text.rstrip(WHITESPACE)
         is_trimmed = marker in self._block_markers or (self._events.is_blank and not visible)
         return len(visible) if is_trimmed else len(text)
 
     def _enter(self, marker: str, length: int) -> None:
-        """Change the state at a marker; `length` includes white space dropped before it."""
+        """Change the state at a marker.
+
+        `length` includes white space dropped before it.
+        """
         if marker in self._tools.openers:
             self._open_body(marker, length)
             return
@@ -210,10 +209,10 @@ class AnswerMachine:
         self._buffer.trim_next = self._thinking.trims
         if marker in self._thinking.openers:
             self._state = "thinking"
-            self._at_thinking_start = True
+            self._thinking_reader.open()
 
     def _opens_bare(self, marker: re.Match[str] | None, *, is_final: bool) -> bool:
-        """Whether the buffer begins with a call that has no marker; no text came before."""
+        """Whether the buffer begins with a call without a marker."""
         text = self._buffer.text
         begun = text.lstrip(WHITESPACE)
         if not begun or begun[0] not in self._tools.bare_openers:
@@ -223,84 +222,28 @@ class AnswerMachine:
         return marker.start() > text.index(begun[0])
 
     def _open_body(self, marker: str, length: int) -> None:
-        """Begin a body; `length` covers the marker and white space dropped before it."""
+        """Begin a block.
+
+        `length` covers the marker and white space dropped before it.
+        """
         self._state = "call"
-        self._body = self._create_body(marker)
+        assert self._tools.open_body is not None, "a parser with markers has a reader"
+        self._body = self._tools.open_body(Opening(marker=marker, tools=self._schemas))
         self._text_markers = self._outside_markers
         self._drops_rejected = marker in self._thinking.dropped_openers
         self._buffer.hold(length)
 
-    def _create_body(self, marker: str) -> BodyReader:
-        assert self._tools.open_body is not None, "a parser with markers has a reader"
-        return self._tools.open_body(Opening(marker=marker, tools=self._schemas))
-
     def _advance_thinking(self) -> bool:
-        buffer, thinking = self._buffer, self._thinking
-        if self._at_thinking_start:
-            if buffer.text.startswith(thinking.opener):
-                buffer.consume(len(thinking.opener))
-                buffer.trim_next = thinking.trims
-                return True
-            if thinking.opener.startswith(buffer.text):
-                return False
-            self._at_thinking_start = False
-        if self._thought_call is not None:
-            return self._advance_thought_call(self._thought_call)
-        marker = self._thinking_markers.find(buffer.text)
-        if marker is None:
-            self._think(buffer.consume(self._thinking_markers.certain_length(buffer.text)))
-            return False
-        if marker[0] not in thinking.closers:
-            thought = buffer.text[: marker.start()].rstrip(WHITESPACE)
-            self._think(buffer.consume(len(thought)))
-            if thinking.ends_at_calls:
-                self._state = "text"
-                return True
-            self._thought_call = self._create_thought_call(marker[0], marker.start() - len(thought))
-            return True
-        self._think(buffer.consume(marker.start()).rstrip(thinking.trims))
-        self._close_thought(len(marker[0]))
-        return True
-
-    def _close_thought(self, closer_length: int) -> None:
-        self._buffer.consume(closer_length)
-        self._state = "text"
-        self._buffer.trim_next = self._thinking.trims
-
-    def _create_thought_call(self, marker: str, begin: int) -> ThoughtCall:
-        """Follow a possible call in a thought; its marker is at `begin` of the buffer."""
-        return ThoughtCall(
-            self._create_body(marker),
-            self._schemas,
-            self._tools,
-            closers=self._thinking.closers,
-            marker_end=begin + len(marker),
-        )
-
-    def _advance_thought_call(self, call: ThoughtCall) -> bool:
-        verdict = call.read(self._buffer.text)
-        if verdict == "undecided":
-            return False
-        self._thought_call = None
-        if verdict == "quoted":
-            self._think(self._buffer.consume(call.closer_at).rstrip(self._thinking.trims))
-            self._close_thought(call.closer_length)
-        else:
-            self._think_marker(call)
-        return True
-
-    def _think_marker(self, call: ThoughtCall) -> None:
-        """Emit the marker of a rejected call as thinking, without white space at its end."""
-        self._think(self._buffer.consume(len(self._buffer.text[: call.marker_end].rstrip(WHITESPACE))))
+        advanced = self._thinking_reader.advance()
+        if not self._thinking_reader.is_open:
+            self._state = "text"
+        return advanced
 
     def _finish_thought_call(self) -> None:
-        """Decide a held call at the end of an answer whose thought is still open."""
-        while (call := self._thought_call) is not None:
-            self._thought_call = None
-            if call.counts_at_end(self._buffer.text):
+        """Decide a held call at the answer's end."""
+        while (is_call := self._thinking_reader.finish_call()) is not None:
+            if is_call:
                 self._state = "text"
-            else:
-                self._think_marker(call)
             while self._buffer and not self.is_over and self._advance():
                 pass
 
@@ -348,14 +291,14 @@ class AnswerMachine:
                 return
 
     def _reject_held(self) -> None:
-        """Emit the held text of a rejected call, unless its message has another recipient."""
+        """Emit a rejected call as text.
+
+        A message to another recipient is dropped instead.
+        """
         self._state = "dropped" if self._drops_rejected else "text"
         held = self._buffer.held
         if not self._drops_rejected and not held.isspace():
             self._events.add_text(held, self._buffer.held_start)
-
-    def _think(self, text: str) -> None:
-        self._events.add_thinking(text)
 
     def _emit_text(self, length: int) -> None:
         start = self._buffer.offset

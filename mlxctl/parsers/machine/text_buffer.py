@@ -1,4 +1,4 @@
-"""Generated text that is not read yet, and text that is read but not decided."""
+"""The unread and the undecided text of an answer."""
 
 from mlxctl.parsers.declarations import WHITESPACE
 
@@ -52,7 +52,7 @@ class TextBuffer:
         self._held.clear()
 
     def return_trailing_space(self) -> None:
-        """Put the white space at the end of the held text back: text may follow it."""
+        """Put white space at the held text's end back."""
         held = self.held
         trailing = held[len(held.rstrip(WHITESPACE)) :]
         self.text = trailing + self.text

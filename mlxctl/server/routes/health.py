@@ -23,12 +23,8 @@ def _liveness(path: str) -> Route:
 
 
 def _page_file(name: str) -> Route:
-    return Route(
-        path=f"/ui/{name}",
-        resource=lambda _: PageFileResource(name),
-        access="open",
-        operations=(Operation(method="get", summary="Get a file of the web page", answer=str),),
-    )
+    # A part of the page, not of the API: it is not described.
+    return Route(path=f"/ui/{name}", resource=lambda _: PageFileResource(name), access="open", operations=())
 
 
 HEALTH_ROUTES = (
@@ -60,9 +56,8 @@ HEALTH_ROUTES = (
         operations=(
             Operation(
                 method="get",
-                summary="Get the web page (HTML), or the server's name and version (JSON)",
+                summary="Get the server's name and version; browsers get the web page",
                 answer=Greeting,
-                other_answers=(str,),
             ),
         ),
     ),

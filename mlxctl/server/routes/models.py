@@ -58,17 +58,17 @@ _MODEL_ROUTES = (
         access="caller",
         operations=(Operation(method="get", summary="Get a served model", answer=Model, errors=(404,)),),
     ),
-    _action("load", "Load a model", lambda context: context.services.inference.pool.load),
-    _action("unload", "Unload a model", lambda context: context.services.inference.pool.unload),
+    _action("load", "Load a model", lambda context: context.services.inference.manager.load),
+    _action("unload", "Unload a model", lambda context: context.services.inference.manager.unload),
     _action(
         "pin",
         "Pin a model in memory",
-        lambda context: partial(context.services.inference.pool.pin, is_pinned=True),
+        lambda context: partial(context.services.inference.manager.pin, is_pinned=True),
     ),
     _action(
         "unpin",
         "Allow a pinned model to be unloaded",
-        lambda context: partial(context.services.inference.pool.pin, is_pinned=False),
+        lambda context: partial(context.services.inference.manager.pin, is_pinned=False),
     ),
     Route(
         path="/library",

@@ -1,6 +1,4 @@
-"""What makes a function a measurement of a server: it returns a scenario, and gets the options that every
-measurement has.
-"""
+"""The decorator of commands that measure a scenario on a server."""
 
 import inspect
 from collections.abc import Callable
@@ -8,25 +6,25 @@ from dataclasses import Field, fields
 from functools import wraps
 from typing import TYPE_CHECKING, Any
 
-from mlxctl.cli.bench.shared_options import SharedOptions
+from mlxctl.cli.bench.options import SharedOptions
 from mlxctl.cli.failures import plain_failures
 
 if TYPE_CHECKING:
     from mlxctl.bench.scenarios import Scenario
 
 
-def measurement(make_scenario: Callable[..., "Scenario"]) -> Callable[..., None]:
-    """Return the command that measures the scenario which `make_scenario` makes of its own options.
+def scenario_command(make_scenario: Callable[..., "Scenario"]) -> Callable[..., None]:
+    """Return a command that measures the scenario of `make_scenario`.
 
-    Typer reads the options off a signature, so this one has them all: those of `make_scenario`, then
-    SharedOptions.
+    Its options are the parameters of `make_scenario`, then the fields of SharedOptions: Typer reads them off
+    the signature.
     """
 
     @wraps(make_scenario)
     def command(**values: Any) -> None:
         shared = SharedOptions(**{field.name: values.pop(field.name) for field in fields(SharedOptions)})
         with plain_failures():
-            from mlxctl.cli.bench.running import run_scenario
+            from mlxctl.cli.bench.scenario_run import run_scenario
 
             run_scenario(make_scenario(**values), shared)
 

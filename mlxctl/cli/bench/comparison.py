@@ -1,41 +1,23 @@
-"""What `mlxctl bench compare` works out and prints."""
+"""Tables and JSON of `mlxctl bench compare`."""
 
 import json
 from collections.abc import Sequence
 from pathlib import Path
 
 import msgspec
-import typer
 from rich.table import Table
 from rich.text import Text
 
-from mlxctl.bench.comparison import Comparison, compare_results
-from mlxctl.bench.conditions import Condition, ConditionResult
+from mlxctl.bench.comparison import Comparison
+from mlxctl.bench.conditions import ConditionResult
 from mlxctl.bench.formatting import format_like, format_value
-from mlxctl.bench.result import load_result
-from mlxctl.cli.bench.tables import ROOM_FOR_MEANINGS, print_document, standard_output, table_of_figures
+from mlxctl.cli.bench.tables import ROOM_FOR_MEANINGS, print_json_line, standard_output, table_of_figures
 
 _STYLES = {"better": "green", "worse": "red", "same": "dim", "noise": "dim"}
 
 
-def run_compare(a: Path, b: Path, conditions: Sequence[str], *, as_json: bool) -> int:
-    """Print the comparison and return the exit code.
-
-    Raises SettingsError for files and conditions that cannot be used.
-    """
-    parsed = [Condition.parse(text) for text in conditions]
-    comparison = compare_results(load_result(a), load_result(b))
-    verdicts = [condition.check(comparison) for condition in parsed]
-    if as_json:
-        typer.echo(_document(a, b, comparison, verdicts))
-    else:
-        _print(comparison, verdicts)
-        print_document(_summary(comparison, verdicts))
-    return int(any(verdict.fails for verdict in verdicts))
-
-
 def comparison_table(comparison: Comparison, *, has_meanings: bool) -> Table:
-    """Return the figures of both, how they moved, and whether that means anything."""
+    """Return both figures, their change, and whether it is noise."""
     table = table_of_figures("A", "B", "change")
     table.add_column("", no_wrap=True)
     if has_meanings:
@@ -49,7 +31,8 @@ def comparison_table(comparison: Comparison, *, has_meanings: bool) -> Table:
     return table
 
 
-def _print(comparison: Comparison, verdicts: Sequence[ConditionResult]) -> None:
+def print_comparison(comparison: Comparison, verdicts: Sequence[ConditionResult]) -> None:
+    """Print the table, verdicts of conditions and notes, then one line of JSON."""
     console = standard_output()
     console.print(Text(comparison.scenario, style="bold"))
     console.print()
@@ -61,6 +44,7 @@ def _print(comparison: Comparison, verdicts: Sequence[ConditionResult]) -> None:
         )
     for note in comparison.notes:
         console.print(Text(note, style="yellow"))
+    print_json_line(_summary(comparison, verdicts))
 
 
 def _summary(comparison: Comparison, verdicts: Sequence[ConditionResult]) -> str:
@@ -75,6 +59,7 @@ def _failed(verdicts: Sequence[ConditionResult]) -> list[str]:
     return [verdict.condition.text for verdict in verdicts if verdict.fails]
 
 
-def _document(a: Path, b: Path, comparison: Comparison, verdicts: Sequence[ConditionResult]) -> str:
+def comparison_json(a: Path, b: Path, comparison: Comparison, verdicts: Sequence[ConditionResult]) -> str:
+    """Return the comparison as a JSON document."""
     document = {"a": str(a), "b": str(b), **msgspec.to_builtins(comparison), "failed": _failed(verdicts)}
     return msgspec.json.encode(document).decode()

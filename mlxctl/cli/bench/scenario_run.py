@@ -1,4 +1,4 @@
-"""What every measurement does: from options to a stored result, shown to whoever asked."""
+"""Runs a benchmark, stores its result and prints it."""
 
 import asyncio
 import json
@@ -14,9 +14,9 @@ from mlxctl.bench.result import Result, encode_result, save_result
 from mlxctl.bench.run import RunOptions, ServerChoice, run_bench
 from mlxctl.bench.runner import Observer
 from mlxctl.bench.scenarios import Scenario
+from mlxctl.cli.bench.options import SharedOptions
 from mlxctl.cli.bench.progress import progress_on
-from mlxctl.cli.bench.shared_options import SharedOptions
-from mlxctl.cli.bench.tables import print_document, print_result, standard_output
+from mlxctl.cli.bench.tables import print_json_line, print_result, standard_output
 from mlxctl.errors import SettingsError
 from mlxctl.models import Library, ModelDescription, describe_model
 from mlxctl.settings import resolve
@@ -25,22 +25,22 @@ _INTERRUPTED = 130
 
 
 def run_scenario(scenario: Scenario, options: SharedOptions) -> None:
-    """Measure, store, print; exit code 130 after Ctrl-C and 1 after a failure in mid-run, with what was
-    measured by then.
+    """Measure a scenario, store and print the result.
 
-    Raises MlxctlError when nothing could be measured.
+    Exit code 130 after Ctrl-C and 1 after a failure during the run; complete rounds are stored. Raises
+    MlxctlError when nothing could be measured.
     """
     run_options = read_options(options)
     run = partial(run_bench, scenario, run_options)
-    keep_and_show(
+    run_and_store(
         run, scenario.name, num_rounds=run_options.num_rounds, out=options.out, as_json=options.as_json
     )
 
 
-def keep_and_show(
+def run_and_store(
     run: Callable[[Observer], Result], name: str, *, num_rounds: int, out: Path | None, as_json: bool
 ) -> None:
-    """Run what measures, as `run_scenario` says it."""
+    """Call `run`, store and print its result; see `run_scenario`."""
     file = _file(out, name)
     try:
         with progress_on(is_quiet=as_json, num_rounds=num_rounds) as observer:
@@ -48,27 +48,25 @@ def keep_and_show(
     except (KeyboardInterrupt, asyncio.CancelledError):
         result = None
     if result is None or not result.measurements:
-        typer.echo("mlxctl: interrupted before the first round was over; nothing was measured", err=True)
+        typer.echo("mlxctl: interrupted before the first round ended; nothing was measured", err=True)
         raise typer.Exit(_INTERRUPTED)
     save_result(result, file)
     _show(result, file, as_json=as_json)
     if result.is_partial:
-        typer.echo(f"mlxctl: {result.problem}; what was measured until then is stored as partial", err=True)
+        typer.echo(f"mlxctl: {result.problem}; the complete rounds are stored as a partial result", err=True)
         raise typer.Exit(_INTERRUPTED if result.problem == "interrupted" else 1)
 
 
 def read_options(options: SharedOptions) -> RunOptions:
-    """Return what the shared options mean.
+    """Return the shared options as RunOptions.
 
-    Raises SettingsError for those that contradict each other, ModelError.
+    Raises ModelError, and SettingsError for options that exclude each other.
     """
     url, model, serve_options = options.url, options.model, tuple(options.serve_options or ())
     if url and serve_options:
-        raise SettingsError(f"{serve_options[0]!r} is for an own server; with --url there is none")
+        raise SettingsError(f"{serve_options[0]!r} is an option of an own server, which --url excludes")
     if not options.against and (options.against_model or options.against_key):
-        raise SettingsError(
-            "--against-model and --against-key say more of the server at --against; give that too"
-        )
+        raise SettingsError("--against-model and --against-key need --against")
     named = ("--model", model) if model and not url else ()
     first = ServerChoice(
         url=url,
@@ -94,7 +92,7 @@ def _describe(model: str) -> ModelDescription:
 
 
 def _file(out: Path | None, scenario: str) -> Path:
-    """Return where the result goes: a name of its own in `out` when that is a directory.
+    """Return the file of the result: `out`, or a new name in the directory `out`.
 
     Raises SettingsError.
     """
@@ -122,4 +120,4 @@ def _show(result: Result, out: Path, *, as_json: bool) -> None:
         "file": str(out),
         "medians": medians,
     }
-    print_document(json.dumps(document))
+    print_json_line(json.dumps(document))

@@ -1,4 +1,4 @@
-"""The options that every measurement of a server has, and those that `probe` shares with them."""
+"""Options of all scenario commands; `bench probe` shares some of them."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -23,25 +23,26 @@ ApiKey = Annotated[
 ]
 Against = Annotated[
     str | None,
-    typer.Option(metavar="URL", help="Measure this server too, in alternating rounds, and say the ratios."),
+    typer.Option(metavar="URL", help="Measure this server too, in alternating rounds, and print the ratios."),
 ]
 AgainstModel = Annotated[
     str | None,
     typer.Option(
         metavar="NAME",
-        help="A model of the other server; has to be named if it lists none.  [default: its first]",
+        help="Model of the other server; required if it lists none.  [default: its first]",
     ),
 ]
 AgainstKey = Annotated[
     str | None, typer.Option(envvar="MLXCTL_AGAINST_KEY", metavar="KEY", help="Key for the other server.")
 ]
 Rounds = Annotated[
-    int, typer.Option(min=1, max=1000, metavar="NUMBER", help="Rounds that count; medians are over rounds.")
+    int,
+    typer.Option(min=1, max=1000, metavar="NUMBER", help="Measured rounds; figures are medians over rounds."),
 ]
 Warmups = Annotated[
-    int, typer.Option(min=0, max=100, metavar="NUMBER", help="Rounds before those that count.")
+    int, typer.Option(min=0, max=100, metavar="NUMBER", help="Rounds before the measured ones.")
 ]
-Seed = Annotated[int, typer.Option(metavar="NUMBER", help="Decides the texts and lengths that are asked.")]
+Seed = Annotated[int, typer.Option(metavar="NUMBER", help="Seed of the prompts and their lengths.")]
 Bandwidth = Annotated[
     float | None,
     typer.Option(
@@ -67,7 +68,7 @@ ServeOptions = Annotated[
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SharedOptions:
-    """What a person chose of them; each field is an option, on the help page in this order."""
+    """Values of the options; fields are in the order of the help page."""
 
     serve_options: ServeOptions = None
     model: Model = None

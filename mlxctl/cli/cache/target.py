@@ -1,0 +1,68 @@
+"""The prefix cache that a command works on: a running server's, or a directory's."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from mlxctl import locations
+from mlxctl.cli.options import read_settings, server_url
+from mlxctl.errors import InvalidRequest
+from mlxctl.inspector.directory import CacheDirectory
+from mlxctl.inspector.server import CacheServer
+
+Directory = Annotated[
+    Path | None,
+    typer.Option(
+        "--dir", metavar="DIRECTORY", help="Directory of `serve --cache-dir`.  [default: that of `serve`]"
+    ),
+]
+OnDisk = Annotated[bool, typer.Option("--disk", help="Use the cache on disk, without a server.")]
+DirectoryInstead = Annotated[
+    Path | None,
+    typer.Option("--dir", metavar="DIRECTORY", help="As --disk, with the directory of `serve --cache-dir`."),
+]
+Keys = Annotated[
+    list[str],
+    typer.Argument(metavar="KEY...", help="First characters of conversations' keys, as `ls` lists them."),
+]
+
+
+def open_server(url: str | None, api_key: str | None) -> CacheServer:
+    """Return a client of the server at `url`. Raises SettingsError."""
+    return CacheServer(server_url(url), api_key=api_key)
+
+
+def open_cache(
+    url: str | None, api_key: str | None, *, on_disk: bool, directory: Path | None
+) -> CacheServer | CacheDirectory:
+    """Return a client of the server, or the directory with --disk or --dir.
+
+    Raises SettingsError, InvalidRequest.
+    """
+    if not on_disk and directory is None:
+        return open_server(url, api_key)
+    if url is not None:
+        raise InvalidRequest("--url is for a server, --disk and --dir are for a directory; give one of them")
+    from mlxctl.inspector.local_models import LocalModels
+
+    max_bytes, min_free_bytes = disk_limits()
+    models = LocalModels(read_settings())
+    return CacheDirectory(
+        cache_directory(directory), max_bytes=max_bytes, min_free_bytes=min_free_bytes, models=models
+    )
+
+
+def disk_limits() -> tuple[int, int]:
+    """Return the size limit of the directory and the disk space to leave free, in bytes.
+
+    Raises SettingsError.
+    """
+    engine = read_settings().engine
+    # A limit of 0 keeps a server from writing; it must not delete stored records here.
+    return engine.cache_disk_bytes or 2**62, engine.cache_min_free_bytes
+
+
+def cache_directory(named: Path | None) -> Path:
+    """Return `named`, or the directory that `mlxctl serve` uses. Raises SettingsError."""
+    return named or read_settings().engine.cache_dir or locations.cache_directory()

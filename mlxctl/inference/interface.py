@@ -1,0 +1,86 @@
+"""Interface of inference: a local engine or a remote server that answers requests."""
+
+from collections.abc import AsyncIterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from mlxctl.inference.request_log import RequestView
+from mlxctl.ir import (
+    EmbeddingRequest,
+    EmbeddingResult,
+    GenerationRequest,
+    StreamEvent,
+    TextResult,
+    TranscriptionRequest,
+    TranscriptionResult,
+)
+
+
+class ModelInfo(Protocol):
+    """A model that requests can name; None is an unknown property. `context_length` is in tokens."""
+
+    @property
+    def name(self) -> str: ...
+    @property
+    def context_length(self) -> int | None: ...
+    @property
+    def supports_tools(self) -> bool | None: ...
+    @property
+    def supports_thinking(self) -> bool | None: ...
+    @property
+    def supports_images(self) -> bool | None: ...
+    @property
+    def is_demo(self) -> bool: ...
+
+
+class AnswerStream(Protocol):
+    """One answer as it is generated.
+
+    Iterates over lists of events; the last event of the last list is Finished. Raises EngineError when the
+    answer cannot be finished. Its holder must `cancel` it at the end, however that came about.
+    """
+
+    def __aiter__(self) -> AsyncIterator[list[StreamEvent]]: ...
+
+    async def result(self) -> TextResult:
+        """Wait for the end and return the whole answer."""
+
+    def cancel(self) -> None:
+        """Stop generating. Idempotent."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class InferenceStats:
+    """Counters as `GET /stats` returns them, and requests as `GET /requests` does."""
+
+    counters: Mapping[str, Any]
+    requests: tuple[RequestView, ...]
+
+
+class Inference(Protocol):
+    """Answers requests. Event-loop thread only.
+
+    Methods raise RequestError for invalid requests, CapacityError when they can be repeated later, and
+    EngineError when an answer failed; a remote one also ServerUnreachable and AuthenticationFailed.
+    """
+
+    async def wait_ready(self) -> None:
+        """Wait until requests are accepted. Raises ModelError, EngineDied."""
+
+    def models(self) -> Sequence[ModelInfo]:
+        """Return the models that requests can name, the default one first; `wait_ready` comes before."""
+
+    async def generate(self, request: GenerationRequest) -> AnswerStream:
+        """Start one answer to a conversation."""
+
+    async def embed(self, request: EmbeddingRequest) -> EmbeddingResult:
+        """Return a vector for each text: all of them, or none."""
+
+    async def transcribe(self, request: TranscriptionRequest) -> TranscriptionResult:
+        """Transcribe an audio file."""
+
+    async def count_tokens(self, request: GenerationRequest) -> int:
+        """Count the tokens of a conversation's prompt, which may exceed the context length."""
+
+    async def stats(self) -> InferenceStats:
+        """Return counters and requests."""

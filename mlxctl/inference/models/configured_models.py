@@ -1,0 +1,218 @@
+"""Models that the settings name, read from their files without loading weights."""
+
+import logging
+from collections import Counter
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field, replace
+from functools import partial
+from pathlib import Path
+
+from mlxctl.errors import BrokenModel, ModelError, ModelNotFoundOnDisk, SettingsError
+from mlxctl.inference.models.registry import ModelRegistry
+from mlxctl.inference.models.served_model import ServedModel, UnusableModel
+from mlxctl.models import Library, LibraryEntry, NamedDirectory, read_model
+from mlxctl.models.knowledge import Knowledge
+from mlxctl.models.kv_format import chosen_kv_format
+from mlxctl.settings import Settings
+
+_log = logging.getLogger(__name__)
+
+
+@dataclass(slots=True)
+class ConfiguredModels:
+    """`listed` are the models that the operator named, in order; `others` come from directories and aliases;
+    `unusable` could not be read.
+    """
+
+    listed: list[ServedModel] = field(default_factory=list)
+    others: list[ServedModel] = field(default_factory=list)
+    unusable: list[UnusableModel] = field(default_factory=list)
+
+    @property
+    def usable(self) -> list[ServedModel]:
+        """Listed models, then the others."""
+        return [*self.listed, *self.others]
+
+    @property
+    def names(self) -> list[str]:
+        """Names of all models, unusable ones last."""
+        return [*(model.name for model in self.usable), *(model.name for model in self.unusable)]
+
+
+@dataclass(frozen=True, slots=True)
+class _ModelEntry:
+    """One model of the settings; `find` looks up its directory."""
+
+    name: str
+    find: Callable[[], NamedDirectory]
+    is_listed: bool = False
+    is_demo: bool = False
+
+
+class ModelReader:
+    """Reads model directories and what probing found about them. Blocks; any thread."""
+
+    def __init__(
+        self, settings: Settings, library: Library, knowledge: Knowledge, *, demo: NamedDirectory
+    ) -> None:
+        """Create a reader; `demo` is the model to serve when the settings name none."""
+        self._settings = settings
+        self._library = library
+        self._knowledge = knowledge
+        self._demo = demo
+
+    def registry(self) -> ModelRegistry:
+        """Read the configured models into a registry. Raises as `configured_models` does."""
+        found = self.configured_models()
+        find = self.library_model if self._settings.pool.allow_library else None
+        return ModelRegistry(found.listed, found.others, unusable=found.unusable, find=find)
+
+    def configured_models(self) -> ConfiguredModels:
+        """Read the models that the settings name, or the demo model when they name none.
+
+        A model whose files cannot be used becomes `unusable`; a listed model that does not exist is an error.
+        Raises SettingsError for two models of one name, a missing directory of models and a pin of an unknown
+        model; ModelError for a listed model that does not exist, and when no model is usable.
+        """
+        found, failures = ConfiguredModels(), list[ModelError]()
+        for entry in self._entries():
+            try:
+                model = self._read_entry(entry)
+            except ModelError as error:
+                if entry.is_listed and isinstance(error, ModelNotFoundOnDisk):
+                    raise
+                if entry.name not in found.names:
+                    failures.append(error)
+                    found.unusable.append(UnusableModel.because(entry.name, error))
+                continue
+            # A directory of models may contain one that is also listed.
+            if (entry.name, model.facts.path.resolve()) not in _identities(found):
+                (found.listed if entry.is_listed else found.others).append(model)
+        self._check_usable(found, failures)
+        self._check_names(found)
+        directories = [model.facts.path.name for model in found.usable]
+        self._knowledge.warn_of_unmatched([*found.names, *directories], self._library)
+        return found
+
+    def library_model(self, name: str) -> ServedModel:
+        """Read a library model by name or alias, never by path.
+
+        Raises ModelNotFoundOnDisk, BrokenModel.
+        """
+        model = self._read(self._library.find_named(name), served_as=name, trust_remote_code=False)
+        return replace(model, kv_format=chosen_kv_format(self._settings, name))
+
+    def local_model(self, name: str) -> ServedModel:
+        """Read a library model, or the demo model, by name.
+
+        Raises ModelNotFoundOnDisk, BrokenModel.
+        """
+        found = self._demo if name == self._demo.name else self._library.find_named(name)
+        return self._read(found, served_as=name, trust_remote_code=False)
+
+    def _entries(self) -> Iterator[_ModelEntry]:
+        pool, first = self._settings.pool, self._settings.model
+        if first.path is not None:
+            yield _ModelEntry(
+                first.name or self._name(first.path), self._directory(first.path), is_listed=True
+            )
+        elif not (pool.models or pool.dirs):
+            yield _ModelEntry(first.name or self._demo.name, lambda: self._demo, is_listed=True, is_demo=True)
+        for path in pool.models:
+            yield _ModelEntry(self._name(path), self._directory(path), is_listed=True)
+        taken = {self._demo.name if path is None else self._name(path) for path in (first.path, *pool.models)}
+        for found in self._entries_in(pool.dirs):
+            yield _ModelEntry(found.name, partial(_usable_directory, found))
+        for alias in self._library.aliases:
+            if alias not in taken:
+                yield _ModelEntry(alias, partial(self._library.find_named, alias))
+
+    def _directory(self, path: Path) -> Callable[[], NamedDirectory]:
+        return partial(self._library.resolve, str(path))
+
+    def _name(self, path: Path) -> str:
+        """Return the name of the model served from `path`, which need not exist."""
+        try:
+            return self._library.resolve(str(path)).name
+        except ModelError:
+            return path.name
+
+    def _entries_in(self, directories: tuple[Path, ...]) -> list[LibraryEntry]:
+        for directory in directories:
+            if not directory.is_dir():
+                raise SettingsError(f"there is no directory of models at {str(directory)!r}")
+        entries = self._library.entries() if directories else []
+        return [
+            entry
+            for entry in entries
+            if any(entry.folder.is_relative_to(directory) for directory in directories)
+        ]
+
+    def _read_entry(self, entry: _ModelEntry) -> ServedModel:
+        model = self._read(
+            entry.find(),
+            served_as=entry.name,
+            trust_remote_code=entry.is_listed and self._settings.model.trust_remote_code,
+        )
+        kv_format = chosen_kv_format(self._settings, entry.name)
+        return replace(model, name=entry.name, is_demo=entry.is_demo, kv_format=kv_format)
+
+    def _read(self, found: NamedDirectory, *, served_as: str, trust_remote_code: bool) -> ServedModel:
+        facts = read_model(found.path, trust_remote_code=trust_remote_code)
+        known = self._knowledge.of(found.name, found.path, self._library, served_as=served_as)
+        return ServedModel(
+            name=found.name,
+            facts=facts,
+            probed_capabilities=known.capabilities,
+            verdicts=known.verdicts,
+            trust_remote_code=trust_remote_code,
+        )
+
+    def _check_usable(self, found: ConfiguredModels, failures: list[ModelError]) -> None:
+        if found.usable:
+            for failure in failures:
+                _log.error("%s", failure)
+        elif len(failures) == 1:
+            raise failures[0]
+        elif failures:
+            raise BrokenModel(failures[0].path, "no model can be served: " + "; ".join(map(str, failures)))
+        elif not self._settings.pool.allow_library:
+            directories = ", ".join(map(str, self._settings.pool.dirs))
+            raise SettingsError(f"there is no model in {directories}")
+
+    def _check_names(self, found: ConfiguredModels) -> None:
+        names = found.names
+        twice = [name for name, num in Counter(names).items() if num > 1]
+        if twice:
+            raise SettingsError(
+                f"two models are called {twice[0]!r}: give one an alias (mlxctl models alias) and name it by that"
+            )
+        for pin in self._settings.pool.pins:
+            if pin not in names:
+                raise SettingsError(f"there is no model {pin!r} to pin; there are: {', '.join(names)}")
+        self._check_kv_bits_names(found)
+
+    def _check_kv_bits_names(self, found: ConfiguredModels) -> None:
+        bits_by_name = self._settings.pool.kv_bits_by_name
+        own_names: dict[Path, str] = {}
+        for model in found.usable:
+            own_name = own_names.setdefault(model.facts.path.resolve(), model.name)
+            if model.name != own_name and model.name in bits_by_name:
+                raise SettingsError(
+                    f"{model.name!r} is another name of {own_name!r}: use that one in pool.kv_bits_by_name"
+                )
+        for name in bits_by_name:
+            if name not in found.names and not self._settings.pool.allow_library:
+                raise SettingsError(
+                    f"there is no model {name!r} for pool.kv_bits_by_name; there are: {', '.join(found.names)}"
+                )
+
+
+def _identities(found: ConfiguredModels) -> set[tuple[str, Path]]:
+    return {(model.name, model.facts.path.resolve()) for model in found.usable}
+
+
+def _usable_directory(entry: LibraryEntry) -> NamedDirectory:
+    if entry.problem is not None:
+        raise BrokenModel(entry.path, entry.problem)
+    return NamedDirectory(name=entry.name, path=entry.path)

@@ -1,0 +1,65 @@
+"""Engine access to one loaded model. Event-loop thread only."""
+
+from collections.abc import Sequence
+
+from mlxctl.adapters import PreparedInput, StreamProcessor
+from mlxctl.adapters.answer_reader import AnswerReader
+from mlxctl.engine import AudioWindow, EngineClient, LookedUp, ModelLoaded, TokenStream, TranscribedWindow
+from mlxctl.ir import GenerationRequest
+from mlxctl.ir.tokens import Salt
+
+
+class ModelSession:
+    """One loaded model: its weights in the engine and the reader of its answers.
+
+    `name` is its own name, under which the engine has it. The model must stay loaded while this is used.
+    Methods raise CapacityError and EngineError.
+    """
+
+    def __init__(self, engine: EngineClient, reader: AnswerReader, *, name: str) -> None:
+        self.name = name
+        self.reader = reader
+        self._engine = engine
+
+    @property
+    def loaded(self) -> ModelLoaded:
+        """Measurements that the engine made when it loaded the model."""
+        return self._engine.loaded[self.name]
+
+    def submit(self, request: GenerationRequest, prepared: PreparedInput) -> TokenStream:
+        """Submit one prepared prompt of a request; of the request, only its options are read."""
+        return self._engine.submit(
+            model=self.name,
+            prompt_token_ids=prepared.token_ids,
+            sampling=prepared.sampling,
+            stop_token_ids=frozenset() if request.ignore_eos else prepared.stop_token_ids,
+            max_tokens=prepared.max_tokens,
+            priority=request.priority,
+            fairness_key=request.fairness_key,
+            request_id=request.request_id,
+            cache=request.cache,
+            num_long_ttl_tokens=prepared.num_long_ttl_tokens,
+            guidance=prepared.guidance,
+            images=prepared.images,
+            scores_prompt=prepared.scores_prompt,
+        )
+
+    def create_stream_processor(self, request: GenerationRequest, prepared: PreparedInput) -> StreamProcessor:
+        """Create the reader of one answer's tokens."""
+        return self.reader.create_stream_processor(request, prepared)
+
+    async def embed(
+        self, texts: Sequence[Sequence[int]], *, dimensions: int | None = None, request_id: str = ""
+    ) -> list[bytes]:
+        """Return a vector for each text, packed float32 in the machine's byte order."""
+        return await self._engine.embed(
+            model=self.name, texts=texts, dimensions=dimensions, request_id=request_id
+        )
+
+    async def transcribe(self, window: AudioWindow, *, request_id: str = "") -> TranscribedWindow:
+        """Transcribe one window of samples."""
+        return await self._engine.transcribe(window, request_id=request_id)
+
+    async def look_up(self, token_ids: Sequence[int], salts: Sequence[Salt]) -> LookedUp:
+        """Return how much of a prompt the prefix cache has."""
+        return await self._engine.look_up(self.name, token_ids, salts)

@@ -1,0 +1,203 @@
+"""Models that the settings name: their names, and errors of unusable ones."""
+
+import shutil
+from pathlib import Path
+
+import pytest
+
+from mlxctl import demo
+from mlxctl.bootstrap import DEMO_MODEL
+from mlxctl.errors import BrokenModel, ModelNotFoundOnDisk, SettingsError
+from mlxctl.inference.models.configured_models import ConfiguredModels, ModelReader
+from mlxctl.inference.models.served_model import ServedModel
+from mlxctl.ir import KVFormat
+from mlxctl.models import Library
+from mlxctl.models.knowledge import Knowledge
+from mlxctl.settings import LibrarySettings, ModelSettings, PoolSettings, Settings
+from mlxctl.stores import CapabilityStore
+from tests import tiny_models
+
+
+@pytest.fixture
+def models_dir(tmp_path: Path) -> Path:
+    """Two good models, and one whose config.json is invalid."""
+    directory = tmp_path / "shelf"
+    for name in ("qwen3", "llama3"):
+        shutil.copytree(tiny_models.model(name), directory / name)
+    shutil.copytree(tiny_models.model("qwen3"), directory / "broken")
+    (directory / "broken" / "config.json").write_text("{")
+    return directory
+
+
+@pytest.fixture
+def knowledge(tmp_path: Path) -> Knowledge:
+    return Knowledge(CapabilityStore(tmp_path / "capabilities.sqlite"), tmp_path / "capabilities.toml")
+
+
+def configure(
+    knowledge: Knowledge, *, aliases: dict[str, str] | None = None, model: Path | None = None, **pool: object
+) -> ConfiguredModels:
+    settings = Settings(
+        model=ModelSettings(path=model, trust_remote_code=True),
+        library=LibrarySettings(hub_cache=Path("/nowhere"), aliases=aliases or {}),
+        pool=PoolSettings(**pool),  # type: ignore[arg-type]
+    )
+    directories = LibrarySettings(
+        models_dirs=settings.pool.dirs, hub_cache=Path("/nowhere"), aliases=aliases or {}
+    )
+    return ModelReader(settings, Library(directories), knowledge, demo=DEMO_MODEL).configured_models()
+
+
+def names(models: list[ServedModel]) -> list[str]:
+    return [model.name for model in models]
+
+
+def test_demo_model_is_the_default(knowledge: Knowledge) -> None:
+    assert [(model.name, model.is_demo) for model in configure(knowledge).listed] == [(demo.MODEL_NAME, True)]
+
+
+def test_listed_models_keep_their_order(models_dir: Path, knowledge: Knowledge) -> None:
+    made = configure(
+        knowledge, model=models_dir / "llama3", models=(models_dir / "qwen3",), dirs=(models_dir,)
+    )
+    assert (names(made.listed), names(made.others)) == (["llama3", "qwen3"], [])
+    only_directory = configure(knowledge, dirs=(models_dir,))
+    assert (names(only_directory.listed), names(only_directory.others)) == ([], ["llama3", "qwen3"])
+
+
+def test_only_listed_models_may_run_remote_code(models_dir: Path, knowledge: Knowledge) -> None:
+    made = configure(knowledge, model=models_dir / "llama3", dirs=(models_dir,))
+    assert {model.name: model.trust_remote_code for model in (*made.listed, *made.others)} == {
+        "llama3": True,
+        "qwen3": False,
+    }
+
+
+def test_broken_model_is_unusable_with_a_reason_without_path(models_dir: Path, knowledge: Knowledge) -> None:
+    for made in (
+        configure(knowledge, model=models_dir / "broken", models=(models_dir / "qwen3",)),
+        configure(knowledge, model=models_dir / "qwen3", dirs=(models_dir,)),
+    ):
+        assert names(made.listed) == ["qwen3"]
+        assert [model.name for model in made.unusable] == ["broken"]
+        assert str(models_dir) not in made.unusable[0].reason
+
+
+@pytest.mark.parametrize(("first", "second"), [("gone", "qwen3"), ("qwen3", "gone")])
+def test_missing_listed_model_is_an_error(
+    models_dir: Path, knowledge: Knowledge, first: str, second: str
+) -> None:
+    with pytest.raises(ModelNotFoundOnDisk, match=str(models_dir / "gone")):
+        configure(knowledge, model=models_dir / first, models=(models_dir / second,), dirs=(models_dir,))
+
+
+def test_error_explains_every_unusable_model(models_dir: Path, knowledge: Knowledge) -> None:
+    with pytest.raises(BrokenModel, match=r"^(?!no model)"):
+        configure(knowledge, model=models_dir / "broken")
+    for name in ("qwen3", "llama3"):
+        (models_dir / name / "tokenizer.json").unlink()
+    with pytest.raises(BrokenModel, match=r"no model can be served: .*broken.*; .*llama3"):
+        configure(knowledge, dirs=(models_dir,))
+
+
+def test_dangling_alias_is_unusable(models_dir: Path, knowledge: Knowledge) -> None:
+    aliases = {"fast": str(models_dir / "qwen3"), "lost": "no-such-model"}
+    made = configure(knowledge, model=models_dir / "llama3", aliases=aliases)
+    assert (names(made.listed), names(made.others)) == (["llama3"], ["fast"])
+    assert "no-such-model" in made.unusable[0].reason
+
+
+def test_ambiguous_settings_are_rejected(models_dir: Path, tmp_path: Path, knowledge: Knowledge) -> None:
+    shutil.copytree(tiny_models.model("lfm2"), tmp_path / "other" / "qwen3")
+    with pytest.raises(SettingsError, match="two models are called 'qwen3'"):
+        configure(knowledge, model=models_dir / "qwen3", models=(tmp_path / "other" / "qwen3",))
+    with pytest.raises(SettingsError, match="no model 'llama' to pin; there are: qwen3"):
+        configure(knowledge, model=models_dir / "qwen3", pins=("llama",))
+    with pytest.raises(SettingsError, match="no directory of models"):
+        configure(knowledge, dirs=(tmp_path / "nowhere",))
+
+
+def test_kv_bits_are_set_by_own_name_only(models_dir: Path, knowledge: Knowledge) -> None:
+    made = configure(
+        knowledge, model=models_dir / "llama3", models=(models_dir / "qwen3",), kv_bits_by_name={"qwen3": "4"}
+    )
+    assert [model.kv_format for model in made.listed] == [None, KVFormat(bits=4, group_size=64)]
+    with pytest.raises(SettingsError, match=r"no model 'llama' for pool\.kv_bits_by_name; there are: qwen3"):
+        configure(knowledge, model=models_dir / "qwen3", kv_bits_by_name={"llama": "8"})
+    with pytest.raises(SettingsError, match="'fast' is another name of 'qwen3'"):
+        configure(
+            knowledge,
+            model=models_dir / "qwen3",
+            aliases={"fast": str(models_dir / "qwen3")},
+            kv_bits_by_name={"fast": "8"},
+        )
+
+
+def test_library_model_is_read_by_name_never_by_path(models_dir: Path, knowledge: Knowledge) -> None:
+    library = Library(LibrarySettings(models_dirs=(models_dir,), hub_cache=Path("/nowhere")))
+    reader = ModelReader(Settings(), library, knowledge, demo=DEMO_MODEL)
+    assert reader.library_model("qwen3").name == "qwen3"
+    for path in (str(models_dir / "qwen3"), "../shelf/qwen3", "./qwen3"):
+        with pytest.raises(ModelNotFoundOnDisk):
+            reader.library_model(path)
+
+
+@pytest.mark.parametrize(
+    "table", ["qwen3", "org/qwen3", "served", "fast", "chained", "{path}", "{link}", "{path}/"]
+)
+def test_override_applies_under_every_name(
+    models_dir: Path, tmp_path: Path, table: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    (models_dir / "org").mkdir()
+    path = (models_dir / "qwen3").rename(models_dir / "org" / "qwen3")
+    (tmp_path / "link").symlink_to(path)
+    aliases = {"fast": str(path), "chained": "fast"}
+
+    made = configure_with_overrides(
+        tmp_path,
+        f'["{table.format(path=path, link=tmp_path / "link")}"]\nthinking = "no"\n',
+        path,
+        models_dir,
+        aliases,
+    )
+
+    assert made.listed[0].name == "served"
+    assert made.listed[0].verdicts["thinking"] == "no"
+    assert "capabilities.toml" not in caplog.text
+
+
+@pytest.mark.parametrize(
+    ("table", "hint"),
+    [
+        ("qwenn3", "; did you mean 'qwen3'?"),
+        ("/nowhere/qwen3", ""),
+        ("org/lama3", "; did you mean 'llama3'?"),
+    ],
+)
+def test_override_without_model_logs_a_warning(
+    models_dir: Path, tmp_path: Path, table: str, hint: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    configure_with_overrides(
+        tmp_path, f'["{table}"]\nthinking = "no"\n', models_dir / "qwen3", models_dir, {}
+    )
+
+    assert f"no model is called {table!r}, so this table has no effect{hint}" in caplog.text
+
+
+def test_override_of_unserved_model_logs_no_warning(
+    models_dir: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    configure_with_overrides(tmp_path, '[llama3]\nthinking = "no"\n', models_dir / "qwen3", models_dir, {})
+
+    assert "no effect" not in caplog.text
+
+
+def configure_with_overrides(
+    state_dir: Path, overrides: str, model: Path, models_dir: Path, aliases: dict[str, str]
+) -> ConfiguredModels:
+    """Configure one model, named `served`, with capability overrides."""
+    (state_dir / "capabilities.toml").write_text(overrides)
+    known = Knowledge(CapabilityStore(state_dir / "capabilities.sqlite"), state_dir / "capabilities.toml")
+    library = LibrarySettings(models_dirs=(models_dir,), hub_cache=Path("/nowhere"), aliases=aliases)
+    settings = Settings(model=ModelSettings(path=model, name="served"), library=library)
+    return ModelReader(settings, Library(library), known, demo=DEMO_MODEL).configured_models()
