@@ -42,7 +42,8 @@ def surplus(positions: Iterable[int], *, keep: int = MAX_CHECKPOINTS) -> list[in
     dropped = []
     while len(remaining) > max(keep, 2):
         _, victim = min(
-            (remaining[index + 1] - remaining[index - 1], remaining[index]) for index in range(1, len(remaining) - num_newest)
+            (remaining[index + 1] - remaining[index - 1], remaining[index])
+            for index in range(1, len(remaining) - num_newest)
         )
         remaining.remove(victim)
         dropped.append(victim)

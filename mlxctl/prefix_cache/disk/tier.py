@@ -299,7 +299,11 @@ class DiskTier:
         self, stored_chunk: Chunk[StoredRecord], state: Checkpoint[Record], deadline: float | None
     ) -> None:
         stored = self._prepare(
-            state.payload, stored_chunk.key, name_in_header(stored_chunk, state.position), state.position, deadline
+            state.payload,
+            stored_chunk.key,
+            name_in_header(stored_chunk, state.position),
+            state.position,
+            deadline,
         )
         # The allocation may have evicted the chunk itself.
         if stored is None or not self.index.contains(stored_chunk):
