@@ -1022,8 +1022,8 @@ _mlxctl_serve() {
         '*--prefix-cache-bits[Bits of stored prefix-cache entries]: :' \
         '*--cache-dir[Directory of the prefix cache'\''s disk tier]: :_files -/' \
         '*--cache-disk-bytes[Maximum size of the disk tier]: :' \
-        '*--target-gap-ms[Milliseconds that may pass between two tokens of an answer because promp]: :' \
-        '*--target-ttft-ms[Milliseconds that a prompt may wait before prompts are read as fast as t]: :' \
+        '*--target-gap-ms[Maximum milliseconds between two tokens of an answer during prefill]: :' \
+        '*--target-ttft-ms[Milliseconds that a prompt may wait before prefill takes precedence over]: :' \
         '*--hlg[Sample with a tone curve instead of a plain temperature]' \
         '*--no-hlg[Sample with a tone curve instead of a plain temperature]' \
         '*--hlg-width[Width of the tone curve'\''s middle on both sides of its pivot, in nats]: :' \
