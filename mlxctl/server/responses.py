@@ -14,8 +14,8 @@ from mlxctl.ir import SamplingParams, StoredItem, StoredResponse
 from mlxctl.protocols import (
     OpenAIResponsesFormatter,
     Page,
-    Recalled,
     References,
+    StoredContext,
     encode_deletion,
     encode_item_list,
 )
@@ -52,16 +52,16 @@ class ResponsesResource(GenerationResource[OpenAIResponsesFormatter]):
             conversation = await asyncio.to_thread(self._store.conversation, caller, wanted.previous_id)
         if wanted.item_ids:
             items = await asyncio.to_thread(self._store.items, caller, wanted.item_ids)
-        recalled = Recalled(conversation=conversation, items=items)
+        context = StoredContext(conversation=conversation, items=items)
         return ParsedRequest.at_once(
             await preparation.run_with(
-                formatter, "translate", recalled, num_bytes=len(body) + recalled.num_bytes
+                formatter, "translate", context, num_bytes=len(body) + context.num_bytes
             )
         )
 
     def started(self, formatter: OpenAIResponsesFormatter, sampling: SamplingParams) -> None:
         """Tell the sampling."""
-        formatter.settle(sampling)
+        formatter.set_sampling(sampling)
 
     async def ended(self, formatter: OpenAIResponsesFormatter, caller: str) -> None:
         """Keep the answer. A store that fails costs nobody the answer itself."""
@@ -73,7 +73,7 @@ class ResponsesResource(GenerationResource[OpenAIResponsesFormatter]):
             _log.warning("a response was not kept: %s", error)
 
 
-class KeptResponseResource:
+class StoredResponseResource:
     """One answer that is kept."""
 
     def __init__(self, store: ResponseStore) -> None:

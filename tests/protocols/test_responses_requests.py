@@ -19,7 +19,7 @@ from mlxctl.ir import (
     ToolSpec,
     text_message,
 )
-from mlxctl.protocols import OpenAIResponsesFormatter, Recalled, References
+from mlxctl.protocols import OpenAIResponsesFormatter, References, StoredContext
 from mlxctl.protocols.thinking_signature import sign
 
 from .scripts import RESPONSES_BODY, THINKING, responses, stream
@@ -284,7 +284,7 @@ def test_what_was_found_stands_before_and_where_it_was_referred_to() -> None:
     formatter.read(json.dumps(body).encode())
     earlier = (stored("msg_0", said("user", "Light!")), stored("fc_0", call()))
     asked = formatter.translate(
-        Recalled(conversation=earlier, items={"msg_1": json.dumps(said("assistant", "Wait.")).encode()})
+        StoredContext(conversation=earlier, items={"msg_1": json.dumps(said("assistant", "Wait.")).encode()})
     )
     assert [message.role for message in asked.messages] == ["system", "user", "assistant", "tool"]
     assert asked.messages[2].text == "Wait."

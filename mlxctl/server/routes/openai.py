@@ -30,8 +30,8 @@ from mlxctl.server.generation import GenerationResource
 from mlxctl.server.responses import (
     CancellationResource,
     InputItemsResource,
-    KeptResponseResource,
     ResponsesResource,
+    StoredResponseResource,
 )
 from mlxctl.server.route import (
     GENERATION_ERRORS,
@@ -164,7 +164,7 @@ OPENAI_ROUTES = (
     ),
     Route(
         path="/v1/responses/{response_id}",
-        resource=lambda context: KeptResponseResource(context.services.responses),
+        resource=lambda context: StoredResponseResource(context.services.responses),
         protocol=OPENAI,
         access="caller",
         operations=(

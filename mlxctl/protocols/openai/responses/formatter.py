@@ -34,8 +34,8 @@ from mlxctl.protocols.openai.responses.answers import OutputItem, ResponseAnswer
 from mlxctl.protocols.openai.responses.events import EventWriter
 from mlxctl.protocols.openai.responses.output import OutputStyle
 from mlxctl.protocols.openai.responses.parsing import (
-    Recalled,
     References,
+    StoredContext,
     decode_responses,
     offered_tools,
     read_input,
@@ -43,7 +43,7 @@ from mlxctl.protocols.openai.responses.parsing import (
     to_generation_request,
 )
 from mlxctl.protocols.openai.responses.resource import ResponseTemplate
-from mlxctl.protocols.openai.responses.tools import ToolOffer
+from mlxctl.protocols.openai.responses.tools import OfferedTools
 
 _DONE = b"data: [DONE]\n\n"
 _encode = msgspec.json.Encoder().encode
@@ -57,7 +57,7 @@ class OpenAIResponsesFormatter:
     to be kept, and `earlier` the conversation that it goes on from.
     """
 
-    begins_with_counts = False
+    begins_with_usage = False
 
     def __init__(self, *, response_id: str | None = None, now: Callable[[], float] = time.time) -> None:
         self.dropped_tools: tuple[str, ...] = ()
@@ -70,36 +70,36 @@ class OpenAIResponsesFormatter:
     def parse(self, body: bytes) -> GenerationRequest:
         """Read a request that refers to nothing. Raises InvalidRequest."""
         self.read(body)
-        return self.translate(Recalled())
+        return self.translate(StoredContext())
 
     def read(self, body: bytes) -> References:
         """Read a request body and return what it refers to. Raises InvalidRequest."""
         self._request = decode_responses(body)
         return references(self._request)
 
-    def translate(self, recalled: Recalled) -> GenerationRequest:
+    def translate(self, context: StoredContext) -> GenerationRequest:
         """Return the request with what it referred to. Raises InvalidRequest."""
         asked, suffix = self._request, self._id.removeprefix("resp_")
-        offer = ToolOffer(offered_tools(asked))
-        self.earlier = recalled.conversation or ()
-        read = read_input(asked, recalled, spare_id=suffix)
+        offer = OfferedTools(offered_tools(asked))
+        self.earlier = context.conversation or ()
+        read = read_input(asked, context, fallback_id=suffix)
         request = to_generation_request(asked, read.messages, offer)
         self.dropped_tools = (*offer.dropped, *read.dropped)
         self._own_items = read.own_items
         style = OutputStyle(
             offer=offer,
             item_suffix=suffix,
-            tells_summary=bool(
+            writes_summary=bool(
                 asked.reasoning and (asked.reasoning.summary or asked.reasoning.generate_summary)
             ),
-            carries_thinking="reasoning.encrypted_content" in (asked.include or ()),
+            encrypts_thinking="reasoning.encrypted_content" in (asked.include or ()),
         )
         self._style, self._events = style, EventWriter(style)
         self._offer, self._created = offer, int(self._now())
-        self.settle(_said(request))
+        self.set_sampling(_requested_sampling(request))
         return request
 
-    def settle(self, sampling: SamplingParams) -> None:
+    def set_sampling(self, sampling: SamplingParams) -> None:
         """Learn what sampling is used, model's defaults included, so that the response can say it."""
         self._template = ResponseTemplate(
             id=self._id, created=self._created, request=self._request, offer=self._offer, sampling=sampling
@@ -177,7 +177,7 @@ class OpenAIResponsesFormatter:
         )
 
 
-def _said(request: GenerationRequest) -> SamplingParams:
+def _requested_sampling(request: GenerationRequest) -> SamplingParams:
     """Return the sampling as far as the caller said it."""
     said = request.sampling
     return SamplingParams(
