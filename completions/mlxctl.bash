@@ -4,7 +4,7 @@ _mlxctl_children() {
     case "$1" in
         "") echo "serve chat run launch service top models bench probe cache agents config doctor completion" ;;
         " service") echo "install uninstall start stop status logs" ;;
-        " models") echo "ls info fit pull rm alias" ;;
+        " models") echo "ls info fit pull rm alias search recommend ps load unload pin unpin" ;;
         " bench") echo "throughput latency prefix agents arrivals burst contention mixed probe compare report" ;;
         " cache") echo "ls tree show diff stats explain warm pin unpin gc verify export import clear" ;;
         " agents") echo "ls show reset rm" ;;
@@ -35,6 +35,13 @@ _mlxctl_options() {
         " models pull") echo "--json --config --help -h" ;;
         " models rm") echo "--yes -y --json --config --help -h" ;;
         " models alias") echo "--remove --json --config --help -h" ;;
+        " models search") echo "--limit --json --help -h" ;;
+        " models recommend") echo "--context --json --config --help -h" ;;
+        " models ps") echo "--json --url --api-key --help -h" ;;
+        " models load") echo "--json --url --api-key --help -h" ;;
+        " models unload") echo "--json --url --api-key --help -h" ;;
+        " models pin") echo "--json --url --api-key --help -h" ;;
+        " models unpin") echo "--json --url --api-key --help -h" ;;
         " bench") echo "--help -h" ;;
         " bench throughput") echo "--streams --answer-tokens --prompt-tokens --model -m --url --api-key --against --against-model --against-key --rounds --warmups --seed --bandwidth --out --json --help -h" ;;
         " bench latency") echo "--requests --prompt-tokens --answer-tokens --model -m --url --api-key --against --against-model --against-key --rounds --warmups --seed --bandwidth --out --json --help -h" ;;
@@ -149,6 +156,19 @@ _mlxctl_value() {
         " models pull --config") echo "files" ;;
         " models rm --config") echo "files" ;;
         " models alias --config") echo "files" ;;
+        " models search --limit") echo "unknown" ;;
+        " models recommend --context") echo "unknown" ;;
+        " models recommend --config") echo "files" ;;
+        " models ps --url") echo "unknown" ;;
+        " models ps --api-key") echo "unknown" ;;
+        " models load --url") echo "unknown" ;;
+        " models load --api-key") echo "unknown" ;;
+        " models unload --url") echo "unknown" ;;
+        " models unload --api-key") echo "unknown" ;;
+        " models pin --url") echo "unknown" ;;
+        " models pin --api-key") echo "unknown" ;;
+        " models unpin --url") echo "unknown" ;;
+        " models unpin --api-key") echo "unknown" ;;
         " bench throughput --streams") echo "unknown" ;;
         " bench throughput --answer-tokens") echo "unknown" ;;
         " bench throughput --prompt-tokens") echo "unknown" ;;
@@ -344,6 +364,11 @@ _mlxctl_argument() {
         " models pull") echo "unknown" ;;
         " models rm") echo "models" ;;
         " models alias") echo "models" ;;
+        " models search") echo "unknown" ;;
+        " models load") echo "models" ;;
+        " models unload") echo "models" ;;
+        " models pin") echo "models" ;;
+        " models unpin") echo "models" ;;
         " bench throughput") echo "unknown" ;;
         " bench latency") echo "unknown" ;;
         " bench prefix") echo "unknown" ;;

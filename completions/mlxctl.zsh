@@ -674,6 +674,75 @@ _mlxctl_bench() {
     esac
 }
 
+_mlxctl_models_unpin() {
+    _arguments \
+        '*--json[Print JSON instead of text]' \
+        '*--url[The server]: :' \
+        '*--api-key[Key for that server]: :' \
+        '*--help[Show this message and exit.]' \
+        '*-h[Show this message and exit.]' \
+        '*: :{_mlxctl_names models}'
+}
+
+_mlxctl_models_pin() {
+    _arguments \
+        '*--json[Print JSON instead of text]' \
+        '*--url[The server]: :' \
+        '*--api-key[Key for that server]: :' \
+        '*--help[Show this message and exit.]' \
+        '*-h[Show this message and exit.]' \
+        '*: :{_mlxctl_names models}'
+}
+
+_mlxctl_models_unload() {
+    _arguments \
+        '*--json[Print JSON instead of text]' \
+        '*--url[The server]: :' \
+        '*--api-key[Key for that server]: :' \
+        '*--help[Show this message and exit.]' \
+        '*-h[Show this message and exit.]' \
+        '*: :{_mlxctl_names models}'
+}
+
+_mlxctl_models_load() {
+    _arguments \
+        '*--json[Print JSON instead of text]' \
+        '*--url[The server]: :' \
+        '*--api-key[Key for that server]: :' \
+        '*--help[Show this message and exit.]' \
+        '*-h[Show this message and exit.]' \
+        '*: :{_mlxctl_names models}'
+}
+
+_mlxctl_models_ps() {
+    _arguments \
+        '*--json[Print JSON instead of text]' \
+        '*--url[The server]: :' \
+        '*--api-key[Key for that server]: :' \
+        '*--help[Show this message and exit.]' \
+        '*-h[Show this message and exit.]' \
+        && return
+}
+
+_mlxctl_models_recommend() {
+    _arguments \
+        '*--context[Length of a conversation that must fit]: :' \
+        '*--json[Print JSON instead of text]' \
+        '*--config[Settings file to read instead of the default one]: :_files' \
+        '*--help[Show this message and exit.]' \
+        '*-h[Show this message and exit.]' \
+        && return
+}
+
+_mlxctl_models_search() {
+    _arguments \
+        '*--limit[Largest number of results]: :' \
+        '*--json[Print JSON instead of text]' \
+        '*--help[Show this message and exit.]' \
+        '*-h[Show this message and exit.]' \
+        && return
+}
+
 _mlxctl_models_alias() {
     _arguments \
         '*--remove[Remove the alias instead]' \
@@ -751,6 +820,13 @@ _mlxctl_models() {
             'pull:Download a model from the Hugging Face hub'
             'rm:Delete a model from disk'
             'alias:Add a name for a model'
+            'search:Search the Hugging Face hub for MLX models, the most downloaded first'
+            'recommend:Suggest models of the hub that fit this machine, the largest first'
+            'ps:List the models of a running server, with what is in memory and in use'
+            'load:Load a model of a running server into memory'
+            'unload:Unload a model of a running server; requests load it again'
+            'pin:Load a model of a running server, and never unload it to make room'
+            'unpin:Allow a pinned model to be unloaded'
         )
         _describe command commands ;;
     rest)
@@ -761,6 +837,13 @@ _mlxctl_models() {
             pull) _mlxctl_models_pull ;;
             rm) _mlxctl_models_rm ;;
             alias) _mlxctl_models_alias ;;
+            search) _mlxctl_models_search ;;
+            recommend) _mlxctl_models_recommend ;;
+            ps) _mlxctl_models_ps ;;
+            load) _mlxctl_models_load ;;
+            unload) _mlxctl_models_unload ;;
+            pin) _mlxctl_models_pin ;;
+            unpin) _mlxctl_models_unpin ;;
         esac ;;
     esac
 }
@@ -939,8 +1022,8 @@ _mlxctl_serve() {
         '*--prefix-cache-bits[Bits of stored prefix-cache entries]: :' \
         '*--cache-dir[Directory of the prefix cache'\''s disk tier]: :_files -/' \
         '*--cache-disk-bytes[Maximum size of the disk tier]: :' \
-        '*--target-gap-ms[Milliseconds that may pass between two tokens of an answer because promp]: :' \
-        '*--target-ttft-ms[Milliseconds that a prompt may wait before prompts are read as fast as t]: :' \
+        '*--target-gap-ms[Maximum milliseconds between two tokens of an answer during prefill]: :' \
+        '*--target-ttft-ms[Milliseconds that a prompt may wait before prefill takes precedence over]: :' \
         '*--hlg[Sample with a tone curve instead of a plain temperature]' \
         '*--no-hlg[Sample with a tone curve instead of a plain temperature]' \
         '*--hlg-width[Width of the tone curve'\''s middle on both sides of its pivot, in nats]: :' \
@@ -970,7 +1053,7 @@ _mlxctl() {
             'launch:Start a coding agent with a model of this machine'
             'service:Run the server in the background, from login on'
             'top:Monitor a running server\: speed, queue, batch, cache, requests'
-            'models:Manage the models on this machine'
+            'models:Manage models\: find, download, inspect, fit'
             'bench:Benchmark a server, or two servers side by side'
             'probe:Test what models can do by generating, and store the results'
             'cache:Inspect and manage the prefix cache\: list, explain misses, pin, clear'

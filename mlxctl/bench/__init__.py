@@ -1,6 +1,4 @@
-"""Measure servers: scenarios run in alternating rounds against one or two of them, results kept with all that
-explains them.
+"""Server benchmarks: scenarios in alternating rounds, with stored results.
 
-Everything is measured from outside, over HTTP, by one client, so that peers are measured exactly as we are.
-Knows no MLX.
+Everything is measured over HTTP by one client, for mlxctl and other servers alike. Imports no MLX.
 """

@@ -1,9 +1,7 @@
-"""A streaming HTTP client as light as can be: raw bytes on a socket, a timestamp for each event.
+"""Minimal streaming HTTP client: raw bytes with a timestamp per event.
 
-The same for every server.
-
-It does not parse what it counts: parsing JSON would cost more than some servers do, and slow all of them
-down. Tokens are counted by the server's own usage, where it tells one, and by events where not.
+It does not parse the JSON of events, which would cost more than some servers do and slow all of them down.
+Tokens are counted by the server's `usage` where it sends one, else by events.
 """
 
 import asyncio
@@ -20,7 +18,7 @@ from mlxctl.errors import ConnectionLost, MlxctlError, SequenceFailed, ServerUnr
 from mlxctl.inference.remote.errors import refusal
 
 _CONNECT_SECONDS = 5.0
-# A marker may be cut by the end of what was received; the last line with the usage must be found whole.
+# A marker may be split between two reads; the tail must hold the complete line with the usage.
 _TAIL_BYTES = 4096
 _BUFFER_BYTES = 64 * 1024
 _MARKER_BYTES = 32
@@ -32,11 +30,9 @@ _USAGE = re.compile(rb"data: ?(\{.*\})")
 
 @dataclass(slots=True)
 class Stream:
-    """One answer as it came: when it was asked for, and when each of its pieces arrived, in seconds of the
-    monotonic clock.
+    """One answer: request time and arrival of each delta, monotonic seconds.
 
-    The numbers of tokens, also of prompt tokens taken from a cache, are the server's own counts, None where
-    it gave none.
+    Token counts come from the server's `usage`; None where it sends none.
     """
 
     sent: float = 0.0
@@ -48,26 +44,24 @@ class Stream:
 
     @property
     def ttft(self) -> float:
-        """Seconds to the first piece of the answer, of whatever kind; to its end when nothing in it was to be
-        seen.
-        """
+        """Seconds to the first delta, or to the end without deltas."""
         return (self.events[0] if self.events else self.ended) - self.sent
 
     @property
     def cached_share(self) -> float | None:
-        """Share of the prompt that was taken from a cache; None where the server does not tell."""
+        """Share of the prompt that came from a cache; None if unknown."""
         if self.num_cached_tokens is None or not self.num_prompt_tokens:
             return None
         return self.num_cached_tokens / self.num_prompt_tokens
 
     @property
     def seconds(self) -> float:
-        """Seconds from the question to the end of the answer."""
+        """Seconds from the request to the end of the answer."""
         return self.ended - self.sent
 
     @property
     def arrivals(self) -> list[float]:
-        """When something came; pieces that came together are one arrival, as a person sees them."""
+        """Distinct arrival times; deltas that arrive together count once."""
         return list(dict.fromkeys(self.events))
 
     @property
@@ -77,14 +71,12 @@ class Stream:
 
     @property
     def num_counted(self) -> int:
-        """Tokens of the answer: the server's count, or that of the pieces."""
+        """Answer tokens by the server's count, else by deltas."""
         return len(self.events) if self.num_tokens is None else self.num_tokens
 
     @property
     def tokens_per_second(self) -> float:
-        """Rate of decoding, without the first token, which pays for the prompt; 0 for an answer too short to
-        have one.
-        """
+        """Decode rate without the first token; 0 for too short answers."""
         duration = self.events[-1] - self.events[0] if self.events else 0.0
         return (self.num_counted - 1) / duration if duration > 0 else 0.0
 
@@ -96,10 +88,10 @@ async def run_stream(
     on_first: asyncio.Event | None = None,
     into: Stream | None = None,
 ) -> Stream:
-    """Send the request and read the answer to its end, filling `into` on the way; leave by cancelling.
+    """Send the request and read the answer, filling `into` meanwhile.
 
-    Raises ServerUnreachable, what a refusal means, SequenceFailed for an error in mid-answer, ConnectionLost
-    for an answer without an end.
+    Cancel to leave early. Raises ServerUnreachable, the exception of an error response, SequenceFailed for an
+    error during the stream, and ConnectionLost for an incomplete stream.
     """
     stream = into or Stream()
     loop = asyncio.get_running_loop()
@@ -124,9 +116,9 @@ async def run_stream(
 
 
 class StreamReceiver(asyncio.BufferedProtocol):
-    """Counts pieces in raw bytes; `check` says afterwards whether that was an answer.
+    """Counts deltas in raw bytes; `check` validates the response afterwards.
 
-    PERF: with a buffer of its own; a plain Protocol gets a new block of 256 KiB for every token.
+    PERF: it has its own buffer; a plain Protocol allocates 256 KiB for every token.
     """
 
     def __init__(self, stream: Stream, on_first: asyncio.Event | None) -> None:
@@ -158,20 +150,20 @@ class StreamReceiver(asyncio.BufferedProtocol):
         self._finish()
 
     def check(self) -> None:
-        """Raise what the server meant when it did not answer; read its usage when it did."""
+        """Raise the error of a failed response, or read `usage`."""
         if not self._is_stream:
             raise self._error_response()
         if failure := _FAILURE.search(self._tail):
             raise SequenceFailed(
-                f"the server gave up in mid-answer: {failure[1][:200].decode(errors='replace')}"
+                f"the server failed during the answer: {failure[1][:200].decode(errors='replace')}"
             )
         if b"[DONE]" not in self._tail:
-            raise ConnectionLost("the connection ended in mid-answer")
+            raise ConnectionLost("the connection ended during the answer")
         for line in _USAGE.findall(self._tail):
             self._read_usage(line)
 
     def _read_head(self, data: bytes) -> bytes:
-        """Take the status and the headers away; returns what follows them."""
+        """Consume status and headers; return the bytes after them."""
         self._head += data
         head, end, rest = self._head.partition(b"\r\n\r\n")
         if end and b" 200 " in head.partition(b"\r\n")[0]:
@@ -182,9 +174,7 @@ class StreamReceiver(asyncio.BufferedProtocol):
         return b""
 
     def _count(self, whole: bytes, now: float) -> None:
-        """Note the pieces that end in what is new, and keep the end of it: what was counted there is not
-        counted again.
-        """
+        """Record the new deltas and keep the tail, without counting any twice."""
         measure_client_cost = self._num_counted_bytes
         num = 0
         for match in _DELTA.finditer(whole, measure_client_cost):
@@ -218,7 +208,7 @@ class StreamReceiver(asyncio.BufferedProtocol):
         words = head.partition(b"\r\n")[0].split(b" ")
         if len(words) < 2 or not words[1].isdigit():
             return ConnectionLost("the server closed the connection without an answer")
-        # A chunked refusal has its sizes around it; the object between them is what matters.
+        # A chunked error response has chunk sizes around the JSON object.
         return refusal(int(words[1]), body[body.find(b"{") : body.rfind(b"}") + 1])
 
     def _finish(self) -> None:

@@ -1,4 +1,4 @@
-"""Two stored results of the same scenario: what changed, and whether that is more than noise."""
+"""Comparison of two stored results of one scenario, with a noise test."""
 
 import statistics
 from collections.abc import Mapping, Sequence
@@ -9,18 +9,18 @@ from mlxctl.bench.figures import Better, Unit
 from mlxctl.bench.result import Measurement, Result
 from mlxctl.errors import SettingsError
 
-# Two runs are not paired, so every round of one is held against every round of the other. A difference counts
-# when so many of these pairs agree on its direction; with five rounds each, chance alone does that about 3
-# times in 100.
+# Two runs are not paired, so every round of one is compared with every round of the other. A difference
+# counts when this share of the pairs agrees on its direction; with five rounds each, chance alone does that
+# about 3 times in 100.
 _AGREEMENT = 0.9
 _MIN_ROUNDS = 3
-# What may differ between two runs without a word: a run draws its nonce, and the load is never the same.
+# Expected to differ between any two runs, so not reported.
 _NOT_COMPARED = {"nonce", "load_average", "commit"}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FigureChange:
-    """How one figure moved. `change` is relative to `before`, None when that is 0."""
+    """Change of one figure; `change` is relative, None when `before` is 0."""
 
     name: str
     unit: Unit
@@ -34,21 +34,21 @@ class FigureChange:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Comparison:
-    """The figures that both results have, in the order of the first, and what a reader has to know."""
+    """Changes of the common figures, and notes for the reader."""
 
     scenario: str
     changes: tuple[FigureChange, ...]
     notes: tuple[str, ...]
 
     def find(self, name: str) -> FigureChange | None:
-        """Return the change of a figure, None when one of the results lacks it."""
+        """Return the change of a figure; None when a result lacks it."""
         return next((change for change in self.changes if change.name == name), None)
 
 
 def compare_results(before: Result, after: Result) -> Comparison:
-    """Compare server A of both.
+    """Compare server A of both results.
 
-    Raises SettingsError for results of different scenarios, or without a common figure.
+    Raises SettingsError for different scenarios, or without a common figure.
     """
     if before.scenario != after.scenario:
         raise SettingsError(
@@ -62,7 +62,7 @@ def compare_results(before: Result, after: Result) -> Comparison:
 
 
 def is_noise(before: Sequence[float], after: Sequence[float]) -> bool:
-    """Return whether the values of two runs overlap too much, or are too few, to tell them apart."""
+    """Return whether two runs overlap too much or have too few rounds."""
     if min(len(before), len(after)) < _MIN_ROUNDS:
         return True
     higher = statistics.fmean((new > old) + 0.5 * (new == old) for old in before for new in after)

@@ -1,4 +1,4 @@
-"""When a comparison is to fail: `ttft_p50>+10%`, `tokens_per_second_x8<-5%`, `itl_p99>50ms`."""
+"""Failure conditions: `ttft_p50>+10%`, `tokens_per_second_x8<-5%`, `itl_p99>50ms`."""
 
 import difflib
 import re
@@ -18,9 +18,7 @@ _FACTORS = {"ms": 1e-3, "s": 1.0, "%": 1e-2, None: 1.0}
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Condition:
-    """A figure, a sign and a limit: of the relative change with `is_relative`, else of the new value in the
-    figure's own unit.
-    """
+    """A limit for a figure's relative change or its new value."""
 
     text: str
     name: str
@@ -31,7 +29,7 @@ class Condition:
 
     @classmethod
     def parse(cls, text: str) -> "Condition":
-        """Read a condition. Raises SettingsError that says how one is written."""
+        """Parse a condition. Raises SettingsError with the syntax."""
         match = _FORM.fullmatch(text)
         if match is None:
             raise SettingsError(f"condition {text!r} cannot be read: {_HELP}")
@@ -39,16 +37,16 @@ class Condition:
         return cls(
             text=text.strip(),
             name=match["name"],
-            sign=match["sign"],  # type: ignore[arg-type]  # the pattern allows no other
+            sign=match["sign"],  # type: ignore[arg-type]  # restricted by the pattern
             limit=float(match["number"]) * _FACTORS[unit],
             is_relative=unit == "%",
             is_duration=unit in ("ms", "s"),
         )
 
     def check(self, comparison: Comparison) -> "ConditionResult":
-        """Return whether it is met.
+        """Evaluate the condition.
 
-        Raises SettingsError for a figure that is not there, or of another unit.
+        Raises SettingsError for an unknown figure or a wrong unit.
         """
         change = comparison.find(self.name)
         if change is None:
@@ -63,7 +61,7 @@ class Condition:
                 f"condition {self.text!r}: {self.name} was 0 before, so there is no relative change"
             )
         is_met = _holds(value, self.sign, self.limit)
-        # A value over a limit is over it; a change that may be chance is not a change.
+        # Noise only excuses relative changes, not values beyond a limit.
         return ConditionResult(
             condition=self,
             change=change,
@@ -74,7 +72,7 @@ class Condition:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ConditionResult:
-    """What a condition said of a comparison."""
+    """Result of a condition for one comparison."""
 
     condition: Condition
     change: FigureChange
@@ -83,15 +81,16 @@ class ConditionResult:
 
     @property
     def fails(self) -> bool:
-        """Whether this is a reason to fail."""
+        """Whether the condition is met beyond noise."""
         return self.is_met and not self.is_noise
 
     @property
     def line(self) -> str:
-        """The verdict in words."""
+        """The result as one line of text."""
         change = self.change
         moved = f" ({change.change:+.1%})" if change.change is not None else ""
-        facts = f"{change.name} went from {format_value(change.before, change.unit)} to {format_value(change.after, change.unit)}{moved}"
+        values = f"{format_value(change.before, change.unit)} to {format_value(change.after, change.unit)}"
+        facts = f"{change.name} went from {values}{moved}"
         if self.is_met and self.is_noise:
             return f"noise  {self.condition.text}: {facts}, but the rounds overlap"
         return f"{'FAILED' if self.fails else 'ok    '} {self.condition.text}: {facts}"

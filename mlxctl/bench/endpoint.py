@@ -1,4 +1,4 @@
-"""Where requests go: one URL taken apart once, so that sending a request is only writing bytes."""
+"""A parsed server URL that builds HTTP requests as bytes."""
 
 import json
 import ssl
@@ -11,7 +11,10 @@ from mlxctl.errors import SettingsError
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Endpoint:
-    """The chat completions of one server. `base_url` ends in /v1; `api_key` is never shown."""
+    """The chat completions of one server.
+
+    `base_url` ends in /v1; `api_key` is never shown.
+    """
 
     base_url: str
     host: str
@@ -22,17 +25,17 @@ class Endpoint:
 
     @classmethod
     def of(cls, url: str, *, api_key: str | None = None) -> "Endpoint":
-        """Read `http(s)://host[:port][/prefix][/v1]`; `http://` may be left out.
+        """Parse `http(s)://host[:port][/prefix][/v1]`; `http://` is optional.
 
-        Raises SettingsError for what is no such URL.
+        Raises SettingsError for an invalid URL.
         """
         try:
             parts = urlsplit(url if "://" in url else f"http://{url}")
             port = parts.port or (443 if parts.scheme == "https" else 80)
         except ValueError as error:
-            raise SettingsError(f"{url!r} is no URL: {error}") from None
+            raise SettingsError(f"{url!r} is not a URL: {error}") from None
         if parts.scheme not in ("http", "https") or not parts.hostname:
-            raise SettingsError(f"{url!r} is no URL of a server; write http://HOST:PORT")
+            raise SettingsError(f"{url!r} is not a server URL; write http://HOST:PORT")
         prefix = parts.path.rstrip("/").removesuffix("/v1")
         return cls(
             base_url=f"{parts.scheme}://{parts.netloc}{prefix}/v1",
@@ -44,11 +47,11 @@ class Endpoint:
         )
 
     def tls(self) -> ssl.SSLContext | None:
-        """Return how to encrypt, None for plain HTTP."""
+        """Return the TLS context; None for plain HTTP."""
         return ssl.create_default_context() if self.is_encrypted else None
 
     def message(self, body: dict[str, Any]) -> bytes:
-        """Return the whole HTTP request."""
+        """Return the complete HTTP request."""
         payload = json.dumps(body).encode()
         host = f"[{self.host}]" if ":" in self.host else self.host
         key = f"Authorization: Bearer {self.api_key}\r\n" if self.api_key else ""

@@ -1,6 +1,6 @@
-"""On what a result was measured: machine, versions, commit.
+"""The environment of a result: machine, package versions, commit.
 
-Read, not imported, so that measuring stays light.
+Package versions are read from metadata, not imported, so that the client stays light.
 """
 
 import os
@@ -17,9 +17,7 @@ _GIT_SECONDS = 5.0
 
 
 def describe_environment(machine: Machine) -> dict[str, Any]:
-    """Return the facts of this machine and installation; the load tells whether others were at work when the
-    run began.
-    """
+    """Return machine, versions and the load average at the start."""
     return {
         "mlxctl": __version__,
         "commit": _commit(),
@@ -34,8 +32,9 @@ def describe_environment(machine: Machine) -> dict[str, Any]:
 
 
 def _commit() -> str | None:
-    """Return the commit of the working directory, with a plus for changes; None outside a repository or
-    without git.
+    """Return the commit of the working directory, `+` marks changes.
+
+    None outside a repository or without git.
     """
     head = _git("rev-parse", "--short", "HEAD")
     if not head:

@@ -1,6 +1,4 @@
-"""What is measured, and what the rounds say of it: medians with their spread, ratios of paired rounds, and
-when it is noise.
-"""
+"""Figures, medians with spread, and ratios of paired rounds."""
 
 import statistics
 from collections.abc import Sequence
@@ -16,9 +14,9 @@ Sample = dict[str, float]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Figure:
-    """One thing that a scenario measures.
+    """One measured quantity of a scenario.
 
-    A detail is stored and charted, but has no row of its own in the table.
+    A detail is stored and charted but not listed in the table.
     """
 
     name: str
@@ -30,7 +28,7 @@ class Figure:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Chart:
-    """Bars to draw: each is a label and the figure behind it."""
+    """A bar chart: pairs of label and figure name."""
 
     title: str
     bars: tuple[tuple[str, str], ...]
@@ -38,7 +36,7 @@ class Chart:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Spread:
-    """The middle of some values, and how far they lie apart."""
+    """Median, minimum and maximum of some values."""
 
     median: float
     lowest: float
@@ -46,22 +44,22 @@ class Spread:
 
     @classmethod
     def of(cls, values: Sequence[float]) -> "Spread":
-        """Summarize values, of which there must be one."""
+        """Summarize values; at least one is required."""
         return cls(median=statistics.median(values), lowest=min(values), highest=max(values))
 
     @classmethod
     def of_ratios(cls, ours: Sequence[float], theirs: Sequence[float]) -> "Spread":
-        """Pair the rounds: what disturbs the machine disturbs both halves of a round."""
+        """Return ratios of paired rounds, which share machine disturbances."""
         return cls.of([one / other for one, other in zip(ours, theirs, strict=True)])
 
     @property
     def covers_one(self) -> bool:
-        """Whether some rounds said that there is no difference, or the opposite one."""
+        """Whether the ratios lie on both sides of 1."""
         return self.lowest <= 1.0 <= self.highest
 
 
 def percentile(values: Sequence[float], share: float) -> float:
-    """Return the value below which `share` of the values lie (nearest rank)."""
+    """Return a percentile by nearest rank; `share` is 0 to 1."""
     ordered = sorted(values)
     return ordered[min(len(ordered) - 1, int(share * len(ordered)))]
 
@@ -75,5 +73,5 @@ def percentile_figures(name: str, what: str) -> tuple[Figure, ...]:
 
 
 def percentiles(name: str, values: Sequence[float]) -> dict[str, float]:
-    """Return the values of `percentile_figures`; nothing when there are no values."""
+    """Return the values for `percentile_figures`; empty without values."""
     return {f"{name}_p{rank}": percentile(values, rank / 100) for rank in (50, 95, 99)} if values else {}

@@ -1,4 +1,4 @@
-"""Numbers and verdicts as people read them; the table, the report and the comparison say them alike."""
+"""Text for numbers and verdicts in tables, reports and comparisons."""
 
 import statistics
 from itertools import pairwise
@@ -25,7 +25,7 @@ def format_value(value: float, unit: Unit) -> str:
 
 
 def format_like(value: float, first: float, unit: Unit) -> str:
-    """Return only the number of a value that stands beside `first`, whose unit holds for both."""
+    """Return the number in the unit that `first` is shown in."""
     match unit:
         case "s":
             return f"{value * 1e3:,.1f}" if abs(first) < 1 else f"{value:,.2f}"
@@ -40,10 +40,9 @@ def format_like(value: float, first: float, unit: Unit) -> str:
 
 
 def sparkline(values: tuple[float, ...]) -> str:
-    """Return a tick for each value, from nothing to the highest, so that the height of the ticks can be
-    trusted.
+    """Return one tick per value, scaled from zero to the maximum.
 
-    Of more values than there is room for, each tick is the median of some neighbors.
+    More values than fit are reduced to medians of neighbors.
     """
     num_ticks = min(len(values), _MAX_TICKS)
     edges = [len(values) * number // num_ticks for number in range(num_ticks + 1)]
@@ -53,7 +52,7 @@ def sparkline(values: tuple[float, ...]) -> str:
 
 
 def ratio_verdict(ratio: Spread, better: Better, *, is_noise: bool) -> str:
-    """Say what A over B means, A being in front."""
+    """Return the meaning of a ratio A over B."""
     if is_noise:
         return "noise"
     is_ahead = ratio.median > 1 if better == "higher" else ratio.median < 1
@@ -61,7 +60,7 @@ def ratio_verdict(ratio: Spread, better: Better, *, is_noise: bool) -> str:
 
 
 def client_line(client: ClientCost) -> str:
-    """Say what measuring cost, and whether it was in the way."""
+    """Describe the client's cost and whether it was the bottleneck."""
     rate = f", {client.per_thousand:.1%} for each 1,000 tokens/s" if client.per_thousand is not None else ""
     verdict = (
         "it was the bottleneck: the server may be faster than this"
@@ -72,7 +71,7 @@ def client_line(client: ClientCost) -> str:
 
 
 def ceiling_line(result: Result) -> str | None:
-    """Say how near one stream came to what the memory allows; None without a ceiling or a rate of one stream."""
+    """Describe one stream's rate relative to the predicted ceiling; else None."""
     ceiling, reached = result.ceiling, result.find("decode_tokens_per_second_x1")
     if ceiling is None:
         return None
@@ -82,7 +81,7 @@ def ceiling_line(result: Result) -> str | None:
 
 
 def state_line(result: Result) -> str:
-    """Say how much of what was wanted was measured."""
+    """Describe how many rounds were measured."""
     if not result.is_partial:
         return f"{result.num_rounds} rounds"
     return f"PARTIAL: {result.num_rounds} of {result.num_rounds_wanted} rounds ({result.problem})"

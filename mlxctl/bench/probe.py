@@ -1,4 +1,4 @@
-"""How long `mlxctl probe` takes for a model, and what of that each phase takes: rounds of the whole command."""
+"""Benchmark of `mlxctl probe`: total time and time per phase."""
 
 import asyncio
 import os
@@ -33,7 +33,7 @@ _STOP_SECONDS = 10.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProbeTimes:
-    """How long one probe took: the whole command, and the phases that it tells of itself, by their names."""
+    """Duration of one probe in seconds: total, and by phase."""
 
     model: str
     seconds: float
@@ -41,8 +41,9 @@ class ProbeTimes:
 
     @property
     def sample(self) -> Sample:
-        """Return it as figures: `probe`, each phase, and as `command` what is in no phase: starting Python,
-        and the way out.
+        """Durations by figure name.
+
+        `command` is the time outside all phases: starting Python and exiting.
         """
         phases = {figure_name(phase): seconds for phase, seconds in self.phases.items()}
         return {
@@ -53,7 +54,7 @@ class ProbeTimes:
 
 
 class _ProbeReport(msgspec.Struct):
-    """What is read of the JSON that the command prints for a model."""
+    """The used fields of `mlxctl probe --json`."""
 
     model: str
     phases: dict[str, float]
@@ -61,10 +62,7 @@ class _ProbeReport(msgspec.Struct):
 
 
 class ProbeCommand:
-    """Runs the command for one model, again and again.
-
-    What it finds out is thrown away: a person's own store is not touched.
-    """
+    """Runs `mlxctl probe` for one model in a temporary state directory."""
 
     def __init__(self, model: str) -> None:
         self._arguments = ("probe", model, "--force", "--json")
@@ -72,15 +70,16 @@ class ProbeCommand:
     async def run(self) -> ProbeTimes:
         """Probe the model once.
 
-        Raises SettingsError with the command's own words when it could not be asked.
+        Raises SettingsError with the command's error message.
         """
         with tempfile.TemporaryDirectory(prefix="mlxctl-bench-") as state:
             started = time.perf_counter()
             process = await asyncio.create_subprocess_exec(
                 sys.executable, "-m", "mlxctl", *self._arguments,
-                stdin=asyncio.subprocess.DEVNULL, stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.PIPE,
+                stdin=asyncio.subprocess.DEVNULL,
+                stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.PIPE,
                 env={**os.environ, "XDG_STATE_HOME": state},
-                # Ctrl-C is for the bench, which ends the probe itself.
+                # Ctrl-C goes to the benchmark only, which stops the probe itself.
                 start_new_session=True,
             )  # fmt: skip
             try:
@@ -92,7 +91,7 @@ class ProbeCommand:
 
 
 def figure_name(phase: str) -> str:
-    """Return the name of the figure for a phase, such as `its_template` for `its template`."""
+    """Return the figure name of a phase: `its_template` for `its template`."""
     return re.sub(r"\W+", "_", phase.lower())
 
 
@@ -108,7 +107,7 @@ def _read(seconds: float, stdout: bytes, stderr: bytes) -> ProbeTimes:
 
 
 async def _end(process: asyncio.subprocess.Process) -> None:
-    """See that it is over; who is interrupted lets it end its engine."""
+    """Terminate the process gracefully; kill it after a timeout."""
     if process.returncode is not None:
         return
     process.terminate()
@@ -123,9 +122,9 @@ _LABEL = "A"
 
 
 def run_probe_bench(model: str, *, num_rounds: int, num_warmups: int, observer: Observer) -> Result:
-    """Probe it again and again; Ctrl-C ends it early with a partial result.
+    """Probe the model repeatedly; Ctrl-C ends with a partial result.
 
-    Raises MlxctlError when nothing could be measured.
+    Raises MlxctlError when nothing was measured.
     """
     return asyncio.run(_run(model, num_rounds, num_warmups, observer))
 

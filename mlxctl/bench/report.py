@@ -1,4 +1,4 @@
-"""Stored results as Markdown with images beside it."""
+"""Report of stored results as Markdown with SVG images."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -15,16 +15,13 @@ PAGE = "report.md"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BenchReport:
-    """The page, and the images that it shows by file name."""
+    """The page, and its images by file name."""
 
     markdown: str
     images: dict[str, str]
 
     def save(self, directory: Path) -> Path:
-        """Write everything into the directory and return the page.
-
-        Raises SettingsError when that cannot be.
-        """
+        """Write page and images; return the page's path. Raises SettingsError."""
         try:
             directory.mkdir(parents=True, exist_ok=True)
             for name, image in self.images.items():
@@ -38,7 +35,7 @@ class BenchReport:
 
 
 def make_report(results: Sequence[tuple[str, Result]]) -> BenchReport:
-    """Return the report of results, each with the name of its file."""
+    """Return the report of results, each with its file name."""
     images: dict[str, str] = {}
     parts = ["# What was measured\n"]
     for number, (name, result) in enumerate(results, start=1):
@@ -81,8 +78,9 @@ def _pair_table(result: Result) -> Iterator[str]:
         if a is None or b is None or a.is_detail:
             continue
         verdict = ratio_verdict(ratio, a.better, is_noise=pair.is_noise)
-        values = f"{format_value(a.median, a.unit)} | {format_value(b.median, b.unit)} | {ratio.median:.2f} | {ratio.lowest:.2f}–{ratio.highest:.2f}"
-        yield f"| {_code(a.name)} | {values} | {verdict} | {_plain(a.meaning)} |"
+        medians = f"{format_value(a.median, a.unit)} | {format_value(b.median, b.unit)}"
+        ratios = f"{ratio.median:.2f} | {ratio.lowest:.2f}–{ratio.highest:.2f}"
+        yield f"| {_code(a.name)} | {medians} | {ratios} | {verdict} | {_plain(a.meaning)} |"
     yield ""
 
 
@@ -117,7 +115,7 @@ def _machine(result: Result) -> str:
 
 
 def _code(text: str) -> str:
-    """Return what comes from outside so that it cannot mean anything in Markdown."""
+    """Return untrusted text as inline code without Markdown effects."""
     return f"`{' '.join(text.replace('`', ' ').split())}`"
 
 

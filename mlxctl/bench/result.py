@@ -1,7 +1,4 @@
-"""A result as it is stored: what was measured, on what, with which settings, whether it is whole.
-
-Pure values and their file.
-"""
+"""A stored result: measurements, environment, settings, completeness."""
 
 import statistics
 from collections.abc import Sequence
@@ -19,7 +16,7 @@ _MAX_FILE_BYTES = 64 * 1024**2
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Measurement:
-    """One figure of one target: a value for each round that had one, in order."""
+    """One figure of one target, with a value per round."""
 
     target: str
     name: str
@@ -34,7 +31,6 @@ class Measurement:
 
     @classmethod
     def of(cls, target: str, figure: Figure, rounds: Sequence[float]) -> "Measurement":
-        """Summarize the rounds."""
         return cls(
             target=target,
             name=figure.name,
@@ -53,7 +49,7 @@ class Measurement:
 class PairedRatio:
     """A over B of one figure, round by round.
 
-    Noise: the spread covers 1, there were too few rounds to know, or it is 1.
+    Noise: the spread covers 1, there were too few rounds, or the ratio is close to 1.
     """
 
     name: str
@@ -63,7 +59,7 @@ class PairedRatio:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MeasuredServer:
-    """Who was measured."""
+    """The identity of a measured server."""
 
     label: str
     name: str
@@ -74,10 +70,10 @@ class MeasuredServer:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClientCost:
-    """What measuring cost: shares are of one core. `per_thousand` is that share while 1,000 tokens/s come in.
+    """CPU time of the measuring client, as shares of one core.
 
-    `was_bottleneck` says that the client itself had no time left, so that the server may be faster than what
-    was measured.
+    `per_thousand` is the share at 1,000 tokens/s. `was_bottleneck` says that the client was saturated and the
+    server may be faster.
     """
 
     cpu_seconds: float
@@ -90,10 +86,7 @@ class ClientCost:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ceiling:
-    """The most tokens per second that one stream can reach: every token reads all weights once.
-
-    A sum, not a measurement.
-    """
+    """Predicted maximum tokens/s of one stream: each token reads all weights."""
 
     tokens_per_second: float
     context_tokens: int
@@ -103,7 +96,7 @@ class Ceiling:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Result:
-    """One run of one scenario. `problem` says why it is partial, None when every round was run."""
+    """One run of one scenario; `problem` is None for complete runs."""
 
     format: Literal[1] = 1
     scenario: str
@@ -123,7 +116,7 @@ class Result:
     notes: tuple[str, ...]
 
     def find(self, name: str, target: str = "A") -> Measurement | None:
-        """Return a figure of a target, None when it was not measured."""
+        """Return a figure of a target; None when it was not measured."""
         return next(
             (found for found in self.measurements if (found.target, found.name) == (target, name)), None
         )
@@ -136,7 +129,7 @@ def encode_result(result: Result, *, is_pretty: bool = False) -> str:
 
 
 def save_result(result: Result, path: Path) -> None:
-    """Write the document, making the directory. Raises SettingsError when that cannot be."""
+    """Write the document and create its directory. Raises SettingsError."""
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(encode_result(result, is_pretty=True) + "\n", encoding="utf-8")
@@ -145,7 +138,7 @@ def save_result(result: Result, path: Path) -> None:
 
 
 def load_result(path: Path) -> Result:
-    """Read a stored result. Raises SettingsError that says what is wrong with the file."""
+    """Read a stored result. Raises SettingsError."""
     try:
         if path.stat().st_size > _MAX_FILE_BYTES:
             raise SettingsError(f"{str(path)!r} is too large to be a result of `mlxctl bench`")
@@ -153,4 +146,4 @@ def load_result(path: Path) -> Result:
     except OSError as error:
         raise SettingsError(f"{str(path)!r} cannot be read: {error.strerror}") from None
     except msgspec.MsgspecError as error:
-        raise SettingsError(f"{str(path)!r} is no result of `mlxctl bench`: {error}") from None
+        raise SettingsError(f"{str(path)!r} is not a result of `mlxctl bench`: {error}") from None

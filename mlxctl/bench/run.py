@@ -1,6 +1,4 @@
-"""One run from options to a result: open the servers, measure in rounds, close what was opened, describe it
-all.
-"""
+"""One benchmark run: open servers, measure in rounds, build the result."""
 
 import asyncio
 import secrets
@@ -19,13 +17,13 @@ from mlxctl.bench.server_process import ServerSubprocess
 from mlxctl.bench.target import BenchTarget, open_target
 from mlxctl.models import Machine, ModelDescription, fit_model, this_machine
 
-# A prediction for the short contexts that most scenarios have.
+# Context length of the predicted ceiling; most scenarios have short contexts.
 _CEILING_CONTEXT_TOKENS = 512
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ServerChoice:
-    """A server behind a URL, or one of our own that is started with `serve_arguments` when there is none."""
+    """A server by URL, or one to start with `serve_arguments`."""
 
     url: str | None = None
     api_key: str | None = None
@@ -35,9 +33,9 @@ class ServerChoice:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunOptions:
-    """Whom to measure, how often, and what the results need to know.
+    """Servers, rounds and further facts of a run.
 
-    `described` is the model of our own server.
+    `described` is the model of a server that the run starts.
     """
 
     servers: tuple[ServerChoice, ...]
@@ -49,9 +47,9 @@ class RunOptions:
 
 
 def run_bench(scenario: Scenario, options: RunOptions, observer: Observer) -> Result:
-    """Run it; Ctrl-C ends it early with a partial result.
+    """Run a scenario; Ctrl-C ends with a partial result.
 
-    Raises MlxctlError when nothing could be measured.
+    Raises MlxctlError when nothing was measured.
     """
     return asyncio.run(_run(scenario, options, observer))
 
@@ -104,7 +102,7 @@ async def _run(scenario: Scenario, options: RunOptions, observer: Observer) -> R
 
 @asynccontextmanager
 async def _opened(label: str, choice: ServerChoice, observer: Observer) -> AsyncIterator[BenchTarget]:
-    """Give the target, and end what was started for it."""
+    """Yield the target; stop the server that was started for it."""
     observer.open(label, choice.url)
     if choice.url is not None:
         yield await open_target(label, choice.url, model=choice.model, api_key=choice.api_key)
@@ -119,7 +117,7 @@ async def _opened(label: str, choice: ServerChoice, observer: Observer) -> Async
 
 
 def cancel_on_signals() -> None:
-    """Let a closed terminal and `kill` end the run as Ctrl-C does, which asyncio sees to itself."""
+    """Cancel the run on SIGTERM and SIGHUP, as Ctrl-C does."""
     task = asyncio.current_task()
     assert task is not None, "runs as a task"
     for number in (signal.SIGTERM, signal.SIGHUP):
@@ -154,9 +152,9 @@ def speed_ceiling(
     context_tokens: int,
     bandwidth_bytes_per_second: float | None,
 ) -> Ceiling | None:
-    """Return the ceiling; a bandwidth that a person gave wins over the published one.
+    """Return the ceiling; None when the memory bandwidth is unknown.
 
-    None when nobody knows the bandwidth.
+    A given bandwidth takes precedence over the published one.
     """
     if bandwidth_bytes_per_second is not None:
         machine = replace(machine, bandwidth_bytes_per_second=bandwidth_bytes_per_second)

@@ -1,7 +1,7 @@
-"""Rounds in the order A B A B: what disturbs the machine for a while disturbs both. Event-loop thread only.
+"""Rounds in the order A B A B: disturbances affect both servers.
 
-What was measured is never lost: when a person interrupts or a server fails, the finished rounds are the
-result, marked as partial.
+Finished rounds are never lost: after an interruption or an error they form a partial result. Event-loop
+thread only.
 """
 
 import asyncio
@@ -18,32 +18,32 @@ from mlxctl.bench.scenarios import Scenario
 from mlxctl.bench.target import BenchTarget
 from mlxctl.errors import MlxctlError
 
-# Rounds below which a ratio cannot be told from chance.
+# With fewer rounds a ratio cannot be distinguished from chance.
 _MIN_ROUNDS = 3
-# A difference that nobody would see in the table, however sure.
+# Smaller differences are not visible in the table.
 _NEGLIGIBLE = 0.005
-# Share of a core above which the client may have made the server wait.
+# Above this share of a core the client may have delayed the server.
 _BOTTLENECK_SHARE = 0.7
-# Below this rate each token wakes the client up, and what that costs says nothing of a busy one.
+# Below this rate each token wakes the client, which is not representative of high load.
 _MIN_RATE_FOR_COST = 500.0
 
 
 class Observer(Protocol):
-    """Is told how far the run is."""
+    """Receives the progress of a run."""
 
     def open(self, label: str, url: str | None) -> None:
-        """A server is asked what it serves, or started when it has no URL yet."""
+        """A server is contacted, or started when it has no URL."""
 
     def begin(self, what: str, label: str) -> None:
-        """A warm-up or a round of this target begins."""
+        """A warm-up or round of one target begins."""
 
     def end(self, what: str, label: str, *, is_last: bool) -> None:
-        """It is over; the last target ends the round."""
+        """It is finished; the last target ends the round."""
 
 
 @dataclass(slots=True)
 class Rounds:
-    """What was measured so far: for each target its samples, in order.
+    """Samples by target in order, and the client's cost.
 
     Only rounds that every target finished count.
     """
@@ -56,12 +56,12 @@ class Rounds:
 
     @property
     def num_finished(self) -> int:
-        """Rounds that every target finished."""
+        """Number of rounds that every target finished."""
         return min(len(samples) for samples in self.samples.values())
 
     @property
     def client(self) -> ClientCost:
-        """What measuring cost."""
+        """The cost of the client."""
         share = self.cpu_seconds / self.wall_seconds if self.wall_seconds else 0.0
         is_busy = self.num_tokens >= _MIN_RATE_FOR_COST * max(self.wall_seconds, 1.0)
         return ClientCost(
@@ -85,9 +85,7 @@ async def run_rounds(
 ) -> Rounds:
     """Calibrate, warm up, then measure every target in every round.
 
-    Raises MlxctlError only before the first round.
-
-    A cancellation ends the rounds and is reported as the problem.
+    A cancellation ends the rounds and becomes their problem. Raises MlxctlError only before the first round.
     """
     rounds = Rounds(samples={target.label: [] for target in targets})
     with keep_finished_rounds(rounds):
@@ -106,7 +104,7 @@ async def run_rounds(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Iteration:
-    """A warm-up or, when it counts, a round."""
+    """A warm-up, or a measured round."""
 
     label: str
     is_measured: bool
@@ -126,14 +124,14 @@ def iterations(*, num_rounds: int, num_warmups: int) -> Iterator[Iteration]:
 
 @contextmanager
 def keep_finished_rounds(rounds: Rounds) -> Iterator[None]:
-    """Note why the rounds inside ended early. Lets a failure through only when no round was over."""
+    """Record why rounds ended early; raise only without finished rounds."""
     try:
         yield
     except asyncio.CancelledError:
         rounds.problem = "interrupted"
         task = asyncio.current_task()
         assert task is not None, "runs as a task"
-        # What is left to do, ending our own server, is not to be cancelled too.
+        # Stopping the server, which follows, must not be cancelled.
         task.uncancel()
     except MlxctlError as error:
         if rounds.num_finished == 0:
@@ -142,7 +140,7 @@ def keep_finished_rounds(rounds: Rounds) -> Iterator[None]:
 
 
 def measurements(figures: Sequence[Figure], rounds: Rounds) -> tuple[Measurement, ...]:
-    """Summarize each figure of each target over the rounds that had it."""
+    """Summarize each figure of each target."""
     return tuple(
         Measurement.of(target, figure, values)
         for figure in figures
@@ -152,7 +150,7 @@ def measurements(figures: Sequence[Figure], rounds: Rounds) -> tuple[Measurement
 
 
 def paired_ratios(scenario: Scenario, rounds: Rounds) -> tuple[PairedRatio, ...]:
-    """Compare A with B over the rounds in which both had a figure; empty for one target."""
+    """Return ratios of A and B by round; empty for one target."""
     if len(rounds.samples) < 2:
         return ()
     pairs = list(zip(rounds.samples["A"], rounds.samples["B"], strict=False))
@@ -168,7 +166,7 @@ def paired_ratios(scenario: Scenario, rounds: Rounds) -> tuple[PairedRatio, ...]
 
 @contextmanager
 def measure_client_cost(rounds: Rounds, target: BenchTarget | None = None) -> Iterator[None]:
-    """Count time, processor time and, of a target, tokens of what happens inside, finished or not."""
+    """Add CPU time, wall time and tokens of the body to `rounds`."""
     cpu, wall, tokens = time.process_time(), time.perf_counter(), target.num_tokens if target else 0
     try:
         yield

@@ -1,6 +1,4 @@
-"""A server of our own as a child process: `mlxctl serve` on a free port, with files of its own, so that
-nothing is warm.
-"""
+"""`mlxctl serve` in a child process with a temporary state directory."""
 
 import asyncio
 import contextlib
@@ -24,11 +22,15 @@ _LISTENING = re.compile(rb"mlxctl \S+ on (http://\S+)")
 
 
 class ServerSubprocess:
-    """One server after the other, all with the same arguments and the same state. Event-loop thread only."""
+    """One server at a time, restarted with the same arguments and state.
+
+    Event-loop thread only.
+    """
 
     def __init__(self, arguments: Sequence[str], *, environment: Mapping[str, str] = os.environ) -> None:
-        """Take the options of `mlxctl serve`, and the environment, which decides all but where the server
-        keeps its files.
+        """`arguments` are options of `mlxctl serve`.
+
+        The XDG directories in `environment` are replaced by temporary ones.
         """
         self._arguments = tuple(arguments)
         self._environment = environment
@@ -37,9 +39,9 @@ class ServerSubprocess:
         self._errors = Path(self._state.name) / "stderr"
 
     async def start(self) -> str:
-        """Start it and return its URL when it takes requests.
+        """Start the server and return its URL when it is ready.
 
-        Raises SettingsError with the server's own words when it ends.
+        Raises SettingsError with the server's error message when it exits.
         """
         directories = {
             f"XDG_{kind}_HOME": str(Path(self._state.name) / kind.lower())
@@ -50,8 +52,7 @@ class ServerSubprocess:
                 sys.executable, "-m", "mlxctl", "serve", "--port", "0", *self._arguments,
                 stdin=asyncio.subprocess.DEVNULL, stdout=asyncio.subprocess.PIPE, stderr=errors,
                 env={**self._environment, **directories},
-                # Ctrl-C is for the bench, which still has to keep what it measured and to end the server in
-                # order.
+                # Ctrl-C goes to the benchmark only, which saves its rounds and stops the server gracefully.
                 start_new_session=True,
             )  # fmt: skip
         async with asyncio.timeout(_START_SECONDS):
@@ -60,12 +61,12 @@ class ServerSubprocess:
         return url
 
     async def restart(self) -> str:
-        """Stop it in an orderly way and start it again."""
+        """Stop it gracefully and start it again."""
         await self.stop()
         return await self.start()
 
     async def stop(self) -> None:
-        """End the process, by force if it does not end by itself."""
+        """Stop the process; kill it after a timeout."""
         process = self._process
         if process is None or process.returncode is not None:
             return
@@ -75,12 +76,12 @@ class ServerSubprocess:
                 async with asyncio.timeout(_STOP_SECONDS):
                     await process.communicate()
         finally:
-            # Also when a person is too impatient to wait for an orderly end.
+            # Also when the wait was cancelled.
             if process.returncode is None:
                 process.kill()
 
     async def close(self) -> None:
-        """Stop it and remove its state."""
+        """Stop it and delete its state."""
         await self.stop()
         self._state.cleanup()
 
@@ -94,7 +95,7 @@ class ServerSubprocess:
     async def _wait_ready(self, process: asyncio.subprocess.Process, url: str) -> None:
         async with httpx.AsyncClient(trust_env=False) as client:
             while process.returncode is None:
-                # A server that ends refuses connections a moment before its process is gone.
+                # A stopping server refuses connections before its process exits.
                 with contextlib.suppress(httpx.TransportError):
                     if (await client.get(f"{url}/readyz")).status_code == 200:
                         return
@@ -106,6 +107,6 @@ class ServerSubprocess:
         lines = self._errors.read_text(errors="replace").strip().splitlines()
         if not lines:
             return EngineDied(f"the server ended with exit code {process.returncode} and gave no reason")
-        # What a native library prints of its own end comes after the reason.
+        # Native libraries may print after the error message.
         reasons = [line for line in lines if line.startswith("mlxctl: ") or _REASON.match(line)]
         return SettingsError((reasons or lines)[-1].removeprefix("mlxctl: "))

@@ -1,4 +1,4 @@
-"""Bars as SVG, by hand: readable in light and dark, without scripts, small enough to be committed."""
+"""Bar charts as SVG, readable in light and dark mode, without scripts."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -11,15 +11,18 @@ _ROW = 26
 _TOP = 40
 _BAR_HEIGHT = 16
 _STYLE = """
-text { font: 13px system-ui, sans-serif; fill: #24292f } .title { font-weight: 600 } .A { fill: #0969da } .B { fill: #bf3989 }
+text { font: 13px system-ui, sans-serif; fill: #24292f }
+.title { font-weight: 600 } .A { fill: #0969da } .B { fill: #bf3989 }
 .spread { stroke: #57606a; stroke-width: 1.5 }
-@media (prefers-color-scheme: dark) { text { fill: #e6edf3 } .A { fill: #4493f8 } .B { fill: #db61a2 } .spread { stroke: #9198a1 } }
+@media (prefers-color-scheme: dark) {
+  text { fill: #e6edf3 } .A { fill: #4493f8 } .B { fill: #db61a2 } .spread { stroke: #9198a1 }
+}
 """
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Bar:
-    """A value with its spread, as it is drawn; `series` is A or B."""
+    """A value with its range; `series` is A or B."""
 
     label: str
     series: str
@@ -30,7 +33,7 @@ class Bar:
 
 
 def draw_bars(title: str, bars: Sequence[Bar]) -> str:
-    """Return the image: a bar for each value from zero on, with a line from the lowest to the highest round."""
+    """Return a chart: bars from zero, with lines from minimum to maximum."""
     room = _WIDTH - _LABEL_WIDTH - _VALUE_WIDTH
     top = max(bar.highest for bar in bars) or 1.0
     rows = "\n".join(
@@ -39,7 +42,8 @@ def draw_bars(title: str, bars: Sequence[Bar]) -> str:
     )
     height = _TOP + _ROW * len(bars) + 8
     return (
-        f'<svg xmlns="http://www.w3.org/2000/svg" width="{_WIDTH}" height="{height}" viewBox="0 0 {_WIDTH} {height}" role="img">\n'
+        f'<svg xmlns="http://www.w3.org/2000/svg" width="{_WIDTH}" height="{height}"'
+        f' viewBox="0 0 {_WIDTH} {height}" role="img">\n'
         f"<title>{escape(title)}</title>\n<style>{_STYLE}</style>\n"
         f'<text class="title" x="0" y="20">{escape(title)}</text>\n{rows}\n</svg>\n'
     )
@@ -55,7 +59,8 @@ def _row(number: int, bar: Bar, width: float, lowest: float, highest: float) -> 
     low, high = _LABEL_WIDTH + lowest, _LABEL_WIDTH + highest
     return (
         f'<text x="{_LABEL_WIDTH - 8}" y="{baseline:g}" text-anchor="end">{escape(bar.label)}</text>'
-        f'<rect class="{escape(bar.series)}" x="{_LABEL_WIDTH}" y="{top}" width="{width:.1f}" height="{_BAR_HEIGHT}" rx="2"/>'
+        f'<rect class="{escape(bar.series)}" x="{_LABEL_WIDTH}" y="{top}" width="{width:.1f}"'
+        f' height="{_BAR_HEIGHT}" rx="2"/>'
         f'<line class="spread" x1="{low:.1f}" x2="{high:.1f}" y1="{middle:g}" y2="{middle:g}"/>'
         f'<text x="{high + 8:.1f}" y="{baseline:g}">{escape(bar.text)}</text>'
     )

@@ -1,4 +1,7 @@
-"""A server that is measured: who it is, what it can take, and one way to ask it. Event-loop thread only."""
+"""A measured server: its identity, its limits, and requests to it.
+
+Event-loop thread only.
+"""
 
 import asyncio
 from collections.abc import Sequence
@@ -12,28 +15,26 @@ from mlxctl.errors import CapacityError, InvalidRequest, SettingsError
 from mlxctl.inference.remote import RemoteInference
 
 _CALIBRATION_WORDS = 200
-# Room for the template around a prompt, and for words that are longer in tokens than those of the
-# calibration.
+# Margin for the template, and for words with more tokens than those of the calibration.
 _CONTEXT_MARGIN = 0.9
-# An answer below this share of what was asked for is worth a note.
+# Shorter answers, relative to max_tokens, are noted.
 _SHORT_SHARE = 0.9
 
 
 class Restarter(Protocol):
-    """Starts the server again that a target stands for."""
+    """Restarts the server of a target."""
 
     async def restart(self) -> str:
-        """Stop it in an orderly way, start it, and return the URL of the new one when it is ready."""
+        """Stop the server gracefully and return the new URL when ready."""
 
 
 @dataclass(slots=True)
 class BenchTarget:
-    """`label` is A or B; the last one ends a round.
+    """One measured server; `label` is A or B.
 
-    `context_length` is in tokens, None where the server did not say.
-
-    `num_tokens` counts all answers. `notes` are what a reader of the result has to know; `fields` go into
-    every request. `takes_tools` becomes false when the server has refused some.
+    `is_last` marks the target that ends a round. `context_length` is in tokens, None if unknown. `num_tokens`
+    counts all answers. `notes` are shown with the result. `fields` are added to every request.
+    `accepts_tools` becomes false when the server rejected tools.
     """
 
     label: str
@@ -57,7 +58,10 @@ class BenchTarget:
         into: Stream | None = None,
         **fields: Any,
     ) -> Stream:
-        """Ask for `max_tokens` of a greedy answer and wait for its end; raises what `run_stream` does."""
+        """Request a greedy answer of `max_tokens` and wait for its end.
+
+        Raises what `run_stream` raises.
+        """
         body = {
             "model": self.model,
             "messages": list(messages),
@@ -71,20 +75,21 @@ class BenchTarget:
         stream = await run_stream(self.endpoint, body, on_first=on_first, into=into)
         self.num_tokens += stream.num_counted
         if stream.num_counted < _SHORT_SHARE * max_tokens:
-            self.note("some answers ended by themselves before the length that was asked for")
+            self.note("some answers ended before max_tokens")
         if stream.num_tokens is None:
-            self.note("the server tells no usage: tokens are counted by pieces of the answer")
+            self.note("the server reports no usage: tokens are counted by stream events")
         return stream
 
     async def calibrate(self, prompts: Prompts) -> float:
-        """Ask once and return the tokens that a word takes, also the first sign that the server can be
-        measured at all.
+        """Send one request and return its tokens per word.
+
+        It also shows whether the server can be measured at all.
         """
         words = " ".join(prompts.prose("calibration", _CALIBRATION_WORDS).split()[:_CALIBRATION_WORDS])
         try:
             stream = await self.ask(user(words), max_tokens=2)
         except InvalidRequest:
-            # `ignore_eos` is known to many servers and ignored by most others; a strict one may refuse it.
+            # Most servers know or ignore `ignore_eos`; a strict one may reject it.
             if not self.fields:
                 raise
             self.fields = {}
@@ -94,9 +99,7 @@ class BenchTarget:
         return stream.num_prompt_tokens / len(words.split())
 
     def fit(self, num_prompt_tokens: int, *, max_tokens: int) -> int:
-        """Return how long a prompt may be so that it and its answer fit into the context; notes when that is
-        shorter.
-        """
+        """Return the prompt length that fits into the context; notes a reduction."""
         if self.context_length is None:
             return num_prompt_tokens
         room = int(self.context_length * _CONTEXT_MARGIN) - max_tokens
@@ -106,19 +109,20 @@ class BenchTarget:
             )
         if num_prompt_tokens > room:
             self.note(
-                f"prompts of {num_prompt_tokens} tokens were shortened to {room}: the context holds {self.context_length}"
+                f"prompts of {num_prompt_tokens} tokens were shortened to {room}, for a context of"
+                f" {self.context_length}"
             )
         return min(num_prompt_tokens, room)
 
     def note(self, text: str) -> None:
-        """Remember what a reader of the result has to know; said once."""
+        """Add a note to the result, once."""
         self.notes[f"{self.label}: {text}"] = None
 
 
 async def open_target(
     label: str, url: str, *, name: str | None = None, model: str | None = None, api_key: str | None = None
 ) -> BenchTarget:
-    """Ask a server what it serves, return it as a target.
+    """Query the server's models and return it as a target.
 
     Raises SettingsError, ServerUnreachable, UnknownModel, CapacityError.
     """
@@ -128,8 +132,7 @@ async def open_target(
         await remote.wait_ready()
         found = remote.find_model(model)
     except CapacityError:
-        # Some servers answer for models that they cannot list. Who names one is believed, and the first
-        # question shows.
+        # Some servers serve models that they do not list. A named one is tried with the first request.
         if model is None:
             raise
         return BenchTarget(label, name or endpoint.base_url, endpoint, model)

@@ -30,7 +30,8 @@ COMMANDS = {
     "service": LazyCommand("mlxctl.cli.service", "Run the server in the background, from login on."),
     "top": LazyCommand("mlxctl.cli.top", "Monitor a running server: speed, queue, batch, cache, requests."),
     "models": LazyCommand(
-        "mlxctl.cli.models", "Manage the models on this machine: list, inspect, download, remove, alias, fit."
+        "mlxctl.cli.models",
+        "Manage models: find, download, inspect, fit; load and unload in a running server.",
     ),
     "bench": LazyCommand("mlxctl.cli.bench", "Benchmark a server, or two servers side by side."),
     "probe": LazyCommand("mlxctl.cli.probe", "Test what models can do by generating, and store the results."),

@@ -1,6 +1,4 @@
-"""Checks of an installation: machine, packages, MLX, memory, disks, port, and a real answer; each says what
-to do.
-"""
+"""Installation checks: machine, packages, MLX, memory, disks, port, generation."""
 
 import os
 from collections.abc import Iterator
@@ -15,8 +13,9 @@ __all__ = ["CheckResult", "examine"]
 
 
 def run_checks() -> Iterator[CheckResult]:
-    """Check one thing after the other, each as it is asked for; never raises for what is wrong with this
-    machine.
+    """Yield one result after the other, each computed on demand.
+
+    Never raises for a problem of the machine.
     """
     is_mac = locations.is_apple_silicon()
     yield check_platform()
@@ -33,14 +32,15 @@ def run_checks() -> Iterator[CheckResult]:
         yield CheckResult(
             name="imports",
             verdict="broken",
-            facts=f"a package is not installed whole: {error}",
+            facts=f"a package is incomplete: {error}",
             remedy=remedy,
         )
 
 
 def _run_own_checks(*, is_mac: bool) -> Iterator[CheckResult]:
-    """Check what needs mlxctl's own modules, imported here: in a broken installation the checks above still
-    report.
+    """Run the checks that import further mlxctl modules.
+
+    They are imported here, so that the checks above still report in a broken installation.
     """
     from mlxctl.doctor.directories import check_models, check_port, check_settings, check_state
     from mlxctl.doctor.generation import check_answer

@@ -1,4 +1,4 @@
-"""MLX itself, tried in a process of its own: it may abort, and nothing of it belongs into this one."""
+"""Check MLX in a child process, which may abort."""
 
 import ctypes.util
 import json
@@ -8,20 +8,21 @@ import sys
 from mlxctl.doctor.check_result import CheckResult
 
 _TRY_SECONDS = 60.0
-# A sum whose result is known: 4 times the square of 3, on the device that will be used.
+# A product with a known result, on the default device.
 _PROGRAM = """
 import json
 import mlx.core as mx
 matrix = mx.full((4, 4), 3.0)
 total = (matrix @ matrix)[0, 0].item()
 device = str(mx.default_device())
-print(json.dumps({"version": mx.__version__, "device": device, "metal": mx.metal.is_available(), "total": total}))
+metal = mx.metal.is_available()
+print(json.dumps({"version": mx.__version__, "device": device, "metal": metal, "total": total}))
 """
 _TOTAL = 36.0
 
 
 def check_backend(*, wants_metal: bool) -> CheckResult:
-    """Have MLX compute something."""
+    """Compute a small matrix with MLX."""
     try:
         done = subprocess.run(  # noqa: S603
             [sys.executable, "-c", _PROGRAM],
@@ -36,13 +37,13 @@ def check_backend(*, wants_metal: bool) -> CheckResult:
             name="mlx",
             verdict="broken",
             facts=facts,
-            remedy="see whether another program keeps the GPU busy; restart the Mac",
+            remedy="check whether another program uses the GPU; restart the Mac",
         )
     return assess_backend(done.returncode, done.stdout, done.stderr, wants_metal=wants_metal)
 
 
 def assess_backend(exit_code: int, output: str, errors: str, *, wants_metal: bool) -> CheckResult:
-    """Say what the trial means."""
+    """Interpret the output of the child process."""
     if exit_code:
         lines = errors.strip().splitlines()
         facts = f"MLX cannot be used: {lines[-1] if lines else f'its process ended with {exit_code}'}"
@@ -62,24 +63,23 @@ def assess_backend(exit_code: int, output: str, errors: str, *, wants_metal: boo
             name="mlx",
             verdict="broken",
             facts=f"{facts}: no Metal",
-            remedy="run it in a session that may use the GPU",
+            remedy="run it in a session with access to the GPU",
         )
     return CheckResult(name="mlx", verdict="ok", facts=facts)
 
 
 def check_blas() -> CheckResult:
-    """See whether a fast BLAS is there, which the engine takes by itself. For Linux only."""
+    """Check for OpenBLAS, which the engine prefers. Linux only."""
     return assess_blas(ctypes.util.find_library("openblas"))
 
 
 def assess_blas(library: str | None) -> CheckResult:
-    """Say what the engine will compute with."""
     if library is not None:
         return CheckResult(name="blas", verdict="ok", facts=f"OpenBLAS ({library})")
-    facts = "no OpenBLAS: MLX computes with the slow BLAS that it brings"
+    facts = "no OpenBLAS: MLX uses its slower bundled BLAS"
     return CheckResult(
         name="blas",
         verdict="advice",
         facts=facts,
-        remedy="`apt install libopenblas0`, or what your system calls it",
+        remedy="`apt install libopenblas0`, or your system's package",
     )

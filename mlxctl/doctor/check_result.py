@@ -1,4 +1,4 @@
-"""What the doctor says of one thing: how it is, and what to do about it."""
+"""Result of one check."""
 
 from dataclasses import dataclass
 from typing import Literal
@@ -8,9 +8,9 @@ Verdict = Literal["ok", "advice", "broken"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CheckResult:
-    """`facts` say how it is, `remedy` what to do.
+    """`facts` describe the state, `remedy` the fix.
 
-    Only what is broken keeps mlxctl from working; advice makes it work better.
+    Only `broken` prevents mlxctl from working; `advice` improves it.
     """
 
     name: str

@@ -1,4 +1,4 @@
-"""Places that mlxctl uses: settings, disks, the port."""
+"""Checks of settings, directories and the server's port."""
 
 import os
 import shutil
@@ -11,18 +11,18 @@ from mlxctl.models import Library
 from mlxctl.server.address import claim_address
 from mlxctl.settings import Settings, settings_file
 
-# Less than a small model needs.
+# Below the size of a small model.
 _LOW_DISK_BYTES = 10e9
 
 
 def check_settings(settings: Settings | SettingsError) -> CheckResult:
-    """Say which settings hold, or why they do not."""
+    """Report the settings file, or its error."""
     if isinstance(settings, SettingsError):
         return CheckResult(
             name="settings",
             verdict="broken",
             facts=str(settings),
-            remedy="mend or remove what is named there",
+            remedy="fix or remove the named setting",
         )
     file = settings_file(os.environ)
     facts = f"read from {file}" if file.is_file() else f"defaults; {file} does not exist"
@@ -30,18 +30,18 @@ def check_settings(settings: Settings | SettingsError) -> CheckResult:
 
 
 def check_state() -> CheckResult:
-    """See whether what is remembered can be written."""
+    """Check that the state directory is writable."""
     return assess_directory("state", locations.state_directory(), least_bytes=0)
 
 
 def check_models(library: Library) -> CheckResult:
-    """Count the models, and see whether there is room for another."""
+    """Count the models and check the disk space for another one."""
     entries = library.entries()
     broken = [entry.name for entry in entries if entry.problem is not None]
     directory_check = assess_directory("models", library.hub_cache, least_bytes=_LOW_DISK_BYTES)
     facts = f"{len(entries)} in the library; {directory_check.facts}"
     if broken and directory_check.verdict == "ok":
-        remedy = f"`mlxctl models info {broken[0]}` says what is wrong with it" + (
+        remedy = f"`mlxctl models info {broken[0]}` explains the problem" + (
             f" (and {len(broken) - 1} more)" * (len(broken) > 1)
         )
         return CheckResult(name="models", verdict="advice", facts=facts, remedy=remedy)
@@ -51,23 +51,24 @@ def check_models(library: Library) -> CheckResult:
 
 
 def assess_directory(name: str, directory: Path, *, least_bytes: float) -> CheckResult:
-    """Say whether a directory, or the one that it would be made in, can be written and has room."""
+    """Check that a directory or its nearest parent is writable.
+
+    Also checks that it has `least_bytes` of free space.
+    """
     existing = next(path for path in (directory, *directory.parents) if path.exists())
     free = shutil.disk_usage(existing).free
     facts = f"{free / 1e9:,.1f} GB free at {directory}"
     if not existing.is_dir() or not os.access(existing, os.W_OK | os.X_OK):
-        remedy = f"let {existing} be a directory that you may write to"
+        remedy = f"make {existing} a writable directory"
         return CheckResult(name=name, verdict="broken", facts=f"{directory} cannot be written", remedy=remedy)
     if free < least_bytes:
-        remedy = (
-            "make room, or choose another place with library.hub_cache; `mlxctl models rm` removes a model"
-        )
+        remedy = "free disk space, or set library.hub_cache; `mlxctl models rm` removes a model"
         return CheckResult(name=name, verdict="advice", facts=facts, remedy=remedy)
     return CheckResult(name=name, verdict="ok", facts=facts)
 
 
 def check_port(settings: Settings) -> CheckResult:
-    """See whether the server could listen where it would."""
+    """Check that the server can listen on its address."""
     host, port = settings.server.host, settings.server.port
     try:
         claim_address(host, port)

@@ -1,4 +1,4 @@
-"""A real answer: `mlxctl serve` with the demo model on a free loopback port, asked once by every protocol."""
+"""Check generation: a demo server, asked once with every protocol."""
 
 import asyncio
 import os
@@ -15,7 +15,7 @@ from mlxctl.errors import MlxctlError
 
 _TRY_SECONDS = 120.0
 _MESSAGES = [{"role": "user", "content": "Hello!"}]
-# Each asks for an answer of few tokens; Responses take no fewer than 16.
+# Short answers; Responses require at least 16 tokens.
 _QUESTIONS: Mapping[str, Mapping[str, Any]] = {
     "/v1/chat/completions": {"messages": _MESSAGES, "max_tokens": 1},
     "/v1/completions": {"prompt": "Hello", "max_tokens": 1},
@@ -26,10 +26,7 @@ _REMEDY = "`mlxctl serve`, without options, shows the whole error in its log"
 
 
 def check_answer() -> CheckResult:
-    """Start a server as `mlxctl serve` does without settings, and have the demo model generate.
-
-    Takes seconds.
-    """
+    """Start `mlxctl serve` without settings and request an answer. Takes seconds."""
     started = time.monotonic()
     problem = asyncio.run(_problem())
     seconds = time.monotonic() - started
@@ -43,13 +40,13 @@ def check_answer() -> CheckResult:
     return CheckResult(
         name="answer",
         verdict="ok",
-        facts=f"the demo model answered over HTTP, by every protocol ({seconds:.1f} s)",
+        facts=f"the demo model answered over HTTP with every protocol ({seconds:.1f} s)",
     )
 
 
 async def _problem() -> str | None:
-    """Return what goes wrong, in one line; None when every protocol gets an answer."""
-    # What the operator chose may be a large model on a fixed port; here the installation is looked at.
+    """Return the problem in one line; None when every protocol works."""
+    # The user's settings may name a large model and a fixed port; this checks the installation only.
     environment = {name: value for name, value in os.environ.items() if not name.startswith("MLXCTL_")}
     with tempfile.NamedTemporaryFile(suffix=".toml") as empty:
         server = ServerSubprocess(["--config", empty.name], environment=environment)

@@ -1,4 +1,4 @@
-"""Memory: what models may take of it, and whether somebody changed what the GPU may hold."""
+"""Check memory limits: the model's share, and macOS's wired limit."""
 
 import subprocess
 
@@ -6,7 +6,7 @@ from mlxctl.doctor.check_result import CheckResult
 from mlxctl.models.machine import GIB, Machine
 
 _SYSCTL = "iogpu.wired_limit_mb"
-# The system itself, and the programs of a person, need this much; without it a Mac swaps or halts.
+# Memory for macOS and other programs; with less, a Mac swaps or freezes.
 _KEEP_BYTES = 6 * GIB
 _KEEP_SHARE = 0.15
 _MIB = 1024**2
@@ -14,7 +14,7 @@ _ASK_SECONDS = 5.0
 
 
 def check_memory(machine: Machine, *, limit_bytes: int | None) -> CheckResult:
-    """Say what models may take; `limit_bytes` is that of the settings."""
+    """Report the memory for models; `limit_bytes` is the configured limit."""
     facts = f"{machine.memory_bytes / GIB:.0f} GiB, of which models may take {machine.usable_bytes / GIB:.1f}"
     if limit_bytes is not None and limit_bytes > machine.memory_bytes:
         remedy = "lower engine.memory_limit_bytes in the settings"
@@ -25,12 +25,15 @@ def check_memory(machine: Machine, *, limit_bytes: int | None) -> CheckResult:
 
 
 def check_wired_limit(machine: Machine) -> CheckResult:
-    """Ask macOS how much memory the GPU may wire. For Apple silicon only."""
+    """Check the limit of wired GPU memory. Apple silicon only."""
     return assess_wired_limit(machine.memory_bytes, _read_wired_limit())
 
 
 def assess_wired_limit(memory_bytes: int, limit_mib: int | None) -> CheckResult:
-    """Say what the limit means; 0 is the system's own choice, None is a system that does not tell."""
+    """Interpret the limit.
+
+    0 is the default of macOS, None a system without this setting.
+    """
     sensible = (memory_bytes - max(_KEEP_BYTES, int(memory_bytes * _KEEP_SHARE))) // _MIB
     if limit_mib is None:
         return CheckResult(name="wired limit", verdict="ok", facts=f"this macOS has no {_SYSCTL}")

@@ -1,4 +1,4 @@
-"""The installed packages: is everything there that something needs, in a version that it takes?"""
+"""Check that all installed packages satisfy their requirements."""
 
 from collections.abc import Callable, Iterator
 from importlib.metadata import PackageNotFoundError, distribution
@@ -10,17 +10,17 @@ from mlxctl.doctor.check_result import CheckResult
 
 _ROOT = "mlxctl"
 _MAX_CLASHES_SHOWN = 3
-# Gives the version and the requirements of a package by its name; raises PackageNotFoundError.
+# Returns version and requirements of a package; raises PackageNotFoundError.
 PackageLookup = Callable[[str], tuple[str, list[str]]]
 
 
 def check_packages() -> CheckResult:
-    """Follow the requirements of mlxctl as they are installed here."""
+    """Check the requirements of mlxctl, recursively."""
     return assess_packages(_installed_package)
 
 
 def assess_packages(lookup: PackageLookup) -> CheckResult:
-    """Say which requirements are not met, with the command that mends them."""
+    """Report unmet requirements and the command to fix them."""
     try:
         lookup(_ROOT)
     except PackageNotFoundError:
@@ -51,8 +51,9 @@ def assess_packages(lookup: PackageLookup) -> CheckResult:
 
 
 def _walk(lookup: PackageLookup) -> Iterator[tuple[Requirement, str, str | None]]:
-    """Yield every requirement that holds here, who needs it, and the version that is installed; each package
-    is entered once.
+    """Yield each applicable requirement, its origin and the installed version.
+
+    Each package is visited once.
     """
     waiting, seen = [_ROOT], {_ROOT}
     while waiting:
@@ -70,8 +71,9 @@ def _walk(lookup: PackageLookup) -> Iterator[tuple[Requirement, str, str | None]
 
 
 def _read(text: str) -> Requirement | None:
-    """Return the requirement when it holds on this platform without extras; None otherwise, and for what
-    cannot be read.
+    """Return the requirement if it applies to this platform without extras.
+
+    None otherwise, also for requirements that cannot be parsed.
     """
     try:
         requirement = Requirement(text)

@@ -1,4 +1,4 @@
-"""The machine and its Python: is this where MLX runs?"""
+"""Checks of the machine and its Python."""
 
 import platform
 import resource
@@ -8,22 +8,21 @@ from mlxctl import locations
 from mlxctl.doctor.check_result import CheckResult
 
 _MIN_MACOS = 14
-# Every client holds a connection, and an engine's library wants some files of its own.
+# Every client needs a connection, and the libraries need files of their own.
 _MIN_OPEN_FILES = 1024
 
 
 def check_platform() -> CheckResult:
-    """Look at this machine."""
     translated = locations.is_translated()
     return assess_platform(sys.platform, platform.machine(), platform.mac_ver()[0], is_translated=translated)
 
 
 def assess_platform(system: str, machine: str, macos: str, *, is_translated: bool) -> CheckResult:
-    """Say whether MLX runs on such a machine."""
+    """Report whether MLX runs on this platform."""
     facts = f"macOS {macos} on {machine}" if system == "darwin" else f"{system.capitalize()} on {machine}"
     verdict = CheckResult(name="platform", verdict="ok", facts=facts)
     if is_translated:
-        remedy = "install a Python for arm64 and make the environment anew"
+        remedy = "install an arm64 Python and create a new environment"
         return CheckResult(
             name="platform",
             verdict="broken",
@@ -39,7 +38,7 @@ def assess_platform(system: str, machine: str, macos: str, *, is_translated: boo
             name="platform", verdict="broken", facts=facts, remedy=f"MLX needs macOS {_MIN_MACOS} or newer"
         )
     if system == "linux":
-        remedy = "fine for trying and testing; for speed use a Mac with Apple silicon"
+        remedy = "suitable for tests; use a Mac with Apple silicon for speed"
         return CheckResult(
             name="platform", verdict="advice", facts=f"{facts}: MLX computes on the CPU here", remedy=remedy
         )
@@ -51,17 +50,15 @@ def assess_platform(system: str, machine: str, macos: str, *, is_translated: boo
 
 
 def check_python() -> CheckResult:
-    """Name the interpreter."""
     return CheckResult(name="python", verdict="ok", facts=f"{platform.python_version()} at {sys.executable}")
 
 
 def check_files() -> CheckResult:
-    """See how many files and connections a process may have open."""
+    """Check the limit of open files and connections."""
     return assess_file_limit(resource.getrlimit(resource.RLIMIT_NOFILE)[0])
 
 
 def assess_file_limit(limit: int) -> CheckResult:
-    """Say whether so many open files are enough for a server."""
     is_enough = limit == resource.RLIM_INFINITY or limit >= _MIN_OPEN_FILES
     facts = (
         "no limit on open files" if limit == resource.RLIM_INFINITY else f"{limit} files may be open at once"

@@ -1,4 +1,4 @@
-"""Where things lie on this machine. Knows paths only; creates a directory when asked for one, owner-only."""
+"""Paths of files and directories. Directories are created owner-only."""
 
 import os
 import sys
@@ -7,47 +7,48 @@ from pathlib import Path
 
 
 def runtime_directory() -> Path:
-    """Return a directory for sockets that end with the process (mode 0700), made on demand."""
+    """Return the directory for sockets (mode 0700), created on demand."""
     base = os.environ.get("XDG_RUNTIME_DIR")
     root = Path(base) if base and Path(base).is_dir() else Path(tempfile.gettempdir())
     directory = root / f"mlxctl-{os.getuid()}"
     directory.mkdir(mode=0o700, exist_ok=True)
     status = directory.lstat()
-    # SEC: in a shared temp directory someone else may have made the name first.
+    # SEC: in a shared temporary directory another user may have created this name first.
     if status.st_uid != os.getuid() or not directory.is_dir() or directory.is_symlink():
-        raise PermissionError(f"runtime directory {str(directory)!r} belongs to somebody else")
+        raise PermissionError(f"runtime directory {str(directory)!r} belongs to another user")
     directory.chmod(0o700)
     return directory
 
 
 def config_file() -> Path:
-    """Return the path of the settings file that a person edits (`mlxctl.toml`); it need not exist."""
+    """Return the path of `mlxctl.toml`; it need not exist."""
     base = os.environ.get("XDG_CONFIG_HOME")
     root = Path(base) if base else Path.home() / ".config"
     return root / "mlxctl" / "mlxctl.toml"
 
 
 def capability_overrides_file() -> Path:
-    """Return the path of the file in which a person lays down what models can do (`capabilities.toml`); it
-    need not exist.
+    """Return the path of `capabilities.toml`; it need not exist.
+
+    In this file the user overrides what probing found out about models.
     """
     return config_file().with_name("capabilities.toml")
 
 
 def state_directory() -> Path:
-    """Return the directory for what is remembered from one run to the next; it need not exist."""
+    """Return the directory for persistent state; it need not exist."""
     base = os.environ.get("XDG_STATE_HOME")
     root = Path(base) if base else Path.home() / ".local" / "state"
     return root / "mlxctl"
 
 
 def agents_file() -> Path:
-    """Return the path of the SQLite file with the agents of every server here; it need not exist."""
+    """Return the path of the agents' SQLite file; it need not exist."""
     return state_directory() / "agents.sqlite"
 
 
 def cache_directory() -> Path:
-    """Return the directory for what can be computed again; it need not exist."""
+    """Return the directory for recomputable data; it need not exist."""
     base = os.environ.get("XDG_CACHE_HOME")
     if base:
         return Path(base) / "mlxctl"
@@ -57,12 +58,10 @@ def cache_directory() -> Path:
 
 
 def is_translated() -> bool:
-    """Return whether this process is made for Intel and runs translated on Apple silicon, where Metal cannot
-    be used.
-    """
+    """Return whether this Python runs under Rosetta, where Metal is unavailable."""
     return sys.platform == "darwin" and os.uname().machine == "x86_64" and "ARM64" in os.uname().version
 
 
 def is_apple_silicon() -> bool:
-    """Return whether Metal can be expected here."""
+    """Return whether this is a Mac with Apple silicon."""
     return sys.platform == "darwin" and os.uname().machine == "arm64"

@@ -1,4 +1,4 @@
-"""What has been computed already, so that nothing is computed twice.
+"""Prefix cache: keys, values and layer states of prompt prefixes, in memory and on disk.
 
 Knows token ids and opaque payloads; no text, no HTTP.
 """

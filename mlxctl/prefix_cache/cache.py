@@ -4,8 +4,8 @@ Policy:
 
 - Everything computed is stored: full chunks during prefill and decoding, the partial chunk and the layer
   states at checkpoints. Stored records are immutable and shared; a sequence computes in its own caches.
-- The longest stored prefix of a prompt is restored, if it has MIN_REUSE_TOKENS tokens or more: to the token in
-  models whose layers can all be cut, else up to the last checkpoint.
+- The longest stored prefix of at least MIN_REUSE_TOKENS tokens is restored: to the token in models whose
+  layers can all be cut, else up to the last checkpoint.
 - A failure in this package is a miss, logged once, never an error of the request: `restore` and `store` catch
   every exception.
 """

@@ -221,7 +221,7 @@ class PrefixIndex(Generic[P]):
         self.shrink(self.max_bytes)
 
     def shrink(self, max_bytes: int) -> None:
-        """Evict the oldest leaves until `max_bytes` and the buffer budget hold, or all others are protected."""
+        """Evict the oldest leaves down to `max_bytes` and the buffer budget, except protected ones."""
         while self.num_bytes > max_bytes or (
             self.max_buffers is not None and self.num_buffers > self.max_buffers
         ):
@@ -300,7 +300,7 @@ class PrefixIndex(Generic[P]):
 
     @staticmethod
     def _extend_expiry(chunk: Chunk[P], expires_at: float) -> None:
-        # A parent expires no earlier than its children, so the walk ends at the first chunk that is late enough.
+        # A parent expires no earlier than its children, so the walk can end at the first late one.
         for ancestor in chunk.ancestors():
             if ancestor.expires_at >= expires_at:
                 return

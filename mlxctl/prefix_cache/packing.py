@@ -1,8 +1,7 @@
-"""Keys and values kept in fewer bits than they were computed in: more fits, and what is taken over is no
-longer exact.
+"""Packing: quantization of stored keys and values. MLX thread only.
 
-MLX thread only. Only what is stored is packed: a sequence always computes with what was unpacked, in its own
-precision.
+More tokens fit into memory, and restored tokens are no longer exact. Only stored records are packed: a
+sequence computes with unpacked ones, in its own precision.
 """
 
 from dataclasses import dataclass
@@ -11,13 +10,13 @@ import mlx.core as mx
 
 from mlxctl.prefix_cache.records import KVRecord, StateRecord
 
-# Numbers that share a scale; the smaller one is for heads that the larger does not divide.
+# Numbers that share a scale; the smaller size is for head sizes that 64 does not divide.
 _GROUP_SIZES = (64, 32)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Packing:
-    """How many bits a number may keep, and how many tokens at the beginning of every prompt stay exact."""
+    """Bits per stored number, and how many leading tokens of a prompt stay exact."""
 
     bits: int
     exact_tokens: int
@@ -25,7 +24,7 @@ class Packing:
 
 @dataclass(frozen=True, slots=True)
 class PackedKVRecord:
-    """A KVRecord whose arrays are quantized along their last axis, each as (packed numbers, scales, biases)."""
+    """KVRecord with arrays quantized along the last axis, as (numbers, scales, biases)."""
 
     layers: tuple[tuple[int, ...], ...]
     groups: tuple[tuple[tuple[mx.array, mx.array, mx.array], ...], ...]
@@ -47,20 +46,23 @@ Record = KVRecord | PackedKVRecord | StateRecord
 
 
 def pack_record(record: KVRecord, bits: int) -> KVRecord | PackedKVRecord:
-    """Return the record in so many bits, or as it is when its heads cannot be divided into groups or are
-    quantized already.
+    """Return the record quantized to `bits` bits.
+
+    It is returned unchanged if its head size fits no group size, or if it is quantized already.
     """
     arrays = [array for group in record.groups for array in group]
-    fitting = [size for size in _GROUP_SIZES if all(array.shape[-1] % size == 0 for array in arrays)]
-    if not fitting or not all(mx.issubdtype(array.dtype, mx.floating) for array in arrays):
+    group_sizes = [size for size in _GROUP_SIZES if all(array.shape[-1] % size == 0 for array in arrays)]
+    if not group_sizes or not all(mx.issubdtype(array.dtype, mx.floating) for array in arrays):
         return record
-    groups = tuple(tuple(_quantized(array, fitting[0], bits) for array in group) for group in record.groups)
+    groups = tuple(
+        tuple(_quantized(array, group_sizes[0], bits) for array in group) for group in record.groups
+    )
     mx.eval([part for group in groups for array in group for part in array])
-    return PackedKVRecord(record.layers, groups, bits, fitting[0])
+    return PackedKVRecord(record.layers, groups, bits, group_sizes[0])
 
 
 def unpack_record(record: Record) -> KVRecord:
-    """Return the record in the precision that it had; not evaluated."""
+    """Return the record in its original precision, not evaluated."""
     assert not isinstance(record, StateRecord), "a chunk holds keys and values"
     if isinstance(record, KVRecord):
         return record

@@ -1,10 +1,10 @@
-"""Payloads: cutting a sequence's caches into records and building caches from records again. MLX thread only.
+"""Records: arrays cut from a sequence's caches and restored into new ones. MLX thread only.
 
-The one place that looks inside cache objects. Layers whose keys and values grow with the sequence, quantized
-or not, are cut by position and stacked, all layers of one shape in one array: 2 arrays a chunk (6 quantized),
-not 2 a layer, because live buffers are limited in number. All other layers (recurrent, convolution, sliding
-window) are kept whole, as a state at one position. Records are contiguous and evaluated, never views: a view
-would keep the buffer alive that it was cut from.
+The only module that reads cache objects of mlx-lm. Layers whose keys and values grow with the sequence,
+quantized or not, are cut by position; layers of one shape are stacked into one array, since the number of
+live buffers is limited: 2 arrays a chunk (6 if quantized), not 2 a layer. All other layers (recurrent,
+convolution, sliding window) are stored whole, as a state at one position. Records are contiguous and
+evaluated: a view would keep the buffer alive that it was cut from.
 """
 
 from collections.abc import Iterator, Sequence
@@ -14,17 +14,16 @@ from typing import Any
 import mlx.core as mx
 from mlx.utils import tree_flatten, tree_map
 
-# For one sequence, and for the rows of a batch.
+# Cache classes of one sequence and of a batch.
 _GROWING = frozenset({"KVCache", "BatchKVCache", "PreallocatedQuantizedKVCache", "BatchQuantizedKVCache"})
 
 
 @dataclass(frozen=True, slots=True)
 class KVRecord:
-    """Keys and values of some positions: per group of equally shaped layers, (layers, heads, positions, dim)
-    each.
+    """Keys and values of consecutive positions, in groups of equally shaped layers.
 
-    Of quantized layers a group has six arrays: packed numbers, scales and biases of the keys, then of the
-    values. `layers` says which layers each group holds, by their place among all layers of the model.
+    Each array is (layers, heads, positions, dim). A group of quantized layers has six arrays: packed numbers,
+    scales and biases of the keys, then of the values. `layers` are the layer indices of each group.
     """
 
     layers: tuple[tuple[int, ...], ...]
@@ -43,7 +42,7 @@ class KVRecord:
 
 @dataclass(frozen=True, slots=True)
 class StateRecord:
-    """The states of all layers that cannot be cut, in layer order, as their cache classes give them."""
+    """States of all layers that cannot be cut, in layer order."""
 
     states: tuple[Any, ...]
 
@@ -59,7 +58,7 @@ class StateRecord:
 
 
 class CacheLayout:
-    """How one model's caches are made: which layers can be cut, and which of them have the same shape."""
+    """Which layers of a model can be cut, and which of these share a shape."""
 
     def __init__(self, caches: Sequence[Any]) -> None:
         kinds = [grows(layer) for layer in leaves(caches)]
@@ -69,13 +68,11 @@ class CacheLayout:
 
     @property
     def has_states(self) -> bool:
-        """Whether some layers can only be taken up at checkpoints."""
+        """Whether some layers can only be restored at checkpoints."""
         return bool(self._whole)
 
     def accepts(self, record: KVRecord | StateRecord, num_tokens: int) -> bool:
-        """Whether a record from elsewhere is of this model: all layers are there, keys and values for so many
-        tokens.
-        """
+        """Whether a record has this model's layers, and `num_tokens` positions."""
         if isinstance(record, StateRecord):
             return len(record.states) == len(self._whole)
         layers = sorted(index for group in record.layers for index in group)
@@ -88,14 +85,15 @@ class CacheLayout:
         return layers == self._cut and [(shape[0], shape[2]) for shape in shapes if len(shape) == 4] == sizes
 
     def cut(self, caches: Sequence[Any], start: int, end: int, *, row: int | None = None) -> KVRecord:
-        """Return a record of the positions `start` to `end` of a sequence, or of one row of a batch."""
+        """Return the positions `start` to `end` of a sequence, or of one row of a batch."""
         layers = list(leaves(caches))
         # All layers of a batch are padded alike.
         padding = 0 if row is None or not self._cut else int(layers[self._cut[0]].left_padding[row].item())
         span = slice(padding + start, padding + end)
-        place = row or 0
+        batch_row = row or 0
         spans = {
-            index: [array[place, :, span] for array in growing_arrays(layers[index])] for index in self._cut
+            index: [array[batch_row, :, span] for array in growing_arrays(layers[index])]
+            for index in self._cut
         }
         if self._groups is None:
             self._groups = _grouped(spans)
@@ -107,7 +105,7 @@ class CacheLayout:
         return KVRecord(self._groups, groups)
 
     def snapshot(self, caches: Sequence[Any], *, row: int | None = None) -> StateRecord:
-        """Return a copy of the states that cannot be cut, as they are now."""
+        """Return a copy of the current states of the layers that cannot be cut."""
         layers = list(leaves(caches))
         whole = [layers[index] if row is None else layers[index].extract(row) for index in self._whole]
         states = tuple(tree_map(_copied, layer.state) for layer in whole)
@@ -124,20 +122,19 @@ class CacheLayout:
         capacity: int,
         is_lazy: bool = False,
     ) -> None:
-        """Fill fresh `caches` with the first `num_tokens` positions of consecutive records, and a state.
+        """Fill empty `caches` with `num_tokens` positions of consecutive records, and a state.
 
-        One copy in all.
-
-        There is room for `capacity` tokens, so that those to come copy nothing again. With `is_lazy` nothing
-        is computed yet.
+        Each array is copied once, into one with room for `capacity` tokens, so that later tokens need no new
+        copy. With `is_lazy` nothing is evaluated yet.
         """
         layers = list(leaves(caches))
-        room = max(0, capacity - num_tokens)
+        num_more = max(0, capacity - num_tokens)
         for group_index, group in enumerate(records[0].layers if records else ()):
-            for place, layer_index in enumerate(group):
-                pieces = [[array[place] for array in record.groups[group_index]] for record in records]
+            for group_row, layer_index in enumerate(group):
+                pieces = [[array[group_row] for array in record.groups[group_index]] for record in records]
                 hold(
-                    layers[layer_index], [_joined(run, num_tokens, room) for run in zip(*pieces, strict=True)]
+                    layers[layer_index],
+                    [_joined(run, num_tokens, num_more) for run in zip(*pieces, strict=True)],
                 )
                 layers[layer_index].offset = num_tokens
         for layer_index, layer_state in zip(
@@ -155,7 +152,7 @@ class CacheLayout:
 
 
 def leaves(caches: Sequence[Any]) -> Iterator[Any]:
-    """Return the layers of caches, where a layer is a list of several these, in order."""
+    """Yield the layers of caches in order; a composite layer yields its parts."""
     for layer in caches:
         children = getattr(layer, "caches", None)
         if children is None:
@@ -170,16 +167,14 @@ def grows(layer: Any) -> bool:
 
 
 def growing_arrays(layer: Any) -> list[mx.array]:
-    """Return the arrays of a layer that grow with the sequence, along their third axis; none of one that
-    holds nothing.
-    """
+    """Return a layer's arrays that grow along the third axis; empty before the first token."""
     if layer.keys is None:
         return []
     return [*layer.keys, *layer.values] if isinstance(layer.keys, tuple) else [layer.keys, layer.values]
 
 
 def hold(layer: Any, arrays: Sequence[mx.array]) -> None:
-    """Put arrays, in the order of `growing_arrays`, into a layer in place of what it holds."""
+    """Replace a layer's arrays, in the order of `growing_arrays`."""
     half = len(arrays) // 2
     is_quantized = half > 1
     layer.keys = tuple(arrays[:half]) if is_quantized else arrays[0]
@@ -198,11 +193,10 @@ def _grouped(spans: dict[int, list[mx.array]]) -> tuple[tuple[int, ...], ...]:
 def _joined(pieces: Sequence[mx.array], num_tokens: int, num_more: int) -> mx.array:
     num_before = sum(piece.shape[1] for piece in pieces[:-1])
     last = pieces[-1][:, : num_tokens - num_before]
-    room = mx.zeros((last.shape[0], num_more, last.shape[2]), dtype=last.dtype)
-    return mx.concatenate([*pieces[:-1], last, room], axis=1)[None]
+    padding = mx.zeros((last.shape[0], num_more, last.shape[2]), dtype=last.dtype)
+    return mx.concatenate([*pieces[:-1], last, padding], axis=1)[None]
 
 
 def _copied(leaf: Any) -> Any:
-    # A handle of its own: cache classes write into their arrays in place, and a write copies when somebody
-    # else holds the buffer.
+    # A new array: cache classes write into theirs in place, and a write copies the buffer if it is shared.
     return mx.contiguous(leaf) + 0 if isinstance(leaf, mx.array) else leaf

@@ -1,4 +1,4 @@
-"""Records cut in two along their tokens, and put together again. MLX thread only."""
+"""Records split in two along the token axis, and joined again. MLX thread only."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -10,19 +10,17 @@ from mlx.utils import tree_flatten, tree_map
 from mlxctl.prefix_cache.packing import Record
 from mlxctl.prefix_cache.records import StateRecord
 
-# Of every array of a record, packed or not.
+# Token axis of every array of a record, packed or not.
 _TOKEN_AXIS = 2
 
 
 def split_record(record: Record, num_tokens: int) -> tuple[Record, Record]:
-    """Return what the record holds of its first `num_tokens` tokens, and of the rest, each with bytes of its
-    own.
-    """
+    """Return the record's first `num_tokens` tokens and the rest, as copies."""
     return _cut(record, slice(0, num_tokens)), _cut(record, slice(num_tokens, None))
 
 
 def join_records(records: Sequence[Record]) -> Record:
-    """Return one record of the consecutive ones of a chunk."""
+    """Return one record of the consecutive records of a chunk."""
     first, *others = records
     if not others:
         return first

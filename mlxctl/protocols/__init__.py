@@ -3,16 +3,19 @@
 Knows no HTTP and no model.
 """
 
-from mlxctl.protocols.anthropic.count_tokens import encode_token_count, parse_count_tokens
 from mlxctl.protocols.anthropic.errors import anthropic_error
-from mlxctl.protocols.anthropic.messages import AnthropicMessagesFormatter
+from mlxctl.protocols.anthropic.messages import (
+    AnthropicMessagesFormatter,
+    encode_token_count,
+    parse_count_tokens,
+)
 from mlxctl.protocols.error_body import ErrorBody
 from mlxctl.protocols.formatter import Formatter
 from mlxctl.protocols.model_list import ModelCard, encode_model, encode_model_list
-from mlxctl.protocols.openai.agents.formatter import AgentTurnFormatter, kept_conversation
+from mlxctl.protocols.openai.agents.formatter import AgentTurnFormatter, stored_conversation
 from mlxctl.protocols.openai.agents.objects import (
+    AgentCacheStatus,
     AgentPage,
-    Standing,
     encode_agent,
     encode_agent_deletion,
     encode_agents,
@@ -26,7 +29,7 @@ from mlxctl.protocols.openai.errors import openai_error
 from mlxctl.protocols.openai.lists import MAX_PAGE_BYTES, num_fitting
 from mlxctl.protocols.openai.responses.formatter import OpenAIResponsesFormatter
 from mlxctl.protocols.openai.responses.item_list import Page, encode_deletion, encode_item_list
-from mlxctl.protocols.openai.responses.parsing import Recalled, References
+from mlxctl.protocols.openai.responses.parsing import References, StoredContext
 from mlxctl.protocols.openai.transcriptions import OpenAITranscriptionFormatter
 from mlxctl.protocols.registry import (
     ANTHROPIC,
@@ -43,6 +46,7 @@ __all__ = [
     "OPENAI",
     "OPENAI_INPUT",
     "PROTOCOLS",
+    "AgentCacheStatus",
     "AgentPage",
     "AgentTurnFormatter",
     "AnthropicMessagesFormatter",
@@ -56,9 +60,8 @@ __all__ = [
     "OpenAIResponsesFormatter",
     "OpenAITranscriptionFormatter",
     "Page",
-    "Recalled",
     "References",
-    "Standing",
+    "StoredContext",
     "WireProtocol",
     "anthropic_error",
     "encode_agent",
@@ -70,10 +73,10 @@ __all__ = [
     "encode_model",
     "encode_model_list",
     "encode_token_count",
-    "kept_conversation",
     "num_fitting",
     "openai_error",
     "parse_agent",
     "parse_agent_change",
     "parse_count_tokens",
+    "stored_conversation",
 ]

@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 import msgspec
 
 from mlxctl.errors import InvalidRequest
-from mlxctl.protocols.complaints import explain
+from mlxctl.protocols.validation_errors import explain
 
 # Jinja's tojson and json.dumps recurse per level; Python's own limit of 1000 is shared with their callers'
 # frames.
@@ -64,7 +64,7 @@ def _decode(text: bytes | msgspec.Raw, decoder: msgspec.json.Decoder[SchemaType]
         raise InvalidRequest("the request body is nested too deeply; flatten it") from error
 
 
-def refuse_deep_nesting(value: object, path: str) -> None:
+def check_nesting(value: object, path: str) -> None:
     """Raise InvalidRequest when `value`, free-form JSON at `path`, has more than MAX_NESTING levels."""
     level = [value]
     for _ in range(MAX_NESTING):

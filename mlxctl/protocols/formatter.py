@@ -33,7 +33,7 @@ class Formatter(Protocol):
         """
 
     @property
-    def begins_with_counts(self) -> bool:
+    def begins_with_usage(self) -> bool:
         """Whether the stream opens with the prompt's counts, and has to wait until it is known what the cache
         had of it.
         """

@@ -20,7 +20,7 @@ LogitBias = Annotated[
 Seed = Annotated[int, Meta(ge=-(2**63), le=2**63 - 1)]
 NumTopLogprobs = Annotated[int, Meta(ge=0, le=20)]
 MaxTokens = Annotated[int, Meta(ge=1)]
-MaxTokensOrNone = Annotated[int, Meta(ge=0)]
+MaxTokensOrZero = Annotated[int, Meta(ge=0)]
 StopString = Annotated[str, Meta(min_length=1, max_length=4096)]
 StopStrings = Annotated[list[StopString], Meta(max_length=16)]
 Name = Annotated[str, Meta(min_length=1, max_length=1024)]
@@ -34,8 +34,8 @@ MAX_MESSAGES = 8192
 MAX_TOOLS = 2048
 """The most tools that one request may offer."""
 
-FewMessages = Meta(max_length=MAX_MESSAGES)
-FewTools = Meta(max_length=MAX_TOOLS)
+MessageLimit = Meta(max_length=MAX_MESSAGES)
+ToolLimit = Meta(max_length=MAX_TOOLS)
 
 MAX_ANSWERS = 128
 """The most answers that one request may ask for, all prompts together."""

@@ -12,7 +12,7 @@ from msgspec import Meta, Struct
 
 from mlxctl.errors import InvalidRequest
 from mlxctl.ir import Constraint
-from mlxctl.protocols.decoding import refuse_deep_nesting
+from mlxctl.protocols.decoding import check_nesting
 from mlxctl.protocols.sampling_fields import SamplingFields
 
 Choices = Annotated[list[Annotated[str, Meta(min_length=1)]], Meta(min_length=1, max_length=1024)]
@@ -32,7 +32,7 @@ class StructuredOutputs(Struct, kw_only=True):
     structural_tag: Any = None
 
 
-class FormFields(SamplingFields, kw_only=True):
+class StructuredOutputFields(SamplingFields, kw_only=True):
     """The fields of a body that ask for a form, behind those that say how to sample; a base of bodies."""
 
     structured_outputs: StructuredOutputs | None = None
@@ -50,13 +50,15 @@ def object_constraint(param: str) -> Constraint:
 
 def schema_constraint(schema: dict[str, Any] | None, *, param: str, is_strict: bool) -> Constraint:
     """Return the form of a JSON schema, of any object if there is none. Raises InvalidRequest."""
-    refuse_deep_nesting(schema, param)
+    check_nesting(schema, param)
     return Constraint(
         kind="json_schema", value=_ANY_OBJECT if schema is None else schema, param=param, is_strict=is_strict
     )
 
 
-def the_constraint(fields: FormFields, *, response_format: Constraint | None = None) -> Constraint | None:
+def requested_constraint(
+    fields: StructuredOutputFields, *, response_format: Constraint | None = None
+) -> Constraint | None:
     """Return the one form that was asked for, if any. Raises InvalidRequest when there are more."""
     asked = [*([response_format] if response_format else []), *_constraints(fields)]
     if len(asked) > 1:
@@ -65,7 +67,7 @@ def the_constraint(fields: FormFields, *, response_format: Constraint | None = N
     return asked[0] if asked else None
 
 
-def _constraints(fields: FormFields) -> Iterator[Constraint]:
+def _constraints(fields: StructuredOutputFields) -> Iterator[Constraint]:
     yield from _guided(
         fields.guided_json, fields.guided_regex, fields.guided_choice, fields.guided_grammar, prefix="guided_"
     )

@@ -27,7 +27,7 @@ def sign(thinking: str, *, carry: bool) -> str:
     return base64.b64encode(content).decode()
 
 
-def carried_thinking(signature: str | None) -> str:
+def thinking_from_signature(signature: str | None) -> str:
     """Return the thinking that a signature carries; "" for any that carries none, whoever made it."""
     try:
         content = base64.b64decode(signature or "", validate=True)

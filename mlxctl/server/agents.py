@@ -11,20 +11,20 @@ from mlxctl.inference import InferenceService
 from mlxctl.ir import StoredAgent
 from mlxctl.protocols import (
     MAX_PAGE_BYTES,
+    AgentCacheStatus,
     AgentPage,
-    Standing,
     encode_agent,
     encode_agent_deletion,
     encode_agents,
     encode_messages,
-    kept_conversation,
     num_fitting,
     parse_agent,
     parse_agent_change,
+    stored_conversation,
 )
 from mlxctl.server.agent_turns import unknown_agent
 from mlxctl.server.body import read_body
-from mlxctl.server.ownership import owned
+from mlxctl.server.caller import with_caller
 from mlxctl.settings import ServerSettings
 from mlxctl.stores import AgentStore
 
@@ -66,23 +66,23 @@ class AgentViews:
             after = found[-1].id if found else None
         return found, has_more
 
-    async def standing(self, agent: StoredAgent, request: Request) -> Standing:
+    async def standing(self, agent: StoredAgent, request: Request) -> AgentCacheStatus:
         """Say how much of the context of the caller's agent is kept.
 
         Of a model that is not here now, nothing is.
         """
         if not agent.num_messages:
-            return Standing(num_context_tokens=0, num_cached_tokens=0)
+            return AgentCacheStatus(num_context_tokens=0, num_cached_tokens=0)
         messages = await asyncio.to_thread(self.store.messages, agent)
         try:
             history = [body for _, body in messages]
             kept_request = await self._inference.preparation.call(
-                kept_conversation, agent, history, num_bytes=agent.num_bytes
+                stored_conversation, agent, history, num_bytes=agent.num_bytes
             )
-            kept = await self._inference.look_up(owned(kept_request, request))
+            kept = await self._inference.look_up(with_caller(kept_request, request))
         except (RequestError, CapacityError, EngineError):
-            return Standing()
-        return Standing.of(
+            return AgentCacheStatus()
+        return AgentCacheStatus.of(
             num_context_tokens=kept.num_prompt_tokens,
             num_cached_tokens=kept.num_cached_tokens,
             num_tokens_on_disk=kept.num_tokens_on_disk,
@@ -100,8 +100,8 @@ class AgentsResource:
         """List them, oldest first, page by page. Raises InvalidRequest."""
         page = AgentPage.read(limit=request.get_param("limit"), after=request.get_param("after"))
         agents, has_more = await asyncio.to_thread(self._views.page, request.context.caller, page)
-        standings = [await self._views.standing(agent, request) for agent in agents]
-        response.data = encode_agents(list(zip(agents, standings, strict=True)), has_more=has_more)
+        statuses = [await self._views.standing(agent, request) for agent in agents]
+        response.data = encode_agents(list(zip(agents, statuses, strict=True)), has_more=has_more)
         response.content_type = falcon.MEDIA_JSON
 
     on_head = on_get
@@ -182,8 +182,10 @@ class AgentMessagesResource:
         found = await asyncio.to_thread(
             self._views.store.messages, agent, after=page.position, limit=page.limit + 1
         )
-        num_told = num_fitting([len(body) for _, body in found[: page.limit]])
-        response.data = encode_messages(found[:num_told], has_more=len(found) > num_told)
+        num_fitting_entries = num_fitting([len(body) for _, body in found[: page.limit]])
+        response.data = encode_messages(
+            found[:num_fitting_entries], has_more=len(found) > num_fitting_entries
+        )
         response.content_type = falcon.MEDIA_JSON
 
     on_head = on_get

@@ -12,7 +12,7 @@ from mlxctl.server.disconnect import Application, DisconnectWatch
 from mlxctl.server.error_handlers import ErrorHandlers
 from mlxctl.server.middleware.allowed_hosts import AllowedHosts
 from mlxctl.server.middleware.authentication import Authentication
-from mlxctl.server.middleware.browser_requests import ForeignPages
+from mlxctl.server.middleware.browser_requests import BrowserRequests
 from mlxctl.server.middleware.cross_origin import CrossOrigin
 from mlxctl.server.middleware.header_limit import HeaderLimit
 from mlxctl.server.middleware.request_id import RequestId
@@ -50,7 +50,7 @@ def _middleware(settings: ServerSettings, routes: Iterable[Route]) -> list[Any]:
         HeaderLimit(settings.max_header_bytes),
         AllowedHosts(bound_host=settings.host, allowed_hosts=settings.allowed_hosts),
         *([CrossOrigin(settings.cors_origins)] if settings.cors_origins else []),
-        ForeignPages(settings.cors_origins),
+        BrowserRequests(settings.cors_origins),
         Authentication(
             KeyCheck(settings.api_keys, settings.admin_keys, settings.cache_groups),
             {route.path: route.access for route in routes},

@@ -20,7 +20,7 @@ from mlxctl.protocols import PROTOCOLS
 from mlxctl.protocols.decoding import decode_body
 from mlxctl.server.body import read_body, read_json
 from mlxctl.server.cache_answers import CacheChanged, ChunkPage, ChunkView, Explanations
-from mlxctl.server.ownership import owned
+from mlxctl.server.caller import with_caller
 from mlxctl.settings import ServerSettings
 
 MAX_PAGE_CHUNKS = 500
@@ -136,7 +136,7 @@ class CacheExplanationResource:
         body = await read_body(request, limit_bytes=self._settings.max_body_bytes)
         asked = await self._inference.preparation.parse(body, parse_question)
         response.data = msgspec.json.encode(
-            Explanations(explanations=[await self._inference.explain(owned(asked, request))])
+            Explanations(explanations=[await self._inference.explain(with_caller(asked, request))])
         )
         response.content_type = falcon.MEDIA_JSON
 

@@ -48,11 +48,11 @@ class DisconnectWatch:
         scope["headers"] = [tuple(header) for header in scope["headers"]]
         # NOTE: Granian writes "1" for HTTP/1.0, which Falcon refuses.
         scope["http_version"] = {"1": "1.0"}.get(scope["http_version"], scope["http_version"])
-        connection = _HttpConnection(receive, _AnnouncedBody.of(scope), seconds=self._body_seconds)
+        connection = _HttpConnection(receive, _DeclaredBody.of(scope), seconds=self._body_seconds)
         try:
             await self._application(scope, connection.receive, send)
         except asyncio.CancelledError:
-            if not connection.is_lost:
+            if not connection.has_ended:
                 raise
         finally:
             connection.stop_watching()
@@ -61,14 +61,14 @@ class DisconnectWatch:
 
 
 @dataclass(frozen=True, slots=True)
-class _AnnouncedBody:
+class _DeclaredBody:
     """What the headers say of the body; `num_bytes` is None where they do not tell its length."""
 
     is_there: bool
     num_bytes: int | None
 
     @classmethod
-    def of(cls, scope: Scope) -> "_AnnouncedBody":
+    def of(cls, scope: Scope) -> "_DeclaredBody":
         """Read the headers."""
         num_bytes, is_chunked = None, False
         for name, value in scope["headers"]:
@@ -81,8 +81,8 @@ class _AnnouncedBody:
 class _HttpConnection:
     """The receiving side of one request: passes the body on, then watches for the end."""
 
-    def __init__(self, receive: Receive, announced: _AnnouncedBody, *, seconds: float) -> None:
-        self.is_lost = False
+    def __init__(self, receive: Receive, announced: _DeclaredBody, *, seconds: float) -> None:
+        self.has_ended = False
         self._receive = receive
         # NOTE: Falcon asks for a first event where it cannot answer with an error, before it knows route and
         # caller.
@@ -135,6 +135,6 @@ class _HttpConnection:
     async def _watch(self) -> None:
         while (await self._receive())["type"] != "http.disconnect":
             pass
-        self.is_lost = True
+        self.has_ended = True
         assert self._task is not None, "an ASGI application runs in a task"
         self._task.cancel("the client left")

@@ -45,7 +45,7 @@ class ErrorHandlers:
 
     def install(self, app: App[Request, Response]) -> None:
         """Make `app` answer every error here."""
-        app.add_error_handler(Exception, self._on_bug)
+        app.add_error_handler(Exception, self._on_unexpected_error)
         app.add_error_handler(falcon.HTTPError, self._on_http_error)
         app.add_error_handler(MlxctlError, self._on_error)
 
@@ -59,9 +59,9 @@ class ErrorHandlers:
     async def _on_http_error(
         self, request: Request, response: Response, error: falcon.HTTPError, _: Mapping[str, Any]
     ) -> None:
-        self._answer(request, response, _translated(request, error))
+        self._answer(request, response, _to_mlxctl_error(request, error))
 
-    async def _on_bug(
+    async def _on_unexpected_error(
         self, request: Request, response: Response, error: Exception, _: Mapping[str, Any]
     ) -> None:
         _log.error("%s %s failed unexpectedly", request.method, request.path, exc_info=error)
@@ -83,7 +83,7 @@ class ErrorHandlers:
         )
 
 
-def _translated(request: Request, error: falcon.HTTPError) -> MlxctlError:
+def _to_mlxctl_error(request: Request, error: falcon.HTTPError) -> MlxctlError:
     """Return what Falcon found wrong in the language of the house."""
     if isinstance(error, falcon.HTTPMethodNotAllowed):
         return MethodNotAllowed(request.method, tuple(dict(error.headers or ())["Allow"].split(", ")))

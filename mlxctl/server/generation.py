@@ -3,7 +3,8 @@
 Mounted once per protocol, it knows none: a factory makes the formatter.
 """
 
-from collections.abc import AsyncGenerator, Awaitable, Callable
+import logging
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable
 from dataclasses import dataclass
 from functools import partial
 from typing import Generic, TypeVar
@@ -16,16 +17,36 @@ from mlxctl.inference.preparation import PackedRequest
 from mlxctl.ir import SamplingParams
 from mlxctl.protocols import Formatter
 from mlxctl.server.body import read_body
+from mlxctl.server.caller import with_caller
 from mlxctl.server.deadline import Deadline
 from mlxctl.server.disconnect import call_at_end
-from mlxctl.server.dropped_tools import DroppedToolsLog
 from mlxctl.server.open_requests import OpenRequests
-from mlxctl.server.ownership import owned
 from mlxctl.server.pending_answers import PendingAnswers, stream_when_started
 from mlxctl.server.stream import stream_answer
 from mlxctl.settings import ServerSettings
 
 FormatterType = TypeVar("FormatterType", bound=Formatter)
+
+
+# Callers choose these names: so many of them, and so much of each, get into the log.
+_MOST_TYPES = 64
+_MOST_CHARS = 64
+
+_log = logging.getLogger(__name__)
+
+
+class DroppedToolsLog:
+    """Says of each type once that it is left out. Event-loop thread only."""
+
+    def __init__(self) -> None:
+        self._told: set[str] = set()
+
+    def tell(self, types: Iterable[str]) -> None:
+        """Log the types that were not told before."""
+        for name in (kind[:_MOST_CHARS] for kind in types):
+            if name not in self._told and len(self._told) < _MOST_TYPES:
+                self._told.add(name)
+                _log.warning("left out of requests from now on, since only its maker can run it: %r", name)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -65,7 +86,7 @@ class GenerationResource(Generic[FormatterType]):
         self._create_formatter = create_formatter
         self._open_requests = open_requests
         self._settings = settings
-        self._left_out = DroppedToolsLog()
+        self._dropped_tools_log = DroppedToolsLog()
 
     async def parse(
         self,
@@ -114,8 +135,8 @@ class GenerationResource(Generic[FormatterType]):
         response.stream = chunks
 
     async def _start(self, asked: ParsedRequest, formatter: FormatterType, request: Request) -> Answers:
-        whole = owned(await asked.request(), request)
-        self._left_out.tell(formatter.dropped_tools)
+        whole = with_caller(await asked.request(), request)
+        self._dropped_tools_log.tell(formatter.dropped_tools)
         return await self._inference.generate_all(whole)
 
     async def _stream_of(

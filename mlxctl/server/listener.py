@@ -43,11 +43,11 @@ class Listener:
         self._task: asyncio.Task[None] | None = None
 
     @property
-    def is_lost(self) -> bool:
+    def has_ended(self) -> bool:
         """Whether listening has ended."""
         return self._task is not None and self._task.done()
 
-    async def start(self, *, on_lost: Callable[[], None]) -> None:
+    async def start(self, *, on_end: Callable[[], None]) -> None:
         """Begin to listen; raises SettingsError if that fails.
 
         `on_lost` is called when listening ends, wanted or not.
@@ -59,7 +59,7 @@ class Listener:
         if self._task.done():
             reason = str(self._task.exception()).partition("\n")[0]
             raise SettingsError(f"cannot listen on {self._address.ip} port {self._address.port}: {reason}")
-        self._task.add_done_callback(lambda _: on_lost())
+        self._task.add_done_callback(lambda _: on_end())
 
     async def stop(self) -> None:
         """Close the door; what is still open after a moment is dropped."""

@@ -20,7 +20,7 @@ class ModelChoice(Struct, forbid_unknown_fields=True):
     model: str
 
 
-class ModelStanding(Struct):
+class ModelStatus(Struct):
     """How a model is now."""
 
     model: str
@@ -44,6 +44,6 @@ class ModelActionResource:
         """
         asked = await read_json(request, _CHOICES, limit_bytes=_MAX_BODY_BYTES)
         model = await self._act(asked.model)
-        standing = ModelStanding(model=model.name, state=model.state, pinned=model.is_pinned)
+        standing = ModelStatus(model=model.name, state=model.state, pinned=model.is_pinned)
         response.data = msgspec.json.encode(standing)
         response.content_type = falcon.MEDIA_JSON

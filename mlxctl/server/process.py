@@ -22,7 +22,7 @@ from mlxctl.server.open_requests import OpenRequests
 from mlxctl.settings import ServerSettings, Settings
 
 # After the engine has ended, answers that say so need a moment to leave.
-_LAST_WORDS_SECONDS = 1.0
+_LAST_RESPONSES_SECONDS = 1.0
 _COLLECTION_THRESHOLDS = (700, 10, 10)
 
 
@@ -54,17 +54,17 @@ async def _serve(settings: Settings, announcer: Announcer) -> int:
     open_requests = OpenRequests()
     listener = Listener(create_app(services, settings.server, open_requests), address, settings.server)
     _configure_logging(settings.server)
-    await listener.start(on_lost=stop.set)
-    _collect_only_what_comes()
+    await listener.start(on_end=stop.set)
+    _tune_garbage_collection()
     announcer.listening(address, settings)
     await services.inference.open()
     try:
-        if await _is_ready_before(stop, services.inference):
+        if await _becomes_ready_before(stop, services.inference):
             announcer.ready(
                 address, settings, services.inference.models(), seconds=time.monotonic() - started
             )
             await stop.wait()
-        exit_code = int(listener.is_lost)
+        exit_code = int(listener.has_ended)
     finally:
         services.catalog.downloads.close()
         await _end(services.inference, open_requests, listener, settings.server)
@@ -72,7 +72,7 @@ async def _serve(settings: Settings, announcer: Announcer) -> int:
     return exit_code
 
 
-async def _is_ready_before(stop: asyncio.Event, inference: InferenceService) -> bool:
+async def _becomes_ready_before(stop: asyncio.Event, inference: InferenceService) -> bool:
     """Wait for the model or for the signal to stop, whichever comes first; raises the model's ModelError."""
     ready, stopped = asyncio.ensure_future(inference.wait_ready()), asyncio.ensure_future(stop.wait())
     try:
@@ -89,7 +89,7 @@ async def _end(
     inference: InferenceService, open_requests: OpenRequests, listener: Listener, settings: ServerSettings
 ) -> None:
     await inference.close(drain_seconds=settings.drain_seconds)
-    await open_requests.wait_done(seconds=_LAST_WORDS_SECONDS)
+    await open_requests.wait_done(seconds=_LAST_RESPONSES_SECONDS)
     await listener.stop()
 
 
@@ -101,7 +101,7 @@ def _with_cache_directory(settings: Settings) -> Settings:
     return replace(settings, engine=replace(settings.engine, cache_dir=directory))
 
 
-def _collect_only_what_comes() -> None:
+def _tune_garbage_collection() -> None:
     """End the thrift of the start, and never look for garbage in what is loaded by now: that would hold every
     stream at once.
     """

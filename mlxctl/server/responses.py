@@ -16,8 +16,8 @@ from mlxctl.ir import SamplingParams, StoredItem, StoredResponse
 from mlxctl.protocols import (
     OpenAIResponsesFormatter,
     Page,
-    Recalled,
     References,
+    StoredContext,
     encode_deletion,
     encode_item_list,
 )
@@ -56,17 +56,17 @@ class ResponsesResource(GenerationResource[OpenAIResponsesFormatter]):
             conversation = await asyncio.to_thread(self._store.conversation, caller, wanted.previous_id)
         if wanted.item_ids:
             items = await asyncio.to_thread(self._store.items, caller, wanted.item_ids)
-        recalled = Recalled(conversation=conversation, items=items)
-        num_bytes = len(body) + recalled.num_bytes
+        context = StoredContext(conversation=conversation, items=items)
+        num_bytes = len(body) + context.num_bytes
         asked = await preparation.run_with(
-            formatter, "parse_again", PickleBuffer(body), recalled, num_bytes=num_bytes
+            formatter, "parse_again", PickleBuffer(body), context, num_bytes=num_bytes
         )
-        formatter.earlier = recalled.conversation or ()
+        formatter.earlier = context.conversation or ()
         return ParsedRequest.at_once(asked)
 
     def started(self, formatter: OpenAIResponsesFormatter, sampling: SamplingParams) -> None:
         """Tell the sampling."""
-        formatter.settle(sampling)
+        formatter.set_sampling(sampling)
 
     async def ended(self, formatter: OpenAIResponsesFormatter, caller: str) -> None:
         """Keep the answer. A store that fails costs nobody the answer itself."""
@@ -78,7 +78,7 @@ class ResponsesResource(GenerationResource[OpenAIResponsesFormatter]):
             _log.warning("a response was not kept: %s", error)
 
 
-class KeptResponseResource:
+class StoredResponseResource:
     """One answer that is kept."""
 
     def __init__(self, store: ResponseStore) -> None:

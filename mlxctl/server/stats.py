@@ -20,7 +20,7 @@ from mlxctl.stores import ResponseStore
 _COUNTERS = [field for field in msgspec.structs.fields(Stats) if field.name != "token"]
 
 
-class KeptResponses(Struct):
+class StoredResponseStats(Struct):
     """How much is kept for the Responses API."""
 
     num_responses: int
@@ -32,7 +32,7 @@ ServerStats: type[Any] = msgspec.defstruct(
     [
         *((field.name, field.type) for field in _COUNTERS),
         ("pool", ModelStats),
-        ("responses", KeptResponses | None),
+        ("responses", StoredResponseStats | None),
     ],
     namespace={
         "__doc__": "The engine's counters since its start, what it holds now, the models in memory, and responses on disk."
@@ -63,19 +63,19 @@ class StatsResource:
         """Ask the engine. Raises EngineRecovering while there is none."""
         stats = await self._inference.engine_stats()
         counters = {field.name: getattr(stats, field.name) for field in _COUNTERS}
-        pool, responses = self._inference.manager.stats(), await self._kept_responses()
+        pool, responses = self._inference.manager.stats(), await self._stored_responses()
         response.data = msgspec.json.encode(ServerStats(**counters, pool=pool, responses=responses))
         response.content_type = falcon.MEDIA_JSON
 
     on_head = on_get
 
-    async def _kept_responses(self) -> KeptResponses | None:
+    async def _stored_responses(self) -> StoredResponseStats | None:
         """Return None when the file of the responses cannot be used."""
         try:
             kept = await asyncio.to_thread(self._responses.facts)
         except StoreError:
             return None
-        return KeptResponses(num_responses=kept.num_responses, num_bytes=kept.num_bytes)
+        return StoredResponseStats(num_responses=kept.num_responses, num_bytes=kept.num_bytes)
 
 
 class RequestsResource:

@@ -32,9 +32,9 @@ async def stream_answer(
     An error after the first byte cannot change the status any more, so the formatter says it in the stream
     and ends it properly.
     """
-    silence = _SilenceWatch(answers, ping_interval_seconds, deadline)
+    silence = _PingTimer(answers, ping_interval_seconds, deadline)
     try:
-        has_begun = not formatter.begins_with_counts
+        has_begun = not formatter.begins_with_usage
         if has_begun:
             yield formatter.begin(answers.prompt_usage)
         silence.start()
@@ -72,7 +72,7 @@ def encode_stream_error(error: Exception, formatter: Formatter) -> bytes:
     return formatter.on_error(SequenceFailed("the server failed unexpectedly; its log says why"))
 
 
-class _SilenceWatch:
+class _PingTimer:
     """Nudges the answers when nothing has come for an interval, and at the deadline.
 
     PERF: one timer a stream, moved on when it fires; a timeout around every token costs a tenth of the

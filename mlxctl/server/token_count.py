@@ -9,7 +9,7 @@ from falcon.asgi import Request, Response
 from mlxctl.inference import InferenceService
 from mlxctl.protocols import encode_token_count, parse_count_tokens
 from mlxctl.server.body import read_body
-from mlxctl.server.ownership import owned
+from mlxctl.server.caller import with_caller
 from mlxctl.settings import ServerSettings
 
 
@@ -24,5 +24,5 @@ class TokenCountResource:
         """Count."""
         body = await read_body(request, limit_bytes=self._settings.max_body_bytes)
         asked = await self._inference.preparation.parse(body, parse_count_tokens)
-        response.data = encode_token_count(await self._inference.count_tokens(owned(asked, request)))
+        response.data = encode_token_count(await self._inference.count_tokens(with_caller(asked, request)))
         response.content_type = falcon.MEDIA_JSON

@@ -1,7 +1,6 @@
-"""What a person can choose, as frozen sections resolved once: defaults, then the file, then the environment,
-then flags.
+"""Settings as frozen sections: defaults, file, environment, flags.
 
-Sections are passed down; nothing reads the environment or a file again, and nothing rewrites a section later.
+They are resolved once and passed down. No other module reads the environment or the file.
 """
 
 from mlxctl.settings.documentation import describe_default, describe_field

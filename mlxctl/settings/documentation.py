@@ -1,6 +1,4 @@
-"""What help pages say of a setting, read from the sections themselves: the text under the field, and its
-default.
-"""
+"""Help texts and defaults of settings, read from their sections."""
 
 import ast
 import inspect
@@ -12,7 +10,7 @@ from typing import Any
 
 @cache
 def _field_docstrings(section: type) -> dict[str, str]:
-    """Return the docstring under each field; empty where Python was installed without sources."""
+    """Return the docstring of each field; empty without source code."""
     try:
         tree = ast.parse(inspect.getsource(section))
     except OSError:
@@ -35,7 +33,7 @@ def describe_field(section: type, name: str) -> str:
 
 
 def describe_default(section: type, name: str) -> str:
-    """Return the default of the field `name` as a person would write it; empty when there is none."""
+    """Return the default as written in a settings file; empty without one."""
     default: Any = next(field.default for field in fields(section) if field.name == name)
     if default in (None, (), MISSING, False):
         return ""

@@ -1,5 +1,6 @@
-"""JSON and TOML documents from files, whatever is in them: the one place that knows what reading them may
-raise.
+"""Reading of JSON and TOML files with bounded size.
+
+All parse errors become DocumentError.
 """
 
 import json
@@ -11,11 +12,11 @@ _MAX_BYTES = 64 * 1024**2
 
 
 class DocumentError(ValueError):
-    """A document is damaged: no UTF-8, no JSON or TOML, nested too deeply, or too large."""
+    """Invalid UTF-8, JSON or TOML, too deep nesting, or too large."""
 
 
 def read_text(path: Path) -> str:
-    """Return the text of a file. Raises OSError, and DocumentError when it is too large or no UTF-8."""
+    """Return the text of a file. Raises OSError and DocumentError."""
     with path.open("rb") as file:
         data = file.read(_MAX_BYTES + 1)
     if len(data) > _MAX_BYTES:
@@ -27,7 +28,7 @@ def read_text(path: Path) -> str:
 
 
 def parse_toml(text: str) -> dict[str, Any]:
-    """Return the tables of a TOML document. Raises DocumentError."""
+    """Return a TOML document. Raises DocumentError."""
     try:
         return tomllib.loads(text)
     except (ValueError, RecursionError) as error:
@@ -35,7 +36,7 @@ def parse_toml(text: str) -> dict[str, Any]:
 
 
 def parse_json(text: str | bytes) -> Any:
-    """Return the value of a JSON document. Raises DocumentError."""
+    """Return a JSON document. Raises DocumentError."""
     try:
         return json.loads(text)
     except (ValueError, RecursionError) as error:

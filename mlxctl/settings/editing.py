@@ -1,8 +1,7 @@
-"""Changes one alias in the settings file and leaves everything else as its owner wrote it: comments, order,
-spacing.
+"""Edits an alias in the settings file and keeps everything else unchanged.
 
-The file is edited as lines, then read back: only a text that says exactly what was meant replaces it, in one
-step.
+The file is edited as lines, so that comments, order and spacing stay. It is replaced atomically, and only
+when parsing the edited text gives exactly the intended content.
 """
 
 import json
@@ -19,12 +18,12 @@ _HEADER = "[library.aliases]"
 
 
 def write_alias(file: Path, name: str, target: str) -> None:
-    """Have `name` stand for `target` in the settings file, which is made if need be. Raises SettingsError."""
+    """Set the alias `name`; create the file if needed. Raises SettingsError."""
     _change(file, name, target)
 
 
 def remove_alias(file: Path, name: str) -> None:
-    """Remove the alias; raises SettingsError, also when there is none of this name in the file."""
+    """Remove the alias `name`. Raises SettingsError, also when it is missing."""
     _change(file, name, None)
 
 
@@ -40,7 +39,8 @@ def _change(file: Path, name: str, target: str | None) -> None:
     wanted = {key: value for key, value in (aliases | {name: target}).items() if value is not None}
     if not _matches(edited, content, wanted):
         raise SettingsError(
-            f"alias {name!r} in {str(file)!r} is written in a way that is left to you; edit it under {_HEADER}"
+            f"alias {name!r} in {str(file)!r} is written in a form that mlxctl cannot edit;"
+            f" change it under {_HEADER}"
         )
     _replace(file, edited)
 
@@ -120,10 +120,7 @@ def _parse(file: Path, text: str) -> dict[str, Any]:
 
 
 def _replace(file: Path, text: str) -> None:
-    """Write beside the file and rename: whoever reads it meanwhile sees the old or the new one.
-
-    A link stays a link.
-    """
+    """Replace the file atomically; a symbolic link is kept."""
     path = file.resolve()
     try:
         path.parent.mkdir(parents=True, exist_ok=True)

@@ -1,6 +1,6 @@
-"""The one place where settings come together: defaults < `mlxctl.toml` < environment < flags.
+"""Resolves settings: defaults < `mlxctl.toml` < environment < flags.
 
-A key nobody knows and a value that cannot be honored are errors that name the key and where it was written.
+Unknown keys and invalid values are errors that name the key and its source.
 """
 
 from collections.abc import Iterator, Mapping
@@ -19,7 +19,7 @@ CONFIG_VARIABLE = "MLXCTL_CONFIG"
 
 
 class SettingValue(NamedTuple):
-    """One value that somebody wrote, and where."""
+    """One value and its source."""
 
     section: str
     key: str
@@ -33,11 +33,11 @@ def resolve(
     environment: Mapping[str, str],
     flags: Mapping[str, Mapping[str, object]] | None = None,
 ) -> Settings:
-    """Return the settings as they will hold for the life of the process.
+    """Return the settings for the lifetime of the process.
 
-    A `config_file` that is named (here or as MLXCTL_CONFIG) must exist; the usual one
-    (`locations.config_file()`) need not. `flags` maps section to key to value; None, or an empty list, means
-    not given. Raises SettingsError.
+    A `config_file` given here or as MLXCTL_CONFIG must exist; the default one (`locations.config_file()`)
+    need not. `flags` maps section to key to value; None or an empty list means not given. Raises
+    SettingsError.
     """
     explicit = config_file or _file_from_environment(environment)
     values: dict[str, dict[str, object]] = {section: {} for section in _sections()}
@@ -47,7 +47,7 @@ def resolve(
 
 
 def settings_file(environment: Mapping[str, str]) -> Path:
-    """Return the settings file that `resolve` reads when no flag names one; it need not exist."""
+    """Return the default file of `resolve`; it need not exist."""
     return _file_from_environment(environment) or locations.config_file()
 
 

@@ -1,7 +1,7 @@
-"""The sections: every setting with its default, its bounds and, under it, the text that help pages show.
+"""The settings sections: defaults, bounds, and help texts under each field.
 
-A field whose name ends in `_bytes` may be written as a number or as a size (`"512MiB"`, `"8GB"`).
-A secret field never appears in a repr, a log line or an error message.
+A field whose name ends in `_bytes` may be a number or a size (`"512MiB"`, `"8GB"`). A secret field never
+appears in a repr, a log line or an error message.
 """
 
 from dataclasses import dataclass, field
@@ -20,8 +20,7 @@ def bounded(default: Any, *, least: float, most: float | None = None) -> Any:
 class ServerSettings:
     """HTTP server: address, keys, limits."""
 
-    # 8080 is where mlx_lm.server and llama.cpp answer, so clients set up for those find us; 8000 is every web
-    # project's own.
+    # Port 8080 is the default of mlx_lm.server and llama.cpp, so that their clients work unchanged.
     host: str = "127.0.0.1"
     """Address to listen on. 0.0.0.0 accepts connections from the network; set an API key with it."""
 
@@ -145,13 +144,15 @@ class EngineSettings:
     """Maximum duration of one prefill step while nothing else runs."""
 
     target_gap_ms: float | None = bounded(None, least=1.0)
-    """Milliseconds that may pass between two tokens of an answer because prompts are read; without it, 200 or
-    ten decode steps.
+    """Maximum milliseconds between two tokens of an answer during prefill.
+
+    Default: 200, or ten decode steps if that is longer.
     """
 
     target_ttft_ms: float = bounded(1000.0, least=0.0)
-    """Milliseconds that a prompt may wait before prompts are read as fast as the target gap allows, which
-    slows answers down.
+    """Milliseconds that a prompt may wait before prefill takes precedence over decoding.
+
+    Prefill then runs as fast as the target gap allows, which slows answers down.
     """
 
     prefill_chunk_max_tokens: int = bounded(2048, least=1)

@@ -1,7 +1,6 @@
-"""From what a person wrote (TOML values, text from the environment or a flag) to the type of a field.
+"""Conversion of TOML values, environment variables and flags to field types.
 
-Every refusal is a ValueError whose message says what was expected; it repeats the value only if that is not a
-secret.
+Errors are ValueErrors that name the expected type; values of secret fields are not repeated.
 """
 
 import math
@@ -27,8 +26,9 @@ _BOOLEANS = {
 
 
 def convert(value: object, kind: Any, field: "Field[Any]") -> object:
-    """Return `value` as the type `kind` of the field `declared`, within the field's bounds; raises
-    ValueError.
+    """Return `value` as type `kind`, within the bounds of `field`.
+
+    Raises ValueError.
     """
     kinds = get_args(kind) if get_origin(kind) in (Union, UnionType) else (kind,)
     target = next(candidate for candidate in kinds if candidate is not NoneType)
@@ -38,7 +38,10 @@ def convert(value: object, kind: Any, field: "Field[Any]") -> object:
 
 
 def parse_size(text: str) -> int:
-    """Return the bytes of a size: `8GB` is decimal, `512MiB` binary, a bare number bytes; raises ValueError."""
+    """Return bytes: `8GB` is decimal, `512MiB` binary, `4096` plain.
+
+    Raises ValueError.
+    """
     match = _SIZE.fullmatch(text)
     if match is None:
         raise ValueError(f"expected a size like '8GB' or '512MiB', got {text!r}")
@@ -47,7 +50,7 @@ def parse_size(text: str) -> int:
 
 
 def _convert_one(value: object, target: Any, *, is_size: bool, is_secret: bool) -> object:
-    shown = "a value that is not shown" if is_secret else repr(value)
+    shown = "a secret value" if is_secret else repr(value)
     if get_origin(target) is tuple:
         strings = _as_list(value, shown)
         return strings if get_args(target)[0] is str else tuple(Path(text).expanduser() for text in strings)
@@ -56,7 +59,7 @@ def _convert_one(value: object, target: Any, *, is_size: bool, is_secret: bool) 
         if get_origin(kind) is tuple:
             return _as_list_table(value, shown)
         if get_origin(kind) is Literal and isinstance(value, Mapping):
-            # As for a single choice, 8 is "8".
+            # As for a single value, 8 means "8".
             value = {name: str(choice) if type(choice) is int else choice for name, choice in value.items()}
         names = _as_table(value, shown)
         return {
@@ -81,7 +84,7 @@ def _convert_one(value: object, target: Any, *, is_size: bool, is_secret: bool) 
 
 
 def _as_list(value: object, shown: str) -> tuple[str, ...]:
-    """Return a list of texts; from one text (environment, flag) it is split at commas."""
+    """Return a list of strings; a single string is split at commas."""
     items = [item.strip() for item in value.split(",")] if isinstance(value, str) else value
     if isinstance(items, Sequence):
         items = [str(item) if isinstance(item, Path) else item for item in items]
@@ -91,7 +94,7 @@ def _as_list(value: object, shown: str) -> tuple[str, ...]:
 
 
 def _as_table(value: object, shown: str) -> dict[str, str]:
-    """Return a table of texts; from one text (environment) it is a list of `name=value`, split at commas."""
+    """Return a table of strings; a string is parsed as `name=value, ...`."""
     if isinstance(value, str):
         pairs = (item.partition("=") for item in value.split(","))
         value = {name.strip(): text.strip() for name, _, text in pairs}
@@ -103,8 +106,9 @@ def _as_table(value: object, shown: str) -> dict[str, str]:
 
 
 def _as_list_table(value: object, shown: str) -> dict[str, tuple[str, ...]]:
-    """Return a table of lists of texts; from texts (environment, flag) each is `name=text`, a name as often
-    as it has texts.
+    """Return a table of lists.
+
+    Strings are parsed as `name=item`, with a name repeated for each of its items.
     """
     if isinstance(value, Mapping):
         pairs = [(name, text) for name, strings in value.items() for text in _as_list(strings, shown)]

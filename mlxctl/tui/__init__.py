@@ -1,6 +1,5 @@
-"""The terminal: chat with a model, here or behind a URL.
+"""Terminal interface: chat with local or remote models, server monitor.
 
-Knows requests and events; neither HTTP nor the engine.
-
-What the first frame needs is imported with the room; the way to the model is imported behind it.
+Handles requests and events; imports neither the HTTP server nor the engine. Modules that the first frame
+needs are imported at the top; everything that leads to a model is imported later.
 """

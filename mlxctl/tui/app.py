@@ -1,4 +1,4 @@
-"""The application around the chat screen: its command palette, and how the backend ends."""
+"""The Textual application around the chat screen."""
 
 from collections.abc import Iterable
 from functools import partial
@@ -17,7 +17,7 @@ from mlxctl.tui.terminal_app import TerminalApp
 
 
 class ChatApp(TerminalApp):
-    """Runs one chat until a person quits."""
+    """Application for one chat."""
 
     TITLE = "mlxctl chat"
 
@@ -31,7 +31,7 @@ class ChatApp(TerminalApp):
         images: tuple[ImagePart, ...] = (),
         preferences: Preferences | None = None,
     ) -> None:
-        """`images` go with the first question."""
+        """`images` are attached to the first question."""
         super().__init__(preferences)
         self._images = images
         self._backend = backend
@@ -40,11 +40,10 @@ class ChatApp(TerminalApp):
         self._conversation = conversation or Conversation()
 
     def get_default_screen(self) -> ChatScreen:
-        """The chat."""
         return ChatScreen(self._backend, self._options, self._autosave, self._conversation, self._images)
 
     def get_system_commands(self, screen: Screen[object]) -> Iterable[SystemCommand]:
-        """List the commands of the chat; above another screen only what works there."""
+        """List the palette's commands; above a dialog only the application's own."""
         is_chat = isinstance(screen, ChatScreen)
         for command in COMMANDS:
             if command.action != "app.command_palette" and (is_chat or command.action.startswith("app.")):
@@ -56,6 +55,6 @@ class ChatApp(TerminalApp):
                 )
 
     async def on_unmount(self) -> None:
-        """Close the engine or the connections, and save the chat."""
+        """Close the backend and the saved chat."""
         await self._backend.close()
         await self._autosave.close()

@@ -1,6 +1,6 @@
-"""Images from this machine's disk, for models that see.
+"""Image files to attach to a question.
 
-What a file is, is told from its first bytes, not from its name.
+The media type is detected from the first bytes, not from the file name.
 """
 
 from collections.abc import Sequence
@@ -10,17 +10,15 @@ from mlxctl.errors import StoreError
 from mlxctl.ir import ImagePart
 
 MAX_IMAGE_BYTES = 20_000_000
-"""What all images of a chat may have together: every question sends them all, and a server reads only so
-much.
-"""
+"""Limit for all images of one chat: every request sends them all."""
 
 _SIGNATURES = ((b"\x89PNG\r\n\x1a\n", "image/png"), (b"\xff\xd8\xff", "image/jpeg"), (b"GIF8", "image/gif"))
 
 
 def read_images(paths: Sequence[Path], *, existing: Sequence[ImagePart] = ()) -> tuple[ImagePart, ...]:
-    """Return the images of these files, for a chat that has some already.
+    """Return the images of these files.
 
-    Raises StoreError with words for a person.
+    `existing` are the images that the chat has already; they count towards the limit. Raises StoreError.
     """
     images: list[ImagePart] = []
     num_bytes = sum(len(image.data) for image in existing)
@@ -30,13 +28,13 @@ def read_images(paths: Sequence[Path], *, existing: Sequence[ImagePart] = ()) ->
         if num_bytes > MAX_IMAGE_BYTES:
             most = MAX_IMAGE_BYTES // 1_000_000
             raise StoreError(
-                f"the images of this chat would have {num_bytes / 1e6:.1f} MB; all of them may have {most} MB together"
+                f"the images of this chat would have {num_bytes / 1e6:.1f} MB in total; limit: {most} MB"
             )
     return tuple(images)
 
 
 def read_image(path: Path) -> ImagePart:
-    """Return the image. Raises StoreError with words for a person."""
+    """Return the image of one file. Raises StoreError."""
     try:
         if path.expanduser().stat().st_size > MAX_IMAGE_BYTES:
             raise StoreError(f"{str(path)!r} is larger than {MAX_IMAGE_BYTES // 1_000_000} MB")
@@ -48,4 +46,4 @@ def read_image(path: Path) -> ImagePart:
             return ImagePart(data=data, media_type=media_type)
     if data[:4] == b"RIFF" and data[8:12] == b"WEBP":
         return ImagePart(data=data, media_type="image/webp")
-    raise StoreError(f"{str(path)!r} is no PNG, JPEG, GIF or WebP image")
+    raise StoreError(f"{str(path)!r} is not a PNG, JPEG, GIF or WebP image")

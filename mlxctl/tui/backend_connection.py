@@ -1,4 +1,4 @@
-"""Open the backend: tried again while its server may come, given up with the reason when it cannot."""
+"""Open the backend, with retries while its server is unavailable."""
 
 import asyncio
 from collections.abc import Callable
@@ -14,11 +14,14 @@ HINTS = """\
 /model     choose a model
 /settings  system prompt, sampling, tools
 Ctrl-P     search all commands"""
-"""What a new chat shows below its first line."""
+"""Text of a new chat below the connection notice."""
 
 
 async def open_backend(backend: ChatBackend, *, show: Callable[[str, Kind], None]) -> BackendModel | None:
-    """Return the model that answers, or None when there will be none; `say` gets what to show meanwhile."""
+    """Return the model, or None when the backend cannot be opened.
+
+    Retries while the server is unreachable or busy; `show` gets the notices.
+    """
     while True:
         try:
             return await backend.open()
@@ -32,7 +35,10 @@ async def open_backend(backend: ChatBackend, *, show: Callable[[str, Kind], None
 
 
 def ready_text(model: BackendModel) -> str:
-    """Return the lines that introduce a model."""
+    """Return the lines that announce a loaded model."""
     context = f", context {model.context_length:,} tokens" if model.context_length else ""
-    demo = "\nThis is the tiny demo model: it greets, calls tools and repeats codewords. Load a real one with -m or /model."
+    demo = (
+        "\nThis is the tiny demo model: it greets, calls tools and repeats codewords."
+        " Load a real one with -m or /model."
+    )
     return f"{model.name} is ready{context}.{demo if model.is_demo else ''}"

@@ -1,5 +1,6 @@
-"""Arithmetic on what a model wrote: read as a syntax tree that may hold only numbers and a few operators;
-Python never runs it.
+"""Arithmetic for the demo tool, evaluated from a syntax tree.
+
+Only numbers and a few operators are allowed; the expression is never executed as Python.
 """
 
 import ast
@@ -10,7 +11,7 @@ from collections.abc import Callable
 Number = int | float
 
 _MAX_CHARACTERS = 500
-# Beyond these an answer takes long to compute and nobody can read it.
+# Larger results take long to compute and are unreadable.
 _MAX_BITS = 4096
 _MAX_EXPONENT = 1000
 
@@ -26,9 +27,10 @@ _UNARY: dict[type[ast.unaryop], Callable[[Number], Number]] = {ast.UAdd: operato
 
 
 def calculate(expression: str) -> str:
-    """Return the value of an expression of numbers, + - * / // % ** (also ^ × ÷) and parentheses.
+    """Return the value of an expression.
 
-    Raises ValueError with words for the model.
+    Allowed: numbers, + - * / // % ** (also ^ × ÷) and parentheses. Raises ValueError with a message for the
+    model.
     """
     if len(expression) > _MAX_CHARACTERS:
         raise ValueError(f"the expression is longer than {_MAX_CHARACTERS} characters")
@@ -67,7 +69,7 @@ def _power(base: Number, exponent: Number) -> Number:
         raise ValueError("the result is too large")
     result = base**exponent
     if not isinstance(result, int | float):
-        raise ValueError("the result is not a real number")  # noqa: TRY004 -- the model gave a wrong value, nobody a wrong type
+        raise ValueError("the result is not a real number")  # noqa: TRY004 -- an invalid value of the model
     return _bounded(result)
 
 

@@ -1,7 +1,6 @@
-"""What answers the chat: a local engine, or a server behind a URL, behind one interface.
+"""Chat backends: a local engine or a remote server.
 
-Everything heavy is imported in another thread when the backend is opened, so that the first frame is on the
-screen before.
+Heavy modules are imported in a worker thread when the backend is opened, after the first frame.
 """
 
 import asyncio
@@ -18,7 +17,7 @@ from mlxctl.settings import Settings
 from mlxctl.tui.observation import Observation
 
 DEMO_CHOICE = "mlxctl-demo"
-"""Name of the built-in model where models are chosen."""
+"""Name of the built-in demo model in the model list."""
 
 if TYPE_CHECKING:
     from mlxctl.bootstrap import Services
@@ -27,7 +26,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BackendModel:
-    """The model that answers; None is what is not known. `context_length` is in tokens."""
+    """The model in use. Unknown values are None; `context_length` is in tokens."""
 
     name: str
     context_length: int | None = None
@@ -38,17 +37,13 @@ class BackendModel:
 
     @property
     def image_rejection(self) -> str | None:
-        """Why it does not accept images; None when it does, or when that is not known."""
-        return (
-            None
-            if self.supports_images is not False
-            else f"{self.name} reads text only: it does not accept images"
-        )
+        """Reason why the model rejects images; None if it accepts or unknown."""
+        return None if self.supports_images is not False else f"{self.name} accepts text only, no images"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SelectableModel:
-    """A model that could be asked; `note` says more of it, or why it cannot."""
+    """A listed model; `note` describes it or says why it is unusable."""
 
     name: str
     note: str = ""
@@ -56,51 +51,58 @@ class SelectableModel:
 
 
 class GenerationStream(Protocol):
-    """One answer on its way."""
+    """Events of one running generation."""
 
     def __aiter__(self) -> AsyncIterator[list[StreamEvent]]:
-        """Iterate over lists of events; the last event of the last list is Finished."""
+        """Iterate over batches of events; the very last event is Finished."""
 
     def cancel(self) -> None:
-        """Free what runs for it. Idempotent."""
+        """Cancel the generation. Idempotent."""
 
 
 class ChatBackend(Protocol):
-    """Opened once, then asked, then closed; event-loop thread only. `where` is for people."""
+    """What the chat needs of a model. Event-loop thread only.
+
+    Call `open` first and `close` last; `address` is text for the screen.
+    """
 
     address: str
 
     async def open(self) -> BackendModel:
-        """Come up and return the model; may be tried again after an error. Raises MlxctlError."""
+        """Connect or load, and return the model.
+
+        May be called again after an error. Raises MlxctlError.
+        """
 
     async def list_models(self) -> Sequence[SelectableModel]:
-        """Return the models that could be asked. Raises MlxctlError."""
+        """Return the models that can be selected. Raises MlxctlError."""
 
     async def switch(self, name: str) -> BackendModel:
-        """Ask another model from now on, as `open` does; after an error no model answers until `open` or
-        `switch` succeeds.
+        """Use another model from now on.
+
+        Raises what `open` raises; after an error no model is loaded until `open` or `switch` succeeds.
         """
 
     async def start(self, request: GenerationRequest) -> GenerationStream:
-        """Begin an answer. Raises MlxctlError."""
+        """Start a generation. Raises MlxctlError."""
 
     async def observe(self) -> Observation:
-        """Return the load of the engine or server; open() comes first. Raises MlxctlError."""
+        """Return the statistics of the engine or server. Raises MlxctlError."""
 
     async def check(self) -> None:
-        """Ask whether questions can be answered; open() comes first. Raises MlxctlError."""
+        """Check that the backend is reachable. Raises MlxctlError."""
 
     async def close(self) -> None:
-        """End everything; safe when it was never open."""
+        """Release everything; safe before `open`."""
 
 
 def retry_seconds(error: CapacityError) -> float:
-    """Return how long to wait before the next try: what the server asks for, within bounds."""
+    """Return the delay before a retry: Retry-After, within bounds."""
     return min(max(error.retry_after_seconds, 0.5), 10.0)
 
 
 class LocalBackend:
-    """An engine of our own with the model that the settings name."""
+    """An engine in a child process, with the model of the settings."""
 
     def __init__(self, settings: Settings) -> None:
         self.address = str(settings.model.path or "the built-in demo model")
@@ -125,23 +127,20 @@ class LocalBackend:
         )
 
     async def list_models(self) -> Sequence[SelectableModel]:
-        """The demo model and what the library holds."""
         return await asyncio.to_thread(_list_local_models, self._settings)
 
     async def switch(self, name: str) -> BackendModel:
-        """End the engine and start one with the other model: the memory of the first is free by then."""
+        """Restart the engine with another model, freeing the first one's memory."""
         await self.close()
         path = None if name == DEMO_CHOICE else Path(name)
         self._settings = replace(self._settings, model=replace(self._settings.model, path=path, name=None))
         return await self.open()
 
     async def start(self, request: GenerationRequest) -> GenerationStream:
-        """Submit to the engine."""
         assert self._services is not None, "open() comes first"
         return await self._services.inference.generate(request)
 
     async def observe(self) -> Observation:
-        """Ask the engine."""
         assert self._services is not None, "open() comes first"
         inference = self._services.inference
         stats = msgspec.to_builtins(await inference.engine_stats())
@@ -150,10 +149,10 @@ class LocalBackend:
         )
 
     async def check(self) -> None:
-        """Do nothing: an engine of our own is started again when it ends."""
+        """Do nothing: the supervisor restarts a local engine by itself."""
 
     async def close(self) -> None:
-        """End the engine."""
+        """Stop the engine."""
         if self._services is not None:
             services, self._services = self._services, None
             await services.inference.close(drain_seconds=0.0)
@@ -161,7 +160,10 @@ class LocalBackend:
 
 
 class RemoteBackend:
-    """A server behind a URL; `model` is the name of the one to ask, None for the first that it lists."""
+    """A server behind a URL.
+
+    `model` is a name that the server lists; None means the first one.
+    """
 
     def __init__(self, url: str, *, model: str | None = None, api_key: str | None = None) -> None:
         self.address = url
@@ -170,16 +172,19 @@ class RemoteBackend:
         self._inference: RemoteInference | None = None
 
     async def open(self) -> BackendModel:
-        """Ask what is served. Raises ServerUnreachable, UnknownModel, AuthenticationFailed, CapacityError."""
+        """List the server's models and choose one.
+
+        Raises ServerUnreachable, UnknownModel, AuthenticationFailed, CapacityError.
+        """
         if self._inference is None:
             remote = await asyncio.to_thread(_import_remote)
             self._inference = remote(self.address, api_key=self._api_key)
         try:
             await self._inference.wait_ready()
         except AuthenticationFailed:
-            trouble = "does not accept this API key" if self._api_key else "wants an API key"
+            problem = "rejects this API key" if self._api_key else "requires an API key"
             raise AuthenticationFailed(
-                f"the server at {self.address} {trouble}: use --api-key KEY or MLXCTL_API_KEY"
+                f"the server at {self.address} {problem}: use --api-key KEY or MLXCTL_API_KEY"
             ) from None
         found = self._inference.find_model(self._model)
         return BackendModel(
@@ -192,7 +197,6 @@ class RemoteBackend:
         )
 
     async def list_models(self) -> Sequence[SelectableModel]:
-        """What the server lists now."""
         assert self._inference is not None, "open() comes first"
         await self._inference.wait_ready()
         return [
@@ -201,27 +205,23 @@ class RemoteBackend:
         ]
 
     async def switch(self, name: str) -> BackendModel:
-        """Name the other model from now on; a server that has to load it does so at the next question."""
+        """Choose another model; the server loads it with the next question."""
         self._model = name
         return await self.open()
 
     async def start(self, request: GenerationRequest) -> GenerationStream:
-        """Send the request."""
         assert self._inference is not None, "open() comes first"
         return await self._inference.generate(request)
 
     async def observe(self) -> Observation:
-        """Ask the server."""
         assert self._inference is not None, "open() comes first"
         return await observe_remote(self._inference)
 
     async def check(self) -> None:
-        """Ask for the list of models."""
         assert self._inference is not None, "open() comes first"
         await self._inference.wait_ready()
 
     async def close(self) -> None:
-        """Close the connections."""
         if self._inference is not None:
             await self._inference.close()
 
@@ -242,9 +242,9 @@ def _context_note(context_length: int | None) -> str:
 
 
 async def observe_remote(remote: "RemoteInference") -> Observation:
-    """Ask a server.
+    """Return the statistics and requests of a server.
 
-    Raises ServerUnreachable, AuthenticationFailed, UnknownResource for one that tells nothing of itself.
+    Raises ServerUnreachable, AuthenticationFailed, and UnknownResource when it has no statistics.
     """
     stats, requests = await remote.observe()
     return Observation(at=asyncio.get_running_loop().time(), stats=stats, requests=tuple(requests))

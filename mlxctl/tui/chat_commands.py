@@ -1,6 +1,4 @@
-"""Every command of the chat, once: key bindings, slash commands, the command palette and the help page are
-made from here.
-"""
+"""The chat's commands: keys, slash names and help texts. Pure."""
 
 import re
 from dataclasses import dataclass
@@ -8,11 +6,11 @@ from typing import NamedTuple
 
 
 class ChatCommand(NamedTuple):
-    """One thing that the chat can do.
+    """One command of the chat.
 
-    `action` is a method of the chat screen; `keys` are Textual's names, `shown_as` is theirs for people;
-    `word` stands in the footer (empty: not there); `names` are slash commands, the first one is shown;
-    `argument` is what may follow the name.
+    `action` is an action of the chat screen; `keys` are Textual's key names and `display_keys` their short
+    form; `footer_label` is empty for commands that the footer omits; `names` are slash names, the first of
+    which is shown; `argument` describes what may follow the name.
     """
 
     action: str
@@ -24,7 +22,7 @@ class ChatCommand(NamedTuple):
     argument: str = ""
 
 
-# In the order of the footer: what a narrow terminal cuts off is at the end.
+# In footer order: a narrow terminal cuts off the end.
 COMMANDS = (
     ChatCommand("app.command_palette", "ctrl+p", "^P", "Commands", (), "Search all commands"),
     ChatCommand("help", "f1,ctrl+g", "^G", "Help", ("help", "?"), "Show keys and commands"),
@@ -69,7 +67,7 @@ _WORD = re.compile(r"/(\?|[A-Za-z][\w-]*)(?!\S)")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SlashCommand:
-    """A command and what follows its name."""
+    """A command and the text after its name."""
 
     command: ChatCommand
     argument: str
@@ -77,7 +75,7 @@ class SlashCommand:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UnknownCommand:
-    """A word that looks like a command and is none; `message` says what can be done."""
+    """Input that looks like a command but is none; `message` explains it."""
 
     message: str
 
@@ -106,7 +104,7 @@ def find_command(name: str) -> ChatCommand | None:
 
 
 def completions(text: str) -> list[str]:
-    """Return the slash commands that begin with `text`, without aliases."""
+    """Return the slash commands that start with `text`, without aliases."""
     if not re.fullmatch(r"/[\w?-]*", text):
         return []
     return [

@@ -1,6 +1,6 @@
-"""One question and everything that follows: answers, tool calls, further answers.
+"""One chat turn: a question, the answers, the tool calls between.
 
-The same for the screen and for plain text; both only render its updates.
+Shared by the screen and the plain chat, which only display its updates.
 """
 
 import asyncio
@@ -29,30 +29,30 @@ from mlxctl.tui.conversation import ChatMessage, ChatOptions, Conversation
 from mlxctl.tui.demo_tools import DEMO_TOOLS, run_call
 
 MAX_ROUNDS = 8
-"""How often the model may answer one question with tool calls."""
+"""Maximum number of rounds of tool calls for one question."""
 
 MAX_BUSY_SECONDS = 300.0
-"""How long a server may refuse a request as busy or loading before that counts as an error."""
+"""How long a busy or loading server is retried."""
 
 DEMO_MAX_TOKENS = 256
-"""Default max tokens of the demo model."""
+"""Default max_tokens of the demo model."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RoundStarted:
-    """A request is sent: the first one, or one with tool results."""
+    """A request is sent: the question, or tool results."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ThinkingEnded:
-    """The thoughts are complete; `seconds` is None when their time is not known any more."""
+    """The thinking is complete; `seconds` is None when its duration is unknown."""
 
     seconds: float | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ToolReturned:
-    """A demo tool returned a result."""
+    """A tool call has a result."""
 
     call: ToolCallPart
     result: ToolResultPart
@@ -60,12 +60,12 @@ class ToolReturned:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RoundsExhausted:
-    """The model called tools again after the last round that is allowed."""
+    """The model called tools again after the last allowed round."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ServerBusy:
-    """The server cannot take the request yet, for a `reason`; it is sent again."""
+    """The server rejected the request for a temporary `reason`; it is retried."""
 
     reason: str
 
@@ -75,9 +75,9 @@ Updates = AsyncGenerator[list[Update], None]
 
 
 class ChatTurn:
-    """Runs once.
+    """Runs one turn, once, and adds its messages to the conversation.
 
-    What came is in the conversation at the end, however that came about: a partial answer is kept as such.
+    A partial answer is added too, also after an error or a cancellation.
     """
 
     def __init__(
@@ -89,22 +89,23 @@ class ChatTurn:
         *,
         confirm_call: Callable[[ToolCallPart], Awaitable[ToolResultPart]] | None = None,
     ) -> None:
-        """`ask` has a person decide what a call gives, if the options want that; without it calls run by
-        themselves.
+        """`confirm_call` returns the result of a call that the options want confirmed.
+
+        Without it, demo tools run at once.
         """
         self._confirm_call = confirm_call if options.asks_before_tools else None
         self._backend = backend
         self._model = model
         self._conversation = conversation
-        # The demo model knows no end when it is at a loss; a real one does.
+        # On unknown questions the demo model does not stop by itself.
         is_endless = model.is_demo and options.max_tokens is None
         self._options = replace(options, max_tokens=DEMO_MAX_TOKENS) if is_endless else options
 
     async def run(self) -> Updates:
-        """Yield what happens. Raises MlxctlError; close the generator to stop the model."""
+        """Yield updates; closing the generator cancels the generation. Raises MlxctlError."""
         if self._options.uses_tools and self._model.supports_tools is False:
             raise InvalidRequest(
-                f"{self._model.name} cannot call tools: its chat template does not support them. Turn tools off"
+                f"{self._model.name} cannot call tools: its chat template has no tools. Turn tools off"
             )
         for _ in range(MAX_ROUNDS):
             answer = _AnswerBuilder()
@@ -153,9 +154,9 @@ class ChatTurn:
 
 
 class _AnswerBuilder:
-    """What came of one answer so far.
+    """Collects the events of one answer.
 
-    A call that never ended is no call, and calls of a stopped answer are not run.
+    Incomplete tool calls and those of a cancelled answer are dropped.
     """
 
     def __init__(self) -> None:
@@ -166,11 +167,10 @@ class _AnswerBuilder:
 
     @property
     def has_content(self) -> bool:
-        """Whether there is anything to keep."""
         return bool(self._message().parts)
 
     def add(self, events: list[StreamEvent]) -> list[Update]:
-        """Take the next events; returns them with the end of thinking put where it happened."""
+        """Add events; return them with ThinkingEnded inserted where thinking ended."""
         updates: list[Update] = []
         for event in events:
             if isinstance(event, ThinkingDelta) and self._thinking_since is None:
@@ -186,7 +186,7 @@ class _AnswerBuilder:
         return updates
 
     def build(self) -> ChatMessage:
-        """Return the message, whole or partial."""
+        """Return the message, complete or partial."""
         return ChatMessage(
             message=self._message(), is_partial=not self._is_finished, thinking_seconds=self._thinking_seconds
         )

@@ -1,7 +1,7 @@
-"""Readable colors, whatever the theme: text gets a WCAG contrast of at least 4.5 to what is behind it.
+"""Readable colors in every theme: text contrast of at least 4.5 (WCAG).
 
-The last filter before the terminal, so it sees the widgets of Textual and the colors of NO_COLOR, too. Colors
-that only the terminal knows (ANSI themes) are left alone.
+A line filter behind all others, so that it also sees the colors of Textual's widgets and of NO_COLOR. ANSI
+colors, which only the terminal resolves, are left alone.
 """
 
 from functools import lru_cache
@@ -14,18 +14,19 @@ from textual.color import Color
 from textual.filter import LineFilter
 
 MIN_CONTRAST = 4.5
-"""What WCAG 2 asks of text (level AA)."""
+"""Contrast that WCAG 2 demands of text at level AA."""
 
 _BLACK, _WHITE = ColorTriplet(0, 0, 0), ColorTriplet(255, 255, 255)
 
 
 class ReadableColors(LineFilter):
-    """Moves a text color towards black or white as far as is needed; blocks, which draw edges and bars, keep
-    theirs.
+    """Moves text colors towards black or white until they are readable.
+
+    Block characters, which draw edges and bars, keep their colors.
     """
 
     def apply(self, segments: list[Segment], background: Color) -> list[Segment]:
-        """Return the segments with readable colors; `background` is behind segments without one."""
+        """Return readable segments; `background` applies to segments without one."""
         behind = ColorTriplet(*background.rgb)
         return [
             segment
@@ -37,14 +38,14 @@ class ReadableColors(LineFilter):
 
 
 def contrast(one: ColorTriplet, other: ColorTriplet) -> float:
-    """Return the contrast ratio of WCAG 2: 1 for equal colors, 21 for black and white."""
+    """Return the WCAG 2 contrast ratio: 1 to 21."""
     brighter, darker = sorted((_luminance(one), _luminance(other)), reverse=True)
     return (brighter + 0.05) / (darker + 0.05)
 
 
 @lru_cache(4096)
 def readable(color: ColorTriplet, background: ColorTriplet) -> ColorTriplet:
-    """Return the color nearest to `color`, on its way to black or white, that can be read on `background`."""
+    """Return the closest readable color on the way to black or white."""
     if contrast(color, background) >= MIN_CONTRAST:
         return color
     end = max((_BLACK, _WHITE), key=lambda extreme: contrast(extreme, background))

@@ -1,4 +1,4 @@
-"""The messages so far, and how to retry or edit the last one. Pure; knows no model and no screen."""
+"""The messages and options of one chat. Pure."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -20,9 +20,10 @@ ThinkingChoice = Literal["default", "on", "off"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ChatOptions:
-    """How the model is asked; None leaves a value to the model. `uses_tools` offers the built-in demo tools.
+    """Options of a chat; None leaves a value to the model.
 
-    Calls run by themselves, or, with `asks_before_tools`, when a person says so.
+    `uses_tools` offers the built-in demo tools. Calls run at once, or with `asks_before_tools` after a
+    confirmation.
     """
 
     system_prompt: str = ""
@@ -36,7 +37,7 @@ class ChatOptions:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ChatMessage:
-    """One message of the conversation. A partial one was stopped, or lost its model, before it was over."""
+    """One message; `is_partial` marks an answer that was cancelled or failed."""
 
     message: Message
     is_partial: bool = False
@@ -44,8 +45,9 @@ class ChatMessage:
 
 
 class Conversation:
-    """Questions, answers and tool results in order; the system prompt is among the options, so that it can be
-    changed.
+    """Questions, answers and tool results in order.
+
+    The system prompt is an option, so that it can change during a chat.
     """
 
     def __init__(self, messages: Sequence[ChatMessage] = ()) -> None:
@@ -53,25 +55,25 @@ class Conversation:
 
     @property
     def messages(self) -> tuple[ChatMessage, ...]:
-        """Everything, oldest first."""
+        """All messages, oldest first."""
         return tuple(self._messages)
 
     @property
     def last_question(self) -> str | None:
-        """The text that a person sent last."""
+        """The text of the last question."""
         return next(
             (item.message.text for item in reversed(self._messages) if item.message.role == "user"), None
         )
 
     @property
     def title(self) -> str:
-        """The first line of the first question; empty before it."""
+        """The first line of the first question; empty without questions."""
         question = next((item.message.text for item in self._messages if item.message.role == "user"), "")
         return next((line.strip() for line in question.splitlines() if line.strip()), "")
 
     @property
     def last_answer(self) -> str | None:
-        """The last visible text of the model."""
+        """The last answer that has text."""
         answers = (item.message.text for item in reversed(self._messages) if item.message.role == "assistant")
         return next((text for text in answers if text), None)
 
@@ -83,26 +85,26 @@ class Conversation:
 
     @property
     def images(self) -> tuple[ImagePart, ...]:
-        """All images that were shown."""
+        """The images of all questions."""
         return tuple(
             part for item in self._messages for part in item.message.parts if isinstance(part, ImagePart)
         )
 
     def add_question(self, text: str, images: Sequence[ImagePart] = ()) -> None:
-        """Add a question, with the images that it is about."""
+        """Add a question and its images."""
         self._messages.append(ChatMessage(message=Message(role="user", parts=(*images, TextPart(text=text)))))
 
     def add(self, message: ChatMessage) -> None:
-        """Add an answer or the results of tools."""
+        """Add an answer or tool results."""
         self._messages.append(message)
 
     @property
     def is_answered(self) -> bool:
-        """Whether anything follows the last question."""
+        """Whether the last question has any answer."""
         return bool(self._messages) and self._messages[-1].message.role != "user"
 
     def remove_answer(self) -> tuple[ChatMessage, ...] | None:
-        """Remove and return everything after the last question; None when nothing was asked."""
+        """Remove and return the messages after the last question; None without one."""
         questions = [index for index, item in enumerate(self._messages) if item.message.role == "user"]
         if not questions:
             return None
@@ -111,7 +113,7 @@ class Conversation:
         return forgotten
 
     def remove_question(self) -> str | None:
-        """Remove the last question and what followed; returns its text, or None when nothing was asked."""
+        """Remove the last question and its answer; return its text, or None."""
         text = self.last_question
         if self.remove_answer() is not None:
             self._messages.pop()

@@ -1,6 +1,6 @@
-"""Which demo tools there are, and how a call of the model runs one.
+"""The demo tools: a clock and a calculator.
 
-What is wrong with a call is told to the model, not raised.
+They read no file and open no connection. Errors of a call become its result, not exceptions.
 """
 
 from collections.abc import Callable, Mapping
@@ -15,9 +15,10 @@ from mlxctl.tui.calculator import calculate
 
 
 def tell_time(timezone: str = "", *, now: datetime | None = None) -> str:
-    """Return date, time and zone; `timezone` is an IANA name or its city, empty for this machine's.
+    """Return date, time and zone.
 
-    Raises ValueError with words for the model.
+    `timezone` is an IANA name or its city; empty means local time. Raises ValueError with a message for the
+    model.
     """
     zone = ZoneInfo(_find_zone(timezone)) if timezone else None
     return (now or datetime.now(UTC)).astimezone(zone).strftime("%A, %Y-%m-%d %H:%M:%S %Z")
@@ -67,16 +68,16 @@ _TOOLS: dict[str, tuple[ToolSpec, Callable[..., str]]] = {
 }
 
 DEMO_TOOLS: tuple[ToolSpec, ...] = tuple(spec for spec, _ in _TOOLS.values())
-"""The tools as they are offered to the model."""
+"""The tool specifications offered to the model."""
 
 
 def is_demo_tool(name: str) -> bool:
-    """Whether a tool of this name runs here."""
+    """Whether a demo tool has this name."""
     return name in _TOOLS
 
 
 def run_call(call: ToolCallPart) -> ToolResultPart:
-    """Run the call and return what the model is told."""
+    """Run the call and return its result for the model."""
     try:
         text, is_error = _run(call), False
     except ValueError as error:

@@ -1,6 +1,4 @@
-"""Bundle what comes fast into what a screen can show: at most one batch per interval, nothing lost, nothing
-reordered.
-"""
+"""Batches of stream events at the rate that a screen can draw."""
 
 import asyncio
 from collections.abc import AsyncGenerator, Sequence
@@ -16,10 +14,10 @@ Item = TypeVar("Item")
 async def batch_events(
     batches: AsyncGenerator[list[Item], None], *, seconds: float
 ) -> AsyncGenerator[list[Item], None]:
-    """Yield the items of `batches`; the first at once, further ones not sooner than `seconds` after the last.
+    """Yield batches: the first at once, further ones every `seconds` at most.
 
-    A consumer that is slow gets larger batches. The error of the source comes after everything that it gave.
-    Closing closes it.
+    A slow consumer gets larger batches; no item is lost or reordered. An error of the source is raised after
+    its last item. Closing the generator closes the source.
     """
     pending: list[Item] = []
     has_items = asyncio.Event()
@@ -53,7 +51,7 @@ async def batch_events(
 
 
 def merge_deltas(updates: Sequence[Update]) -> list[Update]:
-    """Return the same updates with neighboring deltas of one kind as one."""
+    """Return the updates with adjacent deltas of one kind merged."""
     merged: list[Update] = []
     for update in updates:
         last = merged[-1] if merged else None

@@ -1,6 +1,6 @@
-"""A conversation as a file: Markdown to read, JSON to work with and to open again.
+"""Export of a conversation: Markdown to read, JSON to process or reopen.
 
-A file that exists is never overwritten.
+An existing file is never overwritten.
 """
 
 import json
@@ -17,7 +17,10 @@ _NAMES = {"user": "You", "assistant": "Model", "tool": "Tools", "system": "Syste
 
 
 def export(path: Path, messages: Sequence[ChatMessage], *, model: str, system_prompt: str) -> None:
-    """Write the conversation to `path`, as its ending (.md or .json) says. Raises StoreError."""
+    """Write the conversation as .md or .json.
+
+    The suffix of the file decides. Raises StoreError.
+    """
     writers = {".md": to_markdown, ".json": to_json}
     if path.suffix not in writers:
         raise StoreError(f"{path.name!r} must end in .md or .json")
@@ -32,25 +35,24 @@ def export(path: Path, messages: Sequence[ChatMessage], *, model: str, system_pr
 
 
 def load_exported(path: Path) -> tuple[str, list[ChatMessage]]:
-    """Return the system prompt and the conversation of a JSON file that `export` wrote. Raises StoreError."""
+    """Return system prompt and messages of an exported JSON file.
+
+    Raises StoreError.
+    """
     try:
         document = parse_json(read_text(path.expanduser()))
     except OSError as error:
         raise StoreError(f"cannot read {str(path)!r}: {error.strerror}") from None
     except DocumentError:
-        raise StoreError(
-            f"{str(path)!r} is no JSON; a conversation exported as .json can be opened again"
-        ) from None
+        raise StoreError(f"{str(path)!r} is not JSON; only chats exported as .json can be opened") from None
     try:
         return from_messages(document.get("messages") if isinstance(document, dict) else document)
     except StoreError as error:
-        raise StoreError(f"{str(path)!r} holds no conversation: {error}") from None
+        raise StoreError(f"{str(path)!r} contains no conversation: {error}") from None
 
 
 def to_markdown(messages: Sequence[ChatMessage], *, model: str, system_prompt: str) -> str:
-    """Return the conversation to read: one section a message, thinking folded away, calls and results as
-    code.
-    """
+    """Return Markdown: a section per message, folded thinking, calls as code."""
     lines = [f"# Chat with {model}", ""]
     if system_prompt:
         lines += ["## System", "", system_prompt, ""]
@@ -62,7 +64,7 @@ def to_markdown(messages: Sequence[ChatMessage], *, model: str, system_prompt: s
 
 
 def to_json(messages: Sequence[ChatMessage], *, model: str, system_prompt: str) -> str:
-    """Return the conversation as one JSON document, messages in the words of OpenAI's chat completions."""
+    """Return a JSON document whose messages are OpenAI chat messages."""
     system = [{"role": "system", "content": system_prompt}] if system_prompt else []
     return (
         json.dumps(

@@ -1,4 +1,4 @@
-"""An earlier conversation, drawn from its end, and further up when the screen is scrolled near."""
+"""Loads earlier messages into the transcript, last turn first, on scrolling up."""
 
 import asyncio
 from collections.abc import Callable, Iterator, Sequence
@@ -21,7 +21,7 @@ from mlxctl.tui.widgets.transcript import Transcript
 
 
 def replay(messages: Sequence[ChatMessage]) -> list[Update]:
-    """Return the updates of one answer: of everything that was said after a question, up to the next one."""
+    """Return the updates that draw an answer again."""
     updates: list[Update] = []
     calls: dict[str, ToolCallPart] = {}
     for item in messages:
@@ -39,7 +39,10 @@ def replay(messages: Sequence[ChatMessage]) -> list[Update]:
 
 
 def turns(messages: Sequence[ChatMessage]) -> Iterator[tuple[Message | None, list[ChatMessage]]]:
-    """Yield each question with what followed it; what comes before the first question has None for one."""
+    """Yield each question with the messages after it.
+
+    Messages before the first question come with None.
+    """
     question: Message | None = None
     answer: list[ChatMessage] = []
     for item in messages:
@@ -68,9 +71,9 @@ def _answer(item: ChatMessage) -> Iterator[Update]:
 
 
 class HistoryLoader:
-    """The turns of a conversation that are not on the transcript yet.
+    """The turns of a conversation that the transcript does not show yet.
 
-    UI thread only; any number of tasks may draw.
+    UI thread only; tasks that load at the same time take turns.
     """
 
     def __init__(self, transcript: Transcript, messages: Sequence[ChatMessage] = ()) -> None:
@@ -80,11 +83,11 @@ class HistoryLoader:
 
     @property
     def has_more(self) -> bool:
-        """Whether there is more to draw and no task draws it."""
+        """Whether turns are left and no task is loading."""
         return bool(self._turns) and not self._lock.locked()
 
     async def load(self, *, while_wanted: Callable[[], bool] = lambda: True) -> None:
-        """Draw turn after turn, the last one first, until no more is wanted or everything is there."""
+        """Load turns, last one first, while `while_wanted` returns true."""
         async with self._lock:
             while self._turns and while_wanted():
                 with self._transcript.keep_scroll_position():
@@ -92,7 +95,7 @@ class HistoryLoader:
                     await self._transcript.wait_for_layout()
 
     async def cancel(self) -> None:
-        """Draw no more of it; returns when nothing is on its way any more."""
+        """Drop the remaining turns and wait for a running load."""
         self._turns.clear()
         async with self._lock:
             pass

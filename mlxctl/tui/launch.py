@@ -1,4 +1,4 @@
-"""Start a chat: one prompt answered on standard output, a screen, or lines of text."""
+"""Start a chat: one prompt, a full screen, or lines of text."""
 
 import asyncio
 import sys
@@ -23,9 +23,10 @@ from mlxctl.tui.terminal import redirect_stderr, screen_problem
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class InitialConversation:
-    """At most one of them: the last chat, the chat whose id begins with `session_id`, or an exported file.
+    """Start of a chat: empty, a saved chat, or an exported file.
 
-    Without `keeps` nothing is found and nothing is kept.
+    At most one of `is_last`, `session_id` (a prefix of the id) and `file`. With `is_saved` off nothing is
+    read from or written to the store.
     """
 
     is_last: bool = False
@@ -37,9 +38,9 @@ class InitialConversation:
 async def load_initial_conversation(
     initial: InitialConversation, options: ChatOptions, autosave: SessionAutosave
 ) -> tuple[ChatOptions, Conversation]:
-    """Return the conversation to go on with, and its system prompt unless the options have one.
+    """Return the options and the conversation to continue.
 
-    Raises StoreError.
+    The options keep their own system prompt if they have one. Raises StoreError.
     """
     if initial.file is not None:
         system_prompt, messages = load_exported(initial.file)
@@ -55,7 +56,7 @@ async def load_initial_conversation(
 
 
 MAX_PIPED_BYTES = 16_000_000
-"""How much text is read from a pipe for a prompt."""
+"""Limit for a prompt from a pipe."""
 
 
 def run_chat(
@@ -76,7 +77,7 @@ def run_chat(
     autosave = SessionAutosave(_store() if initial.is_saved else None)
     options, conversation = asyncio.run(load_initial_conversation(initial, options, autosave))
     shown = read_images(images, existing=conversation.images)
-    # A shell's `<&-` leaves no standard input at all.
+    # None when the shell closed standard input (`<&-`).
     stdin: TextIO | None = sys.stdin
     if stdin is None or not stdin.isatty():
         prompt = join_prompt(prompt or "", "" if stdin is None else _read_piped(stdin.buffer))
@@ -101,9 +102,9 @@ def run_chat(
 
 
 def join_prompt(prompt: str, piped: str) -> str:
-    """Return one prompt: the words of the command line, and below them the piped text.
+    """Return the argument with the piped text below it.
 
-    Raises InvalidRequest for nothing.
+    Raises InvalidRequest when both are empty.
     """
     text = "\n\n".join(part for part in (prompt.strip(), piped.strip("\r\n")) if part.strip())
     if not text:
@@ -119,7 +120,7 @@ def _read_piped(source: BinaryIO) -> str:
 
 
 def print_chats(query: str) -> None:
-    """Print the chats that contain these words, the last one first: id, time, model, title.
+    """Print the chats that match, newest first: id, time, model, title.
 
     Raises StoreError.
     """

@@ -1,9 +1,8 @@
-"""Cut Markdown that grows into segments of bounded size, so that drawing more of it costs the same at its end
-as at its beginning.
+"""Splits growing Markdown into segments of bounded size.
 
-Pure. A cut is made only where a new block begins, or inside a fenced code block at the end of a line: then
-the fence is closed here and opened again in the next segment. A line is known only when it is complete; its
-rest is told as it comes.
+Drawing more text then costs the same at the end of a long answer as at its start. A split happens only where
+a new block begins, or at a line end inside a fenced code block: then the fence is closed and opened again in
+the next segment. Text is passed on as it arrives, before its line is complete. Pure.
 """
 
 import re
@@ -11,17 +10,17 @@ from dataclasses import dataclass, replace
 
 _FENCE = re.compile(r" {0,3}(`{3,}|~{3,})(.*)")
 _LIST_ITEM = re.compile(r"(?:[-*+]|\d+[.)])\s")
-# From here on a segment ends where a new block begins: of prose, and of code at the left margin after an
-# empty line.
+# From this size a segment ends at the next block: prose, or unindented code after an empty line.
 _MANY_CHARACTERS = 600
-# Here code is cut at any line.
+# From this size code is split at any line.
 _MAX_CODE_CHARACTERS = 1500
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Piece:
-    """Text for a segment: the current one, or, with `starts_segment`, a new one that begins with it;
-    `cuts_block` says that the block before goes on in it.
+    """Text for the current segment, or with `starts_segment` for a new one.
+
+    `cuts_block` marks a segment that continues the block of the previous one.
     """
 
     text: str
@@ -30,7 +29,7 @@ class Piece:
 
 
 class Segmenter:
-    """Feed it the stream; what it returns is the stream, with cuts and with the fences that the cuts need."""
+    """Turns streamed text into pieces, with the fences that splits need."""
 
     def __init__(self) -> None:
         self._line = ""
@@ -40,7 +39,7 @@ class Segmenter:
         self._after_blank = False
 
     def feed(self, text: str) -> list[Piece]:
-        """Return what is to be drawn, in order."""
+        """Return the pieces to draw, in order."""
         pieces: list[Piece] = []
         for part in re.findall(r"[^\n]*\n|[^\n]+", text):
             if not self._line and (cut := self._cut_before(part)):

@@ -1,4 +1,4 @@
-"""Messages from widgets to the screen; the screen decides what follows."""
+"""Messages from widgets to the screen."""
 
 from textual.message import Message
 
@@ -12,11 +12,11 @@ class QuestionSubmitted(Message):
 
 
 class InterruptPressed(Message):
-    """Ctrl-C was pressed with nothing selected."""
+    """Ctrl-C was pressed without a selection."""
 
 
 class PasteFolded(Message):
-    """A paste was too long to show and stands as a mark in the input."""
+    """A long paste was replaced by a placeholder in the input."""
 
     def __init__(self, num_characters: int) -> None:
         super().__init__()
@@ -24,4 +24,4 @@ class PasteFolded(Message):
 
 
 class TopNear(Message):
-    """The conversation is scrolled near to the first message that is drawn."""
+    """The transcript was scrolled near its first loaded message."""

@@ -1,7 +1,6 @@
-"""A conversation in the words of OpenAI's chat completions, there and back: what exported files and saved
-sessions hold.
+"""Conversations as OpenAI chat messages, for exported files and saved chats.
 
-Beside OpenAI's fields an answer may have `reasoning_content`, `is_partial` and `thinking_seconds`.
+Answers may have the additional fields `reasoning_content`, `is_partial` and `thinking_seconds`.
 """
 
 import base64
@@ -14,14 +13,14 @@ from mlxctl.tui.conversation import ChatMessage
 
 
 def to_messages(chat: Sequence[ChatMessage]) -> list[dict[str, Any]]:
-    """Return the messages; images of questions are data URLs."""
+    """Return chat messages; images become data URLs."""
     return [message for item in chat for message in _encode_message(item)]
 
 
 def from_messages(messages: object) -> tuple[str, list[ChatMessage]]:
     """Return the system prompt ("" for none) and the conversation.
 
-    Raises StoreError naming the message that makes no sense.
+    Raises StoreError naming the invalid message.
     """
     if not isinstance(messages, list):
         raise StoreError("messages: expected a list")
@@ -37,7 +36,7 @@ def from_messages(messages: object) -> tuple[str, list[ChatMessage]]:
             else:
                 chat.append(_read(message))
         except (KeyError, TypeError, ValueError, AttributeError, InvalidRequest) as error:
-            raise StoreError(f"messages[{index}] is no message of a chat: {_reason(error)}") from None
+            raise StoreError(f"messages[{index}] is not a chat message: {_reason(error)}") from None
     return "\n\n".join(system), chat
 
 
@@ -88,7 +87,7 @@ def _read(message: Mapping[str, Any]) -> ChatMessage:
             content = (TextPart(text=_text(message["content"])),)
             parts.append(ToolResultPart(call_id=_string(message["tool_call_id"]), content=content))
         case role:
-            raise ValueError(f"nobody has the role {role!r}")
+            raise ValueError(f"unknown role {role!r}")
     seconds = message.get("thinking_seconds")
     return ChatMessage(
         message=Message(role=message["role"], parts=tuple(parts)),
@@ -109,8 +108,7 @@ def _call(call: Mapping[str, Any]) -> ToolCallPart:
 
 
 def _question(content: object) -> Iterable[Part]:
-    # PERF: only conversations with images need the room of protocols, and the first frame does not wait for
-    # it.
+    # PERF: only conversations with images need the protocols package; not imported before the first frame.
     from mlxctl.protocols.media import image_from_data_url
 
     parts = content if isinstance(content, list) else []
@@ -121,19 +119,19 @@ def _question(content: object) -> Iterable[Part]:
 
 
 def _text(content: object) -> str:
-    """Text as such, or in parts; a part that is no text cannot be kept."""
+    """Return the content as text; other parts are errors."""
     if isinstance(content, str):
         return content
     if not isinstance(content, list) or not all(
         isinstance(part, dict) and part.get("type") == "text" for part in content
     ):
-        raise ValueError("its content is no text")
+        raise ValueError("its content is not text")
     return "".join(_string(part["text"]) for part in content)
 
 
 def _string(value: object) -> str:
     if not isinstance(value, str):
-        raise ValueError(f"expected a text, not {value!r}")  # noqa: TRY004 -- the caller says it in one way
+        raise ValueError(f"expected a text, not {value!r}")  # noqa: TRY004 -- the caller handles ValueError
     return value
 
 
@@ -142,6 +140,6 @@ def _reason(error: Exception) -> str:
         case KeyError():
             return f"it has no {error.args[0]!r}"
         case TypeError() | AttributeError():
-            return "it is no object with a role and content"
+            return "it is not an object with a role and content"
         case _:
             return str(error)

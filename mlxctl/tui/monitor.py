@@ -1,4 +1,4 @@
-"""Monitor a server: on a screen, or once as text or as JSON."""
+"""`mlxctl top`: on the full screen, or once as text or JSON."""
 
 import asyncio
 import sys
@@ -25,7 +25,7 @@ from mlxctl.tui.terminal import redirect_stderr, screen_problem
 def run_top(
     url: str, *, api_key: str | None, interval_seconds: float, output: Literal["screen", "text", "json"]
 ) -> None:
-    """Monitor until the person quits, or print once.
+    """Monitor until the user quits, or print once.
 
     Raises ServerUnreachable, AuthenticationFailed, UnknownResource.
     """
@@ -40,12 +40,12 @@ def run_top(
 
 
 def format_json(observation: Observation) -> str:
-    """Return one JSON document: `stats` and `requests`, as the server gave them."""
+    """Return one JSON document with `stats` and `requests`."""
     return msgspec.json.encode({"stats": observation.stats, "requests": observation.requests}).decode()
 
 
 def format_text(observation: Observation) -> str:
-    """Return lines for people."""
+    """Return counters and the request table as text."""
     table = [COLUMNS, *(request_row(view) for view in observation.requests)]
     widths = [max(len(cells[index]) for cells in table) for index in range(len(COLUMNS))]
     aligns = [str.ljust if column in TEXT_COLUMNS else str.rjust for column in COLUMNS]
@@ -71,7 +71,7 @@ def _run_screen(url: str, api_key: str | None, interval_seconds: float) -> None:
     from mlxctl.tui.screens.monitor import MonitorApp
 
     remote = RemoteInference(url, api_key=api_key)
-    # A server that cannot be reached at all is said before the screen is taken.
+    # Fail before the screen is opened when the server cannot be reached.
     asyncio.run(_observe_once(url, api_key))
     with redirect_stderr(locations.state_directory() / "top.log"):
         observe = partial(observe_remote, remote)

@@ -1,4 +1,4 @@
-"""What a server or an engine tells of itself at one moment, and what becomes of it over time. Pure."""
+"""Server statistics at one moment, their trends, and their display text. Pure."""
 
 from collections import deque
 from collections.abc import Mapping
@@ -6,17 +6,18 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    # PERF: the chat's first frame does not wait for the room of inference.
+    # PERF: the inference package is not imported before the first frame.
     from mlxctl.inference.request_log import RequestView
 
 HISTORY = 120
-"""How many moments are remembered."""
+"""Number of observations kept for plots."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Observation:
-    """Counters as `GET /stats` gives them, and the requests of `GET /requests`, at a time of a monotonic
-    clock (seconds).
+    """The counters of `GET /stats` and the requests of `GET /requests`.
+
+    `at` is in seconds of a monotonic clock.
     """
 
     at: float
@@ -24,7 +25,7 @@ class Observation:
     requests: "tuple[RequestView, ...]" = ()
 
     def count(self, name: str) -> float:
-        """Return a counter; one that this engine does not have is 0."""
+        """Return a counter; 0 when the engine does not have it."""
         value = self.stats.get(name, 0)
         return float(value) if isinstance(value, int | float) else 0.0
 
@@ -35,10 +36,7 @@ def _history() -> "deque[float]":
 
 @dataclass(slots=True)
 class Trends:
-    """The last moments as rows of numbers to be plotted; the newest is last.
-
-    `first_token` is in milliseconds.
-    """
+    """Recent values as series for plots, newest last; `first_token` in milliseconds."""
 
     generated: "deque[float]" = field(default_factory=_history)
     read: "deque[float]" = field(default_factory=_history)
@@ -50,9 +48,9 @@ class Trends:
     _num_seen: int = 0
 
     def add(self, now: Observation) -> None:
-        """Take the next moment.
+        """Add an observation.
 
-        Counters that went back are those of an engine that was started again: there is no rate then.
+        When a counter went back the engine was restarted, and its rate is 0.
         """
         before, self.last = self.last, now
         self.waiting.append(now.count("num_waiting"))
@@ -67,11 +65,14 @@ class Trends:
         )
         self.generated.append(generated / seconds)
         self.read.append(read / seconds)
-        known = self.cached[-1] if self.cached else 0.0
-        self.cached.append(100 * reused / (reused + read) if reused + read else known)
+        previous = self.cached[-1] if self.cached else 0.0
+        self.cached.append(100 * reused / (reused + read) if reused + read else previous)
 
     def _first_token(self, now: Observation) -> float:
-        """The mean over the requests that began to answer since the last moment; without one, what it was."""
+        """Return the mean over requests with a new first token.
+
+        Without one, the last value.
+        """
         answered = [view for view in now.requests if view.first_token_seconds is not None]
         fresh = [view.first_token_seconds or 0.0 for view in answered if view.number > self._num_seen]
         self._num_seen = max([self._num_seen, *(view.number for view in answered)])
@@ -82,13 +83,13 @@ class Trends:
 
 COLUMNS = ("#", "model", "state", "prompt", "cached", "answer", "tok/s", "first", "time")
 TEXT_COLUMNS = frozenset({"model", "state"})
-"""The columns that hold words; the others hold numbers, which stand at the right."""
+"""Columns of text; the others are right-aligned numbers."""
 
 _HITS = ("exact", "prefix", "supersequence", "common_prefix", "checkpoint", "miss")
 
 
 def request_row(view: "RequestView") -> tuple[str, ...]:
-    """Return the cells of one request."""
+    """Return the table cells of one request."""
     is_reading = view.state == "reading"
     prompt = (
         f"{view.num_read_tokens:,}/{view.num_prompt_tokens:,}"
@@ -109,21 +110,23 @@ def request_row(view: "RequestView") -> tuple[str, ...]:
 
 
 def cache_summary(now: Observation) -> str:
-    """Return the usage of the prefix cache and its hits."""
+    """Return the usage and the hits of the prefix cache."""
     used, budget = now.count("cache_bytes"), now.count("cache_max_bytes")
     share = f" ({100 * used / budget:.0f}%)" if budget else ""
     hits = now.stats.get("cache_hits") or {}
     counts = {name: hits[name] for name in (*_HITS, *hits) if hits.get(name)}
-    told = (
+    hits_text = (
         ", ".join(f"{name.replace('_', ' ')} {count:,}" for name, count in counts.items()) or "no prompt yet"
     )
-    return f"cache {_bytes(used)} of {_bytes(budget)}{share}, {now.count('cache_tokens_reused'):,.0f} tokens reused: {told}"
+    reused = f"{now.count('cache_tokens_reused'):,.0f} tokens reused"
+    return f"cache {_bytes(used)} of {_bytes(budget)}{share}, {reused}: {hits_text}"
 
 
 def memory_summary(now: Observation) -> str:
     """Return the memory in use."""
     active, peak = now.count("active_memory_bytes"), now.count("peak_memory_bytes")
-    return f"memory {_bytes(active)} in use, {_bytes(peak)} peak; {now.count('cache_evicted'):,.0f} cache entries evicted"
+    evicted = f"{now.count('cache_evicted'):,.0f} cache entries evicted"
+    return f"memory {_bytes(active)} in use, {_bytes(peak)} peak; {evicted}"
 
 
 def _bytes(number: float) -> str:

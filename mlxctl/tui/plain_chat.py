@@ -1,7 +1,6 @@
-"""Chat as lines of text: one prompt for scripts and pipes, or a conversation for screen readers and simple
-terminals.
+"""Chat as lines of text: one prompt, or a dialog.
 
-Answers alone go to standard output; thoughts, tool calls and errors go to standard error.
+Only answers go to standard output; thinking, tool calls and errors go to standard error.
 """
 
 import asyncio
@@ -60,9 +59,10 @@ def run_plain(
     prompt: str | None = None,
     report: ReportFormat | None = None,
 ) -> int:
-    """Answer `prompt` and end, or without one chat until the input ends; the first question has the `images`.
+    """Answer `prompt`, or chat until the input ends.
 
-    Returns the exit code: 0, 1 when a question was not answered, 130 after Ctrl-C at the prompt.
+    The first question has the `images`. Returns the exit code: 0, 1 when a question was not answered, 130
+    after Ctrl-C at the prompt.
     """
     stdin: TextIO | None = sys.stdin
     streams = {"source": stdin or io.StringIO(), "answers": sys.stdout, "diagnostics": sys.stderr}
@@ -75,7 +75,7 @@ def run_plain(
     except KeyboardInterrupt:
         return _INTERRUPTED
     except BrokenPipeError:
-        # The reader has closed its end; what is still buffered has nowhere to go when the interpreter ends.
+        # The reader closed the pipe: discard what the interpreter would flush at exit.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
 
@@ -83,7 +83,7 @@ def run_plain(
 class PlainChat:
     """One conversation over three text streams.
 
-    It is saved when it is typed, or when it continues a saved one.
+    It is saved when it is a dialog, or when it continues a saved one.
     """
 
     def __init__(
@@ -108,8 +108,7 @@ class PlainChat:
         self._diagnostics = diagnostics
         self._prompt = prompt
         self._is_interactive = prompt is None and source.isatty()
-        # SEC: on a terminal, a model's escape sequences could retitle it or fill the clipboard; a pipe gets
-        # every byte.
+        # SEC: escape sequences of a model could set the title or the clipboard; pipes get raw text.
         self._sanitize = escape_control_characters if answers.isatty() else str
         self._autosave = autosave
         self._conversation = conversation
@@ -120,8 +119,8 @@ class PlainChat:
     async def run(self) -> int:
         """Open the backend, answer every question, close.
 
-        Raises MlxctlError when the backend cannot be opened, InvalidRequest when there are images and it does
-        not accept them.
+        Raises MlxctlError when the backend cannot be opened, and InvalidRequest when the model does not
+        accept the images.
         """
         try:
             model = await self._open()
@@ -129,7 +128,7 @@ class PlainChat:
                 raise InvalidRequest(reason, param="image")
             if self._is_interactive:
                 self._print_diagnostic(
-                    f"{model.name} is ready. Enter sends, Ctrl-C stops an answer, Ctrl-D quits, /help shows more."
+                    f"{model.name} is ready. Enter sends, Ctrl-C stops, Ctrl-D quits, /help: more."
                 )
             if self._prompt is not None:
                 await self._ask(self._prompt, model)
@@ -142,7 +141,10 @@ class PlainChat:
             await self._autosave.close()
 
     async def _open(self) -> BackendModel:
-        """Open the backend; a server that is loading is waited for, one that is not there is not."""
+        """Open the backend; wait while its server is loading.
+
+        A server that cannot be reached is an error at once.
+        """
         started, last_reason = time.monotonic(), ""
         while True:
             try:
@@ -175,7 +177,7 @@ class PlainChat:
             self._print_diagnostic(f"The chat is not saved: {error}")
 
     async def _next_question(self) -> str | None:
-        """Return the next question that is not empty, None at the end of the input."""
+        """Return the next question; None at the end of the input."""
         read = _line_reader(self._source, self._answers, self._diagnostics)
         while True:
             text = await _in_daemon_thread(lambda: _read_question(read))
@@ -204,7 +206,7 @@ class PlainChat:
             self._print_diagnostic(f"/{name} works in the full-screen chat only (without --plain).")
 
     async def _answer_interruptibly(self, model: BackendModel) -> None:
-        """Answer; Ctrl-C stops the answer and keeps what came."""
+        """Answer; Ctrl-C cancels and keeps the partial answer."""
         answering = asyncio.ensure_future(self._answer(model))
         loop = asyncio.get_running_loop()
         loop.add_signal_handler(signal.SIGINT, answering.cancel)
@@ -218,7 +220,7 @@ class PlainChat:
             self._num_failures += 1
             self._end_line(f"mlxctl: {error}")
             if isinstance(error, RequestError):
-                # What is refused once may be refused with every question after it, so nothing of it stays.
+                # A rejected question would be rejected again with every later one.
                 if num_images := len(self._conversation.last_images):
                     self._print_diagnostic(
                         f"The question and its images ({num_images}) are removed from the chat."
@@ -272,7 +274,10 @@ class PlainChat:
 
 
 async def _in_daemon_thread(read: Callable[[], str | None]) -> str | None:
-    """Run `read` in a daemon thread: a read from a terminal cannot be cancelled at exit."""
+    """Run `read` in a daemon thread.
+
+    A read from a terminal cannot be cancelled at exit.
+    """
     loop = asyncio.get_running_loop()
     answer: asyncio.Future[str | None] = loop.create_future()
 
@@ -290,8 +295,9 @@ async def _in_daemon_thread(read: Callable[[], str | None]) -> str | None:
 
 
 def _line_reader(source: TextIO, answers: TextIO, diagnostics: TextIO) -> Callable[[str], str]:
-    """Return a function that shows a prompt and reads a line: with editing and history where a terminal can;
-    empty at the end.
+    """Return a function that prompts and reads a line.
+
+    It returns an empty string at the end of the input. On a capable terminal it has line editing and history.
     """
     if source is not sys.stdin or screen_problem(source, answers) is not None:
 
@@ -301,7 +307,7 @@ def _line_reader(source: TextIO, answers: TextIO, diagnostics: TextIO) -> Callab
             return source.readline()
 
         return read_plain
-    # Importing it gives `input` line editing and history, where Python was built with it.
+    # The import gives `input` line editing and history, where Python was built with readline.
     with suppress(ImportError):
         import readline  # noqa: F401
 
@@ -317,9 +323,7 @@ def _line_reader(source: TextIO, answers: TextIO, diagnostics: TextIO) -> Callab
 
 @contextmanager
 def _terminal_restored(source: TextIO) -> Iterator[None]:
-    """Leave the terminal as it was: line editing changes it, and may be in the middle of a line when the chat
-    ends.
-    """
+    """Restore the terminal attributes, which line editing changes."""
     import termios
 
     if not source.isatty():
@@ -333,7 +337,7 @@ def _terminal_restored(source: TextIO) -> Iterator[None]:
 
 
 def _read_question(read: Callable[[str], str]) -> str | None:
-    """Read a line, and further ones while each ends with a backslash."""
+    """Read a line, and further lines while each ends with a backslash."""
     lines: list[str] = []
     while line := read(". " if lines else "> "):
         text = line.rstrip("\r\n")

@@ -1,4 +1,4 @@
-"""The theme, remembered between runs. A file that cannot be read or written changes nothing."""
+"""The remembered theme. File errors are ignored."""
 
 import json
 import os
@@ -13,14 +13,14 @@ _LIGHT_BACKGROUNDS = ("7", "15")
 
 
 class Preferences:
-    """A small JSON file; without a path nothing is remembered."""
+    """A small JSON file; nothing is stored without a path."""
 
     def __init__(self, path: Path | None) -> None:
         self._path = path
 
     @property
     def theme(self) -> str | None:
-        """The name of the theme that was chosen last; it may not exist any more."""
+        """The saved theme, which may not exist any more."""
         try:
             if self._path is None or self._path.stat().st_size > _MAX_BYTES:
                 return None
@@ -31,7 +31,6 @@ class Preferences:
         return theme if isinstance(theme, str) else None
 
     def save_theme(self, name: str) -> None:
-        """Choose this theme the next time."""
         if self._path is None:
             return
         partial = self._path.with_suffix(f".{os.getpid()}.tmp")
@@ -47,6 +46,6 @@ def preferences_file() -> Path:
 
 
 def detect_terminal_theme(environment: Mapping[str, str] = os.environ) -> str:
-    """Return the theme for the background that the terminal tells in COLORFGBG; dark when it tells nothing."""
+    """Return a theme for the background in COLORFGBG; default: dark."""
     background = environment.get("COLORFGBG", "").rpartition(";")[2]
     return "textual-light" if background in _LIGHT_BACKGROUNDS else "textual-dark"

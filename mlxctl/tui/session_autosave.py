@@ -1,6 +1,6 @@
-"""Saves the conversation after each message, and finds earlier ones.
+"""Saves the conversation after each message, and finds saved ones.
 
-Event-loop thread only; other threads write.
+Event-loop thread only; worker threads access the store.
 """
 
 import asyncio
@@ -20,7 +20,7 @@ _TITLE_CHARACTERS = 80
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SavedChat:
-    """A conversation that can go on."""
+    """A saved conversation that can be continued."""
 
     summary: SessionSummary
     system_prompt: str
@@ -28,9 +28,7 @@ class SavedChat:
 
 
 class SessionAutosave:
-    """Saves one conversation at a time under an id of its own; without a store it keeps nothing and finds
-    nothing.
-    """
+    """Saves one conversation under its id; without a store, nothing."""
 
     def __init__(self, store: SessionStore | None) -> None:
         self._store = store
@@ -39,21 +37,21 @@ class SessionAutosave:
 
     @property
     def is_enabled(self) -> bool:
-        """Whether anything is kept."""
+        """Whether chats are saved."""
         return self._store is not None
 
     def start_new_chat(self) -> None:
-        """What is saved from now on is a new chat."""
+        """Use a new id from now on."""
         self._id = secrets.token_hex(6)
         self._started_at = time.time()
 
     def continue_chat(self, chat: SavedChat) -> None:
-        """What is saved from now on continues this one."""
+        """Save under the id of an earlier chat from now on."""
         self._id = chat.summary.id
         self._started_at = chat.summary.started_at
 
     async def save(self, messages: tuple[ChatMessage, ...], *, model: str, system_prompt: str) -> None:
-        """Keep the conversation as it is now; one without a question is not worth it. Raises StoreError."""
+        """Save the conversation, unless it has no question. Raises StoreError."""
         questions = [item.message.text for item in messages if item.message.role == "user"]
         if self._store is None or not questions:
             return
@@ -64,13 +62,16 @@ class SessionAutosave:
             )
 
     async def search(self, query: str = "") -> tuple[SessionSummary, ...]:
-        """Return the chats that hold these words, the last one first. Raises StoreError."""
+        """Return the chats that contain the text, newest first.
+
+        Raises StoreError.
+        """
         return () if self._store is None else await asyncio.to_thread(self._store.search, query)
 
     async def load(self, session_id: str) -> SavedChat:
-        """Return the chat whose id begins so.
+        """Return the chat whose id starts with `session_id`.
 
-        Raises StoreError when there is no such chat, or it cannot be read.
+        Raises StoreError when there is none, or several, or it is damaged.
         """
         session = None if self._store is None else await asyncio.to_thread(self._store.find, session_id)
         if session is None:
@@ -80,21 +81,24 @@ class SessionAutosave:
         return await asyncio.to_thread(_read, session)
 
     async def load_last(self) -> SavedChat:
-        """Return the chat that was used last. Raises StoreError when there is none."""
+        """Return the most recent chat. Raises StoreError when there is none."""
         chats = await self.search()
         if not chats:
             raise StoreError("there is no earlier chat to continue")
         return await self.load(chats[0].id)
 
     async def delete(self, session_id: str) -> None:
-        """Forget a chat; the one that is going on is a new one when it is saved again. Raises StoreError."""
+        """Delete a chat; the current chat gets a new id.
+
+        Raises StoreError.
+        """
         if self._store is not None:
             await asyncio.to_thread(self._store.delete, session_id)
         if session_id == self._id:
             self.start_new_chat()
 
     async def close(self) -> None:
-        """Wait for what is being saved, and close the store."""
+        """Wait for a running save, then close the store."""
         async with self._lock:
             if self._store is not None:
                 await asyncio.to_thread(self._store.close)

@@ -1,4 +1,4 @@
-"""Whether a terminal can draw screens, and a guard that sends standard error to a file while one is drawn."""
+"""Terminal capabilities, standard error during a screen, and control characters."""
 
 import logging
 import os
@@ -8,24 +8,20 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TextIO
 
-# Rich takes these for 80 by 25 whatever their size is, and Textual would resize for ever.
+# Rich assumes 80x25 for these, and Textual would resize endlessly.
 _WITHOUT_SCREEN = ("dumb", "unknown")
 
 
 def screen_problem(*ends: TextIO) -> str | None:
-    """Return why no screen can be drawn on these streams; None when one can."""
+    """Return why no full screen can be shown; None when it can."""
     if not all(end.isatty() for end in ends):
         return "input and output are not both a terminal" if len(ends) > 1 else "the output is not a terminal"
     kind = os.environ.get("TERM", "")
-    return (
-        f"a terminal of the kind {kind!r} (TERM) shows no screens"
-        if kind.lower() in _WITHOUT_SCREEN
-        else None
-    )
+    return f"a {kind!r} terminal (TERM) has no full screen" if kind.lower() in _WITHOUT_SCREEN else None
 
 
 def _open_log(file: Path) -> int:
-    """Open the log; where that cannot be, nothing is logged, and the screen comes up all the same."""
+    """Open the log file, or the null device when that fails."""
     try:
         file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         return os.open(file, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
@@ -35,8 +31,9 @@ def _open_log(file: Path) -> int:
 
 @contextmanager
 def redirect_stderr(log_file: Path) -> Iterator[None]:
-    """Have file descriptor 2 mean `log_file`, and the screen be drawn on the terminal that standard output
-    is.
+    """Send standard error to `log_file` while a screen is shown.
+
+    Textual draws on `sys.__stderr__`, which becomes a duplicate of standard output.
     """
     stderr = os.dup(2)
     log = _open_log(log_file)
@@ -46,7 +43,7 @@ def redirect_stderr(log_file: Path) -> Iterator[None]:
     logging.getLogger("mlxctl").addHandler(handler)
     try:
         os.dup2(log, 2)
-        # Textual draws through this stream, which therefore has to be the screen.
+        # Textual draws through this stream.
         sys.__stderr__ = os.fdopen(os.dup(1), "w", encoding="utf-8")  # type: ignore[misc]
         yield
     finally:
@@ -66,5 +63,5 @@ _SYMBOLS |= {0x7F: 0x2421} | dict.fromkeys(range(128, 160), 65533)
 
 
 def escape_control_characters(text: str) -> str:
-    """Return the text with escape and other control characters replaced by symbols; tabs and line ends stay."""
+    """Replace control characters except tabs and line ends by visible symbols."""
     return text.replace("\r\n", "\n").translate(_SYMBOLS)

@@ -1,6 +1,4 @@
-"""What every application here shares: readable colors, a remembered theme, the system's clipboard,
-Option-Enter.
-"""
+"""Base application: readable colors, saved theme, system clipboard, Option-Enter."""
 
 import os
 import shutil
@@ -25,11 +23,9 @@ _COPY_SECONDS = 2.0
 def clipboard_command(
     environment: Mapping[str, str] = os.environ, platform: str = sys.platform
 ) -> list[str] | None:
-    """Return the command that takes text for this person's clipboard, None when only the terminal can reach
-    it.
-    """
+    """Return the system's clipboard command; None when only OSC 52 is possible."""
     if environment.get("SSH_CONNECTION") or environment.get("SSH_TTY"):
-        # The clipboard of the machine that we run on is not the one of the person.
+        # Over SSH the clipboard of this machine is not the user's.
         return None
     candidates = []
     if platform == "darwin":
@@ -43,8 +39,11 @@ def clipboard_command(
 
 
 def copy_with_command(command: list[str], text: str) -> bool:
-    """Give the text to the command; returns whether it took it. Blocks for at most some seconds."""
-    # pbcopy reads its input in the encoding of the locale, which may be unset.
+    """Pass the text to the command; return success.
+
+    Blocks for two seconds at most.
+    """
+    # pbcopy decodes its input with the locale, which may be unset.
     environment = {**os.environ, "LC_CTYPE": "UTF-8"} if command == ["pbcopy"] else None
     try:
         subprocess.run(  # noqa: S603 -- one of the commands above
@@ -65,17 +64,16 @@ if TYPE_CHECKING:
     from mlxctl.tui.markdown import Palette
 
 
-# Option-Enter and Alt-Enter reach us as ESC CR, which Textual takes for Enter: a message would be sent that
-# goes on.
+# Option-Enter and Alt-Enter arrive as ESC CR, which Textual maps to Enter: the key would send the message.
 cast("dict[str, tuple[Keys, ...]]", ANSI_SEQUENCES_KEYS)["\x1b\r"] = (Keys.ControlJ,)
 
 
 class TerminalApp(App[None]):
-    """Takes `preferences` at the start and tells them each new theme."""
+    """Applies the saved theme at start and saves each new one."""
 
-    BINDINGS = [Binding("ctrl+z", "suspend_process", show=False)]  # noqa: RUF012 -- Textual declares it so
+    BINDINGS = [Binding("ctrl+z", "suspend_process", show=False)]  # noqa: RUF012 -- Textual API
 
-    # At the bottom they would cover the input and the numbers.
+    # At the bottom, toasts would cover the input and the status line.
     CSS = "ToastRack { dock: top; align: right top; margin: 0; }"
 
     def __init__(self, preferences: Preferences | None = None) -> None:
@@ -88,17 +86,17 @@ class TerminalApp(App[None]):
         self._first_theme = self.theme
 
     def on_mount(self) -> None:
-        """Remember each theme that is chosen from now on; draw everything again after ^Z and fg."""
+        """Save theme changes from now on; redraw after ^Z and fg."""
         self.app_resume_signal.subscribe(self, lambda _: self.screen.refresh(layout=True))
         self.theme_changed_signal.subscribe(self, self._save_theme)
 
     def get_line_filters(self) -> Sequence[LineFilter]:
-        """Return the filters of Textual, and after them the one for contrast."""
+        """Return Textual's filters followed by the contrast filter."""
         return [*super().get_line_filters(), self._readable_colors]
 
     @property
     def palette(self) -> "Palette":
-        """The colors for Markdown in the theme of now."""
+        """Markdown colors of the current theme."""
         from mlxctl.tui.markdown import Palette
 
         if self.theme not in self._palettes:
@@ -111,13 +109,11 @@ class TerminalApp(App[None]):
             self._preferences.save_theme(theme.name)
 
     def copy_to_clipboard(self, text: str) -> None:
-        """Copy for all widgets, mouse selections included: with a command of the system, else over the
-        terminal.
-        """
+        """Copy for all widgets, including mouse selections."""
         self.copy_text(text)
 
     def copy_text(self, text: str) -> str:
-        """Copy, and return how: the name of the command, or OSC 52."""
+        """Copy, and return the means: a command's name or OSC 52."""
 
         command = clipboard_command()
         if command is not None and copy_with_command(command, text):

@@ -1,4 +1,4 @@
-"""How fast an answer comes, from when its events came. Pure but for the clock, which is given."""
+"""Speed of an answer, measured from the arrival of its events. Pure."""
 
 import time
 from collections import deque
@@ -14,10 +14,10 @@ _WINDOW_SECONDS = 2.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LiveMetrics:
-    """What the status line shows; None is what is not known (yet).
+    """Numbers of the status line; unknown values are None.
 
-    `tokens_per_second` counts deltas while the answer comes, which is nearly the same, and tokens once it is
-    over: `is_exact`. `silent_seconds` is the time since the last sign of an answer that is not over.
+    While streaming, `tokens_per_second` counts deltas; at the end it counts tokens and `is_exact` is true.
+    `silent_seconds` is the time since the last event of an unfinished answer.
     """
 
     prefill: PromptProgress | None = None
@@ -40,7 +40,10 @@ class _AnswerTimes:
 
 
 class ThroughputMeter:
-    """Watches one exchange; numbers are those of its latest answer."""
+    """Measures the updates of one turn, answer by answer.
+
+    The metrics are those of the latest answer.
+    """
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
@@ -48,14 +51,14 @@ class ThroughputMeter:
         self._answer = _AnswerTimes(now, now)
 
     async def watch(self, updates: Updates) -> Updates:
-        """Pass everything on and look at it as it comes."""
+        """Yield the updates unchanged and measure them."""
         async with aclosing(updates):
             async for batch in updates:
                 self.observe(batch)
                 yield batch
 
     def observe(self, updates: list[Update]) -> None:
-        """Take what just came."""
+        """Add updates that have just arrived."""
         now = self._clock()
         self._answer.last = now
         for update in updates:
@@ -68,13 +71,13 @@ class ThroughputMeter:
                     self._delta(now)
                 case Finished():
                     self._answer.ended = now
-                    # A server that counts nothing says zeros.
+                    # Servers without token counts report zeros.
                     self._answer.usage = update.usage if update.usage.num_prompt_tokens else None
                 case _:
                     pass
 
     def metrics(self) -> LiveMetrics:
-        """Return the numbers as of now."""
+        """Return the current metrics."""
         answer = self._answer
         return LiveMetrics(
             prefill=answer.prefill if answer.first is None else None,
@@ -96,7 +99,7 @@ class ThroughputMeter:
 
 def _rate(answer: _AnswerTimes) -> float | None:
     if answer.usage is not None and answer.first is not None and answer.ended is not None:
-        # The first token belongs to the prompt's time; what follows it is decoding.
+        # The first token is part of the prefill.
         num_tokens, spent = answer.usage.num_completion_tokens - 1, answer.ended - answer.first
     elif answer.recent:
         num_tokens, spent = len(answer.recent) - 1, answer.recent[-1] - answer.recent[0]

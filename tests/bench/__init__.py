@@ -1,1 +1,1 @@
-"""The bench room, measured itself: on servers of known speed and on our own."""
+"""Tests of the benchmarks, on servers of known speed and on mlxctl."""

@@ -1,5 +1,6 @@
-"""A server of known speed: it reads a word of the prompt in `word_seconds`, then says a token each
-`pause_seconds`, as many as were asked for. Runs in a thread.
+"""A chat server of known speed, in a thread.
+
+It takes `word_seconds` per prompt word and sends a token every `pause_seconds` until max_tokens.
 """
 
 import asyncio
@@ -13,9 +14,9 @@ _CHUNK = b'data: {"choices":[{"index":0,"delta":{"content":"tick"},"finish_reaso
 
 
 class FixedRateServer:
-    """`url` is where it answers, `bodies` what it was asked.
+    """`url` is its address, `bodies` are the received requests.
 
-    After `num_answers` it hangs up in mid-answer.
+    After `num_answers` it closes the connection during an answer.
     """
 
     def __init__(
@@ -23,22 +24,22 @@ class FixedRateServer:
         *,
         pause_seconds: float,
         word_seconds: float,
-        tells_usage: bool,
+        sends_usage: bool,
         num_answers: int | None,
-        refuses: str | None,
+        rejected_field: str | None,
         lists_models: bool,
     ) -> None:
         self.url = ""
         self.bodies: list[dict[str, Any]] = []
         self._pause = pause_seconds
         self._word = word_seconds
-        self._tells_usage = tells_usage
-        self._left = num_answers
-        self._refuses = refuses
+        self._sends_usage = sends_usage
+        self._num_left = num_answers
+        self._rejected_field = rejected_field
         self._lists_models = lists_models
 
     async def answer(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        """Answer one connection, and close it however that ends."""
+        """Handle one connection and close it in every case."""
         try:
             with suppress(asyncio.IncompleteReadError, ConnectionError, asyncio.CancelledError):
                 await self._answer(reader, writer)
@@ -49,7 +50,7 @@ class FixedRateServer:
     async def _answer(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         head = await reader.readuntil(b"\r\n\r\n")
         if head.startswith(b"GET"):
-            body = b'{"data":[{"id":"metronome","max_model_len":4096}]}' if self._lists_models else b""
+            body = b'{"data":[{"id":"fixed-rate","max_model_len":4096}]}' if self._lists_models else b""
             writer.write(b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n" % len(body) + body)
             return
         length = next(
@@ -61,16 +62,16 @@ class FixedRateServer:
 
     async def _chat(self, body: dict[str, Any], writer: asyncio.StreamWriter) -> None:
         self.bodies.append(body)
-        if self._refuses is not None and self._refuses in body:
-            refusal = json.dumps({"error": {"message": f"unknown field {self._refuses}"}}).encode()
+        if self._rejected_field is not None and self._rejected_field in body:
+            refusal = json.dumps({"error": {"message": f"unknown field {self._rejected_field}"}}).encode()
             writer.write(
                 b"HTTP/1.1 400 Bad Request\r\nTransfer-Encoding: chunked\r\n\r\n%x\r\n%s\r\n0\r\n\r\n"
                 % (len(refusal), refusal)
             )
             return
         writer.write(b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\n\r\n")
-        if self._left is not None:
-            self._left -= 1
+        if self._num_left is not None:
+            self._num_left -= 1
         words = len(json.dumps(body["messages"]).split())
         await asyncio.sleep(words * self._word)
         for _ in range(body["max_tokens"]):
@@ -78,9 +79,9 @@ class FixedRateServer:
                 return
             await asyncio.sleep(self._pause)
             writer.write(_CHUNK)
-            if self._left is not None and self._left < 0:
+            if self._num_left is not None and self._num_left < 0:
                 return
-        if self._tells_usage:
+        if self._sends_usage:
             usage = {"completion_tokens": body["max_tokens"], "prompt_tokens": 2 * words}
             writer.write(b"data: %s\n\n" % json.dumps({"choices": [], "usage": usage}).encode())
         writer.write(b"data: [DONE]\n\n")
@@ -91,18 +92,18 @@ def fixed_rate_server(
     *,
     pause_seconds: float = 0.002,
     word_seconds: float = 0.0,
-    tells_usage: bool = True,
+    sends_usage: bool = True,
     num_answers: int | None = None,
-    refuses: str | None = None,
+    rejected_field: str | None = None,
     lists_models: bool = True,
 ) -> Iterator[FixedRateServer]:
-    """A running one."""
+    """Run a server in a thread."""
     server = FixedRateServer(
         pause_seconds=pause_seconds,
         word_seconds=word_seconds,
-        tells_usage=tells_usage,
+        sends_usage=sends_usage,
         num_answers=num_answers,
-        refuses=refuses,
+        rejected_field=rejected_field,
         lists_models=lists_models,
     )
     loop = asyncio.new_event_loop()
@@ -125,5 +126,5 @@ async def _end(loop: asyncio.AbstractEventLoop) -> None:
     for answer in answers:
         answer.cancel()
     await asyncio.gather(*answers, return_exceptions=True)
-    # Closing a connection takes one more turn of the loop.
+    # Closing a connection takes one more loop iteration.
     await asyncio.sleep(0)

@@ -1,4 +1,4 @@
-"""An observer that writes down what happened."""
+"""An observer that records progress."""
 
 import asyncio
 from dataclasses import dataclass, field
@@ -6,13 +6,13 @@ from dataclasses import dataclass, field
 
 @dataclass
 class RecordingObserver:
-    """May cancel the run at a given line."""
+    """Cancels the run at the line `cancels_at`, if given."""
 
     cancels_at: str | None = None
     lines: list[str] = field(default_factory=list)
 
     def open(self, label: str, url: str | None) -> None:
-        """Nothing worth a line."""
+        """Record nothing."""
 
     def begin(self, what: str, label: str) -> None:
         line = f"{label} {what}"
@@ -23,4 +23,4 @@ class RecordingObserver:
             task.cancel()
 
     def end(self, what: str, label: str, *, is_last: bool) -> None:
-        """Nothing worth a line."""
+        """Record nothing."""

@@ -1,4 +1,4 @@
-"""Results as they could have been measured, for what is made of them."""
+"""Sample results for comparison and report tests."""
 
 from mlxctl.bench.figures import Spread
 from mlxctl.bench.result import Ceiling, ClientCost, MeasuredServer, Measurement, PairedRatio, Result
@@ -14,9 +14,7 @@ def sample_result(
     problem: str | None = None,
     ceiling: Ceiling | None = None,
 ) -> Result:
-    """A result with these values for A, and for B if there are two; every figure may have a round of its own
-    for each value.
-    """
+    """Return a result with these values for A (and B)."""
     figures = {figure.name: figure for figure in scenario.figures}
     labeled = list(zip("AB", rounds, strict=False))
     num_rounds = max(len(values) for values in rounds[0].values())
@@ -29,27 +27,44 @@ def sample_result(
         num_rounds_wanted=num_rounds + (problem is not None),
         settings={"seed": 1, "nonce": "0", "num_warmups": 1, "serve_arguments": [[]], **scenario.settings},
         environment={
-            "mlxctl": "0.1.0", "commit": "abc1234", "platform": "macOS-26.0-arm64", "chip": "Apple M4 Pro", "num_cores": 14,
-            "memory_bytes": 48 * 1024**3, "load_average": 1.5, "python": "3.12.1",
+            "mlxctl": "0.1.0",
+            "commit": "abc1234",
+            "platform": "macOS-26.0-arm64",
+            "chip": "Apple M4 Pro",
+            "num_cores": 14,
+            "memory_bytes": 48 * 1024**3,
+            "load_average": 1.5,
+            "python": "3.12.1",
             "packages": {"mlx": "0.32.4", "mlx-lm": "0.32.2"},
         },
         servers=tuple(
             MeasuredServer(
-                label=label, name=name, url="http://127.0.0.1:8080/v1", model="org/model-4bit", context_length=32768
+                label=label,
+                name=name,
+                url="http://127.0.0.1:8080/v1",
+                model="org/model-4bit",
+                context_length=32768,
             )
             for (label, _), name in zip(labeled, ("mlxctl serve", "http://127.0.0.1:8081/v1"), strict=False)
         ),
         measurements=tuple(
-            Measurement.of(label, figures[name], values) for label, figure in labeled for name, values in figure.items()
+            Measurement.of(label, figures[name], values)
+            for label, figure in labeled
+            for name, values in figure.items()
         ),
         ratios=_ratios(*rounds) if len(rounds) > 1 else (),
         charts=tuple(Chart(title=chart.title, bars=chart.bars) for chart in scenario.charts),
         client=ClientCost(
-            cpu_seconds=0.5, wall_seconds=40.0, num_tokens=24_000, core_share=0.0125, per_thousand=0.0208, was_bottleneck=False
+            cpu_seconds=0.5,
+            wall_seconds=40.0,
+            num_tokens=24_000,
+            core_share=0.0125,
+            per_thousand=0.0208,
+            was_bottleneck=False,
         ),
         ceiling=ceiling,
         notes=("A: with 20 requests a round, p99 is the slowest of them",),
-    )  # fmt: skip
+    )
 
 
 def _ratios(a: dict[str, tuple[float, ...]], b: dict[str, tuple[float, ...]]) -> tuple[PairedRatio, ...]:

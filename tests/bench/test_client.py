@@ -1,4 +1,4 @@
-"""The client counts what came and when, under any cutting of the bytes, and says what went wrong."""
+"""The client counts and times deltas for any split of the bytes."""
 
 import asyncio
 import json
@@ -28,12 +28,15 @@ DELTAS = [
     '{"tool_calls":[{"index":0,"function":{"arguments":"{\\"x\\":"}}]}',
     '{"content":"c"}',
 ]
-NUM_PIECES = 4
-USAGE = 'data: {"choices":[],"usage":{"prompt_tokens":12,"completion_tokens":7,"prompt_tokens_details":{"cached_tokens":5}}}\n\n'
+NUM_DELTAS = 4
+USAGE = (
+    'data: {"choices":[],"usage":{"prompt_tokens":12,"completion_tokens":7,'
+    '"prompt_tokens_details":{"cached_tokens":5}}}\n\n'
+)
 
 
 def answer(*, usage: str = USAGE, end: str = "data: [DONE]\n\n") -> bytes:
-    """A stream with four pieces that a person would see, and an empty one."""
+    """Return a stream with four visible deltas and an empty one."""
     return (
         HEAD
         + "".join(f'data: {{"choices":[{{"delta":{delta}}}],"usage":null}}\n\n' for delta in DELTAS).encode()
@@ -42,7 +45,7 @@ def answer(*, usage: str = USAGE, end: str = "data: [DONE]\n\n") -> bytes:
 
 
 def read(*pieces: bytes) -> Stream:
-    """What the client makes of bytes that come in these pieces."""
+    """Feed the pieces to the receiver and return its stream."""
 
     async def feed() -> Stream:
         stream = Stream()
@@ -60,17 +63,17 @@ def read(*pieces: bytes) -> Stream:
 
 
 @given(st.lists(st.integers(0, len(answer())), max_size=12))
-def test_pieces_are_counted_once_however_the_network_cuts_them(cuts: list[int]) -> None:
+def test_deltas_are_counted_once_for_any_packet_split(cuts: list[int]) -> None:
     data, edges = answer(), [0, *sorted(cuts), len(answer())]
     stream = read(*(data[start:end] for start, end in pairwise(edges)))
-    assert len(stream.events) == NUM_PIECES
+    assert len(stream.events) == NUM_DELTAS
     assert (stream.num_tokens, stream.num_prompt_tokens, stream.num_cached_tokens) == (7, 12, 5)
 
 
-def test_without_usage_the_pieces_are_the_tokens() -> None:
+def test_without_usage_tokens_are_counted_by_deltas() -> None:
     stream = read(answer(usage=""))
     assert stream.num_tokens is None
-    assert stream.num_counted == NUM_PIECES
+    assert stream.num_counted == NUM_DELTAS
 
 
 @pytest.mark.parametrize(
@@ -87,22 +90,22 @@ def test_without_usage_the_pieces_are_the_tokens() -> None:
             InvalidRequest,
             "too long",
         ),
-        (answer(end=""), ConnectionLost, "mid-answer"),
+        (answer(end=""), ConnectionLost, "during the answer"),
         (answer(end='data: {"error":{"message":"boom"}}\n\ndata: [DONE]\n\n'), SequenceFailed, "boom"),
     ],
 )
-def test_what_is_no_whole_answer_is_said(data: bytes, error: type[MlxctlError], words: str) -> None:
+def test_incomplete_answer_raises_a_matching_error(data: bytes, error: type[MlxctlError], words: str) -> None:
     with pytest.raises(error, match=words):
         read(data)
 
 
-def test_pieces_that_come_together_are_one_arrival() -> None:
+def test_simultaneous_deltas_are_one_arrival() -> None:
     stream = read(answer())
     stream.events[:] = [1.0, 1.0, 1.0, 1.5, 1.5, 1.6]
     assert stream.gaps == pytest.approx([0.5, 0.1])
 
 
-def test_times_are_those_of_the_server() -> None:
+def test_measured_times_match_a_server_of_known_speed() -> None:
     with fixed_rate_server(pause_seconds=0.02) as server:
         stream = asyncio.run(run_stream(Endpoint.of(server.url), {"messages": [], "max_tokens": 10}))
     assert stream.num_counted == len(stream.events) == 10
@@ -111,18 +114,18 @@ def test_times_are_those_of_the_server() -> None:
     assert stream.seconds >= 0.2
 
 
-def test_nobody_at_the_address_is_said() -> None:
+def test_unreachable_server_raises_server_unreachable() -> None:
     with pytest.raises(ServerUnreachable, match="no server answers at http://127"):
         asyncio.run(run_stream(Endpoint.of("127.0.0.1:9"), {}))
 
 
 @pytest.mark.parametrize("url", ["http://[::1", "ftp://host", "http://host:port", "http://"])
-def test_what_is_no_address_is_refused(url: str) -> None:
-    with pytest.raises(MlxctlError, match="is no URL"):
+def test_invalid_url_is_rejected(url: str) -> None:
+    with pytest.raises(MlxctlError, match=r"is not a.* URL"):
         Endpoint.of(url)
 
 
-def test_an_address_may_have_a_prefix_and_its_key_goes_along() -> None:
+def test_endpoint_keeps_url_prefix_and_sends_api_key() -> None:
     endpoint = Endpoint.of("https://host/llm/v1/", api_key="secret")
     assert (endpoint.base_url, endpoint.port, endpoint.path) == (
         "https://host/llm/v1",

@@ -1,4 +1,4 @@
-"""Comparing stored results: what counts as a change, and when that is a reason to fail."""
+"""Comparison of stored results and failure conditions."""
 
 import dataclasses
 
@@ -20,14 +20,14 @@ AFTER = sample_result(
 COMPARISON = compare_results(BEFORE, AFTER)
 
 
-def test_a_change_that_every_round_shows_counts_and_an_overlap_is_noise() -> None:
+def test_consistent_change_counts_and_overlap_is_noise() -> None:
     ttft, itl = COMPARISON.changes
     assert (ttft.name, ttft.verdict) == ("ttft_p50", "worse")
     assert ttft.change == pytest.approx(0.122 / 0.102 - 1)
     assert (itl.name, itl.verdict) == ("itl_p50", "noise")
 
 
-def test_for_rates_more_is_better() -> None:
+def test_lower_rate_is_worse() -> None:
     slower = {name: tuple(value * 0.8 for value in values) for name, values in RATES.items()}
     comparison = compare_results(
         sample_result(RATES, scenario=THROUGHPUT), sample_result(slower, scenario=THROUGHPUT)
@@ -35,19 +35,19 @@ def test_for_rates_more_is_better() -> None:
     assert {change.verdict for change in comparison.changes} == {"worse"}
 
 
-def test_a_result_is_the_same_as_itself() -> None:
+def test_identical_results_compare_as_same() -> None:
     assert {change.verdict for change in compare_results(BEFORE, BEFORE).changes} == {"same"}
 
 
 @given(
     st.lists(st.floats(0.1, 10), min_size=3, max_size=8), st.lists(st.floats(0.1, 10), min_size=3, max_size=8)
 )
-def test_noise_does_not_depend_on_who_comes_first(one: list[float], other: list[float]) -> None:
+def test_noise_is_symmetric(one: list[float], other: list[float]) -> None:
     assert is_noise(one, other) == is_noise(other, one)
     assert not is_noise(one, [value + 100 for value in other])
 
 
-def test_a_round_that_went_wrong_hides_nothing_but_two_rounds_prove_nothing() -> None:
+def test_one_outlier_is_tolerated_but_two_rounds_are_noise() -> None:
     quick = [1.0 + number / 100 for number in range(10)]
     assert not is_noise([*quick[1:], 9.0], [value + 1 for value in quick])
     assert is_noise([1.0, 1.1], [2.0, 2.1])
@@ -67,7 +67,7 @@ def test_a_round_that_went_wrong_hides_nothing_but_two_rounds_prove_nothing() ->
         ("itl_p50>1ms", True),
     ],
 )
-def test_conditions_fail_on_changes_beyond_noise_and_on_values(text: str, fails: bool) -> None:
+def test_condition_fails_on_real_changes_and_on_values(text: str, fails: bool) -> None:
     verdict = Condition.parse(text).check(COMPARISON)
     assert verdict.fails == fails
     assert verdict.line.startswith("FAILED" if fails else ("ok", "noise"))
@@ -86,21 +86,21 @@ def test_conditions_fail_on_changes_beyond_noise_and_on_values(text: str, fails:
         ("zzz>+10%", "there are ttft_p50, itl_p50"),
     ],
 )
-def test_a_condition_that_means_nothing_is_refused_with_the_way_out(text: str, words: str) -> None:
+def test_invalid_condition_error_names_the_fix(text: str, words: str) -> None:
     with pytest.raises(SettingsError) as refused:
         Condition.parse(text).check(COMPARISON)
     assert words in str(refused.value)
     assert repr(text) in str(refused.value)
 
 
-def test_a_rate_has_no_limit_in_seconds() -> None:
+def test_duration_limit_on_a_rate_is_rejected() -> None:
     rates = sample_result(RATES, scenario=THROUGHPUT)
     with pytest.raises(SettingsError, match="measured in tokens/s"):
         Condition.parse("tokens_per_second_x1<50ms").check(compare_results(rates, rates))
 
 
 @given(st.text(max_size=30))
-def test_any_text_is_a_condition_or_a_clear_refusal(text: str) -> None:
+def test_any_text_parses_or_raises_settings_error(text: str) -> None:
     try:
         condition = Condition.parse(text)
     except SettingsError:
@@ -109,14 +109,14 @@ def test_any_text_is_a_condition_or_a_clear_refusal(text: str) -> None:
     assert condition.text == text.strip()
 
 
-def test_different_measurements_cannot_be_compared() -> None:
+def test_different_scenarios_cannot_be_compared() -> None:
     with pytest.raises(SettingsError, match="different measurements"):
         compare_results(BEFORE, sample_result(RATES, scenario=THROUGHPUT))
     with pytest.raises(SettingsError, match="no figure in common"):
         compare_results(BEFORE, sample_result({"request_p50": FAST["request_p50"]}))
 
 
-def test_what_was_not_the_same_is_said() -> None:
+def test_comparison_notes_name_differences() -> None:
     other = dataclasses.replace(
         AFTER, settings={**AFTER.settings, "seed": 2}, is_partial=True, problem="interrupted"
     )

@@ -1,4 +1,4 @@
-"""Medians, ratios of paired rounds, and when a difference is none."""
+"""Medians, paired ratios and the noise test."""
 
 import pytest
 
@@ -8,7 +8,7 @@ from mlxctl.bench.runner import Rounds, measurements, paired_ratios
 from mlxctl.bench.scenarios import Latency
 
 
-def test_percentiles_are_values_that_were_measured() -> None:
+def test_percentiles_are_measured_values() -> None:
     values = [float(number) for number in range(100, 0, -1)]
     assert percentile(values, 0.5) == 51
     assert percentiles("ttft", values) == {"ttft_p50": 51.0, "ttft_p95": 96.0, "ttft_p99": 100.0}
@@ -31,32 +31,30 @@ def rounds(a: list[float], b: list[float]) -> Rounds:
         ([1.001, 1.101, 1.201], [1.0, 1.1, 1.2], "noise"),
     ],
 )
-def test_a_ratio_counts_when_every_round_agrees_and_there_are_three(
-    a: list[float], b: list[float], verdict: str
-) -> None:
+def test_ratio_counts_with_three_agreeing_rounds(a: list[float], b: list[float], verdict: str) -> None:
     (ratio,) = paired_ratios(Latency(), rounds(a, b))
     assert ratio.name == "ttft_p50"
     assert ratio_verdict(ratio.ratio, "lower", is_noise=ratio.is_noise) == verdict
 
 
-def test_what_drifts_for_both_is_no_difference_between_them() -> None:
+def test_common_drift_does_not_change_the_ratio() -> None:
     (ratio,) = paired_ratios(Latency(), rounds([1.0, 5.0, 9.0], [2.0, 10.0, 18.0]))
     assert ratio.ratio == Spread(median=0.5, lowest=0.5, highest=0.5)
 
 
-def test_a_figure_that_no_round_had_is_left_out() -> None:
+def test_figure_without_samples_is_omitted() -> None:
     (found,) = measurements(
         Latency().figures, Rounds(samples={"A": [{"itl_p50": 0.1}, {}, {"itl_p50": 0.3}]})
     )
     assert (found.name, found.rounds, found.median) == ("itl_p50", (0.1, 0.3), 0.2)
 
 
-def test_figures_of_a_scenario_have_names_of_their_own() -> None:
+def test_figure_names_of_a_scenario_are_unique() -> None:
     figures: tuple[Figure, ...] = Latency().figures
     assert len({figure.name for figure in figures}) == len(figures)
 
 
-def test_numbers_are_said_with_units() -> None:
+def test_numbers_are_formatted_with_units() -> None:
     assert [format_value(0.0381, "s"), format_value(2.5, "s"), format_value(0.5, "share")] == [
         "38.1 ms",
         "2.50 s",
@@ -72,9 +70,7 @@ def test_numbers_are_said_with_units() -> None:
     ("cpu_seconds", "words"),
     [(8.0, "it was the bottleneck: the server may be faster"), (0.2, "not the bottleneck")],
 )
-def test_a_client_without_time_to_spare_says_that_it_was_the_bottleneck(
-    cpu_seconds: float, words: str
-) -> None:
+def test_saturated_client_is_reported_as_bottleneck(cpu_seconds: float, words: str) -> None:
     cost = Rounds(samples={"A": []}, cpu_seconds=cpu_seconds, wall_seconds=10.0, num_tokens=10_000).client
     assert cost.core_share == cpu_seconds / 10
     assert cost.per_thousand == cpu_seconds / 10

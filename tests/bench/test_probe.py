@@ -1,4 +1,4 @@
-"""How long probing takes, told by the real command on the demo model."""
+"""Benchmark of `mlxctl probe` with the demo model."""
 
 from pathlib import Path
 
@@ -10,7 +10,7 @@ from mlxctl.errors import SettingsError
 from tests.bench.recording_observer import RecordingObserver
 
 
-def test_an_interrupted_run_keeps_each_phase_of_the_probes_that_are_over(
+def test_interrupted_probe_bench_keeps_finished_probes(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
@@ -45,6 +45,6 @@ def test_an_interrupted_run_keeps_each_phase_of_the_probes_that_are_over(
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_model_that_cannot_be_asked_is_an_error_in_the_words_of_probe() -> None:
+def test_unusable_model_raises_the_error_of_probe() -> None:
     with pytest.raises(SettingsError, match="there is no model directory at '/nowhere'"):
         run_probe_bench("/nowhere", num_rounds=1, num_warmups=0, observer=RecordingObserver())

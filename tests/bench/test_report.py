@@ -1,4 +1,4 @@
-"""The report: a page that shows what was stored, and images that are well-formed."""
+"""Report pages and chart images."""
 
 import dataclasses
 import xml.etree.ElementTree as ET
@@ -16,16 +16,16 @@ from tests.bench.sample_results import CEILING, FAST, RATES, SLOW, THROUGHPUT, s
 from tests.snapshot_location import TextSnapshots
 
 RESULTS = [
-    ("latency.json", sample_result(FAST, SLOW, problem="the connection ended in mid-answer")),
+    ("latency.json", sample_result(FAST, SLOW, problem="the connection ended during the answer")),
     ("throughput.json", sample_result(RATES, scenario=THROUGHPUT, ceiling=CEILING)),
 ]
 
 
-def test_the_page_says_everything_that_was_stored(snapshot: SnapshotAssertion) -> None:
+def test_report_page_matches_snapshot(snapshot: SnapshotAssertion) -> None:
     assert make_report(RESULTS).markdown == snapshot(extension_class=TextSnapshots)
 
 
-def test_every_picture_of_the_page_is_written_beside_it(tmp_path: Path, snapshot: SnapshotAssertion) -> None:
+def test_report_saves_every_image_of_the_page(tmp_path: Path, snapshot: SnapshotAssertion) -> None:
     report = make_report(RESULTS)
     page = report.save(tmp_path / "new")
     assert page.read_text() == report.markdown
@@ -34,7 +34,7 @@ def test_every_picture_of_the_page_is_written_beside_it(tmp_path: Path, snapshot
     assert report.images["1-latency-1.svg"] == snapshot(extension_class=TextSnapshots)
 
 
-def test_a_result_from_outside_a_repository_names_no_commit() -> None:
+def test_result_without_commit_shows_none_in_the_report() -> None:
     result = sample_result(FAST)
     page = make_report(
         [("a.json", dataclasses.replace(result, environment={**result.environment, "commit": None}))]
@@ -43,11 +43,11 @@ def test_a_result_from_outside_a_repository_names_no_commit() -> None:
     assert "None" not in page
 
 
-def test_two_files_of_one_name_keep_their_own_pictures() -> None:
+def test_results_of_one_name_have_separate_images() -> None:
     assert len(make_report([RESULTS[1], RESULTS[1]]).images) == 2
 
 
-def test_what_a_server_calls_itself_cannot_break_the_page() -> None:
+def test_model_name_cannot_inject_markdown() -> None:
     _, result = RESULTS[1]
     server = dataclasses.replace(result.servers[0], model="`x` | <img src=x>\n# no")
     page = make_report([("a.json", dataclasses.replace(result, servers=(server,)))]).markdown
@@ -55,7 +55,7 @@ def test_what_a_server_calls_itself_cannot_break_the_page() -> None:
 
 
 @given(st.text(max_size=20), st.lists(st.floats(0, 1e9), min_size=1, max_size=5))
-def test_pictures_are_well_formed_whatever_they_say(text: str, values: list[float]) -> None:
+def test_charts_are_well_formed_svg_for_any_text(text: str, values: list[float]) -> None:
     printable = "".join(character for character in text if character.isprintable())
     bars = [
         Bar(label=printable, series="A", value=value, lowest=value / 2, highest=value, text=printable)
@@ -67,7 +67,7 @@ def test_pictures_are_well_formed_whatever_they_say(text: str, values: list[floa
     assert all(0 <= width <= 720 for width in widths)
 
 
-def test_a_place_where_nothing_can_be_written_is_said(tmp_path: Path) -> None:
+def test_unwritable_report_directory_is_an_error(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     with pytest.raises(SettingsError, match="cannot be written"):
         make_report(RESULTS).save(tmp_path / "file" / "inside")

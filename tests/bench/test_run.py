@@ -1,4 +1,4 @@
-"""Whole runs on servers of known speed: order, notes, partial results."""
+"""Complete runs on servers of known speed."""
 
 from pathlib import Path
 
@@ -19,7 +19,7 @@ def options(*urls: str, num_rounds: int = 3, model: str | None = None) -> RunOpt
     return RunOptions(servers=servers, num_rounds=num_rounds, num_warmups=1)
 
 
-def test_two_servers_take_turns_on_the_same_texts() -> None:
+def test_two_servers_alternate_with_equal_prompts() -> None:
     observer = RecordingObserver()
     with fixed_rate_server() as one, fixed_rate_server(pause_seconds=0.05) as other:
         result = run_bench(SMALL, options(one.url, other.url, num_rounds=2), observer)
@@ -38,11 +38,11 @@ def test_two_servers_take_turns_on_the_same_texts() -> None:
     assert ratio.ratio.highest < 0.8
 
 
-def test_a_run_knows_what_it_measured(tmp_path: Path) -> None:
+def test_result_stores_environment_settings_and_figures(tmp_path: Path) -> None:
     with fixed_rate_server() as server:
         result = run_bench(SMALL, options(server.url), RecordingObserver())
     assert not result.is_partial
-    assert result.servers[0].model == "metronome"
+    assert result.servers[0].model == "fixed-rate"
     assert result.environment["packages"]["mlx"]
     assert result.settings | SMALL.settings == result.settings
     assert result.client.num_tokens == 3 * 2 * 5
@@ -53,7 +53,7 @@ def test_a_run_knows_what_it_measured(tmp_path: Path) -> None:
     assert load_result(tmp_path / "new" / "result.json") == result
 
 
-def test_the_same_seed_asks_the_same_lengths_but_never_the_same_text() -> None:
+def test_equal_seeds_give_equal_lengths_and_different_texts() -> None:
     with fixed_rate_server() as server:
         for _ in range(2):
             run_bench(SMALL, options(server.url, num_rounds=1), RecordingObserver())
@@ -63,15 +63,15 @@ def test_the_same_seed_asks_the_same_lengths_but_never_the_same_text() -> None:
     assert [text.split()[1:] for text in contents[0]] == [text.split()[1:] for text in contents[1]]
 
 
-def test_prompts_have_the_length_in_tokens_that_was_asked_for() -> None:
+def test_prompts_have_the_requested_number_of_tokens() -> None:
     scenario = Latency(num_requests=1, prompt_tokens=200, answer_tokens=2)
     with fixed_rate_server() as server:
         run_bench(scenario, options(server.url, num_rounds=1), RecordingObserver())
-    # The metronome counts two tokens a word.
+    # The server counts two tokens per word.
     assert len(server.bodies[-1]["messages"][0]["content"].split()) == pytest.approx(100, rel=0.1)
 
 
-def test_prompts_that_do_not_fit_are_shortened_and_that_is_noted() -> None:
+def test_too_long_prompts_are_shortened_with_a_note() -> None:
     with fixed_rate_server() as server:
         result = run_bench(
             Latency(num_requests=1, prompt_tokens=100_000),
@@ -81,20 +81,20 @@ def test_prompts_that_do_not_fit_are_shortened_and_that_is_noted() -> None:
     assert any("shortened to 3622" in note for note in result.notes)
 
 
-def test_a_server_that_refuses_a_field_is_asked_without_it() -> None:
-    with fixed_rate_server(refuses="ignore_eos") as server:
+def test_rejected_request_field_is_omitted() -> None:
+    with fixed_rate_server(rejected_field="ignore_eos") as server:
         result = run_bench(SMALL, options(server.url, num_rounds=1), RecordingObserver())
     assert result.num_rounds == 1
     assert "ignore_eos" not in server.bodies[-1]
 
 
-def test_a_server_without_usage_is_measured_by_pieces_and_that_is_noted() -> None:
-    with fixed_rate_server(tells_usage=False) as server:
+def test_server_without_usage_is_measured_with_a_note() -> None:
+    with fixed_rate_server(sends_usage=False) as server:
         result = run_bench(SMALL, options(server.url, num_rounds=1), RecordingObserver())
-    assert any("counted by pieces" in note for note in result.notes)
+    assert any("counted by stream events" in note for note in result.notes)
 
 
-def test_an_interruption_keeps_the_rounds_that_are_over() -> None:
+def test_interruption_keeps_finished_rounds() -> None:
     with fixed_rate_server() as server:
         result = run_bench(SMALL, options(server.url), RecordingObserver(cancels_at="A round 3/3"))
     assert (result.is_partial, result.problem, result.num_rounds, result.num_rounds_wanted) == (
@@ -106,27 +106,27 @@ def test_an_interruption_keeps_the_rounds_that_are_over() -> None:
     assert all(len(found.rounds) == 2 for found in result.measurements)
 
 
-def test_a_server_that_dies_leaves_a_partial_result_that_says_why() -> None:
+def test_failing_server_leaves_a_partial_result() -> None:
     with fixed_rate_server(num_answers=1 + 2 + 2 + 1) as server:
         result = run_bench(SMALL, options(server.url), RecordingObserver())
     assert result.is_partial
-    assert result.problem == "the connection ended in mid-answer"
+    assert result.problem == "the connection ended during the answer"
     assert result.num_rounds == 1
 
 
-def test_a_server_that_dies_before_anything_was_measured_is_an_error() -> None:
+def test_server_failing_in_the_first_round_is_an_error() -> None:
     with fixed_rate_server(num_answers=2) as server, pytest.raises(ConnectionLost):
         run_bench(SMALL, options(server.url), RecordingObserver())
 
 
-def test_nobody_there_and_a_model_that_is_not_there_are_errors() -> None:
+def test_unreachable_server_and_unknown_model_are_errors() -> None:
     with pytest.raises(CapacityError, match="no server answers"):
         run_bench(SMALL, options("http://127.0.0.1:9"), RecordingObserver())
-    with fixed_rate_server() as server, pytest.raises(UnknownModel, match="available: metronome"):
+    with fixed_rate_server() as server, pytest.raises(UnknownModel, match="available: fixed-rate"):
         run_bench(SMALL, options(server.url, model="other"), RecordingObserver())
 
 
-def test_a_server_that_lists_no_models_is_measured_when_one_is_named() -> None:
+def test_server_without_model_list_needs_a_named_model() -> None:
     with fixed_rate_server(lists_models=False) as server:
         with pytest.raises(CapacityError, match="does not list models"):
             run_bench(SMALL, options(server.url), RecordingObserver())
@@ -134,7 +134,7 @@ def test_a_server_that_lists_no_models_is_measured_when_one_is_named() -> None:
     assert result.servers[0].model == server.bodies[-1]["model"] == "named"
 
 
-def test_many_streams_are_faster_than_one() -> None:
+def test_concurrent_streams_have_a_higher_total_rate() -> None:
     with fixed_rate_server() as server:
         result = run_bench(
             Throughput(streams=(1, 8), answer_tokens=40, prompt_tokens=64),
@@ -147,7 +147,7 @@ def test_many_streams_are_faster_than_one() -> None:
     assert eight.median > 3 * one.median
 
 
-def test_our_own_server_is_started_measured_and_ended() -> None:
+def test_own_server_is_started_and_measured() -> None:
     scenario = Latency(num_requests=2, prompt_tokens=32, answer_tokens=8)
     choice = ServerChoice(serve_arguments=("--max-queue", "3"))
     result = run_bench(
@@ -157,7 +157,7 @@ def test_our_own_server_is_started_measured_and_ended() -> None:
     assert result.find("ttft_p50") is not None
 
 
-def test_a_server_of_ours_that_cannot_start_says_why_in_its_own_words() -> None:
+def test_own_server_that_cannot_start_reports_its_error() -> None:
     choice = ServerChoice(serve_arguments=("--model", "/nowhere/at/all"))
     with pytest.raises(SettingsError, match="/nowhere/at/all"):
         run_bench(SMALL, RunOptions(servers=(choice,)), RecordingObserver())
@@ -167,13 +167,13 @@ def test_a_server_of_ours_that_cannot_start_says_why_in_its_own_words() -> None:
     ("content", "words"),
     [
         (None, "cannot be read"),
-        ("", "is no result"),
-        ("{}", "is no result"),
-        ('{"format": 2}', "is no result"),
-        ("[1]", "is no result"),
+        ("", "is not a result"),
+        ("{}", "is not a result"),
+        ('{"format": 2}', "is not a result"),
+        ("[1]", "is not a result"),
     ],
 )
-def test_a_file_that_is_no_result_is_refused_by_name(tmp_path: Path, content: str | None, words: str) -> None:
+def test_invalid_result_file_is_named_in_the_error(tmp_path: Path, content: str | None, words: str) -> None:
     file = tmp_path / "broken.json"
     if content is not None:
         file.write_text(content)
@@ -181,7 +181,7 @@ def test_a_file_that_is_no_result_is_refused_by_name(tmp_path: Path, content: st
         load_result(file)
 
 
-def test_a_result_is_one_line_for_machines() -> None:
+def test_encoded_result_is_one_line() -> None:
     with fixed_rate_server() as server:
         result: Result = run_bench(SMALL, options(server.url, num_rounds=1), RecordingObserver())
     assert "\n" not in encode_result(result)

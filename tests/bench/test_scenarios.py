@@ -1,4 +1,4 @@
-"""What the scenarios ask, and what they make of a server whose speed is known."""
+"""Requests and samples of the scenarios on a server of known speed."""
 
 import asyncio
 from dataclasses import dataclass, field
@@ -39,7 +39,7 @@ SMALL: list[Scenario] = [
 
 
 def target_on(server: FixedRateServer) -> BenchTarget:
-    return BenchTarget("A", "metronome", Endpoint.of(server.url), "metronome", context_length=4096)
+    return BenchTarget("A", "fixed-rate", Endpoint.of(server.url), "fixed-rate", context_length=4096)
 
 
 def measure(scenario: Scenario, target: BenchTarget, key: str = "round 1") -> Sample:
@@ -47,7 +47,7 @@ def measure(scenario: Scenario, target: BenchTarget, key: str = "round 1") -> Sa
 
 
 @pytest.mark.parametrize("scenario", SMALL, ids=lambda scenario: scenario.name)
-def test_a_round_has_only_figures_that_the_scenario_knows_and_all_are_positive(scenario: Scenario) -> None:
+def test_samples_are_positive_and_declared_by_the_scenario(scenario: Scenario) -> None:
     with fixed_rate_server(pause_seconds=0.005) as server:
         sample = measure(scenario, target_on(server))
     names = [figure.name for figure in scenario.figures]
@@ -58,7 +58,7 @@ def test_a_round_has_only_figures_that_the_scenario_knows_and_all_are_positive(s
 
 
 @pytest.mark.parametrize("scenario", SMALL, ids=lambda scenario: scenario.name)
-def test_no_two_rounds_begin_with_the_same_text(scenario: Scenario) -> None:
+def test_rounds_start_with_different_texts(scenario: Scenario) -> None:
     with fixed_rate_server(pause_seconds=0.001) as server:
         target = target_on(server)
         measure(scenario, target, "round 1")
@@ -70,7 +70,7 @@ def test_no_two_rounds_begin_with_the_same_text(scenario: Scenario) -> None:
 
 @dataclass
 class RestartCounter:
-    """Counts restarts; the server is the same one."""
+    """Counts restarts; the server stays the same."""
 
     url: str
     num: int = field(default=0)
@@ -80,7 +80,7 @@ class RestartCounter:
         return self.url
 
 
-def test_a_known_prefix_is_asked_about_three_times_with_a_restart_before_the_third() -> None:
+def test_prefix_scenario_asks_cold_warm_and_after_a_restart() -> None:
     with fixed_rate_server() as server:
         target = target_on(server)
         target.restarter = restarts = RestartCounter(server.url)
@@ -95,14 +95,14 @@ def test_a_known_prefix_is_asked_about_three_times_with_a_restart_before_the_thi
     assert sample["speedup_restart"] == pytest.approx(sample["ttft_cold"] / sample["ttft_restart"])
 
 
-def test_a_server_of_somebody_else_is_not_restarted_and_that_is_noted() -> None:
+def test_remote_server_is_not_restarted_with_a_note() -> None:
     with fixed_rate_server() as server:
         target = target_on(server)
         assert "ttft_restart" not in measure(Prefix(), target)
     assert any("not restarted" in note for note in target.notes)
 
 
-def test_a_burst_asks_new_things_at_once_on_a_fresh_server_and_again_after_one_stream_alone() -> None:
+def test_burst_runs_on_a_fresh_server_and_after_one_stream() -> None:
     with fixed_rate_server(pause_seconds=0.005) as server:
         target = target_on(server)
         target.restarter = restarts = RestartCounter(server.url)
@@ -117,7 +117,7 @@ def test_a_burst_asks_new_things_at_once_on_a_fresh_server_and_again_after_one_s
     assert sample["fresh_tokens_per_second"] > 0
 
 
-def test_arrivals_do_not_wait_for_a_slow_server_and_only_what_came_in_time_is_good() -> None:
+def test_arrivals_do_not_wait_and_goodput_counts_timely_answers() -> None:
     scenario = Arrivals(
         rate=100.0, num_requests=8, prompt_tokens=16, answer_tokens=8, ttft_ms=200, token_ms=1000
     )
@@ -127,18 +127,18 @@ def test_arrivals_do_not_wait_for_a_slow_server_and_only_what_came_in_time_is_go
         quick = measure(scenario, target_on(server))
     assert quick["goodput"] == 1
     assert slow["goodput"] == 0
-    # One after the other, eight answers of eight tokens would take 13 seconds.
+    # Sequentially, eight answers of eight tokens would take 13 seconds.
     assert slow["tokens_per_second"] > 15
 
 
-def test_arrivals_come_at_their_rate_in_the_same_way_for_every_server() -> None:
+def test_arrival_schedule_is_deterministic_and_keeps_its_rate() -> None:
     scenario = Arrivals(rate=5.0, num_requests=2000)
     schedule = scenario.schedule(seed=1)
     assert schedule == scenario.schedule(seed=1) != scenario.schedule(seed=2)
     assert len(schedule) / schedule[-1].after == pytest.approx(5.0, rel=0.1)
 
 
-def test_every_turn_of_a_session_only_adds_to_the_one_before() -> None:
+def test_agent_turns_extend_the_previous_turn() -> None:
     scenario = Agents(num_turns=3, num_agents=2, system_tokens=32, result_tokens=16, answer_tokens=2)
     with fixed_rate_server() as server:
         sample = measure(scenario, target_on(server))
@@ -151,8 +151,8 @@ def test_every_turn_of_a_session_only_adds_to_the_one_before() -> None:
     assert sample["turn_ttft_first"] == sample["turn_ttft_0"]
 
 
-def test_a_server_that_refuses_tools_gets_the_session_as_text() -> None:
-    with fixed_rate_server(refuses="tools") as server:
+def test_rejected_tools_are_replayed_as_text() -> None:
+    with fixed_rate_server(rejected_field="tools") as server:
         target = target_on(server)
         measure(Agents(num_turns=2, num_agents=1, system_tokens=32, result_tokens=16), target)
     assert sum("tools" in body for body in server.bodies) == 1
@@ -160,13 +160,13 @@ def test_a_server_that_refuses_tools_gets_the_session_as_text() -> None:
     assert any("plain text" in note for note in target.notes)
 
 
-def test_cached_shares_are_left_out_where_the_server_does_not_tell() -> None:
+def test_cached_share_is_omitted_without_usage_details() -> None:
     with fixed_rate_server() as server:
         sample = measure(Agents(num_turns=1, num_agents=1, system_tokens=32), target_on(server))
     assert not [name for name in sample if "cached" in name]
 
 
-def test_contention_measures_nothing_beside_a_prompt_that_is_read_already(
+def test_contention_notes_a_prefill_that_is_too_short(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(contention, "_HEAD_START_SECONDS", 60.0)
@@ -177,25 +177,25 @@ def test_contention_measures_nothing_beside_a_prompt_that_is_read_already(
     assert any("--prompt-tokens" in note for note in target.notes)
 
 
-def test_contention_measures_while_a_long_prompt_is_read_and_leaves_what_it_started() -> None:
+def test_contention_measures_during_a_long_prefill() -> None:
     scenario = Contention(num_requests=2, prompt_tokens=1000, answer_tokens=2, watch_seconds=0.05)
     with fixed_rate_server(word_seconds=0.002) as server:
         sample = measure(scenario, target_on(server))
     assert set(sample) == {figure.name for figure in scenario.figures}
-    # The prompt alone takes a second and a half to read.
+    # The prefill alone takes 1.5 seconds.
     assert sample["ttft_beside_prompt"] < 1
 
 
-def test_streams_count_as_far_as_all_of_them_decode() -> None:
+def test_decode_rate_covers_the_common_interval() -> None:
     early = Stream(events=[0.0, 1.0, 2.0, 3.0], num_tokens=8)
     late = Stream(events=[1.5, 2.0, 2.5, 3.5], num_tokens=4)
-    # Between 1.5 and 3.0 s come two pieces of two tokens each, and two of one.
+    # Between 1.5 and 3.0 s: two deltas of two tokens each, and two of one.
     assert decode_rate([early, late]) == pytest.approx((2 * 2 + 2 * 1) / 1.5)
     assert decode_rate([early, Stream(events=[3.0, 4.0])]) is None
     assert decode_rate([early, Stream()]) is None
 
 
-def test_mixed_lengths_depend_on_the_seed_alone_and_keep_their_bounds() -> None:
+def test_mixed_lengths_are_deterministic_and_bounded() -> None:
     scenario = Mixed(num_requests=200, prompt_tokens=1000, answer_tokens=100)
     lengths = scenario.lengths(7)
     assert lengths == scenario.lengths(7) != scenario.lengths(8)
@@ -203,7 +203,7 @@ def test_mixed_lengths_depend_on_the_seed_alone_and_keep_their_bounds() -> None:
     assert sum(prompt < 126 for prompt, _ in lengths) == pytest.approx(100, abs=30)
 
 
-def test_mixed_keeps_so_many_clients_busy_and_asks_everything() -> None:
+def test_mixed_sends_all_requests() -> None:
     with fixed_rate_server() as server:
         measure(Mixed(num_requests=7, num_clients=3, prompt_tokens=32, answer_tokens=10), target_on(server))
     assert len(server.bodies) == 7

@@ -1,7 +1,7 @@
-"""Speed, measured side by side: mlxctl over HTTP beside mlx_lm.server and raw mlx_lm, in one run, as ratios.
+"""Benchmarks of mlxctl beside mlx_lm.server and raw mlx_lm.
 
 `python -m tests.benchmarks` prints a table and writes `bench_results/all.json`, or with `--only PART --out
-FILE` a part of it. Not part of the tests: machines are shared and noisy, so every figure is a ratio of
-medians over alternating rounds, with its spread. The model is the forged `bench5m` (5M parameters, random
-weights, greedy output that never ends): it shows the cost of serving, not that of a large model.
+FILE` a part of it. Not part of the test suite: machines are shared and noisy, so every figure is a ratio of
+medians over alternating rounds, with its spread. The model is the generated `bench5m` (5M parameters, random
+weights, endless greedy output): it shows the cost of serving, not that of a large model.
 """

@@ -1,6 +1,6 @@
-"""`python -m tests.benchmarks`: run everything, print a table, store the result.
+"""`python -m tests.benchmarks`: measure, print a table, store the result.
 
-The last line on stdout is one JSON document.
+The last line on standard output is one JSON document.
 """
 
 import argparse
@@ -65,7 +65,7 @@ def main() -> None:
     options = parser.parse_args()
     findings = list(_measure(options))
     _print(findings)
-    document = {"environment": _environment(), "findings": [_described(finding) for finding in findings]}
+    document = {"environment": _environment(), "findings": [_to_dict(finding) for finding in findings]}
     options.out.parent.mkdir(exist_ok=True)
     options.out.write_text(json.dumps(document, indent=2) + "\n")
     print(json.dumps(document))
@@ -93,17 +93,17 @@ def _measure(options: argparse.Namespace) -> Any:
         if wanted("throughput"):
             yield from serving.throughput(ours, theirs, raw, rounds=options.rounds, num_tokens=options.tokens)
         if wanted("forms"):
-            yield from serving.forms(ours, rounds=options.rounds, num_tokens=options.tokens)
+            yield from serving.structured_output(ours, rounds=options.rounds, num_tokens=options.tokens)
         for server in (ours, theirs):
             if wanted("latency"):
-                # A server that reads long prompts in one go takes minutes a round.
+                # A server without chunked prefill takes minutes per round.
                 yield from serving.latency(server, rounds=options.rounds if server is ours else 1)
             if wanted("values"):
                 yield from serving.new_values(server, rounds=4 * options.rounds)
         if wanted("prefix"):
             yield from prefix.time_to_first_token(ours, theirs, model, rounds=options.rounds)
             yield from prefix.fan_out(ours, model, rounds=options.rounds)
-            # One round of the peer takes as long as all of ours.
+            # One round of mlx_lm.server takes as long as all rounds of mlxctl.
             yield from prefix.fan_out(theirs, model, rounds=1)
             yield from prefix.stored_bytes(ours, model)
     raw.close()
@@ -121,11 +121,11 @@ def _measure(options: argparse.Namespace) -> Any:
 
 def _start(model: Path, rounds: int) -> Any:
     mlxctl = str(Path(sys.executable).parent / "mlxctl")
-    live = []
+    live_seconds = []
     commands: dict[str, list[float]] = {"mlxctl --help": [], "mlxctl completion models": []}
     for _ in range(1 + rounds):
         with mlxctl_server(model) as server:
-            live.append(server.seconds_to_live)
+            live_seconds.append(server.seconds_to_live)
         for command, taken in commands.items():
             begin = time.perf_counter()
             subprocess.run(
@@ -135,10 +135,10 @@ def _start(model: Path, rounds: int) -> Any:
                 env=installed_environment(),
             )
             taken.append(time.perf_counter() - begin)
-    # The first start writes the bytecode that an installation already has.
-    live, commands = live[1:], {command: taken[1:] for command, taken in commands.items()}
-    told = [(f"{command}, s", taken, 0.15) for command, taken in commands.items()]
-    for name, seconds, bar in (("/livez answers after start, s", live, 0.7), *told):
+    # The first start writes bytecode that an installation already has.
+    live_seconds, commands = live_seconds[1:], {command: taken[1:] for command, taken in commands.items()}
+    timings = [(f"{command}, s", taken, 0.15) for command, taken in commands.items()]
+    for name, seconds, bar in (("/livez answers after start, s", live_seconds, 0.7), *timings):
         ratio = Ratio(statistics.median(seconds), min(seconds), max(seconds))
         yield Finding(name, ratio, bar, False, f"{ratio.median * 1e3:.0f} ms")
 
@@ -161,7 +161,7 @@ def _print(findings: list[Finding]) -> None:
     Console(stderr=True, width=160).print(table)
 
 
-def _described(finding: Finding) -> dict[str, Any]:
+def _to_dict(finding: Finding) -> dict[str, Any]:
     return asdict(finding) | {"is_met": finding.is_met}
 
 

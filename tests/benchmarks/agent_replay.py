@@ -1,12 +1,9 @@
-"""A coding agent at work: a long fixed system prompt, 15 tools, 40 turns.
+"""Reuse of prompt tokens in agent sessions: 15 tools, 40 turns.
 
-How much of its prompts is not computed again.
-
-Two kinds of session, over both protocols. Recorded: every answer is a tool call that was written down
-beforehand, with a result. Generated: what the model said is sent back as it came, which shows whether a reply
-is known again by its tokens. The first prompt of a session is cold: nobody can have computed it before. The
-share is that of all later prompts; the detail says what it is with the first one, too, and what it would be
-at most: every token of the longest prompt read once, and nothing else.
+Two kinds of session over both protocols. Recorded: every answer is a prepared tool call with a result.
+Generated: the model's answer is sent back, which shows whether its tokens match the cache. The first prompt
+is cold, so the share is that of all later prompts; the detail has the share with the first prompt, and the
+maximum: each token of the longest prompt computed once.
 """
 
 import json
@@ -44,7 +41,7 @@ _WORDS = (
 
 
 def replay(server: Server, family: str) -> Iterator[Finding]:
-    """Both kinds of session over both protocols."""
+    """Measure both kinds of session over both protocols."""
     for protocol in (_Chat, _Messages):
         for is_recorded in (True, False):
             share, share_of_all, most = _session(server, protocol(), is_recorded=is_recorded)
@@ -59,7 +56,7 @@ def _session(
     server: Server, protocol: "_Chat | _Messages", *, is_recorded: bool
 ) -> tuple[float, float, float]:
     generator = random.Random(4)
-    # Of its own, so that no session finds what another left.
+    # A unique system prompt, so that sessions do not share cache entries.
     system = f"You are agent {secrets.token_hex(4)}. " + _prose(generator, _SYSTEM_CHARS)
     counts: list[tuple[int, int]] = []
     question = _prose(generator, 200)

@@ -1,6 +1,4 @@
-"""What measuring costs: processor time of the bench client while a server of known speed sends about a
-thousand tokens a second.
-"""
+"""CPU cost of the benchmark client at about 1,000 tokens/s."""
 
 import asyncio
 import statistics
@@ -18,7 +16,7 @@ _PAUSE_SECONDS = 0.01
 
 
 def client_cost(*, rounds: int) -> Iterator[Finding]:
-    """Share of a core for each 1,000 tokens/s.
+    """Yield the share of a core per 1,000 tokens/s.
 
     The server runs in another thread, whose time is not counted.
     """

@@ -1,8 +1,7 @@
-"""Texts to vectors: our server beside mlx-vlm's own encoder in a process, without any server. The latter is
-`python -m tests.benchmarks.embedding MODEL`, which answers each line with the texts per second of one pass.
+"""Embedding throughput beside mlx-vlm's encoder in a process.
 
-Both take the same token ids, of many lengths; the yardstick gets them sorted and padded in batches, as who
-writes a loop does it.
+`python -m tests.benchmarks.embedding MODEL` is the baseline process, which answers each line with texts/s of
+one pass. Both get the same token ids of varied length; the baseline sorts and pads them in batches.
 """
 
 import json
@@ -22,20 +21,22 @@ from tests.benchmarks.servers import Server, blas_environment, mlxctl_server
 _NUM_TEXTS = 256
 _LENGTHS = (8, 200)
 _ROWS = 32
-# HTTP, JSON and slices cost something, and texts of like length together spare padding.
+# HTTP and JSON cost time; grouping texts by length saves padding.
 _BAR = 1.0
 
 
 def texts() -> list[list[int]]:
-    """Make up the texts, the same ones in every process."""
-    dice = random.Random(5)
-    return [[dice.randrange(10, 500) for _ in range(dice.randint(*_LENGTHS))] for _ in range(_NUM_TEXTS)]
+    """Return the texts as token ids, equal in every process."""
+    generator = random.Random(5)
+    return [
+        [generator.randrange(10, 500) for _ in range(generator.randint(*_LENGTHS))] for _ in range(_NUM_TEXTS)
+    ]
 
 
 def throughput(*, rounds: int) -> Iterator[Finding]:
-    """Texts per second of one request, over those of the loop."""
+    """Yield texts/s of one request relative to the baseline."""
     model = tiny_models.encoder("bert_bench")
-    yardstick = subprocess.Popen(
+    baseline = subprocess.Popen(
         [sys.executable, "-m", "tests.benchmarks.embedding", str(model)],
         env=blas_environment(),
         stdin=subprocess.PIPE,
@@ -45,17 +46,18 @@ def throughput(*, rounds: int) -> Iterator[Finding]:
     ours, theirs = [], []
     with mlxctl_server(model) as server:
         for _ in range(1 + rounds):
-            ours.append(_served(server))
-            theirs.append(_looped(yardstick))
-    yardstick.terminate()
-    yardstick.wait(10)
-    # What is done for the first time takes longer.
+            ours.append(_server_rate(server))
+            theirs.append(_baseline_rate(baseline))
+    baseline.terminate()
+    baseline.wait(10)
+    # The first round is a warm-up.
     ratio = Ratio.of(ours[1:], theirs[1:])
-    detail = f"{max(ours):.0f} of {max(theirs):.0f} texts/s at best, {_NUM_TEXTS} texts of {_LENGTHS[0]} to {_LENGTHS[1]} tokens"
+    rates = f"{max(ours):.0f} of {max(theirs):.0f} texts/s at best"
+    detail = f"{rates}, {_NUM_TEXTS} texts of {_LENGTHS[0]} to {_LENGTHS[1]} tokens"
     yield Finding("embeddings, texts/s over mlx-vlm's encoder", ratio, _BAR, True, detail)
 
 
-def _served(server: Server) -> float:
+def _server_rate(server: Server) -> float:
     body = json.dumps({"model": "default_model", "input": texts(), "encoding_format": "base64"}).encode()
     address = f"http://127.0.0.1:{server.port}/v1/embeddings"
     request = urllib.request.Request(address, body, {"content-type": "application/json"})
@@ -65,15 +67,15 @@ def _served(server: Server) -> float:
     return _NUM_TEXTS / (time.perf_counter() - begin)
 
 
-def _looped(yardstick: "subprocess.Popen[str]") -> float:
-    assert yardstick.stdin is not None
-    assert yardstick.stdout is not None
-    yardstick.stdin.write("\n")
-    yardstick.stdin.flush()
-    return float(yardstick.stdout.readline())
+def _baseline_rate(baseline: "subprocess.Popen[str]") -> float:
+    assert baseline.stdin is not None
+    assert baseline.stdout is not None
+    baseline.stdin.write("\n")
+    baseline.stdin.flush()
+    return float(baseline.stdout.readline())
 
 
-def _pass(model: Any) -> None:
+def _encode_all(model: Any) -> None:
     import mlx.core as mx
 
     ordered = sorted(texts(), key=len)
@@ -81,8 +83,8 @@ def _pass(model: Any) -> None:
         rows = ordered[start : start + _ROWS]
         width = len(rows[-1])
         padded = mx.array([row + [0] * (width - len(row)) for row in rows])
-        seen = mx.array([[1] * len(row) + [0] * (width - len(row)) for row in rows])
-        mx.eval(model(padded, attention_mask=seen).text_embeds)
+        mask = mx.array([[1] * len(row) + [0] * (width - len(row)) for row in rows])
+        mx.eval(model(padded, attention_mask=mask).text_embeds)
 
 
 def main(path: str) -> None:
@@ -92,7 +94,7 @@ def main(path: str) -> None:
     model = load_embedding_model(Path(path))
     for _ in sys.stdin:
         begin = time.perf_counter()
-        _pass(model)
+        _encode_all(model)
         print(_NUM_TEXTS / (time.perf_counter() - begin), flush=True)
 
 

@@ -1,6 +1,4 @@
-"""Whether a server's memory stays flat: resident bytes of its processes over many requests that join and
-leave.
-"""
+"""Growth of resident memory over many requests."""
 
 import asyncio
 from pathlib import Path
@@ -13,9 +11,7 @@ _AT_ONCE = 16
 
 
 def growth(model: Path, family: str, *, num_requests: int) -> Finding:
-    """Resident memory after `num_requests` over that after a fifth of them, when all buffers have found their
-    size.
-    """
+    """Return memory after `num_requests`, relative to a fifth of them."""
     with mlxctl_server(model) as server:
         asyncio.run(_requests(server, num_requests // 5))
         before = _resident_bytes(server)
@@ -39,7 +35,7 @@ async def _requests(server: Server, num: int) -> None:
 
 
 def _resident_bytes(server: Server) -> int:
-    """Front and engine together, from /proc."""
+    """Return the resident bytes of front and engine, from /proc."""
     pids = [server.process.pid, *_children(server.process.pid)]
     return sum(_pages(pid) for pid in pids) * 4096
 

@@ -1,7 +1,7 @@
-"""What keeping prefixes in fewer bits saves, and what it changes: bytes, and the tokens that come next.
+"""Quantized prefix-cache entries: bytes saved and changed next tokens.
 
-The demo model was trained and is measured on conversations like those it knows, the forged one is random and
-measured on random tokens: its attention looks everywhere, which is the harder case.
+The demo model is measured on conversations like its training data, the generated model on random tokens,
+whose attention is uniform: the harder case.
 """
 
 import random
@@ -26,7 +26,7 @@ _NUM_PROMPTS = 8
 
 
 def measure() -> Iterator[Finding]:
-    """Both models, 8 and 4 bits."""
+    """Measure both models with 8 and 4 bits."""
     for name, path, prompts in (
         ("demo model", demo.MODEL_DIR, list(conversations())),
         ("forged 5M model", tiny_models.model("bench5m"), list(random_tokens())),
@@ -59,9 +59,7 @@ def _measure_one(name: str, model: Any, prompts: list[list[int]], bits: int) -> 
 
 
 def _continued(model: Any, prompt: list[int], bits: int) -> tuple[mx.array, mx.array, float]:
-    """The logits of the tokens after the prefix, from what was computed and from what was packed; and what
-    packing leaves.
-    """
+    """Return logits after exact and packed prefixes, and the size ratio."""
     exact, packed = make_prompt_cache(model), make_prompt_cache(model)
     layout = CacheLayout(exact)
     model(mx.array([prompt[:_PREFIX_TOKENS]]), cache=exact)
@@ -88,6 +86,7 @@ def conversations() -> Iterator[list[int]]:
         tokens: list[int] = []
         while len(tokens) < _PREFIX_TOKENS + _NEXT_TOKENS:
             word = "".join(generator.choice("bdfgklmnprst") + generator.choice("aeiou") for _ in range(3))
-            turns += f"<|im_start|>user\nRepeat after me: {word}<|im_end|>\n<|im_start|>assistant\n{word}<|im_end|>\n"
+            turns += f"<|im_start|>user\nRepeat after me: {word}<|im_end|>\n"
+            turns += f"<|im_start|>assistant\n{word}<|im_end|>\n"
             tokens = tokenizer.encode(turns, add_special_tokens=False).ids
         yield tokens[: _PREFIX_TOKENS + _NEXT_TOKENS]

@@ -1,6 +1,4 @@
-"""What the prefix cache saves: time to the first token of known prompts, agents that arrive together, bytes
-of shared trunks.
-"""
+"""Prefix-cache benefits: first tokens, concurrent agents, shared storage."""
 
 import asyncio
 import json
@@ -19,35 +17,35 @@ from tests.benchmarks.rounds import Finding, Ratio
 from tests.benchmarks.servers import Server, mlxctl_server
 
 _LONG_TOKENS = 8192
-# On no grid that a cache may have.
-_TRUNK_TOKENS = 4200
+# Not aligned to any chunk size.
+_SHARED_TOKENS = 4200
 _NUM_AGENTS = 8
 _NUM_CONVERSATIONS = 16
-# Random tokens may be pieces of a character: some more than one, so that there is text.
+# Random tokens may be partial characters; several make sure that there is text.
 _ANSWER_TOKENS = 4
 
 
 class Prose:
-    """Texts that nobody has sent before, of about as many tokens as asked for."""
+    """New texts of a given number of tokens."""
 
     def __init__(self, model: Path) -> None:
         self._tokenizer = Tokenizer.from_file(str(model / "tokenizer.json"))
         self._generator = random.Random()
 
     def text(self, num_tokens: int) -> str:
-        """Return a text of `num_tokens` tokens, give or take two."""
+        """Return a text of `num_tokens` tokens, within two."""
         words = " ".join(f"{self._generator.randrange(10**6)}" for _ in range(num_tokens // 4 + 2))
         encoding = self._tokenizer.encode(words)
         return words[: encoding.offsets[min(num_tokens, len(encoding.ids)) - 1][1]]
 
 
 def time_to_first_token(ours: Server, theirs: Server, model: Path, *, rounds: int) -> Iterator[Finding]:
-    """A long prompt, cold, repeated exactly, and with a new ending; the peer beside it in every round."""
+    """Measure a long prompt cold, repeated, and with a new ending."""
     prose = Prose(model)
     measured: dict[str, list[tuple[float, float, float]]] = {ours.name: [], theirs.name: []}
     for _ in range(rounds):
         for server in (ours, theirs):
-            measured[server.name].append(_three_times(server, prose))
+            measured[server.name].append(_cold_repeated_extended(server, prose))
     for server, exact_bar, ending_bar in ((ours, 0.005, 0.01), (theirs, 0.005, 0.01)):
         cold, exact, ending = (list(column) for column in zip(*measured[server.name], strict=True))
         name = f"{server.name}: first token of {_LONG_TOKENS} known tokens"
@@ -65,18 +63,18 @@ def time_to_first_token(ours: Server, theirs: Server, model: Path, *, rounds: in
             False,
             _milliseconds(ending, cold),
         )
-    mine, peer = ([exact for _, exact, _ in measured[server.name]] for server in (ours, theirs))
+    our_times, their_times = ([exact for _, exact, _ in measured[server.name]] for server in (ours, theirs))
     yield Finding(
         "first token of a repeated prompt / mlx_lm.server",
-        Ratio.of(mine, peer),
+        Ratio.of(our_times, their_times),
         0.6,
         False,
-        _milliseconds(mine, peer),
+        _milliseconds(our_times, their_times),
     )
 
 
 def after_restart(model: Path, *, rounds: int) -> Iterator[Finding]:
-    """A long prompt, cold, and again after the server was stopped and started on the same cache directory."""
+    """Measure a long prompt cold, and after a server restart."""
     prose = Prose(model)
     cold, after = [], []
     for _ in range(rounds):
@@ -84,7 +82,7 @@ def after_restart(model: Path, *, rounds: int) -> Iterator[Finding]:
         with tempfile.TemporaryDirectory() as directory:
             for measured in (cold, after):
                 with mlxctl_server(model, cache_directory=Path(directory)) as server:
-                    # The first request of a process pays for what is made once.
+                    # The first request of a process includes one-time costs.
                     _first_token(server, prose.text(64))
                     measured.append(_first_token(server, text))
     name = f"mlxctl: first token of {_LONG_TOKENS} known tokens after a restart / cold"
@@ -92,16 +90,16 @@ def after_restart(model: Path, *, rounds: int) -> Iterator[Finding]:
 
 
 def fan_out(server: Server, model: Path, *, rounds: int) -> Iterator[Finding]:
-    """Agents that arrive together on one cold trunk, beside one that is alone with another."""
+    """Measure concurrent agents on one cold prefix, relative to one alone."""
     prose = Prose(model)
     together, alone, computed = [], [], []
     for _ in range(rounds):
-        alone.append(_first_token(server, prose.text(_TRUNK_TOKENS)))
-        trunk = prose.text(_TRUNK_TOKENS)
+        alone.append(_first_token(server, prose.text(_SHARED_TOKENS)))
+        shared = prose.text(_SHARED_TOKENS)
         before = _num_prompt_tokens(server)
-        together.append(asyncio.run(_last_first_token(server, trunk)))
-        computed.append((_num_prompt_tokens(server) - before) / _TRUNK_TOKENS)
-    name = f"{server.name}: {_NUM_AGENTS} agents on one cold trunk of {_TRUNK_TOKENS} tokens"
+        together.append(asyncio.run(_last_first_token(server, shared)))
+        computed.append((_num_prompt_tokens(server) - before) / _SHARED_TOKENS)
+    name = f"{server.name}: {_NUM_AGENTS} agents on one cold trunk of {_SHARED_TOKENS} tokens"
     yield Finding(
         f"{name}: last first token / one alone",
         Ratio.of(together, alone),
@@ -117,22 +115,26 @@ def fan_out(server: Server, model: Path, *, rounds: int) -> Iterator[Finding]:
 
 
 def stored_bytes(server: Server, model: Path) -> Iterator[Finding]:
-    """What conversations on one trunk take in memory, beside the keys and values of the trunk and of every
-    tail, each once.
+    """Measure stored bytes of conversations with a shared prefix.
+
+    The reference is the KV size of the prefix and of every tail, each once.
     """
     prose = Prose(model)
     for tail_tokens in (64, 512):
-        trunk = prose.text(_TRUNK_TOKENS)
+        shared = prose.text(_SHARED_TOKENS)
         before = _stats(server)["cache_bytes"]
-        totals = [_usage(server, f"{trunk} {prose.text(tail_tokens)}") for _ in range(_NUM_CONVERSATIONS)]
+        totals = [_usage(server, f"{shared} {prose.text(tail_tokens)}") for _ in range(_NUM_CONVERSATIONS)]
         stored = _stats(server)["cache_bytes"] - before
-        needed = _kv_bytes_per_token(model) * (_TRUNK_TOKENS + sum(total - _TRUNK_TOKENS for total in totals))
+        needed = _kv_bytes_per_token(model) * (
+            _SHARED_TOKENS + sum(total - _SHARED_TOKENS for total in totals)
+        )
         ratio = Ratio(stored / needed, stored / needed, stored / needed)
-        name = f"{_NUM_CONVERSATIONS} conversations, tails of {tail_tokens} tokens: stored bytes / trunk and tails"
+        label = f"{_NUM_CONVERSATIONS} conversations, tails of {tail_tokens} tokens"
+        name = f"{label}: stored bytes / trunk and tails"
         yield Finding(name, ratio, 1.05, False, f"{stored / 1e6:.1f} and {needed / 1e6:.1f} MB")
 
 
-def _three_times(server: Server, prose: Prose) -> tuple[float, float, float]:
+def _cold_repeated_extended(server: Server, prose: Prose) -> tuple[float, float, float]:
     text = prose.text(_LONG_TOKENS)
     cold = _first_token(server, text)
     exact = min(_first_token(server, text) for _ in range(3))
@@ -144,8 +146,8 @@ def _first_token(server: Server, text: str) -> float:
     return asyncio.run(run_stream(server.port, chat_body(text, max_tokens=_ANSWER_TOKENS))).ttft
 
 
-async def _last_first_token(server: Server, trunk: str) -> float:
-    bodies = [chat_body(f"{trunk} agent {agent}", max_tokens=_ANSWER_TOKENS) for agent in range(_NUM_AGENTS)]
+async def _last_first_token(server: Server, shared: str) -> float:
+    bodies = [chat_body(f"{shared} agent {agent}", max_tokens=_ANSWER_TOKENS) for agent in range(_NUM_AGENTS)]
     started = time.perf_counter()
     streams = await asyncio.gather(*(run_stream(server.port, body) for body in bodies))
     return max(stream.events[0] for stream in streams) - started
@@ -160,7 +162,7 @@ def _usage(server: Server, text: str) -> int:
 
 
 def _num_prompt_tokens(server: Server) -> int:
-    """Prompt tokens that the server has computed; 0 from one that does not tell."""
+    """Return the computed prompt tokens; 0 for other servers."""
     return int(_stats(server)["num_prompt_tokens"]) if server.name == "mlxctl" else 0
 
 
@@ -172,7 +174,7 @@ def _stats(server: Server) -> dict[str, int]:
 
 def _kv_bytes_per_token(model: Path) -> int:
     config = json.loads((model / "config.json").read_text())
-    # Keys and values, in the float32 that the tiny_models makes.
+    # Keys and values in float32, as in the generated models.
     return int(config["num_hidden_layers"] * config["num_key_value_heads"] * config["head_dim"] * 2 * 4)
 
 

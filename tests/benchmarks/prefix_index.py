@@ -1,6 +1,4 @@
-"""The index alone, without a model: looking up, inserting, and what it takes in memory, with mlx-lm's trie
-beside it.
-"""
+"""The prefix index without a model, beside mlx-lm's trie."""
 
 import gc
 import random
@@ -23,7 +21,7 @@ _VOCABULARY = 150_000
 
 
 def measure(*, rounds: int) -> Iterator[Finding]:
-    """A prompt of 128k tokens among 1,000 entries that share half of their tokens."""
+    """Measure a prompt of 128k tokens among 1,000 half-shared entries."""
     from mlx_lm.models.cache import PromptTrie
 
     entries = _entries()
@@ -70,7 +68,7 @@ def _tokens(num: int, seed: int) -> "array[int]":
 
 
 def _insert(index: PrefixIndex[None], tokens: "array[int]") -> None:
-    """As the cache does it: what is known is found first, then chunk after chunk, and one touch."""
+    """Insert as the cache does: match, then publish chunks, then touch."""
     match = index.match(_NAMESPACE, tokens)
     place: Chunk[None] | None = match.full[-1] if match.full else None
     for start in range(place.end if place else 0, len(tokens), CHUNK_TOKENS):

@@ -1,6 +1,4 @@
-"""What running with quantized keys and values saves and costs: bytes a token, the pace of decoding, and which
-tokens come next.
-"""
+"""Quantized KV cache: bytes per token, decode rate, changed tokens."""
 
 import time
 from collections.abc import Iterator
@@ -18,16 +16,15 @@ from tests import tiny_models
 from tests.benchmarks.packing import conversations, random_tokens
 from tests.benchmarks.rounds import Finding, Ratio
 
-_READ_TOKENS = 512
+_PREFILL_TOKENS = 512
 _STEPS = 16
 _NUM_ROWS = 4
-# In each format: what a token may take of what it takes as it is computed, and how often the next token has
-# to be the same.
+# By bits: maximum size relative to exact, and minimum share of equal next tokens.
 _BARS = {8: (0.6, 0.99), 4: (0.35, 0.9)}
 
 
 def measure(rounds: int) -> Iterator[Finding]:
-    """Both models, 8 and 4 bits."""
+    """Measure both models with 8 and 4 bits."""
     for name, path, prompts in (
         ("demo model", demo.MODEL_DIR, list(islice(conversations(), _NUM_ROWS))),
         ("forged 5M model", tiny_models.model("bench5m"), list(islice(random_tokens(), _NUM_ROWS))),
@@ -38,10 +35,10 @@ def measure(rounds: int) -> Iterator[Finding]:
 
 
 def _measure_one(
-    name: str, model: Any, prompts: list[list[int]], form: KVFormat, rounds: int
+    name: str, model: Any, prompts: list[list[int]], kv_format: KVFormat, rounds: int
 ) -> Iterator[Finding]:
-    label, (size_bar, same_bar) = f"{name}: in {form.bits} bits", _BARS[form.bits]
-    pairs = [(_read(model, prompt, None), _read(model, prompt, form)) for prompt in prompts]
+    label, (size_bar, same_bar) = f"{name}: in {kv_format.bits} bits", _BARS[kv_format.bits]
+    pairs = [(_prefill(model, prompt, None), _prefill(model, prompt, kv_format)) for prompt in prompts]
     size = _num_bytes(pairs[0][1][0]) / _num_bytes(pairs[0][0][0])
     yield Finding(
         f"{label}, bytes of keys and values / as computed", Ratio(size, size, size), size_bar, False, ""
@@ -51,7 +48,7 @@ def _measure_one(
     yield Finding(
         f"{label}, same next token", same, same_bar, True, f"of {len(prompts)} texts, each token read alike"
     )
-    # The row that decodes alone joins the others afterwards, a few tokens longer in both.
+    # The row that decodes alone joins the others afterwards, a few tokens longer in both formats.
     for num_rows in (1, len(prompts)):
         exact, quantized = ([pair[place][0] for pair in pairs[:num_rows]] for place in (0, 1))
         ratio = _decode_ratio(model, exact, quantized, rounds)
@@ -60,13 +57,13 @@ def _measure_one(
             ratio,
             0.5,
             True,
-            f"after {_READ_TOKENS} tokens each",
+            f"after {_PREFILL_TOKENS} tokens each",
         )
 
 
-def _read(model: Any, prompt: list[int], form: KVFormat | None) -> tuple[kv.Caches, mx.array]:
-    caches = kv.new_caches(model, form)
-    logits = model(mx.array([prompt[:_READ_TOKENS]]), cache=caches)
+def _prefill(model: Any, prompt: list[int], kv_format: KVFormat | None) -> tuple[kv.Caches, mx.array]:
+    caches = kv.new_caches(model, kv_format)
+    logits = model(mx.array([prompt[:_PREFILL_TOKENS]]), cache=caches)
     mx.eval(logits, kv.arrays(caches))
     return caches, logits
 
@@ -76,8 +73,9 @@ def _num_bytes(caches: kv.Caches) -> int:
 
 
 def _decode_ratio(model: Any, exact: list[kv.Caches], quantized: list[kv.Caches], rounds: int) -> Ratio:
-    """How the pace of quantized rows compares, in rounds of some steps of each, after one round that is not
-    counted.
+    """Return the decode rate of quantized over exact rows.
+
+    The first round is a warm-up.
     """
     batches = [kv.join(rows, [1] * len(rows)) if len(rows) > 1 else rows[0] for rows in (exact, quantized)]
     seconds = [

@@ -1,8 +1,7 @@
-"""Raw mlx_lm without a server: the yardstick.
+"""Raw mlx_lm without a server, in its own process.
 
-Run as a process of its own, `python -m tests.benchmarks.raw MODEL`.
-
-Reads lines `single N` and `batch ROWS N`; answers each with tokens per second of pure decoding.
+`python -m tests.benchmarks.raw MODEL` reads lines `single N` and `batch ROWS N` and answers each with the
+decode rate in tokens/s.
 """
 
 import subprocess
@@ -17,7 +16,7 @@ _PROMPT_TOKENS = 24
 
 
 class Raw:
-    """The yardstick process."""
+    """The baseline process."""
 
     def __init__(self, model: Path) -> None:
         self._process = subprocess.Popen(
@@ -29,15 +28,14 @@ class Raw:
         )
 
     def single(self, num_tokens: int) -> float:
-        """Decoding rate of `mlx_lm.stream_generate`."""
+        """Return the decode rate of `mlx_lm.stream_generate`."""
         return self._ask(f"single {num_tokens}")
 
     def batch(self, num_rows: int, num_tokens: int) -> float:
-        """Decoding rate of `mlx_lm.generate.BatchGenerator`, all rows together."""
+        """Return the total decode rate of `mlx_lm.generate.BatchGenerator`."""
         return self._ask(f"batch {num_rows} {num_tokens}")
 
     def close(self) -> None:
-        """End the process."""
         self._process.terminate()
         self._process.wait(10)
 
@@ -50,7 +48,7 @@ class Raw:
 
 
 def measure_single(model: Any, tokenizer: Any, num_tokens: int) -> float:
-    """Tokens per second after the first."""
+    """Return tokens/s after the first token."""
     from mlx_lm import stream_generate
 
     prompt = list(range(20, 20 + _PROMPT_TOKENS))
@@ -59,7 +57,7 @@ def measure_single(model: Any, tokenizer: Any, num_tokens: int) -> float:
 
 
 def measure_batch(model: Any, num_rows: int, num_tokens: int) -> float:
-    """Tokens per second of all rows after the first step."""
+    """Return tokens/s of all rows after the first step."""
     from mlx_lm.generate import BatchGenerator
 
     generator = BatchGenerator(

@@ -1,4 +1,4 @@
-"""Alternating rounds and what they say: ratios, and what was aimed at."""
+"""Ratios of alternating rounds, and targets for them."""
 
 import statistics
 from collections.abc import Sequence
@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Ratio:
-    """How one figure compares with another, over rounds in which both were measured one after the other."""
+    """Ratio of two figures over paired rounds."""
 
     median: float
     lowest: float
@@ -15,14 +15,17 @@ class Ratio:
 
     @classmethod
     def of(cls, ours: Sequence[float], theirs: Sequence[float]) -> "Ratio":
-        """Pair the rounds: what disturbs the machine disturbs both halves of a round."""
+        """Return ratios of paired rounds, which share machine disturbances."""
         ratios = [one / other for one, other in zip(ours, theirs, strict=True)]
         return cls(statistics.median(ratios), min(ratios), max(ratios))
 
 
 @dataclass(frozen=True)
 class Finding:
-    """One line of the result. `bar` is what was aimed at; `at_least` says on which side of it is good."""
+    """One line of the result.
+
+    `bar` is the target; `at_least` tells whether higher or lower is better.
+    """
 
     name: str
     ratio: Ratio
@@ -32,5 +35,5 @@ class Finding:
 
     @property
     def is_met(self) -> bool:
-        """Whether the median reaches the bar."""
+        """Whether the median reaches the target."""
         return self.ratio.median >= self.bar if self.at_least else self.ratio.median <= self.bar

@@ -1,6 +1,4 @@
-"""The servers that are compared, each in a process of its own on a free loopback port, on the same model and
-the same BLAS.
-"""
+"""Compared servers as child processes on loopback ports, with equal BLAS."""
 
 import os
 import socket
@@ -21,7 +19,7 @@ _START_SECONDS = 60
 
 @dataclass
 class Server:
-    """A running server. `seconds_to_live` is from process start to its first HTTP answer."""
+    """A running server; `seconds_to_live` lasts from start to the first response."""
 
     name: str
     port: int
@@ -30,28 +28,26 @@ class Server:
 
 
 def blas_environment() -> dict[str, str]:
-    """Give every peer the BLAS that our engine finds by itself."""
+    """Return an environment with the BLAS that the engine uses."""
     preload = {"LD_PRELOAD": str(_OPENBLAS)} if _OPENBLAS.exists() else {}
     return os.environ | {"OPENBLAS_NUM_THREADS": str(max(1, (os.cpu_count() or 2) // 2))} | preload
 
 
 def free_port() -> int:
-    """A port that nobody uses at the moment."""
+    """Return an unused port."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         return int(probe.getsockname()[1])
 
 
 def installed_environment() -> dict[str, str]:
-    """This environment, but with bytecode kept, as pip leaves it: where that is forbidden each start compiles
-    all our sources.
-    """
+    """Return this environment with bytecode caching enabled, as installed by pip."""
     return {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
 
 
 @contextmanager
 def mlxctl_server(model: Path, *, cache_directory: Path | None = None) -> Iterator[Server]:
-    """`mlxctl serve`, which finds nothing on disk from an earlier run, unless in a directory that is given."""
+    """Run `mlxctl serve` with an empty, or the given, cache directory."""
     port = free_port()
     command = [
         sys.executable,
@@ -74,7 +70,7 @@ def mlxctl_server(model: Path, *, cache_directory: Path | None = None) -> Iterat
 
 @contextmanager
 def mlx_lm_server(model: Path) -> Iterator[Server]:
-    """`mlx_lm.server`."""
+    """Run `mlx_lm.server`."""
     port = free_port()
     command = [
         sys.executable,

@@ -1,4 +1,4 @@
-"""The measurements: throughput beside the yardsticks, latency beside the server's own idle value."""
+"""Throughput relative to baselines, latency relative to an idle server."""
 
 import asyncio
 import random
@@ -22,29 +22,47 @@ _CONTENTION = Contention(prompt_tokens=14_000, watch_seconds=3.0)
 
 
 def throughput(ours: Server, theirs: Server, raw: Raw, *, rounds: int, num_tokens: int) -> Iterator[Finding]:
-    """One stream, then 8 and 16, each beside raw mlx_lm and mlx_lm.server."""
+    """Measure 1, 8 and 16 streams beside raw mlx_lm and mlx_lm.server."""
     body = chat_body(_SHORT, max_tokens=num_tokens)
-    mine, peer, yard = [], [], []
+    our_rates, their_rates, raw_rates = [], [], []
     for _ in range(rounds):
-        mine.append(asyncio.run(run_stream(ours.port, body)).tokens_per_second)
-        yard.append(raw.single(num_tokens))
-        peer.append(asyncio.run(run_stream(theirs.port, body)).tokens_per_second)
-    yield Finding("1 stream / stream_generate", Ratio.of(mine, yard), 0.98, True, _rates(mine, yard))
-    yield Finding("1 stream / mlx_lm.server", Ratio.of(mine, peer), 1.0, True, _rates(mine, peer))
+        our_rates.append(asyncio.run(run_stream(ours.port, body)).tokens_per_second)
+        raw_rates.append(raw.single(num_tokens))
+        their_rates.append(asyncio.run(run_stream(theirs.port, body)).tokens_per_second)
+    yield Finding(
+        "1 stream / stream_generate", Ratio.of(our_rates, raw_rates), 0.98, True, _rates(our_rates, raw_rates)
+    )
+    yield Finding(
+        "1 stream / mlx_lm.server",
+        Ratio.of(our_rates, their_rates),
+        1.0,
+        True,
+        _rates(our_rates, their_rates),
+    )
     for num in (8, 16):
-        mine, peer, yard = [], [], []
+        our_rates, their_rates, raw_rates = [], [], []
         for _ in range(rounds):
-            mine.append(asyncio.run(run_many(ours.port, num, max_tokens=num_tokens)))
-            yard.append(raw.batch(num, num_tokens))
-            peer.append(asyncio.run(run_many(theirs.port, num, max_tokens=num_tokens)))
-        yield Finding(f"{num} streams / BatchGenerator", Ratio.of(mine, yard), 0.9, True, _rates(mine, yard))
-        yield Finding(f"{num} streams / mlx_lm.server", Ratio.of(mine, peer), 1.8, True, _rates(mine, peer))
+            our_rates.append(asyncio.run(run_many(ours.port, num, max_tokens=num_tokens)))
+            raw_rates.append(raw.batch(num, num_tokens))
+            their_rates.append(asyncio.run(run_many(theirs.port, num, max_tokens=num_tokens)))
+        yield Finding(
+            f"{num} streams / BatchGenerator",
+            Ratio.of(our_rates, raw_rates),
+            0.9,
+            True,
+            _rates(our_rates, raw_rates),
+        )
+        yield Finding(
+            f"{num} streams / mlx_lm.server",
+            Ratio.of(our_rates, their_rates),
+            1.8,
+            True,
+            _rates(our_rates, their_rates),
+        )
 
 
 def latency(server: Server, *, rounds: int) -> Iterator[Finding]:
-    """A short request, idle, beside a decoding stream, and beside a long prompt; and what that does to the
-    decoding stream.
-    """
+    """Measure short requests idle, beside a stream, and beside a prefill."""
     target = BenchTarget("A", server.name, Endpoint.of(f"http://127.0.0.1:{server.port}"), "default_model")
     prompts = Prompts(seed=1, nonce=secrets.token_hex(6))
     prompts = replace(prompts, tokens_per_word=asyncio.run(target.calibrate(prompts)))
@@ -69,7 +87,7 @@ def latency(server: Server, *, rounds: int) -> Iterator[Finding]:
 
 
 def new_values(server: Server, *, rounds: int) -> Iterator[Finding]:
-    """A request with sampling values never seen before, beside one with known values."""
+    """Measure requests with new sampling values, relative to repeated ones."""
     generator = random.Random(1)
     known = {"temperature": 0.7, "top_p": 0.9, "min_p": 0.05}
     asyncio.run(run_stream(server.port, chat_body(_SHORT, max_tokens=_SHORT_TOKENS, **known)))
@@ -87,8 +105,8 @@ def new_values(server: Server, *, rounds: int) -> Iterator[Finding]:
     yield Finding(f"{server.name}: new sampling values / known values", ratio, 1.15, False, detail)
 
 
-def forms(server: Server, *, rounds: int, num_tokens: int) -> Iterator[Finding]:
-    """What an answer that is held to a form costs itself, and the free ones that decode beside it."""
+def structured_output(server: Server, *, rounds: int, num_tokens: int) -> Iterator[Finding]:
+    """Measure the cost of structured output, also for concurrent streams."""
     free = chat_body(_SHORT, max_tokens=num_tokens)
     held = free | {"guided_regex": "[a-z ]*"}
     asyncio.run(run_stream(server.port, held))
@@ -108,8 +126,9 @@ def forms(server: Server, *, rounds: int, num_tokens: int) -> Iterator[Finding]:
 async def _rate_beside(
     port: int, body: dict[str, object], other: dict[str, object] | None, num_tokens: int
 ) -> float:
-    """Mean rate of one stream alone, or of seven beside another one; a token without text of its own counts,
-    too.
+    """Return the mean rate of one stream, or of seven beside another.
+
+    Tokens without text count, too.
     """
     bodies = [body] if other is None else [*[body] * 7, other]
     streams = await asyncio.gather(*(run_stream(port, each) for each in bodies))

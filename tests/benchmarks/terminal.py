@@ -1,6 +1,4 @@
-"""What a person feels of `mlxctl chat`: when the first frame is there, and how long it stands still as
-answers and pages go by.
-"""
+"""Responsiveness of `mlxctl chat`: first frame and longest UI stalls."""
 
 import asyncio
 import fcntl
@@ -39,20 +37,20 @@ _CODE = "```python\ndef function(argument: int) -> int:\n    return argument + 1
 
 
 def findings(rounds: int) -> Iterator[Finding]:
-    """First frame and longest holds, all in seconds."""
+    """Yield first frame and longest stalls, in seconds."""
     frames = [_first_frame() for _ in range(rounds)]
     yield _finding("chat: first frame, s", frames, bar=0.6)
-    holds: dict[str, list[float]] = {}
+    stalls: dict[str, list[float]] = {}
     for _ in range(rounds):
-        holds.setdefault("", []).append(asyncio.run(_longest_hold(Conversation())))
-        holds.setdefault(f" after {_LONG_TOKENS:,} tokens", []).append(
-            asyncio.run(_longest_hold(_long_conversation()))
+        stalls.setdefault("", []).append(asyncio.run(_longest_stall(Conversation())))
+        stalls.setdefault(f" after {_LONG_TOKENS:,} tokens", []).append(
+            asyncio.run(_longest_stall(_long_conversation()))
         )
-    for moment, seconds in holds.items():
+    for moment, seconds in stalls.items():
         yield _finding(
             f"chat: longest hold of the screen at {_TOKENS_PER_SECOND} tokens/s{moment}, s", seconds, bar=0.05
         )
-    pages = [asyncio.run(_longest_page()) for _ in range(rounds)]
+    pages = [asyncio.run(_longest_paging_stall()) for _ in range(rounds)]
     yield _finding(f"chat: longest hold while paging through {_LONG_TOKENS:,} tokens, s", pages, bar=0.05)
 
 
@@ -62,7 +60,7 @@ def _finding(name: str, seconds: list[float], *, bar: float) -> Finding:
 
 
 def _first_frame() -> float:
-    """Seconds from the start of the process until its first words are on a terminal of 80 by 24."""
+    """Return seconds from process start to the first text on a terminal."""
     controller, terminal = pty.openpty()
     fcntl.ioctl(terminal, termios.TIOCSWINSZ, struct.pack("HHHH", 24, 80, 0, 0))
     with tempfile.TemporaryDirectory() as state:
@@ -89,8 +87,8 @@ def _wait_for_words(controller: int) -> float:
     return time.perf_counter()
 
 
-class _Steady(ScriptedBackend):
-    """Answers at a steady pace with text that has to be highlighted."""
+class _SteadyBackend(ScriptedBackend):
+    """Streams text with code at a constant rate."""
 
     async def start(self, request: GenerationRequest) -> "_SteadyAnswer":  # type: ignore[override]
         return _SteadyAnswer()
@@ -120,24 +118,24 @@ def _long_conversation() -> Conversation:
     return Conversation(turn * (_LONG_TOKENS // _TURN_TOKENS))
 
 
-async def _longest_hold(conversation: Conversation) -> float:
-    """The longest time for which nothing else could run on the screen's thread while an answer came."""
-    async with _opened(conversation) as pilot:
+async def _longest_stall(conversation: Conversation) -> float:
+    """Return the longest stall of the UI thread during an answer."""
+    async with _running_chat(conversation) as pilot:
         await pilot.press("h", "i", "enter")
         await asyncio.sleep(1.0)
         return await _watch(asyncio.create_task(asyncio.sleep(_SECONDS - 2.0)))
 
 
-async def _longest_page() -> float:
-    """The same while a person goes back from the end of a long conversation, page by page, and forth again."""
-    async with _opened(_long_conversation()) as pilot:
+async def _longest_paging_stall() -> float:
+    """Return the longest stall while paging through a long conversation."""
+    async with _running_chat(_long_conversation()) as pilot:
         paging = asyncio.create_task(pilot.press(*["pageup"] * _NUM_PAGES, *["pagedown"] * _NUM_PAGES))
         return await _watch(paging)
 
 
 @asynccontextmanager
-async def _opened(conversation: Conversation) -> "AsyncIterator[Pilot[None]]":
-    app = ChatApp(_Steady(), ChatOptions(), conversation=conversation)
+async def _running_chat(conversation: Conversation) -> "AsyncIterator[Pilot[None]]":
+    app = ChatApp(_SteadyBackend(), ChatOptions(), conversation=conversation)
     async with app.run_test(size=(120, 40)) as pilot:
         while "ready" not in str(app.screen.query_one(StatusLine).content):
             await asyncio.sleep(0.05)

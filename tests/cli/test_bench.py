@@ -111,7 +111,7 @@ def test_an_interrupted_run_keeps_what_it_has_and_says_so(tmp_path: Path) -> Non
     ("arguments", "words"),
     [
         (["--url", "http://127.0.0.1:9"], "no server answers at http://127.0.0.1:9/v1"),
-        (["--url", "ftp://x"], "'ftp://x' is no URL of a server"),
+        (["--url", "ftp://x"], "'ftp://x' is not a server URL"),
         (
             ["--url", "http://127.0.0.1:9", "--", "--max-queue", "1"],
             "'--max-queue' is an option of an own server",

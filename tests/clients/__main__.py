@@ -1,6 +1,4 @@
-"""`python -m tests.clients`: have coding agents and libraries each complete a turn with a tool call, and
-write down how it went.
-"""
+"""Run coding agents and libraries for one tool-calling turn each."""
 
 import argparse
 import json
@@ -20,31 +18,35 @@ from tests.tiny_models.directory_cache import cache_root
 from tests.tiny_models.tool_caller import make_in_own_process
 
 PACKAGES = ("@anthropic-ai/claude-code@2.1.329", "@openai/codex@0.169.0", "opencode-ai@1.18.33")
-# To a model of this name Claude Code sends its reminders before the question; behind it, the model could not
-# see past them.
+# For a model of this name Claude Code sends its reminders before the question, where the tiny model ignores
+# them.
 _NAME = "claude-sonnet-4-5"
 _RESULTS = Path(__file__).parents[2] / "bench_results" / "clients.json"
 
 
 def main() -> None:
-    """Install, train if need be, run, report; the exit code is the number of turns that were not completed."""
+    """Install, train if needed, run and report.
+
+    The exit code is the number of incomplete turns.
+    """
     parser = argparse.ArgumentParser(prog="python -m tests.clients", description=__doc__)
+    parser.add_argument("--model", type=Path, default=cache_root() / "tool-caller", help="trained if missing")
+    parser.add_argument("--prefix", type=Path, default=cache_root() / "npm", help="npm prefix of the clients")
     parser.add_argument(
-        "--model", type=Path, default=cache_root() / "tool-caller", help="made here if it is not there"
+        "--libraries",
+        type=Path,
+        default=cache_root() / "libraries",
+        help="directory of the virtual environments",
     )
     parser.add_argument(
-        "--prefix", type=Path, default=cache_root() / "npm", help="where npm has or will put the clients"
-    )
-    parser.add_argument(
-        "--libraries", type=Path, default=cache_root() / "libraries", help="where pip has or will put them"
-    )
-    parser.add_argument(
-        "--only", choices=["agents", "libraries"], help="drive only those from npm, or only those from PyPI"
+        "--only",
+        choices=["agents", "libraries"],
+        help="run only clients from npm, or only libraries from PyPI",
     )
     parser.add_argument(
         "--save",
         action="store_true",
-        help=f"write {_RESULTS.name} into bench_results; what did not run stays",
+        help=f"write {_RESULTS.name} into bench_results; other entries are kept",
     )
     options = parser.parse_args()
     turns, stats = ([], {}) if options.only == "libraries" else _agent_turns(options.model, options.prefix)
@@ -60,9 +62,9 @@ def main() -> None:
 
 def _save(turns: list[Turn], stats: dict[str, object]) -> None:
     stored = json.loads(_RESULTS.read_text())
-    told = [{**asdict(turn), "is_complete": turn.is_complete} for turn in turns]
+    records = [{**asdict(turn), "is_complete": turn.is_complete} for turn in turns]
     kept = [turn for turn in stored["turns"] if turn["client"] not in {turn.client for turn in turns}]
-    record = {"mlxctl": __version__, "turns": [*kept, *told], "stats": stats or stored["stats"]}
+    record = {"mlxctl": __version__, "turns": [*kept, *records], "stats": stats or stored["stats"]}
     _RESULTS.write_text(json.dumps(record, indent=2) + "\n")
 
 

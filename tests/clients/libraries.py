@@ -1,6 +1,4 @@
-"""Python clients, each in a virtual environment of its own, against a server with the demo model: one turn
-with a tool each.
-"""
+"""Python client libraries, each in its own virtual environment."""
 
 import json
 import os
@@ -23,7 +21,7 @@ _LLM_TOOL = f'def get_weather(city: str) -> str:\n    "Get the weather of a city
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Library:
-    """A client by its name, and what pip installs for it; the first package is the one whose version is told."""
+    """A client and its pip packages; the first package's version is reported."""
 
     name: str
     packages: tuple[str, ...]
@@ -38,9 +36,7 @@ LIBRARIES = (
 
 
 class LibraryBench:
-    """Installs the libraries below `home` where they are not there yet, and has each talk to the server at
-    `url`.
-    """
+    """Installs the libraries below `home` and runs one turn with each."""
 
     def __init__(self, home: Path, scratch: Path, *, url: str) -> None:
         self._home = home
@@ -48,27 +44,27 @@ class LibraryBench:
         self._url = url
 
     def turns(self) -> Iterator[Turn]:
-        """Yield the turns of all libraries, one for each protocol that they speak."""
+        """Yield one turn per library and protocol."""
         for library in LIBRARIES:
-            binaries = self._installed(library)
+            binaries = self._install(library)
             yield from (
                 self._llm(library, binaries) if library.name == "llm" else self._script(library, binaries)
             )
 
-    def _installed(self, library: Library) -> Path:
-        place = self._home / library.name
-        if not place.exists():
-            subprocess.run([sys.executable, "-m", "venv", str(place)], check=True)
-        subprocess.run([str(place / "bin" / "pip"), "install", "--quiet", *library.packages], check=True)
-        return place / "bin"
+    def _install(self, library: Library) -> Path:
+        venv = self._home / library.name
+        if not venv.exists():
+            subprocess.run([sys.executable, "-m", "venv", str(venv)], check=True)
+        subprocess.run([str(venv / "bin" / "pip"), "install", "--quiet", *library.packages], check=True)
+        return venv / "bin"
 
     def _script(self, library: Library, binaries: Path) -> Iterator[Turn]:
         script = str(_SCRIPTS / f"with_{library.name}.py")
         done, seconds = self._run([str(binaries / "python"), script, self._url, MODEL, _QUESTION, _RESULT])
-        told = [json.loads(line) for line in done.stdout.splitlines() if line.startswith("{")]
-        for turn in told or [{"protocol": "none", "answer": done.stderr.strip()[-500:]}]:
+        records = [json.loads(line) for line in done.stdout.splitlines() if line.startswith("{")]
+        for turn in records or [{"protocol": "none", "answer": done.stderr.strip()[-500:]}]:
             yield self._turn(
-                library, turn["protocol"], done.returncode, seconds / max(len(told), 1), turn["answer"]
+                library, turn["protocol"], done.returncode, seconds / max(len(records), 1), turn["answer"]
             )
 
     def _llm(self, library: Library, binaries: Path) -> Iterator[Turn]:

@@ -1,6 +1,4 @@
-"""One turn of a coding agent: started as a person would from a shell, but with an empty home and nothing sent
-elsewhere.
-"""
+"""One turn of a coding agent with an empty home directory."""
 
 import json
 import os
@@ -10,8 +8,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 SECRET = "marzipan-4711"
-"""What the model can only repeat when the command was really run: it stands in no prompt, only in the file
-that is printed.
+"""Content of the file to print, which appears in no prompt.
+
+The model can repeat it only when the command was executed.
 """
 
 _LIMIT_SECONDS = 600.0
@@ -19,8 +18,9 @@ _LIMIT_SECONDS = 600.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Turn:
-    """What came of one turn; `answer` is what the client printed at the end, `proof` what only the tool could
-    tell.
+    """Result of one turn.
+
+    `answer` is the client's final output; `proof` is text that only the tool could provide.
     """
 
     client: str
@@ -32,12 +32,12 @@ class Turn:
 
     @property
     def is_complete(self) -> bool:
-        """Whether the tool was called, its result was read, and an answer was given."""
+        """Whether the answer contains the tool's result."""
         return self.exit_code == 0 and self.proof in self.answer
 
 
 class ClientBench:
-    """Runs clients from one npm prefix in one scratch directory against one server."""
+    """Runs clients of one npm prefix against one server."""
 
     def __init__(self, prefix: Path, scratch: Path, *, url: str, model: str) -> None:
         self._binaries = prefix / "node_modules" / ".bin"
@@ -87,7 +87,7 @@ class ClientBench:
                 {"provider": {"mlxctl": provider}, "model": name, "small_model": name, "share": "disabled"}
             )
         )
-        # Without these it waits for what it cannot reach.
+        # Without these it waits for unreachable services.
         environment = {
             f"OPENCODE_DISABLE_{what}": "1"
             for what in ("MODELS_FETCH", "AUTOUPDATE", "DEFAULT_PLUGINS", "LSP_DOWNLOAD")

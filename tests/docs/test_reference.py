@@ -34,7 +34,7 @@ def test_every_link_to_a_file_leads_somewhere() -> None:
 
 
 def test_the_picture_of_the_chat_is_the_reviewed_snapshot() -> None:
-    snapshot = ROOT / "snapshots" / "tui" / "test_svg_screens" / "test_a_chat.svg"
+    snapshot = ROOT / "snapshots" / "tui" / "test_svg_screens" / "test_chat_image.svg"
     assert (ROOT / "docs" / "assets" / "chat.svg").read_text(encoding="utf-8") == snapshot.read_text(
         encoding="utf-8"
     )

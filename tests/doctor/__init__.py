@@ -1,1 +1,1 @@
-"""The doctor's verdicts."""
+"""Tests of the installation checks."""

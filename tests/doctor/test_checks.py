@@ -1,4 +1,4 @@
-"""What the doctor makes of machines, packages and places, also of those that the tests do not run on."""
+"""Check results for this and other machines."""
 
 import socket
 from importlib.metadata import PackageNotFoundError
@@ -17,7 +17,7 @@ from mlxctl.models.machine import GIB
 from mlxctl.settings import LibrarySettings, ServerSettings, Settings
 
 
-def test_this_machine_is_examined_and_works() -> None:
+def test_checks_of_this_machine_pass() -> None:
     results = list(run_checks())
     names = [result.name for result in results]
     assert len(set(names)) == len(names) >= 10
@@ -37,7 +37,7 @@ def test_this_machine_is_examined_and_works() -> None:
         ("win32", "AMD64", "", False, "broken"),
     ],
 )
-def test_platforms(system: str, machine: str, macos: str, is_translated: bool, verdict: str) -> None:
+def test_platform_verdicts(system: str, machine: str, macos: str, is_translated: bool, verdict: str) -> None:
     result = assess_platform(system, machine, macos, is_translated=is_translated)
     assert result.verdict == verdict
     assert (result.remedy is None) == (verdict == "ok")
@@ -70,7 +70,7 @@ def packages(**changed: tuple[str, list[str]] | None) -> dict[str, tuple[str, li
     return {name: found for name, found in whole.items() if found is not None}
 
 
-def test_packages_that_fit_are_counted_also_in_circles_and_without_extras() -> None:
+def test_satisfied_requirements_are_counted_despite_cycles() -> None:
     result = assess_packages(lookup_in(packages()))  # type: ignore[arg-type]
     assert (result.verdict, result.facts) == ("ok", "5 requirements are met")
 
@@ -87,7 +87,7 @@ def test_packages_that_fit_are_counted_also_in_circles_and_without_extras() -> N
         ),
     ],
 )
-def test_packages_that_clash_are_named_with_the_command_that_mends_them(
+def test_unmet_requirements_are_named_with_a_pip_command(
     changed: dict[str, tuple[str, list[str]] | None], text: str, remedy: str
 ) -> None:
     result = assess_packages(lookup_in(packages(**changed)))  # type: ignore[arg-type]
@@ -98,7 +98,7 @@ def test_packages_that_clash_are_named_with_the_command_that_mends_them(
     assert remedy in result.remedy
 
 
-def test_a_checkout_that_was_never_installed_is_told_so() -> None:
+def test_uninstalled_checkout_gets_install_advice() -> None:
     result = assess_packages(lookup_in({}))  # type: ignore[arg-type]
     assert (result.verdict, result.remedy) == (
         "advice",
@@ -130,7 +130,7 @@ def test_a_checkout_that_was_never_installed_is_told_so() -> None:
         (-6, "", "", True, "broken", "ended with -6"),
     ],
 )
-def test_trials_of_mlx(
+def test_mlx_trial_verdicts(
     exit_code: int, output: str, errors: str, wants_metal: bool, verdict: str, text: str
 ) -> None:
     result = assess_backend(exit_code, output, errors, wants_metal=wants_metal)
@@ -138,11 +138,11 @@ def test_trials_of_mlx(
     assert text in result.facts
 
 
-def test_mlx_computes_here() -> None:
+def test_mlx_works_on_this_machine() -> None:
     assert check_backend(wants_metal=False).verdict == "ok"
 
 
-def test_blas_is_advice() -> None:
+def test_missing_openblas_is_advice() -> None:
     assert assess_blas(None).verdict == "advice"
     assert assess_blas("libopenblas.so.0").verdict == "ok"
 
@@ -158,13 +158,13 @@ def test_blas_is_advice() -> None:
         (64, None, "ok", "no iogpu.wired_limit_mb"),
     ],
 )
-def test_wired_limits(memory_gib: int, limit_mib: int | None, verdict: str, text: str) -> None:
+def test_wired_limit_verdicts(memory_gib: int, limit_mib: int | None, verdict: str, text: str) -> None:
     result = assess_wired_limit(memory_gib * GIB, limit_mib)
     assert result.verdict == verdict
     assert text in result.facts
 
 
-def test_a_memory_limit_beyond_the_memory_is_broken() -> None:
+def test_memory_limit_above_physical_memory_is_broken() -> None:
     machine = Machine(
         chip=None,
         memory_bytes=8 * GIB,
@@ -177,18 +177,18 @@ def test_a_memory_limit_beyond_the_memory_is_broken() -> None:
     assert check_memory(machine, limit_bytes=7 * GIB).verdict == "ok"
 
 
-def test_few_open_files_are_advice() -> None:
+def test_low_open_file_limit_is_advice() -> None:
     assert [assess_file_limit(limit).verdict for limit in (256, 1024, -1)] == ["advice", "ok", "ok"]
 
 
-def test_a_place_without_room_is_advice_and_one_that_is_a_file_is_broken(tmp_path: Path) -> None:
+def test_full_disk_is_advice_and_file_as_directory_is_broken(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     assert assess_directory("state", tmp_path / "new" / "er", least_bytes=0).verdict == "ok"
     assert assess_directory("models", tmp_path, least_bytes=1e30).verdict == "advice"
     assert assess_directory("state", tmp_path / "file" / "inside", least_bytes=0).verdict == "broken"
 
 
-def test_a_broken_model_is_named(tmp_path: Path) -> None:
+def test_broken_model_is_advice(tmp_path: Path) -> None:
     (tmp_path / "models--org--half").mkdir()
     result = check_models(Library(LibrarySettings(hub_cache=tmp_path)))
     assert "1 in the library" in result.facts
@@ -196,7 +196,7 @@ def test_a_broken_model_is_named(tmp_path: Path) -> None:
     assert result.remedy is not None
 
 
-def test_a_port_that_is_taken_is_advice() -> None:
+def test_used_port_is_advice() -> None:
     with socket.socket() as holder:
         holder.bind(("127.0.0.1", 0))
         holder.listen()

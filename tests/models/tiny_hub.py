@@ -34,6 +34,13 @@ class TinyHub:
             line.rpartition("/")[2] for line in self.asked if line.startswith("GET") and "/resolve/" in line
         ]
 
+    def found(self) -> list[dict[str, object]]:
+        """The answer to a search that names all repositories, with made-up counts."""
+        return [
+            {"id": name, "downloads": 7, "lastModified": "2026-01-02T03:04:05.000Z", "tags": ["mlx"]}
+            for name in self.files
+        ]
+
 
 @contextmanager
 def running(hub: TinyHub) -> Iterator[TinyHub]:
@@ -55,7 +62,9 @@ def running(hub: TinyHub) -> Iterator[TinyHub]:
             hub.asked.append(f"{self.command} {self.path}")
             path = self.path.partition("?")[0].strip("/")
             repository = "/".join(path.removeprefix("api/models/").split("/")[:2])
-            if repository in hub.refusals or repository not in hub.files:
+            if path == "api/models":
+                self._send_json(hub.found())
+            elif repository in hub.refusals or repository not in hub.files:
                 status, code = hub.refusals.get(repository, (404, "RepoNotFound"))
                 self._send(status, b"{}", {"X-Error-Code": code}, with_body=with_body)
             elif "/tree/" in path:

@@ -21,7 +21,7 @@ from mlxctl.ir import (
     ToolSpec,
     text_message,
 )
-from mlxctl.protocols import OpenAIResponsesFormatter, Recalled, References
+from mlxctl.protocols import OpenAIResponsesFormatter, References, StoredContext
 from mlxctl.protocols.thinking_signature import sign
 
 from .scripts import RESPONSES_BODY, THINKING, responses, stream
@@ -294,7 +294,7 @@ def test_a_request_that_refers_to_something_is_forgotten_until_that_is_found() -
     assert formatter.parse_or_refer(written) == References(previous_id="resp_0")
     assert len(pickle.dumps(vars(formatter))) < 10_000
     earlier = (stored("msg_0", said("user", "Light!")),)
-    asked = formatter.parse_again(written, Recalled(conversation=earlier))
+    asked = formatter.parse_again(written, StoredContext(conversation=earlier))
     assert [message.text[:6] for message in asked.messages] == ["Light!", "xxxxxx"]
     assert formatter.earlier == ()
 
@@ -310,7 +310,7 @@ def test_what_was_found_stands_before_and_where_it_was_referred_to() -> None:
     formatter.read(json.dumps(body).encode())
     earlier = (stored("msg_0", said("user", "Light!")), stored("fc_0", call()))
     asked = formatter.translate(
-        Recalled(conversation=earlier, items={"msg_1": json.dumps(said("assistant", "Wait.")).encode()})
+        StoredContext(conversation=earlier, items={"msg_1": json.dumps(said("assistant", "Wait.")).encode()})
     )
     assert [message.role for message in asked.messages] == ["system", "user", "assistant", "tool"]
     assert asked.messages[2].text == "Wait."

@@ -7,27 +7,27 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mlxctl.protocols.thinking_signature import carried_thinking, sign
+from mlxctl.protocols.thinking_signature import sign, thinking_from_signature
 
 
 @given(st.text())
 def test_thinking_travels_in_a_signature_that_carries_it(thinking: str) -> None:
-    assert carried_thinking(sign(thinking, carry=True)) == thinking
+    assert thinking_from_signature(sign(thinking, carry=True)) == thinking
 
 
 @given(st.text())
 def test_a_digest_is_never_empty_and_carries_nothing(thinking: str) -> None:
     assert sign(thinking, carry=False)
-    assert carried_thinking(sign(thinking, carry=False)) == ""
+    assert thinking_from_signature(sign(thinking, carry=False)) == ""
 
 
 @pytest.mark.parametrize(
     "foreign", [None, "", "EqQBCgIYAhIM", "ünicode", "====", base64.b64encode(b"cbroken").decode()]
 )
 def test_signatures_of_others_carry_nothing(foreign: str | None) -> None:
-    assert carried_thinking(foreign) == ""
+    assert thinking_from_signature(foreign) == ""
 
 
 def test_a_bomb_does_not_unpack() -> None:
     bomb = base64.b64encode(b"c" + zlib.compress(bytes(64 * 1024 * 1024))).decode()
-    assert len(carried_thinking(bomb)) == 4 * 1024 * 1024
+    assert len(thinking_from_signature(bomb)) == 4 * 1024 * 1024

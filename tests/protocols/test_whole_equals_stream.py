@@ -121,8 +121,8 @@ def test_messages(script: list[StreamEvent], display: str) -> None:
 
 
 @given(events(), st.booleans())
-def test_responses(script: list[StreamEvent], tells_summary: bool) -> None:
-    fields = {"reasoning": {"summary": "auto"}} if tells_summary else {}
+def test_responses(script: list[StreamEvent], writes_summary: bool) -> None:
+    fields = {"reasoning": {"summary": "auto"}} if writes_summary else {}
     told = data_of(stream(responses(**fields), script))
     whole = json.loads(responses(**fields).whole(collect(script)))
     assert joined_items(told) == whole["output"]
@@ -132,10 +132,10 @@ def test_responses(script: list[StreamEvent], tells_summary: bool) -> None:
 
 @given(events(), st.booleans(), st.booleans())
 def test_a_response_that_is_sent_back_is_what_was_said(
-    script: list[StreamEvent], tells_summary: bool, carries: bool
+    script: list[StreamEvent], writes_summary: bool, carries: bool
 ) -> None:
     result = collect(script)
-    fields: dict[str, Any] = {"reasoning": {"summary": "auto"}} if tells_summary else {}
+    fields: dict[str, Any] = {"reasoning": {"summary": "auto"}} if writes_summary else {}
     fields |= {"include": ["reasoning.encrypted_content"]} if carries else {}
     output = json.loads(responses(**fields).whole(result))["output"]
     if carries:

@@ -49,7 +49,7 @@ def test_a_port_lost_at_the_last_moment_is_one_clear_error() -> None:
 
     async def listen(port: int) -> None:
         listener = Listener(never_called, Address(ip="127.0.0.1", port=port), ServerSettings())
-        await listener.start(on_lost=lambda: None)
+        await listener.start(on_end=lambda: None)
 
     with (
         socket.create_server(("127.0.0.1", 0)) as holder,

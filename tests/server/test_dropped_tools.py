@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from falcon import testing
 
-from mlxctl.server.dropped_tools import DroppedToolsLog
+from mlxctl.server.generation import DroppedToolsLog
 from mlxctl.settings import ServerSettings
 
 from .conftest import unstarted_app

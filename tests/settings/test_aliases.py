@@ -1,6 +1,4 @@
-"""Aliases and directories of the library in the settings, and how a command changes an alias in a file that a
-person wrote.
-"""
+"""Library settings, and editing of aliases in a settings file."""
 
 import stat
 import tomllib
@@ -37,7 +35,7 @@ def file(tmp_path: Path) -> Path:
     return path
 
 
-def test_the_library_is_read_from_every_source(file: Path) -> None:
+def test_library_settings_come_from_file_and_environment(file: Path) -> None:
     library = resolve(config_file=file, environment={}).library
     assert library.models_dirs == (Path.home() / "models",)
     assert library.aliases == {"fast": "org/small", "two words": "org/other"}
@@ -49,18 +47,18 @@ def test_the_library_is_read_from_every_source(file: Path) -> None:
 
 
 @pytest.mark.parametrize("aliases", ['"x"', "{a = 1}", '{a = ""}', "[1]"])
-def test_aliases_must_be_a_table_of_texts(file: Path, aliases: str) -> None:
+def test_aliases_must_be_a_table_of_strings(file: Path, aliases: str) -> None:
     file.write_text(f"[library]\naliases = {aliases}\n")
     with pytest.raises(SettingsError, match=r"'library\.aliases'.*expected a table of names"):
         resolve(config_file=file, environment={})
 
 
-def test_a_new_alias_joins_the_others_and_nothing_else_changes(file: Path) -> None:
+def test_new_alias_leaves_the_rest_of_the_file_unchanged(file: Path) -> None:
     write_alias(file, "big", "org/huge")
     assert file.read_text() == WRITTEN.replace('"org/other"\n', '"org/other"\n"big" = "org/huge"\n')
 
 
-def test_an_alias_is_replaced_in_its_place(file: Path) -> None:
+def test_existing_alias_is_replaced(file: Path) -> None:
     write_alias(file, "fast", "org/new")
     assert tomllib.loads(file.read_text())["library"]["aliases"] == {
         "fast": "org/new",
@@ -69,21 +67,21 @@ def test_an_alias_is_replaced_in_its_place(file: Path) -> None:
     assert "# my settings" in file.read_text()
 
 
-def test_an_alias_is_removed(file: Path) -> None:
+def test_alias_is_removed(file: Path) -> None:
     remove_alias(file, "two words")
     assert file.read_text() == WRITTEN.replace("'two words' = \"org/other\"\n", "")
     with pytest.raises(SettingsError, match="no alias 'two words'"):
         remove_alias(file, "two words")
 
 
-def test_a_file_is_made_for_the_owner_alone(tmp_path: Path) -> None:
+def test_new_settings_file_is_owner_only(tmp_path: Path) -> None:
     file = tmp_path / "deep" / "mlxctl.toml"
     write_alias(file, "a", "org/x")
     assert resolve(config_file=file, environment={}).library.aliases == {"a": "org/x"}
     assert stat.S_IMODE(file.stat().st_mode) == 0o600
 
 
-def test_a_linked_file_stays_a_link(file: Path, tmp_path: Path) -> None:
+def test_symbolic_link_to_the_settings_file_is_kept(file: Path, tmp_path: Path) -> None:
     link = tmp_path / "link.toml"
     link.symlink_to(file)
     write_alias(link, "big", "org/huge")
@@ -94,21 +92,21 @@ def test_a_linked_file_stays_a_link(file: Path, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     "text", ['[library]\naliases = {fast = "a"}\n', '[library.aliases]\nfast = """\na"""\n']
 )
-def test_what_cannot_be_changed_safely_is_left_alone(file: Path, text: str) -> None:
+def test_alias_that_cannot_be_edited_is_left_unchanged(file: Path, text: str) -> None:
     file.write_text(text)
-    with pytest.raises(SettingsError, match="left to you"):
+    with pytest.raises(SettingsError, match="cannot edit"):
         write_alias(file, "fast", "b")
     assert file.read_text() == text
 
 
-def test_a_broken_file_is_not_made_worse(file: Path) -> None:
+def test_invalid_settings_file_is_not_edited(file: Path) -> None:
     file.write_text("[library\n")
     with pytest.raises(SettingsError, match="cannot be read"):
         write_alias(file, "fast", "b")
 
 
 @given(name=st.text(min_size=1), target=st.text(min_size=1))
-def test_any_name_and_target_come_back_or_are_refused(
+def test_any_alias_round_trips_or_is_rejected(
     tmp_path_factory: pytest.TempPathFactory, name: str, target: str
 ) -> None:
     file = tmp_path_factory.mktemp("aliases") / "mlxctl.toml"

@@ -1,4 +1,4 @@
-"""Help pages read from the sections, so every field needs its text."""
+"""Help texts of settings."""
 
 from dataclasses import fields
 
@@ -18,11 +18,11 @@ from mlxctl.settings import (
 @pytest.mark.parametrize(
     "section", [ServerSettings, EngineSettings, ModelSettings, LibrarySettings, PoolSettings]
 )
-def test_every_setting_has_its_text(section: type) -> None:
+def test_every_setting_has_a_help_text(section: type) -> None:
     assert [field.name for field in fields(section) if not describe_field(section, field.name)] == []
 
 
-def test_defaults_read_as_a_person_would_write_them() -> None:
+def test_defaults_are_shown_as_written_in_settings() -> None:
     assert describe_default(ServerSettings, "port") == "8080"
     assert describe_default(ServerSettings, "max_body_bytes") == "32MiB"
     assert describe_default(ServerSettings, "drain_seconds") == "10"

@@ -1,4 +1,4 @@
-"""How settings come together, and what is refused."""
+"""Precedence of setting sources, and errors."""
 
 from pathlib import Path
 
@@ -19,29 +19,29 @@ def written(tmp_path: Path, text: str) -> Path:
     return path
 
 
-def test_without_anything_the_defaults_hold() -> None:
+def test_defaults_without_any_source() -> None:
     assert resolve(environment={}) == Settings()
 
 
-def test_each_source_wins_over_the_one_before(tmp_path: Path) -> None:
+def test_later_sources_override_earlier_ones(tmp_path: Path) -> None:
     path = written(tmp_path, '[server]\nhost = "a"\nport = 1\nmax_queue = 1\n')
     environment = {"MLXCTL_SERVER_PORT": "2", "MLXCTL_SERVER_MAX_QUEUE": "2"}
     server = resolve(config_file=path, environment=environment, flags={"server": {"max_queue": 3}}).server
     assert (server.host, server.port, server.max_queue) == ("a", 2, 3)
 
 
-def test_the_usual_file_is_read_when_it_is_there(tmp_path: Path) -> None:
+def test_default_settings_file_is_read_if_present(tmp_path: Path) -> None:
     (tmp_path / "config" / "mlxctl").mkdir(parents=True)
     written(tmp_path / "config" / "mlxctl", "[engine]\nmax_rows = 4\n")
     assert resolve(environment={}).engine.max_rows == 4
 
 
-def test_the_environment_may_name_the_file(tmp_path: Path) -> None:
+def test_environment_variable_names_the_settings_file(tmp_path: Path) -> None:
     path = written(tmp_path, '[model]\nname = "house"\n')
     assert resolve(environment={"MLXCTL_CONFIG": str(path)}).model.name == "house"
 
 
-def test_a_flag_that_was_not_given_changes_nothing() -> None:
+def test_missing_flags_do_not_override_the_environment() -> None:
     environment = {"MLXCTL_SERVER_PORT": "9", "MLXCTL_SERVER_API_KEYS": "one"}
     server = resolve(environment=environment, flags={"server": {"port": None, "api_keys": []}}).server
     assert (server.port, server.api_keys) == (9, ("one",))
@@ -57,18 +57,18 @@ def test_a_flag_that_was_not_given_changes_nothing() -> None:
         ('"2048"', 2048),
     ],
 )
-def test_sizes_may_carry_a_unit(tmp_path: Path, written_size: object, num_bytes: int) -> None:
+def test_sizes_accept_units(tmp_path: Path, written_size: object, num_bytes: int) -> None:
     path = written(tmp_path, f"[engine]\nmemory_limit_bytes = {written_size}\n")
     assert resolve(config_file=path, environment={}).engine.memory_limit_bytes == num_bytes
 
 
-def test_bits_by_name_may_be_numbers_as_bits_may(tmp_path: Path) -> None:
+def test_kv_bits_by_name_accepts_numbers(tmp_path: Path) -> None:
     path = written(tmp_path, "[model]\nkv_bits = 8\n[pool.kv_bits_by_name]\nqwen = 4\n")
     found = resolve(config_file=path, environment={})
     assert (found.model.kv_bits, found.pool.kv_bits_by_name) == ("8", {"qwen": "4"})
 
 
-def test_lists_are_split_at_commas_outside_the_file() -> None:
+def test_environment_lists_are_split_at_commas() -> None:
     server = resolve(environment={"MLXCTL_SERVER_CORS_ORIGINS": "http://a, http://b"}).server
     assert server.cors_origins == ("http://a", "http://b")
 
@@ -95,24 +95,24 @@ def test_lists_are_split_at_commas_outside_the_file() -> None:
         ("[server\n", "cannot be read"),
     ],
 )
-def test_a_refusal_names_the_key_and_the_file(tmp_path: Path, text: str, message: str) -> None:
+def test_invalid_setting_error_names_key_and_file(tmp_path: Path, text: str, message: str) -> None:
     path = written(tmp_path, text)
     with pytest.raises(SettingsError, match=message) as caught:
         resolve(config_file=path, environment={})
     assert str(path) in str(caught.value)
 
 
-def test_a_named_file_must_exist(tmp_path: Path) -> None:
+def test_explicit_settings_file_must_exist(tmp_path: Path) -> None:
     with pytest.raises(SettingsError, match=r"nowhere\.toml' does not exist"):
         resolve(config_file=tmp_path / "nowhere.toml", environment={})
 
 
-def test_a_misspelt_variable_is_refused() -> None:
+def test_unknown_environment_variable_is_rejected() -> None:
     with pytest.raises(SettingsError, match="MLXCTL_SERVER_PROT names no setting"):
         resolve(environment={"MLXCTL_SERVER_PROT": "1"})
 
 
-def test_keys_are_never_shown(tmp_path: Path) -> None:
+def test_api_keys_are_never_shown(tmp_path: Path) -> None:
     settings = resolve(environment={"MLXCTL_SERVER_API_KEYS": "hush-hush"})
     path = written(tmp_path, '[server]\napi_keys = ["hush-hush", 3]\n')
     with pytest.raises(SettingsError) as caught:

@@ -64,7 +64,7 @@ WRITERS = {
     "bench/report.py": "a report, which is never read",
     "bench/result.py": "a result (tests/bench)",
     "cli/probe/report.py": "capabilities.toml",
-    "doctor/answer.py": "an empty settings file, in a temporary directory",
+    "doctor/generation.py": "an empty settings file, in a temporary directory",
     "inference/preparation/process.py": "nothing: it discards the output of a process",
     "inspector/rendering.py": "nothing: it truncates text",
     "prefix_cache/disk/lock.py": "cache/prefixes/lock",

@@ -1,4 +1,4 @@
-"""Drive the real application without a terminal, and read its screen as a person would."""
+"""Drives the real application without a terminal and reads its screen."""
 
 import asyncio
 import re
@@ -18,26 +18,26 @@ Driver = Callable[["Screen"], Awaitable[None]]
 
 
 class Screen:
-    """One running application: what is pressed and what is seen."""
+    """One running application."""
 
     def __init__(self, app: App[None], pilot: "Pilot[None]") -> None:
         self.app = app
         self._pilot = pilot
 
     async def press(self, *keys: str) -> None:
-        """Press keys, one after the other."""
+        """Press keys in sequence."""
         await self._pilot.press(*keys)
 
     async def ask(self, question: str) -> None:
-        """Type a question and send it."""
+        """Type and send a question."""
         await self.press(*(character if character != " " else "space" for character in question), "enter")
 
     async def resize(self, width: int, height: int) -> None:
-        """Change the size of the terminal."""
+        """Change the terminal size."""
         await self._pilot.resize_terminal(width, height)
 
     async def wait_for(self, words: str, *, seconds: float = 60.0) -> str:
-        """Wait until the screen shows `words` and return it."""
+        """Wait until the screen shows `words`; return the screen."""
         deadline = asyncio.get_running_loop().time() + seconds
         while words not in (seen := self.text()):
             assert asyncio.get_running_loop().time() < deadline, f"{words!r} did not come:\n{seen}"
@@ -45,27 +45,27 @@ class Screen:
         return seen
 
     async def wait_gone(self, words: str, *, seconds: float = 60.0) -> None:
-        """Wait until the screen does not show `words` any more."""
+        """Wait until the screen no longer shows `words`."""
         deadline = asyncio.get_running_loop().time() + seconds
         while words in (seen := self.text()):
             assert asyncio.get_running_loop().time() < deadline, f"{words!r} did not go:\n{seen}"
             await self._pilot.pause(0.02)
 
     async def settle(self) -> None:
-        """Wait until the screen has stood still for a while."""
+        """Wait until the screen stops changing."""
         before = None
         while before != (before := self.text()):
             await self._pilot.pause(0.1)
 
     def text(self) -> str:
-        """What the screen shows, line by line, without colors."""
+        """Return the screen as lines without colors."""
         width, height = self.app.size
         strips = self.app.screen._compositor.render_strips()
         return "\n".join(strip.text[:width].rstrip() for strip in strips[:height])
 
 
 def mask_times_in(text: str) -> str:
-    """Return the screen with everything that is a matter of time replaced."""
+    """Return the text with times and rates masked."""
     text = re.sub(r"\d+\.\d+ s\b", "#.# s", text)
     text = re.sub(r"[⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏]", "⠋", text)
     return re.sub(r"~?\d+ tok/s", "# tok/s", text)
@@ -81,7 +81,7 @@ def drive(
     images: tuple[ImagePart, ...] = (),
     **options: Any,
 ) -> None:
-    """Run the chat with `backend`, hand it to `driver`, end it."""
+    """Run the chat with `backend` and hand its screen to `driver`."""
 
     async def play() -> None:
         app = ChatApp(

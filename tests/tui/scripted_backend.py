@@ -1,6 +1,4 @@
-"""A backend that says what a test wrote down, at the pace that the test wants: the screen cannot tell it from
-a model.
-"""
+"""A backend that replays scripted events with given pauses."""
 
 import asyncio
 from collections.abc import AsyncIterator, Sequence
@@ -24,7 +22,7 @@ Line = StreamEvent | MlxctlError | float
 
 
 class ScriptedAnswer:
-    """Plays one script: events one by one, a number is a pause, an error ends it."""
+    """Replays one script: events, pauses (numbers), or a final error."""
 
     def __init__(self, script: Sequence[Line]) -> None:
         self.is_cancelled = False
@@ -44,7 +42,7 @@ class ScriptedAnswer:
 
 
 class ScriptedBackend:
-    """Gives the scripts in turn and remembers what it was asked."""
+    """Replays its scripts in order and records the requests."""
 
     address = "a script"
 
@@ -74,19 +72,19 @@ class ScriptedBackend:
         return Observation(at=float(len(self.requests)), stats={"num_generated_tokens": 0})
 
     async def check(self) -> None:
-        """Always there."""
+        """Always reachable."""
 
     async def close(self) -> None:
-        """Nothing runs."""
+        """Do nothing."""
 
 
 def text(*pieces: str) -> list[StreamEvent]:
-    """An answer of plain text."""
+    """Return an answer of plain text."""
     return [*(TextDelta(text=piece) for piece in pieces), end(num_completion_tokens=len(pieces))]
 
 
 def call(name: str, arguments: str) -> list[StreamEvent]:
-    """An answer that is one call."""
+    """Return an answer with one tool call."""
     started = ToolCallStarted(index=0, id="call_1", name=name)
     return [
         started,
@@ -97,6 +95,6 @@ def call(name: str, arguments: str) -> list[StreamEvent]:
 
 
 def end(*, num_completion_tokens: int = 5, reason: str = "stop") -> Finished:
-    """The end of an answer to a prompt of 100 tokens of which 80 were cached."""
+    """Return the end of an answer; 80 of 100 prompt tokens are cached."""
     usage = Usage(num_prompt_tokens=100, num_cached_tokens=80, num_completion_tokens=num_completion_tokens)
     return Finished(reason=reason, usage=usage)  # type: ignore[arg-type]

@@ -1,4 +1,4 @@
-"""One question until the model is done with it: what is asked, what is kept, and what runs in between."""
+"""Turns: requests, tool rounds, retries and partial answers."""
 
 import asyncio
 from contextlib import aclosing
@@ -39,7 +39,7 @@ def run(
     return conversation, asyncio.run(play(backend, conversation, ChatOptions(**options), model))  # type: ignore[arg-type]
 
 
-def test_a_call_of_a_demo_tool_runs_and_its_result_goes_back() -> None:
+def test_demo_tool_call_returns_its_result_to_the_model() -> None:
     backend = ScriptedBackend(call("calculator", '{"expression": "6*7"}'), text("It is 42."))
     conversation, updates = run(backend, uses_tools=True)
     assert [update.result.text for update in updates if isinstance(update, ToolReturned)] == ["42"]
@@ -52,7 +52,7 @@ def test_a_call_of_a_demo_tool_runs_and_its_result_goes_back() -> None:
     ]
 
 
-def test_a_server_that_is_busy_is_asked_again_and_says_so() -> None:
+def test_busy_server_is_retried_with_an_update() -> None:
     class Busy(ScriptedBackend):
         num_refusals = 1
 
@@ -67,31 +67,31 @@ def test_a_server_that_is_busy_is_asked_again_and_says_so() -> None:
     assert conversation.last_answer == "Much."
 
 
-def test_a_server_that_is_gone_is_not_asked_again() -> None:
+def test_unreachable_server_is_not_retried() -> None:
     with pytest.raises(ServerUnreachable):
         run(ScriptedBackend([ServerUnreachable("http://there", "gone")]))
 
 
-def test_without_tools_none_are_offered() -> None:
+def test_no_tools_are_offered_by_default() -> None:
     backend = ScriptedBackend(text("Much."))
     run(backend)
     assert backend.requests[0].tools == ()
 
 
-def test_a_model_that_cannot_call_tools_is_not_asked_to() -> None:
+def test_tools_with_an_unsupported_model_are_rejected() -> None:
     backend = ScriptedBackend(text("Much."))
     with pytest.raises(InvalidRequest, match="scripted cannot call tools"):
         run(backend, model=BackendModel(name="scripted", supports_tools=False), uses_tools=True)
     assert backend.requests == []
 
 
-def test_a_model_that_only_calls_is_stopped() -> None:
+def test_tool_rounds_are_limited() -> None:
     backend = ScriptedBackend(*[call("calculator", '{"expression": "1"}')] * MAX_ROUNDS)
     _, updates = run(backend, uses_tools=True)
     assert isinstance(updates[-1], RoundsExhausted)
 
 
-def test_an_answer_that_breaks_off_is_kept_as_partial_without_its_calls() -> None:
+def test_broken_answer_is_kept_without_incomplete_calls() -> None:
     script = [
         TextDelta(text="It is "),
         ToolCallStarted(index=0, id="c", name="calculator"),
@@ -104,7 +104,7 @@ def test_an_answer_that_breaks_off_is_kept_as_partial_without_its_calls() -> Non
     assert (kept.message.text, kept.message.tool_calls, kept.is_partial) == ("It is ", (), True)
 
 
-def test_stopping_cancels_the_model_and_keeps_what_came() -> None:
+def test_stopping_cancels_and_keeps_the_partial_answer() -> None:
     backend = ScriptedBackend([TextDelta(text="One"), 60.0, *text(" two")])
     conversation = Conversation()
 
@@ -120,7 +120,7 @@ def test_stopping_cancels_the_model_and_keeps_what_came() -> None:
     assert (conversation.messages[-1].message.text, conversation.messages[-1].is_partial) == ("One", True)
 
 
-def test_the_options_are_what_the_model_is_asked_with() -> None:
+def test_request_contains_the_chat_options() -> None:
     backend = ScriptedBackend(text("Much."))
     run(backend, system_prompt="Be brief.", temperature=0.5, top_p=0.9, max_tokens=7, thinking="off")
     request = backend.requests[0]
@@ -129,7 +129,7 @@ def test_the_options_are_what_the_model_is_asked_with() -> None:
     assert request.thinking.enabled is False
 
 
-def test_the_demo_model_may_not_talk_for_ever() -> None:
+def test_demo_model_has_a_default_token_limit() -> None:
     backend = ScriptedBackend(text("Much."))
     run(backend, model=BackendModel(name="demo", is_demo=True))
     assert backend.requests[0].max_tokens == DEMO_MAX_TOKENS

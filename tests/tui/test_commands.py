@@ -1,4 +1,4 @@
-"""Keys and commands: what a Mac's keyboard can type reaches everything, and nothing that is typed gets lost."""
+"""Keys, slash commands, history, themes and the clipboard."""
 
 import asyncio
 import json
@@ -23,17 +23,17 @@ from .scripted_backend import ScriptedBackend, text
 
 
 async def send(screen: Screen, words: str) -> None:
-    """Send what stands in the input at once, which is faster than to type it."""
+    """Set the input's text and press Enter."""
     screen.app.screen.query_one(Composer).set_text(words)
     await screen.press("enter")
 
 
 def typed(screen: Screen) -> str:
-    """What is in the input."""
+    """Return the text of the input."""
     return screen.app.screen.query_one(Composer).text
 
 
-def test_what_is_typed_right_after_enter_is_the_next_question() -> None:
+def test_text_typed_after_enter_becomes_the_next_question() -> None:
     backend = ScriptedBackend(text("One."), text("Two."))
 
     async def interact(screen: Screen) -> None:
@@ -51,7 +51,7 @@ def test_what_is_typed_right_after_enter_is_the_next_question() -> None:
     assert [request.messages[-1].text for request in backend.requests] == ["first", "second"]
 
 
-def test_a_second_question_during_an_answer_goes_back_into_the_input() -> None:
+def test_question_during_an_answer_returns_to_the_input() -> None:
     backend = ScriptedBackend([TextDelta(text="Half"), 60.0])
 
     async def interact(screen: Screen) -> None:
@@ -67,7 +67,7 @@ def test_a_second_question_during_an_answer_goes_back_into_the_input() -> None:
     assert len(backend.requests) == 1
 
 
-def test_up_shows_earlier_questions_and_the_draft_comes_back() -> None:
+def test_up_shows_earlier_questions_and_keeps_the_draft() -> None:
     backend = ScriptedBackend(text("One."), text("Two."))
 
     async def interact(screen: Screen) -> None:
@@ -99,7 +99,7 @@ def test_up_shows_earlier_questions_and_the_draft_comes_back() -> None:
         ("5 / 2", "5 / 2"),
     ],
 )
-def test_a_question_may_hold_slashes(sent: str, question: str) -> None:
+def test_question_may_contain_slashes(sent: str, question: str) -> None:
     assert read_input(sent) == question
 
 
@@ -109,13 +109,13 @@ def test_every_slash_name_is_a_command(name: str) -> None:
 
 
 @pytest.mark.parametrize("sent", ["/nonsense", "/quit now", "/Help-me"])
-def test_an_unknown_command_is_named(sent: str) -> None:
+def test_unknown_command_is_named(sent: str) -> None:
     read = read_input(sent)
     assert isinstance(read, UnknownCommand)
     assert sent.split()[0] in read.message
 
 
-def test_every_command_has_a_way_that_a_mac_has() -> None:
+def test_every_command_is_reachable_without_function_keys() -> None:
     assert [
         command for command in COMMANDS if not command.names and not command.keys.startswith("ctrl+")
     ] == []
@@ -148,7 +148,7 @@ def test_slash_commands_run_and_are_not_sent(tmp_path: Path) -> None:
     assert "/help me" in (tmp_path / "chat.md").read_text()
 
 
-def test_the_palette_runs_commands() -> None:
+def test_command_palette_runs_commands() -> None:
     async def interact(screen: Screen) -> None:
         await screen.wait_for("ready")
         await screen.press("ctrl+p")
@@ -162,7 +162,7 @@ def test_the_palette_runs_commands() -> None:
 
 
 @pytest.mark.parametrize("keys", [["ctrl+c", "ctrl+c"], ["ctrl+d"], ["ctrl+q"], [*"/bye", "enter"]])
-def test_the_usual_ways_to_quit_quit(keys: list[str]) -> None:
+def test_usual_quit_keys_quit(keys: list[str]) -> None:
     async def interact(screen: Screen) -> None:
         await screen.wait_for("ready")
         await screen.press(*keys)
@@ -171,7 +171,7 @@ def test_the_usual_ways_to_quit_quit(keys: list[str]) -> None:
     drive(ScriptedBackend(), interact)
 
 
-def test_control_d_deletes_while_there_is_text() -> None:
+def test_ctrl_d_deletes_in_nonempty_input() -> None:
     async def interact(screen: Screen) -> None:
         await screen.press("a", "b", "home", "ctrl+d")
         assert typed(screen) == "b"
@@ -181,12 +181,12 @@ def test_control_d_deletes_while_there_is_text() -> None:
 
 
 @pytest.mark.parametrize("sequence", ["\x1b\r", "\n"])
-def test_option_enter_breaks_the_line(sequence: str) -> None:
+def test_option_enter_inserts_a_line_break(sequence: str) -> None:
     pressed = [event.key for event in XTermParser().feed(sequence) if isinstance(event, Key)]
     assert pressed == ["ctrl+j"]
 
 
-def test_a_backslash_before_enter_breaks_the_line() -> None:
+def test_backslash_enter_inserts_a_line_break() -> None:
     async def interact(screen: Screen) -> None:
         await screen.press("a", "backslash", "enter", "b")
         assert typed(screen) == "a\nb"
@@ -194,7 +194,7 @@ def test_a_backslash_before_enter_breaks_the_line() -> None:
     drive(ScriptedBackend(), interact)
 
 
-def test_the_greeting_stands_above_a_question_that_was_asked_before_it() -> None:
+def test_ready_notice_stays_above_an_early_question() -> None:
     class Slow(ScriptedBackend):
         async def open(self) -> BackendModel:
             await asyncio.sleep(0.5)
@@ -216,7 +216,7 @@ def test_the_greeting_stands_above_a_question_that_was_asked_before_it() -> None
     drive(Slow(text("At last."), text("Again.")), interact)
 
 
-def test_the_status_counts_the_seconds_of_waiting_and_says_when_the_server_has_died() -> None:
+def test_status_shows_waiting_time_and_unreachable_server() -> None:
     class Mortal(ScriptedBackend):
         is_alive = True
 
@@ -239,7 +239,7 @@ def test_the_status_counts_the_seconds_of_waiting_and_says_when_the_server_has_d
     drive(backend, interact)
 
 
-def test_the_theme_is_remembered(tmp_path: Path) -> None:
+def test_theme_is_saved(tmp_path: Path) -> None:
     preferences = Preferences(tmp_path / "state" / "screen.json")
 
     async def choose(name: str | None) -> str:
@@ -261,18 +261,18 @@ def test_the_theme_is_remembered(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     "content", ["", "[]", "{", '{"theme": 7}', '{"theme": "no such"}', "[" * 9000, "x" * 20_000]
 )
-def test_damaged_preferences_mean_the_default(content: str, tmp_path: Path) -> None:
+def test_damaged_preferences_fall_back_to_the_default(content: str, tmp_path: Path) -> None:
     (tmp_path / "screen.json").write_text(content)
     app = ChatApp(ScriptedBackend(), ChatOptions(), preferences=Preferences(tmp_path / "screen.json"))
     assert app.theme == "textual-dark"
 
 
-def test_a_light_terminal_gets_a_light_theme() -> None:
+def test_light_terminal_gets_a_light_theme() -> None:
     assert detect_terminal_theme({"COLORFGBG": "0;15"}) == "textual-light"
     assert detect_terminal_theme({"COLORFGBG": "15;0"}) == detect_terminal_theme({}) == "textual-dark"
 
 
-def test_copying_uses_the_command_of_the_system(tmp_path: Path) -> None:
+def test_copy_uses_the_system_clipboard_command(tmp_path: Path) -> None:
     for name in ("pbcopy", "wl-copy", "xclip"):
         (tmp_path / name).write_text(f"#!/bin/sh\nexec cat > {tmp_path}/copied\n")
         (tmp_path / name).chmod(0o755)
@@ -287,7 +287,7 @@ def test_copying_uses_the_command_of_the_system(tmp_path: Path) -> None:
     assert not copy_with_command(["/nowhere/pbcopy"], "x")
 
 
-def test_the_message_after_copying_names_the_way(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_copy_notification_names_the_command(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     command = tmp_path / "wl-copy"
     command.write_text(f"#!/bin/sh\nexec /bin/cat > {tmp_path}/copied\n")
     command.chmod(0o755)
@@ -306,6 +306,6 @@ def test_the_message_after_copying_names_the_way(monkeypatch: pytest.MonkeyPatch
     assert (tmp_path / "copied").read_text() == "Hi <you>!"
 
 
-def test_the_preferences_are_plain_json(tmp_path: Path) -> None:
+def test_preferences_file_is_json(tmp_path: Path) -> None:
     Preferences(tmp_path / "screen.json").save_theme("nord")
     assert json.loads((tmp_path / "screen.json").read_text()) == {"theme": "nord"}

@@ -1,6 +1,4 @@
-"""Every cell with text can be read: WCAG contrast of the colors that reach the terminal, in every theme and
-without color.
-"""
+"""WCAG contrast of all text cells, in every theme and with NO_COLOR."""
 
 import re
 from collections.abc import Awaitable, Callable, Iterator
@@ -56,7 +54,7 @@ class Parser(Base):
 
 
 def texts(screen: Screen) -> Iterator[tuple[str, Style]]:
-    """The parts of the screen that hold text: not spaces, and not blocks, which are areas of color."""
+    """Yield text and style of cells with visible characters."""
     for strip in screen.app.screen._compositor.render_strips():
         for words, style, _ in strip:
             if re.search(r"[^\s\u2580-\u259f]", words):
@@ -65,7 +63,7 @@ def texts(screen: Screen) -> Iterator[tuple[str, Style]]:
 
 
 def unreadable(screen: Screen) -> list[str]:
-    """What cannot be read, with its colors."""
+    """Return texts with insufficient contrast, with their colors."""
     found = []
     for words, style in texts(screen):
         color, background = (color and color.triplet for color in (style.color, style.bgcolor))
@@ -75,7 +73,7 @@ def unreadable(screen: Screen) -> list[str]:
 
 
 def backend() -> ScriptedBackend:
-    """Everything that a conversation can show."""
+    """Return a backend that shows every kind of content."""
     thought = [ThinkingDelta(text="I should compute."), *call("calculator", '{"expression": "6*"}')]
     failing = [TextDelta(text="Half"), ConnectionLost("it went away")]
     return ScriptedBackend(
@@ -83,7 +81,7 @@ def backend() -> ScriptedBackend:
     )
 
 
-def test_the_formula_is_that_of_wcag() -> None:
+def test_contrast_matches_wcag() -> None:
     assert contrast(ColorTriplet(0, 0, 0), ColorTriplet(255, 255, 255)) == pytest.approx(21)
     assert contrast(ColorTriplet(119, 119, 119), ColorTriplet(255, 255, 255)) == pytest.approx(
         4.478, abs=0.001
@@ -94,7 +92,7 @@ COLORS = st.builds(ColorTriplet, *[st.integers(0, 255)] * 3)
 
 
 @given(COLORS, COLORS)
-def test_any_color_is_made_readable_on_any_background(color: ColorTriplet, background: ColorTriplet) -> None:
+def test_any_color_becomes_readable_on_any_background(color: ColorTriplet, background: ColorTriplet) -> None:
     assert contrast(readable(color, background), background) >= MIN_CONTRAST
 
 
@@ -112,7 +110,7 @@ DIALOGS = {
 
 
 async def look_at_everything(screen: Screen, check: Callable[[str], Awaitable[None]]) -> None:
-    """Show every kind of content in turn."""
+    """Show every kind of content and dialog, and check each."""
     await screen.ask("How much?")
     assert "# comment" in await screen.wait_for("Third")
     await check("answer")
@@ -130,10 +128,10 @@ async def look_at_everything(screen: Screen, check: Callable[[str], Awaitable[No
         await screen.wait_for("Ask something" if key != "ctrl+f" else "ready")
 
 
-def test_every_text_is_readable_in_dark_and_light_themes() -> None:
+def test_text_contrast_in_dark_and_light_themes() -> None:
     async def interact(screen: Screen) -> None:
         async def check(place: str) -> None:
-            # Dialogs are made of the same widgets, so one dark and one light theme are enough for them.
+            # Dialogs share their widgets, so one dark and one light theme suffice.
             for theme in THEMES if place == "answer" else THEMES[-2:]:
                 screen.app.theme = theme
                 await screen.settle()
@@ -144,7 +142,7 @@ def test_every_text_is_readable_in_dark_and_light_themes() -> None:
     drive(backend(), interact, size=(100, 70), uses_tools=True)
 
 
-def test_every_text_is_readable_without_color_and_has_none(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_text_contrast_with_no_color(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("NO_COLOR", "1")
 
     async def interact(screen: Screen) -> None:
@@ -159,6 +157,6 @@ def test_every_text_is_readable_without_color_and_has_none(monkeypatch: pytest.M
 
 
 def colors(screen: Screen) -> Iterator[ColorTriplet | None]:
-    """The colors in front and behind of all text."""
+    """Yield foreground and background colors of all text."""
     for _, style in texts(screen):
         yield from (color.triplet for color in (style.color, style.bgcolor) if color is not None)

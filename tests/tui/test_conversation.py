@@ -1,4 +1,4 @@
-"""Going back in a conversation, remembering what was typed, and writing it all down."""
+"""Conversation editing, input history and export."""
 
 import json
 from pathlib import Path
@@ -23,7 +23,7 @@ def conversation() -> Conversation:
     return made
 
 
-def test_answering_again_forgets_everything_after_the_question() -> None:
+def test_removing_an_answer_removes_tool_messages_too() -> None:
     made = conversation()
     assert [messages.message.role for messages in made.remove_answer() or ()] == [
         "assistant",
@@ -33,14 +33,14 @@ def test_answering_again_forgets_everything_after_the_question() -> None:
     assert [messages.message.text for messages in made.messages] == ["What is 6*7?"]
 
 
-def test_editing_takes_the_question_out() -> None:
+def test_removing_the_question_empties_the_conversation() -> None:
     made = conversation()
     assert made.remove_question() == "What is 6*7?"
     assert made.messages == ()
     assert made.remove_question() is None
 
 
-def test_the_history_goes_back_and_forth_and_keeps_the_draft() -> None:
+def test_input_history_keeps_the_draft() -> None:
     history = InputHistory()
     history.add("one")
     history.add("two")
@@ -48,7 +48,7 @@ def test_the_history_goes_back_and_forth_and_keeps_the_draft() -> None:
     assert [history.newer(), history.newer(), history.newer()] == ["two", "draft", None]
 
 
-def test_markdown_can_be_read(tmp_path: Path) -> None:
+def test_markdown_export_has_thinking_and_calls(tmp_path: Path) -> None:
     path = tmp_path / "chat.md"
     export(path, conversation().messages, model="tiny", system_prompt="Be brief.")
     text = path.read_text()
@@ -57,7 +57,7 @@ def test_markdown_can_be_read(tmp_path: Path) -> None:
     assert '```json\n{"expression": "6*7"}\n```' in text
 
 
-def test_json_is_a_conversation_that_a_server_takes(tmp_path: Path) -> None:
+def test_json_export_has_openai_messages(tmp_path: Path) -> None:
     path = tmp_path / "chat.json"
     export(path, conversation().messages, model="tiny", system_prompt="Be brief.")
     messages = json.loads(path.read_text())["messages"]
@@ -66,7 +66,7 @@ def test_json_is_a_conversation_that_a_server_takes(tmp_path: Path) -> None:
     assert messages[4]["is_partial"] is True
 
 
-def test_nothing_is_overwritten_and_no_format_is_guessed(tmp_path: Path) -> None:
+def test_export_rejects_existing_files_and_unknown_suffixes(tmp_path: Path) -> None:
     taken = tmp_path / "chat.md"
     taken.write_text("mine")
     with pytest.raises(StoreError, match="exists already"):

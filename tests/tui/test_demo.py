@@ -1,6 +1,4 @@
-"""The screen and real models: once with an engine of its own, once through a running server, by the same
-code.
-"""
+"""The chat with real models: a local engine and a remote server."""
 
 import re
 import shutil
@@ -34,14 +32,14 @@ async def chat_with_the_demo(screen: Screen) -> None:
 
 
 @pytest.mark.parametrize("is_remote", [False, True])
-def test_the_demo_model_answers_on_the_screen(is_remote: bool, request: pytest.FixtureRequest) -> None:
+def test_demo_model_answers_in_the_chat(is_remote: bool, request: pytest.FixtureRequest) -> None:
     backend: ChatBackend = LocalBackend(Settings())
     if is_remote:
         backend = RemoteBackend(request.getfixturevalue("server").url)
     drive(backend, chat_with_the_demo, temperature=0.0)
 
 
-def test_a_server_that_is_killed_in_mid_answer_leaves_what_came() -> None:
+def test_killed_server_leaves_the_partial_answer() -> None:
     with serving(tiny_models.model("endless")) as doomed:
 
         async def interact(screen: Screen) -> None:
@@ -54,18 +52,18 @@ def test_a_server_that_is_killed_in_mid_answer_leaves_what_came() -> None:
         drive(RemoteBackend(doomed.url), interact)
 
 
-def test_an_engine_of_our_own_takes_another_model_and_the_conversation_goes_on(tmp_path: Path) -> None:
-    shutil.copytree(tiny_models.model("endless"), tmp_path / "somebody" / "endless")
+def test_local_engine_switches_models_within_a_chat(tmp_path: Path) -> None:
+    shutil.copytree(tiny_models.model("endless"), tmp_path / "org" / "endless")
     settings = Settings(library=LibrarySettings(models_dirs=(tmp_path,), hub_cache=tmp_path / "none"))
 
     async def take_another(screen: Screen) -> None:
         await screen.wait_for("mlxctl-demo is ready")
         await screen.ask("Hello!")
         await screen.wait_for("help you?")
-        # While an answer is on its way no other model can be taken.
+        # Models cannot be switched during an answer.
         await screen.wait_for("mlxctl-demo  ready  ")
         await screen.press("f4")
-        await screen.wait_for("somebody/endless")
+        await screen.wait_for("org/endless")
         await screen.settle()
         await screen.press("down", "enter")
         assert "help you?" in await screen.wait_for("endless is ready")

@@ -1,6 +1,4 @@
-"""Images in a chat, on the screen and in lines, with a model that names their colors; and clear words for
-what cannot be shown.
-"""
+"""Images in the chat with a vision model, and error messages."""
 
 import asyncio
 import io
@@ -33,7 +31,7 @@ TEXT_MODEL = tiny_models.model("endless").name
 
 @pytest.fixture(scope="module")
 def server() -> Iterator[ServerProcess]:
-    """A server for a model that sees, and one that reads text."""
+    """A server with a vision model and a text model."""
     with serving(
         None,
         "--model",
@@ -68,7 +66,7 @@ async def attach(screen: Screen, path: Path | str) -> None:
 
 
 @pytest.mark.parametrize("is_remote", [False, True], ids=["engine of its own", "server"])
-def test_a_model_that_sees_is_shown_images_and_a_kept_chat_has_them_when_it_goes_on(
+def test_saved_chat_keeps_images_for_a_vision_model(
     server: ServerProcess, tmp_path: Path, red: Path, black: Path, is_remote: bool
 ) -> None:
     def backend() -> ChatBackend:
@@ -97,11 +95,11 @@ def test_a_model_that_sees_is_shown_images_and_a_kept_chat_has_them_when_it_goes
     drive(backend(), go_on, autosave=autosave, conversation=chat, temperature=0.0)
 
 
-def test_a_model_of_text_is_shown_nothing_and_the_chat_goes_on(server: ServerProcess, red: Path) -> None:
+def test_text_model_rejects_images_and_continues(server: ServerProcess, red: Path) -> None:
     async def interact(screen: Screen) -> None:
         await screen.wait_for(f"{TEXT_MODEL} is ready")
         await attach(screen, red)
-        await screen.wait_for("reads text only")
+        await screen.wait_for("accepts text only")
         assert "with 1 image" not in screen.text()
         await screen.ask("Hello")
         await screen.wait_for("Stopped at the max-tokens limit")
@@ -109,13 +107,11 @@ def test_a_model_of_text_is_shown_nothing_and_the_chat_goes_on(server: ServerPro
     drive(RemoteBackend(server.url, model=TEXT_MODEL), interact, max_tokens=8, size=(100, 30))
 
 
-def test_images_that_wait_for_the_first_question_stay_when_the_model_cannot_see_them(
-    server: ServerProcess, red: Path
-) -> None:
+def test_attached_images_stay_when_the_model_rejects_them(server: ServerProcess, red: Path) -> None:
     async def interact(screen: Screen) -> None:
         await screen.wait_for(f"{TEXT_MODEL} is ready")
         await screen.ask("Hello")
-        await screen.wait_for("reads text only")
+        await screen.wait_for("accepts text only")
         assert "with 1 image" in screen.text()
         await attach(screen, "")
         await screen.wait_gone("with 1 image")
@@ -124,9 +120,7 @@ def test_images_that_wait_for_the_first_question_stay_when_the_model_cannot_see_
     drive(RemoteBackend(server.url, model=TEXT_MODEL), interact, images=images, max_tokens=8, size=(100, 30))
 
 
-def test_an_image_that_cannot_be_decoded_comes_back_with_its_question(
-    server: ServerProcess, red: Path
-) -> None:
+def test_undecodable_image_returns_with_its_question(server: ServerProcess, red: Path) -> None:
     red.write_bytes(red.read_bytes()[:60])
 
     async def interact(screen: Screen) -> None:
@@ -146,9 +140,7 @@ def too_big(path: Path) -> Path:
     return path
 
 
-def test_what_is_no_image_is_told_from_what_is_missing_or_too_large(
-    server: ServerProcess, tmp_path: Path
-) -> None:
+def test_image_file_errors_are_distinguished(server: ServerProcess, tmp_path: Path) -> None:
     (tmp_path / "notes.png").write_text("no image at all")
     half = write_png(tmp_path / "half.png", (1, 2, 3))
     with half.open("r+b") as file:
@@ -159,7 +151,7 @@ def test_what_is_no_image_is_told_from_what_is_missing_or_too_large(
         await screen.wait_for("pixtral_colors is ready")
         told = {
             "none.png": "No such file or directory",
-            "notes.png": "is no PNG, JPEG, GIF or WebP",
+            "notes.png": "is not a PNG, JPEG, GIF or WebP",
             "big.png": "is larger than 20 MB",
             "": "",
             "half.png": "with 1 image",
@@ -180,9 +172,7 @@ def chat(*arguments: str, typed: str) -> subprocess.CompletedProcess[str]:
     )
 
 
-def test_lines_of_text_begin_with_the_images_that_were_named(
-    server: ServerProcess, red: Path, black: Path
-) -> None:
+def test_plain_chat_sends_images_with_the_prompt(server: ServerProcess, red: Path, black: Path) -> None:
     run = chat("--url", server.url, "--model", "pixtral_colors", "--image", str(red), typed=f"{QUESTION}\n")
     assert (run.returncode, run.stdout) == (0, "Red.\n")
     run = chat(
@@ -192,13 +182,13 @@ def test_lines_of_text_begin_with_the_images_that_were_named(
 
 
 class TerminalInput(io.StringIO):
-    """Lines as from a terminal."""
+    """Input lines that claim to come from a terminal."""
 
     def isatty(self) -> bool:
         return True
 
 
-def test_in_lines_a_refused_image_spoils_only_its_own_question(server: ServerProcess, red: Path) -> None:
+def test_plain_chat_continues_after_a_rejected_image(server: ServerProcess, red: Path) -> None:
     red.write_bytes(red.read_bytes()[:60])
     streams = {
         "source": TerminalInput(f"{QUESTION}\n{QUESTION}\n"),
@@ -222,11 +212,11 @@ def test_in_lines_a_refused_image_spoils_only_its_own_question(server: ServerPro
 @pytest.mark.parametrize(
     ("model", "name", "words"),
     [
-        (TEXT_MODEL, "red.png", f"{TEXT_MODEL} reads text only: it does not accept images"),
+        (TEXT_MODEL, "red.png", f"{TEXT_MODEL} accepts text only, no images"),
         ("pixtral_colors", "none.png", "No such file or directory"),
     ],
 )
-def test_in_lines_an_image_that_cannot_be_shown_ends_it_at_once(
+def test_plain_chat_exits_on_an_unusable_image(
     server: ServerProcess, red: Path, model: str, name: str, words: str
 ) -> None:
     run = chat("--url", server.url, "--model", model, "--image", str(red.parent / name), typed="Hello\n")

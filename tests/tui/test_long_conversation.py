@@ -1,6 +1,4 @@
-"""A conversation of fifty thousand tokens: only what is near the screen is laid out, and nothing of it is
-lost.
-"""
+"""A conversation of 50,000 tokens: only near pages are laid out."""
 
 import pytest
 
@@ -54,14 +52,14 @@ async def open_whole(screen: Screen) -> None:
 
 
 async def page_up_to(screen: Screen, words: str) -> None:
-    """Go back page by page until the words are there, below the header, which holds the title."""
+    """Page up until the text is visible below the header."""
     while words not in screen.text().partition("\n")[2]:
         await screen.press("pageup")
         await screen.settle()
         assert num_laid_out(screen) < 5 * MAX_WIDGETS
 
 
-def test_a_conversation_is_drawn_from_its_end_as_far_as_somebody_looks() -> None:
+def test_long_conversation_is_loaded_on_scrolling_up() -> None:
     async def interact(screen: Screen) -> None:
         await open_at_its_end(screen)
         assert num_drawn(screen) < NUM_TURNS / 3
@@ -73,7 +71,7 @@ def test_a_conversation_is_drawn_from_its_end_as_far_as_somebody_looks() -> None
     drive(ScriptedBackend(), interact, conversation=long_conversation())
 
 
-def test_what_is_read_stays_in_its_place_while_more_is_drawn_above() -> None:
+def test_visible_rows_stay_while_history_loads_above() -> None:
     async def interact(screen: Screen) -> None:
         await open_at_its_end(screen)
         before = num_drawn(screen)
@@ -89,7 +87,7 @@ def test_what_is_read_stays_in_its_place_while_more_is_drawn_above() -> None:
     drive(ScriptedBackend(), interact, conversation=long_conversation())
 
 
-def test_words_are_found_where_nothing_is_drawn_yet() -> None:
+def test_search_finds_text_that_is_not_loaded_yet() -> None:
     async def find(screen: Screen) -> None:
         await open_at_its_end(screen)
         await screen.press("ctrl+f", *"question-7")
@@ -98,7 +96,7 @@ def test_words_are_found_where_nothing_is_drawn_yet() -> None:
     drive(ScriptedBackend(), find, conversation=long_conversation())
 
 
-def test_another_chat_is_not_mixed_with_what_was_still_to_be_drawn() -> None:
+def test_new_chat_cancels_loading_of_history() -> None:
     async def turn(screen: Screen) -> None:
         await open_at_its_end(screen)
         await screen.press("ctrl+f")
@@ -110,7 +108,7 @@ def test_another_chat_is_not_mixed_with_what_was_still_to_be_drawn() -> None:
     drive(ScriptedBackend(), turn, conversation=long_conversation())
 
 
-def test_another_width_gives_everything_another_height() -> None:
+def test_resize_lays_out_all_pages_again() -> None:
     async def resize(screen: Screen) -> None:
         await open_whole(screen)
         transcript = screen.app.screen.query_one("#transcript")
@@ -125,7 +123,7 @@ def test_another_width_gives_everything_another_height() -> None:
 
 
 @pytest.mark.parametrize("num_edits", [1, 3])
-def test_the_last_questions_are_taken_back_one_after_the_other(num_edits: int) -> None:
+def test_last_questions_can_be_edited_repeatedly(num_edits: int) -> None:
     async def edit(screen: Screen) -> None:
         await open_at_its_end(screen)
         for number in range(num_edits):

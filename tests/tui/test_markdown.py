@@ -1,4 +1,4 @@
-"""What a model wrote is on the screen: formatting hides its marks, and nothing else."""
+"""Markdown shows all text of the model."""
 
 import re
 
@@ -21,7 +21,7 @@ PALETTE = Palette.from_theme(THEME, THEME.to_color_system().generate())
 
 
 def drawn(source: str, *, width: int = 80) -> str:
-    """The lines of the source as Markdown, without colors."""
+    """Return the source drawn as Markdown, without colors."""
     console = Console(width=width, color_system=None)
     with console.capture() as capture:
         console.print(MarkdownText(source, PALETTE))
@@ -29,7 +29,7 @@ def drawn(source: str, *, width: int = 80) -> str:
 
 
 def letters(shown: str) -> str:
-    """Everything that is not space, and not drawn by us."""
+    """Return the text without spaces and drawn decorations."""
     return re.sub(r"[\s▌•─]", "", shown)
 
 
@@ -97,10 +97,8 @@ PIECES = st.sampled_from(
 
 @settings(max_examples=300, deadline=None)
 @given(st.lists(PIECES, max_size=40).map("".join), st.integers(20, 100))
-def test_every_character_of_plain_text_with_brackets_entities_and_backslashes_is_shown(
-    source: str, width: int
-) -> None:
-    # `+` may be the mark of a list item, which stays; `=` below a text stays a text.
+def test_brackets_entities_and_backslashes_are_all_shown(source: str, width: int) -> None:
+    # A `+` list mark and a `=` line below text stay visible.
     shown = letters(drawn(source, width=width))
     rest = iter(shown)
     assert all(character in rest for character in letters(re.sub(r"(?m)^[\s>]+", "", source)))
@@ -131,7 +129,7 @@ MARKED = st.sampled_from(
 
 @settings(max_examples=300, deadline=None)
 @given(st.lists(MARKED, max_size=60).map("".join))
-def test_no_formatting_loses_a_letter_or_a_digit(source: str) -> None:
+def test_formatting_loses_no_letter_or_digit(source: str) -> None:
     shown = iter(re.sub(r"[\W_]", "", drawn(source)))
     assert all(character in shown for character in re.sub(r"[\W_]", "", source))
 
@@ -150,31 +148,31 @@ DEEP = [
 
 
 @pytest.mark.parametrize("prefix", DEEP)
-def test_text_that_is_nested_too_deep_is_shown_without_formatting(prefix: str) -> None:
+def test_too_deep_nesting_is_shown_unformatted(prefix: str) -> None:
     assert "deep" in drawn(f"{prefix} deep")
 
 
-def test_a_table_cell_that_is_too_many_is_shown() -> None:
+def test_surplus_table_cell_is_shown() -> None:
     assert "three" in drawn("| a | b |\n|---|---|\n| one | two | three |\n")
 
 
-def test_a_link_shows_its_target_once() -> None:
+def test_link_shows_its_target_once() -> None:
     assert (
         drawn("see [the docs](https://a.b/c) and [https://d.e](https://d.e)")
         == "see the docs (https://a.b/c) and https://d.e"
     )
 
 
-def test_lists_and_code_look_like_lists_and_code() -> None:
+def test_lists_and_code_are_formatted() -> None:
     shown = drawn("1. one\n2. two\n   - sub\n\n```python\nx = 1\n```\n", width=20)
     assert shown == " 1. one\n 2. two\n     • sub\n\n python\n x = 1"
 
 
-def test_control_characters_are_symbols() -> None:
+def test_control_characters_become_symbols() -> None:
     assert escape_control_characters("a\x1b[31mb\x07\tc\r\nd\x9b") == "a␛[31mb␇\tc\nd�"
 
 
-def test_the_rest_of_a_code_block_that_was_cut_has_no_second_label() -> None:
+def test_split_code_block_has_one_language_label() -> None:
     pieces = Segmenter().feed("```python\n" + "x = 1\n" * 400 + "```\n")
     parts = [MarkdownText(piece.text, PALETTE, continues_code=piece.cuts_block) for piece in pieces]
     console = Console(width=40, color_system=None)
@@ -185,7 +183,7 @@ def test_the_rest_of_a_code_block_that_was_cut_has_no_second_label() -> None:
 
 
 @pytest.mark.parametrize("size", [1, 3, 1000])
-def test_html_is_shown_everywhere_however_it_comes(size: int) -> None:
+def test_html_is_shown_for_any_chunk_size(size: int) -> None:
     source = "Use <b>x</b> and `List<T>` in\n\n- <li>one</li>\n"
     pieces = [source[place : place + size] for place in range(0, len(source), size)]
     thought = ThinkingDelta(text="Maybe <think about=it> [red]this[/red].")
@@ -205,7 +203,7 @@ def test_html_is_shown_everywhere_however_it_comes(size: int) -> None:
     drive(backend, interact, size=(100, 40), uses_tools=True)
 
 
-def test_a_call_that_looks_like_markup_can_be_decided() -> None:
+def test_tool_call_with_markup_can_be_confirmed() -> None:
     async def interact(screen: Screen) -> None:
         await screen.ask("Go")
         await screen.wait_for("Tool call: [bold]x[/]<i>")

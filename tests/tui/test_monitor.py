@@ -1,4 +1,4 @@
-"""Watching a server: what its numbers become over time, and how they look on the screen, as text and as JSON."""
+"""The monitor: trends, screen, text and JSON."""
 
 import asyncio
 import json
@@ -50,7 +50,7 @@ def make_observation(at: float, *requests: RequestView, **stats: object) -> Obse
     return Observation(at=at, stats=stats, requests=requests)
 
 
-def test_rates_are_what_was_done_between_two_looks() -> None:
+def test_rates_are_differences_between_observations() -> None:
     trends = Trends()
     trends.add(
         make_observation(10.0, num_generated_tokens=100, num_prompt_tokens=1000, cache_tokens_reused=0)
@@ -61,14 +61,14 @@ def test_rates_are_what_was_done_between_two_looks() -> None:
     assert (list(trends.generated), list(trends.read), list(trends.cached)) == ([100.0], [50.0], [75.0])
 
 
-def test_an_engine_that_was_started_again_has_no_rate() -> None:
+def test_restarted_engine_has_rate_zero() -> None:
     trends = Trends()
     trends.add(make_observation(1.0, num_generated_tokens=500))
     trends.add(make_observation(2.0, num_generated_tokens=20))
     assert list(trends.generated) == [0.0]
 
 
-def test_the_time_to_the_first_token_is_of_requests_that_are_new() -> None:
+def test_first_token_trend_covers_new_requests_only() -> None:
     trends = Trends()
     trends.add(make_observation(1.0, make_view(1, first_token_seconds=0.1)))
     trends.add(
@@ -78,13 +78,13 @@ def test_the_time_to_the_first_token_is_of_requests_that_are_new() -> None:
     assert list(trends.first_token) == [100.0, 300.0, 300.0]
 
 
-def test_bars_begin_at_nothing_and_show_whatever_is_more_than_that() -> None:
+def test_bars_start_at_zero_and_show_small_values() -> None:
     assert bars([0.0, 0.001, 50.0, 100.0]) == "   █\n ▁██"
     assert bars([7.0, 7.0]) == "██\n██"
     assert bars([0.0, 0.0]) == "  \n  "
 
 
-def test_one_look_as_text(snapshot: SnapshotAssertion) -> None:
+def test_monitor_as_text(snapshot: SnapshotAssertion) -> None:
     reading = make_view(
         3,
         state="reading",
@@ -110,7 +110,7 @@ def test_one_look_as_text(snapshot: SnapshotAssertion) -> None:
     )
 
 
-def test_the_screen_shows_what_a_real_server_does(server: ServerProcess) -> None:
+def test_monitor_shows_requests_of_a_real_server(server: ServerProcess) -> None:
     body = {"model": "mlxctl-demo", "messages": [{"role": "user", "content": "Hello!"}], "temperature": 0}
     assert httpx.post(f"{server.url}/v1/chat/completions", json=body).status_code == 200
 
@@ -127,7 +127,7 @@ def test_the_screen_shows_what_a_real_server_does(server: ServerProcess) -> None
     drive(RemoteBackend(server.url), interact, size=(120, 30))
 
 
-def test_one_look_as_json(server: ServerProcess) -> None:
+def test_monitor_as_json(server: ServerProcess) -> None:
     command = [sys.executable, "-m", "mlxctl", "top", "--url", server.url, "--json"]
     looked = json.loads(
         subprocess.run(command, capture_output=True, text=True, check=True, timeout=60).stdout
@@ -136,14 +136,14 @@ def test_one_look_as_json(server: ServerProcess) -> None:
     assert {request["state"] for request in looked["requests"]} <= {"finished"}
 
 
-def test_a_server_that_cannot_be_reached_is_said_in_one_line() -> None:
+def test_unreachable_server_is_reported_in_one_line() -> None:
     command = [sys.executable, "-m", "mlxctl", "top", "--once", "--url", "http://127.0.0.1:9"]
     ended = subprocess.run(command, capture_output=True, text=True, check=False, timeout=60)
     assert ended.returncode == 1
     assert re.fullmatch(r"mlxctl: .*127\.0\.0\.1:9.*\n", ended.stderr)
 
 
-def test_a_server_that_goes_away_leaves_the_last_picture_and_says_so(snapshot: SnapshotAssertion) -> None:
+def test_lost_server_keeps_the_last_values_and_shows_the_error(snapshot: SnapshotAssertion) -> None:
     looks = 0
 
     async def observe() -> Observation:

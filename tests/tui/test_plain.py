@@ -1,4 +1,4 @@
-"""Lines of text: what a pipe gets on each of its ends, and what the shell sees at the end."""
+"""The plain chat: pipes, a terminal dialog, and exit codes."""
 
 import json
 import os
@@ -24,7 +24,7 @@ def server() -> Iterator[ServerProcess]:
 
 
 class _Echo(BaseHTTPRequestHandler):
-    """Streams the question back, after it was asked some times for its models."""
+    """Echoes the question; rejects some requests for models first."""
 
     num_refusals: ClassVar[list[int]]
     needs_key: ClassVar[bool]
@@ -67,7 +67,7 @@ class _Echo(BaseHTTPRequestHandler):
 
 @contextmanager
 def echo_server(*, num_refusals: int = 0, needs_key: bool = False) -> Iterator[str]:
-    """Another server, which says what it was asked; yields its URL."""
+    """Run an echo server; yields its URL."""
     handler = type("Echo", (_Echo,), {"num_refusals": [num_refusals], "needs_key": needs_key})
     server = ThreadingHTTPServer(("127.0.0.1", 0), handler)
     threading.Thread(target=server.serve_forever, daemon=True).start()
@@ -79,8 +79,9 @@ def echo_server(*, num_refusals: int = 0, needs_key: bool = False) -> Iterator[s
 
 
 def run_on_terminal(url: str, *steps: tuple[str, str]) -> str:
-    """Chat in lines on a terminal: wait for the words of a step, type its keys; returns everything that was
-    shown.
+    """Run a plain chat on a pseudo-terminal; return everything shown.
+
+    Each step is a text to wait for and the keys to type then.
     """
     controller, terminal = pty.openpty()
     command = [sys.executable, "-m", "mlxctl", "chat", "--plain", "--no-save", "--url", url]
@@ -91,7 +92,7 @@ def run_on_terminal(url: str, *steps: tuple[str, str]) -> str:
     os.close(terminal)
     shown, place, deadline = "", 0, time.monotonic() + 60
     for words, keys in steps:
-        # Keys that come before the prompt are echoed by the terminal itself.
+        # Keys that arrive before the prompt are echoed by the terminal itself.
         while words not in shown[place:] or not shown.endswith(("> ", ". ")):
             assert time.monotonic() < deadline, f"{words!r} did not come: {shown}"
             if select.select([controller], [], [], 0.2)[0]:
@@ -110,7 +111,7 @@ def chat(*arguments: str, typed: str) -> subprocess.CompletedProcess[str]:
     )
 
 
-def test_a_pipe_is_one_question_answered_by_a_local_engine() -> None:
+def test_piped_text_is_one_prompt_for_a_local_engine() -> None:
     run = chat("--temperature", "0", typed="Hello!\n")
     assert (run.returncode, run.stdout) == (0, "Hello! How can I help you?\n")
     assert run.stderr.startswith("(thought for")
@@ -126,7 +127,7 @@ def test_a_pipe_is_one_question_answered_by_a_local_engine() -> None:
         (["/help"], "", "/help"),
     ],
 )
-def test_the_prompt_is_the_argument_and_below_it_the_piped_text(
+def test_prompt_is_the_argument_followed_by_piped_text(
     arguments: list[str], typed: str, question: str
 ) -> None:
     with echo_server() as url:
@@ -135,37 +136,37 @@ def test_the_prompt_is_the_argument_and_below_it_the_piped_text(
 
 
 @pytest.mark.parametrize(("arguments", "typed"), [([], ""), (["--plain"], " \n\n"), (["  "], "")])
-def test_an_empty_prompt_is_refused(arguments: list[str], typed: str) -> None:
+def test_empty_prompt_is_rejected(arguments: list[str], typed: str) -> None:
     run = chat(*arguments, typed=typed)
     assert (run.returncode, run.stdout) == (1, "")
     assert run.stderr == "mlxctl: the prompt is empty: give a question as an argument or on standard input\n"
 
 
-def test_bytes_that_are_no_text_are_asked_as_replacement_characters() -> None:
+def test_invalid_utf8_becomes_replacement_characters() -> None:
     with echo_server() as url:
         command = [sys.executable, "-m", "mlxctl", "chat", "--url", url]
         run = subprocess.run(command, input=b"caf\xe9 \x1b[31m", capture_output=True, timeout=60, check=True)
     assert run.stdout.decode() == "You said: caf\ufffd \x1b[31m\n"
 
 
-def test_a_server_that_is_loading_is_waited_for() -> None:
+def test_loading_server_is_waited_for() -> None:
     with echo_server(num_refusals=2) as url:
         run = chat("Hi", "--url", url, typed="")
     assert (run.returncode, run.stdout) == (0, "You said: Hi\n")
     assert "the model is still being loaded. Retrying for up to 300 s." in run.stderr
 
 
-def test_a_server_that_wants_a_key_names_the_option() -> None:
+def test_missing_api_key_names_the_option() -> None:
     with echo_server(needs_key=True) as url:
         run = chat("Hi", "--url", url, typed="")
         assert (
             run.stderr
-            == f"mlxctl: the server at {url} wants an API key: use --api-key KEY or MLXCTL_API_KEY\n"
+            == f"mlxctl: the server at {url} requires an API key: use --api-key KEY or MLXCTL_API_KEY\n"
         )
         assert chat("Hi", "--url", url, "--api-key", "right", typed="").stdout == "You said: Hi\n"
 
 
-def test_lines_on_a_terminal_are_edited_remembered_and_may_be_commands() -> None:
+def test_terminal_dialog_has_editing_history_and_commands() -> None:
     with echo_server() as url:
         shown = run_on_terminal(
             url,
@@ -182,9 +183,7 @@ def test_lines_on_a_terminal_are_edited_remembered_and_may_be_commands() -> None
 
 
 @pytest.mark.parametrize(("command", "instead"), [("chat", "--plain"), ("top", "--once")])
-def test_a_terminal_that_shows_no_screens_gets_lines(
-    server: ServerProcess, command: str, instead: str
-) -> None:
+def test_dumb_terminal_gets_plain_output(server: ServerProcess, command: str, instead: str) -> None:
     controller, terminal = pty.openpty()
     run = [sys.executable, "-m", "mlxctl", command, "--url", server.url]
     environment = os.environ | {"TERM": "dumb"}
@@ -192,35 +191,33 @@ def test_a_terminal_that_shows_no_screens_gets_lines(
     ended = subprocess.run(
         run, stdin=terminal, stdout=terminal, stderr=subprocess.PIPE, env=environment, timeout=60, check=True
     )
-    assert (
-        f"a terminal of the kind 'dumb' (TERM) shows no screens, so this is {instead}"
-        in ended.stderr.decode()
-    )
+    assert f"a 'dumb' terminal (TERM) has no full screen, so this is {instead}" in ended.stderr.decode()
     os.close(terminal)
     os.close(controller)
 
 
-def test_nobody_at_the_url_is_one_line_and_exit_code_1() -> None:
+def test_unreachable_url_is_one_line_and_exit_code_1() -> None:
     run = chat("--plain", "--url", "http://127.0.0.1:1", typed="Hello!\n")
     assert (run.returncode, run.stdout) == (1, "")
     assert run.stderr == (
-        "mlxctl: no server answers at http://127.0.0.1:1/v1: the connection is refused, or there is no such host\n"
+        "mlxctl: no server answers at http://127.0.0.1:1/v1:"
+        " the connection is refused, or there is no such host\n"
     )
 
 
-def test_a_question_that_fails_is_said_and_counts(server: ServerProcess) -> None:
+def test_failed_question_sets_the_exit_code(server: ServerProcess) -> None:
     run = chat("--plain", "--url", server.url, typed="word " * 20_000 + "\n")
     assert run.returncode == 1
     assert "prompt is too long" in run.stderr
 
 
-def test_a_model_that_is_not_there_is_named(server: ServerProcess) -> None:
+def test_unknown_model_is_named(server: ServerProcess) -> None:
     run = chat("--plain", "--url", server.url, "--model", "gpt-9", typed="Hello!\n")
     assert run.returncode == 1
     assert "model 'gpt-9' is not served here; available: mlxctl-demo" in run.stderr
 
 
-def test_a_reader_that_has_enough_ends_it_quietly(server: ServerProcess) -> None:
+def test_closed_pipe_ends_without_traceback(server: ServerProcess) -> None:
     command = f"{sys.executable} -m mlxctl chat Hello! --temperature 0 --url {server.url} | true"
     run = subprocess.run(
         ["bash", "-c", command],

@@ -1,4 +1,4 @@
-"""The screen with scripted answers: what a person sees and may do, down to the last letter."""
+"""The chat screen with scripted answers."""
 
 import subprocess
 import sys
@@ -26,7 +26,7 @@ def snapshot(snapshot: SnapshotAssertion) -> SnapshotAssertion:
     return snapshot.use_extension(TextSnapshots)
 
 
-def test_an_answer_with_everything(snapshot: SnapshotAssertion) -> None:
+def test_answer_with_thinking_tools_and_markdown(snapshot: SnapshotAssertion) -> None:
     backend = ScriptedBackend(
         [ThinkingDelta(text="I should compute."), *call("calculator", '{"expression": "6*7"}')],
         [TextDelta(text=CODE), end()],
@@ -41,7 +41,7 @@ def test_an_answer_with_everything(snapshot: SnapshotAssertion) -> None:
 
 
 @pytest.mark.parametrize(("key", "words"), [("f1", "Quit"), ("f2", "Apply")])
-def test_what_opens_above(key: str, words: str, snapshot: SnapshotAssertion) -> None:
+def test_dialogs(key: str, words: str, snapshot: SnapshotAssertion) -> None:
     async def interact(screen: Screen) -> None:
         await screen.wait_for("ready")
         await screen.press(key)
@@ -52,7 +52,7 @@ def test_what_opens_above(key: str, words: str, snapshot: SnapshotAssertion) -> 
     drive(ScriptedBackend(), interact)
 
 
-def test_stopping_keeps_what_came_and_asking_again_replaces_it() -> None:
+def test_stopping_keeps_text_and_retry_replaces_it() -> None:
     backend = ScriptedBackend([TextDelta(text="Half an ans"), 60.0], text("A whole answer."))
 
     async def interact(screen: Screen) -> None:
@@ -68,7 +68,7 @@ def test_stopping_keeps_what_came_and_asking_again_replaces_it() -> None:
     assert [message.text for message in backend.requests[1].messages] == ["Tell me"]
 
 
-def test_a_server_that_goes_away_leaves_the_partial_answer_and_a_way_on() -> None:
+def test_lost_connection_keeps_the_partial_answer() -> None:
     backend = ScriptedBackend(
         [TextDelta(text="Half an ans"), ConnectionLost("the server went away")], text("Now whole.")
     )
@@ -85,7 +85,7 @@ def test_a_server_that_goes_away_leaves_the_partial_answer_and_a_way_on() -> Non
 
 
 @pytest.mark.parametrize("failure", [ServerUnreachable("http://x", "gone"), InvalidRequest("no such thing")])
-def test_an_answer_is_not_lost_to_a_second_try_that_fails(failure: MlxctlError) -> None:
+def test_failed_retry_keeps_the_previous_answer(failure: MlxctlError) -> None:
     backend = ScriptedBackend(
         [TextDelta(text="Half an ans"), ConnectionLost("it went away")], [failure], text("Now whole.")
     )
@@ -102,7 +102,7 @@ def test_an_answer_is_not_lost_to_a_second_try_that_fails(failure: MlxctlError) 
     drive(backend, interact)
 
 
-def test_a_question_that_is_refused_comes_back_into_the_input() -> None:
+def test_rejected_question_returns_to_the_input() -> None:
     async def interact(screen: Screen) -> None:
         await screen.ask("Far too long")
         await screen.wait_for("prompt is too long")
@@ -111,7 +111,7 @@ def test_a_question_that_is_refused_comes_back_into_the_input() -> None:
     drive(ScriptedBackend([InvalidRequest("prompt is too long")]), interact)
 
 
-def test_the_last_question_can_be_edited_and_resent() -> None:
+def test_last_question_can_be_edited_and_resent() -> None:
     backend = ScriptedBackend(text("First."), text("Second."))
 
     async def interact(screen: Screen) -> None:
@@ -125,7 +125,7 @@ def test_the_last_question_can_be_edited_and_resent() -> None:
     assert [message.text for message in backend.requests[1].messages] == ["Ones"]
 
 
-def test_lines_history_and_the_system_prompt() -> None:
+def test_line_breaks_history_and_system_prompt() -> None:
     backend = ScriptedBackend(text("First."), text("Second."))
 
     async def interact(screen: Screen) -> None:
@@ -143,7 +143,7 @@ def test_lines_history_and_the_system_prompt() -> None:
     assert [message.text for message in backend.requests[1].messages] == ["Be", "a\nb", "First.", "a\nb"]
 
 
-def test_settings_that_make_no_sense_are_not_taken() -> None:
+def test_invalid_settings_are_not_applied() -> None:
     async def interact(screen: Screen) -> None:
         await screen.wait_for("ready")
         await screen.press("f2")
@@ -154,7 +154,7 @@ def test_settings_that_make_no_sense_are_not_taken() -> None:
     drive(ScriptedBackend(), interact)
 
 
-def test_the_lines_of_a_paste_are_lines_however_the_terminal_ends_them() -> None:
+def test_pasted_line_ends_are_normalized() -> None:
     backend = ScriptedBackend(text("Read."))
 
     async def interact(screen: Screen) -> None:
@@ -167,7 +167,7 @@ def test_the_lines_of_a_paste_are_lines_however_the_terminal_ends_them() -> None
     assert backend.requests[0].messages[0].text == "one\n" * 300 + "two\nthree"
 
 
-def test_a_huge_paste_is_folded_and_sent_whole() -> None:
+def test_long_paste_is_folded_and_sent_in_full() -> None:
     backend = ScriptedBackend(text("Long."))
     pasted = "word " * 100_000
 
@@ -182,7 +182,7 @@ def test_a_huge_paste_is_folded_and_sent_whole() -> None:
     assert backend.requests[0].messages[0].text == pasted.strip()
 
 
-def test_progress_of_a_long_prompt_is_shown() -> None:
+def test_prefill_progress_is_shown() -> None:
     progress = PromptProgress(num_processed=1500, num_cached=0, num_prompt_tokens=3000)
 
     async def interact(screen: Screen) -> None:
@@ -192,7 +192,7 @@ def test_progress_of_a_long_prompt_is_shown() -> None:
     drive(ScriptedBackend([progress, 60.0]), interact)
 
 
-def test_a_terminal_that_is_too_small_says_so_and_recovers() -> None:
+def test_too_small_terminal_shows_a_notice_and_recovers() -> None:
     async def interact(screen: Screen) -> None:
         await screen.wait_for("ready")
         await screen.resize(30, 8)
@@ -206,7 +206,7 @@ def test_a_terminal_that_is_too_small_says_so_and_recovers() -> None:
 
 
 class Absent(ScriptedBackend):
-    """Nobody at the URL at first, then somebody."""
+    """Unreachable at the first attempt."""
 
     num_tries = 0
 
@@ -217,7 +217,7 @@ class Absent(ScriptedBackend):
         return await super().open()
 
 
-def test_a_server_that_is_not_there_yet_is_waited_for_and_the_question_with_it() -> None:
+def test_early_question_waits_for_the_server() -> None:
     async def interact(screen: Screen) -> None:
         await screen.wait_for("no server answers at http://there")
         await screen.ask("Hello")
@@ -231,7 +231,7 @@ class Broken(ScriptedBackend):
         raise BrokenModel("x", "model 'x' has no config.json")
 
 
-def test_a_model_that_cannot_be_used_is_said_and_the_question_stays() -> None:
+def test_unusable_model_keeps_the_question_in_the_input() -> None:
     async def interact(screen: Screen) -> None:
         await screen.wait_for("Error: model 'x' has no config.json")
         await screen.ask("Hello")
@@ -241,7 +241,7 @@ def test_a_model_that_cannot_be_used_is_said_and_the_question_stays() -> None:
     drive(Broken(), interact)
 
 
-def test_a_conversation_is_exported(tmp_path: Path) -> None:
+def test_conversation_is_exported(tmp_path: Path) -> None:
     path = tmp_path / "c.md"
 
     async def interact(screen: Screen) -> None:
@@ -257,7 +257,7 @@ def test_a_conversation_is_exported(tmp_path: Path) -> None:
     assert "Hi!" in path.read_text()
 
 
-def test_another_model_answers_the_next_question() -> None:
+def test_switched_model_answers_the_next_question() -> None:
     backend = ScriptedBackend(text("One."), text("Two."))
 
     async def interact(screen: Screen) -> None:
@@ -279,7 +279,7 @@ def test_another_model_answers_the_next_question() -> None:
     ("keys", "told"),
     [(["enter"], "42"), ([*"41", "enter"], "41"), (["escape"], "the user refused this call")],
 )
-def test_a_person_decides_what_a_call_gives(keys: list[str], told: str) -> None:
+def test_user_decides_the_result_of_a_tool_call(keys: list[str], told: str) -> None:
     backend = ScriptedBackend(call("calculator", '{"expression": "6*7"}'), text("I see."))
 
     async def interact(screen: Screen) -> None:
@@ -292,7 +292,7 @@ def test_a_person_decides_what_a_call_gives(keys: list[str], told: str) -> None:
     assert [result.text for result in backend.requests[1].messages[-1].tool_results] == [told]
 
 
-def test_stopping_closes_the_question_about_a_call(snapshot: SnapshotAssertion) -> None:
+def test_stopping_closes_the_tool_call_dialog(snapshot: SnapshotAssertion) -> None:
     backend = ScriptedBackend(call("shell", '{"command": "ls"}'))
 
     async def interact(screen: Screen) -> None:
@@ -307,7 +307,7 @@ def test_stopping_closes_the_question_about_a_call(snapshot: SnapshotAssertion) 
 PIXEL = b"\x89PNG\r\n\x1a\n and so on"
 
 
-def test_an_image_goes_with_the_next_question_and_comes_back_with_it(tmp_path: Path) -> None:
+def test_attached_image_is_sent_and_returns_on_edit(tmp_path: Path) -> None:
     (tmp_path / "a.png").write_bytes(PIXEL)
     (tmp_path / "b.png").write_text("no image at all")
     backend = ScriptedBackend(text("A dot."), text("Still a dot."))
@@ -333,7 +333,7 @@ def test_an_image_goes_with_the_next_question_and_comes_back_with_it(tmp_path: P
         assert request.messages[-1].parts[0] == ImagePart(data=PIXEL, media_type="image/png")
 
 
-def test_the_first_frame_waits_for_nothing_that_only_answers_need() -> None:
+def test_first_frame_imports_no_heavy_modules() -> None:
     heavy = [
         "mlxctl.adapters",
         "mlxctl.engine",
@@ -345,7 +345,8 @@ def test_the_first_frame_waits_for_nothing_that_only_answers_need() -> None:
         "numpy",
         "mlx",
     ]
-    script = f"import sys, mlxctl.tui.launch, mlxctl.tui.app; print([name for name in {heavy} if name in sys.modules])"
+    imports = "import sys, mlxctl.tui.launch, mlxctl.tui.app"
+    script = f"{imports}; print([name for name in {heavy} if name in sys.modules])"
     assert (
         subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True).stdout
         == "[]\n"

@@ -1,4 +1,4 @@
-"""Chats survive the terminal: they are kept while they go on, found again, and taken up where they ended."""
+"""Saved chats: autosave, search, continue, delete, export."""
 
 import asyncio
 import io
@@ -65,7 +65,7 @@ def questions() -> st.SearchStrategy[ChatMessage]:
 
 
 @given(st.lists(st.tuples(questions(), answers(), results(), answers()), max_size=3), st.text(max_size=10))
-def test_what_is_written_is_read_again(turns: list[tuple[ChatMessage, ...]], system: str) -> None:
+def test_saved_messages_round_trip(turns: list[tuple[ChatMessage, ...]], system: str) -> None:
     chat = [item for turn in turns for item in turn]
     messages = json.loads(json.dumps([{"role": "system", "content": system}, *to_messages(chat)]))
     assert from_messages(messages) == (system, chat)
@@ -75,12 +75,12 @@ def test_what_is_written_is_read_again(turns: list[tuple[ChatMessage, ...]], sys
     ("messages", "message"),
     [
         ("none", "messages: expected a list"),
-        ([{"content": "x"}], r"messages\[0\] is no message of a chat: it has no 'role'"),
+        ([{"content": "x"}], r"messages\[0\] is not a chat message: it has no 'role'"),
         (
             [{"role": "user", "content": "x"}, {"role": "judge"}],
-            r"messages\[1\] .*nobody has the role 'judge'",
+            r"messages\[1\] .*unknown role 'judge'",
         ),
-        ([{"role": "user", "content": [{"type": "input_audio"}]}], "its content is no text"),
+        ([{"role": "user", "content": [{"type": "input_audio"}]}], "its content is not text"),
         (
             [{"role": "user", "content": [{"type": "image_url", "image_url": {"url": "http://x/y.png"}}]}],
             "must be a data URL",
@@ -89,7 +89,7 @@ def test_what_is_written_is_read_again(turns: list[tuple[ChatMessage, ...]], sys
         (["words"], r"messages\[0\]"),
     ],
 )
-def test_what_makes_no_sense_is_named(messages: object, message: str) -> None:
+def test_invalid_messages_are_named(messages: object, message: str) -> None:
     with pytest.raises(StoreError, match=message):
         from_messages(messages)
 
@@ -102,7 +102,7 @@ def saved_titles(directory: Path) -> list[str]:
     return [summary.title for summary in SessionStore(directory / "chats.db").search()]
 
 
-def test_a_chat_is_found_again_on_the_screen_and_goes_on(tmp_path: Path) -> None:
+def test_saved_chat_is_found_and_continued(tmp_path: Path) -> None:
     async def have_a_chat(screen: Screen) -> None:
         await screen.ask("My boat is blue")
         await screen.wait_for("I see.")
@@ -133,7 +133,7 @@ def test_a_chat_is_found_again_on_the_screen_and_goes_on(tmp_path: Path) -> None
     assert saved_titles(tmp_path) == ["My boat is blue", "Something else"]
 
 
-def test_a_stopped_answer_is_kept_as_it_was(tmp_path: Path) -> None:
+def test_stopped_answer_is_saved_as_partial(tmp_path: Path) -> None:
     async def stop_by_beginning_anew(screen: Screen) -> None:
         await screen.ask("Tell me")
         await screen.wait_for("Half an ans")
@@ -152,7 +152,7 @@ def test_a_stopped_answer_is_kept_as_it_was(tmp_path: Path) -> None:
     assert conversation.messages[-1].is_partial
 
 
-def test_forgetting_a_chat_wants_to_be_said_twice(tmp_path: Path) -> None:
+def test_deleting_a_chat_needs_two_presses(tmp_path: Path) -> None:
     async def forget(screen: Screen) -> None:
         await screen.ask("Forget me")
         await screen.wait_for("Gladly.")
@@ -168,7 +168,7 @@ def test_forgetting_a_chat_wants_to_be_said_twice(tmp_path: Path) -> None:
     assert saved_titles(tmp_path) == []
 
 
-def test_words_are_found_in_the_conversation_the_last_place_first() -> None:
+def test_search_starts_at_the_last_match() -> None:
     backend = ScriptedBackend(call("calculator", '{"expression": "6*7"}'), text("It is forty-two."))
 
     async def find(screen: Screen) -> None:
@@ -188,7 +188,7 @@ def test_words_are_found_in_the_conversation_the_last_place_first() -> None:
     drive(backend, find, uses_tools=True)
 
 
-def test_an_exported_chat_is_opened_again(tmp_path: Path) -> None:
+def test_exported_chat_can_be_opened(tmp_path: Path) -> None:
     messages = [
         ChatMessage(message=text_message("user", "Hi")),
         ChatMessage(message=text_message("assistant", "Hello")),
@@ -206,14 +206,12 @@ def test_an_exported_chat_is_opened_again(tmp_path: Path) -> None:
     ("content", "message"),
     [
         (None, "cannot read"),
-        ("{", "is no JSON"),
-        ('{"messages": [1]}', "holds no conversation"),
+        ("{", "is not JSON"),
+        ('{"messages": [1]}', "contains no conversation"),
         ("{}", "expected a list"),
     ],
 )
-def test_a_file_that_is_no_chat_is_refused_with_words(
-    tmp_path: Path, content: str | None, message: str
-) -> None:
+def test_invalid_chat_file_is_rejected(tmp_path: Path, content: str | None, message: str) -> None:
     if content is not None:
         (tmp_path / "chat.json").write_text(content)
     with pytest.raises(StoreError, match=message):
@@ -224,7 +222,7 @@ def test_a_file_that_is_no_chat_is_refused_with_words(
         )
 
 
-def test_a_plain_chat_goes_on_with_a_kept_one_and_is_kept_itself(tmp_path: Path) -> None:
+def test_plain_chat_continues_and_saves_a_chat(tmp_path: Path) -> None:
     first = autosave(tmp_path)
     asyncio.run(first.save((ChatMessage(message=text_message("user", "Hi")),), model="m", system_prompt=""))
     again = autosave(tmp_path)
@@ -258,7 +256,9 @@ def test_a_plain_chat_goes_on_with_a_kept_one_and_is_kept_itself(tmp_path: Path)
         (["--open", "nowhere.json"], "cannot read 'nowhere.json'"),
     ],
 )
-def test_what_cannot_begin_is_said_in_one_line(tmp_path: Path, flags: list[str], message: str) -> None:
+def test_invalid_start_options_are_reported_in_one_line(
+    tmp_path: Path, flags: list[str], message: str
+) -> None:
     command = [sys.executable, "-m", "mlxctl", "chat", "--plain", *flags]
     environment = {
         "XDG_STATE_HOME": str(tmp_path),

@@ -1,4 +1,4 @@
-"""What stands between a fast stream and a slow screen: bundling, cutting, and the numbers beside it."""
+"""Event batching, Markdown splitting and live metrics."""
 
 import asyncio
 from collections.abc import AsyncGenerator
@@ -24,7 +24,7 @@ async def source(*, num: int, pause: float, fails: bool = False) -> AsyncGenerat
         raise ConnectionError
 
 
-def test_a_fast_stream_becomes_few_batches_that_lose_nothing() -> None:
+def test_fast_stream_becomes_few_complete_batches() -> None:
     async def gather() -> list[list[int]]:
         return [batch async for batch in batch_events(source(num=100, pause=0.001), seconds=0.05)]
 
@@ -34,7 +34,7 @@ def test_a_fast_stream_becomes_few_batches_that_lose_nothing() -> None:
     assert len(batches) < 20
 
 
-def test_an_error_comes_after_everything_that_came_before_it() -> None:
+def test_error_is_raised_after_the_last_item() -> None:
     seen: list[int] = []
 
     async def gather() -> None:
@@ -46,7 +46,7 @@ def test_an_error_comes_after_everything_that_came_before_it() -> None:
     assert seen == [0, 1, 2]
 
 
-def test_neighboring_deltas_become_one_and_others_stay_apart() -> None:
+def test_adjacent_deltas_are_merged() -> None:
     deltas = [
         ThinkingDelta(text="a"),
         ThinkingDelta(text="b"),
@@ -76,14 +76,14 @@ PROSE = "".join(f"Paragraph {number} says *something*.\n\n" for number in range(
 
 
 @pytest.mark.parametrize("text", [CODE, PROSE])
-def test_long_markdown_is_cut_into_segments_of_bounded_size(text: str) -> None:
+def test_long_markdown_is_split_into_bounded_segments(text: str) -> None:
     segments = segments_of([text])
     assert len(segments) > 3
     assert max(map(len, segments)) < 2000
 
 
 @given(st.lists(st.integers(1, 40), min_size=1, max_size=400))
-def test_cutting_does_not_depend_on_how_the_text_came(sizes: list[int]) -> None:
+def test_split_does_not_depend_on_chunk_sizes(sizes: list[int]) -> None:
     pieces, place = [], 0
     for size in sizes:
         pieces.append(CODE[place : place + size])
@@ -91,7 +91,7 @@ def test_cutting_does_not_depend_on_how_the_text_came(sizes: list[int]) -> None:
     assert segments_of([*pieces, CODE[place:]]) == segments_of([CODE])
 
 
-def test_what_is_cut_says_the_same_as_the_whole() -> None:
+def test_split_markdown_has_the_same_content() -> None:
     def contents(texts: list[str]) -> str:
         tokens = [token for text in texts for token in MarkdownIt().parse(text)]
         return "".join(token.content for token in tokens if token.type in ("fence", "inline"))
@@ -107,7 +107,7 @@ class Clock:
         return self.now
 
 
-def test_the_pace_is_that_of_the_latest_answer() -> None:
+def test_throughput_is_that_of_the_latest_answer() -> None:
     clock = Clock()
     meter = ThroughputMeter(clock)
     meter.observe([RoundStarted()])
@@ -124,7 +124,7 @@ def test_the_pace_is_that_of_the_latest_answer() -> None:
     assert meter.metrics().is_exact
 
 
-def test_numbers_that_nobody_counted_are_not_shown() -> None:
+def test_zero_usage_is_treated_as_unknown() -> None:
     meter = ThroughputMeter(Clock())
     meter.observe(
         [RoundStarted(), TextDelta(text="a"), Finished(reason="stop", usage=Usage(num_prompt_tokens=0))]
@@ -144,6 +144,6 @@ FAST = LiveMetrics(first_token_seconds=0.12, tokens_per_second=143.4, is_exact=T
         (30, "Qwen3-8B-4bit  ready"),
     ],
 )
-def test_the_status_line_drops_what_does_not_fit(width: int, line: str) -> None:
+def test_status_line_drops_what_does_not_fit(width: int, line: str) -> None:
     status = Status(model="Qwen3-8B-4bit", state="ready", metrics=FAST, context_length=40_900)
     assert status_text(status, width=width) == line

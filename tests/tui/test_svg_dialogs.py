@@ -1,4 +1,4 @@
-"""What opens above the chat, and the monitor, as images: colors, borders and all."""
+"""Dialogs and the monitor as images."""
 
 import asyncio
 import math
@@ -25,7 +25,7 @@ _NUM_LOOKS = 60
     [("f1", "Quit"), ("f3", "not saved"), ("f4", "continues with it")],
     ids=("help", "chats", "models"),
 )
-def test_what_opens_above_the_chat(key: str, words: str, image: SnapshotAssertion) -> None:
+def test_dialog_image(key: str, words: str, image: SnapshotAssertion) -> None:
     async def interact(screen: Screen) -> None:
         await screen.wait_for("scripted is ready")
         await screen.press(key)
@@ -36,7 +36,7 @@ def test_what_opens_above_the_chat(key: str, words: str, image: SnapshotAssertio
     drive(ScriptedBackend(), interact, size=(100, 30))
 
 
-def test_a_chat_over_a_narrow_connection(image: SnapshotAssertion) -> None:
+def test_chat_at_80_columns(image: SnapshotAssertion) -> None:
     async def interact(screen: Screen) -> None:
         await screen.ask("How much is 6*7?")
         await screen.wait_for("context 105")
@@ -47,7 +47,7 @@ def test_a_chat_over_a_narrow_connection(image: SnapshotAssertion) -> None:
 
 
 def busy_server() -> Callable[[], Awaitable[Observation]]:
-    """A server whose load rises and falls for some looks, and that then says nothing more."""
+    """Return an observe function with varying load that finally blocks."""
     looks = 0
 
     async def observe() -> Observation:
@@ -64,18 +64,28 @@ def busy_server() -> Callable[[], Awaitable[Observation]]:
             looks + 1, state="reading", num_read_tokens=512, first_token_seconds=None, tokens_per_second=None
         )
         return make_observation(
-            float(looks), reading, *requests,
-            num_generated_tokens=sum(wave), num_prompt_tokens=9 * sum(wave), cache_tokens_reused=5 * sum(wave),
-            num_decoding=wave[-1] // 10, num_prefilling=1, num_waiting=max(wave[-1] - 45, 0),
-            cache_bytes=120e6, cache_max_bytes=400e6, cache_hits={"exact": 12, "prefix": 40, "miss": 3},
-            active_memory_bytes=5.4e9, peak_memory_bytes=6.1e9, cache_evicted=5,
-        )  # fmt: skip
+            float(looks),
+            reading,
+            *requests,
+            num_generated_tokens=sum(wave),
+            num_prompt_tokens=9 * sum(wave),
+            cache_tokens_reused=5 * sum(wave),
+            num_decoding=wave[-1] // 10,
+            num_prefilling=1,
+            num_waiting=max(wave[-1] - 45, 0),
+            cache_bytes=120e6,
+            cache_max_bytes=400e6,
+            cache_hits={"exact": 12, "prefix": 40, "miss": 3},
+            active_memory_bytes=5.4e9,
+            peak_memory_bytes=6.1e9,
+            cache_evicted=5,
+        )
 
     return observe
 
 
 @pytest.mark.parametrize("size", [(80, 24), (120, 34)], ids=("narrow", "wide"))
-def test_the_monitor(size: tuple[int, int], image: SnapshotAssertion) -> None:
+def test_monitor_image(size: tuple[int, int], image: SnapshotAssertion) -> None:
     async def close() -> None:
         """Nothing is open."""
 

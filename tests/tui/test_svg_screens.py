@@ -1,4 +1,4 @@
-"""The screens as images, colors and all: what the README shows and what a change of style changes."""
+"""The chat as images, including colors."""
 
 import re
 
@@ -25,7 +25,7 @@ def multiply(a: int, b: int) -> int:
 
 
 class SvgSnapshots(TopLevelDirectory, SingleFileSnapshotExtension):
-    """One SVG per snapshot."""
+    """One SVG file per snapshot."""
 
     _write_mode = WriteMode.TEXT
     file_extension = "svg"
@@ -37,7 +37,7 @@ def image(snapshot: SnapshotAssertion) -> SnapshotAssertion:
 
 
 def screenshot(screen: Screen) -> str:
-    """The image without what is a matter of time; ids in it are a checksum of all of it."""
+    """Return the screen as SVG with times and ids masked."""
     svg = screen.app.export_screenshot(title=screen.app.TITLE, simplify=True)
     return merge_backgrounds(
         re.sub(r"(<text [^>]*>)(.*?)</text>", mask_times, re.sub(r"terminal-\d+", "terminal", svg))
@@ -45,8 +45,9 @@ def screenshot(screen: Screen) -> str:
 
 
 def merge_backgrounds(svg: str) -> str:
-    """The image with neighboring backgrounds of one color as one: where they meet depends on how long numbers
-    are.
+    """Return the SVG with adjacent backgrounds of one color merged.
+
+    Their boundaries depend on the length of numbers.
     """
     first = r'<rect fill="(#\w+)" x="([\d.]+)" y="([\d.]+)" width="([\d.]+)"([^>]*)/>'
     pair = rf'{first}<rect fill="\1" x="[\d.]+" y="\3" width="([\d.]+)"\5/>'
@@ -73,7 +74,7 @@ def scripted() -> ScriptedBackend:
     return ScriptedBackend(thinking, [TextDelta(text=ANSWER), end()])
 
 
-def test_a_chat(image: SnapshotAssertion) -> None:
+def test_chat_image(image: SnapshotAssertion) -> None:
     async def interact(screen: Screen) -> None:
         await screen.ask("How much is 6*7?")
         await screen.wait_for("context 105")
@@ -83,7 +84,7 @@ def test_a_chat(image: SnapshotAssertion) -> None:
     drive(scripted(), interact, size=(100, 30), uses_tools=True)
 
 
-def test_the_settings(image: SnapshotAssertion) -> None:
+def test_settings_image(image: SnapshotAssertion) -> None:
     async def interact(screen: Screen) -> None:
         await screen.wait_for("scripted is ready")
         await screen.press("f2")

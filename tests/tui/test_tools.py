@@ -1,4 +1,4 @@
-"""The demo tools: what they compute, what they refuse, and that a wrong call is told to the model."""
+"""The demo tools: results and errors."""
 
 from datetime import UTC, datetime
 
@@ -22,7 +22,7 @@ from mlxctl.tui.demo_tools import DEMO_TOOLS, run_call, tell_time
         ("0.1 + 0.2", "0.3"),
     ],
 )
-def test_arithmetic(expression: str, value: str) -> None:
+def test_arithmetic_results(expression: str, value: str) -> None:
     assert calculate(expression) == value
 
 
@@ -41,7 +41,7 @@ def test_arithmetic(expression: str, value: str) -> None:
         "1 +",
     ],
 )
-def test_what_is_no_arithmetic_is_refused(expression: str) -> None:
+def test_other_expressions_are_rejected(expression: str) -> None:
     with pytest.raises(ValueError, match=r"only numbers|not an arithmetic expression"):
         calculate(expression)
 
@@ -49,23 +49,23 @@ def test_what_is_no_arithmetic_is_refused(expression: str) -> None:
 @pytest.mark.parametrize(
     "expression", ["9**9**9", "10**400 * 1.0", "2**-2000", "1/0", "(-8)**0.5", "9" * 501, "(" * 300]
 )
-def test_what_takes_too_long_or_has_no_value_is_refused(expression: str) -> None:
+def test_expensive_or_undefined_expressions_are_rejected(expression: str) -> None:
     with pytest.raises(ValueError, match=r"large|most|zero|real|longer|not an arithmetic"):
         calculate(expression)
 
 
 @given(st.integers(-(10**9), 10**9), st.integers(-(10**9), 10**9))
-def test_sums_are_right(left: int, right: int) -> None:
+def test_sums_match_python(left: int, right: int) -> None:
     assert calculate(f"{left} + ({right})") == str(left + right)
 
 
 @pytest.mark.parametrize("zone", ["Asia/Tokyo", "Tokyo", "tokyo"])
-def test_the_clock_knows_zones_and_their_cities(zone: str) -> None:
+def test_clock_accepts_zones_and_cities(zone: str) -> None:
     now = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
     assert tell_time(zone, now=now) == "Friday, 2026-01-02 12:04:05 JST"
 
 
-def test_the_clock_refuses_a_place_that_is_no_zone() -> None:
+def test_clock_rejects_unknown_zones() -> None:
     with pytest.raises(ValueError, match="unknown time zone"):
         tell_time("../etc")
 
@@ -80,13 +80,13 @@ def test_the_clock_refuses_a_place_that_is_no_zone() -> None:
         ("calculator", '{"expression": "1/0"}', "division by zero"),
     ],
 )
-def test_a_wrong_call_is_told_to_the_model(name: str, arguments: str, words: str) -> None:
+def test_invalid_tool_call_returns_an_error_result(name: str, arguments: str, words: str) -> None:
     result = run_call(ToolCallPart(id="c", name=name, arguments=arguments))
     assert result.is_error
     assert words in result.text
 
 
-def test_every_tool_on_offer_runs() -> None:
+def test_every_offered_tool_runs() -> None:
     arguments = {"calculator": '{"expression": "6*7"}', "get_time": "{}"}
     results = [
         run_call(ToolCallPart(id="c", name=tool.name, arguments=arguments[tool.name])) for tool in DEMO_TOOLS

@@ -1,4 +1,4 @@
-"""The scenarios: each asks one question about a server, in rounds."""
+"""Benchmark scenarios."""
 
 from typing import Any, Protocol
 
@@ -30,27 +30,27 @@ __all__ = [
 
 
 class Scenario(Protocol):
-    """One question about a server. Frozen; the same one measures every target."""
+    """One kind of measurement. Frozen; shared by all targets."""
 
     @property
     def name(self) -> str:
-        """Return what it is called on the command line."""
+        """The command's name."""
 
     @property
     def figures(self) -> tuple[Figure, ...]:
-        """Return everything that a round may measure."""
+        """Everything that a round may measure."""
 
     @property
     def charts(self) -> tuple[Chart, ...]:
-        """Return what is worth a image."""
+        """Charts for the report."""
 
     @property
     def settings(self) -> dict[str, Any]:
-        """Return what a person chose, as stored with the result."""
+        """The user's options, stored with the result."""
 
     async def measure(self, target: BenchTarget, prompts: Prompts, key: str) -> Sample:
-        """Run one round; `key` is different in every round and the same for both targets of it.
+        """Measure one round.
 
-        A figure that could not be measured in this round is left out. Raises MlxctlError when the server
-        fails.
+        `key` differs between rounds and is the same for both targets. Figures that could not be measured are
+        omitted. Raises MlxctlError when the server fails.
         """

@@ -1,6 +1,4 @@
-"""Coding agents: one session turn by turn, then several agents that begin at once with the same new
-instructions.
-"""
+"""Coding agents: one session, then several agents on one new prefix."""
 
 import asyncio
 from collections.abc import Sequence
@@ -14,14 +12,15 @@ from mlxctl.bench.scenarios.session import TOOLS, AgentSession
 from mlxctl.bench.target import BenchTarget
 from mlxctl.errors import InvalidRequest
 
-# What the tools of a session and the frames around its messages take.
+# Tokens of the tools and of the template around messages.
 _OVERHEAD_TOKENS = 600
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Agents:
-    """A session of `num_turns` tool results, then `num_agents` at once on instructions that nobody has seen
-    before.
+    """A session with `num_turns` tool results, then `num_agents` concurrent agents.
+
+    The agents share instructions that the server has not seen.
     """
 
     num_turns: int = 12
@@ -34,7 +33,7 @@ class Agents:
 
     @property
     def figures(self) -> tuple[Figure, ...]:
-        """Return those of the session, those of the fan-out, and each turn as a detail."""
+        """Figures of session and fan-out, and each turn as a detail."""
         turns = (
             Figure(
                 name=f"turn_ttft_{turn}",
@@ -49,17 +48,16 @@ class Agents:
 
     @property
     def charts(self) -> tuple[Chart, ...]:
-        """Return the turns of the session, and the fan-out beside one agent alone."""
+        """One chart: time to first token by turn."""
         turns = tuple((f"turn {turn}", f"turn_ttft_{turn}") for turn in range(self.num_turns + 1))
         return (Chart(title="time to first token, turn by turn", bars=turns),)
 
     @property
     def settings(self) -> dict[str, Any]:
-        """Return the fields."""
         return asdict(self)
 
     async def measure(self, target: BenchTarget, prompts: Prompts, key: str) -> Sample:
-        """Replay a session, then let the agents begin at once on another."""
+        """Replay a session, then start the agents of another at once."""
         session = self._session(target, prompts, f"{key} session")
         turns = [await self._ask(target, session, turn) for turn in range(self.num_turns + 1)]
         fresh = self._session(target, prompts, f"{key} fan-out")
@@ -92,7 +90,7 @@ class Agents:
                 if not uses_tools:
                     raise
                 target.accepts_tools = False
-                target.note(f"tools were refused ({error}): the session was replayed as plain text")
+                target.note(f"tools were rejected ({error}): the session was replayed as plain text")
 
 
 _FIGURES = (
@@ -104,7 +102,7 @@ _FIGURES = (
         name="session_cached_share",
         unit="share",
         better="higher",
-        meaning="of all prompts, as the server tells",
+        meaning="of all prompts, as reported by the server",
     ),
     Figure(
         name="fanout_seconds", unit="s", better="lower", meaning="agents at once on a cold prefix, all done"
@@ -115,7 +113,7 @@ _FIGURES = (
         name="fanout_cached_share",
         unit="share",
         better="higher",
-        meaning="of their prompts, as the server tells",
+        meaning="of their prompts, as reported by the server",
     ),
 )
 

@@ -1,6 +1,4 @@
-"""Requests that come by themselves: a Poisson process at a given rate, which does not wait for a server that
-falls behind.
-"""
+"""Open-loop load: requests arrive as a Poisson process at a given rate."""
 
 import asyncio
 import random
@@ -17,7 +15,7 @@ from mlxctl.bench.target import BenchTarget
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ScheduledRequest:
-    """One request: seconds after the first, and the lengths of its prompt and its answer."""
+    """One request: seconds after the first, and token lengths."""
 
     after: float
     prompt_tokens: int
@@ -26,12 +24,10 @@ class ScheduledRequest:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Arrivals:
-    """`num_requests` at `rate` requests a second on average.
+    """`num_requests` at an average of `rate` requests per second.
 
-    Lengths are drawn so that each doubling is as likely as the next.
-
-    A request is good when its first token comes within `ttft_ms` and its others, on average, within
-    `token_ms` of each other.
+    Lengths are log-uniform. A request counts as good when its first token arrives within `ttft_ms` and the
+    mean time of further tokens is at most `token_ms`.
     """
 
     rate: float = 2.0
@@ -61,11 +57,10 @@ class Arrivals:
 
     @property
     def settings(self) -> dict[str, Any]:
-        """Return the fields."""
         return asdict(self)
 
     def schedule(self, seed: int) -> list[ScheduledRequest]:
-        """Return when what arrives, the same in every round and for every server."""
+        """Return the schedule, equal in every round and for every server."""
         source, after, arrivals = random.Random(f"{seed} arrivals"), 0.0, []  # noqa: S311
         for _ in range(self.num_requests):
             prompt = draw_length(source, MIN_PROMPT_TOKENS, self.prompt_tokens)
@@ -75,7 +70,7 @@ class Arrivals:
         return arrivals
 
     async def measure(self, target: BenchTarget, prompts: Prompts, key: str) -> Sample:
-        """Send every request at its time, whatever has become of those before."""
+        """Send every request at its time, without waiting for earlier ones."""
 
         async def send(number: int, arrival: ScheduledRequest) -> Stream:
             num_tokens = target.fit(arrival.prompt_tokens, max_tokens=arrival.answer_tokens)

@@ -1,4 +1,4 @@
-"""Streams that go on while others are measured. Event-loop thread only; stopping one is leaving it."""
+"""Background streams during a measurement. Event-loop thread only."""
 
 import asyncio
 import time
@@ -11,7 +11,7 @@ from mlxctl.bench.target import BenchTarget
 
 
 class LongPrompt:
-    """A prompt that is being read; `is_read` once its answer has begun."""
+    """A long prompt in prefill."""
 
     def __init__(self, target: BenchTarget, text: str) -> None:
         self._first = asyncio.Event()
@@ -19,22 +19,22 @@ class LongPrompt:
 
     @property
     def is_prefilled(self) -> bool:
-        """Whether there is nothing more to be beside of."""
+        """Whether its answer has begun or the request has ended."""
         return self._first.is_set() or self._task.done()
 
     async def wait_prefilled(self, *, within_seconds: float) -> None:
-        """Wait until it is read, or has failed, but no longer than that."""
+        """Wait until it is prefilled or failed, within the timeout."""
         await _wait_first_token(self._first, self._task, within_seconds=within_seconds)
 
     async def stop(self) -> None:
-        """Leave; raises what the server failed with."""
+        """Cancel it; raises the server's error."""
         self._task.cancel()
         with suppress(asyncio.CancelledError):
             await self._task
 
 
 class DecodingStream:
-    """An answer that never ends: when the model has said all, it is asked again."""
+    """A stream that decodes until it is stopped, with repeated requests."""
 
     def __init__(self, target: BenchTarget, prompts: Prompts, key: str, *, answer_tokens: int) -> None:
         self._streams: list[Stream] = []
@@ -42,13 +42,13 @@ class DecodingStream:
         self._task = asyncio.create_task(self._ask_on(target, prompts, key, answer_tokens))
 
     async def wait_started(self) -> None:
-        """Wait until it decodes; raises what the server failed with."""
+        """Wait for its first token; raises the server's error."""
         await _wait_first_token(self._first, self._task)
         if self._task.done():
             await self._task
 
     def gaps_since(self, moment: float) -> list[float]:
-        """Return the times between tokens that ended after `moment`, with that in which nothing has come yet."""
+        """Return gaps between tokens that ended after `moment`, and the open gap."""
         gaps = [
             gap
             for stream in self._streams
@@ -60,7 +60,7 @@ class DecodingStream:
         return [*gaps, time.perf_counter() - max(last.events[-1], moment)] if is_open else gaps
 
     async def stop(self) -> None:
-        """Leave; raises what the server failed with."""
+        """Cancel it; raises the server's error."""
         self._task.cancel()
         with suppress(asyncio.CancelledError):
             await self._task
@@ -79,7 +79,7 @@ class DecodingStream:
 async def _wait_first_token(
     first: asyncio.Event, task: "asyncio.Task[Any]", *, within_seconds: float | None = None
 ) -> None:
-    """Wait until the first token is there or nothing more comes, but no longer than that."""
+    """Wait for the first token or the task's end, within the timeout."""
     waiting = asyncio.create_task(first.wait())
     try:
         await asyncio.wait({waiting, task}, timeout=within_seconds, return_when=asyncio.FIRST_COMPLETED)

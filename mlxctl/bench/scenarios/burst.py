@@ -1,7 +1,6 @@
-"""Many at once: distinct prompts that the server has never seen arrive together, on a fresh server and after
-one stream alone.
+"""Concurrent new prompts, on a fresh server and after one stream alone.
 
-A server that times itself by what it served before, or that answers from a cache, shows it here.
+Exposes servers that adapt to earlier requests or answer from a cache.
 """
 
 import asyncio
@@ -38,7 +37,7 @@ def _figures(prefix: str, when: str) -> tuple[Figure, ...]:
 class Burst:
     """`num_requests` at once.
 
-    With `restarts` an own server is started again first, and meets its first burst fresh.
+    With `restarts`, a server that the run started is restarted before the first burst.
     """
 
     num_requests: int = 16
@@ -65,11 +64,10 @@ class Burst:
 
     @property
     def settings(self) -> dict[str, Any]:
-        """Return the fields."""
         return asdict(self)
 
     async def measure(self, target: BenchTarget, prompts: Prompts, key: str) -> Sample:
-        """Send a burst to a fresh server if there can be one, then one stream alone, then another burst."""
+        """Measure a fresh burst, one stream, then another burst."""
         sample: Sample = {}
         if self.restarts and await _restart(target):
             sample |= _sample("fresh_", await self._burst(target, prompts, f"{key} fresh"))
@@ -88,7 +86,7 @@ class Burst:
 
 async def _restart(target: BenchTarget) -> bool:
     if target.restarter is None:
-        target.note("no fresh server: only a server that the bench started itself can be restarted")
+        target.note("no fresh server: only a server that the benchmark started can be restarted")
         return False
     target.endpoint = Endpoint.of(await target.restarter.restart())
     return True

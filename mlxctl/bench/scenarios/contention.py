@@ -1,4 +1,4 @@
-"""Whether one is in the other's way: a short request, and a stream that decodes, while a long prompt is read."""
+"""Interference: short requests and a decoding stream during a long prefill."""
 
 import asyncio
 import statistics
@@ -13,15 +13,15 @@ from mlxctl.bench.target import BenchTarget
 
 _QUESTION_TOKENS = 16
 _STREAM_TOKENS = 2048
-# So that the server has begun to read before anything is asked beside it; a prompt that is read sooner is not
-# waited for.
+# Lets the prefill begin before other requests are sent; ends early when the prompt is prefilled sooner.
 _HEAD_START_SECONDS = 0.05
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Contention:
-    """`num_requests` short requests in each situation; the stream is watched for `watch_seconds` while
-    nothing disturbs it.
+    """`num_requests` short requests in each situation.
+
+    The undisturbed stream is observed for `watch_seconds`.
     """
 
     num_requests: int = 5
@@ -32,15 +32,11 @@ class Contention:
     name: ClassVar[str] = "contention"
     figures: ClassVar[tuple[Figure, ...]] = (
         Figure(name="ttft_idle", unit="s", better="lower", meaning="a short request alone"),
-        Figure(name="ttft_beside_stream", unit="s", better="lower", meaning="beside a stream that decodes"),
-        Figure(
-            name="ttft_beside_prompt", unit="s", better="lower", meaning="beside a long prompt that is read"
-        ),
+        Figure(name="ttft_beside_stream", unit="s", better="lower", meaning="beside a decoding stream"),
+        Figure(name="ttft_beside_prompt", unit="s", better="lower", meaning="beside a long prefill"),
         Figure(name="ttft_beside_both", unit="s", better="lower", meaning="beside both"),
         Figure(name="gap_idle", unit="s", better="lower", meaning="between tokens of the stream alone, p50"),
-        Figure(
-            name="gap_beside_prompt_p99", unit="s", better="lower", meaning="while a long prompt is read, p99"
-        ),
+        Figure(name="gap_beside_prompt_p99", unit="s", better="lower", meaning="during a long prefill, p99"),
     )
     charts: ClassVar[tuple[Chart, ...]] = (
         Chart(
@@ -56,11 +52,10 @@ class Contention:
 
     @property
     def settings(self) -> dict[str, Any]:
-        """Return the fields."""
         return asdict(self)
 
     async def measure(self, target: BenchTarget, prompts: Prompts, key: str) -> Sample:
-        """Go through the situations: alone, beside a stream, beside both, beside a prompt."""
+        """Measure alone, beside a stream, beside both, and beside a prompt."""
         sample = {
             "ttft_idle": statistics.median(
                 [await self._short(target, prompts, f"{key} idle {n}") for n in self._numbers]
@@ -99,7 +94,7 @@ class Contention:
         figure: str,
         stream: DecodingStream | None = None,
     ) -> Sample:
-        """Watch the stream, then ask short questions, for as long as a long prompt is read."""
+        """Observe the stream and send short requests during one long prefill."""
         text = prompts.text(f"{key} long", target.fit(self.prompt_tokens, max_tokens=self.answer_tokens))
         prompt, started = LongPrompt(target, text), time.perf_counter()
         seconds: list[float] = []
@@ -115,8 +110,6 @@ class Contention:
         finally:
             await prompt.stop()
         if not seconds:
-            target.note(
-                "the long prompt was read before anything could be asked beside it; make it longer with --prompt-tokens"
-            )
+            target.note("the prefill ended before other requests were sent; use a larger --prompt-tokens")
             return sample
         return sample | {figure: statistics.median(seconds)}

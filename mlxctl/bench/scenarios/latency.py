@@ -1,4 +1,4 @@
-"""How long one person waits: requests one after the other, to the first piece and between pieces."""
+"""Latency: sequential requests, time to first token and between tokens."""
 
 from dataclasses import asdict, dataclass
 from typing import Any, ClassVar
@@ -12,7 +12,7 @@ _MIN_FOR_P99 = 100
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Latency:
-    """`num_requests` a round, one at a time, each with a prompt that was never seen before."""
+    """`num_requests` per round, one at a time, each with a new prompt."""
 
     num_requests: int = 20
     prompt_tokens: int = 128
@@ -33,14 +33,14 @@ class Latency:
 
     @property
     def settings(self) -> dict[str, Any]:
-        """Return the fields."""
         return asdict(self)
 
     async def measure(self, target: BenchTarget, prompts: Prompts, key: str) -> Sample:
-        """Ask `num_requests` times; percentiles are over the requests of the round."""
+        """Return percentiles over the requests of the round."""
         if self.num_requests < _MIN_FOR_P99:
             target.note(
-                f"with {self.num_requests} request{'s' * (self.num_requests > 1)} a round, p99 is the slowest of them"
+                f"with {self.num_requests} request{'s' * (self.num_requests > 1)} a round,"
+                " p99 is the slowest of them"
             )
         num_tokens = target.fit(self.prompt_tokens, max_tokens=self.answer_tokens)
         streams = [

@@ -1,4 +1,4 @@
-"""Traffic of all lengths: some clients that ask one thing after the other, short and long, as a seed decides."""
+"""Mixed load: concurrent clients with short and long requests."""
 
 import asyncio
 import random
@@ -17,9 +17,9 @@ MIN_ANSWER_TOKENS = 8
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Mixed:
-    """`num_requests` a round, `num_clients` at once.
+    """`num_requests` per round by `num_clients` concurrent clients.
 
-    Lengths are drawn so that each doubling is as likely as the next.
+    Lengths are log-uniform.
     """
 
     num_requests: int = 32
@@ -66,11 +66,10 @@ class Mixed:
 
     @property
     def settings(self) -> dict[str, Any]:
-        """Return the fields."""
         return asdict(self)
 
     def lengths(self, seed: int) -> list[tuple[int, int]]:
-        """Return the tokens of every prompt and answer, the same in every round."""
+        """Return prompt and answer lengths in tokens, equal in every round."""
         source = random.Random(f"{seed} lengths")  # noqa: S311
         return [
             (
@@ -81,7 +80,7 @@ class Mixed:
         ]
 
     async def measure(self, target: BenchTarget, prompts: Prompts, key: str) -> Sample:
-        """Let the clients ask until everything was asked."""
+        """Let the clients send all requests."""
         waiting = list(enumerate(self.lengths(prompts.seed)))[::-1]
         answered: list[tuple[int, Stream]] = []
 
@@ -111,5 +110,5 @@ def _sample(answered: Sequence[tuple[int, Stream]]) -> Sample:
 
 
 def draw_length(source: random.Random, least: int, most: int) -> int:
-    """Draw a length so that each doubling is as likely as the next."""
+    """Draw a log-uniform length."""
     return most if most <= least else round(least * (most / least) ** source.random())

@@ -1,6 +1,4 @@
-"""What a known beginning saves: the same long text asked about when nobody has seen it, again, and after a
-restart.
-"""
+"""Prefix reuse: one long text cold, warm, and after a restart."""
 
 from dataclasses import asdict, dataclass
 from typing import Any, ClassVar
@@ -16,9 +14,9 @@ _QUESTION_TOKENS = 16
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Prefix:
-    """One long text a round, with another question at its end each time.
+    """One long text per round, with different questions at its end.
 
-    Restarts only a server that the bench started itself.
+    Only a server that the run started is restarted.
     """
 
     prompt_tokens: int = 2048
@@ -27,7 +25,7 @@ class Prefix:
 
     name: ClassVar[str] = "prefix"
     figures: ClassVar[tuple[Figure, ...]] = (
-        Figure(name="ttft_cold", unit="s", better="lower", meaning="text that nobody has seen"),
+        Figure(name="ttft_cold", unit="s", better="lower", meaning="new text"),
         Figure(name="ttft_warm", unit="s", better="lower", meaning="the same text, another question"),
         Figure(
             name="ttft_restart", unit="s", better="lower", meaning="the same after the server was restarted"
@@ -38,13 +36,13 @@ class Prefix:
             name="cached_share_warm",
             unit="share",
             better="higher",
-            meaning="of the prompt, as the server tells",
+            meaning="of the prompt, as reported by the server",
         ),
         Figure(
             name="cached_share_restart",
             unit="share",
             better="higher",
-            meaning="of the prompt, as the server tells",
+            meaning="of the prompt, as reported by the server",
         ),
     )
     charts: ClassVar[tuple[Chart, ...]] = (
@@ -56,11 +54,10 @@ class Prefix:
 
     @property
     def settings(self) -> dict[str, Any]:
-        """Return the fields."""
         return asdict(self)
 
     async def measure(self, target: BenchTarget, prompts: Prompts, key: str) -> Sample:
-        """Ask about a text cold, warm, and after a restart if there can be one."""
+        """Ask about a text cold, warm, and after a restart if possible."""
         text = prompts.text(
             key, target.fit(self.prompt_tokens, max_tokens=self.answer_tokens + _QUESTION_TOKENS)
         )
@@ -77,10 +74,10 @@ class Prefix:
 
     async def _restart(self, target: BenchTarget, prompts: Prompts, key: str) -> bool:
         if target.restarter is None:
-            target.note("not restarted: only a server that the bench started itself can be")
+            target.note("not restarted: only a server that the benchmark started can be")
             return False
         target.endpoint = Endpoint.of(await target.restarter.restart())
-        # What every first request after a start pays for has nothing to do with the text.
+        # The first request after a start has extra costs that do not depend on the text.
         await target.ask(
             user(prompts.text(f"{key} after restart", _QUESTION_TOKENS)), max_tokens=self.answer_tokens
         )

@@ -1,9 +1,7 @@
-"""A coding agent at work, written by a seed: a long system prompt, tools, and turns that only ever add to
-what was there.
+"""A synthetic coding-agent session: system prompt, tools, and growing turns.
 
-The shape is that of real agents: some thousand tokens that never change, then for each turn a call and what
-the tool gave back. What the model answers is measured and thrown away; the session goes on as it was written,
-so that every server reads the same.
+As with real agents, thousands of tokens stay constant and each turn adds a call and its result. The model's
+answers are discarded and the written session continues, so that every server gets the same prompts.
 """
 
 import json
@@ -43,7 +41,7 @@ TOOLS = [
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AgentSession:
-    """One session: the same for the same prompts and key.
+    """One session, determined by prompts and key.
 
     Lengths are in tokens. Without tools, calls are plain text.
     """
@@ -54,7 +52,10 @@ class AgentSession:
     result_tokens: int
 
     def messages(self, num_turns: int, *, agent: int = 0, uses_tools: bool) -> list[dict[str, Any]]:
-        """Return the conversation after `num_turns` calls; agents share everything but their task."""
+        """Return the conversation after `num_turns` calls.
+
+        Agents share everything except their task.
+        """
         task = self.prompts.prose(f"task of agent {agent}", _TASK_TOKENS)
         head = [
             {"role": "system", "content": self._system(uses_tools)},

@@ -1,4 +1,4 @@
-"""How much comes out at once: the same question to many streams, and how fast one long prompt is read."""
+"""Throughput: concurrent streams, and prefill of one long prompt."""
 
 import asyncio
 from collections.abc import Sequence
@@ -15,7 +15,7 @@ _QUESTION_TOKENS = 24
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Throughput:
-    """`streams` are the numbers of answers that run at the same time, one after the other."""
+    """`streams` lists the numbers of concurrent answers, measured in order."""
 
     streams: tuple[int, ...] = (1, 4, 16)
     answer_tokens: int = 256
@@ -25,18 +25,18 @@ class Throughput:
 
     @property
     def figures(self) -> tuple[Figure, ...]:
-        """Return the rate of reading, and two rates for each number of streams."""
+        """The prefill rate, and two rates per number of streams."""
         prompt = Figure(
             name="prompt_tokens_per_second",
             unit="tokens/s",
             better="higher",
-            meaning="reading one long prompt",
+            meaning="prefill of one long prompt",
         )
         return (prompt, *(figure for num in self.streams for figure in _figures(num)))
 
     @property
     def charts(self) -> tuple[Chart, ...]:
-        """Return the rates over the number of streams."""
+        """Decode rates by number of streams."""
         return (
             Chart(
                 title="decoding",
@@ -46,7 +46,6 @@ class Throughput:
 
     @property
     def settings(self) -> dict[str, Any]:
-        """Return the fields."""
         return {
             "streams": list(self.streams),
             "answer_tokens": self.answer_tokens,
@@ -54,7 +53,7 @@ class Throughput:
         }
 
     async def measure(self, target: BenchTarget, prompts: Prompts, key: str) -> Sample:
-        """Read one long prompt, then decode with each number of streams."""
+        """Prefill one long prompt, then decode with each number of streams."""
         prompt = prompts.text(f"{key} prompt", target.fit(self.prompt_tokens, max_tokens=self.answer_tokens))
         read = await target.ask(user(prompt), max_tokens=1)
         sample = (
@@ -67,14 +66,12 @@ class Throughput:
             )
             sample |= (rates := _rates(num, streams))
             if len(rates) == 1:
-                target.note(
-                    f"{_streams(num)} never decoded all at once; make the answers longer with --answer-tokens"
-                )
+                target.note(f"{_streams(num)} never decoded all at once; use a larger --answer-tokens")
         return sample
 
 
 def decode_rate(streams: Sequence[Stream]) -> float | None:
-    """Return the tokens per second of all streams while all of them decode; None when there was no such time."""
+    """Return tokens/s while all streams decode; None if never."""
     if not all(stream.events for stream in streams):
         return None
     begin = max(stream.events[0] for stream in streams)

@@ -18,6 +18,13 @@ COMMANDS = {
     "pull": LazyCommand("mlxctl.cli.models.pull", "Download a model from the Hugging Face hub."),
     "rm": LazyCommand("mlxctl.cli.models.rm", "Delete a model from disk."),
     "alias": LazyCommand("mlxctl.cli.models.alias", "Add a name for a model."),
+    "search": LazyCommand("mlxctl.cli.models.search", "Search the Hugging Face hub for MLX models."),
+    "recommend": LazyCommand("mlxctl.cli.models.recommend", "Suggest models that fit this machine."),
+    "ps": LazyCommand("mlxctl.cli.models.ps", "List the models of a running server."),
+    "load": LazyCommand("mlxctl.cli.models.load", "Load a model of a running server into memory."),
+    "unload": LazyCommand("mlxctl.cli.models.unload", "Unload a model of a running server."),
+    "pin": LazyCommand("mlxctl.cli.models.pin", "Keep a model of a running server in memory."),
+    "unpin": LazyCommand("mlxctl.cli.models.unpin", "Allow a pinned model to be unloaded."),
 }
 app = lazy_group("models", COMMANDS, example="mlxctl models ls")
 

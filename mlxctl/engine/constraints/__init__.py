@@ -1,6 +1,6 @@
-"""What decides about a row's tokens by those before them: grammars, the thinking limit, repetition.
+"""Token constraints that depend on a row's earlier tokens. Knows no MLX.
 
-Knows no mlx.
+Grammars of structured output, the thinking budget, the repetition penalty.
 """
 
 from mlxctl.engine.constraints.compiler import GrammarCompiler, needs_constraint

@@ -1,5 +1,6 @@
-"""Makes guides on a thread of its own: reading a vocabulary takes up to a second, a large grammar a good part
-of one.
+"""Compilation of token constraints on a thread of its own.
+
+Loading a vocabulary takes up to a second, compiling a large grammar several hundred milliseconds.
 """
 
 from array import array
@@ -20,68 +21,66 @@ _Stops = frozenset[int]
 
 
 class GrammarCompiler:
-    """Requests that wait for their guide. Called from the engine's thread; only the making is off it.
+    """Queue of requests whose token constraint is being compiled.
 
-    A model's vocabulary is read by `load_tokenizer`, or when its first grammar comes, and forgotten with the
-    model.
+    Methods are called on the MLX thread. A model's vocabulary is loaded by `load_tokenizer` or with its first
+    grammar, and dropped with the model.
     """
 
     def __init__(self, *, wake: Callable[[], None]) -> None:
-        """`wake` is called, from that thread, when there is something to `take_compiled`."""
+        """`wake` is called on the compiler thread when `take_compiled` has a result."""
         self._wake = wake
-        self._thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix="guides")
+        self._thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix="grammars")
         self._paths: dict[str, Path] = {}
         self._tokenizers: dict[tuple[str, _Stops], LLTokenizer] = {}
         self._waiting: list[tuple[Submit, Future[TokenConstraint]]] = []
 
     def open_model(self, name: str, path: Path) -> None:
-        """Make guides for the model at `path` from now on."""
+        """Accept requests for the model at `path`."""
         self._paths[name] = path
 
     def load_tokenizer(self, name: str, stops: frozenset[int], vocabulary_size: int) -> None:
-        """Begin to read a model's vocabulary.
+        """Start to load a model's vocabulary.
 
-        A tokenizer that cannot be read fails the requests that need it.
+        An unreadable tokenizer fails the requests that need it.
         """
         self._thread.submit(self._tokenizer, name, stops, vocabulary_size)
 
     def close_model(self, name: str) -> None:
-        """Forget a model."""
+        """Drop a model."""
         self._paths.pop(name, None)
         self._tokenizers = {key: tokenizer for key, tokenizer in self._tokenizers.items() if key[0] != name}
 
     def has_work_for(self, name: str) -> bool:
-        """Whether a request for the model waits for its guide."""
+        """Whether requests for the model are being compiled."""
         return any(submit.model == name for submit, _ in self._waiting)
 
     def compile(self, submit: Submit, *, vocabulary_size: int) -> None:
-        """Begin to make the guide of a request that needs one; `vocabulary_size` is the width of its model's
-        logits.
-        """
+        """Start to compile a request's constraint; `vocabulary_size` is the logits' width."""
         future = self._thread.submit(self._compile, submit, vocabulary_size)
         self._waiting.append((submit, future))
         future.add_done_callback(lambda _: self._wake())
 
     def cancel(self, sequence_ids: AbstractSet[int]) -> None:
-        """Forget these requests."""
+        """Drop these requests."""
         for submit, future in self._waiting:
             if submit.sequence_id in sequence_ids:
                 future.cancel()
         self._waiting = [pair for pair in self._waiting if pair[0].sequence_id not in sequence_ids]
 
     def take_compiled(self) -> list[tuple[Submit, TokenConstraint | str]]:
-        """Return the requests whose guide is made, or could not be and why."""
-        done = [(submit, future) for submit, future in self._waiting if future.done()]
+        """Return finished requests with their constraint, or an error message."""
+        compiled = [(submit, future) for submit, future in self._waiting if future.done()]
         self._waiting = [pair for pair in self._waiting if not pair[1].done()]
-        return [(submit, _outcome(future)) for submit, future in done]
+        return [(submit, _outcome(future)) for submit, future in compiled]
 
     def close(self) -> None:
-        """End the thread, once what it makes now is made; nobody is woken any more."""
+        """End the thread after the current compilation, without further `wake` calls."""
         self._thread.shutdown(cancel_futures=True)
 
     def _compile(self, submit: Submit, vocabulary_size: int) -> TokenConstraint:
         guidance, repetition = submit.guidance, submit.sampling.repetition
-        grammar = thinking = part = None
+        grammar = thinking = penalty = None
         if guidance is not None and guidance.grammar:
             tokenizer = self._tokenizer(submit.model, frozenset(submit.stop_token_ids), vocabulary_size)
             grammar = GrammarMatcher(tokenizer, guidance.grammar, start=guidance.grammar_start)
@@ -89,10 +88,10 @@ class GrammarCompiler:
             thinking = ThinkingBudget(guidance.thinking)
         if repetition is not None:
             prompt = array("I", submit.prompt_token_ids)
-            part = RepetitionPenalty(
+            penalty = RepetitionPenalty(
                 repetition, breaker_ids=submit.sampling.repetition_breaker_ids, prompt=prompt
             )
-        return TokenConstraint(grammar=grammar, thinking=thinking, repetition=part)
+        return TokenConstraint(grammar=grammar, thinking=thinking, repetition=penalty)
 
     def _tokenizer(self, name: str, stops: _Stops, vocabulary_size: int) -> LLTokenizer:
         if (name, stops) not in self._tokenizers:
@@ -104,7 +103,7 @@ class GrammarCompiler:
 
 
 def needs_constraint(submit: Submit) -> bool:
-    """Whether a request has anything that decides about tokens by those before them."""
+    """Whether a request has a grammar, a thinking budget or a repetition penalty."""
     return submit.guidance is not None or submit.sampling.repetition is not None
 
 

@@ -1,7 +1,4 @@
-"""Which tokens would go on with a repetition, and what that costs them: the DRY penalty (p-e-w 2024).
-
-Pure; works on token ids.
-"""
+"""Repetition penalty of the DRY sampler (p-e-w 2024). Pure; works on token ids."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
@@ -10,15 +7,15 @@ import numpy as np
 
 from mlxctl.ir import Repetition
 
-# Beyond this the penalty is as good as a ban, and the power would overflow.
+# Beyond this a penalty equals a ban, and the power could overflow.
 _MAX_PENALTY = 1e6
 
 
 class RepetitionPenalty:
-    """The last tokens of a row, and for each place how many tokens up to it equal those at the end.
+    """Last tokens of a row, with the length of the repetition that ends at each.
 
-    That number grows from place to place, so a new token costs one pass over the window: where the token
-    stands, it is one more than it was at the place before; elsewhere nothing.
+    The length at an index is the number of tokens up to it that equal those at the end. A new token needs one
+    pass over the window: where it occurs, the length is that of the index before plus one, elsewhere 0.
     """
 
     def __init__(self, repetition: Repetition, *, breaker_ids: Iterable[int], prompt: Sequence[int]) -> None:
@@ -30,24 +27,24 @@ class RepetitionPenalty:
             self.consume(token_id)
 
     def consume(self, token_id: int) -> None:
-        """Go on over a token."""
-        grown = np.where(self._tokens == token_id, np.concatenate(([0], self._lengths[:-1])) + 1, 0)
+        """Advance by one token."""
+        extended = np.where(self._tokens == token_id, np.concatenate(([0], self._lengths[:-1])) + 1, 0)
         if token_id in self._breakers:
-            grown[:] = 0
+            extended[:] = 0
         self._tokens = np.append(self._tokens[1:], token_id)
-        # The end itself is no earlier place; what it will be compared with has moved one to the left.
-        self._lengths = np.append(grown[1:], 0)
+        # The window moves by one token; the last token is no repetition of itself.
+        self._lengths = np.append(extended[1:], 0)
 
     def penalties(self) -> Mapping[int, float]:
-        """Return what each token loses that would make a repetition longer."""
-        found: dict[int, float] = {}
-        # A repetition may have begun before the window did; what counts is in it.
+        """Return the penalty of each token that would extend a repetition."""
+        penalties: dict[int, float] = {}
+        # Only the part of a repetition inside the window counts.
         lengths = np.minimum(self._lengths, np.arange(1, len(self._lengths) + 1))
-        for place in np.nonzero(lengths >= self._repetition.allowed_length)[0]:
-            following = int(self._tokens[place + 1])
+        for index in np.nonzero(lengths >= self._repetition.allowed_length)[0]:
+            following = int(self._tokens[index + 1])
             if following in self._breakers:
                 continue
-            excess = float(lengths[place] - self._repetition.allowed_length)
+            excess = float(lengths[index] - self._repetition.allowed_length)
             penalty = self._repetition.multiplier * float(np.power(self._repetition.base, min(excess, 300.0)))
-            found[following] = max(found.get(following, 0.0), min(penalty, _MAX_PENALTY))
-        return found
+            penalties[following] = max(penalties.get(following, 0.0), min(penalty, _MAX_PENALTY))
+        return penalties

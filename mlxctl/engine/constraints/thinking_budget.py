@@ -1,10 +1,10 @@
-"""Whether a row thinks, and for how long it still may. Pure; works on token ids."""
+"""Thinking budget: ends a row's thinking at its token limit. Pure; works on token ids."""
 
 from enum import Enum
 
 from mlxctl.ir import ThinkingLimit
 
-# A model that is going to think begins with it, perhaps after a blank or two.
+# The opening marker is expected within the first tokens, after whitespace at most.
 _MAX_TOKENS_BEFORE = 4
 
 
@@ -16,50 +16,49 @@ class _Phase(Enum):
 
 
 class ThinkingBudget:
-    """Follows one answer and ends its thinking at the limit: from then on `forced_token` says what comes,
-    until it is closed.
+    """Follows one output and forces the closing tokens at the limit.
 
-    Positions count generated tokens from 0. A closing marker that the model writes in other tokens than usual
-    is not noticed; the one that is put in then says nothing new.
+    Positions count output tokens from 0. A closing marker spelled with other tokens than usual is not
+    recognized; the forced one then repeats it.
     """
 
     def __init__(self, limit: ThinkingLimit) -> None:
         self._limit = limit
         self._phase = _Phase.INSIDE if limit.is_open else _Phase.BEFORE
-        self._seen: list[int] = []
-        self._begins_at = 0
+        self._token_ids: list[int] = []
+        self._started_at = 0
 
     def needs_last_token(self, position: int) -> bool:
-        """Whether the token at this position can only be known when all before it are."""
+        """Whether the token at `position` depends on the one before it."""
         if self._phase is _Phase.INSIDE:
-            return position >= self._begins_at + self._limit.max_tokens
+            return position >= self._started_at + self._limit.max_tokens
         return self._phase is _Phase.BEFORE
 
     def consume(self, token_id: int) -> None:
-        """Go on over a token."""
-        self._seen.append(token_id)
+        """Advance by one token."""
+        self._token_ids.append(token_id)
         if self._phase is _Phase.INSIDE and self._ends_with(self._limit.closer_ids):
             self._phase = _Phase.OVER
         elif self._phase is _Phase.BEFORE:
             if self._ends_with(self._limit.opener_ids):
-                self._phase, self._begins_at = _Phase.INSIDE, len(self._seen)
-            elif len(self._seen) >= len(self._limit.opener_ids) + _MAX_TOKENS_BEFORE:
+                self._phase, self._started_at = _Phase.INSIDE, len(self._token_ids)
+            elif len(self._token_ids) >= len(self._limit.opener_ids) + _MAX_TOKENS_BEFORE:
                 self._phase = _Phase.OVER
 
     def forced_token(self, position: int) -> int | None:
-        """Return what has to come at this position, or None when that is free.
+        """Return the forced token at `position`, or None.
 
-        All before it was taken, if it `needs_last_token`.
+        If `needs_last_token`, all tokens before it have been consumed.
         """
-        if self._phase is _Phase.INSIDE and position >= self._begins_at + self._limit.max_tokens:
-            self._phase, self._begins_at = _Phase.CLOSING, position
+        if self._phase is _Phase.INSIDE and position >= self._started_at + self._limit.max_tokens:
+            self._phase, self._started_at = _Phase.CLOSING, position
         if self._phase is not _Phase.CLOSING:
             return None
-        place = position - self._begins_at
-        if place < len(self._limit.closing_ids):
-            return self._limit.closing_ids[place]
+        index = position - self._started_at
+        if index < len(self._limit.closing_ids):
+            return self._limit.closing_ids[index]
         self._phase = _Phase.OVER
         return None
 
     def _ends_with(self, token_ids: tuple[int, ...]) -> bool:
-        return bool(token_ids) and tuple(self._seen[-len(token_ids) :]) == token_ids
+        return bool(token_ids) and tuple(self._token_ids[-len(token_ids) :]) == token_ids

@@ -1,6 +1,6 @@
-"""All that guides one row: its grammar, how long it may think, what it must not repeat.
+"""Token constraint of one row: grammar, thinking budget, repetition penalty.
 
-Owned by the engine's thread.
+Owned by the MLX thread.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -14,10 +14,10 @@ from mlxctl.engine.constraints.thinking_budget import ThinkingBudget
 
 
 class TokenConstraint:
-    """Sees every token of a row once, and says what that means for the next one.
+    """Consumes the row's tokens and constrains the next one.
 
-    A row `needs_last_token` where its next token cannot be drawn before the one ahead of it has been read; the rest of
-    the time it runs on like any other.
+    Where it `needs_last_token`, the next token is sampled only after the last one was read back; elsewhere
+    sampling runs one step ahead of the host as in any row.
     """
 
     def __init__(
@@ -34,7 +34,7 @@ class TokenConstraint:
 
     @property
     def failure(self) -> str:
-        """Why the row cannot go on, "" while it can."""
+        """Error that ends the row, else ""."""
         return self._grammar.failure if self._grammar is not None else ""
 
     @property
@@ -43,13 +43,13 @@ class TokenConstraint:
         return self._grammar is not None
 
     def needs_last_token(self, position: int) -> bool:
-        """Whether the token at `position`, counted from 0, depends on all before it."""
+        """Whether the token at `position`, from 0, depends on the one before it."""
         if self._grammar is not None or self._repetition is not None:
             return True
         return self._thinking is not None and self._thinking.needs_last_token(position)
 
     def consume(self, output: Sequence[int], in_flight: Iterable[int] = ()) -> None:
-        """Take the tokens of the row so far, of which some are known already."""
+        """Advance to the row's current output, of which a part was consumed before."""
         for token_id in (*output[self._num_consumed :], *in_flight):
             self._num_consumed += 1
             for part in (self._grammar, self._thinking, self._repetition):
@@ -62,9 +62,9 @@ class TokenConstraint:
         self._grammar.fill_mask(words)
 
     def forced_token(self, position: int) -> int | None:
-        """Return the token that has to come at `position`, if one has to."""
+        """Return the forced token at `position`, or None."""
         return None if self._thinking is None else self._thinking.forced_token(position)
 
     def penalties(self) -> Mapping[int, float]:
-        """Return what tokens lose, by id."""
+        """Return penalties in nats by token id."""
         return {} if self._repetition is None else self._repetition.penalties()

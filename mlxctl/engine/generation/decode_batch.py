@@ -85,7 +85,7 @@ class DecodeBatch:
         return in_flight
 
     def _collect_constraints(self, logits: mx.array) -> LogitConstraints | None:
-        """Ask the rows' guides.
+        """Collect the constraints of the rows.
 
         Where one of them waits for the token in flight, the device computes the logits meanwhile.
         """

@@ -1,1 +1,1 @@
-"""From logits to token ids. MLX thread only."""
+"""Sampling: from logits to token ids. MLX thread only."""

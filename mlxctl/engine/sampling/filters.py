@@ -1,8 +1,8 @@
-"""Which tokens a draw leaves out, row by row, in the order in which they stand here. MLX thread only.
+"""Sampling filters: top_k, top_p, min_p, typical_p, xtc. MLX thread only.
 
-All take tempered logits (B, V) in float32 and return them with -inf for what is left out; a row that does not
-use a cut keeps its logits bit for bit. At least the likeliest token always stays, but for xtc, which leaves
-another likely one.
+All take logits (B, V) in float32 after the temperature, and return them with -inf for removed tokens; the
+logits of a row that does not use a filter stay bit for bit the same. The most likely token always stays,
+except in xtc, which leaves another likely one.
 """
 
 from collections.abc import Callable
@@ -16,7 +16,7 @@ from mlxctl.ir import SamplingParams
 
 
 class TopKTopPFilter:
-    """top_k, and top_p over what top_k left, in one sort: the smallest logit that stays."""
+    """top_k, then top_p over the remaining tokens, in one sort."""
 
     def __init__(self, top_k: mx.array, top_p: mx.array) -> None:
         self._top_k = top_k
@@ -24,30 +24,31 @@ class TopKTopPFilter:
 
     @classmethod
     def of(cls, params: Many[SamplingParams], vocabulary_size: int) -> "TopKTopPFilter | None":
-        """Return what the rows need, None if they need nothing."""
+        """Return the filter of the rows, None if no row uses it."""
         if not any(row.temperature > 0 and (row.top_k or row.top_p < 1) for row in params):
             return None
         top_k = mx.array(
             [min(row.top_k, vocabulary_size) or vocabulary_size for row in params], dtype=mx.int32
         )
-        # top_p 1 keeps everything, also where the cumulated probabilities round above 1.
+        # top_p 1 keeps all tokens, even if the cumulative probability rounds above 1.
         return cls(top_k[:, None], column([row.top_p if row.top_p < 1 else 2.0 for row in params]))
 
     def apply(self, logits: mx.array) -> mx.array:
-        """Cut."""
+        """Remove tokens outside top_k or top_p."""
         ordered = -mx.sort(-logits, axis=-1)
         in_top_k = mx.arange(ordered.shape[-1])[None, :] < self._top_k
         probabilities = mx.softmax(mx.where(in_top_k, ordered, -mx.inf), axis=-1)
         before = mx.cumsum(probabilities, axis=-1) - probabilities
-        # The most likely token always stays: nothing stands before it.
+        # The most likely token always stays: the probability before it is 0.
         stays = in_top_k & (before < self._top_p)
         floor = mx.min(mx.where(stays, ordered, mx.inf), axis=-1, keepdims=True)
         return mx.where(logits >= floor, logits, -mx.inf)
 
 
 class MinPFilter:
-    """min_p: what is less likely than a part of the likeliest. p_i >= min_p * p_max is x_i >= x_max +
-    ln(min_p): no softmax.
+    """min_p: removes tokens below a share of the most likely token's probability.
+
+    p_i >= min_p * p_max is x_i >= x_max + ln(min_p), so no softmax is needed.
     """
 
     def __init__(self, offset: mx.array) -> None:
@@ -55,49 +56,51 @@ class MinPFilter:
 
     @classmethod
     def of(cls, params: Many[SamplingParams]) -> "MinPFilter | None":
-        """Return what the rows need, None if they need nothing."""
+        """Return the filter of the rows, None if no row uses it."""
         if not any(row.min_p for row in params):
             return None
         return cls(column([float(np.log(row.min_p)) if row.min_p > 0 else -np.inf for row in params]))
 
     def apply(self, logits: mx.array) -> mx.array:
-        """Cut."""
+        """Remove tokens below min_p."""
         return mx.where(logits >= mx.max(logits, axis=-1, keepdims=True) + self._offset, logits, -mx.inf)
 
 
 class TypicalFilter:
-    """typical_p (Meister et al. 2023): the tokens whose information is closest to the expected one, up to a
-    total probability.
+    """typical_p (Meister et al. 2023).
+
+    Keeps the tokens whose information is closest to the entropy, up to a total probability.
     """
 
-    def __init__(self, share: mx.array) -> None:
-        self._share = share
+    def __init__(self, typical_p: mx.array) -> None:
+        self._typical_p = typical_p
 
     @classmethod
     def of(cls, params: Many[SamplingParams]) -> "TypicalFilter | None":
-        """Return what the rows need, None if they need nothing."""
+        """Return the filter of the rows, None if no row uses it."""
         if not any(row.typical_p < 1 for row in params):
             return None
         return cls(column([row.typical_p for row in params]))
 
     def apply(self, logits: mx.array) -> mx.array:
-        """Cut."""
+        """Remove tokens that are not typical."""
         logprobs = logits - mx.logsumexp(logits, axis=-1, keepdims=True)
         probabilities = mx.exp(logprobs)
         entropy = -mx.sum(mx.where(probabilities > 0, probabilities * logprobs, 0.0), axis=-1, keepdims=True)
         distance = mx.where(probabilities > 0, mx.abs(-logprobs - entropy), mx.inf)
         order = mx.argsort(distance, axis=-1)
-        cumulated = mx.cumsum(mx.take_along_axis(probabilities, order, axis=-1), axis=-1)
-        before = cumulated - mx.take_along_axis(probabilities, order, axis=-1)
+        cumulative = mx.cumsum(mx.take_along_axis(probabilities, order, axis=-1), axis=-1)
+        before = cumulative - mx.take_along_axis(probabilities, order, axis=-1)
         nearest = mx.take_along_axis(distance, order, axis=-1)
-        stays = (before < self._share) | (mx.arange(nearest.shape[-1])[None, :] == 0)
+        stays = (before < self._typical_p) | (mx.arange(nearest.shape[-1])[None, :] == 0)
         limit = mx.max(mx.where(stays & (nearest < mx.inf), nearest, -mx.inf), axis=-1, keepdims=True)
-        return mx.where((distance <= limit) | (self._share >= 1), logits, -mx.inf)
+        return mx.where((distance <= limit) | (self._typical_p >= 1), logits, -mx.inf)
 
 
 class XtcFilter:
-    """xtc (p-e-w 2024): at the places that chance chooses, all tokens above a probability but the least
-    likely of them.
+    """xtc (p-e-w 2024): at random positions, removes the most likely tokens.
+
+    Of the tokens above a threshold only the least likely one stays.
     """
 
     def __init__(self, params: Many[SamplingParams]) -> None:
@@ -106,11 +109,14 @@ class XtcFilter:
 
     @classmethod
     def of(cls, params: Many[SamplingParams]) -> "XtcFilter | None":
-        """Return what the rows need, None if they need nothing."""
+        """Return the filter of the rows, None if no row uses it."""
         return cls(params) if any(row.xtc_probability > 0 for row in params) else None
 
     def apply(self, logits: mx.array, uniform_number: Callable[[int], float]) -> mx.array:
-        """Cut the rows whose `uniform_number`, a number from 0 to 1 for each, is below their xtc_probability."""
+        """Filter the rows whose random number is below their xtc_probability.
+
+        `uniform_number` returns one from 0 to 1 for a row index.
+        """
         chosen = [
             row.xtc_probability > 0 and uniform_number(index) < row.xtc_probability
             for index, row in enumerate(self._params)

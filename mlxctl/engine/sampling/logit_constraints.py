@@ -1,4 +1,4 @@
-"""What the guides of a batch say about its next tokens, as the sampler takes it. Knows no mlx."""
+"""Constraints of a batch's next tokens, as arrays for the sampler. Knows no MLX."""
 
 from collections.abc import Sequence as Many
 from dataclasses import dataclass, field
@@ -11,11 +11,11 @@ from mlxctl.engine.scheduling.sequence import Sequence
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LogitConstraints:
-    """The words of `masks` (n, ceil(V / 32)) int32 have a bit for each token that the rows at `masked` may
-    get.
+    """Masks, forced tokens and penalties of the rows that have constraints.
 
-    `forced` has a token for each row, -1 for a free one, or is None when all are free. The token
-    `penalized_ids[i]` of the row `penalized[i]` loses `penalties[i]` nats.
+    `masks` (n, ceil(V / 32)) int32 has a bit for each token that the rows at indices `masked` may get.
+    `forced` has a token for each row, -1 for none, or is None. Token `penalized_ids[i]` of row `penalized[i]`
+    loses `penalties[i]` nats.
     """
 
     masked: list[int] = field(default_factory=list)
@@ -29,10 +29,10 @@ class LogitConstraints:
 def collect_constraints(
     rows: Many[Sequence], token_ids: Many[int | None], *, vocabulary_size: int
 ) -> LogitConstraints | None:
-    """Tell the guides the tokens of their rows, of which `token_ids` are in flight, and return what they say;
-    None for nothing.
+    """Feed new tokens to the rows' constraints; return the result, None if empty.
 
-    `token_ids` has None for rows whose token in flight is not known, which are those that wait for nothing.
+    `token_ids` are the tokens in flight, None for rows whose token was not read back because their constraint
+    does not need it.
     """
     masked = [
         index for index, row in enumerate(rows) if row.constraint is not None and row.constraint.has_grammar

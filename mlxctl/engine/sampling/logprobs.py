@@ -1,6 +1,6 @@
-"""Log-probabilities, of tokens that were chosen and of those of a prompt. MLX thread only.
+"""Log-probabilities of sampled and of prompt tokens. MLX thread only.
 
-They are those of the raw logits, before penalties and temperature, in float32.
+They are computed from the raw logits, before penalties and temperature, in float32.
 """
 
 from collections.abc import Sequence as Many
@@ -14,8 +14,9 @@ from mlxctl.engine.wire.messages import Score
 
 @dataclass(frozen=True, slots=True)
 class ScoresInFlight:
-    """Log-probabilities at B places, float32: of the tokens that are there (B,), and of the likeliest,
-    unsorted, (B, n).
+    """Unread log-probabilities of B tokens, float32.
+
+    `chosen` (B,) are those of the tokens, `top_logprobs` (B, n) the highest ones, unsorted.
     """
 
     chosen: mx.array
@@ -23,12 +24,13 @@ class ScoresInFlight:
     top_logprobs: mx.array | None
 
     def arrays(self) -> list[mx.array]:
-        """Return what has to be evaluated."""
+        """Return the arrays to evaluate."""
         return [array for array in (self.chosen, self.top_ids, self.top_logprobs) if array is not None]
 
     def read(self, num_wanted: Many[int | None]) -> list[Score | None]:
-        """Wait for the device and return a score with so many of the likeliest for each place, None for one
-        that wants none.
+        """Wait for the device and return a score for each token.
+
+        `num_wanted` is the number of top log-probabilities of each; None for no score.
         """
         chosen: Any = self.chosen.tolist()
         ids: Any = self.top_ids.tolist() if self.top_ids is not None else None
@@ -48,7 +50,7 @@ class ScoresInFlight:
 
 
 def scores_of(raw: mx.array, tokens: mx.array, num_top: int) -> ScoresInFlight:
-    """Return lazily what logits, (B, V) in float32, say of the tokens (B,) and of the `num_top` likeliest."""
+    """Return lazily the scores of tokens (B,) from raw logits (B, V), float32."""
     logprobs = raw - mx.logsumexp(raw, axis=-1, keepdims=True)
     chosen = mx.take_along_axis(logprobs, tokens[:, None], axis=-1)[:, 0]
     if num_top == 0:

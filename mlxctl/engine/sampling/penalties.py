@@ -1,4 +1,4 @@
-"""What generated tokens cost, and stop tokens before their time. MLX thread only."""
+"""Penalties for generated tokens, and min_tokens. MLX thread only."""
 
 from collections.abc import Sequence as Many
 from typing import Any
@@ -16,7 +16,7 @@ def column(values: list[float]) -> mx.array:
 
 
 class Penalties:
-    """How often each row has generated each token, on the device, and what that costs."""
+    """Token counts of each row on the device, and the penalties on them."""
 
     def __init__(self, params: Many[SamplingParams], counts: mx.array) -> None:
         self._counts = counts
@@ -26,9 +26,9 @@ class Penalties:
 
     @classmethod
     def of(cls, rows: Many[Sequence], inputs: mx.array, vocabulary_size: int) -> "Penalties | None":
-        """Return what the rows need, None if they need nothing.
+        """Return the penalties of the rows, None if no row uses one.
 
-        `inputs` (B,) are the tokens in flight, as far as there are any.
+        `inputs` (B,) are the last tokens, which may be in flight.
         """
         params = [row.sampling for row in rows]
         if not any(_is_penalized(row) for row in params):
@@ -38,20 +38,20 @@ class Penalties:
             if _is_penalized(row.sampling):
                 np.add.at(counts[index], row.output_token_ids, 1)
         penalties = cls(params, mx.array(counts))
-        # A token still in flight is generated, too, though the host has not read it yet.
+        # A token in flight counts, though the host has not read it yet.
         in_flight = mx.array([row.has_token_in_flight for row in rows])
         penalties._add(inputs, in_flight.astype(mx.float32))
         return penalties
 
     def apply(self, logits: mx.array) -> mx.array:
-        """Return the logits less what their tokens cost."""
+        """Return the logits after repetition, presence and frequency penalties."""
         seen = self._counts > 0
         repeated = mx.where(logits > 0, logits / self._repetition, logits * self._repetition)
         logits = mx.where(seen & (self._repetition != 1), repeated, logits)
         return logits - self._counts * self._frequency - seen.astype(mx.float32) * self._presence
 
     def count(self, tokens: mx.array) -> None:
-        """Learn what was drawn."""
+        """Add sampled tokens to the counts."""
         self._add(tokens, mx.ones(tokens.shape, dtype=mx.float32))
 
     def _add(self, tokens: mx.array, amounts: mx.array) -> None:
@@ -63,14 +63,14 @@ def _is_penalized(params: SamplingParams) -> bool:
 
 
 class MinTokens:
-    """No stop token before a row has as many tokens as it asked for."""
+    """Bans stop tokens before a row has `min_tokens` tokens."""
 
     def __init__(self, bans: mx.array) -> None:
         self._bans = bans
 
     @classmethod
     def of(cls, rows: Many[Sequence], vocabulary_size: int) -> "MinTokens | None":
-        """Return what the rows need, None if they need nothing any more."""
+        """Return the bans of the rows, None if every row has its `min_tokens`."""
         if not any(map(_is_early, rows)):
             return None
         bans: Any = np.zeros((len(rows), vocabulary_size), dtype=bool)
@@ -79,7 +79,7 @@ class MinTokens:
         return cls(mx.array(bans))
 
     def apply(self, logits: mx.array, rows: Many[Sequence]) -> mx.array:
-        """Return the logits without the stop tokens of those that are early."""
+        """Return the logits without stop tokens in rows below `min_tokens`."""
         early = [_is_early(row) for row in rows]
         return mx.where(self._bans & mx.array(early)[:, None], -mx.inf, logits) if any(early) else logits
 

@@ -1,14 +1,12 @@
-"""Choosing the next token for every row of a batch, in one vectorised pass. MLX thread only.
+"""Sampler: the next token for every row of a batch in vectorized passes. MLX thread only.
 
-Order: penalties over generated tokens (repetition after Keskar et al. 2019, presence and frequency as OpenAI
-defines them), the repetition guard, logit bias, min_tokens, the grammar's mask, temperature or tone curve,
-the cuts (top_k, top_p, min_p, typical_p, xtc), draw, and last the tokens that are forced. Everything is
-computed in float32. Parameters are arrays, never constants of a compiled function, so that a value never seen
-before costs nothing.
+Order: penalties on generated tokens (repetition after Keskar et al. 2019, presence and frequency as OpenAI
+defines them), repetition guard, logit bias, min_tokens, grammar mask, temperature or tone curve, filters
+(top_k, top_p, min_p, typical_p, xtc), draw, forced tokens. All in float32. Parameters are arrays, not
+constants of a compiled function, so new values cause no compilation.
 
-The draw is the Gumbel-max trick with noise from the key f(seed, position): a row gets the same token alone,
-in any batch, and after a restart. Which passes run depends on what the rows use; a pass that a row does not
-use leaves its logits bit for bit unchanged.
+The draw is the Gumbel-max trick with noise of the key f(seed, position): a row gets the same token alone, in
+any batch, and after a restart. A pass that a row does not use leaves its logits bit for bit unchanged.
 """
 
 from collections.abc import Sequence as Many
@@ -26,13 +24,14 @@ from mlxctl.engine.scheduling.sequence import Sequence
 from mlxctl.ir import SamplingParams
 
 _MASK_64 = (1 << 64) - 1
-# Tells the chance of a cut from the noise of the draw at the same place.
-_CHANCE_SALT = 0x5851F42D4C957F2D
+# Separates the number for xtc from the noise of the draw at the same position.
+_XTC_SALT = 0x5851F42D4C957F2D
 
 
 def position_key(seed: int, position: int) -> tuple[int, int]:
-    """Return the two 32-bit words of the random key for the token at `position`: SplitMix64 of the pair
-    (Steele et al. 2014).
+    """Return the random key of the token at `position`, two 32-bit words.
+
+    SplitMix64 of seed and position (Steele et al. 2014).
     """
     mixed = (seed + (position + 1) * 0x9E3779B97F4A7C15) & _MASK_64
     mixed = ((mixed ^ (mixed >> 30)) * 0xBF58476D1CE4E5B9) & _MASK_64
@@ -42,15 +41,15 @@ def position_key(seed: int, position: int) -> tuple[int, int]:
 
 
 def uniform_number(seed: int, position: int) -> float:
-    """Return the number from 0 to 1 that decides at `position` whether a cut by chance applies."""
-    high, low = position_key(seed ^ _CHANCE_SALT, position)
+    """Return the number from 0 to 1 that decides at `position` whether xtc applies."""
+    high, low = position_key(seed ^ _XTC_SALT, position)
     return ((high << 32) | low) / 2.0**64
 
 
 class BatchSampler:
-    """The sampling parameters of a batch as arrays.
+    """Sampling parameters of a batch as arrays.
 
-    Rebuilt when rows join or leave; holds no token beyond penalty counts.
+    Rebuilt when rows join or leave; holds no token except in penalty counts.
     """
 
     def __init__(self, rows: Many[Sequence], *, inputs: mx.array, vocabulary_size: int) -> None:
@@ -81,11 +80,9 @@ class BatchSampler:
     def sample(
         self, logits: mx.array, rows: Many[Sequence], constraints: LogitConstraints | None = None
     ) -> tuple[mx.array, ScoresInFlight | None]:
-        """Return lazily the next token of every row, (B,) uint32, and scores if any row asked.
+        """Return lazily the next token of every row, (B,) uint32, and scores if requested.
 
-        `logits`: (B, V), any float.
-
-        `constraints` is what the rows' guides say.
+        `logits` is (B, V), any float type.
         """
         raw = logits.astype(mx.float32)
         processed = self._process(raw, rows, constraints)
@@ -136,14 +133,14 @@ class BatchSampler:
 def _masked(logits: mx.array, rows: list[int], words: Any) -> mx.array:
     """Return the logits with -inf where a masked row's bit is 0.
 
-    PERF: the others are not touched, and cost nothing.
+    PERF: rows without a mask are not computed.
     """
     bits = (mx.array(words)[:, :, None] >> mx.arange(32, dtype=mx.int32)) & 1
     allowed = bits.reshape(len(rows), -1)[:, : logits.shape[-1]] != 0
     if len(rows) == logits.shape[0]:
         return mx.where(allowed, logits, -mx.inf)
     places = mx.array(rows)
-    # A handle of its own: assigning to a part rebinds it, and the scores need the logits as they were.
+    # A new array: the assignment would change the logits that the scores need.
     result = mx.array(logits)
     result[places] = mx.where(allowed, logits[places], -mx.inf)
     return result

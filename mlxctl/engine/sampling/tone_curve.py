@@ -1,4 +1,4 @@
-"""The tone curve that may stand in for a temperature. MLX thread only."""
+"""Tone curve, an alternative to temperature. MLX thread only."""
 
 from collections.abc import Sequence as Many
 
@@ -11,11 +11,11 @@ _NONE = ToneCurve()
 
 
 class ToneCurves:
-    """Bends log-probabilities l as the Hybrid Log-Gamma transfer function bends light, with slope
-    1/temperature in the middle:
+    """Transforms log-probabilities l by the Hybrid Log-Gamma transfer function.
 
     z = l - (max l - pivot_offset); g(z) = z within +-width, width + shoulder ln(1 + (z - width) / shoulder)
-    above, and likewise with the toe below. Ranks never change.
+    above, and likewise with the toe below; the result is divided by the temperature. The order of tokens
+    never changes.
     """
 
     def __init__(self, params: Many[SamplingParams]) -> None:
@@ -28,21 +28,20 @@ class ToneCurves:
 
     @classmethod
     def of(cls, params: Many[SamplingParams]) -> "ToneCurves | None":
-        """Return what the rows need, None if they need nothing."""
+        """Return the curves of the rows, None if no row has one."""
         return (
             cls(params) if any(row.tone_curve is not None and row.temperature > 0 for row in params) else None
         )
 
     def apply(self, logits: mx.array, temperature: mx.array, tempered: mx.array) -> mx.array:
-        """Return the bent logits of the rows that have a curve, and what is `tempered` of the others.
+        """Return transformed logits for rows with a curve, `tempered` ones for others.
 
-        `temperature`: (B, 1).
+        `temperature` is (B, 1).
         """
         logprobs = logits - mx.logsumexp(logits, axis=-1, keepdims=True)
         z = logprobs - (mx.max(logprobs, axis=-1, keepdims=True) - self._pivot_offset)
-        # Where a branch does not apply, its argument is held at the edge, so that no logarithm of a negative
-        # is taken.
+        # Arguments of the branch not used are clipped, so that no logarithm of a negative number is taken.
         shoulder = self._width + self._shoulder * mx.log1p(mx.maximum(z - self._width, 0.0) / self._shoulder)
         toe = -self._width - self._toe * mx.log1p(mx.maximum(-z - self._width, 0.0) / self._toe)
-        bent = mx.where(z > self._width, shoulder, mx.where(z < -self._width, toe, z)) / temperature
-        return mx.where(self._used, mx.where(logits == -mx.inf, -mx.inf, bent), tempered)
+        curved = mx.where(z > self._width, shoulder, mx.where(z < -self._width, toe, z)) / temperature
+        return mx.where(self._used, mx.where(logits == -mx.inf, -mx.inf, curved), tempered)

@@ -1,1 +1,1 @@
-"""Which sequences run, and how much of them. Pure; owned by the MLX thread."""
+"""Scheduling: which sequences run in a step, with how many tokens. Pure; MLX thread."""

@@ -1,4 +1,4 @@
-"""One step's work and what came of it: what the scheduler hands to the runner, and gets back. Pure."""
+"""Batch: one step's work from the scheduler to the runner, and its results. Pure."""
 
 from collections.abc import Sequence as Many
 from dataclasses import dataclass
@@ -12,9 +12,10 @@ from mlxctl.engine.wire.messages import Score
 class Batch:
     """One step's work for one model.
 
-    Restore: take over what the prefix cache has of `prompts`. Prefill: compute the next `num_tokens` of one
-    prompt, or all that is left of several, while `num_decoding_rows` rows wait for their next token. Decode: a
-    token for every row of `groups`.
+    - Restore: fill the caches of `prompts` from the prefix cache.
+    - Prefill: compute the next `num_tokens` of one prompt, or all remaining tokens of several, between two
+      decode steps of `num_decoding_rows` rows.
+    - Decode: one token for every row of `groups`.
     """
 
     phase: Literal["restore", "prefill", "decode"]
@@ -27,11 +28,11 @@ class Batch:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RowResult:
-    """What a step gave for one row: a token that was read back, what was restored and where to pause, or why
-    the row failed. `prompt_scores` are those of the tokens behind each that was prefilled.
+    """Result of a step for one row.
 
-    With `is_fetching` nothing was restored yet: it is on its way from disk, and `resume` says when it has
-    come.
+    Decode: the token read back, with its `score`. Prefill: `prompt_scores` of the tokens after each computed
+    one. Restore: `found`, and the `checkpoint_positions` where prefill has to pause; with `is_fetching`
+    nothing is restored yet, since the records are read from disk first. `failure` ends the row.
     """
 
     sequence: Sequence

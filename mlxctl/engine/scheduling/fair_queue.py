@@ -1,27 +1,26 @@
-"""Who is next: the order in which waiting prompts get their slices. Pure; owned by the engine's thread."""
+"""Fair queue: order in which prompts are prefilled. Pure; owned by the MLX thread."""
 
 from collections.abc import Iterable
 
 from mlxctl.engine.scheduling.sequence import Sequence
 
-# A sequence that has not been served for this long counts as one priority higher, so that nothing starves.
+# Aging against starvation: the priority rises by one for each such time without a prefill.
 AGING_SECONDS = 2.0
 _MAX_KEYS = 4096
 
 
 class FairQueue:
-    """Chooses by priority with aging, then by the key that was served least, then by the shortest rest, then
-    by arrival.
+    """Orders prompts by priority with aging, then fairness, remaining tokens and arrival.
 
-    Service is counted in tokens per `fairness_key`. A key that comes (back) starts at the least-served active
-    key's count, so that idling earns no credit.
+    The fairness of a `fairness_key` is the number of tokens computed for it. A key without active sequences
+    starts at the lowest count of the active keys, so that idle time earns no credit.
     """
 
     def __init__(self) -> None:
         self._served: dict[str, float] = {}
 
     def enter(self, key: str, active_keys: Iterable[str]) -> None:
-        """Take note that `key` has something to do while `active_keys` are busy."""
+        """Register a new sequence of `key` beside the active keys."""
         floor = min((self._served.get(other, 0.0) for other in active_keys if other != key), default=0.0)
         if len(self._served) >= _MAX_KEYS and key not in self._served:
             self._served.pop(min(self._served, key=self._served.__getitem__))
@@ -32,7 +31,7 @@ class FairQueue:
         self._served[sequence.fairness_key] = self._served.get(sequence.fairness_key, 0.0) + num_tokens
 
     def ranked(self, candidates: Iterable[Sequence], *, now: float) -> list[Sequence]:
-        """Return the candidates in the order of their turns."""
+        """Return the candidates, the next one first."""
         return sorted(candidates, key=lambda sequence: self._rank(sequence, now))
 
     def _rank(self, sequence: Sequence, now: float) -> tuple[float, float, int, float, int]:

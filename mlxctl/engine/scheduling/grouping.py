@@ -1,8 +1,7 @@
-"""Which rows decode together. Pure arithmetic over lengths; knows no mlx.
+"""Decode groups: which rows share a batch. Pure arithmetic over lengths.
 
-Rows of one batch are padded to the longest of them, so a 30k row makes ten short ones read 30k of padding
-each. A second batch reads the weights once more. So rows belong together exactly when the padding costs less
-to read than the weights.
+Rows of a batch are padded to the longest one, and each further batch reads the weights once more. So groups
+are joined when the added padding costs less memory traffic than the weights.
 """
 
 from collections.abc import Sequence
@@ -11,7 +10,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Lengths:
-    """What padding depends on: how many rows a group has, the longest, and all together, in tokens."""
+    """Number of rows of a group, longest row and sum, in tokens."""
 
     num_rows: int
     longest: int
@@ -24,7 +23,7 @@ class Lengths:
 
     @property
     def padding(self) -> int:
-        """Tokens of padding that a step reads."""
+        """Padding tokens that a step reads."""
         return self.num_rows * self.longest - self.total
 
     def joined(self, other: "Lengths") -> "Lengths":
@@ -35,11 +34,10 @@ class Lengths:
 
 
 def plan_joins(groups: Sequence[Sequence[int]], *, affordable_padding_tokens: int) -> list[list[int]]:
-    """Return which of the existing `groups` (each a list of row lengths) become one, as lists of indices,
-    longest first.
+    """Return which `groups` to join, as lists of group indices, longest first.
 
-    Groups are only ever joined: splitting one costs a copy and gains nothing, since padding does not grow
-    while rows decode.
+    Each group is a list of row lengths. Groups are never split: that costs a copy and gains nothing, since
+    padding does not grow while rows decode.
     """
     summaries = [Lengths.of(group) for group in groups]
     order = sorted(range(len(groups)), key=lambda index: (-summaries[index].longest, index))
@@ -56,7 +54,7 @@ def plan_joins(groups: Sequence[Sequence[int]], *, affordable_padding_tokens: in
 
 
 def affordable_padding(*, weights_bytes: int, kv_bytes_per_token: int) -> int:
-    """Return how many padded tokens cost as much memory traffic as reading the weights once more."""
+    """Return how many padding tokens cost the memory traffic of one weights pass."""
     if kv_bytes_per_token == 0:
         return 1 << 62
     return weights_bytes // kv_bytes_per_token

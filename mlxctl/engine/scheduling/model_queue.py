@@ -1,19 +1,16 @@
-"""The sequences of one model, each in the list of its state, and what the model costs.
-
-Pure; owned by the engine's thread.
-"""
+"""Model queue: the sequences of one model by state, and its costs. Pure; MLX thread."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from mlxctl.engine.scheduling.grouping import affordable_padding, plan_joins
 from mlxctl.engine.scheduling.prefill_pacer import PrefillPacer
-from mlxctl.engine.scheduling.sequence import Sequence, SequenceState
+from mlxctl.engine.scheduling.sequence import OUTPUT_RESERVE_TOKENS, Sequence, SequenceState
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ModelCosts:
-    """What the scheduler has to know of a loaded model, all in bytes.
+    """Sizes of a loaded model in bytes.
 
     `can_batch` is False for caches that cannot be merged.
     """
@@ -24,7 +21,7 @@ class ModelCosts:
 
     @property
     def affordable_padding_tokens(self) -> int:
-        """Padding that a decode group may have."""
+        """Padding tokens that a decode group may have."""
         if not self.can_batch:
             return -1
         return affordable_padding(
@@ -34,7 +31,7 @@ class ModelCosts:
 
 @dataclass(slots=True)
 class ModelQueue:
-    """The sequences of one model and their measure of time."""
+    """Sequences of one model: waiting, prefilling, and decode groups."""
 
     costs: ModelCosts
     pacer: PrefillPacer
@@ -50,11 +47,9 @@ class ModelQueue:
     def has_work(self) -> bool:
         return bool(self.waiting or self.prefilling or self.groups)
 
-    def sequences(self) -> Iterable[Sequence]:
-        yield from self.waiting
-        yield from self.prefilling
-        for group in self.groups:
-            yield from group
+    def prompt_bytes(self, num_prompt_tokens: int) -> int:
+        """Return the cache bytes of a prompt, with room for the first output tokens."""
+        return self.costs.kv_bytes_per_token * (num_prompt_tokens + OUTPUT_RESERVE_TOKENS)
 
     def remove(self, sequence: Sequence) -> None:
         match sequence.state:
@@ -72,13 +67,13 @@ class ModelQueue:
         sequence.state = SequenceState.FINISHED
 
     def admit(self, sequence: Sequence) -> None:
-        """Let a waiting sequence have a cache."""
+        """Move a waiting sequence to the prefilling ones, which hold a cache."""
         self.waiting.remove(sequence)
         self.prefilling.append(sequence)
         sequence.state = SequenceState.PREFILLING
 
     def start_decoding(self, sequences: Iterable[Sequence]) -> None:
-        """Make a group of sequences whose prompts have been read."""
+        """Make a decode group of sequences after their prefill."""
         group = list(sequences)
         for sequence in group:
             self.prefilling.remove(sequence)
@@ -86,7 +81,7 @@ class ModelQueue:
         self.groups.append(group)
 
     def regroup(self) -> None:
-        """Join the groups that cost less together."""
+        """Join decode groups that cost less together."""
         lengths = [[row.length for row in group] for group in self.groups]
         plan = plan_joins(lengths, affordable_padding_tokens=self.costs.affordable_padding_tokens)
         if len(plan) < len(self.groups):

@@ -1,9 +1,8 @@
-"""Where the tokens of a prompt with images stand, for models whose positions have three axes: time, row,
-column. Pure.
+"""Token positions of prompts with images, on three axes: time, row, column. Pure.
 
-Words advance on all axes at once. The cells of a image share one time and differ in row and column; what
-follows the image goes on where its longer side ends, which is earlier than its number of tokens says
-(Qwen2-VL, arXiv 2409.12191, section 2.1).
+Text advances on all axes at once. The tokens of an image have one time and differ in row and column; text
+after it continues after its longer side, which is fewer positions than tokens (Qwen2-VL, arXiv 2409.12191,
+section 2.1).
 """
 
 from collections.abc import Iterator, Sequence
@@ -17,7 +16,7 @@ Positions = np.ndarray[Any, np.dtype[np.int32]]
 
 
 class PromptSegment(NamedTuple):
-    """Tokens of a prompt, from `start` to `end`, that are words, or of one image."""
+    """Tokens `start` to `end` of a prompt, of text or of one image."""
 
     start: int
     end: int
@@ -25,38 +24,38 @@ class PromptSegment(NamedTuple):
 
 
 def prompt_segments(images: Sequence[ProcessedImage], start: int, end: int) -> Iterator[PromptSegment]:
-    """Divide a slice of a prompt into words and images; a image may begin before the slice, or end after it."""
+    """Yield the text and image segments of a slice; images may extend beyond it."""
     for image in images:
-        admit, stop = max(image.start, start), min(image.end, end)
-        if admit >= stop:
+        first, stop = max(image.start, start), min(image.end, end)
+        if first >= stop:
             continue
-        if start < admit:
-            yield PromptSegment(start, admit, None)
-        yield PromptSegment(admit, stop, image)
+        if start < first:
+            yield PromptSegment(start, first, None)
+        yield PromptSegment(first, stop, image)
         start = stop
     if start < end:
         yield PromptSegment(start, end, None)
 
 
-def shift_at(images: Sequence[ProcessedImage], place: int) -> int:
-    """Return by how much the position of the token at `place`, which is of no image, differs from `place`."""
-    return sum(image.num_positions - image.num_tokens for image in images if image.start < place)
+def shift_at(images: Sequence[ProcessedImage], index: int) -> int:
+    """Return position minus index of the text token at `index`."""
+    return sum(image.num_positions - image.num_tokens for image in images if image.start < index)
 
 
 def three_axis_positions(
     images: Sequence[ProcessedImage], start: int, end: int, *, cell_size: int
 ) -> Positions:
-    """Return the positions (3, tokens) of a slice."""
+    """Return the positions of a slice, (3, tokens) int32."""
     positions: Positions = np.tile(np.arange(start, end, dtype=np.int32), (3, 1))
-    for stretch in prompt_segments(images, start, end):
-        places = slice(stretch.start - start, stretch.end - start)
-        image = stretch.image
+    for segment in prompt_segments(images, start, end):
+        columns = slice(segment.start - start, segment.end - start)
+        image = segment.image
         if image is None:
-            positions[:, places] += shift_at(images, stretch.start)
+            positions[:, columns] += shift_at(images, segment.start)
         else:
-            cells: Positions = np.arange(stretch.start, stretch.end, dtype=np.int32) - image.start
+            cells: Positions = np.arange(segment.start, segment.end, dtype=np.int32) - image.start
             row, column = np.divmod(cells, image.width // cell_size)
-            positions[:, places] = image.start + shift_at(images, image.start)
-            positions[1, places] += row
-            positions[2, places] += column
+            positions[:, columns] = image.start + shift_at(images, image.start)
+            positions[1, columns] += row
+            positions[2, columns] += column
     return positions

@@ -1,8 +1,7 @@
-"""Which prompts are read to their end in one pass, and where that pass pauses. Pure; knows no mlx.
+"""Prefill batching: which prompts are finished in one pass. Pure.
 
-One pass over a model costs about as much for one short rest of a prompt as for several. Rows of a pass are
-padded to the longest of them, and they decode together afterwards, so they have to be of about the same
-length.
+A pass costs about as much for one short remaining prompt as for several. The rows of a pass are padded to the
+longest one and decode together afterwards, so they need about the same length.
 """
 
 from collections.abc import Iterable, Sequence
@@ -18,43 +17,39 @@ def select_prefill_batch(
     max_added_padding_tokens: int,
     affordable_padding_tokens: int,
 ) -> list[Prompt]:
-    """Return the prompts to read to their end with the first; the first alone, perhaps not to its end, if
-    there are none.
+    """Return the prompts whose prefill one pass finishes, or only the first.
 
-    A pass has up to `max_tokens` with padding. A prompt joins it if the padding that it adds costs no more
-    than a pass of its own, `max_added_padding_tokens`, and if the rows may decode together, with up to
-    `affordable_padding_tokens` of padding.
-
-    All of `ranked` have their caches. With a first one of which nothing is left come all of which nothing is
-    left.
+    A pass has up to `max_tokens` including padding. A prompt joins if it adds at most
+    `max_added_padding_tokens` of padding, the cost of a pass of its own, and if the decode group then has at
+    most `affordable_padding_tokens` of padding. All of `ranked` have caches; if the first has no remaining
+    tokens, only prompts without remaining tokens join.
     """
-    chosen = [ranked[0]]
+    selected = [ranked[0]]
     if ranked[0].prefills_alone:
-        return chosen
+        return selected
     for prompt in ranked[1:]:
-        together = [*chosen, prompt]
-        added_padding = padded_tokens(together) - padded_tokens(chosen) - prompt.num_tokens_to_prefill
+        together = [*selected, prompt]
+        added_padding = padded_tokens(together) - padded_tokens(selected) - prompt.num_tokens_to_prefill
         if (
             not prompt.prefills_alone
             and added_padding <= max_added_padding_tokens
             and _fits(together, max_tokens)
             and _padding(together) <= affordable_padding_tokens
         ):
-            chosen = together
-    return chosen
+            selected = together
+    return selected
 
 
 def padded_tokens(prompts: Sequence[Prompt]) -> int:
-    """Return how many tokens reading what is left of these prompts together takes, with padding."""
+    """Return the tokens of one pass over all remaining prompts, with padding."""
     return len(prompts) * max(prompt.num_tokens_to_prefill for prompt in prompts)
 
 
 def prefill_passes(prompts: Sequence[Prompt]) -> list[tuple[int, ...]]:
-    """Return where each prompt is after each pass: all take as many as the one with the most places to pause
-    at.
+    """Return the end position of each prompt in each pass.
 
-    Something is read of every prompt in every pass, because a row of padding alone would change a recurrent
-    state.
+    The prompt with the most checkpoints sets the number of passes. Every prompt computes at least one token
+    in each, because a row of padding alone would change a recurrent state.
     """
     num_passes = max(len(prompt.remaining_checkpoints) for prompt in prompts)
     return list(zip(*(_with_more_checkpoints(prompt, num_passes) for prompt in prompts), strict=True))

@@ -1,21 +1,17 @@
-"""How many prompt tokens one pass may read, from measured costs, by a stated policy.
+"""Prefill pacer: sizes of prefill passes, from measured costs. Pure; MLX thread.
 
-Pure; owned by the engine's thread.
+Policy, in steps (the duration of a decode step of one row) and seconds:
 
-The policy, in decode steps (what one stream alone feels between two tokens) and in milliseconds:
-
-- Nothing decodes: a pass over one prompt takes five steps, so that a short request that arrives meanwhile
-  waits no longer; several prompts are read to their end in one pass of up to `slice_seconds`.
-- Rows decode: every prompt that waits buys two steps of a pass, up to `_MOST_STEPS`. Prompts that a pass
-  reads to their end may always have the most, since it ends with their first tokens. So one long prompt makes
-  the gap between two tokens three steps, and many short ones make it ten.
-- Only rows decode that came together with the prompts: they are read as if nothing decoded, since no stream
-  is interrupted.
-- A prompt has got nothing for the target time to first token: passes may take so long that the gap is the
-  target gap. The prompt that waits longest sets the pace.
-- The gap is never meant to be longer than the target gap. Where the operator set none, it is `_GAP_SECONDS`
-  or, if that is more, what many short prompts may have. A pass is never shorter than 1.5 times its fixed
-  cost: one that only reads weights is of no use.
+- Without decoding rows, a pass over part of one prompt takes five steps, which bounds the wait of a short
+  request that arrives meanwhile; several prompts are finished in one pass of up to `slice_seconds`.
+- Beside decoding rows, a pass takes two steps for each waiting prompt, up to `_MAX_STEPS`. Passes that
+  finish prompts may always take the most, since they end with first tokens. So one long prompt makes the gap
+  between two tokens three steps, many short ones ten.
+- Beside rows of the same burst, prompts are finished as if nothing decoded.
+- A prompt that has waited for the target time to first token is overdue: passes then fill the target gap.
+- The gap never exceeds the target gap on purpose. Without a configured one it is `_GAP_SECONDS`, or what many
+  short prompts may take if that is more. A pass takes at least 1.5 times its fixed cost, since one that
+  mostly reads weights makes no progress.
 """
 
 from collections import deque
@@ -24,54 +20,56 @@ from mlxctl.engine.scheduling.pass_costs import PassCost, PassCosts, lower_quart
 
 _ALONE_STEPS = 5
 _STEPS_PER_PROMPT = 2
-_MOST_STEPS = 9
+_MAX_STEPS = 9
 _GAP_SECONDS = 0.2
-# Tokens of the first pass, before anything was measured.
+# Tokens of the first pass, before any measurement.
 _FIRST_TOKENS = 128
 _FIRST_TOKENS_BESIDE_ROWS = 32
-# A pass is at most so many times as long as the longest one measured: what lies beyond is a guess.
+# Largest growth of a pass over the largest measured one: beyond it, the cost is a guess.
 _GROWTH = 2
-# In a pass while nothing decodes, tokens cost so many times as much as the pass itself, where that fits into
-# the slice.
+# Without decoding rows: ratio of the tokens' cost to the fixed cost, if that fits into the slice.
 _ALONE_BALANCE = 3
-# Beside rows a pass takes at least so many times its fixed cost. Measured on two cores (x86, OpenBLAS, 5M
+# Beside rows: smallest duration of a pass in fixed costs. Measured on two cores (x86, OpenBLAS, 5M
 # parameters), where a pass costs more than a decode step: with 2 the p99 gap beside a long prompt was 7.9
 # idle gaps, with 1.5 it is 4.4.
 _LEAST_FIXED_COSTS = 1.5
-_KEPT_STEPS = 32
+_MAX_MEASURED_STEPS = 32
 _TRY_SHORTER_EVERY = 4
-# Until a decode step was measured, one is taken to last for this share of the longest slice.
+# Assumed duration of a decode step before the first measurement, as a share of the slice.
 _UNMEASURED_STEP = 0.05
 
 
 class StepCosts:
-    """How long a decode step takes, by the number of rows in doublings: a quick one of the last."""
+    """Duration of decode steps by number of rows (in doublings): lower quartile of the last."""
 
     def __init__(self) -> None:
         self._alone: dict[int, deque[float]] = {}
-        self._mixed_pass_seconds: dict[int, deque[float]] = {}
+        self._beside_prefill: dict[int, deque[float]] = {}
 
     def observe(self, seconds: float, *, rows: int, alone: bool) -> None:
-        """Take a step of so many rows; one that was not `alone`, between passes, counts until one that was is
-        known.
+        """Add a step; one that was not `alone` counts until one that was is known.
+
+        `alone` means that no prefill ran before or after it.
         """
-        kept = self._alone if alone else self._mixed_pass_seconds
-        kept.setdefault(rows.bit_length(), deque(maxlen=_KEPT_STEPS)).append(seconds)
+        measured = self._alone if alone else self._beside_prefill
+        measured.setdefault(rows.bit_length(), deque(maxlen=_MAX_MEASURED_STEPS)).append(seconds)
 
     def seconds(self, rows: int) -> float | None:
-        """Return the duration of a step of so many rows, or of the nearest number known; None before the
-        first step.
-        """
-        kept, size = self._alone or self._mixed_pass_seconds, rows.bit_length()
-        return lower_quartile(kept[min(kept, key=lambda other: (abs(other - size), other))]) if kept else None
+        """Return the duration for the nearest known number of rows; None before the first."""
+        measured, size = self._alone or self._beside_prefill, rows.bit_length()
+        return (
+            lower_quartile(measured[min(measured, key=lambda other: (abs(other - size), other))])
+            if measured
+            else None
+        )
 
 
 class PrefillPacer:
-    """Sizes passes over prompts by the policy above.
+    """Sizes prefill passes by the policy above.
 
-    `rows` decode beside a pass, 0 for none. `num_waiting` prompts wait to be read. `is_overdue` says that one of
-    them has waited for the target time to first token, `is_burst` that the rows came together with them.
-    `slice_seconds` bounds a pass while nothing decodes, `max_tokens` the size of any.
+    `rows` decode beside a pass, 0 for none. `num_waiting` prompts wait for prefill. `is_overdue`: one of them
+    has waited for the target time to first token. `is_burst`: the rows arrived together with the prompts.
+    `slice_seconds` bounds a pass without decoding rows, `max_tokens` any pass.
     """
 
     def __init__(self, *, slice_seconds: float, max_tokens: int, gap_seconds: float | None = None) -> None:
@@ -85,10 +83,10 @@ class PrefillPacer:
     def chunk_tokens(
         self, *, rows: int, num_waiting: int = 1, is_overdue: bool = False, context: int = 0
     ) -> int:
-        """Return how many tokens the next pass over a part of one prompt may have."""
+        """Return the size of the next pass over a part of one prompt."""
         if rows:
             target = self._mixed_pass_seconds(
-                rows, steps=min(_STEPS_PER_PROMPT * num_waiting, _MOST_STEPS), is_overdue=is_overdue
+                rows, steps=min(_STEPS_PER_PROMPT * num_waiting, _MAX_STEPS), is_overdue=is_overdue
             )
         else:
             target = min(_ALONE_STEPS * self._single_row_step(), self._slice_seconds)
@@ -97,19 +95,20 @@ class PrefillPacer:
     def final_pass_tokens(
         self, *, rows: int, is_overdue: bool = False, is_burst: bool = False, context: int = 0
     ) -> int:
-        """Return how many tokens, with padding, the next pass may have that reads prompts to their end."""
+        """Return the size, with padding, of the next pass that finishes prompts."""
         if not rows:
-            # What is read apart is joined later, and then everything is copied once more.
+            # Prompts prefilled apart are joined later, at the cost of a copy.
             target = self._slice_seconds
         elif is_burst and self._gap_seconds is None:
-            target = max(self._slice_seconds, _MOST_STEPS * self._single_row_step())
+            target = max(self._slice_seconds, _MAX_STEPS * self._single_row_step())
         else:
-            target = self._mixed_pass_seconds(rows, steps=_MOST_STEPS, is_overdue=is_overdue or is_burst)
+            target = self._mixed_pass_seconds(rows, steps=_MAX_STEPS, is_overdue=is_overdue or is_burst)
         return self._tokens(target, rows, context)
 
     def break_even_tokens(self, *, context: int = 0) -> int:
-        """Return the size at which a pass' tokens cost as much as the pass itself: up to it, padding is
-        cheaper than a pass.
+        """Return the pass size at which the tokens cost as much as the fixed part.
+
+        Up to it, padding costs less than a second pass.
         """
         cost = self._cost(context)
         return (
@@ -119,19 +118,15 @@ class PrefillPacer:
         )
 
     def observe_decode(self, seconds: float, *, rows: int = 1, alone: bool) -> None:
-        """Take how long a decode step kept the thread, with starting the next: where starting blocks, most of
-        it is there.
-        """
+        """Add the time that a decode step kept the thread, with the start of the next step."""
         self._last_step = seconds
         self._steps.observe(seconds, rows=rows, alone=alone)
 
     def observe_prefill(self, num_tokens: int, seconds: float, *, rows: int, context: int = 0) -> None:
-        """Take the duration of a pass.
+        """Add the duration of a pass.
 
-        Where rows decode, what counts is how much longer pass and step take than a step alone.
-
-        How the two share the time between them differs: on Metal a step runs on while the pass is prepared,
-        on a CPU it does not.
+        Beside decoding rows, what counts is how much longer pass and step take than a step alone: on Metal a
+        step runs while the pass is prepared, on a CPU it does not.
         """
         step = self._steps.seconds(rows)
         if rows and step is not None and self._last_step is not None:
@@ -141,29 +136,29 @@ class PrefillPacer:
             self._passes.observe(num_tokens, seconds, context=context + num_tokens // 2)
 
     def _mixed_pass_seconds(self, rows: int, *, steps: int, is_overdue: bool) -> float:
-        """Return how long a pass beside rows should take; the step after it belongs to the same gap."""
-        quick, step = self._single_row_step(), self._steps.seconds(rows) or self._single_row_step()
-        gap = max(_GAP_SECONDS, (_MOST_STEPS + 1) * quick) if self._gap_seconds is None else self._gap_seconds
-        # Beside many rows a step is long already, and what one stream alone feels is not the measure any
-        # more.
-        wanted = max(steps * quick - (step - quick), _STEPS_PER_PROMPT * step)
+        """Return the target duration of a pass beside rows; the next step is part of the gap."""
+        single_row, step = self._single_row_step(), self._steps.seconds(rows) or self._single_row_step()
+        gap = (
+            max(_GAP_SECONDS, (_MAX_STEPS + 1) * single_row)
+            if self._gap_seconds is None
+            else self._gap_seconds
+        )
+        # A step of many rows is long already, so that the pass is measured against it instead.
+        wanted = max(steps * single_row - (step - single_row), _STEPS_PER_PROMPT * step)
         return gap - step if is_overdue else min(wanted, gap - step)
 
     def _single_row_step(self) -> float:
-        """Return the duration of a step of one row, a guess before the first step."""
+        """Return the duration of a step of one row, a guess before the first."""
         seconds = self._steps.seconds(1)
         return _UNMEASURED_STEP * self._slice_seconds if seconds is None else seconds
 
     def _tokens(self, target: float, rows: int, context: int) -> int:
-        """Return the size of a pass that takes `target` seconds, or of one that is hardly longer than the
-        pass itself.
-        """
+        """Return the size of a pass of `target` seconds, or the smallest reasonable one."""
         cost, largest = self._cost(context), self._passes.largest
         if cost is None:
             return self._first_tokens(rows)
         if self._passes.has_one_size:
-            # A second size is measured at once, because one alone does not tell a fixed cost from a cost per
-            # token.
+            # Measure a second size at once: one alone cannot separate the fixed part from the part per token.
             double = min(self._max_tokens, 2 * largest)
             return max(1, largest // 2) if cost.seconds(double) > self._slice_seconds else double
         wanted = cost.tokens_within(target, maximum=self._largest)
@@ -171,8 +166,7 @@ class PrefillPacer:
         least = _LEAST_FIXED_COSTS * cost.fixed if rows else alone
         reasonable = cost.tokens_within(least, maximum=self._largest)
         if wanted < reasonable and self._passes.num_observed % _TRY_SHORTER_EVERY == 0:
-            # Delays look like a fixed cost. Whether a pass of half the size is really no shorter has to be
-            # seen now and then.
+            # Delays look like a fixed cost, so a pass of half the size is measured now and then.
             reasonable //= 2
         return max(1, wanted, reasonable)
 

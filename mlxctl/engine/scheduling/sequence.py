@@ -1,4 +1,4 @@
-"""One request inside the engine: its tokens, its counters, its state. Pure; knows no mlx and no text."""
+"""Sequence: tokens, counters and state of one request in the engine. Pure."""
 
 from array import array
 from bisect import insort
@@ -14,13 +14,14 @@ from mlxctl.ir.tokens import Salt, Tokens, prompt_salts
 from mlxctl.prefix_cache.policy import UNLIMITED_LIFETIME, Lifetime
 
 OUTPUT_RESERVE_TOKENS = 256
-"""Room for the answer that caches are made with, so that the first tokens of it copy nothing."""
+"""Cache room for the first output tokens, which then need no new copy."""
 _NEXT_TURN_RESERVE_TOKENS = 1024
 
 
 def cache_capacity(num_prompt_tokens: int) -> int:
-    """Return for how many tokens a prompt's cache is made: with room for the answer and, after a long one,
-    for the next turn.
+    """Return the cache capacity of a prompt in tokens.
+
+    It has room for the first output tokens and, after a long prompt, for the next turn.
     """
     return num_prompt_tokens + OUTPUT_RESERVE_TOKENS + min(num_prompt_tokens // 8, _NEXT_TURN_RESERVE_TOKENS)
 
@@ -42,7 +43,7 @@ NOTHING_FOUND = Found()
 
 
 class SequenceState(Enum):
-    """Where a sequence is in its life; the only way is down."""
+    """State of a sequence; it only moves forward."""
 
     WAITING = "waiting"
     PREFILLING = "prefilling"
@@ -52,14 +53,15 @@ class SequenceState(Enum):
 
 @dataclass(slots=True, eq=False, kw_only=True)
 class Sequence:
-    """A prompt and what has been generated after it. Owned by the engine's thread.
+    """A prompt and its output tokens. Owned by the MLX thread.
 
-    `num_computed_tokens` prompt tokens are in the cache (of which `num_cached_tokens` were not computed
-    here). The last prompt token is never prefilled: it is the first input of decoding, so that prefill needs
-    no logits. `num_sampled_tokens` counts tokens that have been asked of the device; up to one of them is
-    still in flight and not yet in `output_token_ids`. While `is_fetching`, what is known of the prompt is on
-    its way from disk; that happens once, before the prompt is restored. `salts` are its caller's cache
-    namespace and what its images make of its tokens.
+    `num_computed_tokens` prompt tokens are in the cache, of which `num_cached_tokens` were restored. The last
+    prompt token is never prefilled: it is the first input of decoding, so prefill needs no logits.
+    `num_sampled_tokens` counts tokens of which sampling has started; at most one of them is in flight and not
+    yet in `output_token_ids`. While `is_fetching`, cached records of the prompt are read from disk, once,
+    before the restore. Prefill pauses at `checkpoint_positions`. `producer` is a sequence that is computing
+    the first `shared_length` tokens of the prompt. `salts` are those of the client's cache namespace and of
+    the images.
     """
 
     sequence_id: int
@@ -97,7 +99,7 @@ class Sequence:
     def from_submit(
         cls, command: Submit, *, now: float, constraint: TokenConstraint | None = None
     ) -> "Sequence":
-        """Return the waiting sequence that the command asks for; `constraint` is what was made of its guidance."""
+        """Return the waiting sequence of a command, with its compiled `constraint`."""
         return cls(
             sequence_id=command.sequence_id,
             model=command.model,
@@ -108,7 +110,7 @@ class Sequence:
             request_id=command.request_id,
             priority=command.priority,
             fairness_key=command.fairness_key,
-            # What the prefix cache knows of a prompt has no scores.
+            # The prefix cache stores no prompt logprobs.
             cache_mode="off" if command.scores_prompt else command.cache_mode,
             lifetime=command.lifetime,
             arrived_at=now,
@@ -126,26 +128,24 @@ class Sequence:
 
     @property
     def num_tokens_to_prefill(self) -> int:
-        """Prompt tokens that still have to be computed before decoding can begin."""
+        """Prompt tokens left to compute before decoding."""
         return self.num_prompt_tokens - 1 - self.num_computed_tokens
 
     @property
     def num_reusable_tokens(self) -> int:
-        """Prompt tokens that are computed, or were by the sequence that this one waited for, to be taken over
-        from it.
-        """
+        """Prompt tokens computed here or, to be restored, by the producer."""
         if self.producer is None or not self.needs_restore:
             return self.num_computed_tokens
         return max(self.num_computed_tokens, min(self.shared_length, self.producer.num_computed_tokens))
 
     @property
     def num_uncomputed_tokens(self) -> int:
-        """Prompt tokens that nobody has computed yet, but for the last, which is not prefilled."""
+        """Prompt tokens that no sequence has computed, except the last."""
         return self.num_prompt_tokens - 1 - self.num_reusable_tokens
 
     @property
     def remaining_checkpoints(self) -> list[int]:
-        """Positions at which reading pauses from here on, ascending; the last is where decoding begins."""
+        """Checkpoint positions ahead, ascending, and then the end of prefill."""
         end = self.num_prompt_tokens - 1
         return [
             position for position in self.checkpoint_positions if self.num_computed_tokens < position < end
@@ -153,12 +153,13 @@ class Sequence:
 
     @property
     def num_tokens_to_checkpoint(self) -> int:
-        """Prompt tokens to compute before the next place to pause at, or before decoding."""
+        """Prompt tokens left to compute before the next checkpoint or decoding."""
         return self.remaining_checkpoints[0] - self.num_computed_tokens
 
     def slice_tokens(self, quota: int) -> int:
-        """Return how many tokens to compute next, about `quota`, up to the next place to pause at; no whole
-        image is divided.
+        """Return about `quota` tokens to compute next, up to the next checkpoint.
+
+        An image that has to be computed whole is not split.
         """
         start = self.num_computed_tokens
         end = start + min(self.num_tokens_to_checkpoint, quota)
@@ -168,8 +169,9 @@ class Sequence:
         return end - start
 
     def encodes_image(self, num_tokens: int) -> bool:
-        """Whether reading the next tokens takes a look at a image: one that begins there, or of which the
-        beginning was known.
+        """Whether prefill of the next `num_tokens` runs the vision encoder.
+
+        It does for an image that starts there, or whose first tokens were restored.
         """
         start, end = self.num_computed_tokens, self.num_computed_tokens + num_tokens
         first = 0 if start == self.num_cached_tokens else start
@@ -177,12 +179,12 @@ class Sequence:
 
     @property
     def position_shift(self) -> int:
-        """What to add to the place of a token after the prompt's images to have its position."""
+        """Position minus index of a token after all images of the prompt."""
         return shift_at(self.images, self.num_prompt_tokens)
 
     @property
     def waits_for_producer(self) -> bool:
-        """Whether another sequence is about to compute what this one needs."""
+        """Whether another sequence is still computing the shared prefix."""
         producer = self.producer
         return (
             producer is not None
@@ -191,7 +193,10 @@ class Sequence:
         )
 
     def wait_for(self, producer: "Sequence", shared_length: int) -> None:
-        """Let `producer` read the shared prefix, stop at its end, and be as urgent as this sequence is."""
+        """Wait for `producer` to compute the shared prefix and store it.
+
+        The producer gets a checkpoint at its end and at least this sequence's priority.
+        """
         self.producer, self.shared_length = producer, shared_length
         producer.priority = max(producer.priority, self.priority)
         if shared_length not in producer.checkpoint_positions:
@@ -199,14 +204,12 @@ class Sequence:
 
     @property
     def prefills_alone(self) -> bool:
-        """Whether more is done with its prompt than to run its tokens through the model before the first
-        token is drawn.
-        """
+        """Whether prefill of the prompt cannot be batched with others."""
         return bool(self.images) or self.scores_prompt or not self.max_tokens
 
     @property
     def length(self) -> int:
-        """Tokens that the cache holds or will hold after the step in flight."""
+        """Tokens in the cache after the step in flight."""
         return self.num_computed_tokens + self.num_sampled_tokens
 
     @property
@@ -216,10 +219,10 @@ class Sequence:
 
     @property
     def is_exhausted(self) -> bool:
-        """Whether every token that it may have has been asked of the device."""
+        """Whether sampling of the last allowed token has started."""
         return self.num_sampled_tokens >= self.max_tokens
 
     @property
     def is_finished(self) -> bool:
-        """Whether nothing more will come of it."""
+        """Whether the sequence has ended."""
         return self.state is SequenceState.FINISHED

@@ -1,6 +1,6 @@
-"""The warm tier: what memory had no room for, kept on disk and found again after a restart.
+"""Disk tier of the prefix cache, which survives a restart.
 
-The engine's thread owns what is where (`tier`); a writer and a reader thread move bytes and know neither mlx
-nor the index. Records lie in segment files, and a manifest says which record lies where; a record that is not
-what the manifest promised is a miss.
+The MLX thread decides what is stored where (`tier`); a writer and a reader thread move bytes and know neither
+MLX nor the index. Records lie in segment files, and a SQLite manifest says which record lies where. A record
+that does not match its manifest row counts as a miss.
 """

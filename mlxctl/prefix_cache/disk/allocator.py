@@ -1,7 +1,4 @@
-"""The room that records may take: by the limit that was set, and by what must stay free on the disk.
-
-MLX thread only.
-"""
+"""Space for records within the byte limit and the free space of the disk. MLX thread only."""
 
 import shutil
 from pathlib import Path
@@ -16,14 +13,18 @@ from mlxctl.prefix_cache.index import PrefixIndex
 def max_file_bytes(
     path: Path, space: SegmentSpace, *, max_bytes: int, min_free_bytes: int, num_pending_bytes: int = 0
 ) -> int:
-    """Return how long all files together may be, when so many bytes of them are not written yet."""
+    """Return the allowed length of all segment files together.
+
+    `num_pending_bytes` of them are not written yet, so the disk still counts them as free.
+    """
     free = shutil.disk_usage(path).free - num_pending_bytes
     return min(max_bytes, max(0, space.num_bytes + free - min_free_bytes))
 
 
 class DiskAllocator:
-    """Gives records their places in the files of a directory, and takes them back in the order in which the
-    writer works.
+    """Allocates records in segment files, and evicts for them.
+
+    Freed extents are queued behind the writer's earlier jobs.
     """
 
     def __init__(
@@ -36,7 +37,7 @@ class DiskAllocator:
         self._min_free_bytes = min_free_bytes
 
     def allocate(self, num_bytes: int, index: PrefixIndex[StoredRecord]) -> Extent | None:
-        """Return a place for a record; what was used longest ago makes way. None when that is not enough."""
+        """Return an extent for a record, evicting the least recently used; None if too large."""
         if num_bytes > self._max_bytes:
             return None
         while (
@@ -51,16 +52,17 @@ class DiskAllocator:
         return extent
 
     def enforce_limits(self, index: PrefixIndex[StoredRecord]) -> None:
-        """Empty the segments that were used longest ago until the files are short enough; nothing pinned or
-        leased goes.
+        """Drop the least recently used segments until the files are short enough.
+
+        Segments with pinned or leased chunks stay.
         """
         index.evict()
-        most = self._max_file_bytes()
-        while self._space.num_bytes > most and (segment := _least_used_segment(index)) is not None:
+        max_bytes = self._max_file_bytes()
+        while self._space.num_bytes > max_bytes and (segment := _least_used_segment(index)) is not None:
             _empty_segment(index, segment)
 
     def release(self, stored: StoredRecord) -> None:
-        """Take back the place of a record that has left the index."""
+        """Free the extent of a record that has left the index."""
         self._writer.put(RemoveRows((stored.extent,)))
         size = self._space.free(stored.extent)
         if size is not None:
@@ -77,22 +79,20 @@ class DiskAllocator:
 
 
 def _least_used_segment(index: PrefixIndex[StoredRecord]) -> int | None:
-    """Return the segment whose most recently used chunk was used longest ago, if it holds nothing pinned or
-    leased.
-    """
+    """Return the segment whose newest chunk was used longest ago; None if all are protected."""
     last_use: dict[int, int] = {}
-    kept: set[int] = set()
-    for place, chunk in enumerate(index.chunks()):
+    protected: set[int] = set()
+    for rank, chunk in enumerate(index.chunks()):
         for segment in _segments_of(chunk):
-            last_use[segment] = place
+            last_use[segment] = rank
             if _is_protected(chunk):
-                kept.add(segment)
-    free = {segment: place for segment, place in last_use.items() if segment not in kept}
+                protected.add(segment)
+    free = {segment: rank for segment, rank in last_use.items() if segment not in protected}
     return min(free, key=free.__getitem__, default=None)
 
 
 def _empty_segment(index: PrefixIndex[StoredRecord], segment: int) -> None:
-    """Drop every record in the segment, and what builds on it."""
+    """Drop every record in the segment, with the descendants of its chunks."""
     for chunk in list(index.chunks()):
         if not index.contains(chunk):
             continue
@@ -108,5 +108,5 @@ def _segments_of(chunk: Chunk[StoredRecord]) -> set[int]:
 
 
 def _is_protected(chunk: Chunk[StoredRecord]) -> bool:
-    """Whether the chunk, or one that builds on it, is pinned or leased."""
-    return any(place.is_protected for place in chunk.with_descendants())
+    """Whether the chunk or a descendant is pinned or leased."""
+    return any(descendant.is_protected for descendant in chunk.with_descendants())

@@ -1,11 +1,9 @@
-"""The file that carries prefixes from one disk to another: a stream of frames.
+"""Archive format: a stream of frames that carries prefixes between directories.
 
-Knows neither directories nor mlx.
-
-`MLXA` and the version of this format (uint32, little-endian); then frames, each the length of its header
-(uint32), the header (MessagePack) and, for chunks and states, the bytes of the record, whose digest the
-header names. A parent comes before its children, a chunk before its states. The last frame counts the others
-and holds SHA-256 of every byte before it. Nothing in it is a path.
+`MLXA` and the format version (uint32, little-endian); then frames, each the length of its header (uint32),
+the header (MessagePack) and, for chunks and states, the bytes of the record, whose digest is in the header. A
+parent comes before its children, a chunk before its states. The last frame has the number of the others and
+the SHA-256 of every byte before it. An archive contains no path. Knows neither directories nor MLX.
 """
 
 import os
@@ -29,13 +27,13 @@ _MAX_HEADER_BYTES = 64 * 1024
 
 
 class ArchiveError(ValueError):
-    """The file is no archive of ours, of a newer version, cut off, or changed."""
+    """The file is no archive, has another version, is cut off or damaged."""
 
 
 class ChunkFrame(msgspec.Struct, frozen=True, kw_only=True, tag="chunk"):
-    """A chunk, whose keys and values follow.
+    """A chunk; its record of keys and values follows.
 
-    `ttl_seconds` is what was left of its time, None for no end; `used` orders by last use.
+    `ttl_seconds` is the remaining lifetime, None for no limit; `used` orders chunks by last use.
     """
 
     key: bytes
@@ -53,7 +51,7 @@ class ChunkFrame(msgspec.Struct, frozen=True, kw_only=True, tag="chunk"):
 
 
 class StateFrame(msgspec.Struct, frozen=True, kw_only=True, tag="state"):
-    """The state at a position in a chunk that came before; its bytes follow."""
+    """A state at a position of an earlier chunk; its record follows."""
 
     chunk: bytes
     position: int
@@ -62,7 +60,7 @@ class StateFrame(msgspec.Struct, frozen=True, kw_only=True, tag="state"):
 
 
 class EndFrame(msgspec.Struct, frozen=True, kw_only=True, tag="end"):
-    """The end."""
+    """Last frame: number of records, digest of all bytes before it."""
 
     num_records: int
     digest: bytes
@@ -75,7 +73,7 @@ _decoder: msgspec.msgpack.Decoder[ChunkFrame | StateFrame | EndFrame] = msgspec.
 
 
 class ArchiveWriter:
-    """Writes an archive from its beginning; whoever opened the file closes it. Raises OSError."""
+    """Writes an archive into an open file, which the caller closes. Raises OSError."""
 
     def __init__(self, file: IO[bytes]) -> None:
         self._file = file
@@ -101,16 +99,15 @@ class ArchiveWriter:
 
 
 def read_archive(file: IO[bytes]) -> Iterator[tuple[Frame, bytes]]:
-    """Yield what is in an archive, every record checked: its digest, its header, and the chain of keys that
-    it ends.
+    """Yield the frames and records of an archive, each checked against digest and keys.
 
-    Raises ArchiveError at the first thing that is wrong, and at the end when anything before it was changed:
-    whoever wants all or nothing reads it twice. Raises OSError.
+    Raises ArchiveError at the first damage, at the latest after the last record; a caller that wants all or
+    nothing reads it twice. Raises OSError.
     """
     reader = _Reader(file)
     magic, version = _PREAMBLE.unpack(reader.read(_PREAMBLE.size))
     if magic != _MAGIC:
-        raise ArchiveError("it is no archive of a prefix cache")
+        raise ArchiveError("it is not an archive of a prefix cache")
     if version != ARCHIVE_VERSION:
         raise ArchiveError(f"it has format {version}; this mlxctl reads {ARCHIVE_VERSION}")
     chunks: dict[Key, ChunkFrame] = {}
@@ -127,7 +124,7 @@ def read_archive(file: IO[bytes]) -> Iterator[tuple[Frame, bytes]]:
         num_records += 1
         yield frame, data
     if frame.num_records != num_records or frame.digest != before or file.read(1):
-        raise ArchiveError("its end does not fit what comes before it")
+        raise ArchiveError("its last frame does not match the frames before it")
 
 
 class _Reader:
@@ -138,7 +135,7 @@ class _Reader:
         file.seek(0)
 
     def read(self, num_bytes: int) -> bytes:
-        # Before memory is taken: a header may promise any length.
+        # Checked before the allocation: a header may contain any length.
         if not 0 <= num_bytes <= self._num_left:
             raise ArchiveError("it ends too early")
         data = self._file.read(num_bytes)
@@ -149,7 +146,7 @@ class _Reader:
     def header(self) -> ChunkFrame | StateFrame | EndFrame:
         (length,) = _LENGTH.unpack(self.read(_LENGTH.size))
         if length > _MAX_HEADER_BYTES:
-            raise ArchiveError(f"a header of {length} bytes cannot be")
+            raise ArchiveError(f"a header has {length} bytes, more than {_MAX_HEADER_BYTES}")
         try:
             return _decoder.decode(self.read(length))
         except msgspec.MsgspecError as error:
@@ -162,9 +159,9 @@ def _framed(frame: Frame | EndFrame) -> bytes:
 
 
 def _check(frame: Frame, data: bytes, chunks: dict[Key, ChunkFrame]) -> None:
-    """Raise ArchiveError unless the record is what its frame says, at a place that there is."""
+    """Raise ArchiveError unless the record matches its frame, and the frame earlier ones."""
     if sha256(data).digest() != frame.digest:
-        raise ArchiveError("the bytes of a record are not what they were")
+        raise ArchiveError("a record does not match its digest")
     name, position = (
         _state_name(frame, chunks) if isinstance(frame, StateFrame) else (_chunk_name(frame, chunks), None)
     )
@@ -187,7 +184,7 @@ def _chunk_name(frame: ChunkFrame, chunks: dict[Key, ChunkFrame]) -> Key:
         and len(frame.tokens) % 4 == 0
     )
     if not is_placed or _key_of(frame) != frame.key:
-        raise ArchiveError("a chunk is not what its key is made of")
+        raise ArchiveError("a chunk does not match its key")
     return frame.key
 
 

@@ -1,6 +1,4 @@
-"""The directory of the warm tier: claimed by one process at a time, owner-only, opened whatever state it was
-left in.
-"""
+"""Directory of the disk tier: owner-only, used by one process at a time."""
 
 import os
 from dataclasses import dataclass
@@ -16,7 +14,7 @@ MANIFEST = "manifest.sqlite"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClaimedDirectory:
-    """A directory that is ours until `lock` is released."""
+    """A directory that this process owns until `lock` is released."""
 
     path: Path
     lock: DirectoryLock
@@ -25,11 +23,11 @@ class ClaimedDirectory:
 
 
 def claim_directory(cache_directory: Path) -> ClaimedDirectory:
-    """Make and open `prefixes` in the cache directory; what is damaged there is set aside, with a line in the
-    log each.
+    """Create or open `prefixes` in the cache directory and lock it.
 
-    A directory that another process is about to release is waited for. Raises StoreError when another process
-    uses it, when it is somebody else's or a newer version's, or cannot be written.
+    Damaged files are renamed, with one log line each. Waits for a process that is about to release the lock.
+    Raises StoreError if another process uses the directory, if it belongs to another user or a newer version,
+    or cannot be written.
     """
     path = tier_directory(cache_directory)
     try:
@@ -49,13 +47,13 @@ def claim_directory(cache_directory: Path) -> ClaimedDirectory:
 
 
 def tier_directory(cache_directory: Path) -> Path:
-    """Return where in a cache directory the warm tier lies; it need not exist."""
+    """Return the disk tier's path in a cache directory; it need not exist."""
     return cache_directory / "prefixes"
 
 
 def _make_private(path: Path) -> None:
     path.mkdir(mode=0o700, parents=True, exist_ok=True)
-    # SEC: prompts can be read out of keys and values, so nobody else may own or enter the place.
+    # SEC: keys and values reveal prompts, so no other user may own or enter the directory.
     if path.is_symlink() or path.stat().st_uid != os.getuid():
-        raise StoreError(f"{str(path)!r} belongs to somebody else or is a link")
+        raise StoreError(f"{str(path)!r} belongs to another user or is a link")
     path.chmod(0o700)

@@ -1,6 +1,6 @@
-"""Records as bytes and back, as `header` describes them.
+"""Records to bytes and back, in the format of `header`.
 
-MLX thread only: bytes cross to other threads, arrays never do.
+MLX thread only: bytes may cross to other threads, arrays never do.
 """
 
 import math
@@ -27,8 +27,9 @@ _DTYPES = {
 
 
 def encode(record: Record, *, chunk: Key, position: int | None) -> list[bytes]:
-    """Return the record of a chunk, or of the state at a position in it, as pieces to be written one after
-    the other.
+    """Return a record as pieces to be written one after the other.
+
+    `chunk` and `position` go into its header; `position` is None for keys and values.
     """
     arrays: list[mx.array] = []
     kind, content = _content(record)
@@ -43,7 +44,7 @@ def encode(record: Record, *, chunk: Key, position: int | None) -> list[bytes]:
 def decode(data: bytes, *, chunk: Key, position: int | None) -> Record:
     """Return the record in `data`.
 
-    Raises DamagedRecordError unless it is that of this chunk and position, in this format.
+    Raises DamagedRecordError unless it has this chunk and position, in this format.
     """
     header, start = read_header(data, chunk=chunk, position=position)
     arrays = _read_arrays(header, data, start)
@@ -52,7 +53,7 @@ def decode(data: bytes, *, chunk: Key, position: int | None) -> Record:
         mx.eval(arrays)
         return StateRecord(content) if header.kind == "state" else _KV_KINDS[header.kind](*content)
     except (TypeError, KeyError, IndexError) as error:
-        raise DamagedRecordError(f"its arrays do not hang together: {error}") from error
+        raise DamagedRecordError(f"its arrays do not match its header: {error}") from error
 
 
 def _content(record: Record) -> tuple[Kind, Any]:

@@ -1,8 +1,8 @@
-"""How a record on disk begins: what it is, whose it is, and how its bytes are to be read. Knows no arrays.
+"""Record format on disk. Knows no arrays.
 
-A record is `MLXP`, the version of this format and the length of its header (both uint32, little-endian), the
-header (MessagePack), then the arrays one after the other. The header repeats whatever the manifest says of
-the record, because only the record is covered by a digest.
+A record is `MLXP`, the format version and the length of its header (both uint32, little-endian), the header
+(MessagePack), then the arrays one after the other. The header repeats what the manifest says of the record,
+because the digest covers only the record.
 """
 
 import struct
@@ -19,20 +19,18 @@ _PREAMBLE = struct.Struct("<4sII")
 
 
 class DamagedRecordError(ValueError):
-    """These bytes are not the record that they should be."""
+    """The bytes are not the expected record."""
 
 
 class ForeignRecordError(DamagedRecordError):
-    """These bytes may be a record, but of another chunk or in another version's format."""
+    """The bytes belong to another chunk or have another format version."""
 
 
 class RecordHeader(msgspec.Struct, frozen=True, kw_only=True):
-    """Of which chunk it is, or the state at which position; dtype and shape of every array; how they hang
-    together.
+    """Chunk, position, and dtype, shape and nesting of the arrays.
 
-    Chunks that begin alike share a state, so for one `chunk` is the key of the prefix that ends there.
-
-    `tree` holds the arrays by number: `{"array": 3}`; tuples are `{"tuple": [...]}`.
+    `chunk` of a state is the key of the prefix that ends at its position, since sibling chunks share it.
+    `tree` refers to arrays by index: `{"array": 3}`; tuples are `{"tuple": [...]}`.
     """
 
     kind: Literal["kv", "packed", "state"]
@@ -52,14 +50,14 @@ def encode_header(header: RecordHeader) -> bytes:
 
 
 def read_header(data: bytes, *, chunk: Key, position: int | None) -> tuple[RecordHeader, int]:
-    """Return the header and where the arrays begin.
+    """Return the header and the offset of the arrays.
 
-    Raises DamagedRecordError unless it is a record of that chunk and position.
+    Raises DamagedRecordError unless the record has this chunk and position.
     """
     try:
         magic, version, length = _PREAMBLE.unpack_from(data)
         if magic != _MAGIC:
-            raise DamagedRecordError("it is no record")
+            raise DamagedRecordError("it is not a record")
         if version != FORMAT_VERSION:
             raise ForeignRecordError(f"it has format {version}, not {FORMAT_VERSION}")
         start = _PREAMBLE.size + length
@@ -67,5 +65,5 @@ def read_header(data: bytes, *, chunk: Key, position: int | None) -> tuple[Recor
     except (struct.error, msgspec.MsgspecError) as error:
         raise DamagedRecordError(f"its header cannot be read: {error}") from error
     if header.chunk != chunk or header.position != position:
-        raise ForeignRecordError("it is another chunk's")
+        raise ForeignRecordError("it belongs to another chunk")
     return header, start

@@ -1,6 +1,6 @@
-"""Records from elsewhere, put into a claimed directory within its limits; nothing that is there goes.
+"""Import of archive records into a cache directory. Knows no MLX.
 
-Knows no mlx.
+Nothing in the directory is evicted for it.
 """
 
 import time
@@ -17,14 +17,14 @@ from mlxctl.prefix_cache.disk.stored import StoredRecord
 from mlxctl.prefix_cache.entries import Checkpoint, Chunk
 from mlxctl.prefix_cache.index import PrefixIndex
 
-ImportOutcome = Literal["taken", "known", "no room"]
+ImportOutcome = Literal["imported", "stored", "no_room"]
 
 
 class ArchiveImporter:
-    """Takes frame by frame, each written before its row, so that a kill at any moment leaves what was taken
-    by then.
+    """Adds archive frames one by one to a locked directory.
 
-    A chunk without room leaves out what builds on it. Raises OSError and sqlite3.Error.
+    A record is written before its row, so a kill at any moment leaves the frames imported by then. A chunk
+    without room is skipped with its descendants. Raises OSError and sqlite3.Error.
     """
 
     def __init__(self, directory: ClaimedDirectory, *, max_bytes: int, min_free_bytes: int) -> None:
@@ -38,7 +38,7 @@ class ArchiveImporter:
         self._used = {row.key: row.used for row in rows}
         self._first_use = 1 + max((row.used for row in rows if isinstance(row.used, int)), default=0)
         self._models = self._manifest.models()
-        # What an archive's chunk is here: itself, or a longer one that begins with it.
+        # Stored chunk for each key of the archive: the same, or a longer one with the same leading tokens.
         self._present: dict[Key, Chunk[StoredRecord]] = {}
         sizes = directory.files.sizes()
         rejected = load(
@@ -47,13 +47,16 @@ class ArchiveImporter:
         self._manifest.remove(rejected.extents, rejected.chunks)
 
     def take(self, frame: Frame, data: bytes) -> ImportOutcome:
-        """Write a record unless it is there already, or there is no room for it or for what it builds on."""
+        """Write a record, unless it is stored already or there is no room.
+
+        There is no room either for a record whose parent had none.
+        """
         return (
             self._take_chunk(frame, data) if isinstance(frame, ChunkFrame) else self._take_state(frame, data)
         )
 
     def finish(self) -> None:
-        """Write down how long all live now: what was there may have to live as long as what builds on it."""
+        """Write the final lifetimes: a stored parent may have to outlive imported children."""
         chunks = self._index.chunks()
         self._manifest.update_chunks(
             [(chunk.key, chunk.expires_at, chunk.is_pinned, self._used[chunk.key]) for chunk in chunks]
@@ -62,14 +65,14 @@ class ArchiveImporter:
     def _take_chunk(self, frame: ChunkFrame, data: bytes) -> ImportOutcome:
         parent = self._index.find(frame.parent) if frame.parent is not None else None
         if parent is None and frame.parent is not None:
-            return "no room"
-        known = self._index.covering(frame.namespace, parent, frame.tokens, frame.salts)
-        if known is not None:
-            self._present[frame.key] = known
-            return "known"
+            return "no_room"
+        existing = self._index.covering(frame.namespace, parent, frame.tokens, frame.salts)
+        if existing is not None:
+            self._present[frame.key] = existing
+            return "stored"
         stored = self._write(data, frame.key, None, frame.digest)
         if stored is None:
-            return "no room"
+            return "no_room"
         size = len(data)
         chunk = self._index.publish(
             frame.namespace, parent, frame.tokens, stored, size, frame.salts, ttl_seconds=frame.ttl_seconds
@@ -80,20 +83,20 @@ class ArchiveImporter:
         self._present[frame.key] = chunk
         self._used[frame.key] = self._first_use + frame.used
         self._add_row(frame, chunk)
-        return "taken"
+        return "imported"
 
     def _take_state(self, frame: StateFrame, data: bytes) -> ImportOutcome:
         chunk = self._present.get(frame.chunk)
         if chunk is None:
-            return "no room"
+            return "no_room"
         if not self._index.contains(chunk) or chunk.has_checkpoint_at(frame.position):
-            return "known"
+            return "stored"
         stored = self._write(data, chunk.key, frame.position, frame.digest)
         if stored is None:
-            return "no room"
+            return "no_room"
         self._manifest.add(_row(stored), None)
         self._index.add_checkpoint(chunk, Checkpoint(frame.position, stored, len(data)))
-        return "taken"
+        return "imported"
 
     def _add_row(self, frame: ChunkFrame, chunk: Chunk[StoredRecord]) -> None:
         row = ChunkRow(
@@ -114,10 +117,10 @@ class ArchiveImporter:
             self._manifest.set_model_name(frame.namespace, frame.model)
 
     def _write(self, data: bytes, key: Key, position: int | None, digest: bytes) -> StoredRecord | None:
-        most = max_file_bytes(
+        max_bytes = max_file_bytes(
             self._directory.path, self._space, max_bytes=self._max_bytes, min_free_bytes=self._min_free_bytes
         )
-        extent = self._space.allocate(len(data), max_growth=max(0, most - self._space.num_bytes))
+        extent = self._space.allocate(len(data), max_growth=max(0, max_bytes - self._space.num_bytes))
         if extent is None:
             return None
         self._directory.files.write(extent, [data])

@@ -1,7 +1,6 @@
-"""A look at the warm tier from outside, beside a server that may be using it: what is there, and whether it
-is sound. Read-only.
+"""Read-only view of the disk tier, also while a server uses it.
 
-Knows no mlx, so that the command line can look without loading it.
+Knows no MLX, so that CLI commands need not load it.
 """
 
 import math
@@ -26,11 +25,11 @@ Problem = Literal["truncated", "damaged", "foreign", "missing", "orphan"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DiskEntry:
-    """A chunk on disk: the tokens `start` to `end` of every prompt that begins with it and what is above it.
+    """A chunk on disk, with its records.
 
-    `key` names it and everything before it, `positions` are those of its states, `num_bytes` counts both.
-    `model` is the name under which the model was served last, or None. `expires_at` is in unix seconds, None
-    for never; `used` orders by last use. `records` say where its bytes lie.
+    `key` names it and everything before it; `positions` are those of its states; `num_bytes` counts both.
+    `model` is the name under which its model was served last. `expires_at` is in unix seconds, None for
+    never; `used` orders entries by last use.
     """
 
     key: Key
@@ -51,10 +50,10 @@ class DiskEntry:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DiskFinding:
-    """Something wrong: a record that ends early, whose bytes are not what they were, that is another one or
-    another version's, that is not there, or that builds on nothing. `key` is empty where a row says nothing.
+    """One defect: a record cut off, damaged, foreign or missing, or an orphan chunk.
 
-    None of them does harm: each is a miss when it is met, and goes then, or with the next collection.
+    `key` is empty where a manifest row is unreadable. Defects are harmless: each is a miss when it is read,
+    and is removed then or by the next collection.
     """
 
     problem: Problem
@@ -65,7 +64,7 @@ class DiskFinding:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DiskSizes:
-    """What the tier takes: bytes of records, of segment files, and how many chunks and states that are."""
+    """Bytes of records and of segment files, numbers of chunks and states."""
 
     record_bytes: int
     file_bytes: int
@@ -74,7 +73,7 @@ class DiskSizes:
 
 
 class DiskInspector:
-    """The tier below a cache directory, as its manifest and its files are at the moment of each call."""
+    """The disk tier in a cache directory, read anew by each call."""
 
     def __init__(self, manifest: Manifest, files: SegmentFiles) -> None:
         self._manifest = manifest
@@ -82,7 +81,7 @@ class DiskInspector:
 
     @classmethod
     def open(cls, cache_directory: Path) -> "DiskInspector":
-        """Open it. Raises StoreError when there is none, or when it cannot be read."""
+        """Open the disk tier. Raises StoreError if there is none or it is unreadable."""
         path = tier_directory(cache_directory)
         if not (path / MANIFEST).is_file():
             raise StoreError(f"there is no prefix cache in {str(cache_directory)!r}")
@@ -93,11 +92,11 @@ class DiskInspector:
         self._manifest.close()
 
     def entries(self) -> list[DiskEntry]:
-        """Every chunk, the least recently used first."""
+        """Return all chunks, the least recently used first."""
         models = self._manifest.models()
         records: dict[Key, list[RecordRow]] = {}
-        rows, found = self._manifest.rows()
-        for record in filter(is_valid_record_row, found):
+        rows, records_found = self._manifest.rows()
+        for record in filter(is_valid_record_row, records_found):
             records.setdefault(record.chunk, []).append(record)
         return [
             DiskEntry(
@@ -125,7 +124,7 @@ class DiskInspector:
         ]
 
     def sizes(self) -> DiskSizes:
-        """What it takes, by the manifest and by the files."""
+        """Return sizes by the manifest and by the files."""
         records = list(filter(is_valid_record_row, self._manifest.records()))
         return DiskSizes(
             record_bytes=sum(record.extent.num_bytes for record in records),
@@ -135,10 +134,11 @@ class DiskInspector:
         )
 
     def verify(self, on_read: Callable[[int], object] | None = None) -> list[DiskFinding]:
-        """Read every record and return what is wrong; `on_read` hears how many bytes of records are done.
+        """Read every record and return all defects.
 
-        A server may write meanwhile: a row goes before its room is used again, so what fails counts only if
-        its row is still there.
+        `on_read` receives the number of record bytes read so far. A server may write meanwhile; since a row
+        is deleted before its extent is used again, a failed record is a defect only if its row is still there
+        afterwards.
         """
         rows, records = self._manifest.rows()
         chunks = {row.key: row for row in rows}
@@ -155,44 +155,42 @@ class DiskInspector:
         return findings + [finding for row in chunks.values() for finding in _check_row(row, chunks, whole)]
 
     def _check_again(self, suspects: list[RecordRow], chunks: Mapping[Key, ChunkRow]) -> list[DiskFinding]:
-        """Return what is wrong with those whose rows were there before and after they were read once more."""
+        """Return defects of records whose rows exist before and after a second read."""
         before, sizes = set(self._manifest.records()), self._files.sizes()
         names = {
             record: _name_in_header(record, chunks.get(record.chunk))
             for record in suspects
             if record in before
         }
-        found = [(record, self._check(record, name, sizes)) for record, name in names.items()]
-        after = set(self._manifest.records()) if found else set()
-        return [finding for record, finding in found if finding is not None and record in after]
+        results = [(record, self._check(record, name, sizes)) for record, name in names.items()]
+        after = set(self._manifest.records()) if results else set()
+        return [finding for record, finding in results if finding is not None and record in after]
 
     def read(self, entry: DiskEntry) -> dict[int | None, bytes]:
-        """Return the sound records of a chunk: its keys and values under None, its states under their
-        positions.
-        """
+        """Return the intact records of a chunk by position; None is its keys and values."""
         sizes = self._files.sizes()
-        found = (
+        results = (
             (record.position, self._read(record, _name_in_header(record, entry), sizes))
             for record in entry.records
         )
-        return {position: data for position, data in found if isinstance(data, bytes)}
+        return {position: data for position, data in results if isinstance(data, bytes)}
 
     def _check(self, record: RecordRow, name: Key, sizes: Mapping[int, int]) -> DiskFinding | None:
-        found = self._read(record, name, sizes)
-        return found if isinstance(found, DiskFinding) else None
+        results = self._read(record, name, sizes)
+        return results if isinstance(results, DiskFinding) else None
 
     def _read(self, record: RecordRow, name: Key, sizes: Mapping[int, int]) -> bytes | DiskFinding:
         if not is_valid_record_row(record):
             return DiskFinding(
-                problem="damaged", key=b"", position=None, detail="a row of the manifest makes no sense"
+                problem="damaged", key=b"", position=None, detail="a row of the manifest is invalid"
             )
         extent = record.extent
         problem: Problem = "damaged"
-        detail = "its bytes are not what they were"
+        detail = "its bytes do not match its digest"
         if extent.segment not in sizes:
-            problem, detail = "missing", "the file is gone"
+            problem, detail = "missing", "the file is missing"
         elif extent.end > sizes[extent.segment]:
-            # Before it is read: a row may promise any length.
+            # Checked before the read: a row may contain any length.
             problem, detail = (
                 "truncated",
                 f"the file ends at {sizes[extent.segment]}, the record at {extent.end}",
@@ -209,9 +207,9 @@ class DiskInspector:
                 problem, detail = "foreign", str(error)
             except DamagedRecordError as error:
                 detail = str(error)
-        place = f"segment {extent.segment} at {extent.offset}"
+        location = f"segment {extent.segment} at {extent.offset}"
         return DiskFinding(
-            problem=problem, key=record.chunk, position=record.position, detail=f"{place}: {detail}"
+            problem=problem, key=record.chunk, position=record.position, detail=f"{location}: {detail}"
         )
 
 
@@ -227,7 +225,7 @@ def _check_row(
 ) -> Iterator[DiskFinding]:
     if not is_valid_chunk_row(row):
         yield DiskFinding(
-            problem="damaged", key=b"", position=None, detail="a row of the manifest makes no sense"
+            problem="damaged", key=b"", position=None, detail="a row of the manifest is invalid"
         )
         return
     if row.key not in whole:
@@ -235,7 +233,7 @@ def _check_row(
             problem="missing", key=row.key, position=None, detail="there is no record of the chunk"
         )
     if row.parent is not None and row.parent not in chunks:
-        yield DiskFinding(problem="orphan", key=row.key, position=None, detail="what it builds on is gone")
+        yield DiskFinding(problem="orphan", key=row.key, position=None, detail="its parent is missing")
     elif (
         chunk_key(row.parent or root_key(row.namespace), row.tokens, row.salts or (), start=row.start)
         != row.key
@@ -244,5 +242,5 @@ def _check_row(
             problem="damaged",
             key=row.key,
             position=None,
-            detail="its tokens are not those that its key is made of",
+            detail="its tokens do not match its key",
         )

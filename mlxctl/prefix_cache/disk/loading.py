@@ -1,6 +1,6 @@
-"""From the rows of a manifest to an index: what holds together is taken, the rest is given up.
+"""Index of the disk tier from manifest rows, which are validated first.
 
-Knows no files but their lengths.
+Reads no file; only the lengths of the segment files are known.
 """
 
 from collections.abc import Mapping, Sequence
@@ -16,10 +16,9 @@ from mlxctl.prefix_cache.index import PrefixIndex
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RejectedRows:
-    """Rows that are of no use: expired, without their parent or record, not fitting into their file, or
-    nonsense.
+    """Rows that are expired, invalid, beyond their file, or without parent or record.
 
-    Of `num_lost` records the file is too short, or missing.
+    For `num_lost` records the segment file is too short or missing.
     """
 
     extents: tuple[Extent, ...]
@@ -36,9 +35,9 @@ def load(
     file_sizes: Mapping[int, int],
     now: float,
 ) -> RejectedRows:
-    """Fill an empty index and its space.
+    """Fill an empty index and its space, and return the rows left out.
 
-    Nothing is read from the segments: that a record is whole shows when it is used.
+    Segments are not read: damage of a record shows when it is restored.
     """
     plausible = [row for row in records if is_valid_record_row(row)]
     fitting = [row for row in plausible if row.extent.end <= file_sizes.get(row.extent.segment, 0)]
@@ -113,7 +112,7 @@ def _add_states(
 
 
 def _follows(row: ChunkRow, parent: Chunk[StoredRecord] | None) -> bool:
-    """Whether the chunk is what it is called, at its place; a chain that was changed anywhere breaks there."""
+    """Whether the chunk's key, start and parent are consistent."""
     start = parent.end if parent is not None else 0
     if row.start != start or start % CHUNK_TOKENS or (parent is None) != (row.parent is None):
         return False
@@ -122,7 +121,7 @@ def _follows(row: ChunkRow, parent: Chunk[StoredRecord] | None) -> bool:
 
 
 def is_valid_chunk_row(row: ChunkRow) -> bool:
-    """Whether the types are right: SQLite keeps anything in any column."""
+    """Whether the column types are right: SQLite stores any type in any column."""
     blobs = (row.key, row.namespace, row.tokens)
     return (
         all(isinstance(blob, bytes) for blob in blobs)
@@ -136,7 +135,7 @@ def is_valid_chunk_row(row: ChunkRow) -> bool:
 
 
 def is_valid_record_row(row: RecordRow) -> bool:
-    """Whether the row can be one of ours."""
+    """Whether the column types and ranges are right."""
     extent = row.extent
     numbers = (extent.segment, extent.offset, extent.num_bytes)
     is_number = all(isinstance(number, int) and number >= 0 for number in numbers)

@@ -1,4 +1,4 @@
-"""One process at a time: a lock on a file, which the system lets go of when the process dies."""
+"""Lock of a directory for one process; the system releases it when the process dies."""
 
 import fcntl
 import os
@@ -7,18 +7,18 @@ from pathlib import Path
 
 from mlxctl.errors import StoreError
 
-# A process that ends still has to write what its memory holds, and says so in the file.
+# Longest wait for a process that announced its release: it still writes what is in memory.
 _MAX_ENDING_SECONDS = 10.0
-# One that was killed a moment ago, or looks for a moment only.
+# Longest wait for another owner: one that was just killed, or a short CLI command.
 _MAX_WAIT_SECONDS = 1.0
 _RETRY_SECONDS = 0.05
 _ENDING = b" ending"
 
 
 class DirectoryLock:
-    """An exclusive lock on a directory of ours.
+    """Exclusive file lock of a directory.
 
-    The file names the process that has it, and whether that is about to release it.
+    The file holds the owner's process id, and whether it is about to release the lock.
     """
 
     def __init__(self, file: int) -> None:
@@ -26,9 +26,9 @@ class DirectoryLock:
 
     @classmethod
     def acquire(cls, directory: Path) -> "DirectoryLock":
-        """Return the lock, after a wait if its holder is about to release it.
+        """Return the lock, after a wait if its owner is about to release it.
 
-        Raises StoreError that names the holder, and OSError.
+        Raises StoreError that names the owner, and OSError.
         """
         file = os.open(directory / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         try:
@@ -41,11 +41,11 @@ class DirectoryLock:
         return lock
 
     def announce_release(self) -> None:
-        """Tell those who want the lock that it is worth waiting for."""
+        """Tell waiting processes that the lock will be released soon."""
         self._write_holder(b"%d%s" % (os.getpid(), _ENDING))
 
     def release(self) -> None:
-        """Let go of it."""
+        """Release the lock."""
         os.close(self._file)
 
     def _write_holder(self, text: bytes) -> None:
@@ -53,7 +53,7 @@ class DirectoryLock:
             os.ftruncate(self._file, 0)
             os.pwrite(self._file, text, 0)
         except OSError:
-            # A full disk: who else wants the lock is told less.
+            # On a full disk the file names no owner; the lock itself still holds.
             pass
 
 
@@ -61,10 +61,11 @@ def _wait_for_lock(file: int, directory: Path) -> None:
     started = time.monotonic()
     while not _try_lock(file):
         holder = os.pread(file, 64, 0)
-        most = _MAX_ENDING_SECONDS if holder.endswith(_ENDING) else _MAX_WAIT_SECONDS
-        if time.monotonic() - started > most:
+        max_wait = _MAX_ENDING_SECONDS if holder.endswith(_ENDING) else _MAX_WAIT_SECONDS
+        if time.monotonic() - started > max_wait:
             raise StoreError(
-                f"{str(directory)!r} is used by another mlxctl, {_name(holder)}; --cache-dir names another directory"
+                f"{str(directory)!r} is used by another mlxctl, {_name(holder)}; "
+                "--cache-dir names another directory"
             )
         time.sleep(_RETRY_SECONDS)
 

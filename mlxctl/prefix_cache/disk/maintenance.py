@@ -1,6 +1,6 @@
-"""What can be done to the warm tier while no server uses it: collect, pin, drop, clear.
+"""Offline maintenance of the disk tier: collect, pin, drop, clear.
 
-Each claims the directory for a while.
+Each function locks the directory while it runs, and raises StoreError if a server uses it.
 """
 
 import time
@@ -22,7 +22,7 @@ _UNLIMITED_BYTES = 2**62
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MaintenanceResult:
-    """How many chunks something was done to, and how many there are now."""
+    """Number of chunks changed, and of chunks stored now."""
 
     num_changed: int
     num_chunks: int
@@ -30,7 +30,7 @@ class MaintenanceResult:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CollectionResult:
-    """What a collection did: chunks that went and that stay, findings, and bytes of files before and after."""
+    """Chunks removed and kept, defects found, file bytes before and after."""
 
     num_changed: int
     num_chunks: int
@@ -40,9 +40,9 @@ class CollectionResult:
 
 
 def collect(cache_directory: Path, *, max_bytes: int, min_free_bytes: int = 0) -> CollectionResult:
-    """Remove what has expired, what is damaged, and the least recently used beyond `max_bytes`.
+    """Remove expired and damaged records, and the least recently used beyond `max_bytes`.
 
-    Raises StoreError when there is nothing, or when a server uses it.
+    Raises StoreError if there is no disk tier.
     """
     inspector = DiskInspector.open(cache_directory)
     try:
@@ -67,31 +67,28 @@ def collect(cache_directory: Path, *, max_bytes: int, min_free_bytes: int = 0) -
 
 
 def set_pins(cache_directory: Path, keys: Sequence[Key], *, is_pinned: bool) -> MaintenanceResult:
-    """Pin prefixes on disk, or end that. Raises StoreError when a server uses it."""
+    """Pin or unpin prefixes on disk."""
     with _opened(claim_directory(cache_directory)) as tier:
         num_changed = sum(tier.pin(key) if is_pinned else tier.unpin(key) for key in keys)
         return MaintenanceResult(num_changed=num_changed, num_chunks=len(tier.index))
 
 
 def drop(cache_directory: Path, keys: Sequence[Key]) -> MaintenanceResult:
-    """Remove prefixes with all that builds on them, but nothing pinned.
-
-    Raises StoreError when a server uses it.
-    """
+    """Remove prefixes with their descendants, except pinned ones."""
     with _opened(claim_directory(cache_directory)) as tier:
         num_changed = sum(tier.index.drop(key) for key in keys)
         return MaintenanceResult(num_changed=num_changed, num_chunks=len(tier.index))
 
 
 def clear(cache_directory: Path) -> MaintenanceResult:
-    """Remove everything that is not pinned. Raises StoreError when a server uses it."""
+    """Remove everything that is not pinned."""
     directory = claim_directory(cache_directory)
     rows = directory.manifest.chunks()
     if any(row.is_pinned for row in rows):
         with _opened(directory) as tier:
             tier.clear()
             return MaintenanceResult(num_changed=len(rows) - len(tier.index), num_chunks=len(tier.index))
-    # SEC: the rows hold prompts, and a database that forgets rows does not overwrite them.
+    # SEC: the rows contain prompts, and SQLite does not overwrite deleted rows.
     _discard(directory)
     return MaintenanceResult(num_changed=len(rows), num_chunks=0)
 

@@ -1,8 +1,8 @@
-"""Which record lies where: a SQLite file in WAL mode beside the segments.
+"""Manifest: a SQLite file (WAL mode) that says which record lies where.
 
-SQLite rather than a log of our own, because rows are deleted and renewed as often as added: its transactions
-survive a kill at any moment, and nothing has to be compacted. Rows are not trusted: what they say is checked
-against the record when it is read, and a record carries everything that matters to its meaning.
+SQLite rather than an own log, because rows are deleted and updated as often as added: its transactions
+survive a kill at any moment, and nothing has to be compacted. Rows are not trusted: a record repeats in its
+header what its row says, and is checked when it is read.
 """
 
 import math
@@ -54,11 +54,10 @@ _salts_decoder = msgspec.msgpack.Decoder(tuple[Salt, ...])
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ChunkRow:
-    """A chunk on disk.
+    """Row of a chunk.
 
-    `used` orders chunks by their last use; `expires_at` is in unix seconds, infinite when pinned.
-
-    `salts` are those of the images that reach into it; None when what stands there makes no sense.
+    `used` orders chunks by last use; `expires_at` is in unix seconds, infinite without a limit. `salts` are
+    those that cover one of its tokens; None when the column is unreadable.
     """
 
     key: Key
@@ -74,9 +73,9 @@ class ChunkRow:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RecordRow:
-    """A record on disk: the keys and values of a chunk, or with `position` a state inside it.
+    """Row of a record: keys and values, or with `position` a state.
 
-    `digest` is that of its bytes.
+    `digest` is the SHA-256 of its bytes.
     """
 
     extent: Extent
@@ -86,10 +85,9 @@ class RecordRow:
 
 
 class Manifest:
-    """The rows.
+    """The manifest's rows.
 
-    Written by one thread at a time; every method is one transaction and raises sqlite3.Error when it cannot
-    be had.
+    One thread writes at a time; every method is one transaction and raises sqlite3.Error if it fails.
     """
 
     def __init__(self, connection: sqlite3.Connection, path: Path) -> None:
@@ -98,7 +96,7 @@ class Manifest:
 
     @classmethod
     def open(cls, path: Path) -> "Manifest":
-        """Open or make the file of a claimed directory; a damaged one is set aside, with one line in the log.
+        """Open or create the file of a locked directory; a damaged one is renamed and logged.
 
         Raises StoreError.
         """
@@ -115,14 +113,14 @@ class Manifest:
             return cls._existing(open_alone, path)
 
     def replaced(self, error: Exception) -> "Manifest":
-        """Set this file, in which `error` was found, aside and return an empty one. Raises StoreError."""
+        """Rename this file because of `error` and return an empty manifest. Raises StoreError."""
         self.close()
         begin_anew(self._path, error)
         return Manifest.open(self._path)
 
     @classmethod
     def read_only(cls, path: Path) -> "Manifest":
-        """Open an existing file to look at it, beside a server that may be using it. Raises StoreError."""
+        """Open an existing file for reading, also while a server uses it. Raises StoreError."""
         return cls._existing(open_read_only, path)
 
     @classmethod
@@ -137,7 +135,7 @@ class Manifest:
             age = (
                 "a newer mlxctl"
                 if version > len(MIGRATIONS)
-                else "an older mlxctl; the next `mlxctl serve` renews it"
+                else "an older mlxctl; the next `mlxctl serve` updates it"
             )
             raise StoreError(f"the manifest {str(path)!r} was written by {age}")
         manifest = cls(connection, path)
@@ -153,19 +151,17 @@ class Manifest:
         self._connection.close()
 
     def check(self) -> None:
-        """Read everything once.
-
-        Raises one of DATABASE_ERRORS when something in the file is not as it should be.
-        """
+        """Read everything once; raise one of DATABASE_ERRORS on damage."""
         check_pages(self._connection)
         self.chunks()
         self.records()
         self.models()
 
     def chunks(self) -> list[ChunkRow]:
-        """All chunks, the least recently used first."""
+        """Return all chunks, the least recently used first."""
         rows = self._connection.execute(
-            "SELECT key, parent, namespace, start, tokens, expires_at, is_pinned, used, salts FROM chunks ORDER BY used, rowid"
+            "SELECT key, parent, namespace, start, tokens, expires_at, is_pinned, used, salts"
+            " FROM chunks ORDER BY used, rowid"
         )
         return [
             ChunkRow(
@@ -183,7 +179,7 @@ class Manifest:
         ]
 
     def records(self) -> list[RecordRow]:
-        """All records, in the order in which they lie."""
+        """Return all records by segment and offset."""
         rows = self._connection.execute(
             "SELECT segment, offset, num_bytes, digest, chunk, position FROM records"
         )
@@ -195,7 +191,7 @@ class Manifest:
         ]
 
     def rows(self) -> tuple[list[ChunkRow], list[RecordRow]]:
-        """All chunks and all records as they were at one moment, whoever writes meanwhile."""
+        """Return all chunks and records of one moment, despite concurrent writes."""
         self._connection.execute("BEGIN")
         try:
             return self.chunks(), self.records()
@@ -212,7 +208,7 @@ class Manifest:
         }
 
     def set_model_name(self, namespace: bytes, model: str) -> None:
-        """Note the name of a model, for people."""
+        """Store the name of a namespace's model, for display."""
         self._connection.execute("INSERT OR REPLACE INTO namespaces VALUES (?, ?)", (namespace, model))
 
     def add(self, record: RecordRow, chunk: ChunkRow | None) -> None:
@@ -234,22 +230,20 @@ class Manifest:
             self._connection.execute("INSERT OR REPLACE INTO records VALUES (?, ?, ?, ?, ?, ?)", values)
 
     def remove(self, extents: Iterable[Extent], chunks: Iterable[Key] = ()) -> None:
-        """Remove records, chunks whose keys and values are gone with them, and these chunks."""
+        """Remove records, chunks whose keys and values are among them, and `chunks`."""
         with self._transaction():
             self._connection.executemany("DELETE FROM chunks WHERE key = ?", [(key,) for key in chunks])
             for extent in extents:
-                place = (extent.segment, extent.offset)
+                location = (extent.segment, extent.offset)
                 self._connection.execute(
                     "DELETE FROM chunks WHERE key ="
                     " (SELECT chunk FROM records WHERE segment = ? AND offset = ? AND position IS NULL)",
-                    place,
+                    location,
                 )
-                self._connection.execute("DELETE FROM records WHERE segment = ? AND offset = ?", place)
+                self._connection.execute("DELETE FROM records WHERE segment = ? AND offset = ?", location)
 
     def update_chunks(self, chunks: Iterable[tuple[Key, float, bool, int]]) -> None:
-        """Write down for each chunk until when it lives, whether it is pinned, and its place in the order of
-        use.
-        """
+        """Update expiry, pin and order of use of chunks."""
         with self._transaction():
             self._connection.executemany(
                 "UPDATE chunks SET expires_at = ?, is_pinned = ?, used = ? WHERE key = ?",
@@ -257,7 +251,7 @@ class Manifest:
             )
 
     def reassign_owners(self, states: Iterable[tuple[Extent, Key]]) -> None:
-        """Let states belong to other chunks that begin alike."""
+        """Assign states to other chunks with the same leading tokens."""
         with self._transaction():
             self._connection.executemany(
                 "UPDATE records SET chunk = ? WHERE segment = ? AND offset = ?",
@@ -270,7 +264,7 @@ class Manifest:
 
 
 def discard_manifest(path: Path) -> None:
-    """Remove a manifest with its side files, and damaged ones that were set aside. Raises OSError."""
+    """Delete a manifest with its side files and renamed damaged ones. Raises OSError."""
     for suffix in ("", *SIDE_FILES):
         path.with_name(path.name + suffix).unlink(missing_ok=True)
     remove_set_aside(path)

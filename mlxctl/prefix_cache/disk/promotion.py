@@ -1,7 +1,4 @@
-"""One prompt's way back from disk to memory: what it wants, record by record as they come.
-
-MLX thread only.
-"""
+"""Promotion: copy of a prompt's records from disk to memory. MLX thread only."""
 
 import math
 import time
@@ -21,7 +18,7 @@ from mlxctl.prefix_cache.splitting import split_record
 
 @dataclass(frozen=True, slots=True)
 class RecordRequest:
-    """A record on disk: that of a chunk, or of the state at `position` in it."""
+    """A record to read: keys and values of a chunk, or a state at `position`."""
 
     chunk: Chunk[StoredRecord]
     stored: StoredRecord
@@ -29,9 +26,9 @@ class RecordRequest:
 
 
 class Promotion:
-    """Publishes records in memory as they arrive from disk.
+    """Publishes records in memory as the reader delivers them.
 
-    What cannot be used is dropped on disk, and ends it.
+    The chunks on disk are leased until it ends. A damaged or foreign record is dropped on disk and ends it.
     """
 
     def __init__(
@@ -52,21 +49,21 @@ class Promotion:
         tier.index.lease(match)
         self.fetch: Fetch = tier.fetch([request.stored for request in requests])
 
-    def take(self, arrival: FetchedRecord) -> bool:
-        """Take the next record; return whether nothing more is to come."""
+    def take(self, fetched: FetchedRecord) -> bool:
+        """Publish the next record; return whether the promotion has ended."""
         if self._is_done:
             return False
-        request = self._requests[arrival.place]
-        if arrival.failure is not None:
-            self._invalidate(request, arrival.failure)
+        request = self._requests[fetched.index]
+        if fetched.failure is not None:
+            self._invalidate(request, fetched.failure)
         else:
-            self._accept(request, arrival.data)
-        if arrival.place == len(self._requests) - 1:
+            self._accept(request, fetched.data)
+        if fetched.index == len(self._requests) - 1:
             self.end()
         return self._is_done
 
     def end(self) -> None:
-        """Want nothing more. What has come stays in memory."""
+        """End the promotion early; published records stay in memory."""
         if not self._is_done:
             self._is_done = True
             self.fetch.is_cancelled = True
@@ -81,7 +78,7 @@ class Promotion:
             self._invalidate(request, str(error))
             return
         if not self._is_compatible(request, record):
-            self._invalidate(request, "it is of another model")
+            self._invalidate(request, "it belongs to another model")
         elif not self._publish(request, record):
             self.end()
 
@@ -92,22 +89,20 @@ class Promotion:
     def _is_compatible(self, request: RecordRequest, record: Record) -> bool:
         if (request.position is None) == isinstance(record, StateRecord):
             return False
-        whole = record if isinstance(record, StateRecord) else unpack_record(record)
-        return self._layout.accepts(whole, request.chunk.num_tokens)
+        unpacked = record if isinstance(record, StateRecord) else unpack_record(record)
+        return self._layout.accepts(unpacked, request.chunk.num_tokens)
 
     def _publish(self, request: RecordRequest, record: Record) -> bool:
-        """Put the record into memory; False when there is no room for it, or none any more for what it builds
-        on.
-        """
+        """Publish a record in memory; False if it, or its parent, has no room."""
         chunk = request.chunk
         parent = self._index.find(chunk.parent.key) if chunk.parent is not None else None
         if parent is None and chunk.parent is not None:
             return False
         if request.position is not None:
-            held = self._index.covering(chunk.namespace, parent, chunk.tokens, chunk.salts)
-            if held is None:
+            stored_chunk = self._index.covering(chunk.namespace, parent, chunk.tokens, chunk.salts)
+            if stored_chunk is None:
                 return False
-            self._index.add_checkpoint(held, Checkpoint(request.position, record, record.num_bytes))
+            self._index.add_checkpoint(stored_chunk, Checkpoint(request.position, record, record.num_bytes))
         else:
             ttl = None if chunk.expires_at == math.inf else max(0.0, chunk.expires_at - time.time())
             reused = self._index.reusable_prefix(chunk.namespace, parent, chunk.tokens, chunk.salts)
@@ -124,8 +119,8 @@ class Promotion:
             )
             if published is None:
                 return False
-            held = published
-        if not self._index.contains(held):
+            stored_chunk = published
+        if not self._index.contains(stored_chunk):
             return False
-        self._index.touch(held, ttl_seconds=0)
+        self._index.touch(stored_chunk, ttl_seconds=0)
         return True

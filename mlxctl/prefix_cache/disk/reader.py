@@ -1,4 +1,4 @@
-"""The thread that reads records ahead of those who wait for them. Knows neither mlx nor the index."""
+"""Reader thread: reads records for promotions. Knows neither MLX nor the index."""
 
 import queue
 import threading
@@ -8,14 +8,13 @@ from dataclasses import dataclass
 from mlxctl.prefix_cache.disk.segments import SegmentFiles
 from mlxctl.prefix_cache.disk.stored import StoredRecord, digest_of
 
-# Records that may lie ready: the reader waits for the engine's thread to take them, so that memory stays
-# bounded.
+# Bound of records read ahead: the reader waits until the MLX thread has taken some.
 _MAX_READY = 8
 
 
 @dataclass(slots=True, eq=False)
 class Fetch:
-    """Records that somebody waits for, in the order in which they are wanted."""
+    """Records to read, in this order."""
 
     records: Sequence[StoredRecord]
     is_cancelled: bool = False
@@ -23,18 +22,19 @@ class Fetch:
 
 @dataclass(frozen=True, slots=True)
 class FetchedRecord:
-    """One record of a fetch has come: its bytes, or why there are none; then nothing more of that fetch
-    comes.
-    """
+    """One record of a fetch: its bytes, or the error that ended the fetch."""
 
     fetch: Fetch
-    place: int
+    index: int
     data: bytes = b""
     failure: str | None = None
 
 
 class Reader:
-    """Reads one fetch after the other and calls `wake`, from its own thread, whenever something can be taken."""
+    """Reads one fetch after the other.
+
+    `wake` is called from the reader thread whenever `take` has something to return.
+    """
 
     def __init__(self, files: SegmentFiles, wake: Callable[[], None]) -> None:
         self._files = files
@@ -46,18 +46,18 @@ class Reader:
         self._thread.start()
 
     def put(self, fetch: Fetch) -> None:
-        """Read this after everything else."""
+        """Queue a fetch."""
         self._fetches.put(fetch)
 
     def take(self) -> list[FetchedRecord]:
-        """Return what has come, without waiting."""
-        arrived = []
+        """Return the records read since the last call, without waiting."""
+        fetched = []
         while not self._ready.empty():
-            arrived.append(self._ready.get_nowait())
-        return arrived
+            fetched.append(self._ready.get_nowait())
+        return fetched
 
     def close(self) -> None:
-        """End the thread; whoever still waits gets nothing."""
+        """End the thread; queued fetches are dropped."""
         self._is_closing = True
         self._fetches.put(None)
         while self._thread.is_alive():
@@ -66,26 +66,26 @@ class Reader:
 
     def _run(self) -> None:
         while (fetch := self._fetches.get()) is not None:
-            for place, stored in enumerate(fetch.records):
+            for index, stored in enumerate(fetch.records):
                 if fetch.is_cancelled or self._is_closing:
                     break
-                arrival = self._read(fetch, place, stored)
-                self._ready.put(arrival)
+                fetched = self._read(fetch, index, stored)
+                self._ready.put(fetched)
                 self._wake()
-                if arrival.failure is not None:
+                if fetched.failure is not None:
                     break
 
-    def _read(self, fetch: Fetch, place: int, stored: StoredRecord) -> FetchedRecord:
+    def _read(self, fetch: Fetch, index: int, stored: StoredRecord) -> FetchedRecord:
         pieces = stored.pieces
         if pieces is not None:
-            return FetchedRecord(fetch, place, b"".join(pieces))
+            return FetchedRecord(fetch, index, b"".join(pieces))
         try:
             data = self._files.read(stored.extent)
         except (OSError, MemoryError) as error:
-            return FetchedRecord(fetch, place, failure=str(error))
+            return FetchedRecord(fetch, index, failure=str(error))
         if not stored.is_checked and digest_of([data]) != stored.digest:
             return FetchedRecord(
-                fetch, place, failure=f"segment {stored.extent.segment} is damaged at {stored.extent.offset}"
+                fetch, index, failure=f"segment {stored.extent.segment} is damaged at {stored.extent.offset}"
             )
         stored.is_checked = True
-        return FetchedRecord(fetch, place, data)
+        return FetchedRecord(fetch, index, data)

@@ -1,4 +1,4 @@
-"""The segment files themselves: bytes at an extent, written and read. Any thread; knows no records."""
+"""Segment files: read and write bytes at an extent. Any thread; knows no records."""
 
 import logging
 import os
@@ -14,13 +14,13 @@ _log = logging.getLogger(__name__)
 
 
 class SegmentFiles:
-    """Files `00000000.segment`, … in a directory of ours, owner-only."""
+    """Files `00000000.segment`, … in an owner-only directory."""
 
     def __init__(self, directory: Path) -> None:
         self._directory = directory
 
     def write(self, extent: Extent, pieces: Iterable[bytes]) -> None:
-        """Write the pieces one after the other from the extent's beginning; together they must fill it.
+        """Write the pieces one after the other; together they must fill the extent.
 
         Raises OSError.
         """
@@ -37,7 +37,7 @@ class SegmentFiles:
             os.close(file)
 
     def read(self, extent: Extent) -> bytes:
-        """Return what lies there; less where the file ends early. Raises OSError."""
+        """Return the extent's bytes; fewer where the file ends early. Raises OSError."""
         file = os.open(self._path(extent.segment), os.O_RDONLY | os.O_CLOEXEC)
         try:
             return os.pread(file, extent.num_bytes, extent.offset)
@@ -53,11 +53,11 @@ class SegmentFiles:
             path.unlink(missing_ok=True)
 
     def sizes(self) -> dict[int, int]:
-        """Return the length of every segment file that is there, by number."""
+        """Return the length of every segment file by number."""
         return {int(path.stem): path.stat().st_size for path in self._paths() if path.is_file()}
 
     def set_obstacles_aside(self) -> None:
-        """Rename what stands in the place of a segment file and is none. Raises OSError."""
+        """Rename directories and links with a segment file's name. Raises OSError."""
         for path in self._paths():
             if path.is_symlink() or not path.is_file():
                 _log.warning("%s is no file; it was set aside as %s", path, set_aside(path).name)

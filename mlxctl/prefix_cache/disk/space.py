@@ -1,7 +1,7 @@
-"""Where in the segment files there is room. Pure; knows no files.
+"""Free and used byte ranges of the segment files. Pure.
 
-A segment grows at its end and is filled again where records have gone; what is free at its end is given back
-at once.
+A segment grows at its end, and free ranges inside it are used again; free bytes at its end are returned at
+once.
 """
 
 from bisect import insort
@@ -12,15 +12,16 @@ _MIN_SEGMENT_BYTES = 1024**2
 
 
 def segment_bytes(max_bytes: int) -> int:
-    """Return how long a segment may become where all may become `max_bytes`: to give up one is to give up a
-    small part.
+    """Return the segment length for a limit of `max_bytes`: a sixteenth, within bounds.
+
+    To drop one segment costs a small part of the cache.
     """
     return min(max(max_bytes // 16, _MIN_SEGMENT_BYTES), _MAX_SEGMENT_BYTES)
 
 
 @dataclass(frozen=True, slots=True, order=True)
 class Extent:
-    """A run of bytes in a segment file."""
+    """A byte range of a segment file."""
 
     segment: int
     offset: int
@@ -34,37 +35,38 @@ class Extent:
 
 @dataclass(slots=True)
 class _SegmentRanges:
-    """How long the file is, and the holes in it as (offset, length), ascending, never touching each other or
-    the end.
+    """File length, and free ranges as (offset, length), ascending.
+
+    Free ranges never touch each other or the end.
     """
 
     size: int = 0
-    holes: list[tuple[int, int]] = field(default_factory=list)
+    free_ranges: list[tuple[int, int]] = field(default_factory=list)
 
     def fill(self, num_bytes: int) -> int | None:
-        """Take the first hole that is large enough and return its offset."""
-        for place, (offset, length) in enumerate(self.holes):
+        """Use the first free range that is large enough and return its offset."""
+        for index, (offset, length) in enumerate(self.free_ranges):
             if length >= num_bytes:
                 rest = [(offset + num_bytes, length - num_bytes)] if length > num_bytes else []
-                self.holes[place : place + 1] = rest
+                self.free_ranges[index : index + 1] = rest
                 return offset
         return None
 
     def free(self, offset: int, num_bytes: int) -> None:
-        insort(self.holes, (offset, num_bytes))
+        insort(self.free_ranges, (offset, num_bytes))
         merged: list[tuple[int, int]] = []
-        for start, length in self.holes:
+        for start, length in self.free_ranges:
             if merged and sum(merged[-1]) == start:
                 merged[-1] = (merged[-1][0], merged[-1][1] + length)
             else:
                 merged.append((start, length))
         if merged and sum(merged[-1]) == self.size:
             self.size = merged.pop()[0]
-        self.holes = merged
+        self.free_ranges = merged
 
 
 class SegmentSpace:
-    """All segments. A segment takes no new record beyond `segment_bytes`, unless the record is its first."""
+    """All segments. A segment grows beyond `segment_bytes` only for its first record."""
 
     def __init__(self, *, segment_bytes: int) -> None:
         self._segment_bytes = segment_bytes
@@ -82,8 +84,9 @@ class SegmentSpace:
         return {number: segment.size for number, segment in self._segments.items()}
 
     def allocate(self, num_bytes: int, *, max_growth: int) -> Extent | None:
-        """Return room for a record, letting the files grow by `max_growth` bytes at most; None when there is
-        none.
+        """Return an extent for a record; None if there is none.
+
+        The files grow by `max_growth` bytes at most.
         """
         for number, segment in self._segments.items():
             offset = segment.fill(num_bytes)
@@ -108,9 +111,9 @@ class SegmentSpace:
         return Extent(number, segment.size - num_bytes, num_bytes)
 
     def free(self, extent: Extent) -> int | None:
-        """Give room back.
+        """Free an extent.
 
-        Returns the new length of the file if it became shorter; 0 means that the file is not needed any more.
+        Returns the new length of the file if it became shorter; 0 means that the file can be deleted.
         """
         segment = self._segments[extent.segment]
         before = segment.size
@@ -120,17 +123,17 @@ class SegmentSpace:
         return segment.size if segment.size < before else None
 
     def reserve(self, extents: list[Extent]) -> list[Extent]:
-        """Begin with these extents taken; return those that cannot be, because they overlap one before them."""
-        refused = []
+        """Mark extents of an existing directory as used; return those that overlap earlier ones."""
+        overlapping = []
         ends: dict[int, int] = {}
         for extent in sorted(extents):
             end = ends.get(extent.segment, 0)
             if extent.offset < end or extent.num_bytes <= 0:
-                refused.append(extent)
+                overlapping.append(extent)
                 continue
             segment = self._segments.setdefault(extent.segment, _SegmentRanges())
             if extent.offset > end:
-                segment.holes.append((end, extent.offset - end))
+                segment.free_ranges.append((end, extent.offset - end))
             segment.size = ends[extent.segment] = extent.end
         self._next_number = max(self._segments, default=-1) + 1
-        return refused
+        return overlapping

@@ -1,4 +1,4 @@
-"""A record on disk, as the index of the disk holds it."""
+"""Record on disk, as payload of the disk tier's index."""
 
 from dataclasses import dataclass
 from hashlib import sha256
@@ -10,10 +10,10 @@ from mlxctl.prefix_cache.entries import Chunk
 
 @dataclass(slots=True, eq=False, kw_only=True)
 class StoredRecord:
-    """Where a record lies and what it must hold.
+    """Extent of a record, and what it must contain.
 
-    `pieces` are its bytes until they are written, `digest` is known from then on: the writer sets both, once.
-    What was found from an earlier run is checked when it is read first, and `is_checked` from then on.
+    The writer sets `digest` and clears `pieces`, the unwritten bytes, once. A record of an earlier run is
+    checked at its first read, which sets `is_checked`.
     """
 
     extent: Extent
@@ -25,7 +25,7 @@ class StoredRecord:
 
 
 def name_in_header(chunk: Chunk[StoredRecord], position: int | None) -> Key:
-    """Return what the record of a chunk, or of the state at a position in it, says that it is of."""
+    """Return the `chunk` field in the header of a chunk's record or state."""
     if position is None:
         return chunk.key
     parent = chunk.parent.key if chunk.parent is not None else root_key(chunk.namespace)
@@ -33,7 +33,7 @@ def name_in_header(chunk: Chunk[StoredRecord], position: int | None) -> Key:
 
 
 def digest_of(pieces: list[bytes]) -> bytes:
-    """Return SHA-256 over the pieces: the fastest of the strong ones where processors have it built in."""
+    """Return the SHA-256 over the pieces; CPUs have instructions for it."""
     digest = sha256()
     for piece in pieces:
         digest.update(piece)

@@ -1,10 +1,9 @@
-"""The warm tier: what memory has no room for goes to disk, and comes back when it is asked for.
+"""Disk tier: records evicted from memory, kept for a later restore. MLX thread only.
 
-MLX thread only.
-
-Beside the index of what is in memory stands a second one, of what is on disk, with the same chains and the
-same rules; its payloads say where the bytes lie. What was brought back to memory stays on disk, so that to
-evict it again writes nothing. A failure in here is a miss, logged once.
+- A second index of the same kind lists what is on disk; its payloads are extents of segment files.
+- A leaf that is evicted from memory is written with its ancestors, as far as they are not on disk yet.
+  Records that were promoted to memory stay on disk, so their next eviction writes nothing.
+- A failure in this package is a miss, logged once.
 """
 
 import logging
@@ -40,19 +39,18 @@ from mlxctl.stores.damage import remove_set_aside
 
 DEFAULT_TTL_SECONDS = 24 * 3600.0
 
-# Records that may wait for the writer: a burst of evictions is copied, not waited for, and beyond this it is
-# forgotten.
+# Bound of the writer's queue: a burst of evictions is queued up to this size, the rest is dropped.
 _MAX_PENDING_BYTES = 512 * 1024**2
-_RENEW_EVERY_SECONDS = 60.0
+_SAVE_USAGE_SECONDS = 60.0
 _UNLIMITED_BYTES = 2**62
 
 _log = logging.getLogger(__name__)
 
 
 class DiskTier:
-    """One directory, claimed for as long as the tier is open.
+    """One directory, locked while the tier is open.
 
-    `wake` is called from another thread when a fetch goes on.
+    `wake` is called from the reader thread when a promotion can continue.
     """
 
     def __init__(
@@ -74,14 +72,14 @@ class DiskTier:
         self._models = directory.manifest.models()
         rows, records = directory.manifest.chunks(), directory.manifest.records()
         self._num_uses = max((row.used for row in rows if isinstance(row.used, int)), default=0)
-        self._renewed_at = clock()
+        self._usage_saved_at = clock()
         self._has_unsaved_changes = False
         self._writer = Writer(directory.files, directory.manifest)
         self._reader = Reader(directory.files, wake)
         self._allocator = DiskAllocator(
             directory.path, self._space, self._writer, max_bytes=max_bytes, min_free_bytes=min_free_bytes
         )
-        # Nothing is evicted before the order of use is known, which is when all is there.
+        # No limit while loading: the order of use is known only after the last row.
         self.index: PrefixIndex[StoredRecord] = PrefixIndex(
             max_bytes=_UNLIMITED_BYTES, clock=clock, on_release=self._allocator.release
         )
@@ -92,12 +90,12 @@ class DiskTier:
             self._count_damage(
                 f"{rejected.num_lost} are cut off or their file is missing", num=rejected.num_lost
             )
-        kept = self._space.sizes
+        used = self._space.sizes
         self._writer.put(
             *(
-                TruncateSegment(number, kept.get(number, 0))
+                TruncateSegment(number, used.get(number, 0))
                 for number in sizes
-                if sizes[number] > kept.get(number, 0)
+                if sizes[number] > used.get(number, 0)
             )
         )
         self.index.max_bytes = max_bytes
@@ -107,7 +105,7 @@ class DiskTier:
     def open(
         cls, cache_directory: Path, *, max_bytes: int, min_free_bytes: int, wake: Callable[[], None]
     ) -> "DiskTier | None":
-        """Claim the directory; when that is impossible, say why in one line of the log and return None."""
+        """Lock the directory and return the tier; on failure log one line and return None."""
         try:
             directory = claim_directory(cache_directory)
             try:
@@ -118,9 +116,9 @@ class DiskTier:
         except (StoreError, OSError) as error:
             _log.warning("prefix cache: running without its disk tier: %s", error)
         except Exception:
-            # The engine must start whatever is in the files.
+            # The engine must start whatever the files contain.
             _log.exception(
-                "prefix cache: running without its disk tier, which cannot be read; `mlxctl cache clear` removes it"
+                "prefix cache: running without its unreadable disk tier; `mlxctl cache clear` removes it"
             )
         return None
 
@@ -130,65 +128,59 @@ class DiskTier:
         return self._space.num_bytes
 
     def set_model_name(self, namespace: bytes, model: str) -> None:
-        """Note what the model of a namespace is called, for people who look at the directory."""
+        """Store the display name of a namespace's model."""
         if self._models.get(namespace) != model:
             self._models[namespace] = model
             self._writer.put(SetModelName(namespace, model))
 
     def store(self, chunk: Chunk[Record], *, deadline: float | None = None) -> bool:
-        """Write the chunk with everything it builds on and all states in it, as far as that is not there
-        already.
+        """Write a chunk with its ancestors and states, except those on disk.
 
-        Returns whether all of it is on disk or on its way. What the writer has no room for is left out; with
-        a `deadline` on the monotonic clock it is waited for until then.
+        Returns whether all of it is on disk or queued. What exceeds the writer's queue is skipped, after a
+        wait until `deadline` on the monotonic clock if one is given.
         """
         try:
-            is_kept = self._store_path(chunk, deadline)
+            is_stored = self._store_path(chunk, deadline)
         except Exception:
-            # Eviction must go on whatever is wrong with a record.
-            is_kept = False
+            # Eviction must continue whatever is wrong with a record.
+            is_stored = False
             self._num_failures += 1
             if self._num_failures == 1:
                 _log.exception(
-                    "prefix cache: keeping a record on disk failed; it is forgotten; logged only this once"
+                    "prefix cache: writing a record to disk failed; it is dropped; logged only this once"
                 )
-        self.num_skipped += not is_kept
-        return is_kept
+        self.num_skipped += not is_stored
+        return is_stored
 
     def _store_path(self, chunk: Chunk[Record], deadline: float | None) -> bool:
-        path: list[Chunk[Record]] = []
-        place: Chunk[Record] | None = chunk
-        while place is not None:
-            path.append(place)
-            place = place.parent
-        held: Chunk[StoredRecord] | None = None
-        for place, following in zip(reversed(path), (*reversed(path[:-1]), None), strict=True):
-            ttl = DEFAULT_TTL_SECONDS if place.expires_at == math.inf else place.expires_at - self._clock()
-            held = self._store_chunk(held, place, ttl, deadline) if ttl > 0 else None
-            if held is None:
+        path = chunk.path()
+        stored: Chunk[StoredRecord] | None = None
+        for ancestor, child in zip(path, (*path[1:], None), strict=True):
+            expires_at = ancestor.expires_at
+            ttl = DEFAULT_TTL_SECONDS if expires_at == math.inf else expires_at - self._clock()
+            stored = self._store_chunk(stored, ancestor, ttl, deadline) if ttl > 0 else None
+            if stored is None:
                 return False
-            if following is None or following.expires_at < place.expires_at:
-                self.index.touch(held, ttl_seconds=ttl)
+            if child is None or child.expires_at < expires_at:
+                self.index.touch(stored, ttl_seconds=ttl)
                 self._has_unsaved_changes = True
         return True
 
     def fetch(self, records: Sequence[StoredRecord]) -> Fetch:
-        """Have these read; they come as arrivals, in this order.
+        """Queue records to be read; `arrivals` returns them in this order.
 
-        Whoever asks leases their chunks until the last has come.
+        The caller leases their chunks until the last one.
         """
         fetch = Fetch(records)
         self._reader.put(fetch)
         return fetch
 
     def arrivals(self) -> list[FetchedRecord]:
-        """Return what has been read since the last call."""
+        """Return the records read since the last call."""
         return self._reader.take()
 
     def invalidate(self, chunk: Chunk[StoredRecord], position: int | None, reason: str) -> None:
-        """Forget a record that turned out to be of no use: a chunk with everything that builds on it, or a
-        state in it.
-        """
+        """Drop an unusable record: a chunk with its descendants, or one state of it."""
         self._count_damage(reason)
         if position is None:
             self.index.discard(chunk)
@@ -197,18 +189,19 @@ class DiskTier:
             self.index.drop_checkpoint(chunk, state)
 
     def pin(self, key: Key) -> bool:
-        """Keep a prefix for good; False when it is not on disk."""
+        """Pin a prefix; False when it is not on disk."""
         return self.index.pin(key) and self._save_usage()
 
     def unpin(self, key: Key) -> bool:
-        """End that; False when it was not pinned. It then lives until its room is needed."""
+        """Unpin a prefix, which then does not expire; False when it was not pinned."""
         return self.index.unpin(key) and self._save_usage()
 
     def clear(self) -> int:
-        """Drop everything that is not pinned or in use, and damaged manifests; return how many chunks that
-        were.
+        """Remove all chunks that are not pinned or leased, and renamed damaged manifests.
+
+        Returns the number of chunks.
         """
-        # SEC: the rows of a manifest hold prompts.
+        # SEC: the rows of a manifest contain prompts.
         remove_set_aside(self._directory.path / MANIFEST)
         return self.index.clear()
 
@@ -220,18 +213,18 @@ class DiskTier:
             self._has_unsaved_changes = True
 
     def maintain(self) -> None:
-        """Forget what has expired or could not be written, keep the limits, write down what was used.
+        """Drop expired and unwritten records, enforce the limits, save the order of use.
 
-        Cheap; for idle moments.
+        Cheap; called while the engine is idle.
         """
         self._drop_unwritten()
         self.index.expire()
         self._allocator.enforce_limits(self.index)
-        if self._has_unsaved_changes and self._clock() - self._renewed_at > _RENEW_EVERY_SECONDS:
+        if self._has_unsaved_changes and self._clock() - self._usage_saved_at > _SAVE_USAGE_SECONDS:
             self._save_usage()
 
     def close(self, *, deadline: float) -> None:
-        """Write what is left, until the deadline on the monotonic clock, and let the directory go."""
+        """Write what is queued, until `deadline` on the monotonic clock, and unlock the directory."""
         self._directory.lock.announce_release()
         self._reader.close()
         self._drop_unwritten()
@@ -245,7 +238,7 @@ class DiskTier:
     def _count_damage(self, reason: str, *, num: int = 1) -> None:
         if not self.num_damaged:
             _log.warning(
-                "prefix cache: a record on disk is of no use (%s); it counts as a miss; logged only this once",
+                "prefix cache: a record on disk is unusable (%s); it counts as a miss; logged only this once",
                 reason,
             )
         self.num_damaged += num
@@ -253,16 +246,16 @@ class DiskTier:
     def _store_chunk(
         self, parent: Chunk[StoredRecord] | None, chunk: Chunk[Record], ttl: float, deadline: float | None
     ) -> Chunk[StoredRecord] | None:
-        held = self.index.covering(chunk.namespace, parent, chunk.tokens, chunk.salts)
-        if held is None:
-            held = self._add_chunk(parent, chunk, ttl, deadline)
-        if held is not None:
+        stored_chunk = self.index.covering(chunk.namespace, parent, chunk.tokens, chunk.salts)
+        if stored_chunk is None:
+            stored_chunk = self._add_chunk(parent, chunk, ttl, deadline)
+        if stored_chunk is not None:
             for state in chunk.checkpoints:
-                if not held.has_checkpoint_at(state.position):
-                    self._add_state(held, state, deadline)
+                if not stored_chunk.has_checkpoint_at(state.position):
+                    self._add_state(stored_chunk, state, deadline)
             if chunk.is_pinned:
-                self.index.pin(held.key)
-        return held if held is not None and self.index.contains(held) else None
+                self.index.pin(stored_chunk.key)
+        return stored_chunk if stored_chunk is not None and self.index.contains(stored_chunk) else None
 
     def _add_chunk(
         self, parent: Chunk[StoredRecord] | None, chunk: Chunk[Record], ttl: float, deadline: float | None
@@ -271,10 +264,10 @@ class DiskTier:
         if stored is None:
             return None
         if parent is not None and not self.index.contains(parent):
-            # Making room has taken it.
+            # The allocation evicted it.
             self._allocator.release(stored)
             return None
-        held = self.index.publish(
+        stored_chunk = self.index.publish(
             chunk.namespace,
             parent,
             chunk.tokens,
@@ -283,7 +276,7 @@ class DiskTier:
             chunk.salts,
             ttl_seconds=ttl,
         )
-        if held is None:
+        if stored_chunk is None:
             return None
         row = ChunkRow(
             key=chunk.key,
@@ -291,36 +284,41 @@ class DiskTier:
             namespace=chunk.namespace,
             start=chunk.start,
             tokens=chunk.tokens,
-            expires_at=held.expires_at,
-            is_pinned=held.is_pinned,
+            expires_at=stored_chunk.expires_at,
+            is_pinned=stored_chunk.is_pinned,
             used=self._next_use(),
             salts=chunk.salts,
         )
         self._writer.put(WriteRecord(stored, stored.extent.num_bytes, row))
-        inherited = [state.payload for state in held.checkpoints]
+        inherited = [state.payload for state in stored_chunk.checkpoints]
         if inherited:
-            self._writer.put(ReassignOwner(tuple((record.extent, held.key) for record in inherited)))
-        return held
+            self._writer.put(ReassignOwner(tuple((record.extent, stored_chunk.key) for record in inherited)))
+        return stored_chunk
 
     def _add_state(
-        self, held: Chunk[StoredRecord], state: Checkpoint[Record], deadline: float | None
+        self, stored_chunk: Chunk[StoredRecord], state: Checkpoint[Record], deadline: float | None
     ) -> None:
         stored = self._prepare(
-            state.payload, held.key, name_in_header(held, state.position), state.position, deadline
+            state.payload,
+            stored_chunk.key,
+            name_in_header(stored_chunk, state.position),
+            state.position,
+            deadline,
         )
-        # Making room may have taken the chunk itself.
-        if stored is None or not self.index.contains(held):
+        # The allocation may have evicted the chunk itself.
+        if stored is None or not self.index.contains(stored_chunk):
             if stored is not None:
                 self._allocator.release(stored)
             return
         self._writer.put(WriteRecord(stored, stored.extent.num_bytes, None))
-        self.index.add_checkpoint(held, Checkpoint(state.position, stored, stored.extent.num_bytes))
+        self.index.add_checkpoint(stored_chunk, Checkpoint(state.position, stored, stored.extent.num_bytes))
 
     def _prepare(
         self, record: Record, key: Key, name: Key, position: int | None, deadline: float | None
     ) -> StoredRecord | None:
-        """Turn a record of the chunk with this key into bytes, with a name in its header, and find room for
-        them.
+        """Encode a record and allocate its extent; None without room.
+
+        `key` is its chunk, `name` the chunk field of its header.
         """
         self._drop_unwritten()
         if not self._writer_accepts(record.num_bytes, deadline):
@@ -334,10 +332,10 @@ class DiskTier:
         )
 
     def _writer_accepts(self, num_bytes: int, deadline: float | None) -> bool:
-        most = max(0, _MAX_PENDING_BYTES - num_bytes)
-        if self._writer.num_pending_bytes <= most:
+        max_pending = max(0, _MAX_PENDING_BYTES - num_bytes)
+        if self._writer.num_pending_bytes <= max_pending:
             return True
-        return deadline is not None and self._writer.wait_below(most, deadline=deadline)
+        return deadline is not None and self._writer.wait_below(max_pending, deadline=deadline)
 
     def _drop_unwritten(self) -> None:
         if self._writer.has_lost_manifest:
@@ -360,7 +358,7 @@ class DiskTier:
             (chunk.key, chunk.expires_at, chunk.is_pinned, self._next_use()) for chunk in self.index.chunks()
         )
         self._writer.put(UpdateChunks(tuple(rows)))
-        self._renewed_at = self._clock()
+        self._usage_saved_at = self._clock()
         self._has_unsaved_changes = False
         return True
 

@@ -1,4 +1,4 @@
-"""Prefixes from a directory into an archive, and from an archive into a directory. Knows no mlx."""
+"""Export of a cache directory into an archive, and import. Knows no MLX."""
 
 import os
 import tempfile
@@ -20,12 +20,12 @@ from mlxctl.prefix_cache.disk.stored import digest_of
 from mlxctl.stores.damage import DATABASE_ERRORS
 
 ProgressCallback = Callable[[int, int], object]
-"""Hears how many bytes are done, and of how many."""
+"""Receives the number of bytes done and in all."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Exported:
-    """What an archive holds, and how many records were left out because they are not sound or went meanwhile."""
+    """Records and bytes in an archive, and records left out as damaged or deleted meanwhile."""
 
     num_records: int
     num_bytes: int
@@ -34,7 +34,7 @@ class Exported:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Imported:
-    """Records that were taken, that were there already, and for which there was no room."""
+    """Numbers of records imported, stored already, and left out for lack of room."""
 
     num_taken: int
     num_known: int
@@ -42,9 +42,9 @@ class Imported:
 
 
 def export_archive(cache_directory: Path, file: Path, watch: ProgressCallback) -> Exported:
-    """Write everything that is sound into a file, which appears when it is whole, readable by its owner only.
+    """Write all intact records into a new file with mode 0600.
 
-    A server may be using the directory. Raises StoreError.
+    The file appears when it is complete. A server may be using the directory. Raises StoreError.
     """
     inspector = DiskInspector.open(cache_directory)
     try:
@@ -61,7 +61,7 @@ def export_archive(cache_directory: Path, file: Path, watch: ProgressCallback) -
 def import_archive(
     cache_directory: Path, file: Path, *, max_bytes: int, min_free_bytes: int, watch: ProgressCallback
 ) -> Imported:
-    """Take what an archive holds, after all of it was found sound; nothing that is there goes.
+    """Import an archive after all of it was checked; nothing stored is evicted.
 
     Raises StoreError.
     """
@@ -95,7 +95,7 @@ def _export(inspector: DiskInspector, writer: ArchiveWriter, watch: ProgressCall
     now, total = time.time(), inspector.sizes().record_bytes
     written: set[Key] = set()
     num_left_out = num_done = 0
-    # By their place, so that a parent comes before its children.
+    # In order of position, so that a parent comes before its children.
     for entry in sorted(inspector.entries(), key=lambda entry: entry.start):
         num_done += entry.num_bytes
         if entry.expires_at is not None and entry.expires_at <= now:
@@ -143,16 +143,16 @@ def _import(adoption: ArchiveImporter, file: IO[bytes], watch: Callable[[int], o
         watch(file.tell())
     adoption.finish()
     return Imported(
-        num_taken=outcomes["taken"], num_known=outcomes["known"], num_without_room=outcomes["no room"]
+        num_taken=outcomes["imported"], num_known=outcomes["stored"], num_without_room=outcomes["no_room"]
     )
 
 
 @contextmanager
 def _atomic_file(file: Path) -> Iterator[IO[bytes]]:
-    """Open a file that gets its name when it is whole."""
+    """Open a temporary file that is renamed to `file` when complete."""
     if file.exists():
         raise StoreError(f"{str(file)!r} is there already")
-    # SEC: prompts can be read out of it; such a file is made for its owner only.
+    # SEC: the archive contains prompts; NamedTemporaryFile creates it with mode 0600.
     with tempfile.NamedTemporaryFile(dir=file.parent, prefix=f".{file.name}.", delete=False) as opened:
         part = Path(opened.name)
         try:

@@ -1,8 +1,7 @@
-"""The thread that writes: records into segments, then their rows into the manifest, strictly in the order it
-was told.
+"""Writer thread: writes records and manifest rows strictly in the order of its jobs.
 
-That order is what makes a kill at any moment harmless: a row appears after its record, and goes before its
-room is used again. Knows neither mlx nor the index.
+That order makes a kill at any moment harmless: a row is added after its record was written, and deleted
+before its extent is used again. Knows neither MLX nor the index.
 """
 
 import logging
@@ -25,7 +24,7 @@ _log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class WriteRecord:
-    """Write a record, and its chunk if that is new."""
+    """Write a record, and its chunk's row if the chunk is new."""
 
     stored: StoredRecord
     num_bytes: int
@@ -34,7 +33,7 @@ class WriteRecord:
 
 @dataclass(frozen=True, slots=True)
 class RemoveRows:
-    """Forget records and chunks."""
+    """Delete the rows of records and chunks."""
 
     extents: tuple[Extent, ...]
     chunks: tuple[Key, ...] = ()
@@ -42,7 +41,7 @@ class RemoveRows:
 
 @dataclass(frozen=True, slots=True)
 class TruncateSegment:
-    """Cut a segment file; to nothing: remove it."""
+    """Truncate a segment file; size 0 deletes it."""
 
     segment: int
     size: int
@@ -50,21 +49,21 @@ class TruncateSegment:
 
 @dataclass(frozen=True, slots=True)
 class UpdateChunks:
-    """Write down lifetimes, pins and the order of use."""
+    """Update expiry, pin and order of use of chunks."""
 
     chunks: tuple[tuple[Key, float, bool, int], ...]
 
 
 @dataclass(frozen=True, slots=True)
 class ReassignOwner:
-    """Let states belong to other chunks."""
+    """Assign states to other chunks."""
 
     states: tuple[tuple[Extent, Key], ...]
 
 
 @dataclass(frozen=True, slots=True)
 class SetModelName:
-    """Note what a namespace's model is called."""
+    """Store the display name of a namespace's model."""
 
     namespace: bytes
     model: str
@@ -73,15 +72,16 @@ class SetModelName:
 Job = WriteRecord | RemoveRows | TruncateSegment | UpdateChunks | ReassignOwner | SetModelName
 
 
-# Removals that failed, which are tried again: on a full disk, once a file was cut.
+# Bound of failed removals; on a full disk they are tried again after a file was truncated.
 _MAX_POSTPONED = 10_000
 
 
 class Writer:
-    """A queue of jobs and the thread that does them. `failed` collects records that could not be written.
+    """Job queue and the thread that works it off.
 
-    A manifest that turns out to be damaged is set aside: then `has_lost_manifest` says that an empty one has
-    taken its place, and that the records written before are in none. Whoever reads it resets it.
+    `failed` collects records that could not be written. A damaged manifest is renamed and replaced by an
+    empty one, which lists none of the earlier records; then `has_lost_manifest` is set, and the reader of the
+    flag resets it.
     """
 
     def __init__(self, files: SegmentFiles, manifest: Manifest) -> None:
@@ -103,7 +103,7 @@ class Writer:
         return self._num_pending_bytes
 
     def put(self, *jobs: Job) -> None:
-        """Do these after everything else."""
+        """Queue jobs."""
         for job in jobs:
             if isinstance(job, WriteRecord):
                 with self._drained:
@@ -111,8 +111,9 @@ class Writer:
             self._jobs.put(job)
 
     def wait_below(self, num_bytes: int, *, deadline: float) -> bool:
-        """Wait until at most that much is unwritten, or until `deadline` on the monotonic clock; return
-        whether it is so.
+        """Wait until at most `num_bytes` are unwritten or the deadline; return whether so.
+
+        `deadline` is on the monotonic clock.
         """
         with self._drained:
             remaining = deadline - time.monotonic()
@@ -121,9 +122,9 @@ class Writer:
             )
 
     def close(self, *, deadline: float) -> None:
-        """Do what is left until the deadline, then end.
+        """Work off the queue until the deadline, then end.
 
-        What is not done by then is a miss one day, and nothing worse.
+        What is not written by then is a later miss.
         """
         self._jobs.put(None)
         self._thread.join(max(0.0, deadline - time.monotonic()))
@@ -145,7 +146,7 @@ class Writer:
             if isinstance(job, TruncateSegment):
                 self._try_postponed()
         except Exception as error:
-            # Whatever is wrong with a file, the thread goes on: others wait for it.
+            # The thread must survive any bad file: the MLX thread waits for it.
             self._on_failure(job, error)
 
     def _try_postponed(self) -> None:
@@ -181,7 +182,7 @@ class Writer:
         self._num_failures += 1
         if self._num_failures == 1:
             _log.warning(
-                "prefix cache: writing to disk failed (%s); what cannot be written is forgotten; logged once",
+                "prefix cache: writing to disk failed (%s); the record is dropped; logged only this once",
                 error,
             )
         if isinstance(job, WriteRecord):

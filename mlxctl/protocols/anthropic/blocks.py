@@ -60,7 +60,7 @@ class BlockWriter:
         self._index = -1
         self._open_kind: Literal["text", "thinking", "tool_use"] | None = None
         self._delta_head = b""
-        self._thought: list[str] = []
+        self._thinking_pieces: list[str] = []
 
     def text(self, text: str) -> bytes:
         """Return what says more of the answer, closing another kind of block first."""
@@ -79,7 +79,7 @@ class BlockWriter:
             if text:
                 empty = ThinkingBlock(thinking="", signature="")
                 started += self._start("thinking", empty, ThinkingBlockDelta(thinking=""))
-        self._thought.append(text)
+        self._thinking_pieces.append(text)
         return started if self._omit_thinking or not text else started + self._delta(text)
 
     def start_call(self, call_id: str, name: str) -> bytes:
@@ -97,10 +97,10 @@ class BlockWriter:
             return b""
         signed = b""
         if self._open_kind == "thinking":
-            signature = sign("".join(self._thought), carry=self._omit_thinking)
+            signature = sign("".join(self._thinking_pieces), carry=self._omit_thinking)
             signed = encode_event(BlockDelta(self._index, SignatureDelta(signature)))
         self._open_kind = None
-        self._thought.clear()
+        self._thinking_pieces.clear()
         return signed + encode_event(BlockStop(self._index))
 
     def _start(

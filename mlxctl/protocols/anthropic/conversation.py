@@ -11,10 +11,10 @@ import msgspec
 from mlxctl.errors import InvalidRequest
 from mlxctl.ir import ImagePart, Message, Part, TextPart, ThinkingPart, ToolCallPart, ToolResultPart, ToolSpec
 from mlxctl.protocols.anthropic import messages_schema as schema
-from mlxctl.protocols.decoding import decode_json, refuse_deep_nesting
+from mlxctl.protocols.decoding import check_nesting, decode_json
 from mlxctl.protocols.media import image_from_base64
-from mlxctl.protocols.thinking_signature import carried_thinking
-from mlxctl.protocols.tool_offer import refuse_orphan_result
+from mlxctl.protocols.thinking_signature import thinking_from_signature
+from mlxctl.protocols.tool_checks import check_result_id
 
 BlockType = TypeVar("BlockType")
 UserBlock = schema.AnthropicText | schema.AnthropicImage | schema.AnthropicToolResult
@@ -60,7 +60,7 @@ class AnthropicConversation:
                 case schema.AnthropicText():
                     yield from _texts([block])
                 case schema.AnthropicThinking():
-                    thought = block.thinking or carried_thinking(block.signature)
+                    thought = block.thinking or thinking_from_signature(block.signature)
                     if thought:
                         yield ThinkingPart(text=thought, signature=block.signature)
                 case schema.RedactedThinking():
@@ -89,7 +89,7 @@ class AnthropicConversation:
             yield Message(role="user", parts=tuple(said))
 
     def _result(self, block: schema.AnthropicToolResult, path: str) -> ToolResultPart:
-        refuse_orphan_result(block.tool_use_id, self._call_ids, path=f"{path}.tool_use_id")
+        check_result_id(block.tool_use_id, self._call_ids, path=f"{path}.tool_use_id")
         parts: list[TextPart | ImagePart] = []
         for index, inner in enumerate(_blocks(block.content or "")):
             if isinstance(inner, schema.ToolReference):
@@ -133,5 +133,5 @@ def _object_text(raw: msgspec.Raw, path: str) -> str:
     value = decode_json(raw)
     if not isinstance(value, dict):
         raise InvalidRequest(f"{path} must be an object", param=path)
-    refuse_deep_nesting(value, path)
+    check_nesting(value, path)
     return bytes(raw).decode()

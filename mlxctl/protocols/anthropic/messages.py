@@ -28,7 +28,7 @@ from mlxctl.ir import (
     Usage,
 )
 from mlxctl.protocols.anthropic.blocks import BlockWriter, content_blocks, encode_event
-from mlxctl.protocols.anthropic.cache_marks import cache_marks, last_is_long
+from mlxctl.protocols.anthropic.cache_breakpoints import cache_controls, last_is_long
 from mlxctl.protocols.anthropic.errors import error_json
 from mlxctl.protocols.anthropic.messages_answers import (
     AnswerBlock,
@@ -42,11 +42,14 @@ from mlxctl.protocols.anthropic.messages_answers import (
     Ping,
     StopReason,
     ThinkingTokens,
+    TokenCount,
 )
 from mlxctl.protocols.anthropic.messages_parsing import (
+    decode_count_tokens,
     decode_messages,
     dropped_tool_types,
     to_generation_request,
+    to_prompt_request,
 )
 
 _STOP_REASONS: dict[FinishReason, StopReason] = {
@@ -64,13 +67,13 @@ class AnthropicMessagesFormatter:
     It opens with the counts of its prompt, once these are known. `response_id` is made up when not given.
     """
 
-    begins_with_counts = True
+    begins_with_usage = True
 
     def __init__(self, *, response_id: str | None = None) -> None:
         self.dropped_tools: tuple[str, ...] = ()
         self._id = response_id or f"msg_{secrets.token_hex(12)}"
         self._has_begun = False
-        self._kept_for: Literal["5m", "1h"] | None = None
+        self._cache_ttl: Literal["5m", "1h"] | None = None
 
     def parse(self, body: bytes) -> GenerationRequest:
         """Read a request body. Raises InvalidRequest."""
@@ -78,8 +81,8 @@ class AnthropicMessagesFormatter:
         request = to_generation_request(messages)
         self.dropped_tools = dropped_tool_types(messages)
         self._model = messages.model
-        marks = cache_marks(messages)
-        self._kept_for = ("1h" if last_is_long(marks) else "5m") if marks else None
+        marks = cache_controls(messages)
+        self._cache_ttl = ("1h" if last_is_long(marks) else "5m") if marks else None
         self._omit_thinking = messages.thinking is not None and messages.thinking.display == "omitted"
         self._blocks = BlockWriter(omit_thinking=self._omit_thinking)
         return request
@@ -164,9 +167,9 @@ class AnthropicMessagesFormatter:
         `input_tokens`. They count as cached for 5 minutes or an hour by the last breakpoint; tokens up to an
         earlier one-hour breakpoint are counted apart.
         """
-        num_created = usage.num_stored_tokens if self._kept_for else 0
+        num_created = usage.num_stored_tokens if self._cache_ttl else 0
         num_long = (
-            num_created if self._kept_for == "1h" else min(usage.num_long_ttl_stored_tokens, num_created)
+            num_created if self._cache_ttl == "1h" else min(usage.num_long_ttl_stored_tokens, num_created)
         )
         return AnthropicUsage(
             input_tokens=usage.num_prompt_tokens - usage.num_cached_tokens - num_created,
@@ -178,3 +181,13 @@ class AnthropicMessagesFormatter:
             output_tokens=usage.num_completion_tokens,
             output_tokens_details=ThinkingTokens(usage.num_thinking_tokens),
         )
+
+
+def parse_count_tokens(body: bytes) -> GenerationRequest:
+    """Read a body as the request whose prompt is to be counted. Raises InvalidRequest."""
+    return to_prompt_request(decode_count_tokens(body))
+
+
+def encode_token_count(num_tokens: int) -> bytes:
+    """Return the answer."""
+    return msgspec.json.encode(TokenCount(input_tokens=num_tokens))

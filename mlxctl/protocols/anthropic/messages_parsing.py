@@ -19,13 +19,13 @@ from mlxctl.ir import (
     ToolSpec,
 )
 from mlxctl.protocols.anthropic import messages_schema as schema
-from mlxctl.protocols.anthropic.cache_marks import marked_options
+from mlxctl.protocols.anthropic.cache_breakpoints import breakpoint_options
 from mlxctl.protocols.anthropic.conversation import AnthropicConversation
-from mlxctl.protocols.complaints import missing
-from mlxctl.protocols.decoding import decode_body, refuse_deep_nesting
+from mlxctl.protocols.decoding import check_nesting, decode_body
 from mlxctl.protocols.ranges import top_k_option
 from mlxctl.protocols.structured_output import schema_constraint
-from mlxctl.protocols.tool_offer import refuse_duplicate_names, refuse_impossible_choice
+from mlxctl.protocols.tool_checks import check_tool_choice, check_unique_names
+from mlxctl.protocols.validation_errors import missing
 
 _MESSAGES = msgspec.json.Decoder(schema.MessagesRequest)
 _COUNT_TOKENS = msgspec.json.Decoder(schema.CountTokensRequest)
@@ -34,7 +34,7 @@ _COUNT_TOKENS = msgspec.json.Decoder(schema.CountTokensRequest)
 def decode_messages(body: bytes) -> schema.MessagesRequest:
     """Read a body and refuse by name what this server does not do. Raises InvalidRequest."""
     request = decode_body(body, _MESSAGES)
-    _refuse_unsupported(request)
+    _check_supported(request)
     if request.n not in (None, 1):
         raise InvalidRequest(
             "n is no field of this protocol, which gives one message per request; leave it out", param="n"
@@ -45,7 +45,7 @@ def decode_messages(body: bytes) -> schema.MessagesRequest:
 def decode_count_tokens(body: bytes) -> schema.CountTokensRequest:
     """Read the body of a question for the size of a prompt. Raises InvalidRequest."""
     request = decode_body(body, _COUNT_TOKENS)
-    _refuse_unsupported(request)
+    _check_supported(request)
     return request
 
 
@@ -66,7 +66,7 @@ def to_generation_request(request: schema.MessagesRequest) -> GenerationRequest:
         max_tokens=request.max_tokens,
         stop=tuple(request.stop_sequences or ()),
         stream=bool(request.stream),
-        cache=replace(marked_options(request, to_prompt_request, prompt), salt=prompt.cache.salt),
+        cache=replace(breakpoint_options(request, to_prompt_request, prompt), salt=prompt.cache.salt),
     )
 
 
@@ -91,7 +91,7 @@ def to_prompt_request(request: schema.CountTokensRequest) -> GenerationRequest:
     )
 
 
-def _refuse_unsupported(request: schema.CountTokensRequest) -> None:
+def _check_supported(request: schema.CountTokensRequest) -> None:
     if not request.messages:
         raise InvalidRequest("messages is empty; send at least one message", param="messages")
 
@@ -106,7 +106,7 @@ def _tool_specs(tools: list[schema.AnthropicTool]) -> Mapping[str, ToolSpec]:
         path = f"tools[{index}]"
         if tool.name is None:
             raise missing(f"{path}.name")
-        refuse_deep_nesting(tool.input_schema, f"{path}.input_schema")
+        check_nesting(tool.input_schema, f"{path}.input_schema")
         names.append((tool.name, f"{path}.name"))
         specs[tool.name] = ToolSpec(
             name=tool.name,
@@ -115,7 +115,7 @@ def _tool_specs(tools: list[schema.AnthropicTool]) -> Mapping[str, ToolSpec]:
             is_strict=bool(tool.strict),
             param=f"{path}.input_schema",
         )
-    refuse_duplicate_names(names)
+    check_unique_names(names)
     return specs
 
 
@@ -131,7 +131,7 @@ def _choice(request: schema.CountTokensRequest, specs: Iterable[str]) -> ToolCho
             choice = ToolChoice()
         case _:
             assert_never(request.tool_choice)
-    refuse_impossible_choice(choice, set(specs), param="tool_choice", name_param="tool_choice.name")
+    check_tool_choice(choice, set(specs), param="tool_choice", name_param="tool_choice.name")
     return choice
 
 

@@ -12,13 +12,13 @@ from msgspec import Raw, Struct
 
 from mlxctl.protocols.cache_options import CacheControl, CacheSalt
 from mlxctl.protocols.ranges import (
-    FewMessages,
-    FewTools,
     MaxTokens,
-    MaxTokensOrNone,
+    MaxTokensOrZero,
+    MessageLimit,
     Name,
     StopStrings,
     Temperature,
+    ToolLimit,
     TopK,
     TopP,
 )
@@ -89,7 +89,7 @@ class AnthropicToolResult(Struct, tag_field="type", tag="tool_result"):
     """What a tool gave back."""
 
     tool_use_id: str
-    content: str | Annotated[list[AnthropicText | AnthropicImage | ToolReference], FewMessages] | None = None
+    content: str | Annotated[list[AnthropicText | AnthropicImage | ToolReference], MessageLimit] | None = None
     is_error: bool | None = None
     cache_control: CacheControl | None = None
 
@@ -97,13 +97,13 @@ class AnthropicToolResult(Struct, tag_field="type", tag="tool_result"):
 class AnthropicSystemMessage(Struct, tag_field="role", tag="system"):
     """Instructions in mid-conversation."""
 
-    content: str | Annotated[list[AnthropicText], FewMessages]
+    content: str | Annotated[list[AnthropicText], MessageLimit]
 
 
 class AnthropicUserMessage(Struct, tag_field="role", tag="user"):
     """A question, results of tools, or both."""
 
-    content: str | Annotated[list[AnthropicText | AnthropicImage | AnthropicToolResult], FewMessages]
+    content: str | Annotated[list[AnthropicText | AnthropicImage | AnthropicToolResult], MessageLimit]
 
 
 class AnthropicAssistantMessage(Struct, tag_field="role", tag="assistant"):
@@ -112,7 +112,7 @@ class AnthropicAssistantMessage(Struct, tag_field="role", tag="assistant"):
     content: (
         str
         | Annotated[
-            list[AnthropicText | AnthropicThinking | RedactedThinking | AnthropicToolUse], FewMessages
+            list[AnthropicText | AnthropicThinking | RedactedThinking | AnthropicToolUse], MessageLimit
         ]
     )
 
@@ -180,9 +180,9 @@ class CountTokensRequest(Struct, kw_only=True):
     """The body of `count_tokens`: what decides about the prompt, and nothing about the answer."""
 
     model: Name
-    messages: Annotated[list[ConversationMessage], FewMessages]
-    system: str | Annotated[list[AnthropicText], FewMessages] | None = None
-    tools: Annotated[list[AnthropicTool], FewTools] | None = None
+    messages: Annotated[list[ConversationMessage], MessageLimit]
+    system: str | Annotated[list[AnthropicText], MessageLimit] | None = None
+    tools: Annotated[list[AnthropicTool], ToolLimit] | None = None
     tool_choice: AutoChoice | AnyChoice | ToolNameChoice | NoneChoice | None = None
     thinking: ThinkingConfig | None = None
     output_config: OutputConfig | None = None
@@ -199,7 +199,7 @@ class MessagesRequest(CountTokensRequest, kw_only=True):
     `n` is no field of this protocol: one that asks for more answers is refused by name.
     """
 
-    max_tokens: MaxTokensOrNone
+    max_tokens: MaxTokensOrZero
     stop_sequences: StopStrings | None = None
     temperature: Temperature | None = None
     top_p: TopP | None = None

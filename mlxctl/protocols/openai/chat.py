@@ -66,7 +66,7 @@ class OpenAIChatFormatter:
     PERF: chunks of text and of thinking are encoded once, in `parse`; a delta costs one JSON string and one join.
     """
 
-    begins_with_counts = False
+    begins_with_usage = False
 
     def __init__(
         self,

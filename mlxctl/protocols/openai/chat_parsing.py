@@ -23,15 +23,15 @@ from mlxctl.ir import (
     ToolResultPart,
 )
 from mlxctl.protocols.cache_options import cache_options
-from mlxctl.protocols.complaints import missing
-from mlxctl.protocols.decoding import decode_body, refuse_deep_nesting
+from mlxctl.protocols.decoding import check_nesting, decode_body
 from mlxctl.protocols.media import audio_from_base64, image_from_data_url
 from mlxctl.protocols.openai import chat_schema as schema
 from mlxctl.protocols.openai.chat_tools import tools_and_choice
 from mlxctl.protocols.openai.freeform import freeform_arguments
 from mlxctl.protocols.sampling_fields import sampling_options
-from mlxctl.protocols.structured_output import object_constraint, schema_constraint, the_constraint
-from mlxctl.protocols.tool_offer import refuse_orphan_result
+from mlxctl.protocols.structured_output import object_constraint, requested_constraint, schema_constraint
+from mlxctl.protocols.tool_checks import check_result_id
+from mlxctl.protocols.validation_errors import missing
 
 _DECODER = msgspec.json.Decoder(schema.ChatRequest)
 
@@ -39,7 +39,7 @@ _DECODER = msgspec.json.Decoder(schema.ChatRequest)
 def decode_chat(body: bytes) -> schema.ChatRequest:
     """Read a body and refuse by name what this server does not do. Raises InvalidRequest."""
     request = decode_body(body, _DECODER)
-    refuse_unsupported(request)
+    check_supported(request)
     return request
 
 
@@ -56,7 +56,7 @@ def to_generation_request(request: schema.ChatRequest, before: tuple[Message, ..
         parallel_tool_calls=request.parallel_tool_calls is not False,
         sampling=_sampling(request),
         thinking=thinking,
-        constraint=the_constraint(request, response_format=_response_format(request.response_format)),
+        constraint=requested_constraint(request, response_format=_response_format(request.response_format)),
         max_tokens=request.max_tokens
         if request.max_completion_tokens is None
         else request.max_completion_tokens,
@@ -69,7 +69,7 @@ def to_generation_request(request: schema.ChatRequest, before: tuple[Message, ..
     )
 
 
-def refuse_unsupported(request: schema.ChatRequest) -> None:
+def check_supported(request: schema.ChatRequest) -> None:
     """Refuse by name what this server does not do, and a request that says nothing. Raises InvalidRequest."""
     if not request.messages:
         raise InvalidRequest("messages is empty; send at least one message", param="messages")
@@ -123,7 +123,7 @@ def _thinking(request: schema.ChatRequest) -> tuple[ThinkingOptions, dict[str, o
     reasoning_effort of none.
     """
     kwargs = dict(request.chat_template_kwargs or {})
-    refuse_deep_nesting(kwargs, "chat_template_kwargs")
+    check_nesting(kwargs, "chat_template_kwargs")
     in_kwargs = kwargs.pop("enable_thinking", None)
     if not isinstance(in_kwargs, bool | None):
         path = "chat_template_kwargs.enable_thinking"
@@ -148,7 +148,7 @@ def translate_messages(
     for index, message in enumerate(messages):
         path = f"messages[{index}]"
         if isinstance(message, schema.ChatToolMessage):
-            refuse_orphan_result(message.tool_call_id, call_ids, path=f"{path}.tool_call_id")
+            check_result_id(message.tool_call_id, call_ids, path=f"{path}.tool_call_id")
         if isinstance(message, schema.ChatAssistantMessage):
             call_ids.update(call.id for call in message.tool_calls or ())
         translated.append(_message(message, path))

@@ -15,17 +15,17 @@ from mlxctl.protocols.cache_options import CacheSalt, SessionId, TtlSeconds
 from mlxctl.protocols.openai.chat_answers import ChatCustomCall, ChatFunctionCall
 from mlxctl.protocols.openai.freeform import InputGrammar
 from mlxctl.protocols.ranges import (
-    FewMessages,
-    FewTools,
     MaxTokens,
+    MessageLimit,
     Name,
     NumChoices,
     NumTopLogprobs,
     StopString,
     StopStrings,
+    ToolLimit,
 )
 from mlxctl.protocols.sampling_fields import ThinkingBudget
-from mlxctl.protocols.structured_output import FormFields, Source
+from mlxctl.protocols.structured_output import Source, StructuredOutputFields
 
 Effort = Literal["none", "minimal", "low", "medium", "high", "xhigh", "max"]
 
@@ -79,7 +79,7 @@ class ChatMessageToolCall(Struct, omit_defaults=True):
 class ChatSystemMessage(Struct, tag_field="role", tag="system"):
     """Instructions."""
 
-    content: str | Annotated[list[ChatTextPart], FewMessages]
+    content: str | Annotated[list[ChatTextPart], MessageLimit]
     name: str | None = None
 
 
@@ -90,14 +90,14 @@ class ChatDeveloperMessage(ChatSystemMessage, tag_field="role", tag="developer")
 class ChatUserMessage(Struct, tag_field="role", tag="user"):
     """A question."""
 
-    content: str | Annotated[list[ChatTextPart | ChatImagePart | ChatAudioPart], FewMessages]
+    content: str | Annotated[list[ChatTextPart | ChatImagePart | ChatAudioPart], MessageLimit]
     name: str | None = None
 
 
 class ChatAssistantMessage(Struct, tag_field="role", tag="assistant"):
     """An answer that is replayed; `reasoning` is the newer name of `reasoning_content` on some servers."""
 
-    content: str | Annotated[list[ChatTextPart | ChatRefusalPart], FewMessages] | None = None
+    content: str | Annotated[list[ChatTextPart | ChatRefusalPart], MessageLimit] | None = None
     reasoning_content: str | None = None
     reasoning: str | None = None
     tool_calls: list[ChatMessageToolCall] | None = None
@@ -109,7 +109,7 @@ class ChatToolMessage(Struct, tag_field="role", tag="tool"):
     """What a tool gave back."""
 
     tool_call_id: str
-    content: str | Annotated[list[ChatTextPart | ChatImagePart], FewMessages]
+    content: str | Annotated[list[ChatTextPart | ChatImagePart], MessageLimit]
     name: str | None = None
 
 
@@ -226,12 +226,12 @@ class ChatGrammarFormat(Struct, tag_field="type", tag="grammar"):
 ResponseFormat = ChatTextFormat | ChatObjectFormat | ChatSchemaFormat | ChatGrammarFormat
 
 
-class ChatRequest(FormFields, kw_only=True):
+class ChatRequest(StructuredOutputFields, kw_only=True):
     """The whole body."""
 
     model: Name
-    messages: Annotated[list[ChatMessage], FewMessages]
-    tools: Annotated[list[ChatTool], FewTools] | None = None
+    messages: Annotated[list[ChatMessage], MessageLimit]
+    tools: Annotated[list[ChatTool], ToolLimit] | None = None
     tool_choice: (
         Literal["auto", "none", "required"]
         | ChatNamedTool

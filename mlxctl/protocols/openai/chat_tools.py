@@ -4,11 +4,11 @@ from collections.abc import Iterable
 
 from mlxctl.errors import InvalidRequest
 from mlxctl.ir import ToolChoice, ToolSpec
-from mlxctl.protocols.complaints import missing
-from mlxctl.protocols.decoding import refuse_deep_nesting
+from mlxctl.protocols.decoding import check_nesting
 from mlxctl.protocols.openai import chat_schema as schema
 from mlxctl.protocols.openai.freeform import freeform_spec
-from mlxctl.protocols.tool_offer import refuse_duplicate_names, refuse_impossible_choice
+from mlxctl.protocols.tool_checks import check_tool_choice, check_unique_names
+from mlxctl.protocols.validation_errors import missing
 
 
 def dropped_tool_types(request: schema.ChatRequest) -> tuple[str, ...]:
@@ -38,7 +38,7 @@ def tools_and_choice(request: schema.ChatRequest) -> tuple[tuple[ToolSpec, ...],
             choice = ToolChoice(mode=mode)
     offered = [tool.name for tool in tools]
     kind = "custom" if isinstance(request.tool_choice, schema.ChatNamedCustomTool) else "function"
-    refuse_impossible_choice(choice, offered, param="tool_choice", name_param=f"tool_choice.{kind}.name")
+    check_tool_choice(choice, offered, param="tool_choice", name_param=f"tool_choice.{kind}.name")
     return tools, choice
 
 
@@ -56,14 +56,14 @@ def tool_specs(tools: Iterable[schema.ChatTool]) -> tuple[ToolSpec, ...]:
                 continue
         names.append((spec.name, f"tools[{index}].{kind}.name"))
         specs.append(spec)
-    refuse_duplicate_names(names)
+    check_unique_names(names)
     return tuple(specs)
 
 
 def _function_spec(function: schema.ChatFunction | None, path: str) -> ToolSpec:
     if function is None:
         raise missing(path)
-    refuse_deep_nesting(function.parameters, f"{path}.parameters")
+    check_nesting(function.parameters, f"{path}.parameters")
     return ToolSpec(
         name=function.name,
         description=function.description or "",

@@ -52,7 +52,7 @@ class OpenAICompletionsFormatter:
 
     dropped_tools: tuple[str, ...] = ()
 
-    begins_with_counts = False
+    begins_with_usage = False
 
     def __init__(
         self,
@@ -74,7 +74,7 @@ class OpenAICompletionsFormatter:
         self._include_usage = bool(completion.stream_options and completion.stream_options.include_usage)
         self._wants_logprobs = completion.logprobs is not None
         self._scores_prompt = request.scores_prompt
-        self._num_tried, self._num_wanted = request.num_choices, completion.n or 1
+        self._num_candidates, self._num_choices = request.num_choices, completion.n or 1
         self._logprobs = [TextLogprobsWriter() for _ in range(len(request.prompts) * request.num_choices)]
         self._frames = [self._frame(number) for number in range(len(self._logprobs))]
         return request
@@ -101,7 +101,7 @@ class OpenAICompletionsFormatter:
         if not self._include_usage:
             return _DONE
         usages = [self._usages[number] for number in range(len(self._logprobs))]
-        usage = completion_usage(usages, num_choices=self._num_tried)
+        usage = completion_usage(usages, num_choices=self._num_candidates)
         return _event(self._chunk_object([], usage)) + _DONE
 
     def on_error(self, error: MlxctlError) -> bytes:
@@ -115,8 +115,8 @@ class OpenAICompletionsFormatter:
     def whole(self, *results: TextResult) -> bytes:
         """Return the text_completion object: of the answers to each prompt, the best `n`."""
         best: list[TextResult] = []
-        for start in range(0, len(results), self._num_tried):
-            best += self._best(results[start : start + self._num_tried])
+        for start in range(0, len(results), self._num_candidates):
+            best += self._best(results[start : start + self._num_candidates])
         return _encode(
             TextCompletion(
                 id=self._id,
@@ -135,7 +135,9 @@ class OpenAICompletionsFormatter:
                     )
                     for index, result in enumerate(best)
                 ],
-                usage=completion_usage([result.usage for result in results], num_choices=self._num_tried),
+                usage=completion_usage(
+                    [result.usage for result in results], num_choices=self._num_candidates
+                ),
             )
         )
 
@@ -143,11 +145,11 @@ class OpenAICompletionsFormatter:
         """Return the answers whose tokens were likeliest on average, best first; one without any token comes
         last.
         """
-        if self._num_tried == self._num_wanted:
+        if self._num_candidates == self._num_choices:
             return results
-        return sorted(results, key=self._likelihood, reverse=True)[: self._num_wanted]
+        return sorted(results, key=self._mean_logprob, reverse=True)[: self._num_choices]
 
-    def _likelihood(self, result: TextResult) -> float:
+    def _mean_logprob(self, result: TextResult) -> float:
         generated = result.logprobs[result.usage.num_prompt_tokens if self._scores_prompt else 0 :]
         return fmean(token.logprob or 0.0 for token in generated) if generated else float("-inf")
 

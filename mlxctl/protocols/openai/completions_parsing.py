@@ -12,7 +12,7 @@ from mlxctl.protocols.openai import completions_schema as schema
 from mlxctl.protocols.openai.text_inputs import read_texts
 from mlxctl.protocols.ranges import MAX_ANSWERS
 from mlxctl.protocols.sampling_fields import sampling_options
-from mlxctl.protocols.structured_output import the_constraint
+from mlxctl.protocols.structured_output import requested_constraint
 
 _DECODER = msgspec.json.Decoder(schema.CompletionRequest)
 
@@ -59,7 +59,7 @@ def to_generation_request(request: schema.CompletionRequest) -> GenerationReques
         echo=bool(request.echo),
         scores_prompt=bool(request.echo) and request.logprobs is not None,
         sampling=_sampling(request),
-        constraint=the_constraint(request),
+        constraint=requested_constraint(request),
         max_tokens=request.max_tokens,
         stop=(request.stop,) if isinstance(request.stop, str) else tuple(request.stop or ()),
         ignore_eos=bool(request.ignore_eos),

@@ -12,11 +12,11 @@ from mlxctl.protocols.cache_options import CacheSalt, SessionId, TtlSeconds
 from mlxctl.protocols.openai.chat_schema import StreamOptions
 from mlxctl.protocols.openai.text_inputs import TextInputs
 from mlxctl.protocols.openai.usage import CompletionUsage
-from mlxctl.protocols.ranges import MaxTokensOrNone, Name, NumChoices, NumTopLogprobs, StopString, StopStrings
-from mlxctl.protocols.structured_output import FormFields
+from mlxctl.protocols.ranges import MaxTokensOrZero, Name, NumChoices, NumTopLogprobs, StopString, StopStrings
+from mlxctl.protocols.structured_output import StructuredOutputFields
 
 
-class CompletionRequest(FormFields, kw_only=True):
+class CompletionRequest(StructuredOutputFields, kw_only=True):
     """The whole body.
 
     A `prompt` is one text, a list of texts, one list of token ids, or a list of such lists.
@@ -26,7 +26,7 @@ class CompletionRequest(FormFields, kw_only=True):
     prompt: TextInputs
     n: NumChoices | None = None
     best_of: NumChoices | None = None
-    max_tokens: MaxTokensOrNone | None = None
+    max_tokens: MaxTokensOrZero | None = None
     stop: StopString | StopStrings | None = None
     ignore_eos: bool | None = None
     logprobs: NumTopLogprobs | None = None

@@ -39,7 +39,7 @@ class OpenAIEmbeddingsFormatter:
                 f"input[{place}] is empty, and nothing has no meaning; leave it out", param=f"input[{place}]"
             )
         self._model = asked.model
-        self._is_packed = asked.encoding_format == "base64"
+        self._as_base64 = asked.encoding_format == "base64"
         if asked.prompt_name is not None and not isinstance(texts[0], str):
             message = "prompt_name is for texts, and input is token ids; put the prompt's before them, or send texts"
             raise InvalidRequest(message, param="prompt_name")
@@ -62,4 +62,4 @@ class OpenAIEmbeddingsFormatter:
 
     def _vector(self, packed: bytes) -> str | list[float]:
         # NOTE: every machine that this runs on is little-endian, as the protocol is.
-        return b64encode(packed).decode() if self._is_packed else array("f", packed).tolist()
+        return b64encode(packed).decode() if self._as_base64 else array("f", packed).tolist()

@@ -91,7 +91,7 @@ class FreeformInput:
 
     def finish(self) -> str:
         """Return what was held back."""
-        return _other_form(self._held) if self._place in ("head", "elsewhere") else ""
+        return _input_of_object(self._held) if self._place in ("head", "elsewhere") else ""
 
     def _find_text(self) -> None:
         if head := _HEAD.match(self._held):
@@ -105,17 +105,17 @@ class FreeformInput:
         self._held = self._held[whole.end() :]
         if self._held.startswith('"'):
             self._place = "behind"
-        return _unescaped(whole[0])
+        return _decode_text(whole[0])
 
 
-def _unescaped(text: str) -> str:
+def _decode_text(text: str) -> str:
     """Return what a part of a JSON string says; a backslash that escapes nothing is one."""
     whole = _ESCAPE.sub(lambda found: found[1] or r"\\", text)
     said: str = json.loads(f'"{whole}"', strict=False)
     return said.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
 
 
-def _other_form(arguments: str) -> str:
+def _input_of_object(arguments: str) -> str:
     try:
         fields = json.loads(arguments)
     except (ValueError, RecursionError):

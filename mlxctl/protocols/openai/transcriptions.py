@@ -10,7 +10,6 @@ from msgspec import UNSET, UnsetType
 
 from mlxctl.errors import InvalidRequest
 from mlxctl.ir import SpeechSegment, SpeechTask, TranscriptionResult
-from mlxctl.protocols.complaints import explain
 from mlxctl.protocols.openai.transcriptions_schema import (
     Transcription,
     TranscriptionForm,
@@ -19,6 +18,7 @@ from mlxctl.protocols.openai.transcriptions_schema import (
     TranslationForm,
     VerboseTranscription,
 )
+from mlxctl.protocols.validation_errors import explain
 
 _FORMS: dict[SpeechTask, type[TranslationForm]] = {
     "transcribe": TranscriptionForm,
@@ -26,7 +26,7 @@ _FORMS: dict[SpeechTask, type[TranslationForm]] = {
 }
 _LISTS = ("timestamp_granularities",)
 # OpenAI's own models take these, and what they ask for would be missing in the answer.
-_NOT_HONORED = (
+_UNSUPPORTED_FIELDS = (
     "chunking_strategy",
     "include",
     "keywords",
@@ -40,7 +40,7 @@ _JSON, _TEXT = "application/json", "text/plain; charset=utf-8"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class AskedTranscription:
+class ParsedTranscription:
     """What a form asks for; the file is still to be decoded."""
 
     file: bytes
@@ -57,18 +57,18 @@ class OpenAITranscriptionFormatter:
     def __init__(self, task: SpeechTask) -> None:
         self._task = task
 
-    def parse(self, fields: Mapping[str, list[bytes]]) -> AskedTranscription:
+    def parse(self, fields: Mapping[str, list[bytes]]) -> ParsedTranscription:
         """Read a form, each field with all its values. Raises InvalidRequest."""
         values = {name.removesuffix("[]"): given for name, given in fields.items()}
-        if refused := next((name for name in _NOT_HONORED if name in values), None):
+        if refused := next((name for name in _UNSUPPORTED_FIELDS if name in values), None):
             raise InvalidRequest(f"{refused} is not supported here; leave it out", param=refused)
         form = _read(values, _FORMS[self._task])
         language = None
         if isinstance(form, TranscriptionForm):
-            _refuse_unknown_ways(form)
+            _check_options(form)
             language = form.language
         self._format = form.response_format
-        return AskedTranscription(
+        return ParsedTranscription(
             file=form.file,
             model=form.model,
             task=self._task,
@@ -129,7 +129,7 @@ def _read(values: Mapping[str, list[bytes]], schema: type[TranslationForm]) -> T
         raise explain(str(error), schema, lambda: read) from error
 
 
-def _refuse_unknown_ways(form: TranscriptionForm) -> None:
+def _check_options(form: TranscriptionForm) -> None:
     if form.stream:
         raise InvalidRequest("stream is not supported for transcriptions here; leave it out", param="stream")
     if "word" in form.timestamp_granularities:

@@ -13,7 +13,7 @@ from falcon.asgi import Request, Response
 from mlxctl.errors import InvalidRequest
 
 
-class ForeignPages:
+class BrowserRequests:
     """Programs send no `origin`, and are let in with any content type."""
 
     def __init__(self, allowed_origins: Sequence[str]) -> None:

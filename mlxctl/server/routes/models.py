@@ -15,7 +15,7 @@ from mlxctl.server.library import (
     LibraryResource,
     OpenDownloadsResource,
 )
-from mlxctl.server.model_admin import ModelActionResource, ModelChoice, ModelStanding
+from mlxctl.server.model_admin import ModelActionResource, ModelChoice, ModelStatus
 from mlxctl.server.models import ModelResource, ModelsResource
 from mlxctl.server.route import Operation, Query, Route, RouteContext
 
@@ -35,7 +35,7 @@ def _action(
     verb: str, summary: str, act: Callable[[RouteContext], Callable[[str], Awaitable[ServedModel]]]
 ) -> Route:
     operation = Operation(
-        method="post", summary=summary, body=ModelChoice, answer=ModelStanding, errors=(404, 500, 503, 529)
+        method="post", summary=summary, body=ModelChoice, answer=ModelStatus, errors=(404, 500, 503, 529)
     )
     return Route(
         path=f"/models/{verb}",

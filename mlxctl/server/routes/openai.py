@@ -2,13 +2,13 @@
 
 import hashlib
 from collections.abc import Callable
-from functools import cache, partial
+from functools import cache
 from typing import Any
 
 from mlxctl import __version__
 from mlxctl.installed import version_of
 from mlxctl.ir import SpeechTask
-from mlxctl.protocols import OPENAI, OPENAI_INPUT, PROTOCOLS, GenerationProtocol
+from mlxctl.protocols import OPENAI, OPENAI_INPUT, PROTOCOLS, Formatter, GenerationProtocol
 from mlxctl.protocols.openai.chat_answers import ChatChunk, ChatCompletion
 from mlxctl.protocols.openai.chat_schema import ChatRequest
 from mlxctl.protocols.openai.completions_schema import CompletionRequest, TextChunk, TextCompletion
@@ -30,8 +30,8 @@ from mlxctl.server.generation import GenerationResource
 from mlxctl.server.responses import (
     CancellationResource,
     InputItemsResource,
-    KeptResponseResource,
     ResponsesResource,
+    StoredResponseResource,
 )
 from mlxctl.server.route import (
     GENERATION_ERRORS,
@@ -59,10 +59,13 @@ def system_fingerprint() -> str:
 
 
 def _generation(protocol: GenerationProtocol) -> Callable[[RouteContext], object]:
+    def create_formatter() -> Formatter:
+        # Reading the versions takes time, which the start of the server does not have.
+        return protocol.create_formatter(system_fingerprint=system_fingerprint())
+
     def create(context: RouteContext) -> object:
-        formatter = partial(protocol.create_formatter, system_fingerprint=system_fingerprint())
         return GenerationResource(
-            context.services.inference, formatter, context.open_requests, context.settings
+            context.services.inference, create_formatter, context.open_requests, context.settings
         )
 
     return create
@@ -164,7 +167,7 @@ OPENAI_ROUTES = (
     ),
     Route(
         path="/v1/responses/{response_id}",
-        resource=lambda context: KeptResponseResource(context.services.responses),
+        resource=lambda context: StoredResponseResource(context.services.responses),
         protocol=OPENAI,
         access="caller",
         operations=(

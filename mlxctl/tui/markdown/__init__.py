@@ -1,4 +1,4 @@
-"""Markdown for the terminal: what a model wrote is formatted, and nothing of it is hidden."""
+"""Markdown of language models for the terminal, without hiding text."""
 
 from mlxctl.tui.markdown.palette import Palette
 from mlxctl.tui.markdown.renderable import MarkdownText

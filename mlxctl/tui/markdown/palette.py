@@ -1,4 +1,4 @@
-"""Colors for Markdown, taken from a Textual theme."""
+"""Markdown colors derived from a Textual theme."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -11,7 +11,7 @@ from textual.theme import Theme
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Palette:
-    """Rich color names or hex values; None leaves the terminal's own color.
+    """Rich color names or hex values; None means the terminal's default.
 
     `syntax` is a Pygments or Rich ANSI style.
     """
@@ -25,7 +25,7 @@ class Palette:
 
     @classmethod
     def from_theme(cls, theme: Theme, variables: Mapping[str, str]) -> "Palette":
-        """Return the palette of a theme whose CSS variables are `variables`."""
+        """Return the palette of a theme with the CSS variables `variables`."""
         if theme.ansi:
             return cls(
                 heading="blue",
@@ -46,7 +46,7 @@ class Palette:
         )
 
     def styles(self) -> RichTheme:
-        """Return the styles under the names that Rich's Markdown looks up."""
+        """Return styles under the names of Rich's Markdown."""
         heading = Style(color=self.heading, bold=True)
         muted = Style(color=self.muted)
         code = Style(color=self.inline_code, bgcolor=self.code_background)

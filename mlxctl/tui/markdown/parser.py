@@ -1,14 +1,18 @@
-"""Parse the Markdown that language models write, and keep every visible character of it.
+"""Parser for the Markdown that language models write.
 
 CommonMark with tables and strikethrough, except where CommonMark would delete or merge text that a model
 meant literally:
 
 - HTML, character entities, autolinks and reference definitions are text: `List<String>`, `&amp;`,
-  `<https://a.b>`.
-- A backslash stays visible; the character behind it is literal: `\\( a \\)`, `C:\\_new`.
+`<https://a.b>`.
+
+- A backslash stays visible and the next character is literal: `\\( a \\)`, `C:\\_new`.
+
 - `*` inside a word or an expression and `__` are text: `2*3*4`, `x**2`, `__init__`.
+
 - `[text](target)` is a link only when the target looks like a URL or a path: `array[i](x)` is not.
-- A line end is a line end; a line of dashes below a paragraph is a rule, not a heading.
+
+- A line end is a line break; a line of dashes below a paragraph is a rule, not a heading.
 
 Pure.
 """
@@ -21,19 +25,21 @@ from markdown_it.rules_inline.state_inline import Delimiter, StateInline
 from markdown_it.token import Token
 
 _DISABLED = ["html_block", "html_inline", "entity", "autolink", "reference", "lheading", "image"]
-# Deep enough for what people nest; deeper text is shown without formatting.
+# Deeper nesting is shown without formatting.
 _MAX_NESTING = 50
 _ESCAPABLE = frozenset("!\"#$%&'()*+,-./:;<=>?@[\\]^_`{|}~")
 _LINK = re.compile(
-    r'\[([^\[\]\n]{1,500})\]\(([^\s()]{1,2000}(?:\([^\s()]{0,200}\)[^\s()]{0,200}){0,5}(?: +"[^"\n]{0,500}")?)\)'
+    r"\[([^\[\]\n]{1,500})\]"
+    r'\(([^\s()]{1,2000}(?:\([^\s()]{0,200}\)[^\s()]{0,200}){0,5}(?: +"[^"\n]{0,500}")?)\)'
 )
 _TARGET_MARKS = frozenset(":/#.")
 _HIDDEN = re.compile(r"[\W_]+")
 
 
 def parse(source: str) -> list[Token]:
-    """Return the tokens of the source; as one unformatted block where formatting would lose a letter or a
-    digit.
+    """Return the tokens of the source.
+
+    When formatting would lose a letter or a digit, the source becomes one unformatted block.
     """
     try:
         tokens = _PARSER.parse(source)
@@ -61,7 +67,7 @@ def _unformatted(source: str) -> Token:
 
 
 def _escape(state: StateInline, silent: bool) -> bool:
-    """Keep a backslash, and take the character behind it literally."""
+    """Keep the backslash and take the next character literally."""
     if (
         state.src[state.pos] != "\\"
         or state.pos + 1 >= state.posMax
@@ -75,7 +81,7 @@ def _escape(state: StateInline, silent: bool) -> bool:
 
 
 def _emphasis(state: StateInline, silent: bool) -> bool:
-    """As CommonMark, except for operators and dunder names, which are text."""
+    """Parse emphasis as CommonMark, except for operators and dunder names."""
     marker = state.src[state.pos]
     if silent or marker not in "*_":
         return False
@@ -106,7 +112,6 @@ def _is_operand(character: str) -> bool:
 
 
 def _line_end(state: StateInline, silent: bool) -> bool:
-    """Break the line where the model broke it."""
     if state.src[state.pos] != "\n":
         return False
     if not silent:
@@ -118,7 +123,10 @@ def _line_end(state: StateInline, silent: bool) -> bool:
 
 
 def _link(state: StateInline, silent: bool) -> bool:
-    """Take `[text](target)` as the text and its target in parentheses, or as one when they are the same."""
+    """Parse `[text](target)` as text with its target in parentheses.
+
+    The target is omitted when it equals the text.
+    """
     match = _LINK.match(state.src, state.pos, state.posMax)
     if match is None or not _TARGET_MARKS.intersection(match[2]):
         return False
@@ -131,7 +139,7 @@ def _link(state: StateInline, silent: bool) -> bool:
         close = state.push("link_text_close", "link_text", -1)
         state.posMax = end
         if text == target:
-            # Not drawn, but it was there.
+            # Not drawn, but counted as source text.
             close.content = target
         else:
             state.push("text", "", 0).content = " ("

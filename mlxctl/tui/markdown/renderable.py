@@ -1,5 +1,6 @@
-"""Draw parsed Markdown with Rich: left-aligned headings, code on a background of its own, numbers as they
-were written.
+"""Rich renderables for parsed Markdown.
+
+Headings are left-aligned, code has a background, list numbers stay as written.
 """
 
 from typing import ClassVar
@@ -29,9 +30,9 @@ from mlxctl.tui.markdown.palette import Palette
 from mlxctl.tui.markdown.parser import parse
 from mlxctl.tui.terminal import escape_control_characters
 
-# With fewer columns for a cell a table cannot be read.
+# Tables with narrower cells are shown as plain rows.
 _MIN_CELL_WIDTH = 6
-# With fewer columns nested quotes and lists are not indented further.
+# On narrower screens nested quotes and lists are not indented further.
 _MIN_INDENTED_WIDTH = 12
 
 
@@ -40,11 +41,11 @@ class _Heading(Heading):
 
 
 class _Code(CodeBlock):
-    """A code block: its language, and its lines on a background; prose that cannot be formatted has neither."""
+    """A code block with its language; unformatted prose has no background."""
 
     @classmethod
     def create(cls, markdown: Markdown, token: Token) -> "_Code":
-        assert isinstance(markdown, MarkdownText), "only that draws it"
+        assert isinstance(markdown, MarkdownText), "created by MarkdownText only"
         label = token.info.strip()
         block = cls((label.split() or ["text"])[0], markdown.code_theme)
         block.label = "" if markdown.continues_code and token is markdown.parsed[0] else label
@@ -75,7 +76,7 @@ class _Code(CodeBlock):
 
 
 class _BlockQuote(BlockQuote):
-    """A bar at the left; where quotes are nested too deep for the width, no further bar."""
+    """A bar at the left, omitted when quotes are nested too deep."""
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
         indent = 2 if options.max_width >= _MIN_INDENTED_WIDTH else 0
@@ -115,7 +116,7 @@ class _Table(TableElement):
 
 
 class _List(ListElement):
-    """Numbers stand as written, but a list of equal numbers is counted."""
+    """Keeps the written numbers, but counts when all numbers are equal."""
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
         items = [item for item in self.items if isinstance(item, _MarkedListItem)]
@@ -132,7 +133,7 @@ class _MarkedListItem(ListItem):
     mark = "•"
 
     @classmethod
-    def create(cls, markdown: Markdown, token: Token) -> "_MarkedListItem":  # noqa: ARG003 -- Rich calls it so
+    def create(cls, markdown: Markdown, token: Token) -> "_MarkedListItem":  # noqa: ARG003 -- Rich API
         item = cls()
         if token.info:
             item.mark = f"{token.info}{token.markup}"
@@ -141,7 +142,6 @@ class _MarkedListItem(ListItem):
         return item
 
     def render_with(self, mark: str, console: Console, options: ConsoleOptions) -> RenderResult:
-        """Draw the item behind its mark."""
         is_indented = options.max_width >= max(_MIN_INDENTED_WIDTH, 2 * len(mark))
         indent = len(mark) + 2 if is_indented else 0
         style = console.get_style(
@@ -161,7 +161,7 @@ class _MarkedListItem(ListItem):
 class MarkdownText(Markdown):
     """Markdown source as a Rich renderable.
 
-    With `continues_code` its first code block is the rest of one that was cut.
+    With `continues_code` the first code block continues one that was split.
     """
 
     elements: ClassVar[dict[str, type[MarkdownElement]]] = {
@@ -194,7 +194,7 @@ class MarkdownText(Markdown):
         with console.use_theme(self.palette.styles()):
             for part in super().__rich_console__(console, options):
                 for segment in [part] if isinstance(part, Segment) else console.render(part, options):
-                    # Rich begins a list or a table with an empty line, even where nothing stands above.
+                    # Rich puts an empty line before lists and tables, even at the start.
                     is_blank = (
                         is_blank
                         and not segment.text.strip()

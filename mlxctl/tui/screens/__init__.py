@@ -1,1 +1,1 @@
-"""The screens: the chat, and what opens above it."""
+"""Screens: the chat, its dialogs, and the monitor."""

@@ -1,6 +1,6 @@
-"""Commands that do not ask the model: other chats, models, settings, files, the monitor. UI thread only.
+"""Chat actions that do not generate: dialogs, other chats, models, files.
 
-PERF: the screens are imported when they open; the first frame does not wait for them.
+UI thread only. PERF: dialogs are imported when they open, after the first frame.
 """
 
 import asyncio
@@ -28,7 +28,10 @@ from mlxctl.tui.widgets.transcript import Transcript
 
 
 class ChatActions(Screen[None]):
-    """The state of a chat, and the actions that do not ask the model. The chat itself is `ChatScreen`."""
+    """State of the chat screen and the actions that open dialogs.
+
+    `ChatScreen` adds the conversation itself.
+    """
 
     def __init__(
         self,
@@ -38,7 +41,7 @@ class ChatActions(Screen[None]):
         conversation: Conversation,
         images: tuple[ImagePart, ...] = (),
     ) -> None:
-        """`images` go with the first question."""
+        """`images` are attached to the first question."""
         super().__init__()
         self._backend = backend
         self._options = options
@@ -52,7 +55,7 @@ class ChatActions(Screen[None]):
         self._answer_worker: Worker[None] | None = None
 
     def action_sessions(self) -> None:
-        """Choose an earlier chat to go on with."""
+        """Choose a saved chat to continue."""
         from mlxctl.tui.screens.sessions import SessionsScreen
 
         async def go_on(chat: SavedChat | None) -> None:
@@ -73,7 +76,7 @@ class ChatActions(Screen[None]):
             self.app.push_screen(ModelsScreen(self._backend.list_models, current=current), self._switch_to)
 
     def action_monitor(self) -> None:
-        """Monitor the engine or the server."""
+        """Open the monitor of the engine or server."""
         from mlxctl.tui.screens.monitor import MonitorScreen
 
         if self._model is None:
@@ -82,7 +85,7 @@ class ChatActions(Screen[None]):
         self.app.push_screen(MonitorScreen(self._backend.observe, address=self._backend.address))
 
     def action_find(self) -> None:
-        """Find words in this conversation."""
+        """Find text in this conversation."""
         self.query_one(FindBar).open()
 
     def action_copy(self) -> None:
@@ -96,17 +99,15 @@ class ChatActions(Screen[None]):
         self.notify(f"Copied {len(text):,} characters with {way}.{hint}")
 
     def action_help(self) -> None:
-        """Show the keys."""
         from mlxctl.tui.screens.help import HelpScreen
 
         self.app.push_screen(HelpScreen())
 
     def action_theme(self) -> None:
-        """Choose a theme."""
         self.app.search_themes()
 
     def action_settings(self) -> None:
-        """Change the options; they hold from the next question on."""
+        """Change the options for the next questions."""
         from mlxctl.tui.screens.settings import SettingsScreen
 
         def apply(options: ChatOptions | None) -> None:
@@ -115,7 +116,7 @@ class ChatActions(Screen[None]):
         self.app.push_screen(SettingsScreen(self._options, tools_note=self._tools_note()), apply)
 
     def action_export(self) -> None:
-        """Write the conversation to a file."""
+        """Export the conversation to a file."""
         from mlxctl.tui.screens.path import PathScreen
 
         if not self._conversation.messages:
@@ -137,7 +138,7 @@ class ChatActions(Screen[None]):
         )
 
     async def _run_with_argument(self, action: str, argument: str) -> None:
-        """Run a slash command with what followed its name, without a dialog."""
+        """Run a slash command with an argument, without a dialog."""
         if action == "models":
             if self._can_switch:
                 self._switch_to(argument)
@@ -158,7 +159,7 @@ class ChatActions(Screen[None]):
 
     @property
     def _can_switch(self) -> bool:
-        """Whether another model can be loaded now; says why when not."""
+        """Whether a model can be loaded now; notifies the user if not."""
         if self._is_busy:
             self.notify("An answer is in progress. Esc stops it.", severity="warning")
         elif not self._opened.is_set():
@@ -168,32 +169,32 @@ class ChatActions(Screen[None]):
         return False
 
     def _set_state(self, state: str) -> None:
-        """Enter a state, which the status line shows."""
+        """Set the state that the status line shows."""
         self._state = state
         self._state_since = time.monotonic()
 
     def action_scroll(self, pages: int) -> None:
-        """Scroll by pages; anchoring takes over again at the end."""
+        """Scroll by pages; at the end the transcript follows new text again."""
         if pages < 0:
             self._transcript.scroll_page_up(animate=False)
         else:
             self._transcript.scroll_page_down(animate=False)
 
     def action_follow(self) -> None:
-        """Go to the end and stay there."""
+        """Scroll to the end and follow new text."""
         self._transcript.anchor()
 
     @abstractmethod
     async def _stop_and_save(self) -> None:
-        """Stop the answer in progress, and save the conversation as it is then."""
+        """Cancel a running answer and save the conversation."""
 
     @abstractmethod
     async def _show_conversation(self, conversation: Conversation) -> None:
-        """Show another conversation instead."""
+        """Replace the conversation on the screen."""
 
     @abstractmethod
     def _switch(self, name: str) -> Worker[None]:
-        """Take another model."""
+        """Load another model."""
 
     @property
     def _transcript(self) -> Transcript:
@@ -218,7 +219,7 @@ class ChatActions(Screen[None]):
 
     @property
     def _image_rejection(self) -> str | None:
-        """Why the model cannot be shown images, and what a person can do."""
+        """Why the model does not accept images, with a remedy; else None."""
         reason = self._model.image_rejection if self._model is not None else None
         return f"{reason}. /model chooses another model." if reason is not None else None
 
@@ -234,7 +235,10 @@ class ChatActions(Screen[None]):
         )
 
     async def _confirm_call(self, call: ToolCallPart) -> ToolResultPart:
-        """Have a person decide about a call; stopping the answer closes the question."""
+        """Ask the user about a tool call.
+
+        Stopping the answer closes the dialog.
+        """
         from mlxctl.tui.screens.tool_call import ToolCallScreen
 
         screen = ToolCallScreen(call)

@@ -1,7 +1,4 @@
-"""The chat screen: questions go to the conversation and the model, answers to the transcript.
-
-UI thread only.
-"""
+"""The chat screen: input, transcript, model and running answer. UI thread only."""
 
 import asyncio
 import time
@@ -50,7 +47,7 @@ from mlxctl.tui.widgets.too_small import MIN_HEIGHT, MIN_WIDTH, TooSmall
 from mlxctl.tui.widgets.transcript import Transcript
 
 DELTA_SECONDS = 0.05
-"""How long deltas are gathered before they are drawn together."""
+"""Minimum time between two updates of the transcript."""
 
 _STATUS_SECONDS = 0.1
 _IDLE_SECONDS = 1.0
@@ -64,12 +61,13 @@ class ChatScreen(ChatActions):
     """One conversation with one backend."""
 
     DEFAULT_CSS = """
-    ChatScreen { layers: base top; &.-too-small > * { display: none; } &.-too-small > TooSmall { display: block; }
+    ChatScreen { layers: base top; &.-too-small > * { display: none;
+        } &.-too-small > TooSmall { display: block; }
         &.-low > ChatHeader { display: none; } }
     """
-    BINDINGS = [  # noqa: RUF012 -- Textual declares it so
+    BINDINGS = [  # noqa: RUF012 -- Textual API
         *(
-            # With priority where Textual's own binding, which is not shown, has it.
+            # With priority where Textual's own hidden binding has priority.
             Binding(
                 item.keys,
                 item.action,
@@ -84,7 +82,6 @@ class ChatScreen(ChatActions):
     ]
 
     def compose(self) -> ComposeResult:
-        """Transcript above, input below, numbers and keys at the bottom."""
         transcript = Transcript()
         self._history = HistoryLoader(transcript, self._conversation.messages)
         yield ChatHeader()
@@ -96,7 +93,7 @@ class ChatScreen(ChatActions):
         yield TooSmall()
 
     async def on_mount(self) -> None:
-        """Show the first frame, and open the backend behind it."""
+        """Show the first frame, then open the backend."""
         self._opening_notice = Notice(f"Connecting to {self._backend.address} …")
         self._interrupted_at = 0.0
         self.query_one(Composer).focus()
@@ -110,27 +107,27 @@ class ChatScreen(ChatActions):
         self.call_after_refresh(self._open)
 
     def on_resize(self, event: events.Resize) -> None:
-        """Say so when there is no room."""
+        """Replace the screen by a notice when the terminal is too small."""
         was_too_small = self.has_class("-too-small")
         self.set_class(event.size.width < MIN_WIDTH or event.size.height < MIN_HEIGHT, "-too-small")
         self.set_class(event.size.height < _MIN_HEIGHT_WITH_HEADER, "-low")
         self.call_after_refresh(self._show_status)
         if was_too_small and not self.has_class("-too-small"):
-            # What was hidden has lost the cursor.
+            # Hidden widgets lose the focus.
             self.call_after_refresh(self.query_one(Composer).focus)
 
-    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:  # noqa: ARG002 -- Textual calls it so
-        """Offer to stop only while there is something to stop."""
+    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:  # noqa: ARG002 -- Textual API
+        """Enable the stop action only during an answer."""
         return self._is_busy if action == "stop" else True
 
     def on_worker_state_changed(self, changed: Worker.StateChanged) -> None:
-        """An answer began or ended: other keys apply."""
+        """Refresh the footer when an answer starts or ends."""
         if changed.worker is self._answer_worker:
             self.refresh_bindings()
 
     @on(QuestionSubmitted)
     async def submit(self, submitted: QuestionSubmitted) -> None:
-        """Run a slash command or ask the model; what cannot be done goes back into the input."""
+        """Run a slash command or ask; rejected input returns to the composer."""
         composer = self.query_one(Composer)
         match read_input(submitted.text):
             case UnknownCommand(message=message):
@@ -172,14 +169,14 @@ class ChatScreen(ChatActions):
 
     @on(PasteFolded)
     def notify_paste_folded(self, folded: PasteFolded) -> None:
-        """Say where a long paste went."""
+        """Explain the placeholder of a long paste."""
         self.notify(
             f"Pasted {folded.num_characters:,} characters. They are shown as one mark and sent in full."
         )
 
     @on(InterruptPressed)
     def action_interrupt(self) -> None:
-        """Stop the answer; with none, quit at the second time."""
+        """Stop the answer; without one, quit at the second press."""
         if self._is_busy:
             self.action_stop()
         elif time.monotonic() - self._interrupted_at < _QUIT_SECONDS:
@@ -190,17 +187,16 @@ class ChatScreen(ChatActions):
 
     @on(TopNear)
     def load_more_history(self) -> None:
-        """Draw what was said before the first that is to be seen."""
+        """Load earlier messages when the top is near."""
         if self._history.has_more:
             self._load_near_history()
 
     def action_stop(self) -> None:
-        """Stop the answer."""
         if self._answer_worker is not None and self._is_busy:
             self._answer_worker.cancel()
 
     async def action_regenerate(self) -> None:
-        """Answer the last question again."""
+        """Generate the last answer again."""
         if self._is_busy:
             self.notify("An answer is in progress. Esc stops it.", severity="warning")
         elif self._model is None or (before := self._conversation.remove_answer()) is None:
@@ -211,7 +207,7 @@ class ChatScreen(ChatActions):
             self._answer_worker = self._answer(before)
 
     async def action_edit_last(self) -> None:
-        """Take the last question back into the input."""
+        """Move the last question back into the input."""
         if self._is_busy:
             self.notify("An answer is in progress. Esc stops it.", severity="warning")
         elif self._conversation.last_question is None:
@@ -224,14 +220,14 @@ class ChatScreen(ChatActions):
             self.query_one(Composer).restore_question(text)
 
     async def action_new(self) -> None:
-        """Start a new conversation; the one before is kept."""
+        """Start a new conversation; the current one stays saved."""
         await self._stop_and_save()
         self._autosave.start_new_chat()
         await self._show_conversation(Conversation())
         await self._transcript.add(Notice("New chat."))
 
     async def _stop_and_save(self) -> None:
-        """Stop the answer that is on its way, and keep the conversation as it is then."""
+        """Cancel a running answer and save the conversation."""
         if self._answer_worker is not None and self._is_busy:
             self._answer_worker.cancel()
             with suppress(WorkerCancelled):
@@ -239,7 +235,7 @@ class ChatScreen(ChatActions):
         await self._save().wait()
 
     async def _show_conversation(self, conversation: Conversation) -> None:
-        """Show another conversation instead."""
+        """Replace the conversation on the screen."""
         self._conversation = conversation
         self._throughput = ThroughputMeter()
         await self._history.cancel()
@@ -250,7 +246,7 @@ class ChatScreen(ChatActions):
 
     @work(group="open")
     async def _open(self) -> None:
-        """Open the backend, and draw earlier messages before it is there."""
+        """Open the backend; earlier messages are loaded before it is ready."""
         await asyncio.to_thread(_import_drawing)
         await self._load_near_history().wait()
         self._set_state("loading")
@@ -263,10 +259,10 @@ class ChatScreen(ChatActions):
 
     @work(group="open")
     async def _switch(self, name: str) -> None:
-        """Load another model; a question that is asked meanwhile waits for it."""
+        """Load another model; new questions wait for it."""
         self._model = None
         self._set_state(f"loading {name}")
-        # What is said later about loading stands where it began, above the questions that wait for it.
+        # Later messages about loading replace this notice, above the questions that wait.
         self._opening_notice = Notice(f"Loading {name} …")
         await self._transcript.add(self._opening_notice)
         try:
@@ -286,7 +282,7 @@ class ChatScreen(ChatActions):
 
     @work(group="check", exclusive=True)
     async def _check(self) -> None:
-        """Ask now and then whether the server still answers, when nothing else would tell."""
+        """Poll whether the server is reachable while nothing else runs."""
         if self._is_busy or self._model is None or self._state not in ("ready", _DISCONNECTED):
             return
         try:
@@ -294,7 +290,7 @@ class ChatScreen(ChatActions):
         except ServerUnreachable:
             state = _DISCONNECTED
         except MlxctlError:
-            # It is there, and says why it cannot answer when it is asked.
+            # The server is reachable; the error is shown with the next question.
             return
         else:
             state = "ready"
@@ -313,7 +309,10 @@ class ChatScreen(ChatActions):
 
     @work(group="answer", exclusive=True)
     async def _answer(self, before: Sequence[ChatMessage] = ()) -> None:
-        """Have the last question answered; text that came stays, or the answer `before` when nothing came."""
+        """Answer the last question.
+
+        A partial answer is kept. When nothing was generated, the previous answer `before` is restored.
+        """
         answer = AnswerWidget()
         state = "ready"
         await self._transcript.add(answer)
@@ -335,7 +334,7 @@ class ChatScreen(ChatActions):
                 answer.finish(Notice(f"{error}. {await self._keep(answer, before)}", kind="error"))
             else:
                 answer.finish(Notice(f"{error}. The question is back in the input.", kind="error"))
-                # Behind them comes what was attached while the answer was on its way.
+                # Followed by images that were attached during the answer.
                 self._show_attached((*self._conversation.last_images, *self._attached))
                 self.query_one(Composer).restore_question(self._conversation.remove_question() or "")
         finally:
@@ -344,7 +343,7 @@ class ChatScreen(ChatActions):
             self.set_timer(_IDLE_SECONDS, self._collect_when_idle)
 
     async def _keep(self, answer: AnswerWidget, before: Sequence[ChatMessage]) -> str:
-        """Restore the answer `before` when nothing came instead; returns what to say of it."""
+        """Restore `before` if nothing was generated; return text for a notice."""
         if self._conversation.is_answered:
             return "Partial answer kept."
         for messages in before:
@@ -396,10 +395,10 @@ class ChatScreen(ChatActions):
 
 
 def _import_drawing() -> None:
-    """Import what draws answers while the screen is already there."""
+    """Import modules for drawing answers, after the first frame."""
     from rich.syntax import Syntax
 
     from mlxctl.tui.widgets.markdown_segment import MarkdownSegment
 
-    assert MarkdownSegment is not None, "imported for what it takes with it"
+    assert MarkdownSegment is not None, "imported for its dependencies"
     Syntax("pass", "python").highlight("pass")

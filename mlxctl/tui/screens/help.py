@@ -1,4 +1,4 @@
-"""F1, ^G, /help: every key and command, and what the status line shows."""
+"""Help (F1, ^G, /help): keys, commands and the status line."""
 
 from textual.app import ComposeResult
 from textual.binding import Binding
@@ -16,17 +16,17 @@ context  tokens used / context window"""
 
 
 class HelpScreen(ModalScreen[None]):
-    """Closes with Esc."""
+    """Dialog with all keys and commands."""
 
     DEFAULT_CSS = """
     HelpScreen { align: center middle;
-        & VerticalScroll { width: 78; max-width: 96%; height: auto; max-height: 100%; padding: 0 2; border: round $primary;
+        & VerticalScroll { width: 78; max-width: 96%; height: auto; max-height: 100%; padding: 0 2;
+            border: round $primary;
             background: $surface; border-title-color: $primary; } }
     """
-    BINDINGS = [Binding("escape,f1,ctrl+g,q,enter", "dismiss", "Close")]  # noqa: RUF012 -- Textual declares it so
+    BINDINGS = [Binding("escape,f1,ctrl+g,q,enter", "dismiss", "Close")]  # noqa: RUF012 -- Textual API
 
     def compose(self) -> ComposeResult:
-        """One text that scrolls."""
         commands = []
         for command in COMMANDS:
             name = f"/{command.names[0]} {command.argument}".rstrip() if command.names else ""
@@ -39,5 +39,4 @@ class HelpScreen(ModalScreen[None]):
             yield Static("\n".join([*commands, literal, "", *keys, "", _STATUS]), markup=False)
 
     async def action_dismiss(self, result: None = None) -> None:
-        """Close."""
         self.dismiss(result)

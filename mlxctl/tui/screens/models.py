@@ -1,4 +1,4 @@
-"""F4, /model: another model for the next question."""
+"""Model selection (F4, /model)."""
 
 from collections.abc import Awaitable, Callable, Sequence
 
@@ -17,17 +17,18 @@ from mlxctl.tui.terminal import escape_control_characters
 
 
 class ModelsScreen(ModalScreen[str | None]):
-    """Gives back the name of the model that was chosen, or None."""
+    """Returns the name of the chosen model, or None."""
 
     DEFAULT_CSS = """
     ModelsScreen { align: center middle;
-        & Vertical { width: 80; max-width: 98%; height: auto; max-height: 96%; padding: 0 1; border: round $primary;
+        & Vertical { width: 80; max-width: 98%; height: auto; max-height: 96%; padding: 0 1;
+            border: round $primary;
             background: $surface; border-title-color: $primary; }
         & OptionList { height: auto; max-height: 16; background: transparent; padding: 0;
             &, &:focus { border: none; } }
         & Static { color: $text-muted; height: auto; } }
     """
-    BINDINGS = [Binding("escape,f4", "cancel", "Close")]  # noqa: RUF012 -- Textual declares it so
+    BINDINGS = [Binding("escape,f4", "cancel", "Close")]  # noqa: RUF012 -- Textual API
 
     def __init__(
         self, list_models: Callable[[], Awaitable[Sequence[SelectableModel]]], *, current: str
@@ -37,23 +38,21 @@ class ModelsScreen(ModalScreen[str | None]):
         self._current = current
 
     def compose(self) -> ComposeResult:
-        """The list, and a remark below it."""
         with Vertical() as box:
             box.border_title = "Choose a model (Enter selects, Esc closes)"
             yield OptionList()
             yield Static("Looking for models …", id="status", markup=False)
 
     def on_mount(self) -> None:
-        """Ask for the models, beside the screen."""
+        """Load the list in a worker."""
         self._load_models()
 
     @on(OptionList.OptionSelected)
     def choose(self, selected: OptionList.OptionSelected) -> None:
-        """Give the name back, or None for the model that is loaded already."""
+        """Return the name; None for the current model."""
         self.dismiss(None if selected.option_id == self._current else selected.option_id)
 
     def action_cancel(self) -> None:
-        """Give nothing back."""
         self.dismiss(None)
 
     @work

@@ -1,4 +1,4 @@
-"""F5, /monitor and `mlxctl top`: the load of a server as plots, and a table of its requests."""
+"""Monitor (F5, /monitor, `mlxctl top`): server load as plots, requests as table."""
 
 from collections.abc import Awaitable, Callable, Sequence
 
@@ -30,7 +30,7 @@ _MAX_ROWS = 100
 
 
 class MonitorScreen(Screen[None]):
-    """Asks `observe` again and again; a server that does not answer is asked on, and what was known stays."""
+    """Polls `observe`; on errors the last values stay visible."""
 
     DEFAULT_CSS = """
     MonitorScreen {
@@ -39,7 +39,7 @@ class MonitorScreen(Screen[None]):
         & #memory { height: auto; max-height: 3; padding: 0 1; color: $text-muted; }
         & DataTable { height: 1fr; padding: 0 1; } }
     """
-    BINDINGS = [Binding("escape,f5,q", "leave", "Close"), Binding("space", "pause", "Pause")]  # noqa: RUF012 -- Textual declares it so
+    BINDINGS = [Binding("escape,f5,q", "leave", "Close"), Binding("space", "pause", "Pause")]  # noqa: RUF012 -- Textual API
 
     def __init__(self, observe: Observe, *, address: str, interval_seconds: float = 1.0) -> None:
         super().__init__()
@@ -51,7 +51,6 @@ class MonitorScreen(Screen[None]):
         self._is_refreshing = False
 
     def compose(self) -> ComposeResult:
-        """Plots above, the requests below."""
         yield Static(self._where, id="head", markup=False)
         with Grid():
             yield Plot("answers, tok/s", id="generated")
@@ -65,26 +64,26 @@ class MonitorScreen(Screen[None]):
         yield Footer(show_command_palette=False)
 
     def on_mount(self) -> None:
-        """Ask at once, and then in turn."""
+        """Observe at once and then at each interval."""
         self.query_one(DataTable).add_columns(*_aligned(COLUMNS))
         self._update()
         self.set_interval(self._interval_seconds, self._update)
 
     def action_leave(self) -> None:
-        """Go back to the chat, or end when there is none below."""
+        """Return to the chat, or exit when the monitor runs alone."""
         if len(self.app.screen_stack) > 1 and self.app.screen_stack[0] is not self:
             self.dismiss()
         else:
             self.app.exit()
 
     def action_pause(self) -> None:
-        """Keep the image still, or let it go on."""
+        """Pause or continue polling."""
         self._is_paused = not self._is_paused
         self._set_message("paused; Space continues" if self._is_paused else "")
 
     @work(group="update")
     async def _update(self) -> None:
-        # A slow server is not asked again before it has answered.
+        # One request at a time, also for slow servers.
         if self._is_paused or self._is_refreshing:
             return
         self._is_refreshing = True
@@ -100,7 +99,7 @@ class MonitorScreen(Screen[None]):
 
     def _show(self) -> None:
         now = self._trends.last
-        assert now is not None, "shown after a look"
+        assert now is not None, "called after an observation"
         for plot in self.query(Plot):
             plot.show(getattr(self._trends, plot.id or ""))
         self.query_one("#memory", Static).update(f"{cache_summary(now)}\n{memory_summary(now)}")
@@ -122,7 +121,7 @@ def _aligned(cells: Sequence[str]) -> list[Text]:
 
 
 class MonitorApp(TerminalApp):
-    """Runs until a person quits, and then awaits `close`."""
+    """Application for the monitor alone; awaits `close` at the end."""
 
     TITLE = "mlxctl top"
     ENABLE_COMMAND_PALETTE = False
@@ -141,9 +140,7 @@ class MonitorApp(TerminalApp):
         self._close_source = close
 
     def get_default_screen(self) -> MonitorScreen:
-        """The monitor."""
         return self._monitor
 
     async def on_unmount(self) -> None:
-        """End the connections."""
         await self._close_source()

@@ -1,4 +1,4 @@
-"""One line for a path: a file to save the chat to (^S), or an image to attach (F8)."""
+"""Dialog for a file path: an export (^S) or an image (F8)."""
 
 from pathlib import Path
 
@@ -11,15 +11,16 @@ from textual.widgets import Input, Static
 
 
 class PathScreen(ModalScreen[Path | None]):
-    """Gives back the path, or None."""
+    """Returns the path, or None."""
 
     DEFAULT_CSS = """
     PathScreen { align: center middle;
-        & Vertical { width: 70; max-width: 96%; height: auto; padding: 0 2; border: round $primary; background: $surface;
+        & Vertical { width: 70; max-width: 96%; height: auto; padding: 0 2; border: round $primary;
+            background: $surface;
             border-title-color: $primary; }
         & Static { color: $text-muted; } }
     """
-    BINDINGS = [Binding("escape", "cancel", "Cancel")]  # noqa: RUF012 -- Textual declares it so
+    BINDINGS = [Binding("escape", "cancel", "Cancel")]  # noqa: RUF012 -- Textual API
 
     def __init__(self, title: str, *, proposal: str = "", hint: str) -> None:
         super().__init__()
@@ -28,7 +29,6 @@ class PathScreen(ModalScreen[Path | None]):
         self._hint = hint
 
     def compose(self) -> ComposeResult:
-        """One line, and what to know of it."""
         with Vertical() as box:
             box.border_title = self._title
             yield Input(self._proposal, id="path", compact=True)
@@ -36,9 +36,8 @@ class PathScreen(ModalScreen[Path | None]):
 
     @on(Input.Submitted)
     def give(self, submitted: Input.Submitted) -> None:
-        """Give the path back."""
+        """Return the path; None for an empty line."""
         self.dismiss(Path(submitted.value.strip()).expanduser() if submitted.value.strip() else None)
 
     def action_cancel(self) -> None:
-        """Give nothing back."""
         self.dismiss(None)

@@ -1,4 +1,4 @@
-"""F3, /chats: earlier chats. Typing searches them; Enter opens one, ^D deletes it."""
+"""Saved chats (F3, /chats): search, open with Enter, delete with ^D."""
 
 import time
 
@@ -20,17 +20,18 @@ _MAX_SHOWN = 200
 
 
 class SessionsScreen(ModalScreen[SavedChat | None]):
-    """Gives back the chat to go on with, or None."""
+    """Returns the chat to continue, or None."""
 
     DEFAULT_CSS = """
     SessionsScreen { align: center middle;
-        & Vertical { width: 96; max-width: 98%; height: 24; max-height: 96%; padding: 0 1; border: round $primary;
+        & Vertical { width: 96; max-width: 98%; height: 24; max-height: 96%; padding: 0 1;
+            border: round $primary;
             background: $surface; border-title-color: $primary; }
         & OptionList { height: 1fr; background: transparent; padding: 0; margin: 1 0 0 0;
             &, &:focus { border: none; } }
         & Static { color: $text-muted; height: auto; } }
     """
-    BINDINGS = [  # noqa: RUF012 -- Textual declares it so
+    BINDINGS = [  # noqa: RUF012 -- Textual API
         Binding("escape", "cancel", "Close"),
         Binding("down", "move(1)", show=False, priority=True),
         Binding("up", "move(-1)", show=False, priority=True),
@@ -43,7 +44,6 @@ class SessionsScreen(ModalScreen[SavedChat | None]):
         self._confirmed_id = ""
 
     def compose(self) -> ComposeResult:
-        """The search words, and the chats that contain them."""
         with Vertical() as box:
             box.border_title = "Chats (Enter opens, ^D deletes, Esc closes)"
             yield Input(placeholder="Search titles and messages", id="words", compact=True)
@@ -51,27 +51,25 @@ class SessionsScreen(ModalScreen[SavedChat | None]):
             yield Static(id="status", markup=False)
 
     def on_mount(self) -> None:
-        """Show the last ones."""
+        """List the latest chats."""
         self._search("")
 
     @on(Input.Changed)
     def search(self, changed: Input.Changed) -> None:
-        """Search again after every letter."""
+        """Search after each keystroke."""
         self._search(changed.value)
 
     @on(Input.Submitted)
     def open_highlighted(self) -> None:
-        """Open what is highlighted."""
         if (session_id := self._highlighted()) is not None:
             self._open(session_id)
 
     @on(OptionList.OptionSelected)
     def open_selected(self, selected: OptionList.OptionSelected) -> None:
-        """Open what was clicked."""
         self._open(selected.option_id or "")
 
     def action_move(self, step: int) -> None:
-        """Go through the list while the words keep the cursor."""
+        """Move the highlight while the focus stays in the input."""
         chats = self.query_one(OptionList)
         if step > 0:
             chats.action_cursor_down()
@@ -79,7 +77,6 @@ class SessionsScreen(ModalScreen[SavedChat | None]):
             chats.action_cursor_up()
 
     def action_cancel(self) -> None:
-        """Give nothing back."""
         self.dismiss(None)
 
     @work(group="delete", exclusive=True)

@@ -1,6 +1,6 @@
-"""F2, /settings: system prompt, sampling, thinking and demo tools.
+"""Settings (F2, /settings): system prompt, sampling, thinking and demo tools.
 
-Nothing is applied before everything is valid.
+Nothing is applied before every value is valid.
 """
 
 from dataclasses import dataclass
@@ -23,10 +23,11 @@ class _NumberField:
     is_whole: bool = False
 
     def read(self, text: str) -> float | int | None:
-        """Return the number, None for nothing. Raises ValueError with words for a person."""
+        """Return the number; None for an empty field. Raises ValueError."""
         if not text.strip():
             return None
-        expected = f"{self.label} must be {'a whole number' if self.is_whole else 'a number'} from {self.least:g} to {self.most:g}"
+        kind = "a whole number" if self.is_whole else "a number"
+        expected = f"{self.label} must be {kind} from {self.least:g} to {self.most:g}"
         try:
             number = int(text) if self.is_whole else float(text)
         except ValueError:
@@ -50,11 +51,12 @@ _TOOLS = (("Off", "off"), ("On, run calls automatically", "run"), ("On, ask befo
 
 
 class SettingsScreen(ModalScreen[ChatOptions | None]):
-    """Gives back the new options, or None when cancelled."""
+    """Returns the new options, or None when cancelled."""
 
     DEFAULT_CSS = """
     SettingsScreen { align: center middle;
-        & > Vertical { width: 76; max-width: 98%; height: auto; max-height: 98%; padding: 0 2; border: round $primary;
+        & > Vertical { width: 76; max-width: 98%; height: auto; max-height: 98%; padding: 0 2;
+            border: round $primary;
             background: $surface; border-title-color: $primary; }
         & TextArea, & TextArea:focus { height: 3; border: none; background: $boost; padding: 0 1; }
         & Horizontal { height: 1; margin: 0; }
@@ -65,7 +67,7 @@ class SettingsScreen(ModalScreen[ChatOptions | None]):
         & Static#error { color: $text-error; height: auto; }
         & Button { margin: 0 0 0 2; } }
     """
-    BINDINGS = [  # noqa: RUF012 -- Textual declares it so
+    BINDINGS = [  # noqa: RUF012 -- Textual API
         Binding("escape", "cancel", "Cancel"),
         Binding("ctrl+s", "save", "Apply", priority=True),
     ]
@@ -76,7 +78,7 @@ class SettingsScreen(ModalScreen[ChatOptions | None]):
         self._tools_note = tools_note
 
     def compose(self) -> ComposeResult:
-        """One row for each option; an empty one means the model's default."""
+        """Yield one row per option; an empty field means the model's default."""
         with Vertical() as box:
             box.border_title = "Settings  ^S Apply  Esc Cancel"
             yield Static("System prompt", classes="hint")
@@ -98,7 +100,7 @@ class SettingsScreen(ModalScreen[ChatOptions | None]):
                 )
             with Horizontal():
                 yield Label("Demo tools")
-                # Not a checkbox: its two states differ in color only.
+                # Not a checkbox: its states differ only in color.
                 yield Select(
                     _TOOLS, value=_tools_choice(self._options), allow_blank=False, id="tools", compact=True
                 )
@@ -111,7 +113,7 @@ class SettingsScreen(ModalScreen[ChatOptions | None]):
     @on(Input.Submitted)
     @on(Button.Pressed, "#save")
     def action_save(self) -> None:
-        """Check everything, then give it back."""
+        """Validate all fields, then return the options."""
         try:
             numbers = {
                 name: number_field.read(self.query_one(f"#{name}", Input).value)
@@ -135,7 +137,6 @@ class SettingsScreen(ModalScreen[ChatOptions | None]):
 
     @on(Button.Pressed, "#cancel")
     def action_cancel(self) -> None:
-        """Give nothing back."""
         self.dismiss(None)
 
     def _chosen_thinking(self) -> ThinkingChoice:

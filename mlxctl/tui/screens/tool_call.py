@@ -1,4 +1,4 @@
-"""A tool call that waits for a decision: run it, type its result, or refuse."""
+"""Confirmation of a tool call: run it, replace its result, or refuse."""
 
 import json
 
@@ -18,27 +18,27 @@ _REFUSAL = "the user refused this call"
 
 
 class ToolCallScreen(ModalScreen[ToolResultPart]):
-    """Gives back the result that the model is told."""
+    """Returns the result that is sent to the model."""
 
     AUTO_FOCUS = "Input"
     DEFAULT_CSS = """
     ToolCallScreen { align: center middle;
-        & > Vertical { width: 76; max-width: 98%; height: auto; max-height: 98%; padding: 0 2; border: round $primary;
+        & > Vertical { width: 76; max-width: 98%; height: auto; max-height: 98%; padding: 0 2;
+            border: round $primary;
             background: $surface; border-title-color: $primary; }
         & VerticalScroll { height: auto; max-height: 10; margin: 0 0 1 0; }
         & .hint { color: $text-muted; } }
     """
-    BINDINGS = [Binding("escape", "refuse", "Refuse")]  # noqa: RUF012 -- Textual declares it so
+    BINDINGS = [Binding("escape", "refuse", "Refuse")]  # noqa: RUF012 -- Textual API
 
     def __init__(self, call: ToolCallPart) -> None:
         super().__init__()
         self._call = call
 
     def compose(self) -> ComposeResult:
-        """The call, and a line for its result."""
         runs_here = is_demo_tool(self._call.name)
         with Vertical() as box:
-            # Not a string: a name may look like markup.
+            # Content instead of str: a tool name may contain markup.
             box.border_title = Content(f"Tool call: {escape_control_characters(self._call.name)}")
             with VerticalScroll():
                 yield Static(escape_control_characters(_indented(self._call.arguments)), markup=False)
@@ -53,14 +53,14 @@ class ToolCallScreen(ModalScreen[ToolResultPart]):
 
     @on(Input.Submitted)
     def give(self, submitted: Input.Submitted) -> None:
-        """Give what was typed; nothing typed runs the tool where there is one."""
+        """Return the typed text; without text, run the demo tool."""
         if submitted.value.strip() or not is_demo_tool(self._call.name):
             self.dismiss(self._result(submitted.value))
         else:
             self.dismiss(run_call(self._call))
 
     def action_refuse(self) -> None:
-        """Tell the model that it may not."""
+        """Return an error result: the user refused the call."""
         self.dismiss(self._result(_REFUSAL, is_error=True))
 
     def _result(self, text: str, *, is_error: bool = False) -> ToolResultPart:

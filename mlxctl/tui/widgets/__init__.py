@@ -1,4 +1,4 @@
-"""The pieces of the screen, one a file.
+"""Widgets of the chat and the monitor, one per file.
 
-A widget renders what it is given and tells what was pressed; it decides nothing.
+A widget shows what it is given and posts messages; the screens decide.
 """

@@ -1,4 +1,4 @@
-"""Everything that follows one question, in order: thoughts, text, tool calls and results, and how it ended."""
+"""Everything after a question: thinking, text, tool calls and notices."""
 
 from typing import TYPE_CHECKING, assert_never
 
@@ -33,7 +33,10 @@ if TYPE_CHECKING:
 
 
 class AnswerWidget(Vertical):
-    """Grows by updates. Only the last piece is ever changed, so a delta costs no more in a long answer."""
+    """Grows with each update; only its last child changes.
+
+    The cost of an update is therefore independent of the answer's length.
+    """
 
     DEFAULT_CSS = """
     AnswerWidget { height: auto; }
@@ -49,12 +52,12 @@ class AnswerWidget(Vertical):
         self._busy: Notice | None = None
 
     async def show(self, updates: list[Update]) -> None:
-        """Draw what came; returns when it is drawn, so that a slow terminal gets larger pieces."""
+        """Draw updates; return when drawn, so that slow terminals get larger batches."""
         for update in merge_deltas(updates):
             await self._show_one(update)
 
     def finish(self, notice: Notice | None = None) -> None:
-        """Nothing more comes; `notice` says why when that is not the model's own end."""
+        """Complete the answer; `notice` explains an unusual end."""
         if self._thinking is not None:
             self._thinking.abort()
             self._thinking = None
@@ -89,8 +92,8 @@ class AnswerWidget(Vertical):
             case ToolReturned():
                 self._calls_by_id[update.call.id].set_result(update.result)
             case RoundsExhausted():
-                words = f"Stopped after {MAX_ROUNDS} rounds of tool calls. Send a message to continue."
-                await self.mount(Notice(words, kind="warning"))
+                text = f"Stopped after {MAX_ROUNDS} rounds of tool calls. Send a message to continue."
+                await self.mount(Notice(text, kind="warning"))
             case Finished(reason="length"):
                 await self.mount(
                     Notice("Stopped at the max-tokens limit. /settings changes it.", kind="warning")
@@ -128,7 +131,7 @@ class AnswerWidget(Vertical):
                 self._text.append(piece.text)
 
     async def _mount_segment(self, *, continues_code: bool) -> "MarkdownSegment":
-        # PERF: its parser takes a tenth of the time to the first frame, in which nothing is answered yet.
+        # PERF: importing the Markdown parser takes a tenth of the time to the first frame.
         from mlxctl.tui.widgets.markdown_segment import MarkdownSegment
 
         text = MarkdownSegment(continues_code=continues_code)

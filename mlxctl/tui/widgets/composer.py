@@ -1,4 +1,4 @@
-"""The input: several lines, sent with Enter, with a history, and with long pastes folded."""
+"""The input: multiple lines, history, and folded pastes."""
 
 import itertools
 
@@ -12,7 +12,7 @@ from mlxctl.tui.messages import InterruptPressed, PasteFolded, QuestionSubmitted
 
 
 class InputHistory:
-    """Keeps what was sent, oldest first, and the draft that was in the input before browsing."""
+    """Sent questions, oldest first, and the draft from before browsing. Pure."""
 
     def __init__(self) -> None:
         self._sent: list[str] = []
@@ -21,16 +21,16 @@ class InputHistory:
 
     @property
     def is_browsing(self) -> bool:
-        """Whether an earlier question is in the input, not the draft."""
+        """Whether an earlier question is shown instead of the draft."""
         return self._index < len(self._sent)
 
     @property
     def position(self) -> str:
-        """Where browsing is, for people: `2 of 5`."""
+        """Position in the history as text: `2 of 5`."""
         return f"{self._index + 1} of {len(self._sent)}"
 
     def add(self, text: str) -> str:
-        """Remember what was sent and end browsing; returns the draft that was left for it."""
+        """Add a sent question and end browsing; return the draft."""
         draft = self._draft if self.is_browsing else ""
         if not self._sent or self._sent[-1] != text:
             self._sent.append(text)
@@ -39,9 +39,9 @@ class InputHistory:
         return draft
 
     def older(self, current: str) -> str | None:
-        """Return the question before; None at the first.
+        """Return the previous question; None at the first.
 
-        `current` is kept as the draft when browsing begins.
+        When browsing begins, `current` is kept as the draft.
         """
         if self._index == 0:
             return None
@@ -51,7 +51,7 @@ class InputHistory:
         return self._sent[self._index]
 
     def newer(self) -> str | None:
-        """Return the question after, at last the draft; None when there is nothing after."""
+        """Return the next question, finally the draft; None after it."""
         if self._index == len(self._sent):
             return None
         self._index += 1
@@ -64,9 +64,9 @@ _NEW_LINE_KEYS = ("ctrl+j", "shift+enter", "alt+enter")
 
 
 class Composer(TextArea):
-    """A question in the making.
+    """Text area for a question.
 
-    A long paste stands as a mark like `[paste 1: 12,345 characters]`; what is sent is the paste.
+    A long paste is shown as a placeholder like `[paste 1: 12,345 characters]` and sent in full.
     """
 
     DEFAULT_CSS = """
@@ -74,7 +74,7 @@ class Composer(TextArea):
         border-subtitle-color: $text-muted;
         &:focus { border: round $primary; background: transparent; } }
     """
-    BINDINGS = [  # noqa: RUF012 -- Textual declares it so
+    BINDINGS = [  # noqa: RUF012 -- Textual API
         Binding("up", "older", show=False),
         Binding("down", "newer", show=False),
         Binding("pageup", "screen.scroll(-1)", show=False),
@@ -93,32 +93,31 @@ class Composer(TextArea):
 
     @property
     def question(self) -> str:
-        """The text with every mark replaced by what it stands for."""
+        """The text with all placeholders expanded."""
         text = self.text
         for mark, content in self._folded.items():
             text = text.replace(mark, content)
         return text
 
     def set_text(self, text: str) -> None:
-        """Replace the content, cursor at the end."""
+        """Replace the text; the cursor goes to the end."""
         self.text = self._fold(text) if _is_long(text) else text
         self.move_cursor(self.document.end)
 
     def restore_question(self, text: str) -> None:
-        """Put a question that was not asked back in front of what was typed since."""
+        """Insert a rejected question before the text typed since."""
         self.set_text(f"{text}\n{self.text}" if self.text.strip() else text)
 
     def add_to_history(self, text: str) -> None:
-        """Add a question that was asked to the history; a draft that browsing had put aside comes back."""
+        """Add a sent question to the history and restore the draft."""
         draft = self._history.add(text)
         if draft and not self.text:
             self.set_text(draft)
 
     async def on_key(self, event: events.Key) -> None:
-        """Send with Enter, break the line with its kin.
+        """Send with Enter; insert a line break with its variants.
 
-        Not as bindings with priority: those overtake the keys that were pressed before them and are still on
-        their way here.
+        No priority bindings: they would overtake keys that were pressed earlier and are still queued.
         """
         if event.key in ("enter", *_NEW_LINE_KEYS):
             event.stop()
@@ -132,31 +131,29 @@ class Composer(TextArea):
                 self._send()
 
     def _show_hint(self) -> None:
-        """Show which slash commands fit, or where in the history the text is from."""
+        """Show matching slash commands, or the position in the history."""
         if self._history.is_browsing:
             self.border_subtitle = f"question {self._history.position}, Down: back to your draft"
         else:
             self.border_subtitle = Content("  ".join(completions(self.text)))
 
     def on_text_area_changed(self) -> None:
-        """Keep the hints right."""
+        """Update the hint."""
         self._show_hint()
 
     def action_older(self) -> None:
-        """Go up; from the first line to its beginning, and from there, or from an empty input, to earlier
-        questions.
-        """
+        """Move up; from the start of the text, show the previous question."""
         if not self.cursor_at_first_line:
             self.action_cursor_up()
         elif self.text and not self._history.is_browsing and self.cursor_location != (0, 0):
-            # A draft does not vanish at the first key.
+            # The first key press does not replace a draft.
             self.move_cursor((0, 0))
         elif (text := self._history.older(self.question)) is not None:
             self.set_text(text)
             self._show_hint()
 
     def action_newer(self) -> None:
-        """Go down, or to later questions from the last line."""
+        """Move down; from the last line, show the next question."""
         if not self.cursor_at_last_line:
             self.action_cursor_down()
         elif (text := self._history.newer()) is not None:
@@ -164,7 +161,7 @@ class Composer(TextArea):
             self._show_hint()
 
     def action_copy_or_interrupt(self) -> None:
-        """Copy what is selected here or in the conversation; with nothing selected, interrupt."""
+        """Copy the selection; without one, interrupt."""
         if self.selected_text:
             self.action_copy()
         elif selected := self.screen.get_selected_text():
@@ -173,7 +170,7 @@ class Composer(TextArea):
             self.post_message(InterruptPressed())
 
     def action_delete_or_quit(self) -> None:
-        """Delete the next character; in an empty input, end the chat, as in a shell."""
+        """Delete the next character; quit when the input is empty."""
         if self.text:
             self.action_delete_right()
         else:
@@ -181,7 +178,7 @@ class Composer(TextArea):
 
     def on_paste(self, event: events.Paste) -> None:
         """Fold a long paste."""
-        # Terminals end the lines of a paste as the Enter key does.
+        # Terminals send pasted line ends as CR.
         text = event.text.replace("\r\n", "\n").replace("\r", "\n")
         if _is_long(text):
             event.prevent_default()
@@ -190,7 +187,7 @@ class Composer(TextArea):
             self.post_message(PasteFolded(len(text)))
 
     def _send(self) -> None:
-        # Emptied at once, so that what is typed from now on is the next question.
+        # Cleared at once: keys typed from now on belong to the next question.
         question, self.text = self.question.strip(), ""
         self.post_message(QuestionSubmitted(question))
 

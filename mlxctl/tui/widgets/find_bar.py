@@ -1,4 +1,4 @@
-"""^F: one line that finds words in the conversation, the last place first."""
+"""Search line of the chat (^F), starting at the last match."""
 
 from collections.abc import Awaitable, Callable
 
@@ -13,7 +13,7 @@ from mlxctl.tui.widgets.transcript import Transcript
 
 
 class FindBar(Horizontal):
-    """Enter goes to the place before, Shift-Enter or Down to the one after; Esc closes it."""
+    """Enter: previous match, Shift-Enter or Down: next match, Esc: close."""
 
     DEFAULT_CSS = """
     FindBar { height: 1; padding: 0 1; background: $boost; display: none;
@@ -21,14 +21,14 @@ class FindBar(Horizontal):
         & Input { width: 1fr; }
         & Static { width: auto; color: $text-muted; padding: 0 0 0 1; } }
     """
-    BINDINGS = [  # noqa: RUF012 -- Textual declares it so
+    BINDINGS = [  # noqa: RUF012 -- Textual API
         Binding("escape", "close", show=False),
         Binding("up", "go(-1)", show=False),
         Binding("down,shift+enter", "go(1)", show=False),
     ]
 
     def __init__(self, transcript: Transcript, *, load_history: Callable[[], Awaitable[None]]) -> None:
-        """`complete` brings everything that was said to the transcript."""
+        """`load_history` loads the messages that the transcript does not show yet."""
         super().__init__()
         self._transcript = transcript
         self._load_history = load_history
@@ -36,36 +36,35 @@ class FindBar(Horizontal):
         self._index = 0
 
     def compose(self) -> ComposeResult:
-        """The words, and how often they are there."""
         yield Input(placeholder="Find in this chat (Enter: previous, Esc: close)", id="find", compact=True)
         yield Static(id="position")
 
     def open(self) -> None:
-        """Show it and take the cursor."""
+        """Show the line and focus it."""
         self.add_class("-open")
         self.query_one(Input).focus()
         self._find_in_all_history()
 
     @on(Input.Changed)
     def find(self, changed: Input.Changed) -> None:
-        """Look with every letter; the last place is the first to be shown."""
+        """Search after each keystroke; select the last match."""
         changed.stop()
         self._find()
 
     @on(Input.Submitted)
     def find_previous(self, submitted: Input.Submitted) -> None:
-        """Go to the place before."""
+        """Select the previous match."""
         submitted.stop()
         self.action_go(-1)
 
     def action_go(self, step: int) -> None:
-        """Go to another place, round and round."""
+        """Select another match, wrapping around."""
         if self._matches:
             self._index = (self._index + step) % len(self._matches)
             self._show_match()
 
     def action_close(self) -> None:
-        """Hide it; the conversation stays where it is."""
+        """Hide the line; the scroll position stays."""
         self.remove_class("-open")
         self._transcript.highlight(None)
         self.screen.query_one("#composer").focus()

@@ -1,4 +1,4 @@
-"""The first line: which model answers, and what the chat is about."""
+"""The first line: the model and the chat's title."""
 
 from textual.widgets import Static
 
@@ -6,10 +6,11 @@ from mlxctl.tui.terminal import escape_control_characters
 
 
 class ChatHeader(Static):
-    """Model and title of the chat; hidden where rows are few."""
+    """Model and title of the chat; hidden on low terminals."""
 
     DEFAULT_CSS = """
-    ChatHeader { dock: top; height: 1; padding: 0 1; background: $surface; color: $text-muted; text-wrap: nowrap;
+    ChatHeader { dock: top; height: 1; padding: 0 1; background: $surface; color: $text-muted;
+        text-wrap: nowrap;
         text-overflow: ellipsis; }
     """
 
@@ -18,7 +19,7 @@ class ChatHeader(Static):
         self._shown = ""
 
     def show(self, model: str, title: str) -> None:
-        """Draw it; what is there already costs nothing."""
+        """Show model and title; no redraw when unchanged."""
         text = escape_control_characters(f"mlxctl chat  {model}  {title}".rstrip())
         if text != self._shown:
             self._shown = text

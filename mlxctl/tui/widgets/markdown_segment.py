@@ -1,6 +1,6 @@
-"""One segment of Markdown as one widget.
+"""Widget for one segment of Markdown.
 
-A widget for every paragraph would make a long conversation slow to scroll.
+A widget per paragraph would make long conversations slow to scroll.
 """
 
 from collections.abc import Iterable
@@ -16,7 +16,7 @@ from mlxctl.tui.terminal_app import TerminalApp
 
 
 class _RenderCache:
-    """Draws a renderable once for a width: a widget asks for its height, and then for its lines."""
+    """Caches the rendering for one width: Textual asks for height, then lines."""
 
     def __init__(self, renderable: RenderableType) -> None:
         self._renderable = renderable
@@ -31,14 +31,14 @@ class _RenderCache:
 
 
 class MarkdownSegment(Static):
-    """Grows; what it costs to draw is bounded by the size of a segment."""
+    """Growing Markdown text; drawing costs are bounded by the segment's size."""
 
     DEFAULT_CSS = """
     MarkdownSegment { height: auto; padding: 0 1 0 2; margin: 0 0 1 0; &.-continued { margin: 0; } }
     """
 
     def __init__(self, *, continues_code: bool = False) -> None:
-        """With `continues_code` the text begins inside a code block of the segment before."""
+        """With `continues_code` the text starts inside the previous segment's code block."""
         super().__init__()
         self._source = ""
         self._continues_code = continues_code
@@ -46,27 +46,26 @@ class MarkdownSegment(Static):
 
     @property
     def search_text(self) -> str:
-        """The source of the Markdown."""
+        """The Markdown source."""
         return self._source
 
     def on_mount(self) -> None:
-        """Follow the theme."""
+        """Redraw when the theme changes."""
         self.app.theme_changed_signal.subscribe(self, lambda _: self._draw())
 
     def get_content_height(self, container: Size, viewport: Size, width: int) -> int:
-        """Return the number of lines, counted once: Textual asks whenever anything on the screen has moved."""
+        """Return the height, cached: Textual asks after each movement."""
         if width not in self._heights:
             self._heights[width] = super().get_content_height(container, viewport, width)
         return self._heights[width]
 
     def append(self, text: str) -> None:
-        """Append text."""
         self._source += text
         self._heights.clear()
         self._draw()
 
     def continue_block(self) -> None:
-        """Leave no space below: the next segment continues the same block."""
+        """Remove the space below: the next segment continues the block."""
         self.add_class("-continued")
 
     def _draw(self) -> None:

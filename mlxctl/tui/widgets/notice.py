@@ -1,4 +1,4 @@
-"""A message of the program, not of the model: a hint, a warning, or an error and what to do about it."""
+"""A message of the program: a hint, a warning, or an error."""
 
 from typing import Literal
 
@@ -10,7 +10,7 @@ Kind = Literal["hint", "warning", "error"]
 
 
 class Notice(Static):
-    """Plain text in a color of its own; an error says so in front, for screens without color."""
+    """Plain colored text; errors start with "Error:" for screens without color."""
 
     DEFAULT_CSS = """
     Notice { padding: 0 1 0 2; margin: 0 0 1 0; color: $text-muted;
@@ -22,11 +22,11 @@ class Notice(Static):
         super().__init__(_format_notice(text, kind), markup=False, classes=f"-{kind}")
 
     def set_message(self, text: str, *, kind: Kind = "hint") -> None:
-        """Replace the message where it stands."""
+        """Replace the message in its place."""
         self.set_classes(f"-{kind}")
         self.update(_format_notice(text, kind))
 
 
 def _format_notice(text: str, kind: Kind) -> str:
-    # A server's own words may be in it.
+    # May contain text of a server.
     return escape_control_characters(f"Error: {text}" if kind == "error" else text)

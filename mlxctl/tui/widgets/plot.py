@@ -1,6 +1,4 @@
-"""A number over time: its name, its last value and its highest, and bars that begin at nothing, so that they
-can be trusted.
-"""
+"""Plot of a number over time."""
 
 import math
 from collections.abc import Sequence
@@ -14,7 +12,10 @@ _EIGHTHS = " ▁▂▃▄▅▆▇█"
 
 
 class Plot(Vertical):
-    """Shows as many of the last values as there are columns."""
+    """Bars of the latest values, one per column, starting at zero.
+
+    The line above has the name, the last value and the maximum.
+    """
 
     DEFAULT_CSS = """
     Plot { height: 4;
@@ -22,31 +23,30 @@ class Plot(Vertical):
         & .bars { height: 2; width: 1fr; color: $primary; background: $surface; } }
     """
 
-    def __init__(self, title: str, *, id: str) -> None:  # noqa: A002 -- Textual calls it so
+    def __init__(self, title: str, *, id: str) -> None:  # noqa: A002 -- Textual API
         super().__init__(id=id)
         self._title = title
         self._words = Static(title, markup=False)
         self._bars = Static(classes="bars", markup=False)
 
     def compose(self) -> ComposeResult:
-        """Words above bars."""
         yield self._words
         yield self._bars
 
     def show(self, values: Sequence[float]) -> None:
-        """Draw these values, the newest at the right."""
+        """Draw the values, newest at the right."""
         if not values:
             return
         width = max(self.size.width, 1)
         shown = list(values)[-width:]
         last, highest = f"{self._title}  {_number(shown[-1])}", f"  (max {_number(max(shown))})"
         self._words.update(last + highest if len(last + highest) <= width else last)
-        # Room to the left: a plot that has just begun is not stretched.
+        # Padded at the left while there are few values.
         self._bars.update(bars([0.0] * (width - len(shown)) + shown))
 
 
 def bars(values: Sequence[float]) -> str:
-    """Return rows of characters, the highest value reaching the top; whatever is more than nothing is seen."""
+    """Return rows of block characters; any positive value is visible."""
     top = max(values) or 1.0
     heights = [math.ceil(8 * _BAR_ROWS * value / top) for value in values]
     rows = (

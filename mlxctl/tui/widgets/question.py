@@ -1,4 +1,4 @@
-"""A question as it was typed, without any markup."""
+"""A question as typed, without markup."""
 
 from textual.widgets import Static
 
@@ -9,10 +9,11 @@ _MAX_CHARACTERS = 2000
 
 
 class QuestionWidget(Static):
-    """One question; a very long one shows its beginning, and is found by all of it."""
+    """One question; long text is shortened on screen but fully searchable."""
 
     DEFAULT_CSS = """
-    QuestionWidget { padding: 0 1; margin: 1 0; border-left: thick $primary; color: $text; background: $boost; }
+    QuestionWidget { padding: 0 1; margin: 1 0; border-left: thick $primary; color: $text;
+        background: $boost; }
     """
 
     def __init__(self, text: str, *, num_images: int = 0) -> None:

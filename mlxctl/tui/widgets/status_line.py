@@ -1,4 +1,7 @@
-"""One line of live metrics. What does not fit is left out from the right, the least important first."""
+"""The status line: model, state and live numbers.
+
+What does not fit is dropped from the right, least important first.
+"""
 
 from dataclasses import dataclass, field
 
@@ -11,14 +14,14 @@ _GAP = "  "
 _SHORT_NAME = 16
 _FRAMES = "⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏"
 _FRAMES_PER_SECOND = 10
-# A stream that pauses this long has stalled.
+# Pause after which a stream counts as stalled.
 _STALL_SECONDS = 3.0
 _IDLE_STATES = frozenset({"ready", "no model", "waiting for you", "server not reachable"})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Status:
-    """The model, what happens, since when, and how fast."""
+    """Values of the status line; `seconds` is the time in this state."""
 
     model: str
     state: str
@@ -29,7 +32,7 @@ class Status:
 
 
 class StatusLine(Static):
-    """Draws a Status."""
+    """Shows a Status."""
 
     DEFAULT_CSS = """
     StatusLine { height: 1; padding: 0 1; color: $text-muted; background: $surface; }
@@ -40,7 +43,7 @@ class StatusLine(Static):
         self._shown = ""
 
     def show(self, status: Status) -> None:
-        """Draw it, as much of it as fits; what is there already costs nothing."""
+        """Show as much as fits; no redraw when unchanged."""
         text = status_text(status, width=max(self.size.width - 2, 1))
         if text != self._shown:
             self._shown = text
@@ -48,7 +51,7 @@ class StatusLine(Static):
 
 
 def status_text(status: Status, *, width: int) -> str:
-    """Return the line for a terminal of `width` columns."""
+    """Return the status line for `width` columns."""
     segments = [
         escape_control_characters(status.model),
         _state(status),
@@ -72,7 +75,8 @@ def _state(status: Status) -> str:
         return status.state
     prefill, silent = status.metrics.prefill, status.metrics.silent_seconds
     if prefill is not None and prefill.num_prompt_tokens:
-        return f"reading {100 * prefill.num_processed // prefill.num_prompt_tokens}% of {prefill.num_prompt_tokens:,}"
+        percent = 100 * prefill.num_processed // prefill.num_prompt_tokens
+        return f"reading {percent}% of {prefill.num_prompt_tokens:,}"
     if status.state != "answering":
         return f"{status.state} {status.seconds:.0f} s"
     if silent is None:
@@ -85,7 +89,7 @@ def _state(status: Status) -> str:
 def _metrics(metrics: LiveMetrics) -> list[str]:
     segments = []
     if metrics.tokens_per_second is not None:
-        # A tilde marks an estimate from pieces of text.
+        # A tilde marks an estimate from counted deltas.
         segments.append(f"{'' if metrics.is_exact else '~'}{metrics.tokens_per_second:.0f} tok/s")
     if metrics.first_token_seconds is not None:
         segments.append(f"first {metrics.first_token_seconds:.2f} s")

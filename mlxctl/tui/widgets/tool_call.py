@@ -1,4 +1,4 @@
-"""A tool call: name, arguments as they come, and the result."""
+"""A tool call: name, streamed arguments, and result."""
 
 from textual.content import Content
 from textual.widgets import Static
@@ -11,7 +11,7 @@ _MAX_CHARACTERS = 600
 
 
 class ToolCallWidget(Static):
-    """One call in two lines."""
+    """One call on two lines."""
 
     DEFAULT_CSS = """
     ToolCallWidget { padding: 0 1; margin: 0 0 1 0; border-left: outer $secondary; height: auto; }
@@ -31,12 +31,11 @@ class ToolCallWidget(Static):
         return f"{self._name_of_tool} {self._arguments} {result}"
 
     def append(self, json: str) -> None:
-        """More of the arguments."""
+        """Append to the arguments."""
         self._arguments += json
         self._draw()
 
     def set_result(self, result: ToolResultPart) -> None:
-        """Show the result."""
         self._result = result
         self._draw()
 

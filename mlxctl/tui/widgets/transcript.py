@@ -1,6 +1,4 @@
-"""The conversation as it is seen: questions and answers in turn; it stays at its end until a person scrolls
-back.
-"""
+"""The scrolling conversation, divided into pages."""
 
 import asyncio
 from collections.abc import Iterator, Sequence
@@ -17,12 +15,14 @@ from mlxctl.tui.widgets.question import QuestionWidget
 from mlxctl.tui.widgets.thinking import ThinkingWidget
 
 MAX_WIDGETS = 24
-"""How many widgets a stretch holds before the next question begins another."""
+"""Number of widgets after which the next question starts a new page."""
 
 
 class TranscriptPage(Vertical):
-    """Folded, it keeps its height and shows nothing inside: a long conversation is as quick to draw as a
-    short one.
+    """Several questions and answers in a row.
+
+    Layout costs time for every shown widget. A folded page keeps its height and hides its widgets, so that
+    long conversations stay fast.
     """
 
     DEFAULT_CSS = """
@@ -33,16 +33,16 @@ class TranscriptPage(Vertical):
 
     @property
     def num_rows(self) -> int:
-        """Its height, which is 0 until it was laid out."""
+        """Its height; 0 before the first layout."""
         return self.size.height
 
     @property
     def is_full(self) -> bool:
-        """Whether the next question has to go elsewhere."""
+        """Whether the next question starts a new page."""
         return len(self.query("*")) >= MAX_WIDGETS
 
     def fold(self) -> None:
-        """Show nothing, in as much room."""
+        """Hide the widgets, keep the height."""
         if self.is_folded or not self.num_rows:
             return
         self.is_folded = True
@@ -50,7 +50,7 @@ class TranscriptPage(Vertical):
         self._display_children(is_shown=False)
 
     def unfold(self) -> None:
-        """Show everything, in as much room as it takes."""
+        """Show the widgets with automatic height."""
         if not self.is_folded:
             return
         self.is_folded = False
@@ -63,15 +63,12 @@ class TranscriptPage(Vertical):
                 child.display = is_shown
 
 
-# Room above and below the screen, in screens, whose widgets are kept laid out, so that a page further is
-# there at once.
+# Pages within this many screen heights stay laid out, so that paging shows them at once.
 _MARGIN_SCREENS = 2
 
 
 class Transcript(VerticalScroll, can_focus=False):
-    """Knows which widgets belong to the last question, so that it can be taken back; folds what is far from
-    the screen.
-    """
+    """Follows new text until the user scrolls up; folds distant pages."""
 
     DEFAULT_CSS = """
     Transcript { height: 1fr; padding: 0 1; scrollbar-size-vertical: 1;
@@ -85,11 +82,11 @@ class Transcript(VerticalScroll, can_focus=False):
         self._grows_above = False
 
     def on_mount(self) -> None:
-        """Follow what comes."""
+        """Follow new text."""
         self.anchor()
 
     def on_resize(self, event: events.Resize) -> None:
-        """Everything has another height in another width."""
+        """Lay out all pages again when the width changes."""
         if event.size.width != self._width:
             self._width = event.size.width
             for page in self._pages:
@@ -97,25 +94,24 @@ class Transcript(VerticalScroll, can_focus=False):
             self._fold_after_layout()
 
     def arrange(self, size: Size, optimal: bool = False) -> DockArrangeResult:
-        """Arrange what is inside; what is on the screen stays in its place when something comes above it."""
+        """Lay out; visible rows stay in place when text is added above."""
         arranged = super().arrange(size, optimal)
         num_rows = arranged.total_region.height
         grown, self._num_rows = num_rows - self._num_rows, num_rows
         if self._grows_above and grown:
-            # Before it is drawn, so that nothing jumps; at the end of the conversation Textual itself keeps
-            # the place.
+            # Set before drawing, so that nothing jumps; at the end Textual keeps the position itself.
             first_row = self.scroll_y + grown
             self.set_reactive(VerticalScroll.scroll_y, first_row)
             self.set_reactive(VerticalScroll.scroll_target_y, first_row)
         return arranged
 
     def watch_scroll_y(self, old_value: float, new_value: float) -> None:
-        """What comes near is shown, what goes far is folded."""
+        """Unfold near pages and fold distant ones."""
         super().watch_scroll_y(old_value, new_value)
         self._fold_after_layout()
 
     async def add(self, *widgets: Widget) -> None:
-        """Add at the end, and look there."""
+        """Append widgets and scroll to them."""
         last = self._pages[-1] if self._pages else None
         if last is None or (last.is_full and isinstance(widgets[0], QuestionWidget)):
             await self.mount(TranscriptPage(*widgets))
@@ -126,17 +122,17 @@ class Transcript(VerticalScroll, can_focus=False):
 
     @property
     def is_near_top(self) -> bool:
-        """Whether what is above the first row would be laid out if there were something."""
+        """Whether the top is within the margin that is laid out."""
         return self.scroll_y < self._layout_margin
 
     @property
     def has_question(self) -> bool:
-        """Whether a question is there to be taken back."""
+        """Whether any question is loaded."""
         return any(isinstance(widget, QuestionWidget) for widget in self._widgets)
 
     @contextmanager
     def keep_scroll_position(self) -> Iterator[None]:
-        """What grows inside is above the screen."""
+        """Keep visible rows in place while content above them grows."""
         self._grows_above = True
         try:
             yield
@@ -144,13 +140,13 @@ class Transcript(VerticalScroll, can_focus=False):
             self._grows_above = False
 
     async def wait_for_layout(self) -> None:
-        """Wait until everything that is here has its place."""
+        """Wait for the next layout."""
         is_laid_out = asyncio.Event()
         self.call_after_refresh(is_laid_out.set)
         await is_laid_out.wait()
 
     async def add_above(self, *widgets: Widget) -> None:
-        """Add at the beginning; the end stays where it is on the screen."""
+        """Insert widgets at the top."""
         first = self._pages[0] if self._pages else None
         if first is None or first.is_full:
             await self.mount(TranscriptPage(*widgets), before=0)
@@ -159,7 +155,7 @@ class Transcript(VerticalScroll, can_focus=False):
         self._fold_after_layout()
 
     def find_widgets(self, text: str) -> list[Widget]:
-        """Return what holds the words, whatever their case, from top to bottom."""
+        """Return the widgets that contain the text, ignoring case, top to bottom."""
         wanted = text.casefold()
         return [
             widget
@@ -168,7 +164,7 @@ class Transcript(VerticalScroll, can_focus=False):
         ]
 
     def highlight(self, widget: Widget | None) -> None:
-        """Mark one widget, scroll to it and unfold it; with None nothing is marked any more."""
+        """Highlight a widget and scroll to it; None removes the highlight."""
         self.query(".-found").remove_class("-found")
         if widget is None:
             return
@@ -179,18 +175,18 @@ class Transcript(VerticalScroll, can_focus=False):
         for page in self._pages:
             if page in widget.ancestors:
                 page.unfold()
-        # What was folded has its place only when it was laid out.
+        # An unfolded page has its position only after a layout.
         self.call_after_refresh(self.scroll_to_widget, widget, animate=False, top=True)
 
     async def drop_answer(self) -> None:
-        """Remove what follows the last question."""
+        """Remove everything after the last question."""
         widgets = self._widgets
         questions = [index for index, widget in enumerate(widgets) if isinstance(widget, QuestionWidget)]
         for widget in widgets[questions[-1] + 1 :] if questions else []:
             await widget.remove()
 
     async def drop_question(self) -> None:
-        """Remove the last question and what follows it."""
+        """Remove the last question and everything after it."""
         await self.drop_answer()
         for question in [widget for widget in self._widgets if isinstance(widget, QuestionWidget)][-1:]:
             await question.remove()
@@ -199,7 +195,6 @@ class Transcript(VerticalScroll, can_focus=False):
                 await page.remove()
 
     async def clear(self) -> None:
-        """Remove everything."""
         await self.remove_children()
 
     @property
@@ -226,7 +221,7 @@ class Transcript(VerticalScroll, can_focus=False):
         )
         row = 0
         pages = self._pages
-        # At both ends something may still come.
+        # The first and the last page may still grow.
         growing = (*pages[:1], *pages[-1:])
         for page in pages:
             is_far = row + page.num_rows < top or row > bottom

@@ -1,6 +1,4 @@
-"""Run by the Python that LangChain is installed in, with a server's address: one turn with a tool on each
-protocol.
-"""
+"""One tool-calling turn per protocol with LangChain."""
 
 import json
 import sys
@@ -21,7 +19,7 @@ def get_weather(city: str) -> str:
 
 
 def turn(model: BaseChatModel) -> str:
-    """Have the tool called by a whole answer, and the question answered by a streamed one."""
+    """Call the tool without streaming, then stream the final answer."""
     bound = model.bind_tools([get_weather])
     messages: list[BaseMessage] = [HumanMessage(QUESTION)]
     called = bound.invoke(messages)

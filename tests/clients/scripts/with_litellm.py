@@ -1,6 +1,4 @@
-"""Run by the Python that LiteLLM is installed in, with a server's address: one turn with a tool through each
-of its providers.
-"""
+"""One tool-calling turn per provider with LiteLLM."""
 
 import json
 import sys
@@ -17,7 +15,7 @@ TOOL = {
 
 
 def turn(**asked: Any) -> str:
-    """Have the tool called by a whole answer, and the question answered by a streamed one."""
+    """Call the tool without streaming, then stream the final answer."""
     messages: list[Any] = [{"role": "user", "content": QUESTION}]
     asked |= {"messages": messages, "api_key": "dummy", "tools": [TOOL], "max_tokens": 300}
     called = litellm.completion(**asked).choices[0].message

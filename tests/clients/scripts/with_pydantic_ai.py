@@ -1,6 +1,4 @@
-"""Run by the Python that pydantic-ai is installed in, with a server's address: one turn with a tool on each
-protocol.
-"""
+"""One tool-calling turn per protocol with pydantic-ai."""
 
 import json
 import sys
@@ -21,7 +19,7 @@ def get_weather(city: str) -> str:
 
 
 def turn(model: Model) -> str:
-    """Run the agent whole and streamed; both have to come to the same."""
+    """Run the agent with and without streaming; both answers must be equal."""
     agent = Agent(model, tools=[get_weather], model_settings={"temperature": 0, "max_tokens": 300})
     whole = agent.run_sync(QUESTION).output
     streamed = "".join(agent.run_stream_sync(QUESTION).stream_text(delta=True))

@@ -21,7 +21,7 @@ from mlxctl.ir import (
 from mlxctl.protocols.decoding import decode_body
 from mlxctl.protocols.openai.agents.schema import AgentSettings, AgentTurn
 from mlxctl.protocols.openai.chat import OpenAIChatFormatter
-from mlxctl.protocols.openai.chat_parsing import refuse_unsupported, to_generation_request, translate_messages
+from mlxctl.protocols.openai.chat_parsing import check_supported, to_generation_request, translate_messages
 from mlxctl.protocols.openai.chat_schema import ChatAssistantMessage, ChatMessage, ChatRequest
 
 _DECODER = msgspec.json.Decoder(AgentTurn)
@@ -61,7 +61,7 @@ class AgentTurnFormatter(OpenAIChatFormatter):
         self._turn = decode_body(body, _DECODER)
         if (self._turn.n or 1) > 1:
             raise InvalidRequest("n must be 1: an agent goes on from one answer", param="n")
-        refuse_unsupported(self._turn)
+        check_supported(self._turn)
         self._new = tuple(_encode(message) for message in self._turn.messages)
         return sum(map(len, self._new))
 
@@ -113,7 +113,7 @@ class AgentTurnFormatter(OpenAIChatFormatter):
         self.said = (*self._new, _encode(answer))
 
 
-def kept_conversation(agent: StoredAgent, history: Sequence[bytes]) -> GenerationRequest:
+def stored_conversation(agent: StoredAgent, history: Sequence[bytes]) -> GenerationRequest:
     """Return the request that an agent's next turn would begin with."""
     settings = _SETTINGS.decode(agent.settings)
     asked = ChatRequest(model=agent.model, messages=[], tools=settings.tools, cache_salt=settings.cache_salt)

@@ -20,7 +20,7 @@ _SETTINGS = msgspec.json.Decoder(AgentSettings)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Standing:
+class AgentCacheStatus:
     """How much of an agent's context would not have to be computed again. None is what is not known now."""
 
     status: AgentStatus = "cold"
@@ -28,7 +28,9 @@ class Standing:
     num_cached_tokens: int | None = None
 
     @classmethod
-    def of(cls, *, num_context_tokens: int, num_cached_tokens: int, num_tokens_on_disk: int) -> "Standing":
+    def of(
+        cls, *, num_context_tokens: int, num_cached_tokens: int, num_tokens_on_disk: int
+    ) -> "AgentCacheStatus":
         """Hot is at least half of the context in memory, warm is at least half on disk, cold is less."""
         status: AgentStatus = "cold"
         if 2 * num_cached_tokens >= num_context_tokens:
@@ -108,12 +110,12 @@ class AgentMessageList(Struct):
     has_more: bool
 
 
-def encode_agent(agent: StoredAgent, standing: Standing) -> bytes:
+def encode_agent(agent: StoredAgent, standing: AgentCacheStatus) -> bytes:
     """Return the body for one agent."""
     return msgspec.json.encode(_agent_object(agent, standing))
 
 
-def encode_agents(agents: Sequence[tuple[StoredAgent, Standing]], *, has_more: bool) -> bytes:
+def encode_agents(agents: Sequence[tuple[StoredAgent, AgentCacheStatus]], *, has_more: bool) -> bytes:
     """Return the body for a page of agents."""
     listed = [_agent_object(*pair) for pair in agents]
     ends = (listed[0].id, listed[-1].id) if listed else (None, None)
@@ -138,7 +140,7 @@ def encode_agent_deletion(agent_id: str) -> bytes:
     return msgspec.json.encode(Deletion(id=agent_id, object="agent", deleted=True))
 
 
-def _agent_object(agent: StoredAgent, standing: Standing) -> AgentObject:
+def _agent_object(agent: StoredAgent, standing: AgentCacheStatus) -> AgentObject:
     settings = _SETTINGS.decode(agent.settings)
     return AgentObject(
         id=agent.id,

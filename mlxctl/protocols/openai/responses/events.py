@@ -199,7 +199,7 @@ class EventWriter:
         item = self._style.started_reasoning(self._index)
         self._item_id = item.id
         added = self._added(item)
-        if self._style.tells_summary:
+        if self._style.writes_summary:
             self._freeze(
                 SummaryDeltaEvent(
                     type="response.reasoning_summary_text.delta",
@@ -221,7 +221,7 @@ class EventWriter:
 
     def _end_reasoning(self, text: str, status: ItemStatus) -> bytes:
         item = self._style.reasoning(self._index, text, status)
-        if self._style.tells_summary:
+        if self._style.writes_summary:
             summary = SummaryDoneEvent(
                 type="response.reasoning_summary_text.done",
                 **self._place(),

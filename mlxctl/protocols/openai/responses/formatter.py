@@ -34,8 +34,8 @@ from mlxctl.protocols.openai.responses.answers import OutputItem, ResponseAnswer
 from mlxctl.protocols.openai.responses.events import EventWriter
 from mlxctl.protocols.openai.responses.output import OutputStyle
 from mlxctl.protocols.openai.responses.parsing import (
-    Recalled,
     References,
+    StoredContext,
     decode_responses,
     offered_tools,
     read_input,
@@ -43,7 +43,7 @@ from mlxctl.protocols.openai.responses.parsing import (
     to_generation_request,
 )
 from mlxctl.protocols.openai.responses.resource import ResponseTemplate
-from mlxctl.protocols.openai.responses.tools import ToolOffer
+from mlxctl.protocols.openai.responses.tools import OfferedTools
 
 MAX_REPEATED_BYTES = 4 << 20
 """How much of a request its response may repeat: it is written several times, on the event loop."""
@@ -61,7 +61,7 @@ class OpenAIResponsesFormatter:
     to be kept, and `earlier` the conversation that it goes on from.
     """
 
-    begins_with_counts = False
+    begins_with_usage = False
 
     def __init__(self, *, response_id: str | None = None, now: Callable[[], float] = time.time) -> None:
         self.dropped_tools: tuple[str, ...] = ()
@@ -74,20 +74,20 @@ class OpenAIResponsesFormatter:
     def parse(self, body: bytes) -> GenerationRequest:
         """Read a request that refers to nothing. Raises InvalidRequest."""
         self.read(body)
-        return self.translate(Recalled())
+        return self.translate(StoredContext())
 
     def parse_or_refer(self, body: bytes) -> GenerationRequest | References:
         """Read a request; if it refers to something, return to what, and forget it. Raises InvalidRequest."""
         wanted = self.read(body)
         if wanted == References():
-            return self._translate_whole(body, Recalled())
+            return self._translate_whole(body, StoredContext())
         del self._request
         return wanted
 
-    def parse_again(self, body: bytes, recalled: Recalled) -> GenerationRequest:
+    def parse_again(self, body: bytes, context: StoredContext) -> GenerationRequest:
         """Read a request with what it referred to, which is not kept. Raises InvalidRequest."""
         self.read(body)
-        request = self._translate_whole(body, recalled)
+        request = self._translate_whole(body, context)
         self.earlier = ()
         return request
 
@@ -96,12 +96,12 @@ class OpenAIResponsesFormatter:
         self._request = decode_responses(body)
         return references(self._request)
 
-    def translate(self, recalled: Recalled) -> GenerationRequest:
+    def translate(self, context: StoredContext) -> GenerationRequest:
         """Return the request with what it referred to. Raises InvalidRequest."""
         asked, suffix = self._request, self._id.removeprefix("resp_")
-        offer = ToolOffer(offered_tools(asked))
-        self.earlier = recalled.conversation or ()
-        read = read_input(asked, recalled, spare_id=suffix)
+        offer = OfferedTools(offered_tools(asked))
+        self.earlier = context.conversation or ()
+        read = read_input(asked, context, fallback_id=suffix)
         request = to_generation_request(asked, read.messages, offer)
         self.dropped_tools = (*offer.dropped, *read.dropped)
         self._own_items = read.own_items
@@ -110,18 +110,18 @@ class OpenAIResponsesFormatter:
         style = OutputStyle(
             offer=offer,
             item_suffix=suffix,
-            tells_summary=bool(
+            writes_summary=bool(
                 asked.reasoning and (asked.reasoning.summary or asked.reasoning.generate_summary)
             ),
-            carries_thinking="reasoning.encrypted_content" in (asked.include or ()),
+            encrypts_thinking="reasoning.encrypted_content" in (asked.include or ()),
         )
         self._style, self._events = style, EventWriter(style)
         self._offer, self._created = offer, int(self._now())
-        self.settle(_said(request))
+        self.set_sampling(_requested_sampling(request))
         return request
 
-    def _translate_whole(self, body: bytes, recalled: Recalled) -> GenerationRequest:
-        request = self.translate(recalled)
+    def _translate_whole(self, body: bytes, context: StoredContext) -> GenerationRequest:
+        request = self.translate(context)
         # PERF: a small body repeats nothing large.
         if len(body) > MAX_REPEATED_BYTES and len(_encode(self._template.in_progress())) > MAX_REPEATED_BYTES:
             message = (
@@ -131,7 +131,7 @@ class OpenAIResponsesFormatter:
             raise InvalidRequest(message, param="instructions" if self._request.instructions else "tools")
         return request
 
-    def settle(self, sampling: SamplingParams) -> None:
+    def set_sampling(self, sampling: SamplingParams) -> None:
         """Learn what sampling is used, model's defaults included, so that the response can say it."""
         self._template = ResponseTemplate(
             id=self._id, created=self._created, request=self._request, offer=self._offer, sampling=sampling
@@ -209,7 +209,7 @@ class OpenAIResponsesFormatter:
         )
 
 
-def _said(request: GenerationRequest) -> SamplingParams:
+def _requested_sampling(request: GenerationRequest) -> SamplingParams:
     """Return the sampling as far as the caller said it."""
     said = request.sampling
     return SamplingParams(

@@ -48,8 +48,8 @@ class Page:
                 )
             start = ids.index(self.after) + 1
         wanted = ordered[start : start + self.limit]
-        num_told = num_fitting([len(item.body) for item in wanted])
-        return wanted[:num_told], len(ordered) > start + num_told
+        num_fitting_entries = num_fitting([len(item.body) for item in wanted])
+        return wanted[:num_fitting_entries], len(ordered) > start + num_fitting_entries
 
 
 class ItemList(Struct):

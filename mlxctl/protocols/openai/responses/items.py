@@ -22,17 +22,17 @@ from mlxctl.ir import (
     ToolCallPart,
     ToolResultPart,
 )
-from mlxctl.protocols.complaints import missing
-from mlxctl.protocols.decoding import decode_json, decode_part, refuse_deep_nesting
+from mlxctl.protocols.decoding import check_nesting, decode_json, decode_part
 from mlxctl.protocols.media import audio_from_base64, image_from_data_url
 from mlxctl.protocols.openai.freeform import freeform_arguments
 from mlxctl.protocols.openai.responses import schema
 from mlxctl.protocols.openai.responses.tools import full_name
-from mlxctl.protocols.thinking_signature import carried_thinking
-from mlxctl.protocols.tool_offer import refuse_orphan_result
+from mlxctl.protocols.thinking_signature import thinking_from_signature
+from mlxctl.protocols.tool_checks import check_result_id
+from mlxctl.protocols.validation_errors import missing
 
 _MAX_ID_CHARS = 256
-_TAGGED = msgspec.json.Decoder(schema.Tagged)
+_TYPE_TAG = msgspec.json.Decoder(schema.TypeTag)
 _REFERENCE = msgspec.json.Decoder(schema.ItemReference)
 _KINDS: dict[str, msgspec.json.Decoder[Any]] = {
     "message": msgspec.json.Decoder(schema.ResponsesMessage),
@@ -44,7 +44,7 @@ _KINDS: dict[str, msgspec.json.Decoder[Any]] = {
 }
 # What other servers' own tools and services leave in a history; it means nothing to a model that never had
 # them.
-FOREIGN_KINDS = frozenset(
+UNSUPPORTED_ITEM_TYPES = frozenset(
     {
         "apply_patch_call", "apply_patch_call_output", "code_interpreter_call", "compaction", "compaction_trigger",
         "computer_call", "computer_call_output", "configuration_update", "file_search_call", "image_generation_call",
@@ -66,14 +66,14 @@ _ID_PREFIXES = {
 }
 
 
-def kind_of(item: msgspec.Raw, path: str) -> str:
+def item_type(item: msgspec.Raw, path: str) -> str:
     """Return the type of an item; two of them may leave it out.
 
     Raises InvalidRequest for one that nobody knows.
     """
-    tagged = decode_part(item, _TAGGED, path)
+    tagged = decode_part(item, _TYPE_TAG, path)
     kind = tagged.type or ("item_reference" if tagged.role is None else "message")
-    if kind in _KINDS or kind in FOREIGN_KINDS or kind in ("item_reference", ADDITIONAL_TOOLS):
+    if kind in _KINDS or kind in UNSUPPORTED_ITEM_TYPES or kind in ("item_reference", ADDITIONAL_TOOLS):
         return kind
     known = ", ".join(map(repr, [*_KINDS, "item_reference"]))
     raise InvalidRequest(
@@ -86,16 +86,16 @@ def referred_id(item: msgspec.Raw, path: str) -> str:
     return decode_part(item, _REFERENCE, path).id
 
 
-def kept_shape(item: msgspec.Raw, kind: str, path: str, spare_id: str) -> StoredItem:
+def stored_item(item: msgspec.Raw, kind: str, path: str, fallback_id: str) -> StoredItem:
     """Return an item as it is kept and listed; one without an id gets one made of `spare_id`.
 
     Raises InvalidRequest.
     """
     fields: dict[str, Any] = decode_json(item)
-    refuse_deep_nesting(fields, path)
+    check_nesting(fields, path)
     item_id = fields.get("id")
     if not isinstance(item_id, str) or not item_id:
-        item_id = f"{_ID_PREFIXES[kind]}_{spare_id}"
+        item_id = f"{_ID_PREFIXES[kind]}_{fallback_id}"
     if len(item_id) > _MAX_ID_CHARS:
         raise InvalidRequest(
             f"{path}.id has {len(item_id)} characters; it may have {_MAX_ID_CHARS}", param=f"{path}.id"
@@ -139,7 +139,7 @@ class ResponsesConversation:
                     ToolCallPart(id=call.call_id, name=name, arguments=freeform_arguments(call.input))
                 )
             case schema.ResponsesCallOutput() as result:
-                refuse_orphan_result(result.call_id, self._call_ids, path=f"{path}.call_id")
+                check_result_id(result.call_id, self._call_ids, path=f"{path}.call_id")
                 content = [
                     part
                     for part in _content(result.output, f"{path}.output")
@@ -178,7 +178,7 @@ def _thinking(reasoning: schema.ResponsesReasoning) -> str:
     told = "".join(thought.text for thought in reasoning.content or ())
     return (
         told
-        or carried_thinking(reasoning.encrypted_content)
+        or thinking_from_signature(reasoning.encrypted_content)
         or "".join(part.text for part in reasoning.summary or ())
     )
 

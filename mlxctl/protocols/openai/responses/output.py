@@ -21,7 +21,7 @@ from mlxctl.protocols.openai.responses.answers import (
     ReasoningTextPart,
     SummaryTextPart,
 )
-from mlxctl.protocols.openai.responses.tools import ToolOffer
+from mlxctl.protocols.openai.responses.tools import OfferedTools
 from mlxctl.protocols.thinking_signature import sign
 
 CallItem = FunctionCallItem | CustomCallItem
@@ -35,10 +35,10 @@ class OutputStyle:
     With `carries_thinking` it is also put where a caller keeps what it cannot read.
     """
 
-    offer: ToolOffer
+    offer: OfferedTools
     item_suffix: str
-    tells_summary: bool = False
-    carries_thinking: bool = False
+    writes_summary: bool = False
+    encrypts_thinking: bool = False
 
     def item_id(self, prefix: str, index: int) -> str:
         """Return the id of the output item at `index`."""
@@ -58,9 +58,9 @@ class OutputStyle:
         """Return whole thinking."""
         return self._reasoning(
             index,
-            summary=[SummaryTextPart(text)] if self.tells_summary else [],
+            summary=[SummaryTextPart(text)] if self.writes_summary else [],
             content=[ReasoningTextPart(text)],
-            encrypted_content=sign(text, carry=True) if self.carries_thinking else None,
+            encrypted_content=sign(text, carry=True) if self.encrypts_thinking else None,
             status=status,
         )
 
@@ -97,7 +97,7 @@ class OutputStyle:
             id=self.item_id("rs", index),
             type="reasoning",
             summary=summary,
-            content=UNSET if self.tells_summary else content,
+            content=UNSET if self.writes_summary else content,
             encrypted_content=encrypted_content,
             status=status,
         )

@@ -18,20 +18,20 @@ from mlxctl.ir import (
     ThinkingOptions,
 )
 from mlxctl.protocols.cache_options import cache_options
-from mlxctl.protocols.complaints import missing
 from mlxctl.protocols.decoding import decode_body, decode_part
 from mlxctl.protocols.openai.responses import schema
 from mlxctl.protocols.openai.responses.items import (
     ADDITIONAL_TOOLS,
-    FOREIGN_KINDS,
+    UNSUPPORTED_ITEM_TYPES,
     ResponsesConversation,
-    kept_shape,
-    kind_of,
+    item_type,
     referred_id,
+    stored_item,
 )
-from mlxctl.protocols.openai.responses.tools import ToolOffer
+from mlxctl.protocols.openai.responses.tools import OfferedTools
 from mlxctl.protocols.sampling_fields import sampling_options
-from mlxctl.protocols.structured_output import object_constraint, schema_constraint, the_constraint
+from mlxctl.protocols.structured_output import object_constraint, requested_constraint, schema_constraint
+from mlxctl.protocols.validation_errors import missing
 
 _DECODER = msgspec.json.Decoder(schema.ResponsesRequest)
 _ADDITIONAL_TOOLS = msgspec.json.Decoder(schema.AdditionalTools)
@@ -47,7 +47,7 @@ class References:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Recalled:
+class StoredContext:
     """What was found of it; `conversation` is None when the earlier answer is not kept, `items` lacks those
     that are not.
     """
@@ -105,7 +105,7 @@ def references(request: schema.ResponsesRequest) -> References:
     items = request.input if isinstance(request.input, list) else ()
     paths = [(item, f"input[{index}]") for index, item in enumerate(items)]
     item_ids = tuple(
-        referred_id(item, path) for item, path in paths if kind_of(item, path) == "item_reference"
+        referred_id(item, path) for item, path in paths if item_type(item, path) == "item_reference"
     )
     return References(previous_id=request.previous_response_id, item_ids=item_ids)
 
@@ -117,13 +117,13 @@ def offered_tools(request: schema.ResponsesRequest) -> list[tuple[msgspec.Raw, s
     tools = [(tool, f"tools[{index}]") for index, tool in enumerate(request.tools or ())]
     for index, item in enumerate(request.input if isinstance(request.input, list) else ()):
         path = f"input[{index}]"
-        if kind_of(item, path) == ADDITIONAL_TOOLS:
+        if item_type(item, path) == ADDITIONAL_TOOLS:
             more = decode_part(item, _ADDITIONAL_TOOLS, path).tools or ()
             tools += [(tool, f"{path}.tools[{place}]") for place, tool in enumerate(more)]
     return tools
 
 
-def read_input(request: schema.ResponsesRequest, recalled: Recalled, *, spare_id: str) -> ReadInput:
+def read_input(request: schema.ResponsesRequest, context: StoredContext, *, fallback_id: str) -> ReadInput:
     """Read the conversation; items without an id are kept with one made of `spare_id`.
 
     Raises InvalidRequest.
@@ -131,13 +131,13 @@ def read_input(request: schema.ResponsesRequest, recalled: Recalled, *, spare_id
     conversation = ResponsesConversation()
     dropped: list[str] = []
     if request.previous_response_id is not None:
-        _add_earlier(conversation, request.previous_response_id, recalled)
+        _add_earlier(conversation, request.previous_response_id, context)
     if isinstance(request.input, str):
         conversation.add_user_text(request.input)
         message = {"type": "message", "role": "user", "content": request.input}
-        own = [kept_shape(msgspec.Raw(msgspec.json.encode(message)), "message", "input", f"{spare_id}i0")]
+        own = [stored_item(msgspec.Raw(msgspec.json.encode(message)), "message", "input", f"{fallback_id}i0")]
     else:
-        own = _add_items(conversation, request.input or (), recalled, dropped, spare_id)
+        own = _add_items(conversation, request.input or (), context, dropped, fallback_id)
     messages = conversation.messages()
     if not messages:
         raise InvalidRequest(
@@ -148,49 +148,49 @@ def read_input(request: schema.ResponsesRequest, recalled: Recalled, *, spare_id
     return ReadInput(messages=messages, own_items=tuple(own), dropped=tuple(dropped))
 
 
-def _add_earlier(conversation: ResponsesConversation, previous_id: str, recalled: Recalled) -> None:
-    if recalled.conversation is None:
+def _add_earlier(conversation: ResponsesConversation, previous_id: str, context: StoredContext) -> None:
+    if context.conversation is None:
         message = f"previous_response_id is {previous_id!r}, but no such response is kept here (any more); send its items as input"
         raise InvalidRequest(message, param="previous_response_id", code="previous_response_not_found")
-    for stored in recalled.conversation:
+    for stored in context.conversation:
         item = msgspec.Raw(stored.body)
-        conversation.add(item, kind_of(item, "previous_response_id"), "previous_response_id")
+        conversation.add(item, item_type(item, "previous_response_id"), "previous_response_id")
 
 
 def _add_items(
     conversation: ResponsesConversation,
     items: Sequence[msgspec.Raw],
-    recalled: Recalled,
+    context: StoredContext,
     dropped: list[str],
-    spare_id: str,
+    fallback_id: str,
 ) -> list[StoredItem]:
     own: list[StoredItem] = []
     for index, given in enumerate(items):
         path = f"input[{index}]"
-        item, kind = given, kind_of(given, path)
+        item, kind = given, item_type(given, path)
         if kind == "item_reference":
-            item = _referred(item, recalled, path)
-            kind = kind_of(item, path)
+            item = _referred(item, context, path)
+            kind = item_type(item, path)
         if kind == ADDITIONAL_TOOLS:
             continue
-        if kind in FOREIGN_KINDS:
+        if kind in UNSUPPORTED_ITEM_TYPES:
             dropped.append(kind)
             continue
         conversation.add(item, kind, path)
-        own.append(kept_shape(item, kind, path, f"{spare_id}i{index:x}"))
+        own.append(stored_item(item, kind, path, f"{fallback_id}i{index:x}"))
     return own
 
 
-def _referred(item: msgspec.Raw, recalled: Recalled, path: str) -> msgspec.Raw:
+def _referred(item: msgspec.Raw, context: StoredContext, path: str) -> msgspec.Raw:
     item_id = referred_id(item, path)
-    if item_id not in recalled.items:
+    if item_id not in context.items:
         message = f"{path}.id is {item_id!r}, but no such item is kept here (any more); send the item itself"
         raise InvalidRequest(message, param=f"{path}.id")
-    return msgspec.Raw(recalled.items[item_id])
+    return msgspec.Raw(context.items[item_id])
 
 
 def to_generation_request(
-    request: schema.ResponsesRequest, messages: tuple[Message, ...], offer: ToolOffer
+    request: schema.ResponsesRequest, messages: tuple[Message, ...], offer: OfferedTools
 ) -> GenerationRequest:
     """Translate a decoded body. Raises InvalidRequest."""
     tools, choice = offer.choose(request.tool_choice)
@@ -202,7 +202,7 @@ def to_generation_request(
         parallel_tool_calls=request.parallel_tool_calls is not False,
         sampling=_sampling(request),
         thinking=_thinking(request),
-        constraint=the_constraint(request, response_format=_text_format(request.text)),
+        constraint=requested_constraint(request, response_format=_text_format(request.text)),
         max_tokens=request.max_output_tokens,
         drop_oldest=request.truncation == "auto",
         stream=bool(request.stream),

@@ -21,7 +21,7 @@ from mlxctl.protocols.openai.responses.answers import (
     ResponseUsage,
     TextSettings,
 )
-from mlxctl.protocols.openai.responses.tools import ToolOffer
+from mlxctl.protocols.openai.responses.tools import OfferedTools
 from mlxctl.protocols.openai.usage import ReasoningTokens
 
 
@@ -36,7 +36,7 @@ class ResponseTemplate:
     id: str
     created: int
     request: schema.ResponsesRequest
-    offer: ToolOffer
+    offer: OfferedTools
     sampling: SamplingParams
 
     def in_progress(self) -> ResponseAnswer:

@@ -14,9 +14,9 @@ from mlxctl.ir import CacheMode
 from mlxctl.protocols.cache_options import CacheSalt, SessionId, TtlSeconds
 from mlxctl.protocols.openai.chat_schema import AudioData, Effort
 from mlxctl.protocols.openai.freeform import InputGrammar
-from mlxctl.protocols.ranges import FewMessages, FewTools, MaxTokens, Metadata, Name, NumTopLogprobs
+from mlxctl.protocols.ranges import MaxTokens, MessageLimit, Metadata, Name, NumTopLogprobs, ToolLimit
 from mlxctl.protocols.sampling_fields import ThinkingBudget
-from mlxctl.protocols.structured_output import FormFields
+from mlxctl.protocols.structured_output import StructuredOutputFields
 
 
 class InputText(Struct, tag_field="type", tag="input_text"):
@@ -63,7 +63,7 @@ class ResponsesMessage(Struct):
     """What somebody said."""
 
     role: Literal["user", "assistant", "system", "developer"]
-    content: str | Annotated[list[Content], FewMessages]
+    content: str | Annotated[list[Content], MessageLimit]
 
 
 class ResponsesFunctionCall(Struct):
@@ -111,7 +111,7 @@ class ItemReference(Struct):
     id: str
 
 
-class Tagged(Struct):
+class TypeTag(Struct):
     """What tells the kinds of items and tools apart."""
 
     type: str | None = None
@@ -146,7 +146,7 @@ class ResponsesCustomTool(Struct):
 class AdditionalTools(Struct):
     """Tools that are offered from within the input."""
 
-    tools: Annotated[list[Raw], FewTools] | None = None
+    tools: Annotated[list[Raw], ToolLimit] | None = None
 
 
 class ResponsesNamespace(Struct):
@@ -229,14 +229,14 @@ Includable = Literal[
 ]
 
 
-class ResponsesRequest(FormFields, kw_only=True):
+class ResponsesRequest(StructuredOutputFields, kw_only=True):
     """The whole body."""
 
     model: Name
-    input: str | Annotated[list[Raw], FewMessages] | None = None
+    input: str | Annotated[list[Raw], MessageLimit] | None = None
     instructions: str | None = None
     previous_response_id: str | None = None
-    tools: Annotated[list[Raw], FewTools] | None = None
+    tools: Annotated[list[Raw], ToolLimit] | None = None
     tool_choice: (
         Literal["auto", "none", "required"]
         | ResponsesNamedTool

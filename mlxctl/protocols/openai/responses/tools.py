@@ -11,14 +11,14 @@ import msgspec
 
 from mlxctl.errors import InvalidRequest
 from mlxctl.ir import ToolChoice, ToolSpec
-from mlxctl.protocols.complaints import missing
-from mlxctl.protocols.decoding import decode_part, refuse_deep_nesting
+from mlxctl.protocols.decoding import check_nesting, decode_part
 from mlxctl.protocols.openai.freeform import freeform_spec
 from mlxctl.protocols.openai.responses import schema
-from mlxctl.protocols.tool_offer import refuse_duplicate_names, refuse_impossible_choice
+from mlxctl.protocols.tool_checks import check_tool_choice, check_unique_names
+from mlxctl.protocols.validation_errors import missing
 
 _SEPARATOR = "__"
-_TAGGED = msgspec.json.Decoder(schema.Tagged)
+_TYPE_TAG = msgspec.json.Decoder(schema.TypeTag)
 _FUNCTION = msgspec.json.Decoder(schema.ResponsesFunction)
 _CUSTOM = msgspec.json.Decoder(schema.ResponsesCustomTool)
 _NAMESPACE = msgspec.json.Decoder(schema.ResponsesNamespace)
@@ -42,7 +42,7 @@ class OfferedTool:
     is_freeform: bool = False
 
 
-class ToolOffer:
+class OfferedTools:
     """Reads the tools and the choice among them.
 
     `dropped` are the types of tools that only the protocol's maker can run.
@@ -56,7 +56,7 @@ class ToolOffer:
         self._names: list[tuple[str, str]] = []
         for tool, path in tools:
             self._add(tool, path)
-        refuse_duplicate_names(self._names)
+        check_unique_names(self._names)
         self._by_full_name = {tool.spec.name: tool for tool in self.offered}
 
     @property
@@ -92,7 +92,7 @@ class ToolOffer:
             case _:
                 chosen = ToolChoice()
         offered = [spec.name for spec in specs]
-        refuse_impossible_choice(chosen, offered, param="tool_choice", name_param="tool_choice.name")
+        check_tool_choice(chosen, offered, param="tool_choice", name_param="tool_choice.name")
         return specs, chosen
 
     def describe(self) -> list[dict[str, Any]]:
@@ -136,7 +136,7 @@ class ToolOffer:
 
     @staticmethod
     def _type_of(tool: msgspec.Raw, path: str) -> str:
-        kind = decode_part(tool, _TAGGED, path).type
+        kind = decode_part(tool, _TYPE_TAG, path).type
         if kind is None:
             raise missing(f"{path}.type")
         return kind
@@ -162,7 +162,7 @@ class ToolOffer:
 
 def _function(tool: msgspec.Raw, path: str, namespace: str | None) -> OfferedTool:
     function = decode_part(tool, _FUNCTION, path)
-    refuse_deep_nesting(function.parameters, f"{path}.parameters")
+    check_nesting(function.parameters, f"{path}.parameters")
     spec = ToolSpec(
         name=full_name(function.name, namespace),
         description=function.description or "",

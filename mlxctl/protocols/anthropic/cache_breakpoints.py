@@ -19,9 +19,9 @@ Request = schema.CountTokensRequest
 _LONG: Literal["1h"] = "1h"
 
 
-def cache_marks(request: Request) -> list[CacheControl]:
+def cache_controls(request: Request) -> list[CacheControl]:
     """Return every mark of a request, in the order of the prompt."""
-    return [mark for mark, _ in _marks(request)]
+    return [mark for mark, _ in _breakpoints(request)]
 
 
 def last_is_long(marks: Sequence[CacheControl]) -> bool:
@@ -29,13 +29,13 @@ def last_is_long(marks: Sequence[CacheControl]) -> bool:
     return bool(marks) and marks[-1].ttl == _LONG
 
 
-def marked_options(
+def breakpoint_options(
     request: Request, read: Callable[[Request], GenerationRequest], whole: GenerationRequest
 ) -> CacheOptions:
     """Return what the marks mean; `read` translates what decides about a prompt, and `whole` is what it makes
     of the request.
     """
-    marks = list(_marks(request))
+    marks = list(_breakpoints(request))
     longest = max((SECONDS[mark.ttl] for mark, _ in marks if mark.ttl is not None), default=None)
     place = max((place for place, (mark, _) in enumerate(marks) if mark.ttl == _LONG), default=None)
     if place is None or place == len(marks) - 1:
@@ -55,7 +55,7 @@ def marked_options(
     return CacheOptions(ttl_seconds=SECONDS["5m"] if is_shorter else longest, longer=longer)
 
 
-def _marks(request: Request) -> Iterator[tuple[CacheControl, Callable[[], Request]]]:
+def _breakpoints(request: Request) -> Iterator[tuple[CacheControl, Callable[[], Request]]]:
     """Every mark with what gives the request up to it."""
     for place, part, beginning in _places(request):
         inner = _listed(getattr(part, "content", None)) if place == "block" else ()

@@ -8,7 +8,7 @@ from mlxctl.errors import InvalidRequest
 from mlxctl.ir import ToolChoice
 
 
-def refuse_duplicate_names(names_with_paths: Sequence[tuple[str, str]]) -> None:
+def check_unique_names(names_with_paths: Sequence[tuple[str, str]]) -> None:
     """Raise InvalidRequest when two of the (name, path) pairs have the same name; the later path is blamed."""
     seen: set[str] = set()
     for name, path in names_with_paths:
@@ -19,9 +19,7 @@ def refuse_duplicate_names(names_with_paths: Sequence[tuple[str, str]]) -> None:
         seen.add(name)
 
 
-def refuse_impossible_choice(
-    choice: ToolChoice, offered: Collection[str], *, param: str, name_param: str
-) -> None:
+def check_tool_choice(choice: ToolChoice, offered: Collection[str], *, param: str, name_param: str) -> None:
     """Raise InvalidRequest when `choice` forces a call, but the tool, or any tool, is not among the `offered`
     names.
     """
@@ -35,7 +33,7 @@ def refuse_impossible_choice(
         )
 
 
-def refuse_orphan_result(call_id: str, known_ids: Collection[str], *, path: str) -> None:
+def check_result_id(call_id: str, known_ids: Collection[str], *, path: str) -> None:
     """Raise InvalidRequest when no earlier message holds the call that a tool result answers."""
     if call_id not in known_ids:
         raise InvalidRequest(

@@ -8,7 +8,7 @@ from mlxctl.inference.preparation import PackedRequest
 from mlxctl.policy import cache_namespace
 
 
-def owned(asked: PackedRequest, request: Request) -> PackedRequest:
+def with_caller(asked: PackedRequest, request: Request) -> PackedRequest:
     """Return what the caller of `request` asked for, as that caller's."""
     options = asked.head.cache
     namespace = cache_namespace(request.context.cache_scope, options.salt)

@@ -1,0 +1,128 @@
+"""Prefill planner: which prompts to admit, restore and prefill next. Pure; owned by the MLX thread."""
+
+from collections.abc import Iterable, Mapping
+
+from mlxctl.engine.scheduling.batch import Batch
+from mlxctl.engine.scheduling.model_queue import ModelQueue
+from mlxctl.engine.scheduling.prefill_batching import select_prefill_batch
+from mlxctl.engine.scheduling.sequence import Sequence, SequenceState
+from mlxctl.ir.tokens import common_tokens
+
+# Bound of partially prefilled long prompts: each holds a cache, and short prompts may overtake them.
+_MAX_LONG_PROMPTS = 4
+_LONG_TOKENS = 1024
+# Bound of prompt tokens restored in one step, since each may have to be copied; higher without decoding rows.
+_RESTORE_TOKENS = 16_384
+_RESTORE_TOKENS_ALONE = 65_536
+# Shortest common prefix for which a prompt waits until another one has computed it.
+_MIN_SHARED_TOKENS = 32
+# Requests that arrive within this time are one burst: the first is being prefilled while the others arrive.
+_BURST_SECONDS = 0.1
+
+
+class PrefillPlanner:
+    """Plans restore and prefill batches over the queues of all models.
+
+    At most `max_rows` sequences hold a cache at a time.
+    """
+
+    def __init__(self, queues: Mapping[str, ModelQueue], *, max_rows: int) -> None:
+        self._queues = queues
+        self._max_rows = max_rows
+
+    def candidates(self, queue: ModelQueue, available_bytes: int) -> list[Sequence]:
+        """Return the prompts of a model that can be prefilled or admitted now."""
+        candidates = [row for row in queue.prefilling if not row.is_fetching]
+        if self._num_with_cache < self._max_rows:
+            candidates += [
+                row
+                for row in queue.waiting
+                if not row.waits_for_producer and self._can_admit(queue, row, available_bytes)
+            ]
+        return candidates
+
+    def next_batch(
+        self, model: str, queue: ModelQueue, ranked: list[Sequence], available_bytes: int, *, is_overdue: bool
+    ) -> Batch:
+        """Return the next restore or prefill batch for the candidates in `ranked` order."""
+        # Prompts that waited for the first one's prefix are restored now, to be prefilled with it.
+        followers = [row for row in ranked if row.needs_restore and row.producer is ranked[0]]
+        if ranked[0].needs_restore or followers:
+            prompts = self._admit(queue, followers or ranked, available_bytes)
+            return Batch(phase="restore", model=model, prompts=prompts)
+        pacer, rows, context = queue.pacer, queue.num_decoding, ranked[0].num_computed_tokens
+        final_pass_tokens = pacer.final_pass_tokens(
+            rows=rows, is_overdue=is_overdue, is_burst=_is_burst(ranked, queue), context=context
+        )
+        prompts = select_prefill_batch(
+            [row for row in ranked if not row.needs_restore],
+            max_tokens=final_pass_tokens,
+            max_added_padding_tokens=pacer.break_even_tokens(context=context),
+            affordable_padding_tokens=queue.costs.affordable_padding_tokens,
+        )
+        num_tokens = sum(row.num_tokens_to_prefill for row in prompts)
+        if len(prompts) == 1:
+            chunk_tokens = pacer.chunk_tokens(
+                rows=rows, num_waiting=len(ranked), is_overdue=is_overdue, context=context
+            )
+            is_final = rows and num_tokens <= final_pass_tokens
+            num_tokens = prompts[0].slice_tokens(num_tokens if is_final else chunk_tokens)
+        return Batch(
+            phase="prefill", model=model, prompts=prompts, num_tokens=num_tokens, num_decoding_rows=rows
+        )
+
+    @property
+    def _num_with_cache(self) -> int:
+        return sum(len(queue.prefilling) + queue.num_decoding for queue in self._queues.values())
+
+    def _can_admit(self, queue: ModelQueue, row: Sequence, available_bytes: int) -> bool:
+        """Whether row limit, long-prompt limit and memory allow one more prompt."""
+        num_with_cache = self._num_with_cache
+        if num_with_cache >= self._max_rows:
+            return False
+        num_long = sum(other.num_uncomputed_tokens > _LONG_TOKENS for other in queue.prefilling)
+        if row.num_uncomputed_tokens > _LONG_TOKENS and num_long >= _MAX_LONG_PROMPTS:
+            return False
+        reserved = sum(
+            other.num_tokens_to_prefill * queue.costs.kv_bytes_per_token for other in queue.prefilling
+        )
+        return num_with_cache == 0 or queue.prompt_bytes(row.num_prompt_tokens) <= available_bytes - reserved
+
+    def _admit(self, queue: ModelQueue, ranked: list[Sequence], available_bytes: int) -> list[Sequence]:
+        """Admit waiting prompts and return those to restore now, at least the first."""
+        max_tokens = _RESTORE_TOKENS if queue.groups else _RESTORE_TOKENS_ALONE
+        admitted: list[Sequence] = []
+        num_tokens = 0
+        for row in ranked:
+            # A prompt admitted in this loop may have become the producer of this one, or used its slot.
+            if not row.needs_restore or row.waits_for_producer:
+                continue
+            if admitted and num_tokens + row.num_prompt_tokens > max_tokens:
+                break
+            if row.state is SequenceState.WAITING:
+                if admitted and not self._can_admit(queue, row, available_bytes):
+                    break
+                queue.admit(row)
+                for other in queue.waiting:
+                    wait_for_shared_prefix(other, row)
+            admitted.append(row)
+            num_tokens += row.num_prompt_tokens
+        return admitted
+
+
+def wait_for_shared_prefix(waiting: Sequence, producer: Sequence) -> None:
+    """Let a prompt wait for a long common prefix that `producer` is about to compute."""
+    if waiting.waits_for_producer or "off" in (waiting.cache_mode, producer.cache_mode):
+        return
+    shared = common_tokens(waiting.prompt_token_ids, producer.prompt_token_ids, waiting.salts, producer.salts)
+    # The last token of a prompt is never prefilled.
+    shared = min(shared, waiting.num_prompt_tokens - 1, producer.num_prompt_tokens - 1)
+    if shared - producer.num_reusable_tokens >= _MIN_SHARED_TOKENS:
+        waiting.wait_for(producer, shared)
+
+
+def _is_burst(prompts: Iterable[Sequence], queue: ModelQueue) -> bool:
+    """Whether all decoding rows started at about the arrival of a prompt not yet prefilled."""
+    arrivals = [row.arrived_at for row in prompts if row.num_computed_tokens == row.num_cached_tokens]
+    started = min((row.served_at for group in queue.groups for row in group), default=0.0)
+    return bool(arrivals) and started >= min(arrivals) - _BURST_SECONDS

@@ -1,0 +1,69 @@
+"""The models of a running `mlxctl serve`: which are in memory, and changes by hand."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from rich.table import Table
+
+from mlxctl.inspector.connection import ServerConnection
+from mlxctl.inspector.rendering import plain
+
+Action = Literal["load", "unload", "pin", "unpin"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ServedModelRow:
+    """A model of the server; `num_requests` and `idle_seconds` are None unless it is in memory."""
+
+    name: str
+    state: str
+    is_pinned: bool
+    weights_bytes: int | None
+    context_length: int | None
+    num_requests: int | None
+    idle_seconds: float | None
+    problem: str | None
+
+
+class ModelServer(ServerConnection):
+    """The addresses about models."""
+
+    def models(self) -> list[ServedModelRow]:
+        """Return the models that the server offers, in its order."""
+        loaded = {model["name"]: model for model in self.ask("GET", "/stats")["pool"]["models"]}
+        return [_row(card, loaded.get(card["id"])) for card in self.ask("GET", "/v1/models")["data"]]
+
+    def change(self, action: Action, name: str) -> dict[str, Any]:
+        """Load, unload, pin or unpin a model, and return its state."""
+        return self.ask("POST", f"/models/{action}", {"model": name})
+
+
+def served_models_table(rows: Iterable[ServedModelRow]) -> Table:
+    """Return a table with one line for each model."""
+    table = Table("model", "state", box=None, pad_edge=False, header_style="bold")
+    for heading in ("size", "context", "requests", "idle"):
+        table.add_column(heading, justify="right", no_wrap=True)
+    for row in rows:
+        table.add_row(
+            plain(row.name),
+            plain(row.problem or row.state.replace("_", " ") + (", pinned" if row.is_pinned else "")),
+            "–" if row.weights_bytes is None else f"{row.weights_bytes / 2**30:.2f} GiB",
+            "–" if row.context_length is None else f"{row.context_length:,}",
+            "–" if row.num_requests is None else str(row.num_requests),
+            "–" if row.idle_seconds is None else f"{row.idle_seconds:.0f} s",
+        )
+    return table
+
+
+def _row(card: dict[str, Any], loaded: dict[str, Any] | None) -> ServedModelRow:
+    return ServedModelRow(
+        name=card["id"],
+        state=card["state"],
+        is_pinned=card["pinned"],
+        weights_bytes=loaded["weights_bytes"] if loaded else card["size_bytes"],
+        context_length=card["max_model_len"],
+        num_requests=loaded["num_requests"] if loaded else None,
+        idle_seconds=loaded["idle_seconds"] if loaded else None,
+        problem=card["problem"],
+    )

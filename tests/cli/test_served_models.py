@@ -1,0 +1,58 @@
+"""`mlxctl models` about a running server, and about the hub."""
+
+import json
+from collections.abc import Iterator
+
+import pytest
+from typer.testing import CliRunner
+
+from mlxctl.cli import app
+from tests.models.tiny_hub import TinyHub, running
+from tests.server.process import ServerProcess, serving
+
+runner = CliRunner()
+
+
+@pytest.fixture(scope="module")
+def server() -> Iterator[ServerProcess]:
+    """A server of the demo model."""
+    with serving(None) as started:
+        yield started
+
+
+def test_models_are_listed_with_state_and_use(server: ServerProcess) -> None:
+    (row,) = json.loads(runner.invoke(app, ["models", "ps", "--json", "--url", server.url]).stdout)
+    assert (row["name"], row["state"], row["num_requests"]) == ("mlxctl-demo", "loaded", 0)
+    assert "mlxctl-demo  loaded" in runner.invoke(app, ["models", "ps", "--url", server.url]).stdout
+
+
+def test_a_model_is_pinned_unpinned_unloaded_and_loaded(server: ServerProcess) -> None:
+    def change(action: str) -> str:
+        return runner.invoke(app, ["models", action, "mlxctl-demo", "--url", server.url]).stdout.strip()
+
+    assert change("pin") == "mlxctl-demo: loaded, pinned"
+    assert change("unpin") == "mlxctl-demo: loaded"
+    assert change("unload") == "mlxctl-demo: not loaded"
+    assert change("load") == "mlxctl-demo: loaded"
+
+
+def test_an_unknown_model_is_an_error_in_one_line(server: ServerProcess) -> None:
+    done = runner.invoke(app, ["models", "load", "nothing", "--url", server.url])
+    assert done.exit_code == 1
+    assert "nothing" in done.stderr
+    assert done.stderr.count("\n") == 1
+
+
+def test_search_lists_repositories_of_the_hub(monkeypatch: pytest.MonkeyPatch) -> None:
+    with running(TinyHub(files={"org/small-4bit": {}})) as hub:
+        monkeypatch.setattr("huggingface_hub.constants.ENDPOINT", hub.url)
+        found = json.loads(runner.invoke(app, ["models", "search", "small", "--json"]).stdout)
+    assert found == [{"repository": "org/small-4bit", "downloads": 7, "updated_at": "2026-01-02"}]
+    assert "filter=mlx&search=small" in hub.asked[0]
+
+
+def test_a_hub_that_cannot_be_reached_is_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("huggingface_hub.constants.ENDPOINT", "http://127.0.0.1:1")
+    done = runner.invoke(app, ["models", "search", "small"])
+    assert done.exit_code == 1
+    assert "the hub cannot be searched" in done.stderr
