@@ -25,6 +25,7 @@ from mlxctl.ir import (
     collect,
     text_message,
 )
+from mlxctl.ir.cache_usage import CacheUsage
 from mlxctl.parsers import thinking_parser, tool_parser
 
 from .requests import TIME, WEATHER, ask
@@ -111,7 +112,7 @@ def test_finish_reason_matches_how_the_answer_ended(
 def test_stop_token_is_counted_but_no_text() -> None:
     processor = _spoken("")
     ids = VOCABULARY.encode("Hello you")
-    processor.num_cached_tokens = 2
+    processor.cache_usage = CacheUsage(num_cached_tokens=2)
     result = collect(_run(processor, [[*ids, END]]))
     assert result.text == "Hello you"
     assert result.usage == Usage(num_prompt_tokens=3, num_cached_tokens=2, num_completion_tokens=len(ids) + 1)

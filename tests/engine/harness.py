@@ -106,5 +106,5 @@ async def finish(stream: TokenStream) -> Output:
             output.scores += update.scores
             output.prompt_scores += update.prompt_scores
             output.last = update
-            output.num_cached = max(output.num_cached, update.num_cached)
+            output.num_cached = max(output.num_cached, update.cache_usage.num_cached_tokens)
     return output

@@ -123,7 +123,7 @@ def test_a_request_says_how_long_what_it_leaves_is_kept_and_a_longer_time_of_ano
             assert all(chunk.expires_at is not None for chunk in await listed(client))
             await asyncio.sleep(0.3)
             short, long = await client.look_up("qwen3", prompt(1)), await client.look_up("qwen3", prompt(2))
-        assert (short.num_cached, long.num_cached) == (0, 600)
+        assert (short.usage.num_cached_tokens, long.usage.num_cached_tokens) == (0, 600)
 
     asyncio.run(run())
 
@@ -145,7 +145,7 @@ def test_it_is_told_why_what_was_known_is_not_there_any_more() -> None:
             expired = await client.look_up("qwen3", prompt(7))
             await client.ask_cache("gc")
             swept = await client.look_up("qwen3", prompt(7))
-        reasons = [found.gone for found in (evicted, never, cleared, expired, swept)]
+        reasons = [found.usage.eviction_reason for found in (evicted, never, cleared, expired, swept)]
         assert reasons == ["evicted", None, "cleared", "expired", "expired"]
 
     asyncio.run(run())
@@ -156,8 +156,8 @@ def test_tokens_that_are_known_without_a_state_to_go_on_with_are_told_apart() ->
         async with running_engine("lfm2", settings=SETTINGS) as client:
             await ask(client, prompt(1, 600), model="lfm2")
             found = await client.look_up("lfm2", [*prompt(1, 600)[:500], *prompt(2, 20)])
-        assert found.num_known == 500
-        assert found.num_cached < 500
+        assert found.usage.num_matched_tokens == 500
+        assert found.usage.num_cached_tokens < 500
 
     asyncio.run(run())
 

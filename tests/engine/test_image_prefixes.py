@@ -113,7 +113,7 @@ def test_a_mistake_of_the_eyes_ends_its_request_and_not_the_engine(monkeypatch: 
     async def run() -> Output:
         async with seeing_engine(SEER) as client:
             monkeypatch.setattr(VisionLanguageModel, "encode", mistaken)
-            with pytest.raises(SequenceFailed, match="looking at a image failed: eyes of another kind"):
+            with pytest.raises(SequenceFailed, match="encoding an image failed: eyes of another kind"):
                 await answer(client, asked(image(RED)))
             monkeypatch.undo()
             return await answer(client, asked(image(RED)))
@@ -128,7 +128,7 @@ def test_who_has_to_look_and_cannot_is_told() -> None:
                 client, replace(asked(image(RED)), images=(replace(asked(image(RED)).images[0], width=8),))
             )
 
-    with pytest.raises(SequenceFailed, match="looking at a image failed"):
+    with pytest.raises(SequenceFailed, match="encoding an image failed"):
         asyncio.run(run())
 
 
@@ -194,7 +194,7 @@ def test_who_wants_nothing_kept_gets_that() -> None:
 
 
 async def looked_up(client: EngineClient, prompt: PreparedInput) -> int:
-    return (await client.look_up("m", prompt.token_ids, image_salts(prompt.images))).num_cached
+    return (await client.look_up("m", prompt.token_ids, image_salts(prompt.images))).usage.num_cached_tokens
 
 
 def test_a_look_tells_pictures_apart_too() -> None:
@@ -211,10 +211,10 @@ def test_a_look_tells_pictures_apart_too() -> None:
 def test_wherever_the_known_part_ends_the_rest_is_embedded_as_it_is_in_the_whole() -> None:
     prompt = asked(image(RED, side=32), QUESTION, image(BLUE, side=32), QUESTION)
     model, token_ids = vision_model(), mx.array(prompt.token_ids)
-    whole = model.view(token_ids, prompt.images).glance(0, len(token_ids)).states
+    whole = model.view(token_ids, prompt.images).features(0, len(token_ids)).states
 
     for num_cached in range(len(token_ids)):
-        rest = model.view(token_ids, prompt.images).glance(num_cached, len(token_ids)).states
+        rest = model.view(token_ids, prompt.images).features(num_cached, len(token_ids)).states
         assert mx.array_equal(rest, whole[num_cached:])
 
 

@@ -10,7 +10,7 @@ from mlx_lm import load
 
 from mlxctl.engine import EngineClient
 from mlxctl.engine.generation import caches as kv
-from mlxctl.engine.generation.last_conversation import LastConversation
+from mlxctl.engine.generation.prefix_coordinator import LastConversation
 from mlxctl.ir import CacheOptions
 from mlxctl.ir.tokens import pack
 from mlxctl.settings import EngineSettings
@@ -78,7 +78,7 @@ def test_who_goes_on_takes_it_over_and_answers_like_a_cold_run(family: str) -> N
             cold = (await finish(submit(client, family, prompt, max_tokens=60))).token_ids
         assert kept > 0
         assert kept_meanwhile == 0
-        assert max(update.num_cached for update in first) >= len(PROMPT) + len(answer) - 1
+        assert max(update.cache_usage.num_cached_tokens for update in first) >= len(PROMPT) + len(answer) - 1
         assert token_ids == cold
 
     asyncio.run(run())

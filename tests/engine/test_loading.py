@@ -60,8 +60,7 @@ def test_an_installed_openblas_is_preferred_to_the_bundled_blas() -> None:
     except OSError:
         expected = "bundled" if sys.platform == "linux" else "native"
     assert (
-        run_python("from mlxctl.engine.loading.loader import prefer_openblas; print(prefer_openblas())")
-        == expected
+        run_python("from mlxctl.engine.backend import prefer_openblas; print(prefer_openblas())") == expected
     )
 
 

@@ -142,7 +142,7 @@ def test_a_model_that_is_broken_costs_the_others_nothing(tmp_path: Path) -> None
 def test_a_load_that_takes_too_long_is_given_up_and_the_others_are_served() -> None:
     async def run() -> None:
         async with running_engine("endless") as client:
-            client._worker._load_timeout_seconds = 0.0
+            client._model_loads._load_timeout_seconds = 0.0
             with pytest.raises(BrokenModel, match="takes longer"):
                 await client.load(source("llama3"))
 

@@ -17,6 +17,7 @@ import pytest
 from mlxctl.engine import AudioWindow, EngineClient, InlineEngine, TranscribedWindow
 from mlxctl.engine.audio.transcriber import TokenRules, Transcriber
 from mlxctl.engine.audio.workload import TranscriptionWorkload, open_transcriber
+from mlxctl.engine.backend import CPU
 from mlxctl.engine.memory import EngineMemory
 from mlxctl.engine.wire.messages import Transcribe
 from mlxctl.engine.workload import DecodeLoad, WorkloadContext
@@ -154,7 +155,8 @@ def test_a_slice_beside_rows_holds_one_unit() -> None:
     reports: list[Any] = []
     context = WorkloadContext(
         settings=EngineSettings(),
-        memory=EngineMemory(limit_bytes=1 << 40, prefix_cache_bytes=0),
+        backend=CPU,
+        memory=EngineMemory(backend=CPU, limit_bytes=1 << 40, prefix_cache_bytes=0),
         publish=reports.append,
         wake=lambda: None,
         decode_load=DecodeLoad(has_rows=lambda: True),
