@@ -117,7 +117,7 @@ def test_a_model_whose_eyes_cannot_be_loaded_still_reads_text_and_refuses_pictur
         (
             "gemma3_seer",
             {"mm_tokens_per_image": 4},
-            "a image is seen as (16, 64), but its tokens are read as (4, 64)",
+            "the features of an image have shape (16, 64), its token embeddings (4, 64)",
         ),
         (
             "qwen2_5_vl",
