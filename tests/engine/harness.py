@@ -1,4 +1,4 @@
-"""A running engine for tests: real loop, real tiny models, behind the client that the servers use."""
+"""A running engine for tests: the real loop, tiny real models, and EngineClient."""
 
 from collections.abc import AsyncIterator, Generator, Sequence
 from contextlib import asynccontextmanager

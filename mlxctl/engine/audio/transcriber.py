@@ -51,53 +51,55 @@ class Transcriber:
 
         The same window always gives the same transcript: sampling has a fixed seed.
         """
-        states_out = yield from self._encode(window.samples)
-        writing = Transcript(language_id=window.language_id)
-        if writing.language_id is None and self._recipe.languages:
-            writing.language_id = self._language(states_out)
+        states = yield from self._encode(window.samples)
+        transcript = Transcript(language_id=window.language_id)
+        if transcript.language_id is None and self._recipe.languages:
+            transcript.language_id = self._language(states)
             yield
-        chance = np.random.default_rng(0)
-        prompt = self._prompt(window, writing.language_id)
-        logits, caches, _ = self._model.decoder(mx.array([prompt]), states_out)
-        writing.no_speech = self._no_speech(logits[0, prompt.index(self._recipe.start)])
+        generator = np.random.default_rng(0)
+        prompt = self._prompt(window, transcript.language_id)
+        logits, caches, _ = self._model.decoder(mx.array([prompt]), states)
+        transcript.no_speech = self._no_speech(logits[0, prompt.index(self._recipe.start)])
         while True:
             mx.eval(logits, caches)
-            token_id, logprob = self._choose(logits[0, -1], writing.token_ids, window.temperature, chance)
-            writing.sum_logprobs += logprob
+            token_id, logprob = self._choose(
+                logits[0, -1], transcript.token_ids, window.temperature, generator
+            )
+            transcript.sum_logprobs += logprob
             if token_id == self._recipe.end:
-                return writing
-            writing.token_ids.append(token_id)
-            if len(writing.token_ids) >= self._max_tokens:
-                return writing
+                return transcript
+            transcript.token_ids.append(token_id)
+            if len(transcript.token_ids) >= self._max_tokens:
+                return transcript
             yield
-            logits, caches, _ = self._model.decoder(mx.array([[token_id]]), states_out, kv_cache=caches)
+            logits, caches, _ = self._model.decoder(mx.array([[token_id]]), states, kv_cache=caches)
 
     def _encode(self, samples: bytes) -> Generator[None, None, mx.array]:
         """Return the encoder states (1, steps, width); short audio is padded with silence."""
         from mlx_audio.stt.models.whisper.audio import log_mel_spectrogram
 
         encoder = self._model.encoder
-        sound: Any = np.zeros(self._recipe.window_samples, dtype=np.float32)
-        given = np.frombuffer(samples, dtype=np.int16)[: len(sound)]
-        sound[: len(given)] = given / 32768
-        spectrum = log_mel_spectrogram(mx.array(sound), n_mels=self._model.dims.n_mels)[None].astype(
+        audio: Any = np.zeros(self._recipe.window_samples, dtype=np.float32)
+        window = np.frombuffer(samples, dtype=np.int16)[: len(audio)]
+        audio[: len(window)] = window / 32768
+        spectrogram = log_mel_spectrogram(mx.array(audio), n_mels=self._model.dims.n_mels)[None].astype(
             self._model.dtype
         )
-        states = nn.gelu(encoder.conv2(nn.gelu(encoder.conv1(spectrum)))) + encoder._positional_embedding  # noqa: SLF001
+        states = nn.gelu(encoder.conv2(nn.gelu(encoder.conv1(spectrogram)))) + encoder._positional_embedding  # noqa: SLF001
         mx.eval(states)
         yield
         for block in encoder.blocks:
             states, _, _ = block(states)
             mx.eval(states)
             yield
-        states_out: mx.array = encoder.ln_post(states)
-        return states_out
+        output: mx.array = encoder.ln_post(states)
+        return output
 
-    def _language(self, states_out: mx.array) -> int:
+    def _language(self, states: mx.array) -> int:
         ids = sorted(self._recipe.languages.values())
-        logits, _, _ = self._model.decoder(mx.array([[self._recipe.start]]), states_out)
-        likeliest: Any = mx.argmax(logits[0, 0, mx.array(ids)]).item()
-        language_id: int = ids[likeliest]
+        logits, _, _ = self._model.decoder(mx.array([[self._recipe.start]]), states)
+        best: Any = mx.argmax(logits[0, 0, mx.array(ids)]).item()
+        language_id: int = ids[best]
         return language_id
 
     def _prompt(self, window: AudioWindow, language_id: int | None) -> list[int]:
@@ -119,7 +121,7 @@ class Transcriber:
         return float(likelihood)
 
     def _choose(
-        self, logits: mx.array, written: list[int], temperature: float, chance: Any
+        self, logits: mx.array, written: list[int], temperature: float, generator: Any
     ) -> tuple[int, float]:
         """Return the next token and its log-probability among the allowed ones."""
         allowed: Any = np.array(logits.astype(mx.float32))
@@ -128,7 +130,9 @@ class Transcriber:
         if not np.isfinite(highest):
             raise ValueError("the model's logits are not finite")
         logprobs = allowed - highest - np.log(np.exp(allowed - highest).sum())
-        scores = logprobs if not temperature else logprobs / temperature + chance.gumbel(size=len(logprobs))
+        scores = (
+            logprobs if not temperature else logprobs / temperature + generator.gumbel(size=len(logprobs))
+        )
         token_id = int(scores.argmax())
         return token_id, float(logprobs[token_id])
 

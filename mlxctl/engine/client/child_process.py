@@ -8,8 +8,9 @@ from collections.abc import Sequence
 from contextlib import suppress
 
 _HINTS = {
-    signal.SIGKILL: "unless sent on purpose, the system was out of memory: lower --memory-limit, or close other programs",
-    signal.SIGABRT: "a native library gave up, often because the GPU had no memory left: lower --memory-limit",
+    signal.SIGKILL: "unless sent on purpose, the system was out of memory: lower --memory-limit,"
+    " or close other programs",
+    signal.SIGABRT: "a native library aborted, often as the GPU had no memory left: lower --memory-limit",
 }
 
 

@@ -73,7 +73,8 @@ class EngineProcess:
         status = await process.wait()
         if self._process is process:
             self._process = None
-        return f"process {process.pid}: {describe_exit(status) if had_ended else 'it did not end by itself and was killed'}"
+        how = describe_exit(status) if had_ended else "it did not end by itself and was killed"
+        return f"process {process.pid}: {how}"
 
     @staticmethod
     def _listen(listener: socket.socket, path: Path) -> None:

@@ -46,8 +46,8 @@ class PendingModelLoads:
             return answer.result()
         self._loads.pop(spec.name, None)
         await self.unload(connection, spec.name)
-        message = f"model {str(spec.path)!r} takes longer to load than the {self._load_timeout_seconds:g} s that it may"
-        raise BrokenModel(spec.path, message)
+        limit = f"{self._load_timeout_seconds:g} s"
+        raise BrokenModel(spec.path, f"model {str(spec.path)!r} takes longer to load than {limit}")
 
     async def unload(self, connection: EngineConnection, name: str) -> ModelUnloaded:
         """Free a model, or stop loading it. Raises ModelInUse, EngineDied."""

@@ -202,7 +202,7 @@ class EngineSupervisor(ABC):
             grace_seconds=_EXIT_GRACE_SECONDS if self._failure is None else _END_GRACE_SECONDS
         )
         if how is not None and not isinstance(self._failure, ModelError):
-            _log.error("engine: it ended; %s", how)
+            _log.error("engine: ended; %s", how)
 
     async def _wait_greeted(self, connection: EngineConnection) -> None:
         """Wait for the engine's Hello. Raises EngineDied."""

@@ -191,9 +191,7 @@ class StepInFlight:
 
     def _result(self, row: Sequence, token_id: int, score: Score | None) -> RowResult:
         if row.constraint is not None and row.constraint.failure:
-            return RowResult(
-                sequence=row, failure=f"the answer cannot be kept in its form: {row.constraint.failure}"
-            )
+            return RowResult(sequence=row, failure=f"the output constraint failed: {row.constraint.failure}")
         return RowResult(
             sequence=row, token_id=token_id, score=score or self.early_scores.get(row.sequence_id)
         )

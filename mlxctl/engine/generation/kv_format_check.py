@@ -21,17 +21,16 @@ def check_kv_format(model: Any, form: KVFormat) -> None:
     """
     if not any(grows(layer) for layer in leaves(kv.new_caches(model, form))):
         raise ValueError(
-            "none of its layers keeps every token, so there is nothing to quantize: leave --kv-bits out for it"
+            "no layer of the model keeps all tokens, so there is nothing to quantize: omit --kv-bits for it"
         )
     try:
         joined = kv.join([_read(model, form), _read(model, form)], [1, 1])
         model(mx.zeros((2, 1), dtype=mx.uint32), cache=joined)
         kv.evaluate(joined)
     except FOREIGN_ERRORS as error:
-        message = (
-            f"its keys and values cannot be kept in {form.bits} bits in groups of {form.group_size} ({error})"
-        )
-        raise ValueError(f"{message}: leave --kv-bits out for it, or try another --kv-group-size") from error
+        what = f"{form.bits} bits in groups of {form.group_size}"
+        message = f"the model cannot use keys and values of {what} ({error})"
+        raise ValueError(f"{message}: omit --kv-bits for it, or try another --kv-group-size") from error
 
 
 def _read(model: Any, form: KVFormat) -> kv.Caches:

@@ -22,8 +22,8 @@ _NUM_TURNS = 16
 class PrefillState:
     """A sequence's caches, from its restore until a decode batch takes them over.
 
-    `view` reads a prompt with images. `last_chunk` is the last full chunk of the sequence in the prefix cache;
-    it is of use until the sequence ends. `promotion` loads the prompt's prefix from disk, once at most.
+    `view` reads a prompt with images. `last_chunk` is its last full chunk in the prefix cache, used until
+    the sequence ends. `promotion` loads the prompt's prefix from disk, once at most.
     """
 
     sequence: Sequence

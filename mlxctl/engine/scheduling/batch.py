@@ -32,8 +32,9 @@ class RowResult:
     """Result of a step for one row.
 
     Decode: the token read back, with its `score`. Prefill: `prompt_scores` of the tokens after each computed
-    one. Restore: `cache_usage`, and the `checkpoint_positions` where prefill has to pause; with `is_restoring`
-    nothing is restored yet, since the records are read from disk first. `failure` ends the row.
+    one. Restore: `cache_usage`, and the `checkpoint_positions` where prefill has to pause; with
+    `is_restoring` nothing is restored yet, since the records are read from disk first. `failure` ends the
+    row.
     """
 
     sequence: Sequence

@@ -47,9 +47,9 @@ class Sequence:
     `num_computed_tokens` prompt tokens are in the cache, of which `num_cached_tokens` were restored. The last
     prompt token is never prefilled: it is the first input of decoding, so prefill needs no logits.
     `num_sampled_tokens` counts tokens of which sampling has started; at most one of them is in flight and not
-    yet in `output_token_ids`. Prefill pauses at `checkpoint_positions`. `producer` is a sequence that is computing
-    the first `shared_length` tokens of the prompt. `salts` are those of the client's cache namespace and of
-    the images.
+    yet in `output_token_ids`. Prefill pauses at `checkpoint_positions`. `producer` is a sequence that is
+    computing the first `shared_length` tokens of the prompt. `salts` are those of the client's cache
+    namespace and of the images.
     """
 
     sequence_id: int
