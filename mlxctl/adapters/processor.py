@@ -9,6 +9,7 @@ from mlxctl.adapters.tokens.logprobs import LogprobLedger
 from mlxctl.adapters.tokens.token_table import TokenBytes
 from mlxctl.adapters.tokens.vocabulary import Vocabulary
 from mlxctl.ir import Finished, FinishReason, GenerationRequest, StreamEvent, TokenScore, Usage
+from mlxctl.ir.cache_usage import NO_CACHE_USAGE
 from mlxctl.parsers import AnswerMachine, ThinkingParser, ToolParser
 
 
@@ -20,7 +21,7 @@ class StreamProcessor:
     `hidden_ids` are tokens without text. `num_completion_tokens` counts every id up to the one that completed
     a stop string; `num_thinking_tokens` counts those that came while the model was thinking, the closing one
     included. Without parallel tool calls the answer ends with the first complete call. The service sets
-    `num_cached_tokens` and `num_stored_tokens`.
+    `cache_usage`.
     """
 
     def __init__(
@@ -33,8 +34,7 @@ class StreamProcessor:
         thinking: ThinkingParser,
         hidden_ids: frozenset[int],
     ) -> None:
-        self.num_cached_tokens = 0
-        self.num_stored_tokens = 0
+        self.cache_usage = NO_CACHE_USAGE
         self.is_finished = False
         self._num_prompt_tokens = len(prepared.token_ids)
         self._num_long_ttl_tokens = prepared.num_long_ttl_tokens
@@ -59,13 +59,14 @@ class StreamProcessor:
 
         The stored tokens are its last ones: those after the tokens that the cache had already.
         """
-        num_known = self._num_prompt_tokens - self.num_stored_tokens
+        num_stored_tokens = self.cache_usage.num_stored_tokens
+        num_matched_tokens = self._num_prompt_tokens - num_stored_tokens
         return Usage(
             num_prompt_tokens=self._num_prompt_tokens,
-            num_cached_tokens=self.num_cached_tokens,
-            num_stored_tokens=self.num_stored_tokens,
+            num_cached_tokens=self.cache_usage.num_cached_tokens,
+            num_stored_tokens=num_stored_tokens,
             num_long_ttl_stored_tokens=min(
-                max(0, self._num_long_ttl_tokens - num_known), self.num_stored_tokens
+                max(0, self._num_long_ttl_tokens - num_matched_tokens), num_stored_tokens
             ),
         )
 

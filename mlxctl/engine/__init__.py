@@ -1,6 +1,6 @@
-"""The one engine.
+"""The engine: the front uses EngineClient, and MLX runs on the engine's thread.
 
-The front enters through EngineClient; everything of MLX stays on the engine's own thread, in `run_engine`.
+The thread runs `run_engine`, in a process of its own or in a thread of the caller.
 """
 
 from mlxctl.engine.client.engine_client import EngineClient

@@ -7,8 +7,8 @@ mailbox.
 import os
 
 from mlxctl.engine.audio.workload import TranscriptionWorkload
+from mlxctl.engine.backend import current_backend, describe_device
 from mlxctl.engine.embedding.workload import EmbeddingWorkload
-from mlxctl.engine.generation.runner import describe_device
 from mlxctl.engine.generation.workload import GenerationWorkload
 from mlxctl.engine.loaded_weights import LoadedWeights
 from mlxctl.engine.loading import loader
@@ -51,14 +51,20 @@ class EngineLoop:
         self._mailbox = mailbox
         self._blas = blas
         self._waker = Waker()
+        backend = current_backend()
         self._memory = EngineMemory(
+            backend=backend,
             limit_bytes=settings.memory_limit_bytes or loader.default_memory_limit(),
             prefix_cache_bytes=settings.prefix_cache_bytes,
             disk=self._open_disk(settings),
             packing=_packing(settings),
         )
         context = WorkloadContext(
-            settings=settings, memory=self._memory, publish=mailbox.publish, wake=self._waker.wake
+            settings=settings,
+            backend=backend,
+            memory=self._memory,
+            publish=mailbox.publish,
+            wake=self._waker.wake,
         )
         self._workloads: list[Workload] = [create(context) for create in WORKLOADS]
         self._by_command: dict[type, Workload] = {

@@ -1,9 +1,7 @@
 """The engine's end of the socket: commands in, reports out.
 
-Owned by the engine's thread; no thread of its own.
-
-Reading and writing happen between steps, without blocking, so that nothing in the engine ever waits for the
-interpreter lock.
+Owned by the engine's thread. Reading and writing happen between steps, without blocking and without another
+thread, so that the engine never waits for the interpreter lock.
 """
 
 import select
@@ -16,16 +14,16 @@ from mlxctl.engine.wire.framing import FrameTooLargeError, command_reader, encod
 from mlxctl.engine.wire.messages import AnyCommand, AnyReport
 
 _READ_BYTES = 1 << 20
-# A front that leaves this much unread is stuck; tokens for it would only pile up.
+# A front that leaves this much unread hangs; its reports would only accumulate.
 _MAX_UNSENT_BYTES = 64 * 1024 * 1024
 
 
 class FrontGoneError(ConnectionError):
-    """The front closed the socket, stopped reading, or spoke nonsense: nothing is left to work for."""
+    """The front closed the socket, stopped reading, or sent an unreadable command."""
 
 
 class Mailbox:
-    """Non-blocking frames over a connected stream socket, which it takes over."""
+    """Non-blocking frames over a connected stream socket, which it owns."""
 
     def __init__(self, connection: socket.socket) -> None:
         self._socket = connection
@@ -62,7 +60,7 @@ class Mailbox:
             raise FrontGoneError(f"unreadable command: {error}") from error
 
     def publish(self, report: AnyReport) -> None:
-        """Send the report, or keep what the socket does not take yet. Raises FrontGoneError."""
+        """Send the report; buffer what the socket does not take yet. Raises FrontGoneError."""
         self._unsent += encode_frame(report)
         self._flush()
         if len(self._unsent) > _MAX_UNSENT_BYTES:

@@ -8,6 +8,7 @@ from typing import Protocol
 
 import mlx.core as mx
 
+from mlxctl.engine.backend import Backend
 from mlxctl.engine.loaded_weights import LoadedWeights
 from mlxctl.engine.loading.loader import Loader, load_in_pieces
 from mlxctl.engine.loading.namespace import prefix_namespace
@@ -21,16 +22,11 @@ from mlxctl.prefix_cache.packing import Packing, Record
 from mlxctl.prefix_cache.records import CacheLayout
 from mlxctl.prefix_cache.splitting import split_record
 
-# Freed buffers that MLX may keep for reuse: enough for a step's scratch, never a second model.
-_BUFFER_CACHE_SHARE = 0.05
-# What the prefix cache may keep when nobody says otherwise.
+# Share of the memory limit for cached prefixes, where the settings give no size.
 _PREFIX_CACHE_SHARE = 0.2
-# Metal gives a process so many buffers, however small; the prefix cache may hold its share of them.
-_METAL_BUFFERS = 499_000
+# A process may have so many buffers, however small; the prefix cache may hold its share of them.
 _BUFFERS_SHARE = 0.5
-_MIN_BUFFER_CACHE_BYTES = 64 * 1024 * 1024
-_MAX_BUFFER_CACHE_BYTES = 2 * 1024 * 1024 * 1024
-# How long the end may be put off so that what is in memory gets to disk.
+# Time at the engine's end to write cached prefixes to disk.
 FLUSH_SECONDS = 8.0
 
 
@@ -55,15 +51,16 @@ class WorkingCaches(Protocol):
 
 
 class EngineMemory:
-    """Loaded models by name, and at most one that is being loaded, piece by piece between the steps of the
-    others.
+    """Loaded models, the model being loaded, and the prefix caches, under one limit.
 
-    Keeps `limit_bytes` for weights and caches together and says what is left of it.
+    `limit_bytes` bounds weights and caches together. One model is loaded at a time, piece by piece between
+    steps.
     """
 
     def __init__(
         self,
         *,
+        backend: Backend,
         limit_bytes: int,
         prefix_cache_bytes: int | None,
         disk: DiskTier | None = None,
@@ -75,20 +72,21 @@ class EngineMemory:
         self._packing = packing
         self.prefixes: PrefixIndex[Record] = PrefixIndex(
             max_bytes=budget,
-            max_buffers=int(int(mx.device_info().get("resource_limit", _METAL_BUFFERS)) * _BUFFERS_SHARE),
+            max_buffers=int(
+                int(mx.device_info().get("resource_limit", backend.max_buffers)) * _BUFFERS_SHARE
+            ),
             buffers_of=lambda record: record.num_buffers,
             split=split_record,
             on_evict=disk.store if disk is not None else None,
         )
-        # By namespace, also of models that are gone: the same weights may come back, and find what was kept
-        # of them.
+        # By namespace, of unloaded models as well: the same weights may be loaded again.
         self._caches: dict[bytes, PrefixCache] = {}
         self._names: dict[bytes, str] = {}
         self._working_caches: dict[str, WorkingCaches] = {}
-        # Held here, too, so that what unloading frees is freed between the two looks at memory.
+        # Held here as well, so that `unload` frees the weights between its two measurements.
         self._weights: dict[str, LoadedWeights] = {}
         self._loading: _Loading | None = None
-        mx.set_cache_limit(_buffer_cache_bytes(limit_bytes))
+        mx.set_cache_limit(backend.buffer_cache_bytes(limit_bytes))
 
     @property
     def loading(self) -> ModelSpec | None:
@@ -110,7 +108,7 @@ class EngineMemory:
         self._loading = _Loading(spec=spec, pieces=pieces)
 
     def load_step(self, *, seconds: float) -> LoadedWeights | None:
-        """Load for about so long; return the model when it is ready.
+        """Load for about `seconds`; return the model when it is complete.
 
         Raises ModelNotFoundOnDisk, BrokenModel, NotEnoughMemory.
         """
@@ -165,13 +163,11 @@ class EngineMemory:
         self._working_caches[name] = caches
 
     def model_names(self) -> dict[bytes, str]:
-        """Return what the models are called whose prefixes are kept, by namespace."""
+        """Return the model names of the cached prefixes, by namespace."""
         return dict(self._names)
 
     def cache_hits(self) -> tuple[dict[str, int], int]:
-        """Return how often prompts were known, by kind, and how many tokens that saved, over all models since
-        the start.
-        """
+        """Return prefix cache hits by kind and the tokens reused, over all models."""
         hits: dict[str, int] = {}
         for cache in self._caches.values():
             for kind, num in cache.counters.hits.items():
@@ -179,7 +175,7 @@ class EngineMemory:
         return hits, sum(cache.counters.num_tokens_reused for cache in self._caches.values())
 
     def disk_figures(self) -> DiskFigures | None:
-        """Return what is on disk, and what went wrong with it."""
+        """Return figures of the disk cache; None without one."""
         if self.disk is None:
             return None
         return DiskFigures(
@@ -194,21 +190,21 @@ class EngineMemory:
 
     @property
     def cache_capacity_bytes(self) -> int:
-        """What caches could take if nothing else ran."""
+        """Bytes left for caches beside the weights, if nothing else ran."""
         return self.limit_bytes - sum(weights.weights_bytes for weights in self._weights.values())
 
     @property
     def available_bytes(self) -> int:
-        """What may still be allocated, given that the prefix cache makes room when it has to."""
+        """Bytes that can still be allocated, counting caches that can be freed for it."""
         still_to_read = (
             max(0, self._loading.spec.weights_bytes - self._loading.num_bytes_read) if self._loading else 0
         )
         return self.limit_bytes - int(mx.get_active_memory()) - still_to_read + self.kept_bytes
 
     def make_room(self) -> None:
-        """Free as much of what is kept as memory beyond the limit is in use, or as is beyond its budget.
+        """Free cached prefixes when memory in use or the cache budget is exceeded.
 
-        Freed buffers that MLX keeps for reuse count as in use, and go first.
+        Freed buffers that MLX keeps for reuse count as in use, and are released first.
         """
         excess = int(mx.get_active_memory()) - self.limit_bytes
         if excess + int(mx.get_cache_memory()) > 0:
@@ -220,36 +216,32 @@ class EngineMemory:
 
     @property
     def kept_bytes(self) -> int:
-        """What prefixes, and the working caches of the last conversations, take in memory."""
+        """Bytes of cached prefixes and working caches."""
         return self.prefixes.num_bytes + sum(caches.kept_bytes for caches in self._working_caches.values())
 
     def release_working_caches(self) -> None:
-        """Free the working caches of the last conversations: the first to go, because the prefix cache holds
-        the same.
-        """
+        """Free the working caches of all models; the prefix cache holds the same tokens."""
         for caches in self._working_caches.values():
             caches.release_working_caches()
 
     def _free(self, num_bytes: int) -> None:
-        """Let so many bytes of what is kept go."""
+        """Free this many bytes of caches."""
         wanted = self.kept_bytes - num_bytes
         self.release_working_caches()
         self.prefixes.shrink(max(0, wanted))
 
     def sweep(self) -> None:
-        """Really free what was let go of: a model's modules refer to each other, so counting references alone
-        would not do.
-        """
+        """Collect reference cycles of an unloaded model, then trim."""
         gc.collect()
         self.trim()
 
     def trim(self) -> None:
-        """Forget prefixes that have expired, and give freed buffers back to the system."""
+        """Drop expired prefixes and release MLX's freed buffers to the system."""
         self.tidy()
         mx.clear_cache()
 
     def tidy(self) -> None:
-        """Forget prefixes that have expired, in memory and on disk."""
+        """Drop expired prefixes in memory, and maintain the disk cache."""
         self.prefixes.expire()
         if self.disk is not None:
             self.disk.maintain()
@@ -259,7 +251,7 @@ class EngineMemory:
         return self.disk.arrivals() if self.disk is not None else []
 
     def close(self) -> None:
-        """Write what is in memory to disk, the most recently used first, for as long as FLUSH_SECONDS allow."""
+        """Write cached prefixes to disk, most recently used first, within FLUSH_SECONDS."""
         if self.disk is None:
             return
         deadline = time.monotonic() + FLUSH_SECONDS
@@ -275,14 +267,3 @@ class EngineMemory:
         loading, self._loading = self._loading, None
         loading.pieces.close()
         return loading.num_bytes_read
-
-
-def _buffer_cache_bytes(limit_bytes: int) -> int:
-    """Return how much of freed buffers MLX may keep.
-
-    PERF: on a CPU little is enough, where the allocator of the system is quick. Every pass over a long prompt
-    leaves buffers of sizes that fit no later one: 6,000 tokens left 700 MB and were read no sooner.
-    """
-    if mx.default_device() == mx.Device(mx.cpu):
-        return _MIN_BUFFER_CACHE_BYTES
-    return min(max(int(limit_bytes * _BUFFER_CACHE_SHARE), _MIN_BUFFER_CACHE_BYTES), _MAX_BUFFER_CACHE_BYTES)

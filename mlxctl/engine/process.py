@@ -1,6 +1,6 @@
-"""The engine as a process of its own: `python -m mlxctl.engine.process SOCKET SETTINGS`.
+"""The engine as a process: `python -m mlxctl.engine.process SOCKET SETTINGS`.
 
-Started by `launcher`, never by hand.
+Started by `client.launcher` only.
 """
 
 import gc
@@ -14,15 +14,16 @@ import time
 
 import msgspec
 
-from mlxctl.engine.loading.loader import import_mlx_lm, prefer_openblas
+from mlxctl.engine.backend import prefer_openblas
+from mlxctl.engine.loading.loader import import_mlx_lm
 from mlxctl.settings import EngineSettings
 
-# What an engine may still do when its front is gone, such as writing its prefix cache to disk.
+# Time to write cached prefixes to disk after the front has ended.
 _LONELY_SECONDS = 20.0
 
 
 def main(socket_path: str, settings_json: str) -> None:
-    """Connect to the front at `socket_path` and serve it until it says Stop or is gone."""
+    """Connect to the front at `socket_path` and serve it until it stops or disconnects."""
     # The terminal and service managers signal the whole group; the front decides when the engine ends, and if
     # the front dies, the closed socket tells.
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
@@ -37,20 +38,21 @@ def main(socket_path: str, settings_json: str) -> None:
     connection = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
     connection.connect(socket_path)
     blas = _import(settings)
-    # PERF: to look for garbage in what was imported takes a tenth of a second, in which no row gets a token.
+    # PERF: collecting garbage among imported modules delays every row by a tenth of a second.
     gc.freeze()
     _run(connection, settings, blas)
 
 
 def run_engine(connection: socket.socket, settings: EngineSettings) -> None:
-    """Run the engine on this thread, which becomes the MLX thread, until the other end of `connection` is
-    done with it.
+    """Run the engine on this thread until the connection is closed.
+
+    The thread becomes the MLX thread.
     """
     _run(connection, settings, _import(settings))
 
 
 def _import(settings: EngineSettings) -> str:
-    """Import what computes, and return whose matrix products it uses."""
+    """Import MLX and mlx-lm; return the name of the BLAS in use."""
     blas = prefer_openblas() if settings.blas == "auto" else "bundled"
     import_mlx_lm()
     return blas
@@ -64,8 +66,9 @@ def _run(connection: socket.socket, settings: EngineSettings, blas: str) -> None
 
 
 def _end_with_parent(parent: int) -> None:
-    """End the process some time after its parent has, whatever it is busy with: the socket tells only who
-    listens.
+    """End the process some time after its parent ended.
+
+    A thread that computes does not notice the closed socket.
     """
     while os.getppid() == parent:
         time.sleep(1.0)

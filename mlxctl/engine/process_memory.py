@@ -1,7 +1,4 @@
-"""What this process takes in memory, as the system counts it, and giving back what is free.
-
-Linux and macOS; ctypes only.
-"""
+"""The memory of this process, as the system counts it. Linux and macOS."""
 
 import ctypes
 import functools
@@ -18,9 +15,9 @@ _FOOTPRINT_OFFSET = 72
 
 
 def resident_bytes() -> int | None:
-    """Return the memory that the process takes, None where the system does not tell.
+    """Return the memory of the process in bytes; None where it is unknown.
 
-    On Linux the resident set, on macOS the footprint, which counts Metal's buffers, too.
+    The resident set on Linux, the footprint on macOS, which counts Metal's buffers.
     """
     if sys.platform == "darwin":
         return _footprint_bytes()
@@ -31,7 +28,7 @@ def resident_bytes() -> int | None:
 
 
 def return_free_memory() -> None:
-    """Give memory that was freed, but that the allocator keeps, back to the system.
+    """Return memory that the allocator holds unused to the system.
 
     Takes some milliseconds.
     """

@@ -1,4 +1,4 @@
-"""Wakes the engine's thread from another one while it waits for commands."""
+"""Wakes the engine's thread while it waits for commands."""
 
 import contextlib
 import os
@@ -13,21 +13,21 @@ class Waker:
         os.set_blocking(self._write, False)
 
     def fileno(self) -> int:
-        """What to select on."""
+        """Return the file descriptor to select on."""
         return self._read
 
     def wake(self) -> None:
-        """Make it readable. A full pipe is readable already."""
+        """Make it readable. Callable from any thread; a full pipe is readable already."""
         with contextlib.suppress(BlockingIOError):
             os.write(self._write, b"!")
 
     def clear(self) -> None:
-        """Forget that anybody called."""
+        """Read and drop all wake-ups."""
         with contextlib.suppress(BlockingIOError):
             while os.read(self._read, 4096):
                 pass
 
     def close(self) -> None:
-        """Close both ends; nobody may call any more."""
+        """Close both ends; `wake` must not be called afterwards."""
         os.close(self._read)
         os.close(self._write)

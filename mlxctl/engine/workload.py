@@ -8,6 +8,7 @@ from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, Protocol
 
+from mlxctl.engine.backend import Backend
 from mlxctl.engine.loaded_weights import LoadedWeights
 from mlxctl.engine.memory import EngineMemory
 from mlxctl.engine.wire.messages import AnyReport
@@ -43,6 +44,7 @@ class WorkloadContext:
     """
 
     settings: EngineSettings
+    backend: Backend
     memory: EngineMemory
     publish: Callable[[AnyReport], None]
     wake: Callable[[], None]

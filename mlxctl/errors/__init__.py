@@ -1,10 +1,12 @@
-"""The exception tree of the house.
+"""All exceptions that mlxctl raises on purpose.
+
+Every package may import this one; it imports nothing of mlxctl.
 
 MlxctlError
-├── SettingsError                what a person configured cannot be honored
-├── StoreError                   a file of ours that remembers things cannot be used
-│   └── StoreUnavailable         a store of the server; other requests are not touched
-├── NoVoice                      nobody can say a text here
+├── SettingsError                a flag, variable or file has an invalid value
+├── StoreError                   a database of mlxctl cannot be used
+│   └── StoreUnavailable         a store of the server; other requests still work
+├── NoVoice                      the text-to-speech voice produces no audio
 ├── ModelError                   a model on disk cannot be used
 │   ├── ModelNotFoundOnDisk
 │   ├── BrokenModel
@@ -15,34 +17,33 @@ MlxctlError
 │   ├── ContextTooLong
 │   ├── UnknownModel
 │   ├── UnknownResource          a route or an object that does not exist
-│   ├── Conflict                 what is there, or has happened meanwhile, does not allow it
+│   ├── Conflict                 the current state does not allow the request
 │   ├── MethodNotAllowed
 │   ├── BodyTooLarge
 │   ├── AuthenticationFailed
-│   └── PermissionDenied         a caller who may ask, but not for this
+│   └── PermissionDenied         authenticated, but not allowed to do this
 ├── CapacityError                the same request works later
 │   ├── QueueFull
-│   ├── ModelLoading             the server starts; its engine or first model is not there yet
+│   ├── ModelLoading             the server is starting
 │   ├── EngineRecovering
 │   ├── ShuttingDown
 │   ├── ModelInUse
-│   └── ServerUnreachable        nobody answers at a URL
+│   └── ServerUnreachable        no server answers at the URL
 └── EngineError                  a request was accepted and could not be finished
     ├── EngineDied
     ├── SequenceFailed
     ├── ModelUnavailable
-    ├── ConnectionLost           the other server went away in mid-answer
+    ├── ConnectionLost           another server's answer broke off
     └── DeadlineExceeded
 
-Errors carry facts as attributes; the protocols render them. Asserts are for our own invariants, these are for
-the world outside.
+Errors carry facts as attributes; the protocols render them. Invariants of the code itself are asserts.
 """
 
 from pathlib import Path
 
 
 def describe_bytes(num_bytes: int) -> str:
-    """Return a size as a person says it."""
+    """Return a size with a unit."""
     for unit, name in ((1e9, "GB"), (1e6, "MB")):
         if num_bytes >= unit / 10:
             return f"{num_bytes / unit:.2f} {name}"
@@ -50,20 +51,24 @@ def describe_bytes(num_bytes: int) -> str:
 
 
 class MlxctlError(Exception):
-    """Base of everything that mlxctl raises on purpose; `str(error)` is one line fit for a person."""
+    """Base of all errors that mlxctl raises on purpose.
+
+    `str(error)` is one line for users.
+    """
 
 
 class SettingsError(MlxctlError):
-    """A flag, environment variable or settings file holds something that cannot be honored."""
+    """A flag, environment variable or settings file has an invalid value."""
 
 
 class StoreError(MlxctlError):
-    """A database of ours cannot be opened, read or written."""
+    """A database of mlxctl cannot be opened, read or written."""
 
 
 class StoreUnavailable(StoreError):
-    """A store cannot be used now: its file is locked, not permitted, damaged, or the disk is full; `store` is
-    its name.
+    """A store cannot be used now; `store` is its name.
+
+    Its file is locked, not permitted, damaged, or the disk is full.
     """
 
     def __init__(self, store: str, message: str) -> None:
@@ -80,19 +85,20 @@ class ClientNotReady(MlxctlError):
 
 
 class NoVoice(MlxctlError):
-    """A voice that is installed says nothing."""
+    """The installed text-to-speech voice produces no audio."""
 
 
 class ModelError(MlxctlError):
-    """A model on disk cannot be used; `path` says which."""
+    """A model on disk cannot be used; `path` is its directory."""
 
     def __init__(self, path: Path | str, message: str) -> None:
         super().__init__(message)
         self.path = str(path)
 
     def without_path(self, name: str) -> str:
-        """Return what is wrong with the model `name`, without where it lies: who may ask for it need not
-        know.
+        """Return the message with the model's name instead of its path.
+
+        Clients need not know where it is.
         """
         text = str(self).replace(repr(self.path), repr(name)).replace(self.path, name)
         return text.removeprefix(f"model {name!r}").removeprefix(":").lstrip()
@@ -103,12 +109,13 @@ class ModelNotFoundOnDisk(ModelError):
 
 
 class BrokenModel(ModelError):
-    """The directory is there, but its files are missing, malformed, of an unknown kind, or not to be trusted."""
+    """A model's files are missing, malformed, unknown or not trusted."""
 
 
 class DownloadFailed(ModelError):
-    """The hub does not give the model, cannot be reached, or there is no room for it here; `path` is the
-    repository.
+    """A download failed; `path` is the repository.
+
+    The hub does not have the model, cannot be reached, or there is no room for it.
     """
 
 
@@ -126,11 +133,14 @@ class NotEnoughMemory(ModelError):
 
 
 class RequestError(MlxctlError):
-    """The caller sent something that can never work as it is."""
+    """The request can never work unchanged."""
 
 
 class InvalidRequest(RequestError):
-    """A field is missing, of the wrong type or out of range; `param` is its path in the caller's own words."""
+    """A field is missing, of the wrong type or out of range.
+
+    `param` is its path in the caller's protocol.
+    """
 
     def __init__(self, message: str, *, param: str | None = None, code: str | None = None) -> None:
         super().__init__(message)
@@ -139,7 +149,7 @@ class InvalidRequest(RequestError):
 
 
 class ContextTooLong(RequestError):
-    """The prompt alone fills the model's context window: too long, never to be confused with busy."""
+    """The prompt alone exceeds the model's context length."""
 
     def __init__(self, *, num_prompt_tokens: int, context_length: int) -> None:
         super().__init__(f"prompt is too long: {num_prompt_tokens} tokens > {context_length} maximum")
@@ -148,7 +158,7 @@ class ContextTooLong(RequestError):
 
 
 class UnknownModel(RequestError):
-    """The request names a model that this server does not offer."""
+    """The request names a model that this server does not serve."""
 
     def __init__(self, model: str, available: tuple[str, ...] = ()) -> None:
         offer = f"; available: {', '.join(available)}" if available else ""
@@ -158,12 +168,13 @@ class UnknownModel(RequestError):
 
 
 class UnknownResource(RequestError):
-    """No such route, or no such object behind it."""
+    """The route or the object behind it does not exist."""
 
 
 class Conflict(RequestError):
-    """What is there, or has happened meanwhile, does not allow this; `param` is the field that is to blame,
-    if one is.
+    """The current state does not allow the request.
+
+    `param` is the field in conflict, if there is one.
     """
 
     def __init__(self, message: str, *, param: str | None = None) -> None:
@@ -197,7 +208,7 @@ class BodyTooSlow(RequestError):
 
 
 class HeadersTooLarge(RequestError):
-    """The request line and the headers together are larger than the server accepts."""
+    """Request line and headers exceed the server's limit."""
 
     def __init__(self, *, limit_bytes: int) -> None:
         super().__init__(
@@ -211,11 +222,14 @@ class AuthenticationFailed(RequestError):
 
 
 class PermissionDenied(RequestError):
-    """The caller is let in, but may not do this."""
+    """The caller is authenticated, but not allowed to do this."""
 
 
 class CapacityError(MlxctlError):
-    """The server cannot take the request now; the same request works after `retry_after_seconds`."""
+    """The server cannot take the request now.
+
+    The same request works after `retry_after_seconds`.
+    """
 
     def __init__(self, message: str, *, retry_after_seconds: float = 1.0) -> None:
         super().__init__(message)
@@ -223,23 +237,23 @@ class CapacityError(MlxctlError):
 
 
 class QueueFull(CapacityError):
-    """Too many requests wait already."""
+    """Too many requests are waiting."""
 
 
 class ModelLoading(CapacityError):
-    """The server is starting: its engine or its first model is still being loaded."""
+    """The server is starting; its engine or first model loads."""
 
 
 class EngineRecovering(CapacityError):
-    """The engine died and is starting again."""
+    """The engine died and is restarting."""
 
 
 class ShuttingDown(CapacityError):
-    """The server drains and takes nothing new."""
+    """The server drains and takes no new requests."""
 
 
 class ModelInUse(CapacityError):
-    """The model cannot be let go now, because it is answering."""
+    """The model cannot be unloaded now: it has open requests."""
 
     def __init__(self, model: str) -> None:
         super().__init__(
@@ -249,7 +263,7 @@ class ModelInUse(CapacityError):
 
 
 class ServerUnreachable(CapacityError):
-    """Nobody answers at the URL that was named, or what answers is no server for language models."""
+    """No language model server answers at the URL."""
 
     def __init__(self, url: str, reason: str) -> None:
         super().__init__(f"no server answers at {url}: {reason}")
@@ -257,7 +271,7 @@ class ServerUnreachable(CapacityError):
 
 
 class EngineError(MlxctlError):
-    """An accepted request could not be finished, through no fault of the caller."""
+    """An accepted request failed through no fault of the caller."""
 
 
 class EngineDied(EngineError):
@@ -265,11 +279,11 @@ class EngineDied(EngineError):
 
 
 class SequenceFailed(EngineError):
-    """The engine gave this request up and goes on with the others."""
+    """The engine aborted this request and continues with the others."""
 
 
 class ModelUnavailable(EngineError):
-    """A model that this server offers cannot be brought up; the others are not touched.
+    """A served model cannot be loaded; other models still work.
 
     The reason names no path.
     """
@@ -281,8 +295,8 @@ class ModelUnavailable(EngineError):
 
 
 class ConnectionLost(EngineError):
-    """Another server ended the connection, or sent what cannot be read, before the answer was over."""
+    """Another server's answer broke off or cannot be parsed."""
 
 
 class DeadlineExceeded(EngineError):
-    """The request took longer than the server's time limit."""
+    """The request exceeded the server's time limit."""

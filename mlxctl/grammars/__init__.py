@@ -1,17 +1,19 @@
-"""What an answer has to look like, in llguidance's notation: compiled and checked here, matched token by
-token in the engine.
+"""Grammars of structured output and tool calls, in llguidance's notation.
+
+Compiled and checked here, matched token by token in the engine. Imported by adapters and protocols; knows no
+model.
 """
 
 from mlxctl.grammars.call_arguments import call_arguments
 from mlxctl.grammars.compilation import MAX_GRAMMAR_BYTES, compile_constraint
 from mlxctl.grammars.composition import Definition, compose
-from mlxctl.grammars.literals import Spelling
+from mlxctl.grammars.literals import LarkLiterals
 from mlxctl.grammars.text_patterns import text_without
 
 __all__ = [
     "MAX_GRAMMAR_BYTES",
     "Definition",
-    "Spelling",
+    "LarkLiterals",
     "call_arguments",
     "compile_constraint",
     "compose",

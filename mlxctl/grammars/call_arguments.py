@@ -1,8 +1,7 @@
-"""The arguments of a call as a format writes them: what a tool's schema allows, and the format's own reader
-reads back.
+"""The grammar of a call's arguments in a format's notation.
 
-Arguments come in the order of the schema. Others are only allowed where the schema asks for them, or names
-none.
+It accepts what the tool's schema allows and the format's parser reads back. Arguments come in the order of
+the schema. Additional ones are only allowed where the schema asks for them, or names none.
 """
 
 from dataclasses import replace
@@ -10,8 +9,8 @@ from dataclasses import replace
 from mlxctl.errors import InvalidRequest
 from mlxctl.grammars.compilation import compile_constraint
 from mlxctl.grammars.composition import Definition
-from mlxctl.grammars.errors import Unwritable
-from mlxctl.grammars.literals import Spelling
+from mlxctl.grammars.errors import UnsupportedSchema
+from mlxctl.grammars.literals import LarkLiterals
 from mlxctl.grammars.rule_book import RuleBook
 from mlxctl.grammars.schema_branches import Schema, SchemaBranches
 from mlxctl.grammars.tagged_values import TaggedValues
@@ -33,10 +32,10 @@ _PYTHON = ValueNotation(
 )
 
 
-def call_arguments(tool: ToolSpec, notation: Notation, spelling: Spelling) -> Definition:
+def call_arguments(tool: ToolSpec, notation: Notation, literals: LarkLiterals) -> Definition:
     """Return the grammar of a tool's arguments.
 
-    Raises InvalidRequest for a schema that is wrong, or cannot be enforced so.
+    Raises InvalidRequest for a schema that is wrong or cannot be enforced.
     """
     if tool.text_pattern:
         compile_constraint(Constraint(kind="regex", value=tool.text_pattern, param=tool.param))
@@ -46,11 +45,11 @@ def call_arguments(tool: ToolSpec, notation: Notation, spelling: Spelling) -> De
     )
     if isinstance(notation, JsonNotation):
         return as_json
-    book, branches = RuleBook(spelling), SchemaBranches(schema)
+    book, branches = RuleBook(literals), SchemaBranches(schema)
     try:
         objects = [_expression(branch, notation, book, branches, tool) for branch in branches.of(schema)]
-        return {"lark_grammar": book.written(book.one_of(objects))}
-    except Unwritable as error:
+        return {"lark_grammar": book.source(book.one_of(objects))}
+    except UnsupportedSchema as error:
         raise InvalidRequest(
             f"{tool.param} is not a schema that can be enforced: {error}", param=tool.param
         ) from error
@@ -63,7 +62,7 @@ def _expression(
     branches: SchemaBranches,
     tool: ToolSpec,
 ) -> str:
-    """The arguments of a call in one way that the tool's schema allows."""
+    """Return the arguments of a call that match one branch."""
 
     def values(writing: ValueNotation) -> ValueRules:
         return ValueRules(book, branches, writing, is_strict=tool.is_strict)
@@ -80,7 +79,7 @@ def _expression(
 
 
 def _json_without(texts: tuple[str, ...]) -> ValueNotation:
-    """JSON in which none of these texts comes up."""
+    """Return a JSON notation whose strings contain none of the texts."""
     quoting = replace(JSON_STRING, excluded=texts)
     keys = Keys(bare="", quoting=quoting, colon=": ?")
     return replace(_PYTHON, quotings=(quoting,), words=_WORDS, keys=keys)

@@ -1,8 +1,8 @@
-"""From what a caller asked for to a grammar that is known to work.
+"""Compiles the constraints of requests to checked grammars.
 
-Raises InvalidRequest that says what is wrong, and where.
+Errors are InvalidRequest with the reason and the field.
 
-PERF: llguidance is imported when it is first needed: a server that starts has other things to do.
+PERF: llguidance is imported when it is first needed, not when the server starts.
 """
 
 import json
@@ -36,7 +36,7 @@ def compile_constraint(constraint: Constraint) -> Definition:
 
 @lru_cache(maxsize=64)
 def _compile(kind: ConstraintKind, source: str, param: str, is_strict: bool) -> Definition:
-    """PERF: agents send the same tools and schemas with every turn."""
+    """Compile; cached, since agents send the same tools with every turn."""
     from llguidance import LLMatcher
 
     value = json.loads(source)
@@ -65,7 +65,7 @@ def _one_of(choices: Sequence[str]) -> str:
 
 
 def _as_lark(text: str, param: str) -> str:
-    """Return the text of a Lark grammar as it is, that of a GBNF one translated."""
+    """Return a Lark grammar unchanged; translate a GBNF one."""
     if "::=" not in text:
         return text
     from llguidance.gbnf_to_lark import any_to_lark
@@ -79,9 +79,9 @@ def _as_lark(text: str, param: str) -> str:
     return lark
 
 
-def _checked(lark: str, complaint: str, param: str) -> Mapping[str, Any]:
+def _checked(lark: str, error_text: str, param: str) -> Mapping[str, Any]:
     from llguidance import LLMatcher
 
     if error := LLMatcher.validate_grammar(LLMatcher.grammar_from_lark(lark)):
-        raise InvalidRequest(f"{param} {complaint}: {one_line(error)}", param=param)
+        raise InvalidRequest(f"{param} {error_text}: {one_line(error)}", param=param)
     return {"lark_grammar": lark}

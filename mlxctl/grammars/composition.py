@@ -1,4 +1,4 @@
-"""Grammars made of grammars: a rule around the parts that callers gave."""
+"""Grammars composed of other grammars."""
 
 import json
 from collections.abc import Mapping
@@ -9,8 +9,9 @@ Definition = Mapping[str, Any]
 
 
 def compose(rules: str, parts: Mapping[str, Definition]) -> str:
-    """Return the grammar whose `start` is in `rules`, in Lark's notation, where `@name` stands for the part
-    of that name.
+    """Return the grammar whose `start` is in `rules`.
+
+    `rules` are in Lark's notation, where `@name` refers to the part of that name.
     """
     # Without this option, text that is the only continuation would have to use llguidance's own tokenization;
     # a model trained on another one derails.

@@ -1,4 +1,4 @@
-"""JSON schemas as grammars: which of their keywords can be enforced, and where one stands that cannot."""
+"""JSON schemas as grammars, and the location of unsupported keywords."""
 
 import json
 from collections.abc import Iterator, Mapping
@@ -11,25 +11,24 @@ from mlxctl.grammars.errors import one_line
 # white space without end.
 _WHITESPACE = r"\x20|\x0A[\x20\x09]{0,32}"
 # Locating an error compiles parts of the schema again.
-_MAX_TRIALS = 400
+_MAX_ATTEMPTS = 400
 _LISTS = ("anyOf", "oneOf", "allOf", "prefixItems")
 _MAPS = ("properties", "patternProperties", "$defs", "definitions")
 _SINGLES = ("items", "additionalProperties", "not", "if", "then", "else", "contains", "propertyNames")
 
 
 def checked_schema(schema: Any, *, param: str, is_strict: bool) -> Mapping[str, Any]:
-    """Return the schema with our options in it.
+    """Return the schema with llguidance's options.
 
-    Raises InvalidRequest when it is wrong, or nothing could ever fit it.
-
-    Keywords that cannot be enforced are refused if it `is_strict`, and left to the model otherwise.
+    Keywords that cannot be enforced raise InvalidRequest if it `is_strict`, and are left to the model
+    otherwise. So does a schema that is wrong or that no value matches.
     """
     if not isinstance(schema, dict):
         raise InvalidRequest(f"{param} must be an object: a JSON schema", param=param)
-    if complaint := _complaint(schema, is_strict):
-        where = param + "".join(f".{step}" for step in _Search(schema, complaint, is_strict).path())
+    if error_text := _schema_error(schema, is_strict):
+        where = param + "".join(f".{step}" for step in _Search(schema, error_text, is_strict).path())
         raise InvalidRequest(
-            f"{where} is not a schema that can be enforced: {one_line(complaint)}", param=where
+            f"{where} is not a schema that can be enforced: {one_line(error_text)}", param=where
         )
     return {**schema, "x-guidance": _options(is_strict)}
 
@@ -38,7 +37,7 @@ def _options(is_strict: bool) -> dict[str, Any]:
     return {"whitespace_pattern": _WHITESPACE, "lenient": not is_strict}
 
 
-def _complaint(schema: Mapping[str, Any], is_strict: bool) -> str:
+def _schema_error(schema: Mapping[str, Any], is_strict: bool) -> str:
     from llguidance import LLMatcher
 
     try:
@@ -51,33 +50,35 @@ def _complaint(schema: Mapping[str, Any], is_strict: bool) -> str:
 
 
 class _Search:
-    """Looks for the smallest part of a schema that is complained about in the same words."""
+    """Finds the smallest part of a schema with the same error."""
 
-    def __init__(self, schema: Mapping[str, Any], complaint: str, is_strict: bool) -> None:
+    def __init__(self, schema: Mapping[str, Any], error_text: str, is_strict: bool) -> None:
         self._schema = schema
-        self._complaint = complaint
+        self._schema_error = error_text
         self._is_strict = is_strict
-        self._num_trials = 0
+        self._num_attempts = 0
 
     def path(self) -> list[str]:
-        """Return the steps to it from the root, none when it is the schema as a whole."""
+        """Return the steps from the root, none for the whole schema."""
         steps: list[str] = []
         node: Mapping[str, Any] = self._schema
-        while found := next(((step, part) for step, part in _parts(node) if self._is_to_blame(part)), None):
+        while found := next(
+            ((step, part) for step, part in _parts(node) if self._has_same_error(part)), None
+        ):
             step, node = found
             steps.append(step)
         return steps
 
-    def _is_to_blame(self, part: Mapping[str, Any]) -> bool:
-        self._num_trials += 1
-        if self._num_trials > _MAX_TRIALS:
+    def _has_same_error(self, part: Mapping[str, Any]) -> bool:
+        self._num_attempts += 1
+        if self._num_attempts > _MAX_ATTEMPTS:
             return False
         definitions = {key: self._schema[key] for key in ("$defs", "definitions") if key in self._schema}
-        return _complaint({**definitions, **part}, self._is_strict) == self._complaint
+        return _schema_error({**definitions, **part}, self._is_strict) == self._schema_error
 
 
 def _parts(node: Mapping[str, Any]) -> Iterator[tuple[str, Mapping[str, Any]]]:
-    """The schemas right below a schema, with how to get there."""
+    """Yield the direct subschemas with their steps."""
     for key in _MAPS:
         if isinstance(named := node.get(key), dict):
             yield from ((f"{key}.{name}", part) for name, part in named.items() if isinstance(part, dict))

@@ -1,14 +1,17 @@
-"""Literal text in a grammar: a tokenizer's control tokens are no text there, but symbols of their own."""
+"""Literal text in Lark grammars.
+
+A tokenizer's control tokens are no text there, but symbols of their own.
+"""
 
 import json
 import re
 from collections.abc import Iterable
 
 
-class Spelling:
-    """Spells text for one tokenizer.
+class LarkLiterals:
+    """Writes literal text for one tokenizer.
 
-    `control_tokens` are the texts and ids of tokens that no text of a grammar matches.
+    `control_tokens` are texts and ids of tokens that no text of a grammar matches.
     """
 
     def __init__(self, control_tokens: Iterable[tuple[str, int]]) -> None:
@@ -16,8 +19,8 @@ class Spelling:
         longest_first = sorted(self._ids, key=len, reverse=True)
         self._pattern = re.compile("|".join(map(re.escape, longest_first)) or r"(?!)")
 
-    def spell(self, text: str) -> str:
-        """Return `text` as an expression of a Lark grammar; an empty text as nothing."""
+    def literal(self, text: str) -> str:
+        """Return `text` as a Lark expression; an empty text as ""."""
         pieces: list[str] = []
         end = 0
         for found in self._pattern.finditer(text):
@@ -27,18 +30,19 @@ class Spelling:
         return " ".join([*pieces, *_literal(text[end:])])
 
     def split(self, text: str) -> tuple[str, str]:
-        """Return what of the text stands before its first control token, as it is, and the rest of it,
-        spelled.
+        """Split a text at its first control token.
+
+        Returns the text before it unchanged, and the rest as a Lark expression.
         """
         found = self._pattern.search(text)
-        return (text, "") if found is None else (text[: found.start()], self.spell(text[found.start() :]))
+        return (text, "") if found is None else (text[: found.start()], self.literal(text[found.start() :]))
 
     def begins_with_control(self, text: str) -> bool:
-        """Whether a control token begins the text."""
+        """Whether the text begins with a control token."""
         return self._pattern.match(text) is not None
 
     def ends_with_control(self, text: str) -> bool:
-        """Whether a control token ends the text."""
+        """Whether the text ends with a control token."""
         return any(text.endswith(token) for token in self._ids)
 
 

@@ -1,54 +1,61 @@
-"""The rules of one Lark grammar while it is written: each said once, however often it is needed."""
+"""The rules of one Lark grammar under construction."""
 
 import json
 from collections.abc import Callable, Iterable
 
-from mlxctl.grammars.errors import Unwritable
-from mlxctl.grammars.literals import Spelling
+from mlxctl.grammars.errors import UnsupportedSchema
+from mlxctl.grammars.literals import LarkLiterals
 
 _MAX_RULES = 4000
 
 
 class RuleBook:
-    """Collects rules. Raises Unwritable where they become too many."""
+    """Collects rules, each once.
 
-    def __init__(self, spelling: Spelling) -> None:
-        self._spelling = spelling
+    Raises UnsupportedSchema for too many.
+    """
+
+    def __init__(self, literals: LarkLiterals) -> None:
+        self._literals = literals
         self._lines: dict[str, str] = {}
         self._names: dict[str, str] = {}
 
-    def spell(self, text: str) -> str:
-        """Return what a format writes as an expression; an empty text as nothing."""
-        return self._spelling.spell(text)
+    def literal(self, text: str) -> str:
+        """Return text as a Lark expression; an empty text as ""."""
+        return self._literals.literal(text)
 
     def quoted(self, text: str, closer: str) -> str:
-        """Return an expression of just this text, whatever it says, and the closer behind it."""
-        head, rest = self._spelling.split(closer)
+        """Return an expression of exactly this text and the closer."""
+        head, rest = self._literals.split(closer)
         return f"{json.dumps(text + head)} {rest}" if text + head else rest
 
     def terminal(self, expression: str) -> str:
-        """Return the name of the terminal that this expression of regular expressions defines."""
+        """Return the name of a terminal for a regular expression."""
         return self._named("T", expression, lambda: expression)
 
     def rule(self, key: str, write: Callable[[], str]) -> str:
-        """Return the name of the rule for `key`; `write` says what it is, and may refer to it."""
+        """Return the name of the rule for `key`.
+
+        `write` returns its expression, which may refer to the rule.
+        """
         return self._named("r", key, write)
 
     def closed(self, content: str, closer: str) -> str:
-        """Return an expression of text that goes on to its closer: only one terminal can tell them apart
-        where that is no token.
+        """Return an expression of text up to its closer.
+
+        Where the closer is no token, only one terminal can separate both.
         """
-        text, rest = self._spelling.split(closer)
+        text, rest = self._literals.split(closer)
         inside = self.terminal(content)
         return f"{self.terminal(f'{inside} {json.dumps(text)}') if text else inside} {rest}"
 
     def one_of(self, expressions: Iterable[str]) -> str:
-        """Return an expression of which one is meant; of none, one that no text fits."""
+        """Return an expression of alternatives; without any, one that never matches."""
         choices = list(dict.fromkeys(expressions))
         return f"({' | '.join(choices)})" if choices else self.terminal("/a/ & /b/")
 
-    def written(self, start: str) -> str:
-        """Return the grammar that begins with the expression `start`."""
+    def source(self, start: str) -> str:
+        """Return the grammar with the expression `start`."""
         return "\n".join(
             [f"start: {start}", *(f"{name}: {expression}" for name, expression in self._lines.items())]
         )
@@ -56,7 +63,7 @@ class RuleBook:
     def _named(self, letter: str, key: str, write: Callable[[], str]) -> str:
         if (name := self._names.get(letter + key)) is None:
             if len(self._names) >= _MAX_RULES:
-                raise Unwritable("it is too large")
+                raise UnsupportedSchema("it is too large")
             name = self._names[letter + key] = f"{letter}{len(self._names)}"
             self._lines[name] = ""
             self._lines[name] = write()

@@ -1,16 +1,15 @@
-"""A JSON schema without `$ref`, `allOf`, `anyOf` and `oneOf` at its top: as the plain schemas of which a
-value fits one.
+"""Splits a JSON schema into branches without references and combinations.
 
-All else is left as it is, one level further down. Only schemas that llguidance has taken come here:
-references are local and there, types are known. Alternatives are not held to be exclusive, as llguidance does
-not where a schema is not strict.
+`$ref`, `allOf`, `anyOf` and `oneOf` are resolved at the top only; deeper levels stay unchanged. All schemas
+here were accepted by llguidance: references are local and exist, types are known. Alternatives need not be
+exclusive, as in llguidance's schemas that are not strict.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import product
 from typing import Any
 
-from mlxctl.grammars.errors import Unwritable
+from mlxctl.grammars.errors import UnsupportedSchema
 
 Schema = Mapping[str, Any]
 
@@ -39,15 +38,15 @@ _SILENT = frozenset(
 
 
 class SchemaBranches:
-    """Reads the parts of one schema, whose `root` references start from."""
+    """Splits the parts of one schema; references start from `root`."""
 
     def __init__(self, root: Schema) -> None:
         self._root = root
 
     def of(self, schema: Any) -> list[Schema]:
-        """Return the plain schemas of which a value has to fit one; none where nothing ever fits.
+        """Return the branches, one of which a value has to match.
 
-        Raises Unwritable.
+        None where no value ever matches. Raises UnsupportedSchema.
         """
         return self._branches(schema, _MAX_DEPTH)
 
@@ -55,7 +54,7 @@ class SchemaBranches:
         if isinstance(schema, bool):
             return [{}] if schema else []
         if not depth:
-            raise Unwritable("it refers to itself, or is nested too deeply")
+            raise UnsupportedSchema("it refers to itself, or is nested too deeply")
         own = {key: value for key, value in schema.items() if key not in _COMBINED and key not in _SILENT}
         groups: list[list[Schema]] = [[own]]
         if isinstance(reference := schema.get("$ref"), str):
@@ -69,7 +68,7 @@ class SchemaBranches:
     def _merged(self, groups: Sequence[Sequence[Schema]]) -> Iterator[Schema]:
         for index, parts in enumerate(product(*groups)):
             if index == _MAX_BRANCHES:
-                raise Unwritable(f"it has more than {_MAX_BRANCHES} alternatives")
+                raise UnsupportedSchema(f"it has more than {_MAX_BRANCHES} alternatives")
             merged: Schema | None = {}
             for part in parts:
                 merged = merged if merged is None else _both(merged, part)
@@ -89,19 +88,19 @@ class SchemaBranches:
                     else None
                 )
             if found is None:
-                raise Unwritable(f"its $ref {reference!r} cannot be followed")
+                raise UnsupportedSchema(f"its $ref {reference!r} cannot be followed")
         return found
 
 
 def kinds_of(branch: Schema) -> frozenset[str]:
-    """Return the kinds of values that a plain schema allows; integers are numbers."""
+    """Return the types that a branch allows; integers are numbers."""
     declared = branch.get("type", KINDS)
     listed = [declared] if isinstance(declared, str) else declared
     return frozenset("number" if kind == "integer" else kind for kind in listed)
 
 
 def wants_integers(branch: Schema) -> bool:
-    """Whether its numbers are whole."""
+    """Whether its numbers are integers."""
     declared = branch.get("type", KINDS)
     return (
         "integer" in declared and "number" not in declared
@@ -111,12 +110,15 @@ def wants_integers(branch: Schema) -> bool:
 
 
 def limits_of(branch: Schema) -> dict[str, Any]:
-    """Return what a plain schema says about numbers beyond whether they are whole."""
+    """Return a branch's limits on numbers."""
     return {key: branch[key] for key in _OF_NUMBERS if key in branch}
 
 
 def listed_values(branch: Schema) -> list[Any] | None:
-    """Return the values that a plain schema lists, without those of other types; None where it lists none."""
+    """Return the values that a branch lists, of its types only.
+
+    None where it lists none.
+    """
     if "const" not in branch and "enum" not in branch:
         return None
     listed = [branch["const"]] if "const" in branch else branch["enum"]
@@ -129,7 +131,7 @@ def listed_values(branch: Schema) -> list[Any] | None:
 
 
 def kind_of(value: Any) -> str:
-    """Return the kind of a value; integers are numbers."""
+    """Return the type of a value; integers are numbers."""
     match value:
         case None:
             return "null"
@@ -146,17 +148,16 @@ def kind_of(value: Any) -> str:
 
 
 def additional(branch: Schema) -> Any:
-    """Return the schema of members that an object may have beside those it names; None where it should have
-    none.
+    """Return the schema of an object's additional members, None if not allowed.
 
-    They have to be asked for, or there is nothing else: a tool that names its arguments wants these.
+    They have to be requested, or the only members: a tool that names its arguments means these.
     """
     rest = branch.get("additionalProperties", not branch.get("properties"))
     return None if rest is False or "patternProperties" in branch else rest
 
 
 def _both(one: Schema, other: Schema) -> Schema | None:
-    """The schema of what fits both; None where nothing can."""
+    """Return the intersection of two branches, None if it is empty."""
     if "properties" in one or "properties" in other:
         one, other = _with_each_others_properties(one, other), _with_each_others_properties(other, one)
     merged = dict(one)
@@ -191,11 +192,11 @@ def _both_values(key: str, one: Any, other: Any) -> Any:
         return max(one, other)
     if key in _SMALLEST:
         return min(one, other)
-    raise Unwritable(f"it says {key!r} twice in different ways")
+    raise UnsupportedSchema(f"it says {key!r} twice in different ways")
 
 
 def _with_each_others_properties(schema: Schema, other: Schema) -> Schema:
-    """The schema with a line for each property that only the other knows: what it says of additional ones."""
+    """Add the other's properties, with the schema of additional ones."""
     rest = schema.get("additionalProperties", True)
     own = schema.get("properties", {})
     added = {name: rest for name in other.get("properties", {}) if name not in own}

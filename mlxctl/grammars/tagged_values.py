@@ -1,7 +1,7 @@
-"""Arguments between tags: a string as it is, up to the tag that closes it, anything else as JSON.
+"""Arguments between tags: raw strings, and other values as JSON.
 
-Where an argument may be a string or something else, and no tag says which, the reader takes for the other
-what looks like it: no string that is written looks so.
+A string ends at the closing tag. Where an argument may be a string or another type, and no tag tells which,
+the parser takes text that looks like the other type as such, so the grammar excludes such strings.
 """
 
 import json
@@ -29,7 +29,7 @@ _BLANK = r"[\s\x1c-\x1f]*"
 _WHOLE = r"-?(0|[1-9][0-9]*)"
 _NUMBER = rf"{_WHOLE}(\.[0-9]+)?([eE][+-]?[0-9]+)?"
 _BEGINS_AS_NUMBER = rf"{_BLANK}[0-9-][\s\S]*"
-_LOOKS = {
+_TYPE_PATTERNS = {
     "null": rf"{_BLANK}null{_BLANK}",
     "boolean": rf"{_BLANK}(true|false){_BLANK}",
     "number": rf"{_BLANK}{_NUMBER}{_BLANK}",
@@ -37,14 +37,14 @@ _LOOKS = {
     "object": rf"{_BLANK}\{{[\s\S]*",
     "string": rf"{_BLANK}\x22[\s\S]*",
 }
-_ANYTHING = frozenset(_LOOKS)
+_ANYTHING = frozenset(_TYPE_PATTERNS)
 _NAME = re.compile(r"[^\s\"'<>={}\[\](),|]{1,128}")
 
 
 class TaggedValues:
-    """Writes the arguments of one tool.
+    """Writes the rules of one tool's arguments.
 
-    `values` writes those that are no strings. Raises Unwritable as it does.
+    `values` writes the values that are no strings. Raises UnsupportedSchema.
     """
 
     def __init__(
@@ -63,7 +63,7 @@ class TaggedValues:
         self._is_strict = is_strict
 
     def of(self, branch: Schema) -> str:
-        """Return an expression of all arguments that a plain schema allows."""
+        """Return an expression of all arguments that a branch allows."""
         self._values.check(branch)
         members = []
         for name, schema, is_required in self._values.members(branch):
@@ -71,7 +71,7 @@ class TaggedValues:
                 is_known = name in branch.get("properties", {})
                 members.append(
                     (
-                        self._member(self._book.spell(name), schema, self._end(name), is_known=is_known),
+                        self._member(self._book.literal(name), schema, self._end(name), is_known=is_known),
                         is_required,
                     )
                 )
@@ -91,48 +91,50 @@ class TaggedValues:
     def _member(self, name: str, schema: Any, end: str, *, is_known: bool) -> str:
         branches = self._branches.of(schema)
         kinds = frozenset[str]().union(*map(kinds_of, branches)) if is_known else _ANYTHING
-        may_mislead = kinds != {"string"} and not self._notation.begin_string
+        is_ambiguous = kinds != {"string"} and not self._notation.begin_string
         strings = [_only(branch, {"string"}) for branch in branches if "string" in kinds_of(branch)]
         others = [
             _only(branch, _ANYTHING - {"string"}) for branch in branches if kinds_of(branch) != {"string"}
         ]
         texts: list[str] = []
-        if strings and may_mislead:
+        if strings and is_ambiguous:
             # A terminal matches as long as it can, so alternatives that may end as early as a string have to
             # be part of the same terminal.
             texts = [word for branch in others for word in _words(branch)]
-            others = [rest for branch in others for rest in _beside_words(branch)]
-        misleading = _misleading(kinds, others) if may_mislead else ()
-        contents = [self._content(branch, misleading) for branch in strings]
-        written = [
+            others = [rest for branch in others for rest in _without_words(branch)]
+        ambiguous = _ambiguous(kinds, others) if is_ambiguous else ()
+        contents = [self._content(branch, ambiguous) for branch in strings]
+        expressions = [
             f"{self._begin(name, is_string=True)} {text}"
             for text in self._closed(filter(None, contents), texts, end)
         ]
-        written += [
-            f"{self._begin(name, is_string=False)} {value} {self._book.spell(end)}"
+        expressions += [
+            f"{self._begin(name, is_string=False)} {value} {self._book.literal(end)}"
             for value in filter(None, map(self._values.branch, others))
         ]
-        return self._book.one_of(written)
+        return self._book.one_of(expressions)
 
     def _begin(self, name: str, *, is_string: bool) -> str:
         text = (
             self._notation.begin_string if is_string and self._notation.begin_string else self._notation.begin
         )
         before, _, after = text.partition("{name}")
-        return f"{self._book.spell(before)} {name} {self._book.spell(after)}"
+        return f"{self._book.literal(before)} {name} {self._book.literal(after)}"
 
-    def _content(self, branch: Schema, misleading: Sequence[str]) -> str:
-        """The strings that fit, "" where none can be written."""
+    def _content(self, branch: Schema, ambiguous: Sequence[str]) -> str:
+        """Return the strings that match, "" where none can be written."""
         raw = replace(RAW, excluded=self._notation.ends)
         if (listed := listed_values(branch)) is not None:
-            written = [text for value in listed if (text := escaped(value, raw)) is not None]
-            clear = [text for text in written if not any(re.fullmatch(look, text) for look in misleading)]
+            expressions = [text for value in listed if (text := escaped(value, raw)) is not None]
+            clear = [
+                text for text in expressions if not any(re.fullmatch(pattern, text) for pattern in ambiguous)
+            ]
             return regex("|".join(map(literally, clear))) if clear else ""
         content = string_content(branch, raw, is_strict=self._is_strict)
-        return " & ".join([content, *(f"~{regex(look)}" for look in misleading)])
+        return " & ".join([content, *(f"~{regex(pattern)}" for pattern in ambiguous)])
 
     def _closed(self, contents: Iterable[str], texts: Sequence[str], end: str) -> Iterable[str]:
-        """Strings and words with what ends them."""
+        """Return strings and literals with their closing tags."""
         choices = [self._book.terminal(content) for content in contents]
         words = self._book.terminal(regex("|".join(texts))) if texts else ""
         if not self._notation.sections:
@@ -146,7 +148,7 @@ class TaggedValues:
         inside = [f"({content} & ~{containing((closer,))})" for content in choices]
         closed = [self._book.closed(" | ".join(filter(None, [*plain, words])), end)] if plain or words else []
         section = (
-            [f"{self._book.spell(opener)} {self._book.closed(' | '.join(inside), closer + end)}"]
+            [f"{self._book.literal(opener)} {self._book.closed(' | '.join(inside), closer + end)}"]
             if inside
             else []
         )
@@ -154,14 +156,14 @@ class TaggedValues:
 
 
 def _only(branch: Schema, kinds: Iterable[str]) -> Schema:
-    """The part of a plain schema that is about these kinds of values."""
+    """Return the part of a branch about these types."""
     declared = branch.get("type", KINDS)
     listed = [declared] if isinstance(declared, str) else declared
     return {**branch, "type": [kind for kind in listed if ("number" if kind == "integer" else kind) in kinds]}
 
 
 def _words(branch: Schema) -> Iterable[str]:
-    """The values of a plain schema that regular expressions can write, in JSON."""
+    """Yield the literals of a branch as regular expressions."""
     if (values := listed_values(branch)) is not None:
         yield from (literally(json.dumps(value)) for value in values if not isinstance(value, list | dict))
         return
@@ -174,8 +176,8 @@ def _words(branch: Schema) -> Iterable[str]:
         yield _WHOLE if wants_integers(branch) else _NUMBER
 
 
-def _beside_words(branch: Schema) -> Iterable[Schema]:
-    """What is left of a plain schema when `_words` are written, if anything is."""
+def _without_words(branch: Schema) -> Iterable[Schema]:
+    """Yield the rest of a branch without `_words`."""
     if (values := listed_values(branch)) is not None:
         if structures := [value for value in values if isinstance(value, list | dict)]:
             yield {"enum": structures}
@@ -185,9 +187,12 @@ def _beside_words(branch: Schema) -> Iterable[Schema]:
         yield _only(branch, rest)
 
 
-def _misleading(kinds: frozenset[str], others: Sequence[Schema]) -> Sequence[str]:
-    """What a string must not look like, where values of these kinds may be meant, of which rules write the
-    `others`.
+def _ambiguous(kinds: frozenset[str], others: Sequence[Schema]) -> Sequence[str]:
+    """Return the patterns that a string must not match.
+
+    Strings and values of `kinds` share one argument; rules write the `others`.
     """
-    looks = [_LOOKS[kind] for kind in sorted(kinds | {"string"})]
-    return [*looks, _BEGINS_AS_NUMBER] if any("number" in kinds_of(branch) for branch in others) else looks
+    patterns = [_TYPE_PATTERNS[kind] for kind in sorted(kinds | {"string"})]
+    return (
+        [*patterns, _BEGINS_AS_NUMBER] if any("number" in kinds_of(branch) for branch in others) else patterns
+    )

@@ -1,5 +1,6 @@
-"""Strings of a schema as regular expressions of what a notation writes for them, in the dialect of
-llguidance's terminals.
+"""Strings of a schema as regular expressions.
+
+They describe the text in a notation, in the syntax of llguidance's terminals.
 """
 
 import json
@@ -8,7 +9,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 
-from mlxctl.grammars.errors import Unwritable, one_line
+from mlxctl.grammars.errors import UnsupportedSchema, one_line
 from mlxctl.grammars.schema_branches import Schema
 
 _ANY = r"[\s\S]"
@@ -29,11 +30,10 @@ _FORMATS = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Quoting:
-    """How a notation writes strings: between two marks, a character as one `unit`.
+    """How a notation writes strings.
 
-    The `plain` ones stand for themselves.
-
-    `excluded` are texts that must not come up in between, for the sake of who reads them.
+    A character between the marks is one `unit`; `plain` characters stand for themselves. `excluded` texts
+    must not occur: the parser would end the string there.
     """
 
     left: str
@@ -55,9 +55,9 @@ PYTHON_STRING = Quoting(
 
 
 def string_content(branch: Schema, quoting: Quoting, *, is_strict: bool) -> str:
-    """Return the expression of what stands between the marks for a string that fits.
+    """Return the expression of a matching string's content.
 
-    Raises Unwritable for what it cannot say.
+    Raises UnsupportedSchema for unsupported keywords.
     """
     expressions = [regex(quoting.unit + _times(branch.get("minLength", 0), branch.get("maxLength")))]
     for pattern in _patterns(branch, is_strict=is_strict):
@@ -68,23 +68,24 @@ def string_content(branch: Schema, quoting: Quoting, *, is_strict: bool) -> str:
 
 
 def escaped(text: str, quoting: Quoting) -> str | None:
-    """Return what stands between the marks for just this text; None where it cannot be written."""
-    written = text
+    """Return the content for exactly this text, None if impossible."""
+    content = text
     if quoting.unit != _ANY:
-        written = json.dumps(text, ensure_ascii=False)[1:-1]
-        written = written.replace('\\"', '"').replace("'", "\\'") if quoting.right == "'" else written
+        content = json.dumps(text, ensure_ascii=False)[1:-1]
+        content = content.replace('\\"', '"').replace("'", "\\'") if quoting.right == "'" else content
     is_whole = not any("\ud800" <= char <= "\udfff" for char in text)
-    return written if is_whole and not any(part in written for part in quoting.excluded) else None
+    return content if is_whole and not any(part in content for part in quoting.excluded) else None
 
 
 def containing(texts: Iterable[str]) -> str:
-    """Return the expression of texts in which one of these comes up."""
+    """Return the expression of texts that contain one of these."""
     return regex(f"{_ANY}*({'|'.join(map(literally, texts))}){_ANY}*")
 
 
 def text_without(texts: Sequence[str], *, first: str = "") -> str:
-    """Return the expression of any text in which none of these comes up, and that does not begin with one of
-    `first`.
+    """Return the expression of texts that contain none of these.
+
+    They do not begin with one of `first` either.
     """
     expression = regex(f"{_ANY}*") + (f" & ~{containing(texts)}" if texts else "")
     return expression + (" & ~" + regex(rf"\s*({'|'.join(map(literally, first))}){_ANY}*") if first else "")
@@ -103,26 +104,26 @@ def _patterns(branch: Schema, *, is_strict: bool) -> Iterable[str]:
         if name in _FORMATS:
             yield _FORMATS[name]
         elif is_strict:
-            raise Unwritable(
+            raise UnsupportedSchema(
                 f"the format {name!r} cannot be enforced in this model's calls; these can: {', '.join(_FORMATS)}"
             )
 
 
 @lru_cache(maxsize=256)
 def _unanchored(pattern: str) -> str:
-    """The expression of whole texts in which a pattern of JSON schema comes up."""
+    """Return the expression of texts in which a JSON schema pattern occurs."""
     from llguidance import LLMatcher
 
     begins, ends = pattern.startswith("^"), re.search(r"(?<!\\)(\\\\)*\$\Z", pattern) is not None
     inner = pattern[begins : len(pattern) - ends]
     if (begins or ends) and "|" in re.sub(r"\\.|\[(\\.|[^\]])*\]|\((\\.|[^()])*\)", "", inner):
-        raise Unwritable(
+        raise UnsupportedSchema(
             f"the pattern {pattern!r} has alternatives beside an anchor; put them in parentheses"
         )
     whole = f"{'' if begins else _ANY + '*'}({inner}){'' if ends else _ANY + '*'}"
-    if complaint := LLMatcher.validate_grammar(LLMatcher.grammar_from_regex(whole)):
-        raise Unwritable(
-            f"the pattern {pattern!r} cannot be enforced in this model's calls: {one_line(complaint)}"
+    if error_text := LLMatcher.validate_grammar(LLMatcher.grammar_from_regex(whole)):
+        raise UnsupportedSchema(
+            f"the pattern {pattern!r} cannot be enforced in this model's calls: {one_line(error_text)}"
         )
     return whole
 
@@ -132,7 +133,7 @@ def _times(least: int, most: int | None) -> str:
 
 
 def regex(pattern: str) -> str:
-    """Return a pattern as a terminal writes it."""
+    """Return a pattern in a terminal's syntax."""
     return (
         "/"
         + re.sub(r"(\\.)|/", lambda found: found[1] or r"\/", pattern, flags=re.DOTALL).replace("\n", r"\n")

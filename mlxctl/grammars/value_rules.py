@@ -1,8 +1,8 @@
-"""The values that fit a schema, as a notation writes them inside of a call: rules of a Lark grammar.
+"""Lark rules of the values that match a schema.
 
-llguidance's own JSON is not used for them: its strings may hold what ends the call for those who read it, and
-it knows no other notation. What is enforced of a schema is what is named here; the rest is left to the model,
-or refused where it is strict.
+llguidance's own JSON is not used: its strings may contain the text that ends the call for the parser, and it
+supports no other notation. Only the keywords named here are enforced; others are left to the model, or raise
+an error in a strict schema.
 """
 
 import json
@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from mlxctl.grammars.errors import Unwritable
+from mlxctl.grammars.errors import UnsupportedSchema
 from mlxctl.grammars.rule_book import RuleBook
 from mlxctl.grammars.schema_branches import (
     Schema,
@@ -33,10 +33,10 @@ _EXTRA_NAME = "/[A-Za-z_][A-Za-z0-9_]{0,63}/"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Keys:
-    """How the keys of an object are written: `bare` where that regular expression matches one, else quoted,
-    if there is a way.
+    """How the keys of an object are written.
 
-    `colon` is what stands behind a key, as a regular expression.
+    A key that matches the regular expression `bare` is unquoted, others are quoted, if `quoting` is set.
+    `colon` is the regular expression after a key.
     """
 
     bare: str
@@ -48,8 +48,8 @@ class Keys:
 class ValueNotation:
     """How values are written.
 
-    `words` are the ways to write true, false and null. `separator` stands between members; it, and what is
-    written for `braces` and `brackets`, are regular expressions.
+    `words` are the spellings of true, false and null. `separator` stands between members; it, `braces` and
+    `brackets` are regular expressions.
     """
 
     quotings: tuple[Quoting, ...]
@@ -61,7 +61,10 @@ class ValueNotation:
 
 
 class ValueRules:
-    """Writes rules into a book for parts of one schema. Raises Unwritable for a part that no rule can say."""
+    """Writes rules for parts of one schema.
+
+    Raises UnsupportedSchema for a part without a rule.
+    """
 
     def __init__(
         self, book: RuleBook, branches: SchemaBranches, notation: ValueNotation, *, is_strict: bool
@@ -72,14 +75,14 @@ class ValueRules:
         self._is_strict = is_strict
 
     def value(self, schema: Any) -> str:
-        """Return the name of the rule for values that fit a schema."""
+        """Return the name of the rule for values that match a schema."""
         key = json.dumps(schema, sort_keys=True)
         return self._book.rule(
             key, lambda: self._book.one_of(filter(None, map(self.branch, self._branches.of(schema))))
         )
 
     def branch(self, branch: Schema) -> str:
-        """Return an expression of the values that fit a plain schema, "" where there are none."""
+        """Return an expression of a branch's values, "" without any."""
         self.check(branch)
         kinds = kinds_of(branch)
         if (values := listed_values(branch)) is not None:
@@ -94,14 +97,14 @@ class ValueRules:
         )
 
     def check(self, branch: Schema) -> None:
-        """Raise Unwritable where a strict schema has more to say than is enforced."""
+        """Raise UnsupportedSchema for keywords that a strict schema cannot have."""
         for key in _NOT_ENFORCED:
             if self._is_strict and key in branch:
-                raise Unwritable(f"{key!r} cannot be enforced in this model's calls")
+                raise UnsupportedSchema(f"{key!r} cannot be enforced in this model's calls")
 
     def _string(self, branch: Schema) -> str:
         return self._book.one_of(
-            f"{self._book.spell(quoting.left)} "
+            f"{self._book.literal(quoting.left)} "
             + self._book.closed(string_content(branch, quoting, is_strict=self._is_strict), quoting.right)
             for quoting in self._notation.quotings
         )
@@ -122,8 +125,9 @@ class ValueRules:
         return f"{opener} {inside} {closer}"
 
     def _items(self, items: Sequence[str], rest: str, comma: str, least: int, most: int | None) -> str:
-        """The members of an array: `items` in their places, then any number of `rest`, `least` to `most` in
-        all.
+        """Return the members of an array.
+
+        `items` at their positions, then any number of `rest`, `least` to `most` in all.
         """
         before = len(items)
         more = f"({comma} {rest}){{{max(least - max(before, 1), 0)},{'' if most is None else max(most - max(before, 1), 0)}}}"
@@ -143,7 +147,7 @@ class ValueRules:
         return f"{opener} {self.inside(branch, self._notation.keys)} {closer}"
 
     def inside(self, branch: Schema, keys: Keys) -> str:
-        """Return an expression of the members of an object, without what stands around them."""
+        """Return an expression of an object's members without its braces."""
         colon, separator = self._regex(keys.colon), self._regex(self._notation.separator)
         members = [
             (f"{key} {colon} {self.value(schema)}", is_required)
@@ -156,7 +160,7 @@ class ValueRules:
         return self.chain(members, extra, separator)
 
     def members(self, branch: Schema) -> list[tuple[str, Any, bool]]:
-        """Return name, schema and whether it is required of the members that an object may have by name."""
+        """Return name, schema and whether required of an object's named members."""
         properties, required = branch.get("properties", {}), branch.get("required", ())
         rest = branch.get("additionalProperties", True)
         known = {**properties, **{name: rest for name in required if name not in properties}}
@@ -167,8 +171,9 @@ class ValueRules:
         ]
 
     def chain(self, members: Sequence[tuple[str, bool]], extra: str, comma: str) -> str:
-        """Return an expression of members in their order, of which some may be left out, and any number of
-        extra ones behind.
+        """Return an expression of members in order.
+
+        Optional ones may be left out; any number of extra ones may follow.
         """
         more = f"({comma} {extra})*" if extra else ""
         whole = f"({extra} {more})?" if extra else ""
@@ -190,12 +195,12 @@ class ValueRules:
         return bool(self._branches.of(schema))
 
     def _literals(self, value: Any) -> str:
-        """The ways to write one value."""
+        """Return the spellings of one value."""
         if isinstance(value, str):
-            written = [(quoting, escaped(value, quoting)) for quoting in self._notation.quotings]
+            spellings = [(quoting, escaped(value, quoting)) for quoting in self._notation.quotings]
             return self._book.one_of(
-                f"{self._book.spell(quoting.left)} {self._book.quoted(text, quoting.right)}"
-                for quoting, text in written
+                f"{self._book.literal(quoting.left)} {self._book.quoted(text, quoting.right)}"
+                for quoting, text in spellings
                 if text is not None
             )
         if value is None or isinstance(value, bool):
@@ -211,11 +216,11 @@ class ValueRules:
         return json.dumps(json.dumps(value))
 
     def _key(self, name: str, keys: Keys, *, is_required: bool) -> str:
-        """A member's key; "" for one that cannot be written, and nobody needs."""
+        """Return a member's key, "" for an unwritable optional one."""
         if re.fullmatch(keys.bare, name):
             return json.dumps(name)
         if keys.quoting is not None and (text := escaped(name, keys.quoting)) is not None:
-            return f"{self._book.spell(keys.quoting.left)} {self._book.quoted(text, keys.quoting.right)}"
+            return f"{self._book.literal(keys.quoting.left)} {self._book.quoted(text, keys.quoting.right)}"
         if is_required:
             raise unwritable_name(name)
         return ""
@@ -223,18 +228,18 @@ class ValueRules:
     def _extra_key(self, branch: Schema, keys: Keys) -> str:
         if keys.bare or keys.quoting is None:
             return self._book.terminal(extra_name(branch))
-        return f"{self._book.spell(keys.quoting.left)} {self._book.closed(extra_name(branch), keys.quoting.right)}"
+        return f"{self._book.literal(keys.quoting.left)} {self._book.closed(extra_name(branch), keys.quoting.right)}"
 
     def _regex(self, pattern: str) -> str:
         return self._book.terminal(regex(pattern))
 
 
 def extra_name(branch: Schema) -> str:
-    """Return an expression of any name that a plain schema does not know."""
+    """Return an expression of names that a branch does not have."""
     known = [*branch.get("properties", {}), *branch.get("required", ())]
     return _EXTRA_NAME + (f" & ~/{'|'.join(map(literally, known))}/" if known else "")
 
 
-def unwritable_name(name: str) -> Unwritable:
-    """What is wrong with a required property whose name a notation has no way to write."""
-    return Unwritable(f"its property {name!r} cannot be written in this model's calls")
+def unwritable_name(name: str) -> UnsupportedSchema:
+    """Return the error for a required property whose name cannot be written."""
+    return UnsupportedSchema(f"its property {name!r} cannot be written in this model's calls")

@@ -98,14 +98,12 @@ class Generation:
         token_ids = [token_id for update in updates for token_id in update.token_ids]
         for update in updates:
             if update.num_processed is not None:
-                self._processor.num_cached_tokens = update.num_cached
-                self._processor.num_stored_tokens = update.num_new
-                self._entry.prefilled(update.num_processed, update.num_cached)
-                self._recorded.add_usage(update)
+                self._processor.cache_usage = self._recorded.cache_usage = update.cache_usage
+                self._entry.prefilled(update.num_processed, update.cache_usage.num_cached_tokens)
         self._echo.add(updates)
         events += self._echo.take()
         if not token_ids and last.num_processed is not None:
-            events += self._progress(last.num_processed, last.num_cached)
+            events += self._progress(last.num_processed, last.cache_usage.num_cached_tokens)
         self._generated_ids += token_ids
         if token_ids:
             self._entry.generated(len(token_ids))

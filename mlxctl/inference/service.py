@@ -226,7 +226,7 @@ class InferenceService:
             lease.release()
         return CachedPrompt(
             num_prompt_tokens=len(prompt.token_ids),
-            num_cached_tokens=found.num_cached,
+            num_cached_tokens=found.usage.num_cached_tokens,
             num_tokens_on_disk=found.num_on_disk,
         )
 

@@ -1,4 +1,8 @@
-"""The language of the house: pure values that every room may speak. No wire names, no mlx, no storage ids."""
+"""Intermediate representation: pure values shared by all packages.
+
+Requests, messages, events, results, model facts. No wire names, no mlx, no storage ids, no I/O. Every package
+may import it; it imports only msgspec and the standard library.
+"""
 
 from mlxctl.ir.adapter_verdict import AdapterVerdict, DeliveryVerdict
 from mlxctl.ir.capabilities import ModelCapabilities, ToolDelivery

@@ -1,4 +1,4 @@
-"""What a model's adapter found out about it when it was made: a plain value, to be stored and shown."""
+"""What an adapter detected about its model, stored and shown."""
 
 from dataclasses import dataclass
 from typing import Literal
@@ -8,13 +8,13 @@ DeliveryVerdict = Literal["template", "injected", "none"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AdapterVerdict:
-    """What the model is taken for, and what the canary conversations showed of its template.
+    """The detected formats, and what the chat template supports.
 
-    `tool_delivery` is how tools are offered: by the template, in the system prompt, or not. `opens_thinking`
-    says that a prompt ends with an open thought unless told otherwise; `keeps_thinking` that thinking of
-    finished turns is shown again, `keeps_turn_thinking` that thinking within a turn of calls is. What is not
-    taken is converted (`reshaping`, `call_shape`), but for images; `vision_problem` is why a model whose
-    files claim that it sees takes none.
+    `tool_delivery` is how tools reach the model: by the template, in the system prompt, or not at all.
+    `opens_thinking` is true if a prompt by default ends with an open thought; `keeps_thinking` if thinking of
+    finished turns is rendered again, `keeps_turn_thinking` if thinking within a turn of calls is. What is not
+    taken is converted (`reshaping`, `call_shape`), except images; `vision_problem` is why a vision model
+    takes none.
     """
 
     family: str
@@ -39,7 +39,7 @@ class AdapterVerdict:
     vision_problem: str | None
 
     def summary(self) -> str:
-        """Say on one line what a person who loads the model should know."""
+        """Return one line for the operator who loads the model."""
         place = "by the template" if self.tool_delivery == "template" else "in the system prompt"
         tools = (
             "no tools" if self.tool_delivery == "none" else f"tools {self.tool_parser_id}, offered {place}"

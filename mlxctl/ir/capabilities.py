@@ -1,4 +1,4 @@
-"""What is known of a model's abilities when it is loaded. Pure value."""
+"""A model's measured or configured capabilities. Pure value."""
 
 from dataclasses import dataclass
 from typing import Literal
@@ -8,12 +8,10 @@ ToolDelivery = Literal["template", "injected"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ModelCapabilities:
-    """What somebody found out about a model, or laid down.
+    """What a probe measured or the operator configured.
 
-    None is what nobody knows: that is told from the model's files.
-
-    `tool_delivery` is how tools are offered: by the chat template, or written into the system prompt. The ids
-    are those of parsers.
+    None means unknown: the adapter then detects it from the model's files. `tool_delivery` is how tools reach
+    the model: by the chat template, or in the system prompt. The ids are those of parsers.
     """
 
     tools: bool | None = None

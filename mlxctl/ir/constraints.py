@@ -1,4 +1,4 @@
-"""What an answer has to look like, as it was asked for and as the engine is told. Pure values."""
+"""Output constraints, as requested and as the engine gets them. Pure."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -9,11 +9,11 @@ ConstraintKind = Literal["json_object", "json_schema", "grammar", "regex", "choi
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Constraint:
-    """The form that a visible answer must have.
+    """The structured output that a visible answer must match.
 
     `value` is a JSON schema (also for json_object), the text of a Lark or GBNF grammar, a regular expression,
-    or the choices. `param` is the caller's field that it came from, for refusals. What of a schema cannot be
-    enforced is refused if `is_strict`, and left to the model otherwise.
+    or the choices. `param` is the request's field, for errors. Keywords of a schema that cannot be enforced
+    raise an error if `is_strict`, and are left to the model otherwise.
     """
 
     kind: ConstraintKind
@@ -24,10 +24,10 @@ class Constraint:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ThinkingLimit:
-    """How long a model may think: after `max_tokens` tokens of it `closing_ids` are put in, unless
-    `closer_ids` came by then.
+    """The maximum length of thinking.
 
-    Thinking begins at once if it `is_open`, or else behind `opener_ids`, if they come first.
+    After `max_tokens` tokens of it `closing_ids` are inserted, unless `closer_ids` came before. Thinking
+    begins at once if `is_open`, or else after `opener_ids`, if they come first.
     """
 
     max_tokens: int
@@ -39,10 +39,10 @@ class ThinkingLimit:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Guidance:
-    """What decides about tokens by those before them.
+    """What constrains the next token by those before it.
 
-    `grammar` is llguidance's own notation, compiled and checked, "" for none; `grammar_start` is text that it
-    begins with and the prompt already ends with.
+    `grammar` is in llguidance's notation, compiled and checked, "" for none; `grammar_start` is text that it
+    begins with and the prompt ends with.
     """
 
     grammar: str = ""

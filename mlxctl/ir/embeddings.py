@@ -1,4 +1,4 @@
-"""Texts as vectors: how a model makes them, what is asked for, and what comes out. Pure values."""
+"""Embedding requests, results and recipes. Pure values."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -12,10 +12,10 @@ Activation = Literal["identity", "tanh", "relu", "gelu", "sigmoid", "silu"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DenseLayer:
-    """A layer that a pooled vector goes through.
+    """A layer applied to the pooled vector.
 
-    `file` holds its weights, in the model's directory; without one they lie among the others, as `dense.0`,
-    `dense.1` and so on.
+    `file` in the model's directory holds its weights; without one they are among the model's weights as
+    `dense.0`, `dense.1` and so on.
     """
 
     file: str | None = None
@@ -29,10 +29,9 @@ class DenseLayer:
 class EmbeddingRecipe:
     """How a model's hidden states become one vector.
 
-    Without an `encoder`, a token sees only those before it. Several ways of `pooling` give their vectors one
-    behind the other, which go through the layers in `dense`. `max_length` is in tokens. `prompt` stands
-    before every text, unless the caller names one of `prompts` by its key; the text is in lower case where
-    the model `is_uncased`.
+    Without an `encoder`, attention is causal. The vectors of several `pooling` methods are concatenated, then
+    pass the `dense` layers. `max_length` is in tokens. `prompt` precedes every text, unless the request names
+    one of `prompts` by its key; the text is in lower case if `is_uncased`.
     """
 
     pooling: tuple[Pooling, ...]
@@ -45,18 +44,17 @@ class EmbeddingRecipe:
     is_uncased: bool = False
 
     def num_dimensions(self, width: int) -> int:
-        """Return how long a vector is, made from states of `width` numbers."""
+        """Return a vector's length for hidden states of `width` numbers."""
         return self.dense[-1].num_outputs if self.dense else width * len(self.pooling)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EmbeddingRequest:
-    """Texts, or the token ids of texts, to be embedded.
+    """Texts, or the token ids of texts, to embed.
 
-    `dimensions` is None for vectors as long as the model makes them.
-
-    `prompt_name` is that of the model's prompts which stands before every text, None for its usual one,
-    before token ids for none. A text that is too long is cut if `may_cut`, and refused otherwise.
+    `dimensions` None means the model's full length. `prompt_name` is the key of the prompt before every text,
+    None for the model's usual one; token ids get none. With `may_cut` a text that is too long is truncated,
+    otherwise it raises an error.
     """
 
     model: str
@@ -68,7 +66,10 @@ class EmbeddingRequest:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EmbeddingResult:
-    """A vector for each input, in order, as packed float32 in the machine's byte order."""
+    """One vector per input, in order.
+
+    Packed float32 in the machine's byte order.
+    """
 
     vectors: tuple[bytes, ...]
     num_prompt_tokens: int

@@ -1,10 +1,9 @@
-"""What happens while a model answers: the one currency between engine, parsers, protocols, terminal and
-bench.
+"""Events of one answer, from the parsers to every protocol.
 
-A stream is: any number of PromptProgress, then deltas, then exactly one Finished. Thinking, text and tool
-calls come in the order in which the model produced them and do not overlap: a delta of another kind ends what
-was open. A tool call is one ToolCallStarted, any number of ToolArgumentsDelta with the same index, and one
-ToolCallEnded; indexes count from 0.
+A stream is any number of PromptProgress, then deltas, then exactly one Finished. Thinking, text and tool
+calls come in the order of generation and do not overlap: a delta of another kind ends the one before. A tool
+call is one ToolCallStarted, any number of ToolArgumentsDelta with the same index, and one ToolCallEnded;
+indexes count from 0.
 """
 
 from dataclasses import dataclass
@@ -15,9 +14,10 @@ FinishReason = Literal["stop", "stop_sequence", "length", "tool_calls"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TokenScore:
-    """What the engine knows of one token: its id, its natural log-probability in float32 (of the raw logits,
-    before penalties and temperature), and the most likely candidates beside it as (id, log-probability), best
-    first.
+    """The engine's log-probabilities of one token.
+
+    `logprob` is natural, in float32, of the raw logits before penalties and temperature; `top` are the most
+    likely candidates as (id, log-probability), best first.
     """
 
     token_id: int
@@ -27,7 +27,9 @@ class TokenScore:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TopLogprob:
-    """One candidate for a place: its id, its bytes as text, and its natural log-probability (float32, before
+    """One candidate for a position.
+
+    `data` are its bytes, `token` the same as text, `logprob` its natural log-probability (float32, before
     sampling).
     """
 
@@ -39,10 +41,10 @@ class TopLogprob:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TokenLogprob:
-    """A token of an answer, its log-probability, and the most likely candidates beside it, best first.
+    """A token's log-probability and its most likely alternatives.
 
-    `data` are its bytes in the text, and `token` all of it. The first token of a prompt, which nothing comes
-    before, has None.
+    `data` are its bytes in the text, `token` the whole token as text. `top` is sorted, best first. The first
+    token of a prompt has the log-probability None.
     """
 
     token_id: int
@@ -56,9 +58,9 @@ class TokenLogprob:
 class Usage:
     """Token counts of one request.
 
-    Of the prompt, `num_cached_tokens` came from the prefix cache, `num_kept_tokens` were new to it and are
-    kept, `num_longer_kept_tokens` of these for longer than the rest. `num_completion_tokens` includes
-    thinking and tool calls.
+    Of the prompt, `num_cached_tokens` came from the prefix cache and `num_stored_tokens` were added to it, of
+    which `num_long_ttl_stored_tokens` with the longer TTL. `num_completion_tokens` includes thinking and tool
+    calls.
     """
 
     num_prompt_tokens: int
@@ -71,8 +73,9 @@ class Usage:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PromptProgress:
-    """The prompt is being read: `num_processed` of `num_prompt_tokens` are done, of which `num_cached` came
-    from the cache.
+    """Prefill progress.
+
+    `num_processed` of `num_prompt_tokens` are done, of which `num_cached` came from the prefix cache.
     """
 
     num_processed: int
@@ -82,9 +85,9 @@ class PromptProgress:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TextDelta:
-    """More of the answer.
+    """More text of the answer.
 
-    `logprobs` are those of the tokens that begin in this text, when they were asked for.
+    `logprobs` are those of the tokens that begin in this text, if requested.
     """
 
     text: str
@@ -93,14 +96,14 @@ class TextDelta:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ThinkingDelta:
-    """More of what the model thinks."""
+    """More thinking."""
 
     text: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ToolCallStarted:
-    """The model calls a tool; its arguments follow."""
+    """A tool call; its arguments follow."""
 
     index: int
     id: str
@@ -109,7 +112,7 @@ class ToolCallStarted:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ToolArgumentsDelta:
-    """More of the arguments' JSON text of call `index`."""
+    """More JSON text of the arguments of call `index`."""
 
     index: int
     json: str
@@ -124,7 +127,7 @@ class ToolCallEnded:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Finished:
-    """The answer is over.
+    """The end of the answer.
 
     `stop_sequence` is the stop string that ended it, if one did; it is never part of the text.
     """

@@ -1,4 +1,4 @@
-"""Pictures in a prompt: how a model wants them cut, and one that was. Pure values."""
+"""Images of a prompt and their preprocessing. Pure values."""
 
 from dataclasses import dataclass
 from hashlib import blake2b
@@ -11,17 +11,17 @@ _DIGEST_BYTES = 16
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class VisionRecipe:
-    """How a model sees.
+    """How a model's images are preprocessed.
 
-    A image is brought to whole cells of `cell_size` pixels a side; each cell is one token.
+    An image is resized to whole cells of `cell_size` pixels a side; each cell is one token.
 
-    pixtral: no side is longer than `longest_edge`; a token follows each row of cells, and one stands at the
-    end. qwen: a image has from `min_pixels` to `max_pixels`. Positions have three axes, time, row and column;
-    `axes` tells for each frequency of the rotary embedding which of them (0, 1, 2) it follows. gemma: a image
-    is a square of `side` pixels, and its tokens attend to each other both ways.
+    pixtral: no side is longer than `longest_edge`; one token follows each row of cells, and another ends the
+    image. qwen: an image has `min_pixels` to `max_pixels` pixels. Positions have three axes: time, row and
+    column; `axes` has the axis (0, 1, 2) of each rotary frequency. gemma: an image is a square of `side`
+    pixels, and its tokens attend to each other in both directions.
 
-    Colors from 0 to 1 are lessened by `mean` and divided by `deviation`, for red, green and blue. `resample`
-    is the filter that images are resized with, by Pillow's number.
+    Colors from 0 to 1 are normalized by `mean` and `deviation` for red, green and blue. `resample` is
+    Pillow's number of the resize filter.
     """
 
     kind: VisionKind
@@ -39,12 +39,12 @@ class VisionRecipe:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProcessedImage:
-    """A image whose tokens are `num_tokens` of a prompt from `start` on; `pixels` are bytes of red, green,
-    blue, row by row.
+    """One preprocessed image: `num_tokens` of a prompt from `start` on.
 
-    What follows it goes on `num_positions` later than where it began, which for some models is less than it
-    has tokens. With `is_whole` its tokens attend to each other both ways, so they are read together. `digest`
-    tells it from every other one: of its size and its pixels, which its tokens say nothing of.
+    `pixels` are bytes of red, green, blue, row by row. Positions after it continue `num_positions` after its
+    start, which for some models is less than its number of tokens. With `is_whole` its tokens attend to each
+    other in both directions, so they are prefilled together. `digest` is a hash of size and pixels: the token
+    ids of all images are the same.
     """
 
     start: int
@@ -84,5 +84,5 @@ class ProcessedImage:
 
     @property
     def end(self) -> int:
-        """Position after its last token."""
+        """The position after its last token."""
         return self.start + self.num_tokens

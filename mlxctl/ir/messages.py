@@ -1,6 +1,6 @@
-"""What is said: messages and their parts.
+"""Messages and their parts. Pure values.
 
-Pure values: equal content means equal. Knows no wire names and no storage ids.
+Equal content means equal. No wire names and no storage ids.
 """
 
 from dataclasses import dataclass
@@ -18,7 +18,10 @@ class TextPart:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ImagePart:
-    """An image as encoded bytes (PNG, JPEG, …), never a path or an address."""
+    """An image as encoded bytes (PNG, JPEG, …).
+
+    Never a path or a URL.
+    """
 
     data: bytes
     media_type: str
@@ -26,7 +29,10 @@ class ImagePart:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AudioPart:
-    """A sound as encoded bytes (WAV, MP3, …), never a path or an address."""
+    """Audio as encoded bytes (WAV, MP3, …).
+
+    Never a path or a URL.
+    """
 
     data: bytes
     media_type: str
@@ -34,7 +40,7 @@ class AudioPart:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ThinkingPart:
-    """What the model thought before it answered; `signature` is opaque and only round-trips."""
+    """The model's thinking; `signature` is opaque and only round-trips."""
 
     text: str
     signature: str | None = None
@@ -42,7 +48,7 @@ class ThinkingPart:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ToolCallPart:
-    """A call that the model asked for.
+    """A call that the model requested.
 
     `arguments` is JSON text, exactly as generated or as the client sent it back.
     """
@@ -54,7 +60,7 @@ class ToolCallPart:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ToolResultPart:
-    """What a tool gave back for the call `call_id`."""
+    """A tool's result for the call `call_id`."""
 
     call_id: str
     content: "tuple[TextPart | ImagePart, ...]"
@@ -62,7 +68,7 @@ class ToolResultPart:
 
     @property
     def text(self) -> str:
-        """The text of the result; images left out."""
+        """The text of the result without images."""
         return "\n".join(part.text for part in self.content if isinstance(part, TextPart))
 
 
@@ -71,7 +77,10 @@ Part = TextPart | ImagePart | AudioPart | ThinkingPart | ToolCallPart | ToolResu
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Message:
-    """One turn, or a part of one: who says what, in order. A `tool` message holds only ToolResultParts."""
+    """One turn, or a part of one, in order.
+
+    A `tool` message holds only ToolResultParts.
+    """
 
     role: Role
     parts: tuple[Part, ...]
@@ -79,8 +88,9 @@ class Message:
 
     @property
     def text(self) -> str:
-        """The plain text of the message, parts joined without a separator; thinking, tools and media left
-        out.
+        """The plain text of the message.
+
+        Parts are joined without a separator; thinking, tools and media are left out.
         """
         return "".join(part.text for part in self.parts if isinstance(part, TextPart))
 
@@ -91,7 +101,7 @@ class Message:
 
     @property
     def num_images(self) -> int:
-        """How many images the message holds, those in tool results included."""
+        """The number of images, those in tool results included."""
         within = (part for result in self.tool_results for part in result.content)
         return sum(isinstance(part, ImagePart) for part in (*self.parts, *within))
 

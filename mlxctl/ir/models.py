@@ -1,4 +1,4 @@
-"""What a model directory says about itself, read once without loading weights. Pure values."""
+"""Facts from a model directory, without its weights. Pure values."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -22,14 +22,14 @@ ModelState = Literal["loaded", "loading", "not_loaded", "failed"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ModelFacts:
-    """The files of a model as parsed JSON and text, checked for shape and trust, and what follows from them.
+    """A model's configuration files, checked, and what follows from them.
 
-    `family` is the model family whose formats it uses, None if it is none of the known ones.
-    `context_length` limits the tokens of prompt and answer together. `weights_bytes` is the size of the
-    weight files on disk. `chat_template` is None for a model without one. `embedding` and `transcription` are
-    None for models of another purpose, `vision` for one that takes no images; `vision_problem` is the reason
-    where its files declare that it does. `dimensions` is the length of an embedding model's vectors, None
-    where its files do not tell.
+    `family` is the key of the family's profile, None if unknown. `context_length` is the maximum number of
+    tokens of prompt and answer together. `weights_bytes` is the size of the weight files on disk.
+    `chat_template` is None for a model without one, `embedding` for one that generates text, `vision` for one
+    that takes no images here, `speech` for one that transcribes no audio; `vision_problem` is why a vision
+    model takes no images. `dimensions` is the length of a model's vectors, None where its files do not
+    contain it.
     """
 
     path: Path
@@ -49,7 +49,7 @@ class ModelFacts:
 
     @property
     def purpose(self) -> Purpose:
-        """What the model makes: text from text, vectors, or text from audio."""
+        """The model's output: generated text, vectors, or a transcription."""
         if self.embedding is not None:
             return "embeddings"
         return "text" if self.transcription is None else "transcription"

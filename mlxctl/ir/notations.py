@@ -1,4 +1,7 @@
-"""How a format writes the arguments of a call: read by parsers, enforced by grammars. Pure values."""
+"""How formats write a call's arguments. Pure values.
+
+Parsers declare them, grammars enforce them.
+"""
 
 from dataclasses import dataclass
 
@@ -10,13 +13,12 @@ class JsonNotation:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TagNotation:
-    """One pair of tags for each argument, behind the other: strings between them as they are, anything else
-    as JSON.
+    """One pair of tags for each argument, in a row.
 
-    `begin` is what stands before a value, with `{name}` for the argument's name; where a tag says whether its
-    value is a string, `begin_string` is what stands before one of those. `end` stands behind a value, with
-    the name again where it has `{name}`. No value holds one of `ends`, which the reader takes for its end.
-    Where there are `sections`, the marks of raw text, a string outside of them has no `<`, `&` or line break.
+    Strings are written unchanged, other values as JSON. `begin` precedes a value, with `{name}` for the
+    argument's name; where a tag says whether its value is a string, `begin_string` precedes strings. `end`
+    follows a value, also with `{name}`. No value contains one of `ends`, which the parser takes for its end.
+    With `sections`, the marks of raw text, a string outside of them has no `<`, `&` or line break.
     """
 
     begin: str
@@ -28,8 +30,9 @@ class TagNotation:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BraceNotation:
-    """`a:1,b:[true]`, up to the brace that closes the call: bare keys, and strings between two of the same
-    `mark`.
+    """`a:1,b:[true]`, up to the closing brace.
+
+    Keys are unquoted; strings have the same `mark` on both sides.
     """
 
     mark: str
@@ -37,7 +40,7 @@ class BraceNotation:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PythonNotation:
-    """Python's keyword arguments, up to the parenthesis that closes the call."""
+    """Python's keyword arguments, up to the closing parenthesis."""
 
 
 Notation = JsonNotation | TagNotation | BraceNotation | PythonNotation

@@ -1,6 +1,6 @@
-"""What is asked: a generation request, the same for every protocol.
+"""Generation requests, the same for every protocol. Pure values.
 
-Pure values; knows no wire names and no tokens.
+No wire names and no tokens.
 """
 
 from collections.abc import Mapping
@@ -13,12 +13,11 @@ from mlxctl.ir.messages import Message
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ToolSpec:
-    """A tool on offer.
+    """A tool definition.
 
-    `parameters` is the JSON schema of its arguments object, at the caller's field `param`.
-
-    Arguments of a tool that `is_strict` always fit the schema. `text_pattern` is the regular expression at
-    `param` which the schema was made of, for a tool that takes such a text.
+    `parameters` is the JSON schema of its arguments object, at the request's field `param`. Arguments of a
+    tool that `is_strict` always match the schema. `text_pattern` is the regular expression at `param` that
+    the schema was made of, for a tool that takes one text.
     """
 
     name: str
@@ -31,7 +30,10 @@ class ToolSpec:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ToolChoice:
-    """Whether the model may, must not, or must call: `named` forces the tool `name`."""
+    """Whether the model may, must not or must call.
+
+    `named` forces the tool `name`.
+    """
 
     mode: Literal["auto", "none", "required", "named"] = "auto"
     name: str | None = None
@@ -44,9 +46,9 @@ class ToolChoice:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ThinkingOptions:
-    """What the caller said about thinking; `None` leaves it to the model's default.
+    """The request's thinking options; None means the model's default.
 
-    `max_tokens` is how long it may be.
+    `max_tokens` is the maximum length of thinking.
     """
 
     enabled: bool | None = None
@@ -56,9 +58,10 @@ class ThinkingOptions:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ToneCurve:
-    """The tone curve that stands in for a plain temperature (Hybrid Log-Gamma): its slope is 1/temperature
-    within `width` of the pivot, which lies `pivot_offset` below the likeliest token, and softer beyond. All
-    in nats, all positive.
+    """The tone curve that replaces a plain temperature (Hybrid Log-Gamma).
+
+    Its slope is 1/temperature within `width` of the pivot, which lies `pivot_offset` below the likeliest
+    token, and softer beyond. All in nats, all positive.
     """
 
     width: float = 4.0
@@ -69,7 +72,7 @@ class ToneCurve:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ToneCurveOptions:
-    """What was said about a tone curve, by a caller or for all of them; `None` means unsaid."""
+    """Tone curve options of a request or the server; None means unset."""
 
     enabled: bool | None = None
     width: float | None = None
@@ -80,9 +83,11 @@ class ToneCurveOptions:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Repetition:
-    """The DRY penalty (p-e-w 2024): a token that would continue a repetition of at least `allowed_length`
-    tokens loses multiplier * base ** (length - allowed_length) nats. It looks at the last `num_last` tokens
-    of prompt and answer, and sees no repetition across a token that contains one of `breakers`.
+    """The DRY penalty (p-e-w 2024).
+
+    A token that would continue a repetition of at least `allowed_length` tokens loses multiplier * base **
+    (length - allowed_length) nats. The last `num_last` tokens of prompt and answer count; a token that
+    contains one of `breakers` interrupts a repetition.
     """
 
     multiplier: float
@@ -94,7 +99,7 @@ class Repetition:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SamplingOptions:
-    """What the caller said about sampling; `None` means unsaid, so that the model's own default holds."""
+    """The request's sampling options; None means the model's default."""
 
     temperature: float | None = None
     top_p: float | None = None
@@ -116,14 +121,14 @@ class SamplingOptions:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SamplingParams:
-    """Sampling as it will happen: every value final.
+    """Sampling with every value final.
 
     Order of application: penalties (over generated tokens only), repetition, logit_bias, min_tokens,
     temperature or tone curve, top_k, top_p, min_p, typical_p, xtc, draw. `temperature` 0 is greedy. `top_k`
     0, `top_p` 1, `min_p` 0, `typical_p` 1 and `xtc_probability` 0 are off; penalties are off at 1
     (repetition) and 0. Before `min_tokens` no stop token is drawn. `repetition_breaker_ids` are the tokens
-    that end every repetition. `num_top_logprobs` None asks for no log-probabilities, 0 for the chosen
-    token's, n for the n most likely besides.
+    that interrupt every repetition. `num_top_logprobs` None requests no log-probabilities, 0 the chosen
+    token's, n the n most likely besides.
     """
 
     temperature: float = 1.0
@@ -150,10 +155,10 @@ CacheMode = Literal["full", "prefix", "off"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CacheBreakpoint:
-    """The beginning of a conversation that is to be kept for longer than the rest.
+    """The start of a conversation that has a longer cache TTL.
 
-    It has so many messages, of which the last goes without its last `num_parts_behind` parts; without
-    messages it is so many tools.
+    It covers `num_messages` messages, the last one without its last `num_parts_behind` parts; with no
+    messages it covers `num_tools` tools.
     """
 
     ttl_seconds: float
@@ -164,14 +169,14 @@ class CacheBreakpoint:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CacheOptions:
-    """What the prefix cache does for a request.
+    """How a request uses the prefix cache.
 
-    `full`: what is known of the prompt is taken over, prompt and answer are kept. `prefix`: the same, but the
-    answer is not kept. `off`: nothing is taken over, nothing is kept. `ttl_seconds` is how long what the
-    request used and left is kept after it, None as long as there is room; what others keep for longer stays.
-    A `longer` beginning has a time of its own. Requests share prefixes only within the same `namespace`, a
-    digest that the server makes of the caller and of `salt`, the text that the request itself brought; empty
-    is the namespace of callers without a key.
+    `full`: matched tokens are restored, prompt and answer are stored. `prefix`: the same, but the answer is
+    not stored. `off`: nothing is restored or stored. `ttl_seconds` is how long the request's entries stay
+    after it, None as long as there is room; a longer TTL of another request stays. The tokens up to the
+    breakpoint `longer` have a TTL of their own. Requests share prefixes only within the same `namespace`, a
+    digest that the server derives from the caller and from `salt`, the request's own text; empty is the
+    namespace of callers without a key.
     """
 
     mode: CacheMode = "full"
@@ -183,21 +188,20 @@ class CacheOptions:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GenerationRequest:
-    """Everything that one generation needs to know, in no protocol's words.
+    """Everything about one generation, independent of the protocol.
 
-    `max_tokens` None means as many as the context window holds, 0 that the prompt is only read.
-    `template_kwargs` go to the chat template as they are. `fairness_key` groups requests that share a place
-    in the queue (an API key, a session); higher `priority` goes first. `request_id` is the HTTP request's, for
-    logs and errors.
+    `max_tokens` None means up to the context length, 0 means prefill only. `template_kwargs` go to the chat
+    template unchanged. `fairness_key` groups requests that share a queue position (an API key, a session);
+    higher `priority` goes first.
 
     `prompts`, texts or token ids, are continued as they are, without a chat template and without tools or
-    thinking; a request has either them or `messages`. `num_choices` is how many answers each prompt gets.
+    thinking; a request has either them or `messages`. `num_choices` is the number of answers to each prompt.
     With `echo` an answer begins with its prompt, and with `scores_prompt` that prompt has its
-    log-probabilities. `session_id` names the conversation that a request belongs to: requests are compared
-    within it when misses are explained. `constraint` is the form of the visible answer; calls that are forced
-    are constrained by their tools. With `drop_oldest` the oldest turns of a conversation that is too long are
-    left out instead of refusing it. With `ignore_eos` an answer goes on past the model's own end: it ends at
-    `max_tokens` or at a stop string.
+    log-probabilities. `session_id` names the conversation that a request belongs to: cache misses are
+    explained by comparison within it. `constraint` is the structured output of the visible answer; forced
+    calls are constrained by their tools. With `drop_oldest` the oldest turns of a conversation that is too
+    long are left out; otherwise it raises an error. With `ignore_eos` an answer continues past stop tokens:
+    it ends at `max_tokens` or at a stop string.
     """
 
     model: str

@@ -1,5 +1,6 @@
-"""What comes out: a whole answer, folded from its events, so that streaming and non-streaming can never
-disagree.
+"""Whole answers, folded from their events.
+
+So streamed and whole answers are the same.
 """
 
 from collections.abc import Iterable
@@ -24,7 +25,7 @@ from mlxctl.ir.messages import Message, TextPart, ThinkingPart, ToolCallPart
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TextResult:
-    """A finished answer: an assistant message, why it ended, and what it cost."""
+    """A finished answer: assistant message, finish reason and usage."""
 
     message: Message
     reason: FinishReason
@@ -39,7 +40,7 @@ class TextResult:
 
     @property
     def thinking(self) -> str:
-        """What was thought before and between."""
+        """The thinking before and between."""
         return self.message.thinking
 
     @property
@@ -50,9 +51,9 @@ class TextResult:
 
 @dataclass(slots=True)
 class Collector:
-    """The fold from events to a result: `add` each event, then `result()`.
+    """Folds events to a result: `add` each event, then `result()`.
 
-    Refuses a stream that has not finished.
+    The stream has to be finished.
     """
 
     _parts: list[TextPart | ThinkingPart | ToolCallPart] = field(default_factory=list)

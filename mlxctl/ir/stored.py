@@ -1,4 +1,4 @@
-"""Values that stores keep and wire formats read and write. JSON stays bytes here."""
+"""Values of stores and protocols. JSON stays bytes here."""
 
 from dataclasses import dataclass
 from pickle import PickleBuffer
@@ -23,9 +23,9 @@ class StoredItem:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StoredResponse:
-    """A stored response: the body as sent, its own input items and its output items.
+    """A stored response: body, own input items and output items.
 
-    `previous_id` is the response that it continues.
+    `body` is as sent; `previous_id` is the response that it continues.
     """
 
     id: str

@@ -1,6 +1,6 @@
-"""Token ids of a prompt and what tells equal ids apart. Pure values.
+"""Token ids of a prompt, and salts that separate equal ids.
 
-The prefix cache hashes them, the front explains its answers with them: neither needs the other's code.
+Pure values: the prefix cache hashes them, the front explains answers with them.
 """
 
 from array import array
@@ -47,7 +47,10 @@ def image_salts(images: Iterable[ProcessedImage]) -> tuple[Salt, ...]:
 
 
 def prompt_salts(namespace: bytes, images: Iterable[ProcessedImage]) -> tuple[Salt, ...]:
-    """Return a prompt's salts: the namespace unless it is empty, then the images."""
+    """Return a prompt's salts: the namespace, then the images.
+
+    An empty namespace has none.
+    """
     return ((Salt(-1, 1, namespace),) if namespace else ()) + image_salts(images)
 
 

@@ -1,6 +1,6 @@
-"""Speech as text: how a model listens, what is asked for, and what comes out. Pure values.
+"""Transcription requests, results and recipes. Pure values.
 
-Sound is always mono, SAMPLE_RATE signed 16-bit samples a second, in the machine's byte order.
+Audio is always mono, SAMPLE_RATE signed 16-bit samples a second, in the machine's byte order.
 """
 
 from collections.abc import Callable
@@ -17,12 +17,12 @@ SpeechTask = Literal["transcribe", "translate"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TranscriptionRecipe:
-    """How a model of the Whisper kind listens: to a window at a time, and which tokens tell it what to do.
+    """Window size and special tokens of a Whisper model.
 
-    `languages` are ids by code, empty for a model that knows one language and needs no telling; `first_time`
-    is the id of the time 0.00, those behind it are later by a step each. `suppressed` are never written,
-    `suppressed_first` not at the beginning. `no_speech` is how such a model says that nobody speaks, None
-    where it cannot.
+    `languages` are ids by code, empty for a model with one language, which gets no language token;
+    `first_time` is the id of the time 0.00, each later id is a step later. `suppressed` ids are never
+    generated, `suppressed_first` not at the start. `no_speech` is the token of a window without speech, None
+    where there is none.
     """
 
     window_samples: int
@@ -42,12 +42,11 @@ class TranscriptionRecipe:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TranscriptionRequest:
-    """A sound file to be written down.
+    """An audio file to transcribe.
 
-    `read_window(start, num_samples)` gives samples, later ones each time, and blocks.
-
-    `language` is a code, None to find out. `prompt` is what was said before. Without a `temperature` above 0,
-    what looks wrong is written again at higher ones.
+    `read_window(start, num_samples)` returns samples, later ones each time, and blocks. `language` is a code,
+    None to detect it. `prompt` is text that came before. Without a `temperature` above 0, failed windows are
+    decoded again at higher ones.
     """
 
     model: str
@@ -62,8 +61,9 @@ class TranscriptionRequest:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SpeechSegment:
-    """What was said from `start` to `end`, in seconds; the figures are those of its window, which begins at
-    sample `seek`.
+    """The text from `start` to `end`, in seconds.
+
+    The figures are those of its window, which begins at sample `seek`.
     """
 
     start: float
@@ -79,9 +79,9 @@ class SpeechSegment:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TranscriptionResult:
-    """All that was said.
+    """The whole transcription.
 
-    `language` is a code, None where the model knows one language and does not name it.
+    `language` is a code, None for a model with one language that does not name it.
     """
 
     language: str | None

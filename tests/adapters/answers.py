@@ -1,6 +1,4 @@
-"""Which answers a grammar lets a model give, told by matching texts against it, token by token, as the engine
-does.
-"""
+"""Which answers a grammar allows, matched token by token as in the engine."""
 
 import random
 import re
@@ -25,16 +23,15 @@ _MAX_STEPS = 300
 
 
 class Answers:
-    """Which answers a request lets a model give, that writes calls and thoughts in these formats.
+    """The answers that a request allows for a model with these formats.
 
-    `has_marks` says that the marks of the formats are tokens of their own; else they are text like any other.
+    With `has_marks` the formats' markers are tokens; else they are plain text.
     """
 
     def __init__(self, tools: ToolParser, thinking: ThinkingParser, *, has_marks: bool = True) -> None:
         tokenizer = Tokenizer.from_str(_TEXT)
         texts = tools.markers | thinking.markers if has_marks else thinking.markers
-        # What only looks like a tag in its middle is none; the matcher's own tokenizer does not know such
-        # tokens.
+        # Text inside a token that resembles a tag is no tag; the matcher's tokenizer has no such tokens.
         odd = "|".join(
             re.escape(mark) for mark in tools.inner_markers if "<" in mark and not re.fullmatch(_TAG, mark)
         )
@@ -44,7 +41,7 @@ class Answers:
         tokenizer.add_tokens([AddedToken(mark, special=True) for mark in marks])
         self._stops = [tokenizer.token_to_id(_STOP)]
         self._tokenizer = LLTokenizer(tokenizer.to_str(), eos_token=self._stops)
-        self._words = tokenizer
+        self._decoder = tokenizer
         vocabulary = Vocabulary(tokenizer)
         self._grammars = AnswerGrammars(
             vocabulary,
@@ -57,7 +54,7 @@ class Answers:
     def allows(
         self, answer: str, request: GenerationRequest, prompt: Prompt = _NOTHING, start: str = ""
     ) -> bool:
-        """Whether the model may say this, and end there."""
+        """Whether the model may generate this and end there."""
         matcher = self._matcher(request, prompt, start)
         tokens = self._tokenizer.tokenize_str(answer, parse_special=True)
         return matcher.try_consume_tokens(tokens) == len(tokens) and matcher.is_accepting()
@@ -67,17 +64,16 @@ class Answers:
         return self._grammars.guidance(request, _NOTHING, grammar_start="") is not None
 
     def some(self, request: GenerationRequest, chance: random.Random, closers: Sequence[str]) -> str | None:
-        """Return an answer that the grammar allows, drawn token by token; None for one that has not ended
-        when it is long enough.
+        """Return an allowed answer, drawn token by token; None if too long.
 
-        `closers` are texts that end something: they are drawn more often, so that answers do end.
+        `closers` are texts that end something: they are drawn more often, so that answers end.
         """
         matcher = self._matcher(request, _NOTHING, "")
         endings = [self._tokenizer.tokenize_str(text, parse_special=True) for text in closers]
-        said: list[int] = []
+        token_ids: list[int] = []
         for step in range(_MAX_STEPS):
             if matcher.is_stopped() or (matcher.is_accepting() and chance.random() < 0.5):
-                return self._words.decode(said, skip_special_tokens=False)
+                return self._decoder.decode(token_ids, skip_special_tokens=False)
             tokens = [self._drawn(matcher, chance)]
             if chance.random() < 0.2 + step / 40:
                 fitting = [
@@ -85,9 +81,9 @@ class Answers:
                 ]
                 tokens = chance.choice(fitting) if fitting else tokens
             if tokens[0] in self._stops:
-                return self._words.decode(said, skip_special_tokens=False)
+                return self._decoder.decode(token_ids, skip_special_tokens=False)
             assert matcher.consume_tokens(tokens), matcher.get_error()
-            said += tokens
+            token_ids += tokens
         return None
 
     def _drawn(self, matcher: LLMatcher, chance: random.Random) -> int:

@@ -1,4 +1,4 @@
-"""A small Qwen3 to ask."""
+"""A small Qwen3 adapter."""
 
 import pytest
 

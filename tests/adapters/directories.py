@@ -1,4 +1,4 @@
-"""Model directories without weights: all that an adapter looks at."""
+"""Model directories without weights: all that an adapter reads."""
 
 import json
 from pathlib import Path
@@ -48,7 +48,7 @@ def write_model(
 
 
 def adapter_of(directory: Path) -> ModelAdapter:
-    """Read the directory and make its adapter."""
+    """Read the directory and create its adapter."""
     return create_adapter(read_model(directory), name="small")
 
 

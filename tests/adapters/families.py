@@ -1,5 +1,6 @@
-"""The families as this house takes them: a template written by us in each one's shape, and what its adapter
-should find out.
+"""Every supported family: a template of its shape and the expected detection.
+
+The templates were written for these tests.
 """
 
 from dataclasses import dataclass, field
@@ -17,13 +18,11 @@ _OPEN, _CLOSED = "<think>\n", "<think>\n\n</think>\n\n"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FamilyCase:
-    """One template.
+    """One template and its expected prompts.
 
-    `forced` is what a prompt that forces the tool `get_weather` ends with, and `rest` how a model would go
-    on, to ask for Oslo.
-
-    `converted` names what the template does not take. `without_thinking` ends a prompt that wants no
-    thinking, `with_thinking` one that wants it; None where the model does not think.
+    `forced` is the end of a prompt that forces the tool `get_weather`, and `rest` the model's continuation,
+    for Oslo. `converted` names what the template does not support. `without_thinking` ends a prompt with
+    thinking off, `with_thinking` one with thinking on; None without thinking support.
     """
 
     name: str
@@ -41,8 +40,9 @@ class FamilyCase:
 
 
 def adapter_for(case: FamilyCase, directory: Path, **more: Any) -> ModelAdapter:
-    """The adapter of a model with the case's template, and with no other token that would give its family
-    away than `tokens`.
+    """Return an adapter with the case's template.
+
+    No other token than `tokens` identifies its family.
     """
     source = (_TEMPLATES / f"{case.name}.jinja").read_text(encoding="utf-8")
     special = {"bos_token": "<bos>", "eos_token": "</s>"}

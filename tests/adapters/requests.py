@@ -1,4 +1,4 @@
-"""Requests as the protocols would make them."""
+"""Requests as the protocols create them."""
 
 from typing import Any
 
@@ -14,16 +14,16 @@ TIME = ToolSpec(name="now")
 
 
 def ask(*messages: Message, **more: Any) -> GenerationRequest:
-    """A request; without messages the user says hello."""
+    """Return a request; without messages the user says hello."""
     return GenerationRequest(model="small", messages=messages or (text_message("user", "Hello"),), **more)
 
 
 def prompt_of(adapter: ModelAdapter, request: GenerationRequest) -> str:
-    """The prompt as the model sees it, special tokens included."""
+    """Return the prompt as the model reads it, with special tokens."""
     return decode(adapter, adapter.prepare_input(request).token_ids)
 
 
 def decode(adapter: ModelAdapter, token_ids: tuple[int, ...]) -> str:
-    """What the ids stand for."""
+    """Return the text of the ids."""
     detokenizer = adapter.vocabulary.detokenizer()
     return "".join(detokenizer.feed(token_id) for token_id in token_ids) + detokenizer.finish()

@@ -1,6 +1,4 @@
-"""What agents write for their maker's accounting changes with every call, and is kept out of prompts; nothing
-else is.
-"""
+"""Volatile headers of coding agents are removed from prompts; nothing else is."""
 
 import pytest
 
@@ -15,11 +13,11 @@ def system(*texts: str) -> Message:
 
 
 @pytest.mark.parametrize("header", [HEADER, f"{HEADER}\n", "cch=4c1d0;", f"{HEADER}\ncch=00ff;\n"])
-def test_a_block_of_headers_is_left_out(header: str) -> None:
+def test_text_part_of_headers_alone_is_removed(header: str) -> None:
     assert without_agent_headers([system(header, "You are an agent.")]) == (system("You are an agent."),)
 
 
-def test_headers_at_the_beginning_of_a_text_are_left_out_and_the_text_stays() -> None:
+def test_leading_headers_are_removed_and_the_text_stays() -> None:
     assert without_agent_headers([system(f"{HEADER}\nYou are an agent.\n")]) == (
         system("You are an agent.\n"),
     )
@@ -36,10 +34,10 @@ def test_headers_at_the_beginning_of_a_text_are_left_out_and_the_text_stays() ->
     ],
     ids=["within a line", "on a later line", "something like it", "said by the user", "said by the model"],
 )
-def test_what_stands_elsewhere_is_text_like_any_other(message: Message) -> None:
+def test_headers_elsewhere_stay(message: Message) -> None:
     assert without_agent_headers([message]) == (message,)
 
 
-def test_a_header_is_found_in_the_line_of_a_prompt() -> None:
+def test_header_is_found_in_a_prompt_line() -> None:
     assert find_volatile(f"<|system|>{HEADER}") == (10, 10 + len(HEADER))
     assert find_volatile("You are an agent.") is None

@@ -1,4 +1,4 @@
-"""What an answer may look like when a part of it is constrained."""
+"""Grammars of answers with constrained parts."""
 
 import json
 from dataclasses import replace
@@ -38,7 +38,7 @@ def asked(**more: Any) -> GenerationRequest:
     return GenerationRequest(model="tiny", messages=(text_message("user", "Hi"),), **more)
 
 
-def form(kind: Any = "json_schema", value: Any = SCHEMA) -> Constraint:
+def output_constraint(kind: Any = "json_schema", value: Any = SCHEMA) -> Constraint:
     return Constraint(kind=kind, value=value, param="response_format")
 
 
@@ -47,8 +47,8 @@ THINKS = Prompt(text="", may_think=True)
 OPENED = Prompt(text="<think>\n", tail="<think>\n", may_think=True)
 
 
-def test_an_answer_has_its_form_and_nothing_else() -> None:
-    request = asked(constraint=form())
+def test_answer_matches_its_constraint_only() -> None:
+    request = asked(constraint=output_constraint())
     assert HERMES.allows('{"a": 1}', request)
     assert not any(
         HERMES.allows(text, request)
@@ -66,14 +66,14 @@ def test_an_answer_has_its_form_and_nothing_else() -> None:
         ("json_object", {"type": "object"}, '{"any": [1, null]}', "[1]"),
     ],
 )
-def test_every_kind_of_form_is_held(kind: str, value: Any, good: str, bad: str) -> None:
-    request = asked(constraint=form(kind, value))
+def test_every_kind_of_constraint_is_enforced(kind: str, value: Any, good: str, bad: str) -> None:
+    request = asked(constraint=output_constraint(kind, value))
     assert HERMES.allows(good, request)
     assert not HERMES.allows(bad, request)
 
 
-def test_a_thought_comes_first_and_is_free() -> None:
-    request = asked(constraint=form())
+def test_unconstrained_thought_precedes_the_output() -> None:
+    request = asked(constraint=output_constraint())
     thought = '<think>\nIs {"a": "x"} right? No <b>.\n</think>\n\n'
     assert HERMES.allows(thought + '{"a": 1}', request, THINKS)
     assert HERMES.allows('{"a": 1}', request, THINKS)
@@ -87,21 +87,21 @@ def test_a_thought_comes_first_and_is_free() -> None:
     "parser_id",
     ["think_tag", "mistral_think", "seed_think", "cohere_think", "gemma4_channel", "harmony_analysis"],
 )
-def test_a_thought_is_told_from_the_form_in_every_format(parser_id: str) -> None:
+def test_thought_and_output_are_separated_in_every_format(parser_id: str) -> None:
     thinking = thinking_parser(parser_id)
     answers = Answers(tool_parser("null"), thinking)
     wrapper = next((text for text in thinking.wrappers if "final" in text), "")
     start = "<|start|>assistant" if parser_id == "harmony_analysis" else ""
     thought = f"{thinking.opener}Hm, 42?{thinking.closer}{start}{wrapper}"
-    request = asked(constraint=form("regex", "[0-9]{2}"))
+    request = asked(constraint=output_constraint("regex", "[0-9]{2}"))
     assert answers.allows(f"{thought}42", request, THINKS)
     assert not answers.allows(f"{thought}no", request, THINKS)
 
 
-def test_a_closing_marker_that_is_no_token_ends_a_thought_where_its_text_appears() -> None:
+def test_thought_closer_that_is_no_token_ends_at_its_text() -> None:
     marks = replace(thinking_parser("think_tag"), opener="(thinking)", closer="(done)")
     answers = Answers(tool_parser("null"), marks)
-    request = asked(constraint=form("choice", ("yes", "no")))
+    request = asked(constraint=output_constraint("choice", ("yes", "no")))
     assert answers.allows("(thinking)well, (don't)(done)\nyes", request, THINKS)
     assert not answers.allows("(thinking)well(done)maybe", request, THINKS)
 
@@ -131,7 +131,7 @@ CALLS = {
 
 
 def _declared_call(parser: ToolParser) -> str:
-    """What follows the forced prefix of any call, as the format itself says that its calls go on."""
+    """Return what follows the forced prefix of any call, as the format declares."""
     prefix = parser.forced_prefix("first") or ""
     closing = parser.closing_after(prefix)
     assert closing is not None
@@ -145,7 +145,7 @@ def _declared_call(parser: ToolParser) -> str:
     return prefix.removeprefix(parser.forced_prefix(None) or "") + arguments + closing.call_end
 
 
-# A format that is not listed is held to what it declares.
+# Other formats are checked against their own declaration.
 CALLS |= {
     parser_id: _declared_call(tool_parser(parser_id))
     for parser_id in sorted({*TOOL_PARSER_IDS} - {*CALLS, "null"})
@@ -153,7 +153,7 @@ CALLS |= {
 
 
 @pytest.mark.parametrize("parser_id", CALLS)
-def test_a_forced_call_has_a_known_name_and_fitting_arguments_in_every_format(parser_id: str) -> None:
+def test_forced_call_has_known_name_and_valid_arguments_in_every_format(parser_id: str) -> None:
     parser, rest = tool_parser(parser_id), CALLS[parser_id]
     answers = Answers(parser, thinking_parser("null"))
     request = asked(tools=TOOLS, tool_choice=ToolChoice(mode="required"), parallel_tool_calls=False)
@@ -166,7 +166,7 @@ def test_a_forced_call_has_a_known_name_and_fitting_arguments_in_every_format(pa
     assert (call.name, json.loads(call.arguments)) == ("first", {"a": 1})
 
 
-def test_a_named_call_goes_on_where_the_prompt_has_begun_its_arguments() -> None:
+def test_named_call_continues_arguments_begun_in_the_prompt() -> None:
     request = asked(tools=TOOLS, tool_choice=ToolChoice(mode="named", name="first"))
     assert HERMES.allows('a": 1}}\n</tool_call>', request, start=' {"')
     assert not HERMES.allows('b": 1}}\n</tool_call>', request, start=' {"')
@@ -194,10 +194,10 @@ def test_more_calls_follow_a_forced_one_only_in_parallel(parser_id: str, more: s
 
 
 @pytest.mark.parametrize("parser_id", CALLS)
-def test_beside_tools_an_answer_has_its_form_or_is_a_fitting_call(parser_id: str) -> None:
+def test_with_tools_the_answer_is_structured_output_or_a_valid_call(parser_id: str) -> None:
     parser = tool_parser(parser_id)
     answers = Answers(parser, thinking_parser("null"))
-    request = asked(constraint=form("choice", ("yes", "no")), tools=TOOLS)
+    request = asked(constraint=output_constraint("choice", ("yes", "no")), tools=TOOLS)
     call = (parser.forced_prefix(None) or "") + CALLS[parser_id]
     assert answers.allows("yes", request)
     assert answers.allows(call, request)
@@ -207,9 +207,7 @@ def test_beside_tools_an_answer_has_its_form_or_is_a_fitting_call(parser_id: str
 
 @pytest.mark.parametrize("has_marks", [True, False])
 @pytest.mark.parametrize("parser_id", CALLS)
-def test_calls_of_strict_tools_fit_their_schemas_though_the_text_is_free(
-    parser_id: str, has_marks: bool
-) -> None:
+def test_strict_tool_calls_match_their_schema_in_free_text(parser_id: str, has_marks: bool) -> None:
     parser = tool_parser(parser_id)
     answers = Answers(parser, thinking_parser("null"), has_marks=has_marks)
     strict = asked(tools=(replace(TOOLS[0], is_strict=True), TOOLS[1]))
@@ -222,7 +220,7 @@ def test_calls_of_strict_tools_fit_their_schemas_though_the_text_is_free(
     assert not answers.guides(asked(tools=TOOLS))
 
 
-def test_calls_of_strict_tools_are_held_among_the_messages_of_harmony() -> None:
+def test_strict_tool_calls_are_enforced_in_harmony_messages() -> None:
     answers = Answers(tool_parser("harmony"), thinking_parser("harmony_analysis"))
     strict = asked(tools=(replace(TOOLS[0], is_strict=True),))
     begun = Prompt(text="<|start|>assistant", tail="<|start|>assistant", may_think=True)
@@ -242,7 +240,7 @@ def test_calls_of_strict_tools_are_held_among_the_messages_of_harmony() -> None:
         assert not answers.allows(thought + other, strict, begun)
 
 
-def test_a_tool_whose_schema_cannot_be_enforced_is_refused_where_it_stands() -> None:
+def test_unenforceable_tool_schema_names_its_field() -> None:
     broken = ToolSpec(
         name="f", parameters={"properties": {"a": {"type": "no"}}}, param="tools[0].function.parameters"
     )
@@ -260,11 +258,9 @@ def test_a_tool_whose_schema_cannot_be_enforced_is_refused_where_it_stands() -> 
         ("json_schema", {"$ref": "#"}, "no text matches it"),
     ],
 )
-def test_a_form_that_only_fails_with_the_models_own_tokens_is_refused_as_well(
-    kind: str, value: Any, what: str
-) -> None:
+def test_constraint_that_no_token_matches_raises(kind: str, value: Any, what: str) -> None:
     with pytest.raises(InvalidRequest, match=what) as refused:
-        HERMES.guides(asked(constraint=form(kind, value)))
+        HERMES.guides(asked(constraint=output_constraint(kind, value)))
     assert refused.value.param == "response_format"
 
 
@@ -273,7 +269,7 @@ def demo() -> Any:
     return create_adapter(read_model(MODEL_DIR), name="demo")
 
 
-def test_a_thinking_limit_is_told_in_the_models_own_tokens(demo: Any) -> None:
+def test_thinking_limit_uses_the_models_token_ids(demo: Any) -> None:
     limited = demo.prepare_input(asked(thinking=ThinkingOptions(enabled=True, max_tokens=5))).guidance
     assert limited is not None
     assert limited.thinking.max_tokens == 5
@@ -287,7 +283,7 @@ def test_a_thinking_limit_is_told_in_the_models_own_tokens(demo: Any) -> None:
     assert demo.prepare_input(asked()).guidance is None
 
 
-def test_min_tokens_is_refused_beside_a_form(demo: Any) -> None:
+def test_min_tokens_with_structured_output_raises(demo: Any) -> None:
     with pytest.raises(InvalidRequest) as refused:
-        demo.prepare_input(asked(constraint=form(), sampling=SamplingOptions(min_tokens=5)))
+        demo.prepare_input(asked(constraint=output_constraint(), sampling=SamplingOptions(min_tokens=5)))
     assert refused.value.param == "min_tokens"

@@ -1,6 +1,4 @@
-"""Sound files become samples, read forwards and a part at a time; what is no sound, or too much, is refused
-by name.
-"""
+"""Audio files become samples, window by window; invalid ones raise."""
 
 import array
 import math
@@ -18,7 +16,7 @@ from tests.tiny_models.audio_samples import silence, wav
 
 
 def tone(seconds: float, *, rate: int, num_channels: int = 1) -> bytes:
-    """A WAV file of a tone of 440 Hz, the same in each channel."""
+    """Return a WAV file of a 440 Hz tone, the same in each channel."""
     samples = [
         round(8000 * math.sin(2 * math.pi * 440 * place / rate)) for place in range(int(seconds * rate))
     ]
@@ -34,7 +32,7 @@ def samples_of(sound: AudioFile) -> "array.array[int]":
 
 
 @pytest.mark.parametrize(("rate", "num_channels"), [(16_000, 1), (8_000, 1), (44_100, 2), (48_000, 1)])
-def test_whatever_a_file_has_it_is_heard_at_one_rate_and_in_one_channel(rate: int, num_channels: int) -> None:
+def test_audio_is_resampled_to_16_khz_mono(rate: int, num_channels: int) -> None:
     sound = AudioFile(tone(0.5, rate=rate, num_channels=num_channels))
     samples = samples_of(sound)
     assert sound.seconds == pytest.approx(0.5, abs=0.01)
@@ -43,14 +41,14 @@ def test_whatever_a_file_has_it_is_heard_at_one_rate_and_in_one_channel(rate: in
     assert max(samples) == pytest.approx(8000, rel=0.1)
 
 
-def test_samples_of_the_right_kind_are_taken_as_they_are() -> None:
+def test_16_khz_mono_samples_are_unchanged() -> None:
     data = array.array("h", range(-3000, 3000)).tobytes()
     assert samples_of(AudioFile(wav(data))).tobytes() == data
 
 
 @settings(max_examples=20)
 @given(st.lists(st.integers(0, 9000), min_size=1, max_size=8), st.integers(1, 12_000))
-def test_windows_are_cut_anywhere_as_long_as_they_go_forward(starts: list[int], length: int) -> None:
+def test_windows_may_start_anywhere_forward(starts: list[int], length: int) -> None:
     data = array.array("h", [place % 30_000 for place in range(20_000)])
     sound = AudioFile(wav(data.tobytes()))
     for start in sorted(starts):
@@ -59,13 +57,17 @@ def test_windows_are_cut_anywhere_as_long_as_they_go_forward(starts: list[int], 
 
 
 def silent_mp3(num_frames: int) -> bytes:
-    """Frames of MPEG-1 layer III, 128 kbit/s, 44.1 kHz, stereo, whose content is nothing (ISO/IEC 11172-3)."""
+    """Return silent MPEG-1 layer III frames (ISO/IEC 11172-3).
+
+    128 kbit/s, 44.1 kHz, stereo.
+    """
     return (b"\xff\xfb\x90\x00" + bytes(413)) * num_frames
 
 
 def silent_flac(seconds: int) -> bytes:
-    """A FLAC stream (RFC 9639), 16 kHz, mono, 16 bits, whose frames of a second each hold the constant
-    nought.
+    """Return a silent FLAC stream (RFC 9639).
+
+    16 kHz, mono, 16 bits; each frame holds a second of the constant 0.
     """
     information = struct.pack(">HH", 16_000, 16_000) + bytes(6)
     information += ((16_000 << 44) | (15 << 36) | (seconds * 16_000)).to_bytes(8, "big") + bytes(16)
@@ -116,13 +118,13 @@ def test_compressed_files_are_decoded(data: bytes, seconds: float) -> None:
         (silence(0.05), "file holds 0.05 seconds of audio; at least 0.1 are needed"),
     ],
 )
-def test_what_is_no_sound_is_refused_by_name(data: bytes, error: str) -> None:
+def test_invalid_audio_files_raise(data: bytes, error: str) -> None:
     with pytest.raises(InvalidRequest, match=error) as refusal:
         AudioFile(data)
     assert refusal.value.param == "file"
 
 
-def test_a_small_file_with_much_silence_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_small_file_with_hours_of_silence_raises(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(audio_files, "MAX_AUDIO_SECONDS", 20)
     assert AudioFile(silent_flac(20)).seconds == 20
     with pytest.raises(InvalidRequest, match="of audio; send it in parts"):

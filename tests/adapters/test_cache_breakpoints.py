@@ -1,6 +1,4 @@
-"""Where the beginning of a prompt ends that is to be kept for longer: behind the text that was marked, in
-every family's words.
-"""
+"""The number of long-TTL tokens ends at the breakpoint, in every family."""
 
 import json
 from typing import Any
@@ -45,7 +43,7 @@ def text_kept_longer(adapter: ModelAdapter, request: GenerationRequest) -> str:
     return adapter.vocabulary.decode(prepared.token_ids[: prepared.num_long_ttl_tokens])
 
 
-def test_it_ends_with_the_marked_part_and_has_nothing_of_the_next(adapter: ModelAdapter) -> None:
+def test_breakpoint_ends_with_its_part(adapter: ModelAdapter) -> None:
     request = asked(
         [block("The sea is wide.")],
         [block("One?"), block(" Two?", "1h"), block(" Three?")],
@@ -60,7 +58,7 @@ def test_it_ends_with_the_marked_part_and_has_nothing_of_the_next(adapter: Model
     assert "Three" not in kept
 
 
-def test_a_marked_message_is_kept_to_its_end_and_not_the_answer_to_it(adapter: ModelAdapter) -> None:
+def test_breakpoint_on_a_message_excludes_the_answer(adapter: ModelAdapter) -> None:
     whole = adapter.vocabulary.decode(
         adapter.prepare_input(asked([block("Hi")], [block("One?")], [block("Yes")], [block("So?")])).token_ids
     )
@@ -72,7 +70,7 @@ def test_a_marked_message_is_kept_to_its_end_and_not_the_answer_to_it(adapter: M
     assert kept.index("One?") < len(kept) <= whole.index("Yes")
 
 
-def test_a_marked_tool_is_the_last_that_is_kept_for_longer() -> None:
+def test_breakpoint_on_a_tool_excludes_later_tools() -> None:
     adapter = create_adapter(read_model(tiny_models.model("qwen3")), name="qwen3")
     marked = [TOOLS[0] | {"cache_control": {"type": "ephemeral", "ttl": "1h"}}, TOOLS[1]]
 
@@ -82,5 +80,5 @@ def test_a_marked_tool_is_the_last_that_is_kept_for_longer() -> None:
     assert "weather" not in kept
 
 
-def test_without_a_shorter_rest_there_is_no_longer_beginning(adapter: ModelAdapter) -> None:
+def test_long_ttl_alone_needs_no_breakpoint(adapter: ModelAdapter) -> None:
     assert adapter.prepare_input(asked([block("Hi", "1h")], [block("One?")])).num_long_ttl_tokens == 0

@@ -1,4 +1,4 @@
-"""Ids become text byte by byte, the same as decoding them at once."""
+"""Incremental detokenizing equals decoding at once."""
 
 from typing import Any
 
@@ -28,14 +28,14 @@ def _ids(tokenizer: Any) -> st.SearchStrategy[list[int]]:
 
 @settings(max_examples=500, deadline=None)
 @given(_ids(BYTE_LEVEL))
-def test_any_byte_level_sequence_is_what_decoding_gives(ids: list[int]) -> None:
+def test_byte_level_detokenizer_equals_the_tokenizers_decoding(ids: list[int]) -> None:
     assert _streamed(BYTE_LEVEL, ids) == BYTE_LEVEL.decode(ids, skip_special_tokens=False)
 
 
 @pytest.mark.parametrize("tokenizer", [LLAMA, GEMMA], ids=["llama", "gemma"])
 @settings(max_examples=300, deadline=None)
 @given(data=st.data())
-def test_any_well_formed_sentencepiece_sequence_is_what_decoding_gives(
+def test_sentencepiece_detokenizer_equals_the_tokenizers_decoding(
     tokenizer: Any, data: st.DataObject
 ) -> None:
     byte_runs = st.text(st.characters(exclude_categories=["Cs"]), max_size=3).map(
@@ -51,7 +51,7 @@ def test_any_well_formed_sentencepiece_sequence_is_what_decoding_gives(
 @pytest.mark.parametrize("tokenizer", [METASPACE, WORDPIECE], ids=["metaspace", "wordpiece"])
 @settings(max_examples=200, deadline=None)
 @given(data=st.data())
-def test_other_decoders_are_asked_themselves(tokenizer: Any, data: st.DataObject) -> None:
+def test_other_decoders_use_the_tokenizers_decoding(tokenizer: Any, data: st.DataObject) -> None:
     ids = data.draw(_ids(tokenizer))
     assert _streamed(tokenizer, ids) == tokenizer.decode(ids, skip_special_tokens=False)
 
@@ -62,7 +62,7 @@ def test_any_text_survives_byte_level_encoding(text: str) -> None:
     assert _streamed(BYTE_LEVEL, VOCABULARIES[id(BYTE_LEVEL)].encode(text)) == text
 
 
-def test_a_character_comes_when_its_last_byte_comes() -> None:
+def test_character_is_emitted_with_its_last_byte() -> None:
     vocabulary = VOCABULARIES[id(BYTE_LEVEL)]
     ids = [vocabulary.id_of(char) for char in "ðŁĺĢ"]
     detokenizer = vocabulary.detokenizer()
@@ -70,7 +70,7 @@ def test_a_character_comes_when_its_last_byte_comes() -> None:
     assert detokenizer.finish() == ""
 
 
-def test_a_character_that_stays_broken_is_replaced_once() -> None:
+def test_broken_character_is_replaced_once() -> None:
     vocabulary = VOCABULARIES[id(BYTE_LEVEL)]
     first = vocabulary.id_of("ð")
     assert first is not None
@@ -78,12 +78,12 @@ def test_a_character_that_stays_broken_is_replaced_once() -> None:
     assert (detokenizer.feed(first), detokenizer.finish()) == ("", "\ufffd")
 
 
-def test_a_leading_space_is_text_for_byte_level_and_gemma_only() -> None:
+def test_leading_space_is_text_for_byte_level_and_gemma_only() -> None:
     the = {id(tokenizer): tokenizer.token_to_id("▁the") for tokenizer in (LLAMA, GEMMA)}
     assert _streamed(BYTE_LEVEL, VOCABULARIES[id(BYTE_LEVEL)].encode(" the")) == " the"
     assert _streamed(GEMMA, [the[id(GEMMA)]] * 2) == " the the"
     assert _streamed(LLAMA, [the[id(LLAMA)]] * 2) == "the the"
 
 
-def test_an_id_without_a_token_says_nothing() -> None:
+def test_unknown_id_has_no_text() -> None:
     assert _streamed(BYTE_LEVEL, [10_000_000]) == ""

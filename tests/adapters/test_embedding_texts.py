@@ -1,6 +1,4 @@
-"""What an embedding model is given to read: whole where it fits, cut only where that is allowed, always with
-its ends.
-"""
+"""Inputs of embedding models: truncated only if allowed, with their end tokens."""
 
 import pytest
 from hypothesis import given, settings
@@ -21,9 +19,7 @@ def bert() -> ModelAdapter:
 
 @settings(deadline=None)
 @given(words=WORDS)
-def test_a_text_that_is_cut_is_the_beginning_of_the_whole_one_and_keeps_its_ends(
-    bert: ModelAdapter, words: list[str]
-) -> None:
+def test_truncated_text_keeps_its_start_and_end_tokens(bert: ModelAdapter, words: list[str]) -> None:
     text = " ".join(words)
     ids, num_end_tokens = bert.vocabulary.encode_with_ends(text)
     assert num_end_tokens == 1
@@ -35,13 +31,13 @@ def test_a_text_that_is_cut_is_the_beginning_of_the_whole_one_and_keeps_its_ends
             bert.prepare_embedding(text, "input")
 
 
-def test_token_ids_are_cut_as_they_are_and_checked(bert: ModelAdapter) -> None:
+def test_token_ids_are_truncated_unchanged_and_checked(bert: ModelAdapter) -> None:
     assert bert.prepare_embedding((7,) * 500, "input", may_cut=True) == (7,) * 400
     with pytest.raises(InvalidRequest, match="has token 9999"):
         bert.prepare_embedding((9999,), "input")
 
 
-def test_a_named_prompt_stands_before_the_text_in_the_place_of_the_usual_one() -> None:
+def test_named_prompt_replaces_the_default_prompt() -> None:
     gemma = create_adapter(read_model(tiny_models.encoder("embeddinggemma")), name="gemma")
     asked = gemma.prepare_embedding("sea", "input", prompt_name="document")
     assert asked == gemma.prepare_embedding("title: none | text: sea", "input")

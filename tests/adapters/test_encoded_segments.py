@@ -1,4 +1,4 @@
-"""A prompt that repeats what was said gets the ids of that time, and never another text."""
+"""Repeated texts get their stored ids, and only exactly those texts."""
 
 from typing import Any
 
@@ -35,9 +35,7 @@ PIECES = st.lists(
 @pytest.mark.parametrize("name", VOCABULARIES)
 @settings(max_examples=200, deadline=None)
 @given(texts=st.lists(PIECES, min_size=1, max_size=4))
-def test_what_nobody_generated_is_encoded_as_the_tokenizer_does_it_known_or_not(
-    name: str, texts: list[str]
-) -> None:
+def test_text_that_was_not_generated_gets_the_tokenizers_ids(name: str, texts: list[str]) -> None:
     vocabulary = VOCABULARIES[name]
     known = EncodedSegments(vocabulary)
 
@@ -48,9 +46,7 @@ def test_what_nobody_generated_is_encoded_as_the_tokenizer_does_it_known_or_not(
 @pytest.mark.parametrize("name", WITH_BYTES)
 @settings(max_examples=300, deadline=None)
 @given(data=st.data())
-def test_generated_ids_come_back_for_their_text_and_the_text_stays_what_it_was(
-    name: str, data: st.DataObject
-) -> None:
+def test_stored_answer_encodes_to_its_generated_ids(name: str, data: st.DataObject) -> None:
     vocabulary, tokenizer = VOCABULARIES[name], TOKENIZERS[name]
     known = EncodedSegments(vocabulary)
     prompt = data.draw(PIECES) + "<|im_start|>assistant\n"
@@ -67,7 +63,7 @@ def test_generated_ids_come_back_for_their_text_and_the_text_stays_what_it_was(
     assert _read(vocabulary, ids) == _read(vocabulary, vocabulary.encode(later))
 
 
-def test_a_seam_that_the_tokenizer_would_set_elsewhere_stays_where_the_model_set_it() -> None:
+def test_generated_token_boundary_is_kept_in_a_longer_text() -> None:
     vocabulary = VOCABULARIES["byte level"]
     known = EncodedSegments(vocabulary)
     generated = [vocabulary.encode(letter)[-1] for letter in "the"]
@@ -81,7 +77,7 @@ def test_a_seam_that_the_tokenizer_would_set_elsewhere_stays_where_the_model_set
     assert known.encode("x<|im_start|>a\nthe")[0] == vocabulary.encode("x<|im_start|>a\nthe")
 
 
-def test_an_answer_that_ends_within_a_character_is_not_kept() -> None:
+def test_answer_that_ends_inside_a_character_is_not_stored() -> None:
     vocabulary = VOCABULARIES["byte level"]
     known = EncodedSegments(vocabulary)
     _, opened = known.encode("<|im_start|>a\n")
@@ -92,7 +88,7 @@ def test_an_answer_that_ends_within_a_character_is_not_kept() -> None:
     assert known.num_bytes == num_bytes
 
 
-def test_what_is_known_stays_within_its_bound_and_what_was_used_last_stays() -> None:
+def test_least_recently_used_segments_are_evicted() -> None:
     known = EncodedSegments(VOCABULARIES["byte level"], max_bytes=4000)
 
     for number in range(200):
@@ -101,7 +97,7 @@ def test_what_is_known_stays_within_its_bound_and_what_was_used_last_stays() -> 
     assert 0 < known.num_bytes <= 4000
 
 
-def test_a_conversation_goes_on_with_the_ids_that_the_model_chose(qwen: ModelAdapter) -> None:
+def test_next_prompt_reuses_the_generated_ids(qwen: ModelAdapter) -> None:
     question = text_message("user", "Hello")
     prepared = qwen.prepare_input(ask(question))
     letters = [token_id for letter in "the answer" for token_id in qwen.vocabulary.encode(letter)]
@@ -128,7 +124,7 @@ def test_a_conversation_goes_on_with_the_ids_that_the_model_chose(qwen: ModelAda
     ],
     ids=["other text", "other thinking", "a call"],
 )
-def test_an_answer_that_was_changed_is_read_as_it_is_now(qwen: ModelAdapter, answer: Message) -> None:
+def test_edited_answer_is_encoded_anew(qwen: ModelAdapter, answer: Message) -> None:
     question = text_message("user", "What is the time?")
     request = ask(question, answer, question)
     before = qwen.prepare_input(request).token_ids
@@ -141,7 +137,7 @@ def test_an_answer_that_was_changed_is_read_as_it_is_now(qwen: ModelAdapter, ans
     assert qwen.prepare_input(request).token_ids == before
 
 
-def test_a_forced_call_is_known_again_from_its_forced_beginning_on(qwen: ModelAdapter) -> None:
+def test_forced_call_reuses_ids_from_its_forced_prefix(qwen: ModelAdapter) -> None:
     question = text_message("user", "Weather?")
     request = ask(question, tools=(WEATHER,), tool_choice=ToolChoice(mode="named", name="get_weather"))
     prepared = qwen.prepare_input(request)
@@ -156,7 +152,7 @@ def _read(vocabulary: Vocabulary, ids: Any) -> bytes:
     return b"".join(map(vocabulary.bytes_of, ids))
 
 
-def test_an_answer_is_known_in_its_own_namespace_only() -> None:
+def test_stored_answers_are_used_only_in_their_namespace() -> None:
     vocabulary, tokenizer = VOCABULARIES["byte level"], TOKENIZERS["byte level"]
     known = EncodedSegments(vocabulary)
     prompt, answer = "<|im_start|>assistant\n", "the answer"

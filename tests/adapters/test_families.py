@@ -1,4 +1,4 @@
-"""Which adapter a model gets, and what is found out about a model that no family claims."""
+"""The adapter of a model, and detection without a family."""
 
 import subprocess
 import sys
@@ -31,7 +31,7 @@ XML_CALLS = QWEN_TEMPLATE.replace(
         ("unheard_of", "unknown"),
     ],
 )
-def test_the_model_type_says_the_family_and_unknown_ones_work_too(
+def test_family_follows_the_model_type_and_unknown_ones_work(
     tmp_path: Path, model_type: str, family: str
 ) -> None:
     adapter = adapter_of(write_model(tmp_path, config={"model_type": model_type}))
@@ -39,7 +39,7 @@ def test_the_model_type_says_the_family_and_unknown_ones_work_too(
     assert [adapter.supports_tools, adapter.supports_thinking, adapter.can_force_tools] == [True] * 3
 
 
-def test_calls_in_an_unknown_format_are_not_guessed_at(tmp_path: Path) -> None:
+def test_unknown_call_format_gets_the_null_parser(tmp_path: Path) -> None:
     assert XML_CALLS != QWEN_TEMPLATE
     for model_type in ("qwen3_moe", "unheard_of"):
         adapter = adapter_of(
@@ -48,7 +48,7 @@ def test_calls_in_an_unknown_format_are_not_guessed_at(tmp_path: Path) -> None:
         assert not adapter.supports_tools
 
 
-def test_a_template_that_offers_tools_but_shows_no_calls_is_believed_to_mean_hermes(tmp_path: Path) -> None:
+def test_template_with_tools_but_no_calls_gets_hermes(tmp_path: Path) -> None:
     template = (
         "{% for t in tools or [] %}{{ t | tojson }}{% endfor %}Answer in <tool_call> tags.\n" + PLAIN_TEMPLATE
     )
@@ -56,12 +56,12 @@ def test_a_template_that_offers_tools_but_shows_no_calls_is_believed_to_mean_her
     assert adapter.can_force_tools
 
 
-def test_a_model_without_think_tags_does_not_think(tmp_path: Path) -> None:
+def test_model_without_think_tags_does_not_support_thinking(tmp_path: Path) -> None:
     adapter = adapter_of(write_model(tmp_path, template=PLAIN_TEMPLATE, config={"model_type": "unheard_of"}))
     assert not adapter.supports_thinking
 
 
-def test_the_vocabulary_is_as_large_as_the_weights(tmp_path: Path) -> None:
+def test_vocabulary_size_is_that_of_the_weights(tmp_path: Path) -> None:
     assert adapter_of(write_model(tmp_path / "1", config={"vocab_size": 999})).vocabulary_size == 999
     nested = {"vocab_size": None, "text_config": {"vocab_size": 1000}}
     assert adapter_of(write_model(tmp_path / "2", config=nested)).vocabulary_size == 1000
@@ -69,14 +69,14 @@ def test_the_vocabulary_is_as_large_as_the_weights(tmp_path: Path) -> None:
         adapter_of(write_model(tmp_path / "3", config={"vocab_size": "many"}))
 
 
-def test_a_tokenizer_that_is_none_breaks_the_model(tmp_path: Path) -> None:
+def test_invalid_tokenizer_raises_broken_model(tmp_path: Path) -> None:
     directory = write_model(tmp_path)
     (directory / "tokenizer.json").write_text('{"model": 5}')
     with pytest.raises(BrokenModel, match=r"tokenizer\.json"):
         create_adapter(read_model(directory), name="small")
 
 
-def test_a_tokenizer_that_truncates_or_pads_does_so_no_longer(tmp_path: Path) -> None:
+def test_tokenizer_truncation_and_padding_are_disabled(tmp_path: Path) -> None:
     tokenizer: Tokenizer = metaspace()
     tokenizer.enable_truncation(max_length=2)
     tokenizer.enable_padding(length=50)

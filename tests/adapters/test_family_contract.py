@@ -1,6 +1,4 @@
-"""Every family keeps the same contract, whatever its template takes: nothing that was said is lost, and tools
-can be called.
-"""
+"""Every family: no text is lost, and tools can be called."""
 
 import json
 from collections.abc import Mapping
@@ -65,14 +63,14 @@ def thinking(request: pytest.FixtureRequest, adapters: Mapping[str, ModelAdapter
     return request.param, adapters[request.param.name]
 
 
-def test_the_formats_are_read_off_the_template(family: Family) -> None:
+def test_formats_are_detected_from_the_template(family: Family) -> None:
     case, adapter = family
     found = adapter.verdict
     assert (found.tool_parser_id, found.thinking_parser_id) == (case.tools, case.thinking)
     assert (found.tool_delivery, found.thinking_switch) == (case.delivery, case.switch)
 
 
-def test_the_canary_sees_what_the_template_takes(family: Family) -> None:
+def test_template_probe_detects_what_is_supported(family: Family) -> None:
     case, adapter = family
     assert {name for name in TAKES if not getattr(adapter.verdict, f"takes_{name}")} == case.converted
 
@@ -93,20 +91,18 @@ def test_the_canary_sees_what_the_template_takes(family: Family) -> None:
         ),
     ],
 )
-def test_the_verdict_can_be_said_on_one_line(
-    adapters: Mapping[str, ModelAdapter], name: str, line: str
-) -> None:
+def test_verdict_summary_is_one_line(adapters: Mapping[str, ModelAdapter], name: str, line: str) -> None:
     assert adapters[name].verdict.summary() == line
 
 
-def test_every_tool_on_offer_is_named_and_described(calling: Family) -> None:
+def test_prompt_contains_every_tool_definition(calling: Family) -> None:
     prompt = prompt_of(calling[1], ask(text_message("system", "Be brief."), USER, tools=(WEATHER, TIME)))
     assert all(
-        prompt.count(said) for said in ("get_weather", "Tells the weather.", "city", "now", "Be brief.", "Hi")
+        prompt.count(text) for text in ("get_weather", "Tells the weather.", "city", "now", "Be brief.", "Hi")
     )
 
 
-def test_a_forced_call_is_begun_as_the_family_writes_it(calling: Family) -> None:
+def test_forced_call_starts_in_the_familys_format(calling: Family) -> None:
     case, adapter = calling
     prepared = adapter.prepare_input(ask(USER, tools=(WEATHER, TIME), tool_choice=NAMED))
     assert prepared.prompt_tail == case.forced
@@ -116,13 +112,13 @@ def test_a_forced_call_is_begun_as_the_family_writes_it(calling: Family) -> None
 @pytest.mark.parametrize(
     "choice", [NAMED, ToolChoice(mode="required"), ToolChoice()], ids=lambda choice: choice.mode
 )
-def test_a_call_is_understood_from_its_first_token(calling: Family, choice: ToolChoice) -> None:
+def test_forced_call_is_parsed_from_its_first_token(calling: Family, choice: ToolChoice) -> None:
     case, adapter = calling
     request = ask(USER, tools=(WEATHER,), tool_choice=choice, thinking=ThinkingOptions(enabled=False))
     prepared = adapter.prepare_input(request)
     processor = adapter.create_stream_processor(request, prepared)
-    said = (case.forced + case.rest).removeprefix(prepared.prompt_tail if choice.is_forced else "")
-    events = processor.feed(adapter.vocabulary.encode(said)) + processor.finish("stop")
+    text = (case.forced + case.rest).removeprefix(prepared.prompt_tail if choice.is_forced else "")
+    events = processor.feed(adapter.vocabulary.encode(text)) + processor.finish("stop")
     answer = collect(events)
     assert [(call.name, json.loads(call.arguments)) for call in answer.tool_calls] == [
         ("get_weather", {"city": "Oslo"})
@@ -140,7 +136,7 @@ def test_thinking_is_turned_off_and_on(thinking: Family) -> None:
     assert on != off
 
 
-def test_images_are_refused_where_they_stand(family: Family) -> None:
+def test_rejected_images_name_their_message(family: Family) -> None:
     image = Message(
         role="user", parts=(TextPart(text="What is it?"), ImagePart(data=b"", media_type="image/png"))
     )
@@ -149,19 +145,19 @@ def test_images_are_refused_where_they_stand(family: Family) -> None:
     assert refused.value.param == "messages.1"
 
 
-class Speaker:
-    """Draws a conversation in which everything said can be told apart, and notes what has to be seen of it."""
+class ConversationGenerator:
+    """Draws conversations of unique texts, and collects those to be rendered."""
 
     def __init__(self, data: st.DataObject, *, keeps_turn_thinking: bool, has_tools: bool) -> None:
         self._data = data
         self._keeps_turn_thinking = keeps_turn_thinking
         self._has_tools = has_tools
-        self._num_said = 0
-        self.said: list[str] = []
+        self._num_texts = 0
+        self.rendered_texts: list[str] = []
         self.messages: list[Message] = []
 
-    def speak(self) -> tuple[Message, ...]:
-        """A conversation with a question somewhere, and a question or results at its end."""
+    def draw_conversation(self) -> tuple[Message, ...]:
+        """Return a conversation that ends with a question or with results."""
         roles = st.sampled_from(("system", "user", "assistant", "assistant"))
         for role in self._data.draw(st.lists(roles, max_size=6)):
             self._turn(role)
@@ -174,25 +170,33 @@ class Speaker:
         if role == "assistant" and self._has_tools and self._data.draw(st.booleans()):
             self._call(is_this_turn=False)
         else:
-            self.messages.append(text_message(role, self._say()))
+            self.messages.append(text_message(role, self._unique_text()))
 
     def _call(self, *, is_this_turn: bool) -> None:
         parts: list[ThinkingPart | TextPart | ToolCallPart] = []
         if self._data.draw(st.booleans()):
-            is_seen = is_this_turn and self._keeps_turn_thinking
-            parts.append(ThinkingPart(text=self._say() if is_seen else "a forgotten thought"))
+            is_rendered = is_this_turn and self._keeps_turn_thinking
+            parts.append(ThinkingPart(text=self._unique_text() if is_rendered else "a forgotten thought"))
         if self._data.draw(st.booleans()):
-            parts.append(TextPart(text=self._say()))
+            parts.append(TextPart(text=self._unique_text()))
         calls = [
             ToolCallPart(
-                id=self._say(seen=False), name="get_weather", arguments=json.dumps({"city": self._say()})
+                id=self._unique_text(is_rendered=False),
+                name="get_weather",
+                arguments=json.dumps({"city": self._unique_text()}),
             )
         ]
         calls += [
-            ToolCallPart(id=self._say(seen=False), name="now", arguments=json.dumps({"zone": self._say()}))
+            ToolCallPart(
+                id=self._unique_text(is_rendered=False),
+                name="now",
+                arguments=json.dumps({"zone": self._unique_text()}),
+            )
             for _ in range(self._data.draw(st.integers(0, 2)))
         ]
-        results = [ToolResultPart(call_id=call.id, content=(TextPart(text=self._say()),)) for call in calls]
+        results = [
+            ToolResultPart(call_id=call.id, content=(TextPart(text=self._unique_text()),)) for call in calls
+        ]
         is_one_message = self._data.draw(st.booleans())
         self.messages.append(Message(role="assistant", parts=(*parts, *calls)))
         self.messages += (
@@ -201,19 +205,21 @@ class Speaker:
             else [Message(role="tool", parts=(result,)) for result in results]
         )
 
-    def _say(self, *, seen: bool = True) -> str:
-        self._num_said += 1
-        word = f"said{self._num_said:03d}"
-        if seen:
-            self.said.append(word)
+    def _unique_text(self, *, is_rendered: bool = True) -> str:
+        self._num_texts += 1
+        word = f"unique{self._num_texts:03d}"
+        if is_rendered:
+            self.rendered_texts.append(word)
         return word
 
 
 @given(data=st.data())
 @settings(max_examples=60, suppress_health_check=[HealthCheck.too_slow])
-def test_nothing_that_was_said_is_lost(family: Family, data: st.DataObject) -> None:
+def test_no_text_of_a_conversation_is_lost(family: Family, data: st.DataObject) -> None:
     case, adapter = family
-    speaker = Speaker(data, keeps_turn_thinking=adapter.verdict.keeps_turn_thinking, has_tools=True)
+    generator = ConversationGenerator(
+        data, keeps_turn_thinking=adapter.verdict.keeps_turn_thinking, has_tools=True
+    )
     tools = (WEATHER, TIME) if case.forced else ()
-    prompt = prompt_of(adapter, ask(*speaker.speak(), tools=tools))
-    assert [word for word in speaker.said if prompt.count(word) != 1] == []
+    prompt = prompt_of(adapter, ask(*generator.draw_conversation(), tools=tools))
+    assert [word for word in generator.rendered_texts if prompt.count(word) != 1] == []

@@ -1,6 +1,4 @@
-"""Whatever a forced call's grammar lets a model write, in any format, the format's parser reads as a call
-that fits its schema.
-"""
+"""Every call that a forced call's grammar allows parses and matches its schema."""
 
 import json
 import random
@@ -152,7 +150,7 @@ def closers(parser: ToolParser) -> list[str]:
     is_parallel=st.booleans(),
     has_marks=st.booleans(),
 )
-def test_whatever_a_forced_call_may_be_it_is_read_as_a_call_that_fits(
+def test_every_forced_call_of_the_grammar_parses_and_matches_its_schema(
     parser_id: str, index: int, schema: Any, seed: int, mode: str, is_parallel: bool, has_marks: bool
 ) -> None:
     parser = parser_of(parser_id, index)
@@ -160,10 +158,10 @@ def test_whatever_a_forced_call_may_be_it_is_read_as_a_call_that_fits(
     text = answers_of(parser_id, index, has_marks).some(request, random.Random(seed), closers(parser))
     assume(text is not None)
     whole = (parser.forced_prefix(request.tool_choice.name) or "") + (text or "")
-    spoken = extract(whole, tools=parser, tool_specs=request.tools)
-    assert spoken.tool_calls, whole
-    assert len(spoken.tool_calls) == 1 or (is_parallel and mode == "required"), whole
-    for call in spoken.tool_calls:
+    message = extract(whole, tools=parser, tool_specs=request.tools)
+    assert message.tool_calls, whole
+    assert len(message.tool_calls) == 1 or (is_parallel and mode == "required"), whole
+    for call in message.tool_calls:
         parameters = next(tool.parameters for tool in request.tools if tool.name == call.name)
         Draft202012Validator(parameters).validate(json.loads(call.arguments))
 
@@ -221,7 +219,7 @@ TWO_CALLS = {
 
 @pytest.mark.parametrize(("parser_id", "index"), TWO_CALLS)
 @pytest.mark.parametrize("has_marks", [True, False])
-def test_several_calls_are_made_in_the_words_of_the_format_unless_only_one_may_be(
+def test_parallel_calls_follow_the_format_unless_disabled(
     parser_id: str, index: int, has_marks: bool
 ) -> None:
     parser, answers = parser_of(parser_id, index), answers_of(parser_id, index, has_marks)
@@ -254,7 +252,7 @@ def test_several_calls_are_made_in_the_words_of_the_format_unless_only_one_may_b
 @pytest.mark.parametrize(
     ("pattern", "good", "bad"), [("a|b+", "bb", "ab"), ("[a-z]+ = [0-9]+", "x = 12", "x=1")]
 )
-def test_a_tool_that_takes_a_text_takes_one_that_fits_its_pattern(
+def test_text_tool_argument_matches_its_pattern(
     parser_id: str, begin: str, end: str, pattern: str, good: str, bad: str
 ) -> None:
     request, answers = takes_text(pattern), answers_of(parser_id, 0, True)
@@ -280,7 +278,7 @@ def call_text(parser_id: str, parameters: Any, rest: str, **more: Any) -> bool:
     return answers_of(parser_id, 0, True).allows(rest, forced(parameters, "named", **more))
 
 
-def test_a_string_between_tags_is_free_up_to_the_tag_that_closes_it() -> None:
+def test_tagged_string_may_contain_anything_but_its_closing_tag() -> None:
     schema = {"properties": {"a": {"type": "string"}}, "required": ["a"]}
     for text in ('say "hi"\n\n\tthere', "<b>1 < 2</b> </parameter", "5", ""):
         assert call_text(
@@ -304,7 +302,7 @@ def test_a_string_between_tags_is_free_up_to_the_tag_that_closes_it() -> None:
     ],
 )  # fmt: skip
 @pytest.mark.parametrize("parser_id", ["qwen3_coder", "minicpm5"])
-def test_what_may_be_a_string_or_something_else_is_never_mistaken(
+def test_union_with_string_is_parsed_as_the_type_it_was_written_as(
     parser_id: str, schema: Any, allowed: list[str], refused: list[str]
 ) -> None:
     begin, end = {
@@ -318,7 +316,7 @@ def test_what_may_be_a_string_or_something_else_is_never_mistaken(
         assert not call_text(parser_id, parameters, begin + text + end), text
 
 
-def test_an_argument_that_must_be_there_is_and_others_come_in_their_order_or_not_at_all() -> None:
+def test_required_arguments_are_present_and_optional_ones_in_order() -> None:
     schema = {
         "properties": {"a": {"type": "integer"}, "b": {"type": "integer"}, "c": {"type": "integer"}},
         "required": ["b"],
@@ -353,15 +351,13 @@ def test_an_argument_that_must_be_there_is_and_others_come_in_their_order_or_not
         ({"properties": {"a b": {"type": "string"}}, "required": ["a b"]}, "'a b' cannot be written"),
     ],
 )
-def test_a_strict_tool_of_which_more_is_asked_than_can_be_held_is_refused_by_name(
-    parameters: Any, what: str
-) -> None:
+def test_strict_tool_with_unenforceable_keyword_raises(parameters: Any, what: str) -> None:
     with pytest.raises(InvalidRequest, match=what) as refused:
         call_text("qwen3_coder", parameters, "", is_strict=True, param="tools[0].function.parameters")
     assert refused.value.param == "tools[0].function.parameters"
 
 
-def test_what_of_a_schema_cannot_be_held_is_left_to_the_model_where_it_is_not_strict() -> None:
+def test_unenforceable_keywords_are_ignored_without_strict() -> None:
     schema = {"properties": {"a": {"type": "string", "format": "uri"}}, "required": ["a"]}
     assert call_text(
         "qwen3_coder", schema, "<parameter=a>\nno address\n</parameter>\n</function>\n</tool_call>"

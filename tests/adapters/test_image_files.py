@@ -1,6 +1,4 @@
-"""Files of images as people and programs make them are read as they look; what is damaged, or a trap, is
-refused.
-"""
+"""Image files of many kinds decode correctly; damaged ones raise."""
 
 import io
 import struct
@@ -30,7 +28,7 @@ def file(image: Any, kind: str = "PNG", **options: Any) -> ImagePart:
 
 
 def pixels(image: ImagePart) -> Any:
-    """The image as it is decoded, (height, width, 3)."""
+    """Return the decoded image, (height, width, 3)."""
     (opened,) = open_images([image])
     decoded = decode_image(opened, 1)
     assert decoded.mode == "RGB"
@@ -45,13 +43,13 @@ def is_all(image: ImagePart, color: Sequence[int], *, within: int = 0) -> bool:
     ("mode", "kind"),
     [("RGB", "PNG"), ("P", "PNG"), ("P", "GIF"), ("RGB", "JPEG"), ("CMYK", "JPEG"), ("RGB", "WEBP")],
 )
-def test_a_color_is_that_color_in_every_kind_of_file(mode: str, kind: str) -> None:
+def test_every_file_format_decodes_to_the_same_color(mode: str, kind: str) -> None:
     shown = Image.new("RGB", (32, 16), ORANGE)
     shown = shown.quantize(8) if mode == "P" else shown.convert(mode)
     assert is_all(file(shown, kind), ORANGE, within=6)
 
 
-def test_gray_is_gray_in_8_bits_and_in_16() -> None:
+def test_gray_decodes_equally_from_8_and_16_bits() -> None:
     assert is_all(file(Image.new("L", (4, 4), 100)), (100, 100, 100))
     sixteen = Image.fromarray(np.full((4, 4), 100 * 257, dtype=np.uint16))
     assert sixteen.mode == "I;16"
@@ -59,27 +57,27 @@ def test_gray_is_gray_in_8_bits_and_in_16() -> None:
 
 
 @pytest.mark.parametrize(("mode", "color"), [("RGBA", (10, 20, 30, 0)), ("LA", (10, 0))])
-def test_what_is_transparent_is_white(mode: str, color: tuple[int, ...]) -> None:
+def test_transparent_pixels_become_white(mode: str, color: tuple[int, ...]) -> None:
     assert is_all(file(Image.new(mode, (4, 4), color)), WHITE)
 
 
-def test_what_is_half_transparent_is_half_as_dark() -> None:
+def test_half_transparent_pixels_blend_with_white() -> None:
     assert is_all(file(Image.new("RGBA", (4, 4), (0, 0, 0, 128))), (127, 127, 127))
 
 
-def test_a_transparent_color_of_a_palette_is_white() -> None:
+def test_transparent_palette_color_becomes_white() -> None:
     shown = Image.new("P", (4, 4), 0)
     shown.putpalette([10, 20, 30, *ORANGE])
     assert is_all(file(shown, "GIF", transparency=0), WHITE)
 
 
 @pytest.mark.parametrize("kind", ["GIF", "WEBP", "PNG"])
-def test_of_an_animation_the_first_frame_is_shown(kind: str) -> None:
+def test_first_frame_of_an_animation_is_used(kind: str) -> None:
     first, second = Image.new("RGB", (16, 16), ORANGE), Image.new("RGB", (16, 16), (0, 0, 200))
     assert is_all(file(first, kind, save_all=True, append_images=[second], duration=100), ORANGE, within=6)
 
 
-def test_a_picture_is_turned_as_the_camera_was_held() -> None:
+def test_exif_orientation_is_applied() -> None:
     turned = Image.Exif()
     turned[0x0112] = 6
     shown = Image.new("RGB", (40, 20), WHITE)
@@ -91,7 +89,7 @@ def test_a_picture_is_turned_as_the_camera_was_held() -> None:
 
 
 def bomb(width: int, height: int) -> ImagePart:
-    """A PNG of a few bytes that says that it is huge."""
+    """Return a PNG of a few bytes that declares a huge size."""
 
     def chunk(kind: bytes, data: bytes) -> bytes:
         return struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data))
@@ -120,9 +118,7 @@ SOUND = file(Image.linear_gradient("L").convert("RGB"))
         ([SOUND] * (MAX_IMAGES + 1), f"there are {MAX_IMAGES + 1} images; a request may have {MAX_IMAGES}"),
     ],
 )
-def test_what_is_no_picture_or_too_much_is_refused_before_it_is_decoded(
-    images: list[ImagePart], error: str
-) -> None:
+def test_invalid_or_too_large_images_raise_before_decoding(images: list[ImagePart], error: str) -> None:
     with pytest.raises(InvalidRequest, match=error) as refusal:
         open_images(images)
     assert refusal.value.param == "messages"
@@ -131,7 +127,7 @@ def test_what_is_no_picture_or_too_much_is_refused_before_it_is_decoded(
 @pytest.mark.parametrize(
     "damaged", [ImagePart(data=SOUND.data[:200], media_type="image/png"), bomb(200, 200)]
 )
-def test_a_file_that_breaks_off_is_refused(damaged: ImagePart) -> None:
+def test_truncated_image_file_raises(damaged: ImagePart) -> None:
     (opened,) = open_images([damaged])
     with pytest.raises(InvalidRequest, match="image 3 cannot be decoded"):
         decode_image(opened, 3)
@@ -150,7 +146,7 @@ FILES = [
     cut=st.integers(0, 1 << 16),
 )
 @checks(max_examples=300, deadline=None)
-def test_a_damaged_file_is_a_picture_or_refused_and_nothing_else(
+def test_damaged_file_decodes_or_raises_invalid_request(
     data: bytes, place: int, junk: bytes, cut: int
 ) -> None:
     place, cut = place % len(data), len(data) - cut % len(data)

@@ -1,4 +1,4 @@
-"""Images become what the model's own processor makes of them, or are refused before anything is loaded."""
+"""Image preprocessing equals that of the models' own processors."""
 
 import io
 from dataclasses import replace
@@ -20,7 +20,7 @@ from tests import tiny_models
 
 
 def image(width: int = 64, height: int = 64, *, mode: str = "RGB", kind: str = "PNG") -> ImagePart:
-    """A picture with a gradient in it, so that no two sizes look the same."""
+    """Return an image with a gradient, different for every size."""
     file = io.BytesIO()
     Image.linear_gradient("L").resize((width, height)).convert(mode).save(file, kind)
     return ImagePart(data=file.getvalue(), media_type=f"image/{kind.lower()}")
@@ -37,7 +37,7 @@ ADAPTER = create_adapter(FACTS, name="pixtral_colors")
 
 @pytest.fixture(scope="module")
 def processor() -> Any:
-    """The processor that came with the model's kind."""
+    """Return the reference processor of the model's kind."""
     from mlx_vlm.models.pixtral.image_processing_pixtral import PixtralImageProcessor
 
     return PixtralImageProcessor.from_pretrained(str(FACTS.path))
@@ -45,10 +45,10 @@ def processor() -> Any:
 
 @given(width=st.integers(1, 300), height=st.integers(1, 300))
 @checks(max_examples=40)
-def test_size_and_pixels_are_those_of_the_models_own_processor(
+def test_pixtral_size_and_pixels_equal_the_reference_processor(
     processor: Any, width: int, height: int
 ) -> None:
-    # Theirs makes nothing of a picture whose shorter side would be less than a pixel.
+    # The reference fails for an image whose shorter side would be less than a pixel.
     assume(max(width, height) <= 64 * min(width, height))
     shown = image(width, height)
     (processed,) = ADAPTER.prepare_input(request(shown, TEXT)).images
@@ -67,9 +67,7 @@ QWENS = [name for name in SEERS if name.startswith("qwen")]
 @pytest.mark.parametrize("name", QWENS)
 @given(width=st.integers(1, 400), height=st.integers(1, 400))
 @checks(max_examples=25)
-def test_a_picture_for_qwen_has_the_size_and_pixels_of_its_own_processor(
-    name: str, width: int, height: int
-) -> None:
+def test_qwen_size_and_pixels_equal_the_reference_processor(name: str, width: int, height: int) -> None:
     from mlx_vlm.models.qwen3_vl.processing_qwen3_vl import Qwen3VLImageProcessor, _qwen_vl_image_kwargs
 
     assume(max(width, height) <= 200 * min(width, height))
@@ -95,7 +93,7 @@ def test_a_picture_for_qwen_has_the_size_and_pixels_of_its_own_processor(
 
 @given(width=st.integers(1, 300), height=st.integers(1, 300))
 @checks(max_examples=25)
-def test_a_picture_for_gemma_is_the_square_of_its_own_processor(width: int, height: int) -> None:
+def test_gemma_square_equals_the_reference_processor(width: int, height: int) -> None:
     from transformers.models.gemma3.image_processing_pil_gemma3 import Gemma3ImageProcessorPil
 
     adapter, shown = SEERS["gemma3_seer"], image(width, height)
@@ -114,7 +112,7 @@ def test_a_picture_for_gemma_is_the_square_of_its_own_processor(width: int, heig
         ("gemma3_seer", "What is it?\n\n<start_of_image>{}<end_of_image>\n\n<end_of_turn>"),
     ],
 )
-def test_a_picture_stands_in_the_frame_of_its_kind(name: str, frame: str) -> None:
+def test_image_tokens_are_framed_by_the_models_markers(name: str, frame: str) -> None:
     adapter = SEERS[name]
     prepared = adapter.prepare_input(request(TEXT, image()))
     (processed,), vision = prepared.images, adapter.facts.vision
@@ -126,7 +124,7 @@ def test_a_picture_stands_in_the_frame_of_its_kind(name: str, frame: str) -> Non
 
 
 @pytest.mark.parametrize("name", SEERS)
-def test_a_beginning_that_is_kept_for_longer_reaches_over_its_picture(name: str) -> None:
+def test_cache_breakpoint_covers_its_image(name: str) -> None:
     messages = (
         Message(role="user", parts=(image(), TEXT)),
         Message(role="assistant", parts=(TEXT,)),
@@ -140,7 +138,7 @@ def test_a_beginning_that_is_kept_for_longer_reaches_over_its_picture(name: str)
     assert processed.end < prepared.num_long_ttl_tokens < len(prepared.token_ids)
 
 
-def test_a_line_is_too_long_for_qwen() -> None:
+def test_qwen_rejects_an_image_of_extreme_ratio() -> None:
     with pytest.raises(
         InvalidRequest,
         match="of 201 x 1 pixels is too long for this model: one side may be 200 times the other",
@@ -149,17 +147,17 @@ def test_a_line_is_too_long_for_qwen() -> None:
 
 
 @pytest.mark.parametrize("text", ["<start_of_image>", "<image_soft_token>"])
-def test_what_stands_for_an_image_may_not_be_written(text: str) -> None:
+def test_image_placeholder_in_text_raises(text: str) -> None:
     with pytest.raises(InvalidRequest, match="the text holds '<start_of_image>' or '<image_soft_token>'"):
         SEERS["gemma3_seer"].prepare_input(request(image(), TextPart(text=text)))
 
 
-def test_a_picture_that_is_hardly_more_than_a_line_still_has_a_row_of_cells() -> None:
+def test_thin_image_has_at_least_one_row_of_cells() -> None:
     (processed,) = ADAPTER.prepare_input(request(image(300, 1), TEXT)).images
     assert (processed.height, processed.width) == (16, 64)
 
 
-def test_a_picture_is_a_grid_of_tokens_where_it_stood() -> None:
+def test_image_becomes_a_grid_of_tokens_in_place() -> None:
     prepared = ADAPTER.prepare_input(request(TEXT, image(40, 20), TextPart(text="And this?"), image(16, 16)))
     text = "".join(ADAPTER.vocabulary.bytes_of(token_id).decode() for token_id in prepared.token_ids)
     grid = "[IMG][IMG][IMG][IMG_BREAK][IMG][IMG][IMG][IMG_END]"
@@ -171,7 +169,7 @@ def test_a_picture_is_a_grid_of_tokens_where_it_stood() -> None:
     assert [num for _, num in places] == [8, 2]
 
 
-def test_the_prompt_is_counted_with_its_pictures() -> None:
+def test_images_count_as_prompt_tokens() -> None:
     asked = request(image(), TEXT)
     assert ADAPTER.count_prompt_tokens(asked) == len(ADAPTER.prepare_input(asked).token_ids)
 
@@ -183,13 +181,13 @@ def test_the_prompt_is_counted_with_its_pictures() -> None:
         ((image(), TextPart(text="[IMG]")), r"the text holds '\[IMG\]'"),
     ],
 )
-def test_more_than_a_request_may_show_is_refused(parts: tuple[ImagePart, ...], error: str) -> None:
+def test_too_many_or_too_large_images_raise(parts: tuple[ImagePart, ...], error: str) -> None:
     with pytest.raises(InvalidRequest, match=error):
         ADAPTER.prepare_input(request(*parts, TEXT))
 
 
 @pytest.mark.parametrize("role", ["system", "assistant"])
-def test_a_picture_that_neither_a_user_nor_a_tool_shows_is_refused(role: Role) -> None:
+def test_image_outside_user_and_tool_messages_raises(role: Role) -> None:
     asked = GenerationRequest(
         model="m", messages=(Message(role=role, parts=(image(16, 16),)), Message(role="user", parts=(TEXT,)))
     )
@@ -200,7 +198,7 @@ def test_a_picture_that_neither_a_user_nor_a_tool_shows_is_refused(role: Role) -
     assert refusal.value.param == "messages.0"
 
 
-def test_a_model_that_claims_to_see_says_why_it_does_not() -> None:
+def test_vision_problem_is_in_the_error() -> None:
     facts = replace(FACTS, vision=None, vision_problem="images need mlx-vlm")
     blind = create_adapter(facts, name="pixtral_colors")
     with pytest.raises(
@@ -212,7 +210,7 @@ def test_a_model_that_claims_to_see_says_why_it_does_not() -> None:
     assert "takes images" in ADAPTER.verdict.summary()
 
 
-def test_a_tokenizer_without_the_frame_of_a_picture_makes_a_model_of_text() -> None:
+def test_missing_image_tokens_disable_vision() -> None:
     assert FACTS.vision is not None
     verdict = create_adapter(
         replace(FACTS, vision=replace(FACTS.vision, kind="gemma")), name="pixtral_colors"
@@ -223,7 +221,7 @@ def test_a_tokenizer_without_the_frame_of_a_picture_makes_a_model_of_text() -> N
     )
 
 
-def test_a_model_of_text_refuses_pictures() -> None:
+def test_text_model_rejects_images() -> None:
     reader: ModelAdapter = create_adapter(read_model(tiny_models.model("qwen3")), name="qwen3")
     with pytest.raises(InvalidRequest, match="this model reads text only: it cannot take images"):
         reader.prepare_input(request(image(), TEXT))

@@ -1,4 +1,4 @@
-"""The table of what combines in docs/reference/sampling.md is true, pair by pair."""
+"""The table of option combinations in docs/reference/sampling.md is true."""
 
 import json
 from itertools import combinations
@@ -40,7 +40,7 @@ OPTIONS: dict[str, Any] = {
 
 
 def documented() -> dict[frozenset[str], str]:
-    """What the table says of each pair."""
+    """Return the table's entries by pair."""
     lines = DOCUMENT.read_text(encoding="utf-8").split("## What combines")[1].splitlines()
     rows = [[cell.strip() for cell in line.strip("|").split("|")] for line in lines if line.startswith("|")]
     names = rows[0][1:]
@@ -58,7 +58,7 @@ def demo() -> ModelAdapter:
 
 
 def combine(demo: ModelAdapter, first: str, second: str) -> str:
-    """What happens when both are asked for: "yes" if they are taken, "no" if one of them is refused by name."""
+    """Return "yes" if both options are accepted, "no" if one raises."""
     body = {
         "model": "demo",
         "messages": [{"role": "user", "content": "Hi"}],
@@ -72,7 +72,7 @@ def combine(demo: ModelAdapter, first: str, second: str) -> str:
     return "yes"
 
 
-def test_the_table_says_of_every_pair_whether_it_combines(demo: ModelAdapter) -> None:
+def test_option_table_matches_every_pair(demo: ModelAdapter) -> None:
     found = {frozenset(pair): combine(demo, *pair) for pair in combinations(OPTIONS, 2)}
     assert documented() == found
     assert "no" in found.values()

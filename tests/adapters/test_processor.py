@@ -1,4 +1,4 @@
-"""From ids to events: transcripts token by token, and what is counted on the way."""
+"""From ids to events: transcripts token by token, and token counts."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -25,6 +25,7 @@ from mlxctl.ir import (
     collect,
     text_message,
 )
+from mlxctl.ir.cache_usage import CacheUsage
 from mlxctl.parsers import thinking_parser, tool_parser
 
 from .requests import TIME, WEATHER, ask
@@ -65,14 +66,12 @@ def _run(processor: StreamProcessor, groups: Sequence[Sequence[int]]) -> list[St
 
 @settings(max_examples=300, deadline=None)
 @given(st.sampled_from(TRANSCRIPTS), st.sets(st.integers(0, 150)))
-def test_transcripts_say_the_same_however_tokens_are_grouped(
-    transcript: Transcript, places: set[int]
-) -> None:
+def test_events_do_not_depend_on_token_grouping(transcript: Transcript, places: set[int]) -> None:
     ids = [*VOCABULARY.encode(transcript.text), END]
     edges = sorted({0, len(ids), *(place for place in places if place < len(ids))})
     groups = [ids[start:end] for start, end in pairwise(edges)]
     events = _run(_processor(transcript), groups)
-    num_complete = sum(said[0] == "call" for said in transcript.expect)
+    num_complete = sum(part[0] == "call" for part in transcript.expect)
     assert fold(events, num_complete_calls=num_complete) == list(transcript.expect)
     one_by_one = _run(_processor(transcript), [[token_id] for token_id in ids])
     assert events[-1] == one_by_one[-1]
@@ -80,7 +79,7 @@ def test_transcripts_say_the_same_however_tokens_are_grouped(
 
 @settings(max_examples=100, deadline=None)
 @given(st.sampled_from(TRANSCRIPTS), st.integers(0, 200))
-def test_an_answer_cut_off_anywhere_still_ends_properly(transcript: Transcript, num_tokens: int) -> None:
+def test_answer_cut_off_anywhere_ends_with_finished(transcript: Transcript, num_tokens: int) -> None:
     processor = _processor(transcript)
     ids = VOCABULARY.encode(transcript.text)[:num_tokens]
     result = collect(
@@ -102,16 +101,18 @@ def test_an_answer_cut_off_anywhere_still_ends_properly(transcript: Transcript, 
         ('<tool_call>{"name": "f"}</tool_call>', "null", "stop", "stop"),
     ],
 )
-def test_the_reason_says_how_the_answer_ended(text: str, tools: str, reason: Any, expected: str) -> None:
+def test_finish_reason_matches_how_the_answer_ended(
+    text: str, tools: str, reason: Any, expected: str
+) -> None:
     processor = _spoken(text, tools=tools)
     events = [*processor.feed(VOCABULARY.encode(text)), *processor.finish(reason)]
     assert collect(events).reason == expected
 
 
-def test_the_stop_token_counts_and_is_no_text() -> None:
+def test_stop_token_is_counted_but_no_text() -> None:
     processor = _spoken("")
     ids = VOCABULARY.encode("Hello you")
-    processor.num_cached_tokens = 2
+    processor.cache_usage = CacheUsage(num_cached_tokens=2)
     result = collect(_run(processor, [[*ids, END]]))
     assert result.text == "Hello you"
     assert result.usage == Usage(num_prompt_tokens=3, num_cached_tokens=2, num_completion_tokens=len(ids) + 1)
@@ -122,7 +123,7 @@ def test_special_tokens_are_no_text() -> None:
     assert collect(_run(processor, [VOCABULARY.encode("a<|im_start|>b<|endoftext|>")])).text == "ab"
 
 
-def test_a_stop_string_finishes_inside_feed_and_nothing_follows() -> None:
+def test_stop_string_finishes_inside_feed() -> None:
     processor = _spoken("", stop=("lazy",))
     ids = [VOCABULARY.id_of(char) for char in "alazyb"]
     events = [event for token_id in ids for event in processor.feed([token_id])]
@@ -138,7 +139,7 @@ def test_a_stop_string_finishes_inside_feed_and_nothing_follows() -> None:
     assert processor.feed([ids[0]]) == processor.finish("stop") == []
 
 
-def test_one_call_at_a_time_ends_the_answer_with_the_first() -> None:
+def test_without_parallel_calls_the_first_call_ends_the_answer() -> None:
     text = 'So <tool_call>{"name": "f", "arguments": {}}</tool_call><tool_call>{"name": "g"}</tool_call>'
     processor = _spoken(text, tools="hermes_json", max_calls=1)
     events = processor.feed(VOCABULARY.encode(text))
@@ -157,7 +158,7 @@ def test_thinking_tokens_are_those_fed_while_thinking() -> None:
     assert opened_by_template.thinking == result.thinking == "the quick"
 
 
-def test_a_character_split_over_tokens_is_not_said_in_pieces() -> None:
+def test_character_split_over_tokens_is_emitted_whole() -> None:
     ids = VOCABULARY.encode("Zoë 👩‍👩‍👧 漢")
     assert len(ids) > 12
     events = _run(_spoken(""), [[token_id] for token_id in ids])
@@ -165,7 +166,7 @@ def test_a_character_split_over_tokens_is_not_said_in_pieces() -> None:
     assert collect(events).text == "Zoë 👩‍👩‍👧 漢"
 
 
-def test_half_a_character_at_the_end_is_replaced() -> None:
+def test_incomplete_character_at_the_end_becomes_u_fffd() -> None:
     ids = VOCABULARY.encode("the 漢")[:-1]
     assert collect(_run(_spoken(""), [ids])).text == "the \ufffd"
 
@@ -174,7 +175,7 @@ def test_half_a_character_at_the_end_is_replaced() -> None:
 @given(
     st.lists(st.integers(0, VOCABULARY.size - 1), max_size=60), st.sampled_from([(), ("e",), ("the", " a")])
 )
-def test_any_tokens_at_all_are_read(ids: list[int], stop: tuple[str, ...]) -> None:
+def test_any_token_sequence_is_processed(ids: list[int], stop: tuple[str, ...]) -> None:
     transcript = Transcript(id="", text="", expect=(), tools="hermes_json", thinking="think_tag", stop=stop)
     whole, single = _processor(transcript), _processor(transcript)
     together = _run(whole, [ids])
@@ -184,7 +185,7 @@ def test_any_tokens_at_all_are_read(ids: list[int], stop: tuple[str, ...]) -> No
 
 
 class TestLogprobs:
-    """Log-probabilities ride on the text in which their tokens begin."""
+    """Log-probabilities belong to the text in which their tokens begin."""
 
     @staticmethod
     def _scored(
@@ -246,7 +247,7 @@ class TestLogprobs:
 
 
 class TestAdapterMakesProcessors:
-    """What was asked decides how the answer is read."""
+    """The request decides how the answer is parsed."""
 
     @staticmethod
     def _answer(qwen: ModelAdapter, text: str, **options: Any) -> Any:
@@ -267,7 +268,7 @@ class TestAdapterMakesProcessors:
         result = self._answer(qwen, text + "<|im_end|>", **options)
         assert (result.text, result.reason) == (text, "stop")
 
-    def test_a_forced_call_goes_on_where_the_prompt_ends(self, qwen: ModelAdapter) -> None:
+    def test_forced_call_continues_where_the_prompt_ends(self, qwen: ModelAdapter) -> None:
         options = {"tools": (WEATHER,), "tool_choice": ToolChoice(mode="named", name="get_weather")}
         result = self._answer(qwen, ' {"city": "Paris"}}\n</tool_call><|im_end|>', **options)
         assert [(call.name, call.arguments) for call in result.tool_calls] == [
@@ -279,7 +280,7 @@ class TestAdapterMakesProcessors:
         assert (result.thinking, result.text) == ("hm", "yes")
 
 
-def test_special_tokens_that_are_markers_are_read() -> None:
+def test_special_tokens_that_are_markers_are_parsed() -> None:
     bracketed = replace(tool_parser("hermes_json"), opener="<|im_start|>", closer="<|endoftext|>")
     hidden = find_hidden_ids(VOCABULARY, bracketed, thinking_parser("null"))
     assert hidden == {END}

@@ -1,4 +1,4 @@
-"""The log-probabilities of a prompt stand at the characters of the text that the caller sent."""
+"""A prompt's log-probabilities map to the characters of the echoed text."""
 
 import pytest
 
@@ -7,8 +7,8 @@ from mlxctl.adapters.tokens.vocabulary import Vocabulary
 from mlxctl.ir import TokenScore
 
 
-class Words(Vocabulary):
-    """A vocabulary whose tokens are given."""
+class FixedVocabulary(Vocabulary):
+    """A vocabulary with given tokens."""
 
     def __init__(self, *words: bytes) -> None:
         self._words = words
@@ -29,10 +29,12 @@ class Words(Vocabulary):
         ("", (b"<s>",), [b""]),
     ],
 )
-def test_each_token_is_so_much_of_the_text(text: str, words: tuple[bytes, ...], parts: list[bytes]) -> None:
+def test_tokens_map_to_their_parts_of_the_text(
+    text: str, words: tuple[bytes, ...], parts: list[bytes]
+) -> None:
     scores = [TokenScore(token_id=place, logprob=-1.0, top=((0, -0.5),)) for place in range(1, len(words))]
-    told = prompt_logprobs(text, range(len(words)), scores, Words(*words))
-    assert [token.data for token in told] == parts
-    assert [token.token for token in told] == [word.decode("utf-8", "replace") for word in words]
-    assert [token.logprob for token in told] == [None, *(-1.0 for _ in words[1:])]
-    assert [len(token.top) for token in told] == [0, *(1 for _ in words[1:])]
+    logprobs = prompt_logprobs(text, range(len(words)), scores, FixedVocabulary(*words))
+    assert [token.data for token in logprobs] == parts
+    assert [token.token for token in logprobs] == [word.decode("utf-8", "replace") for word in words]
+    assert [token.logprob for token in logprobs] == [None, *(-1.0 for _ in words[1:])]
+    assert [len(token.top) for token in logprobs] == [0, *(1 for _ in words[1:])]

@@ -1,4 +1,4 @@
-"""What the model gets to see."""
+"""Prompts of requests."""
 
 import json
 from concurrent.futures import ThreadPoolExecutor
@@ -29,7 +29,7 @@ from .tokenizers_in_code import byte_level
 USER = text_message("user", "Hi")
 
 
-def test_a_conversation_is_rendered_by_the_template(qwen: ModelAdapter) -> None:
+def test_conversation_is_rendered_by_the_template(qwen: ModelAdapter) -> None:
     request = ask(
         text_message("system", "Be brief."),
         USER,
@@ -47,7 +47,7 @@ def test_special_tokens_are_single_ids(qwen: ModelAdapter) -> None:
     assert prepared.token_ids[0] == qwen.vocabulary.id_of("<|im_start|>")
 
 
-def test_text_in_blocks_is_the_same_as_text_in_one(qwen: ModelAdapter) -> None:
+def test_text_in_several_parts_equals_one_part(qwen: ModelAdapter) -> None:
     blocks = Message(role="user", parts=(TextPart(text="Hel"), TextPart(text="lo")))
     assert (
         qwen.prepare_input(ask(blocks)).token_ids
@@ -55,7 +55,7 @@ def test_text_in_blocks_is_the_same_as_text_in_one(qwen: ModelAdapter) -> None:
     )
 
 
-def test_a_tool_round_trip_is_rendered_without_loss(qwen: ModelAdapter) -> None:
+def test_tool_round_trip_is_rendered_without_loss(qwen: ModelAdapter) -> None:
     call = ToolCallPart(
         id="c1", name="get_weather", arguments='{"city": "Zürich <&>", "b": 1, "a": [1.5, null]}'
     )
@@ -73,7 +73,7 @@ def test_a_tool_round_trip_is_rendered_without_loss(qwen: ModelAdapter) -> None:
     )
 
 
-def test_results_beside_text_come_before_it_and_errors_say_so(qwen: ModelAdapter) -> None:
+def test_results_precede_text_and_errors_are_marked(qwen: ModelAdapter) -> None:
     result = ToolResultPart(call_id="c1", content=(TextPart(text="no network"),), is_error=True)
     prompt = prompt_of(qwen, ask(USER, Message(role="user", parts=(result, TextPart(text="Again?")))))
     assert (
@@ -82,7 +82,7 @@ def test_results_beside_text_come_before_it_and_errors_say_so(qwen: ModelAdapter
     )
 
 
-def test_a_message_of_results_alone_says_nothing_else(qwen: ModelAdapter) -> None:
+def test_message_of_results_alone_adds_no_text(qwen: ModelAdapter) -> None:
     result = ToolResultPart(call_id="c1", content=(TextPart(text="sunny"),))
     by_user, by_tool = (
         prompt_of(qwen, ask(USER, Message(role=role, parts=(result,)))) for role in ("user", "tool")
@@ -119,7 +119,7 @@ def test_tools_are_rendered_as_function_definitions(qwen: ModelAdapter) -> None:
     }
 
 
-def test_tool_choice_none_offers_no_tools(qwen: ModelAdapter) -> None:
+def test_tool_choice_none_removes_tools_from_the_prompt(qwen: ModelAdapter) -> None:
     assert prompt_of(qwen, ask(USER, tools=(WEATHER,), tool_choice=ToolChoice(mode="none"))) == prompt_of(
         qwen, ask(USER)
     )
@@ -132,7 +132,7 @@ def test_tool_choice_none_offers_no_tools(qwen: ModelAdapter) -> None:
         (ToolChoice(mode="named", name="now"), '<tool_call>\n{"name": "now", "arguments":'),
     ],
 )
-def test_a_forced_call_is_begun_in_the_prompt_without_thinking(
+def test_forced_call_starts_in_the_prompt_without_thinking(
     qwen: ModelAdapter, choice: ToolChoice, tail: str
 ) -> None:
     request = ask(USER, tools=(WEATHER, TIME), tool_choice=choice, thinking=ThinkingOptions(enabled=True))
@@ -141,7 +141,7 @@ def test_a_forced_call_is_begun_in_the_prompt_without_thinking(
     assert decode(qwen, prepared.token_ids).endswith(f"assistant\n<think>\n\n</think>\n\n{tail}")
 
 
-def test_a_forced_prefix_takes_in_a_token_that_lies_across_its_end(tmp_path: Path) -> None:
+def test_forced_prefix_includes_a_token_across_its_end(tmp_path: Path) -> None:
     tokenizer = byte_level()
     tokenizer.add_tokens([AddedToken('", "arguments": {"', special=False, normalized=False)])
     adapter = adapter_of(write_model(tmp_path, tokenizer=tokenizer))
@@ -164,7 +164,7 @@ def test_a_forced_prefix_takes_in_a_token_that_lies_across_its_end(tmp_path: Pat
         ({"template_kwargs": {"enable_thinking": "no"}}, "chat_template_kwargs"),
     ],
 )
-def test_what_cannot_be_honored_is_refused_by_name(
+def test_unsupported_options_raise_with_their_field(
     qwen: ModelAdapter, request_options: dict[str, object], param: str
 ) -> None:
     with pytest.raises(InvalidRequest) as refusal:
@@ -185,14 +185,14 @@ def test_what_cannot_be_honored_is_refused_by_name(
         (ThinkingOptions(effort="low"), {}, True),
     ],
 )
-def test_thinking_is_switched_by_what_was_said_most_plainly(
+def test_most_explicit_thinking_option_wins(
     qwen: ModelAdapter, thinking: ThinkingOptions, template_kwargs: dict[str, bool], thinks: bool
 ) -> None:
     prompt = prompt_of(qwen, ask(USER, thinking=thinking, template_kwargs=template_kwargs))
     assert prompt.endswith("assistant\n" if thinks else "assistant\n<think>\n\n</think>\n\n")
 
 
-def test_thinking_that_the_template_opens_is_told_to_the_reader(tmp_path: Path) -> None:
+def test_opened_thinking_is_passed_to_the_parser(tmp_path: Path) -> None:
     adapter = adapter_of(write_model(tmp_path, template=PLAIN_TEMPLATE[:-11] + "<think>\n{% endif %}"))
     assert adapter.prepare_input(ask(USER)).prompt_tail == "<think>\n"
     without = adapter.prepare_input(ask(USER, thinking=ThinkingOptions(enabled=False)))
@@ -200,7 +200,7 @@ def test_thinking_that_the_template_opens_is_told_to_the_reader(tmp_path: Path) 
     assert decode(adapter, without.token_ids).endswith("assistant\n<think>\n\n</think>\n\n")
 
 
-def test_thinking_is_ignored_by_a_model_that_does_not_think(tmp_path: Path) -> None:
+def test_thinking_options_are_ignored_without_thinking_support(tmp_path: Path) -> None:
     adapter = adapter_of(write_model(tmp_path, template=PLAIN_TEMPLATE))
     assert not adapter.supports_thinking
     assert prompt_of(adapter, ask(USER, thinking=ThinkingOptions(enabled=False))) == prompt_of(
@@ -211,21 +211,19 @@ def test_thinking_is_ignored_by_a_model_that_does_not_think(tmp_path: Path) -> N
 @pytest.mark.parametrize(
     "part", [ImagePart(data=b"", media_type="image/png"), AudioPart(data=b"", media_type="audio/wav")]
 )
-def test_images_and_sounds_are_refused_by_a_text_model(
-    qwen: ModelAdapter, part: ImagePart | AudioPart
-) -> None:
+def test_text_model_rejects_images_and_audio(qwen: ModelAdapter, part: ImagePart | AudioPart) -> None:
     with pytest.raises(InvalidRequest, match="reads text only") as refusal:
         qwen.prepare_input(ask(USER, Message(role="user", parts=(TextPart(text="Look"), part))))
     assert refusal.value.param == "messages.1"
 
 
-def test_an_image_in_a_tool_result_is_refused_too(qwen: ModelAdapter) -> None:
+def test_text_model_rejects_images_in_tool_results(qwen: ModelAdapter) -> None:
     result = ToolResultPart(call_id="c", content=(ImagePart(data=b"", media_type="image/png"),))
     with pytest.raises(InvalidRequest, match="images"):
         qwen.prepare_input(ask(USER, Message(role="tool", parts=(result,))))
 
 
-def test_a_prompt_that_fills_the_context_is_too_long(qwen: ModelAdapter) -> None:
+def test_prompt_that_fills_the_context_raises_context_too_long(qwen: ModelAdapter) -> None:
     request = ask(text_message("user", "x!" * 4096))
     with pytest.raises(ContextTooLong) as refusal:
         qwen.prepare_input(request)
@@ -234,14 +232,14 @@ def test_a_prompt_that_fills_the_context_is_too_long(qwen: ModelAdapter) -> None
 
 
 @pytest.mark.parametrize(("asked", "granted"), [(None, "rest"), (128_000, "rest"), (5, 5), (0, 0)])
-def test_the_answer_is_capped_by_what_the_context_has_left(
+def test_max_tokens_is_capped_by_the_remaining_context(
     qwen: ModelAdapter, asked: int | None, granted: int | str
 ) -> None:
     prepared = qwen.prepare_input(ask(USER, max_tokens=asked))
     assert prepared.max_tokens == (4096 - len(prepared.token_ids) if granted == "rest" else granted)
 
 
-def test_counting_agrees_with_preparing(qwen: ModelAdapter) -> None:
+def test_counted_tokens_equal_prepared_tokens(qwen: ModelAdapter) -> None:
     request = ask(USER, tools=(WEATHER,), tool_choice=ToolChoice(mode="required"))
     assert qwen.count_prompt_tokens(request) == len(qwen.prepare_input(request).token_ids)
 
@@ -257,7 +255,7 @@ def test_many_threads_prepare_at_once(qwen: ModelAdapter) -> None:
     ]
 
 
-def test_a_token_without_weights_is_refused(tmp_path: Path) -> None:
+def test_token_id_without_weights_raises(tmp_path: Path) -> None:
     adapter = adapter_of(write_model(tmp_path, config={"vocab_size": 300}))
     with pytest.raises(InvalidRequest, match="no weights"):
         adapter.prepare_input(ask(text_message("user", "<|im_end|>")))

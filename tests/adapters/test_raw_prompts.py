@@ -1,4 +1,4 @@
-"""A raw prompt is continued as it is: no template, no markers, and no space lost where it goes on."""
+"""Raw prompts are continued unchanged: no template, no markers, no lost space."""
 
 from pathlib import Path
 
@@ -17,8 +17,8 @@ def raw(*prompts: str | tuple[int, ...], echo: bool = False) -> GenerationReques
     return GenerationRequest(model="small", prompts=prompts, echo=echo)
 
 
-def said(adapter: ModelAdapter, request: GenerationRequest, text: str) -> str:
-    """What a caller reads when the model goes on with `text`."""
+def echoed(adapter: ModelAdapter, request: GenerationRequest, text: str) -> str:
+    """Return the answer's text when the model generates `text`."""
     prepared = adapter.prepare_text(request, request.prompts[0])
     processor = adapter.create_stream_processor(request, prepared)
     events = [*processor.feed(adapter.vocabulary.encode(text)), *processor.finish("stop")]
@@ -27,7 +27,7 @@ def said(adapter: ModelAdapter, request: GenerationRequest, text: str) -> str:
 
 
 def beginning_with(token: str, tokenizer: Tokenizer) -> Tokenizer:
-    """A tokenizer that puts `token` before every text."""
+    """Return a tokenizer that puts `token` before every text."""
     template = [(token, tokenizer.token_to_id(token))]
     tokenizer.post_processor = processors.TemplateProcessing(single=f"{token} $A", special_tokens=template)
     return tokenizer
@@ -41,7 +41,7 @@ def test_text_is_encoded_without_a_template(tmp_path: Path) -> None:
     assert prepared.echo == ""
 
 
-def test_ids_are_taken_as_they_are_and_echoed_as_text(tmp_path: Path) -> None:
+def test_token_ids_are_used_unchanged_and_echoed_as_text(tmp_path: Path) -> None:
     adapter = adapter_of(write_model(tmp_path))
     ids = tuple(adapter.vocabulary.encode("the fox"))
     assert adapter.prepare_text(raw(ids), ids).token_ids == ids
@@ -49,7 +49,7 @@ def test_ids_are_taken_as_they_are_and_echoed_as_text(tmp_path: Path) -> None:
     assert adapter.prepare_text(raw("the fox", echo=True), "the fox").echo == "the fox"
 
 
-def test_the_token_that_texts_begin_with_is_put_before_once(tmp_path: Path) -> None:
+def test_bos_token_is_added_once(tmp_path: Path) -> None:
     adapter = adapter_of(write_model(tmp_path, tokenizer=beginning_with("<|endoftext|>", byte_level())))
     begin = adapter.vocabulary.id_of("<|endoftext|>")
     rest = tuple(adapter.vocabulary.encode("the"))
@@ -61,25 +61,23 @@ def test_the_token_that_texts_begin_with_is_put_before_once(tmp_path: Path) -> N
 def test_thinking_and_calls_are_text(tmp_path: Path) -> None:
     adapter = adapter_of(write_model(tmp_path))
     text = '<think>hm</think><tool_call>{"name": "x", "arguments": {}}</tool_call>'
-    assert said(adapter, raw("the"), text) == text
+    assert echoed(adapter, raw("the"), text) == text
 
 
-def test_the_space_where_a_text_goes_on_is_kept(tmp_path: Path) -> None:
+def test_leading_space_of_a_continuation_is_kept(tmp_path: Path) -> None:
     adapter = adapter_of(write_model(tmp_path, tokenizer=sentencepiece()))
-    assert said(adapter, raw("the fox"), "the") == " the"
+    assert echoed(adapter, raw("the fox"), "the") == " the"
 
 
 @pytest.mark.parametrize(("prompt", "part"), [((), "empty"), ("", "empty"), ((10**6,), "token 1000000")])
-def test_what_cannot_be_continued_is_refused(
-    tmp_path: Path, prompt: str | tuple[int, ...], part: str
-) -> None:
+def test_unusable_raw_prompts_raise(tmp_path: Path, prompt: str | tuple[int, ...], part: str) -> None:
     adapter = adapter_of(write_model(tmp_path))
     with pytest.raises(InvalidRequest, match=part) as refused:
         adapter.prepare_text(raw(prompt), prompt)
     assert refused.value.param == "prompt"
 
 
-def test_a_text_that_fills_the_context_is_too_long(tmp_path: Path) -> None:
+def test_raw_prompt_that_fills_the_context_raises(tmp_path: Path) -> None:
     adapter = adapter_of(write_model(tmp_path))
     ids = (5,) * 4096
     with pytest.raises(ContextTooLong):

@@ -1,6 +1,4 @@
-"""Images that tools give back: shown in the result where the template can, else behind the results, and never
-another tool's.
-"""
+"""Images in tool results: in place, or after the results."""
 
 import io
 import re
@@ -63,7 +61,7 @@ QUESTION = text_message("user", "What do you see?")
 
 @cache
 def adapter(template: str) -> ModelAdapter:
-    """The model that sees, with one of the templates."""
+    """Return the vision model with one of the templates."""
     source = TEMPLATES[template]
     if source is None:
         return create_adapter(read_model(tiny_models.trained("pixtral_colors")), name="pixtral_colors")
@@ -88,11 +86,14 @@ def calls(*numbers: int) -> Message:
 
 
 def result(number: int, num_images: int = 1, text: str | None = None) -> Message:
-    """What a call gave back: words that name it, and images as red as its number says."""
-    said = (TextPart(text=f"from_{number}" if text is None else text),)
+    """Return a tool result with a unique text and images.
+
+    Each image is as red as its number.
+    """
+    content = (TextPart(text=f"from_{number}" if text is None else text),)
     return Message(
         role="tool",
-        parts=(ToolResultPart(call_id=f"call_{number}", content=(*said, *[image(number)] * num_images)),),
+        parts=(ToolResultPart(call_id=f"call_{number}", content=(*content, *[image(number)] * num_images)),),
     )
 
 
@@ -101,7 +102,7 @@ def asked(*messages: Message) -> GenerationRequest:
 
 
 def shown(template: str, request: GenerationRequest) -> list[tuple[int, int]]:
-    """For each image in the order of the prompt: whose it is by the words before it, and by its pixels."""
+    """Return for each image its result, by the text before it and by its pixels."""
     prompt, images = adapter(template).prompt_text(request), adapter(template).prepare_input(request).images
     before = [prompt[: match.start()] for match in re.finditer(re.escape("[IMG]"), prompt)]
     named = [int(re.findall(r"(?:show|from)_(\d+)", text)[-1]) for text in before]
@@ -119,7 +120,7 @@ def shown(template: str, request: GenerationRequest) -> list[tuple[int, int]]:
     )
 )
 @checks(max_examples=25, deadline=None)
-def test_each_image_stands_by_the_words_of_the_tool_that_it_came_from(
+def test_each_image_is_shown_with_its_tool_result(
     template: str, rounds: Sequence[tuple[Sequence[int], Sequence[int]]]
 ) -> None:
     messages: list[Message] = []
@@ -148,11 +149,11 @@ def test_each_image_stands_by_the_words_of_the_tool_that_it_came_from(
         ("knows no tools", "</tool_call></s>[INST]<tool_response>\nfrom_1\n[IMG]\n</tool_response>[/INST]"),
     ],
 )
-def test_where_an_image_goes_is_the_templates_word(template: str, expected: str) -> None:
+def test_template_decides_where_result_images_go(template: str, expected: str) -> None:
     assert adapter(template).prompt_text(asked(calls(1), result(1))).endswith(expected)
 
 
-def test_an_image_alone_and_a_failure_say_what_they_are() -> None:
+def test_image_only_and_error_results_are_labeled() -> None:
     failed = ToolResultPart(call_id="call_1", content=(image(1), image(1)), is_error=True)
     prompt = adapter("text in results").prompt_text(
         asked(calls(1), Message(role="tool", parts=(failed,)), QUESTION)
@@ -167,28 +168,28 @@ def test_an_image_alone_and_a_failure_say_what_they_are() -> None:
     )
 
 
-def test_results_without_images_are_written_as_ever() -> None:
+def test_results_without_images_are_unchanged() -> None:
     texts = [result(number, 0) for number in (2, 1)]
     prompt = adapter("text in results").prompt_text(asked(calls(1, 2), *texts))
 
     assert prompt.endswith("[TOOL_RESULT]from_2[/TOOL_RESULT][TOOL_RESULT]from_1[/TOOL_RESULT]")
 
 
-def test_the_prompt_is_counted_with_the_images_of_its_results() -> None:
+def test_result_images_count_as_prompt_tokens() -> None:
     request = asked(calls(1), result(1, 2))
     prepared = adapter("text in results").prepare_input(request)
     assert adapter("text in results").count_prompt_tokens(request) == len(prepared.token_ids)
     assert len(prepared.images) == 2
 
 
-def test_a_model_of_text_refuses_them() -> None:
+def test_text_model_rejects_result_images() -> None:
     reader = create_adapter(read_model(tiny_models.model("qwen3")), name="qwen3")
     with pytest.raises(InvalidRequest, match="reads text only: it cannot take images") as refusal:
         reader.prepare_input(asked(calls(1), result(1)))
     assert refusal.value.param == "messages.2"
 
 
-def test_a_sound_beside_an_image_is_refused() -> None:
+def test_audio_beside_an_image_raises() -> None:
     heard = Message(role="user", parts=(image(1), AudioPart(data=b"RIFF", media_type="audio/wav")))
     with pytest.raises(InvalidRequest, match="cannot take audio"):
         adapter("images in results").prepare_input(asked(heard))

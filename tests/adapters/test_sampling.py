@@ -1,4 +1,4 @@
-"""Explicit values win one by one over the model's own, and those over neutral ones."""
+"""Request values override the model's defaults, which override neutral ones."""
 
 from pathlib import Path
 from typing import Any
@@ -22,37 +22,37 @@ RECOMMENDED = {
 }
 
 
-def _sampling(adapter: ModelAdapter, **said: Any) -> SamplingParams:
-    return adapter.prepare_input(ask(sampling=SamplingOptions(**said))).sampling
+def _sampling(adapter: ModelAdapter, **values: Any) -> SamplingParams:
+    return adapter.prepare_input(ask(sampling=SamplingOptions(**values))).sampling
 
 
-def test_the_model_recommends(tmp_path: Path) -> None:
+def test_generation_config_sets_the_defaults(tmp_path: Path) -> None:
     sampling = _sampling(adapter_of(write_model(tmp_path, generation_config=RECOMMENDED)), seed=1)
     assert sampling == SamplingParams(
         temperature=0.6, top_p=0.95, top_k=20, min_p=0.05, repetition_penalty=1.1, seed=1
     )
 
 
-def test_what_was_said_wins_one_by_one(tmp_path: Path) -> None:
+def test_request_values_override_defaults_one_by_one(tmp_path: Path) -> None:
     adapter = adapter_of(write_model(tmp_path, generation_config=RECOMMENDED))
-    said = {"temperature": 0.0, "top_k": 0, "presence_penalty": 0.5, "seed": 7, "num_top_logprobs": 2}
-    sampling = _sampling(adapter, **said)
-    assert sampling == SamplingParams(top_p=0.95, min_p=0.05, repetition_penalty=1.1, **said)
+    values = {"temperature": 0.0, "top_k": 0, "presence_penalty": 0.5, "seed": 7, "num_top_logprobs": 2}
+    sampling = _sampling(adapter, **values)
+    assert sampling == SamplingParams(top_p=0.95, min_p=0.05, repetition_penalty=1.1, **values)
 
 
-def test_neutral_values_where_nobody_says_anything(qwen: ModelAdapter) -> None:
+def test_unset_values_are_neutral(qwen: ModelAdapter) -> None:
     assert _sampling(qwen, seed=0) == SamplingParams(seed=0)
 
 
-@pytest.mark.parametrize(("said", "temperature"), [({}, 0.0), ({"temperature": 0.7}, 0.7)])
-def test_a_model_that_does_not_sample_is_greedy_unless_told_otherwise(
-    tmp_path: Path, said: dict[str, float], temperature: float
+@pytest.mark.parametrize(("values", "temperature"), [({}, 0.0), ({"temperature": 0.7}, 0.7)])
+def test_do_sample_false_means_greedy_by_default(
+    tmp_path: Path, values: dict[str, float], temperature: float
 ) -> None:
     adapter = adapter_of(write_model(tmp_path, generation_config={"do_sample": False, "temperature": 0.9}))
-    assert _sampling(adapter, **said).temperature == temperature
+    assert _sampling(adapter, **values).temperature == temperature
 
 
-def test_an_unsaid_seed_is_drawn_anew(qwen: ModelAdapter) -> None:
+def test_unset_seed_is_random(qwen: ModelAdapter) -> None:
     seeds = {_sampling(qwen).seed for _ in range(20)}
     assert len(seeds) == 20
     assert all(0 <= seed < 2**63 for seed in seeds)
@@ -62,7 +62,7 @@ def test_any_integer_is_a_seed(qwen: ModelAdapter) -> None:
     assert [_sampling(qwen, seed=seed).seed for seed in (0, 7, -1, 2**63 + 5)] == [0, 7, 2**63 - 1, 5]
 
 
-def test_a_top_k_of_all_tokens_or_more_is_off(qwen: ModelAdapter) -> None:
+def test_top_k_of_the_whole_vocabulary_is_off(qwen: ModelAdapter) -> None:
     size = qwen.vocabulary_size
     assert [_sampling(qwen, top_k=top_k).top_k for top_k in (size - 1, size, 10_000_000, -1)] == [
         size - 1,
@@ -72,13 +72,13 @@ def test_a_top_k_of_all_tokens_or_more_is_off(qwen: ModelAdapter) -> None:
     ]
 
 
-def test_a_bias_on_a_token_that_exists_is_kept(qwen: ModelAdapter) -> None:
+def test_logit_bias_on_an_existing_token_is_kept(qwen: ModelAdapter) -> None:
     bias = {0: 1.0, qwen.vocabulary_size - 1: -100.0}
     assert _sampling(qwen, logit_bias=bias).logit_bias == bias
 
 
 @pytest.mark.parametrize("beyond", [0, 1_000_000_000])
-def test_a_bias_on_a_token_that_does_not_exist_is_refused(qwen: ModelAdapter, beyond: int) -> None:
+def test_logit_bias_on_an_unknown_token_raises(qwen: ModelAdapter, beyond: int) -> None:
     token_id = qwen.vocabulary_size + beyond
     with pytest.raises(InvalidRequest, match=f"token {token_id}") as refusal:
         _sampling(qwen, logit_bias={1: 1.0, token_id: 5.0})
@@ -88,7 +88,7 @@ def test_a_bias_on_a_token_that_does_not_exist_is_refused(qwen: ModelAdapter, be
 @pytest.mark.parametrize(
     "recommended", [{"temperature": "hot"}, {"top_p": True}, {"min_p": -1}, {"repetition_penalty": 0}]
 )
-def test_a_recommendation_that_is_no_number_breaks_the_model(
+def test_generation_config_without_numbers_raises_broken_model(
     tmp_path: Path, recommended: dict[str, Any]
 ) -> None:
     with pytest.raises(BrokenModel, match=next(iter(recommended))):

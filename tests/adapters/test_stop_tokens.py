@@ -1,4 +1,4 @@
-"""An answer ends with any token that any file, the family or the template calls an end."""
+"""Stop tokens come from every file, the family and the template."""
 
 from pathlib import Path
 from typing import Any
@@ -27,7 +27,7 @@ def _id(qwen: ModelAdapter, token: str) -> int:
     return token_id
 
 
-def test_ends_are_gathered_from_all_files(tmp_path: Path, qwen: ModelAdapter) -> None:
+def test_stop_tokens_come_from_all_files(tmp_path: Path, qwen: ModelAdapter) -> None:
     start, end = _id(qwen, "<|im_start|>"), _id(qwen, "<|im_end|>")
     assert _ends(tmp_path / "1", config={"eos_token_id": end}) == {"<|im_end|>"}
     assert _ends(tmp_path / "2", config={"text_config": {"eos_token_id": [end]}}) == {"<|im_end|>"}
@@ -41,14 +41,12 @@ def test_ends_are_gathered_from_all_files(tmp_path: Path, qwen: ModelAdapter) ->
     }
 
 
-def test_the_template_shows_how_a_turn_ends(tmp_path: Path) -> None:
+def test_template_shows_the_end_of_turn_token(tmp_path: Path) -> None:
     assert _ends(tmp_path, template=PLAIN_TEMPLATE) == {"<|im_end|>"}
 
 
-def test_the_template_shows_where_a_call_is_handed_over(tmp_path: Path) -> None:
-    """Behind a call and the end of its block, what is special is no part of the format: the tool's answer
-    begins.
-    """
+def test_template_shows_the_end_of_call_token(tmp_path: Path) -> None:
+    """The first special token after a call that is no marker starts the result."""
     template = (
         "{%- for tool in tools or [] %}{{ tool | tojson }}{% endfor %}"
         "{%- for message in messages %}{{ message.role }}: {{ message.content or '' }}"
@@ -59,15 +57,15 @@ def test_the_template_shows_where_a_call_is_handed_over(tmp_path: Path) -> None:
     assert _ends(tmp_path, template=template) == {"<|endoftext|>"}
 
 
-def test_a_special_token_further_on_is_no_end(tmp_path: Path) -> None:
+def test_later_special_token_is_no_stop_token(tmp_path: Path) -> None:
     assert _ends(tmp_path, template=PLAIN_TEMPLATE.replace("<|im_end|>", " (done)<|im_end|>")) == set()
 
 
-def test_qwen_ends_with_both_of_its_tokens(tmp_path: Path) -> None:
+def test_qwen_stops_at_both_of_its_tokens(tmp_path: Path) -> None:
     assert _ends(tmp_path, model_type="qwen3") == {"<|im_end|>", "<|endoftext|>"}
 
 
-def test_ends_outside_the_vocabulary_are_left_out(tmp_path: Path) -> None:
+def test_stop_tokens_outside_the_vocabulary_are_dropped(tmp_path: Path) -> None:
     assert (
         _ends(tmp_path, config={"eos_token_id": [-1, 100_000]}, tokenizer_config={"eos_token": "</s>"})
         == set()
@@ -75,6 +73,6 @@ def test_ends_outside_the_vocabulary_are_left_out(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("value", ["2", [True], {"id": 2}])
-def test_an_end_that_is_no_token_id_breaks_the_model(tmp_path: Path, value: Any) -> None:
+def test_stop_token_that_is_no_id_raises_broken_model(tmp_path: Path, value: Any) -> None:
     with pytest.raises(BrokenModel, match="eos_token_id"):
         _ends(tmp_path, config={"eos_token_id": value})

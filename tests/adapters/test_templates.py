@@ -1,4 +1,4 @@
-"""Chat templates: what they may use, how they fail, and how a conversation is brought into their shape."""
+"""Chat templates: supported functions, errors, limits and conversions."""
 
 import tracemalloc
 from pathlib import Path
@@ -35,13 +35,13 @@ STRICT = """{{ bos_token }}{% if messages[0].role == 'system' %}{{ raise_excepti
         ("{{ tools is none }}", "True"),
     ],
 )
-def test_templates_find_what_the_format_promises(tmp_path: Path, template: str, rendered: str) -> None:
+def test_templates_get_the_documented_functions(tmp_path: Path, template: str, rendered: str) -> None:
     special = {"bos_token": "B", "eos_token": {"content": "E", "lstrip": False}}
     adapter = adapter_of(write_model(tmp_path, template=template, tokenizer_config=special))
     assert prompt_of(adapter, ask(USER, template_kwargs={"answer": 42})) == rendered
 
 
-def test_a_template_that_refuses_is_quoted(tmp_path: Path) -> None:
+def test_template_rejection_is_quoted(tmp_path: Path) -> None:
     adapter = adapter_of(write_model(tmp_path, template="{{ raise_exception('Only in rhyme, please.') }}"))
     with pytest.raises(InvalidRequest, match=r"Only in rhyme, please\."):
         adapter.prepare_input(ask(USER))
@@ -50,26 +50,26 @@ def test_a_template_that_refuses_is_quoted(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     "template", ["{{ messages[0].content + 1 }}", "{{ 1 / 0 }}", "{{ messages.append(1) }}"]
 )
-def test_a_template_that_stumbles_refuses_the_conversation(tmp_path: Path, template: str) -> None:
+def test_failing_template_raises_invalid_request(tmp_path: Path, template: str) -> None:
     adapter = adapter_of(write_model(tmp_path, template=template))
     with pytest.raises(InvalidRequest, match="cannot render"):
         adapter.prepare_input(ask(USER))
 
 
 @pytest.mark.parametrize("template", ["{% if %}", "{{ x", "{% for m in messages %}", "{% nonsense %}"])
-def test_a_broken_template_is_noticed_when_the_model_is_loaded(tmp_path: Path, template: str) -> None:
+def test_broken_template_raises_on_load(tmp_path: Path, template: str) -> None:
     with pytest.raises(BrokenModel, match=r"chat template of .* is broken in line 1: [^\n]+$"):
         adapter_of(write_model(tmp_path, template=template))
 
 
 @pytest.mark.parametrize("escape", ["{{ ''.__class__.__mro__ }}", "{{ messages.__init__.__globals__ }}"])
-def test_a_template_cannot_leave_its_sandbox(tmp_path: Path, escape: str) -> None:
+def test_template_cannot_leave_its_sandbox(tmp_path: Path, escape: str) -> None:
     adapter = adapter_of(write_model(tmp_path, template=escape))
     with pytest.raises(InvalidRequest, match="unsafe"):
         adapter.prepare_input(ask(USER))
 
 
-def test_a_prompt_without_end_is_stopped(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_endless_prompt_is_stopped(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("mlxctl.adapters.templates.environment.MAX_CHARS", 1000)
     adapter = adapter_of(write_model(tmp_path, template="{% for n in range(10000) %}more{{ n }}{% endfor %}"))
     with pytest.raises(InvalidRequest, match="longer than 1000 characters"):
@@ -131,23 +131,26 @@ ENDLESS = {
 
 
 @pytest.mark.parametrize("template", ENDLESS.values(), ids=ENDLESS)
-def test_a_template_without_end_is_stopped_with_one_clear_error(
+def test_endless_template_raises_one_clear_error(
     tmp_path: Path, template: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("mlxctl.adapters.templates.environment.MAX_CHARS", 1_000_000)
     monkeypatch.setattr("mlxctl.adapters.templates.environment.MAX_STEPS", 20_000)
     adapter = adapter_of(write_model(tmp_path, template=template))
-    said = r"the chat template of .* cannot render this conversation: it (did not finish|builds|computes|uses|formats|translates|nests)"
+    pattern = (
+        r"the chat template of .* cannot render this conversation: "
+        r"it (did not finish|builds|computes|uses|formats|translates|nests)"
+    )
     tracemalloc.start()
     try:
-        with pytest.raises(InvalidRequest, match=said):
+        with pytest.raises(InvalidRequest, match=pattern):
             adapter.prepare_input(ask(USER))
         assert tracemalloc.get_traced_memory()[1] < 100_000_000
     finally:
         tracemalloc.stop()
 
 
-def test_what_templates_do_with_texts_is_within_the_limits(tmp_path: Path) -> None:
+def test_common_text_operations_stay_within_the_limits(tmp_path: Path) -> None:
     template = (
         "{{ '%05.1f|' % 2.25 }}{{ '{:>4}|{{}}'.format(7) }}{{ 'a' | center(3) }}|{{ messages[0].content | indent(2) }}|"
         "{{ ['a', 1] | join(', ') }}|{{ {'k': [1]} | tojson(indent=2) }}|"
@@ -157,15 +160,15 @@ def test_what_templates_do_with_texts_is_within_the_limits(tmp_path: Path) -> No
     assert rendered == '002.2|   7|{} a |Hi|a, 1|{\n  "k": [\n    1\n  ]\n}|ac1None|2.2'
 
 
-def test_a_long_conversation_is_within_the_limits(tmp_path: Path) -> None:
+def test_long_conversation_stays_within_the_limits(tmp_path: Path) -> None:
     adapter = adapter_of(write_model(tmp_path, config={"max_position_embeddings": 10**7}))
-    said = [
+    messages = [
         text_message("user" if number % 2 == 0 else "assistant", f"word {number}") for number in range(2_001)
     ]
-    assert "word 2000" in prompt_of(adapter, ask(*said))
+    assert "word 2000" in prompt_of(adapter, ask(*messages))
 
 
-def test_a_model_without_template_cannot_chat(tmp_path: Path) -> None:
+def test_model_without_template_cannot_chat(tmp_path: Path) -> None:
     adapter = adapter_of(write_model(tmp_path, template=None))
     assert [adapter.supports_tools, adapter.supports_thinking, adapter.can_force_tools] == [False] * 3
     with pytest.raises(InvalidRequest, match="no chat template"):
@@ -178,12 +181,12 @@ def test_leading_system_messages_become_one(tmp_path: Path) -> None:
     assert prompt.startswith("<|im_start|>system\nOne.\n\nTwo.<|im_end|>\n<|im_start|>user\nHi")
 
 
-def test_a_later_system_message_stays_where_the_template_takes_it(tmp_path: Path) -> None:
+def test_later_system_message_stays_if_supported(tmp_path: Path) -> None:
     prompt = prompt_of(adapter_of(write_model(tmp_path)), ask(USER, text_message("system", "Now rhyme.")))
     assert "user\nHi<|im_end|>\n<|im_start|>system\nNow rhyme.<|im_end|>" in prompt
 
 
-def test_a_strict_template_gets_everything_in_its_shape(tmp_path: Path) -> None:
+def test_strict_template_gets_a_converted_conversation(tmp_path: Path) -> None:
     adapter = adapter_of(write_model(tmp_path, template=STRICT))
     call = ToolCallPart(id="c", name="f", arguments='{"a": "ü"}')
     request = ask(
@@ -201,7 +204,7 @@ def test_a_strict_template_gets_everything_in_its_shape(tmp_path: Path) -> None:
     )
 
 
-def test_a_template_that_concatenates_arguments_gets_them_as_text(tmp_path: Path) -> None:
+def test_template_that_concatenates_arguments_gets_text(tmp_path: Path) -> None:
     template = (
         "{% for m in messages %}{{ m.role ~ ':' ~ m.content }}{% for c in m.tool_calls or [] %}"
         "{{ c.function.name + c.function.arguments }}{% endfor %}{% endfor %}"
@@ -214,7 +217,7 @@ def test_a_template_that_concatenates_arguments_gets_them_as_text(tmp_path: Path
     assert prompt == 'user:Hiassistant:f{"a": 1}'
 
 
-def test_tools_are_refused_where_the_template_has_no_place_for_them(tmp_path: Path) -> None:
+def test_tools_raise_without_template_support(tmp_path: Path) -> None:
     adapter = adapter_of(write_model(tmp_path, template=PLAIN_TEMPLATE))
     assert not adapter.supports_tools
     with pytest.raises(InvalidRequest) as refusal:

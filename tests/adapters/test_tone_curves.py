@@ -1,4 +1,4 @@
-"""What a request says about a tone curve wins one by one over what the server does for all."""
+"""A request's tone curve options override the server's one by one."""
 
 import pytest
 
@@ -14,7 +14,7 @@ Said = ToneCurveOptions
 
 
 @pytest.mark.parametrize(
-    ("said", "default", "drawn"),
+    ("option", "default", "drawn"),
     [
         (None, OFF, None),
         (None, ON, ToneCurve(width=3.0, toe=5.0)),
@@ -25,22 +25,20 @@ Said = ToneCurveOptions
         (Said(enabled=True, width=1.0, shoulder=2.0), ON, ToneCurve(width=1.0, shoulder=2.0, toe=5.0)),
     ],
 )
-def test_the_curve_that_a_row_is_drawn_along(
-    qwen: ModelAdapter, said: ToneCurveOptions | None, default: ToneCurveOptions, drawn: ToneCurve | None
+def test_final_tone_curve_merges_request_and_server_options(
+    qwen: ModelAdapter, option: ToneCurveOptions | None, default: ToneCurveOptions, drawn: ToneCurve | None
 ) -> None:
-    options = with_tone_curve(SamplingOptions(tone_curve=said), default)
+    options = with_tone_curve(SamplingOptions(tone_curve=option), default)
     assert qwen.prepare_input(ask(sampling=options)).sampling.tone_curve == drawn
 
 
 @pytest.mark.parametrize("cut", [SamplingOptions(top_p=0.5), SamplingOptions(top_k=3)])
-def test_a_request_that_wants_a_cut_and_no_curve_gets_the_cut(
-    qwen: ModelAdapter, cut: SamplingOptions
-) -> None:
+def test_top_k_or_top_p_disables_the_default_curve(qwen: ModelAdapter, cut: SamplingOptions) -> None:
     sampling = qwen.prepare_input(ask(sampling=with_tone_curve(cut, ON))).sampling
     assert sampling.tone_curve is None
     assert (sampling.top_p, sampling.top_k) == (cut.top_p or 1.0, cut.top_k or 0)
 
 
-def test_a_cut_that_keeps_everything_is_none(qwen: ModelAdapter) -> None:
+def test_neutral_top_k_and_top_p_keep_the_default_curve(qwen: ModelAdapter) -> None:
     options = with_tone_curve(SamplingOptions(top_p=1.0, top_k=-1), ON)
     assert qwen.prepare_input(ask(sampling=options)).sampling.tone_curve == ToneCurve(width=3.0, toe=5.0)

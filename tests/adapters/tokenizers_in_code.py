@@ -1,4 +1,4 @@
-"""Small tokenizers of every kind that models have, built in code."""
+"""Small tokenizers of every kind, built in code."""
 
 from tokenizers import AddedToken, Tokenizer, decoders, models, normalizers, pre_tokenizers, trainers
 
@@ -21,7 +21,10 @@ def _finish(tokenizer: Tokenizer, markers: tuple[str, ...] = MARKERS) -> Tokeniz
 
 
 def byte_level(markers: tuple[str, ...] = MARKERS) -> Tokenizer:
-    """As Qwen, Llama 3 and most others have it; a character outside ASCII is several tokens."""
+    """Return a tokenizer like those of Qwen and Llama 3.
+
+    A character outside ASCII is several tokens.
+    """
     tokenizer = Tokenizer(models.BPE())
     tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
     tokenizer.decoder = decoders.ByteLevel()
@@ -32,8 +35,9 @@ def byte_level(markers: tuple[str, ...] = MARKERS) -> Tokenizer:
 
 
 def sentencepiece(num_leading_spaces: int = 1) -> Tokenizer:
-    """As Llama 2, Mistral (one leading space is dropped) and Gemma (none) have it: `▁` for spaces, bytes for
-    the unknown.
+    """Return a tokenizer like those of Llama 2, Mistral and Gemma.
+
+    `▁` for spaces, bytes for unknown characters. Llama 2 and Mistral drop one leading space, Gemma none.
     """
     pieces = ["<unk>", *(f"<0x{byte:02X}>" for byte in range(256))]
     pieces += [*"▁abcdefghijklmnopqrstuvwxyzABCTPI.,!{}:\"'", "▁the", "▁▁", "th", "▁t", "he"]
@@ -51,7 +55,7 @@ def sentencepiece(num_leading_spaces: int = 1) -> Tokenizer:
 
 
 def metaspace() -> Tokenizer:
-    """As T5 and older exports have it: a decoder whose output depends on a token's place."""
+    """Return a tokenizer like T5's, which decodes by position."""
     tokenizer = Tokenizer(
         models.Unigram([("<unk>", 0.0), *((char, -2.0) for char in "▁abcdehilnorstuw"), ("▁the", -1.0)], 0)
     )
@@ -61,7 +65,7 @@ def metaspace() -> Tokenizer:
 
 
 def wordpiece() -> Tokenizer:
-    """As BERT has it: spaces come from between the tokens."""
+    """Return a tokenizer like BERT's: spaces come from between the tokens."""
     pieces = ["[UNK]", "the", "fox", "answer", "##s", "##ing", "jump", ".", "a", "##b"]
     tokenizer = Tokenizer(
         models.WordPiece({piece: index for index, piece in enumerate(pieces)}, unk_token="[UNK]")

@@ -1,4 +1,4 @@
-"""Reads tokens into the caches of a model, without an engine."""
+"""Prefills tokens into the caches of a model, without an engine."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""A running engine for tests: real loop, real tiny models, behind the client that the servers use."""
+"""A running engine for tests: the real loop, tiny real models, and EngineClient."""
 
 from collections.abc import AsyncIterator, Generator, Sequence
 from contextlib import asynccontextmanager
@@ -106,5 +106,5 @@ async def finish(stream: TokenStream) -> Output:
             output.scores += update.scores
             output.prompt_scores += update.prompt_scores
             output.last = update
-            output.num_cached = max(output.num_cached, update.num_cached)
+            output.num_cached = max(output.num_cached, update.cache_usage.num_cached_tokens)
     return output

@@ -1,6 +1,4 @@
-"""What mlx-vlm says of images by itself, with the images as its own processors have them: what the engine is
-measured by.
-"""
+"""Answers of mlx-vlm alone about images, with its own processors."""
 
 import io
 from collections.abc import Sequence

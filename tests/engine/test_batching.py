@@ -1,4 +1,4 @@
-"""Batched output is single output, token for token: whatever joins, leaves, or runs beside it."""
+"""Batched output equals single output, token for token."""
 
 import asyncio
 import math
@@ -126,9 +126,7 @@ def assert_same(alone: Output, beside: Output) -> None:
 @pytest.mark.parametrize("family", FAMILIES)
 @settings(max_examples=8, deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow])
 @given(scenario=jobs())
-def test_rows_that_join_late_and_leave_early_get_the_tokens_that_they_get_alone(
-    family: str, scenario: list[Job]
-) -> None:
+def test_rows_that_join_and_leave_get_the_tokens_of_single_rows(family: str, scenario: list[Job]) -> None:
     async def run() -> None:
         async with running_engine(family, settings=SMALL_CHUNKS) as client:
             alone = [await run_alone(client, family, job) for job in scenario]
@@ -148,7 +146,7 @@ def test_rows_that_join_late_and_leave_early_get_the_tokens_that_they_get_alone(
     shared=st.sampled_from([0, 1, 70]),
     sampling=samplings(),
 )
-def test_short_prompts_that_arrive_together_get_the_tokens_that_they_get_alone(
+def test_simultaneous_short_prompts_get_the_tokens_of_single_rows(
     family: str, lengths: list[int], shared: int, sampling: SamplingParams
 ) -> None:
     trunk = list(range(100, 100 + shared))
@@ -177,7 +175,7 @@ def test_short_prompts_that_arrive_together_get_the_tokens_that_they_get_alone(
     asyncio.run(run())
 
 
-def test_a_seed_gives_the_same_tokens_in_another_engine_and_another_seed_gives_others() -> None:
+def test_seed_determines_the_tokens_across_engines() -> None:
     async def draw(seed: int) -> list[int]:
         sampling = SamplingParams(temperature=1.0, seed=seed)
         async with running_engine("qwen3") as client:
@@ -191,7 +189,7 @@ def test_a_seed_gives_the_same_tokens_in_another_engine_and_another_seed_gives_o
     assert first != other
 
 
-def test_slices_of_any_size_read_a_prompt_alike() -> None:
+def test_prefill_slices_of_any_size_give_equal_tokens() -> None:
     async def answer(chunk: int) -> list[int]:
         chosen = EngineSettings(prefill_chunk_max_tokens=chunk, prefix_cache_bytes=0)
         async with running_engine("gemma3", "lfm2", settings=chosen) as client:

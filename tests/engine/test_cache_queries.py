@@ -1,6 +1,4 @@
-"""What the prefix cache holds can be asked of a running engine, and changed; and every request says how it
-wants to use it.
-"""
+"""Queries and changes of the prefix cache in a running engine, and cache modes."""
 
 import asyncio
 import random
@@ -45,7 +43,7 @@ async def listed(client: EngineClient, *, limit: int = 1000) -> list[CachedChunk
         chunks += answer.chunks
 
 
-def test_pages_tell_every_chunk_once_with_what_it_builds_on_and_its_uses() -> None:
+def test_listing_pages_returns_every_chunk_once_with_parent_and_hits() -> None:
     async def run() -> None:
         async with running_engine("qwen3", settings=SETTINGS) as client:
             for seed in (1, 2, 3, 1):
@@ -66,7 +64,7 @@ def test_pages_tell_every_chunk_once_with_what_it_builds_on_and_its_uses() -> No
     asyncio.run(run())
 
 
-def test_what_is_cleared_is_computed_again_and_what_is_pinned_stays() -> None:
+def test_clear_drops_unpinned_chunks_only() -> None:
     async def run() -> None:
         async with running_engine("qwen3", settings=SETTINGS) as client:
             await ask(client, prompt(1))
@@ -89,7 +87,7 @@ def test_what_is_cleared_is_computed_again_and_what_is_pinned_stays() -> None:
 
 
 @pytest.mark.parametrize("model", ["qwen3", "lfm2"])
-def test_without_the_cache_nothing_is_taken_over_and_nothing_is_kept(model: str) -> None:
+def test_cache_mode_off_reuses_and_stores_nothing(model: str) -> None:
     async def run() -> None:
         async with running_engine(model, settings=SETTINGS) as client:
             await ask(client, prompt(1), model=model, mode="off")
@@ -102,7 +100,7 @@ def test_without_the_cache_nothing_is_taken_over_and_nothing_is_kept(model: str)
 
 
 @pytest.mark.parametrize("model", ["qwen3", "lfm2"])
-def test_of_a_prefix_only_request_the_prompt_is_kept_and_the_answer_is_not(model: str) -> None:
+def test_cache_mode_prefix_stores_the_prompt_without_the_answer(model: str) -> None:
     async def run() -> None:
         async with running_engine(model, settings=SETTINGS) as client:
             await ask(client, prompt(1), model=model, mode="prefix")
@@ -114,7 +112,7 @@ def test_of_a_prefix_only_request_the_prompt_is_kept_and_the_answer_is_not(model
     asyncio.run(run())
 
 
-def test_a_request_says_how_long_what_it_leaves_is_kept_and_a_longer_time_of_another_wins() -> None:
+def test_the_longest_ttl_of_several_requests_applies() -> None:
     async def run() -> None:
         async with running_engine("qwen3", settings=SETTINGS) as client:
             await ask(client, prompt(1), ttl=0.2)
@@ -123,12 +121,12 @@ def test_a_request_says_how_long_what_it_leaves_is_kept_and_a_longer_time_of_ano
             assert all(chunk.expires_at is not None for chunk in await listed(client))
             await asyncio.sleep(0.3)
             short, long = await client.look_up("qwen3", prompt(1)), await client.look_up("qwen3", prompt(2))
-        assert (short.num_cached, long.num_cached) == (0, 600)
+        assert (short.usage.num_cached_tokens, long.usage.num_cached_tokens) == (0, 600)
 
     asyncio.run(run())
 
 
-def test_it_is_told_why_what_was_known_is_not_there_any_more() -> None:
+def test_look_up_returns_the_eviction_reason() -> None:
     async def run() -> None:
         small = EngineSettings(max_rows=2, prefix_cache_bytes=600_000, cache_disk_bytes=0)
         async with running_engine("qwen3", settings=small) as client:
@@ -145,19 +143,19 @@ def test_it_is_told_why_what_was_known_is_not_there_any_more() -> None:
             expired = await client.look_up("qwen3", prompt(7))
             await client.ask_cache("gc")
             swept = await client.look_up("qwen3", prompt(7))
-        reasons = [found.gone for found in (evicted, never, cleared, expired, swept)]
+        reasons = [found.usage.eviction_reason for found in (evicted, never, cleared, expired, swept)]
         assert reasons == ["evicted", None, "cleared", "expired", "expired"]
 
     asyncio.run(run())
 
 
-def test_tokens_that_are_known_without_a_state_to_go_on_with_are_told_apart() -> None:
+def test_matched_tokens_without_a_checkpoint_are_not_counted_as_cached() -> None:
     async def run() -> None:
         async with running_engine("lfm2", settings=SETTINGS) as client:
             await ask(client, prompt(1, 600), model="lfm2")
             found = await client.look_up("lfm2", [*prompt(1, 600)[:500], *prompt(2, 20)])
-        assert found.num_known == 500
-        assert found.num_cached < 500
+        assert found.usage.num_matched_tokens == 500
+        assert found.usage.num_cached_tokens < 500
 
     asyncio.run(run())
 

@@ -1,4 +1,4 @@
-"""Rows of a batch are made by one copy, with room for their answers."""
+"""Batches are joined in one copy, with space for the output."""
 
 from typing import Any
 
@@ -17,7 +17,7 @@ def model() -> Any:
     return load(str(tiny_models.model("qwen3")))[0]
 
 
-def test_rows_of_any_length_join_a_batch_and_answer_as_they_would_alone(model: Any) -> None:
+def test_joined_rows_of_any_length_compute_as_alone(model: Any) -> None:
     prompts = [list(range(20, 20 + num)) for num in (7, 300, 0, 40)]
     alone = [next_logits(model, read(model, prompt), [5])[0] for prompt in prompts]
     pair = kv.join([read(model, prompts[0]), read(model, prompts[1])], [1, 1])
@@ -28,7 +28,7 @@ def test_rows_of_any_length_join_a_batch_and_answer_as_they_would_alone(model: A
     assert all(mx.allclose(one, other, atol=1e-4) for one, other in zip(alone, together, strict=True))
 
 
-def test_the_first_tokens_of_an_answer_copy_nothing_of_a_batch(model: Any) -> None:
+def test_first_output_tokens_do_not_reallocate_a_batch(model: Any) -> None:
     batch = kv.join([read(model, [20] * 10), read(model, [21] * 100)], [1, 1])
     sizes = [layer.keys.shape for layer in batch]
 
@@ -38,7 +38,7 @@ def test_the_first_tokens_of_an_answer_copy_nothing_of_a_batch(model: Any) -> No
     assert [layer.keys.shape for layer in batch] == sizes
 
 
-def test_a_joined_row_keeps_nothing_of_its_own(model: Any) -> None:
+def test_joining_frees_the_caches_of_single_rows(model: Any) -> None:
     parts = [read(model, [20] * 600), read(model, [21] * 600)]
 
     kv.join(parts, [1, 1])

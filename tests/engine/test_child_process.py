@@ -1,4 +1,4 @@
-"""How a child process ended is always known, and told in words."""
+"""The exit status of a child process is always known and described."""
 
 import asyncio
 import signal
@@ -21,16 +21,16 @@ SLEEP = [sys.executable, "-c", "import time; time.sleep(60)"]
         (-11, "killed by signal 11 (SIGSEGV)"),
     ],
 )
-def test_an_exit_status_is_told_in_words(status: int, told: str) -> None:
+def test_exit_status_is_described_in_words(status: int, told: str) -> None:
     assert describe_exit(status).startswith(told)
 
 
-def test_a_kill_that_nobody_here_sent_points_at_the_memory() -> None:
+def test_unexpected_sigkill_mentions_memory() -> None:
     assert "--memory-limit" in describe_exit(-signal.SIGKILL)
     assert "--memory-limit" not in describe_exit(-signal.SIGTERM)
 
 
-def test_the_exit_status_is_known_however_often_it_is_killed_while_it_ends() -> None:
+def test_exit_status_survives_repeated_kills() -> None:
     async def run() -> None:
         for _ in range(10):
             child = ChildProcess(SLEEP)
@@ -43,7 +43,7 @@ def test_the_exit_status_is_known_however_often_it_is_killed_while_it_ends() -> 
     asyncio.run(run())
 
 
-def test_the_exit_status_is_known_where_the_parent_has_left_us_with_ignored_children() -> None:
+def test_exit_status_is_known_with_an_inherited_ignored_sigchld() -> None:
     program = (
         "import asyncio, sys\nfrom mlxctl.engine.client.child_process import ChildProcess\n"
         "async def run():\n    print(await ChildProcess([sys.executable, '-c', 'raise SystemExit(3)']).wait())\n"

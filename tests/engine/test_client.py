@@ -1,6 +1,4 @@
-"""The engine's life as its one door sees it: starts, dies, comes back, refuses, ends, and leaves nothing
-behind.
-"""
+"""The engine's life through EngineClient: start, death, restart, refusal, end."""
 
 import asyncio
 import os
@@ -53,7 +51,7 @@ def socket_files() -> list[Path]:
     return list(locations.runtime_directory().glob(f"engine-{os.getpid()}-*"))
 
 
-def test_a_killed_engine_ends_open_requests_comes_back_and_serves_the_next_one(
+def test_killed_engine_fails_open_requests_and_restarts(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     async def run() -> None:
@@ -85,7 +83,7 @@ def test_a_killed_engine_ends_open_requests_comes_back_and_serves_the_next_one(
     asyncio.run(run())
 
 
-def test_an_engine_that_never_comes_up_fails_with_how_it_ended(
+def test_engine_that_never_starts_reports_its_exit_status(
     caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(sys, "executable", shutil.which("false"))
@@ -104,7 +102,7 @@ def test_an_engine_that_never_comes_up_fails_with_how_it_ended(
     ]
 
 
-def test_stopping_drains_what_is_open_refuses_what_is_new_and_leaves_neither_process_nor_socket() -> None:
+def test_stop_drains_open_requests_and_removes_process_and_socket() -> None:
     async def run() -> None:
         settings = EngineSettings()
         client = EngineClient(EngineProcess(settings), settings, max_queue=10)
@@ -130,7 +128,7 @@ def test_stopping_drains_what_is_open_refuses_what_is_new_and_leaves_neither_pro
     asyncio.run(run())
 
 
-def test_an_engine_whose_front_is_gone_ends_by_itself() -> None:
+def test_engine_ends_when_its_front_is_killed() -> None:
     async def run() -> int:
         launcher = EngineProcess(EngineSettings())
         connection = await launcher.launch()
@@ -142,7 +140,7 @@ def test_an_engine_whose_front_is_gone_ends_by_itself() -> None:
     assert asyncio.run(run()) == 0
 
 
-def test_a_cancelled_sequence_frees_its_row_at_once() -> None:
+def test_cancelled_sequence_frees_its_row() -> None:
     async def run() -> None:
         async with running_engine("endless", settings=EngineSettings(max_rows=1)) as client:
             blocking = submit(client, "endless", range(20, 60), max_tokens=1_000_000)
@@ -157,7 +155,7 @@ def test_a_cancelled_sequence_frees_its_row_at_once() -> None:
     asyncio.run(run())
 
 
-def test_more_waiting_requests_than_allowed_are_told_to_come_back() -> None:
+def test_full_queue_raises_queue_full() -> None:
     async def run() -> None:
         async with running_engine("endless", settings=EngineSettings(max_rows=1), max_queue=2) as client:
             streams = [submit(client, "endless", range(20, 60), max_tokens=1_000_000) for _ in range(3)]
@@ -173,7 +171,7 @@ def test_more_waiting_requests_than_allowed_are_told_to_come_back() -> None:
     asyncio.run(run())
 
 
-def test_a_prompt_that_can_never_fit_fails_alone_with_a_reason() -> None:
+def test_prompt_larger_than_memory_fails_alone() -> None:
     async def run() -> None:
         async with running_engine("qwen3", settings=EngineSettings(memory_limit_bytes=40_000_000)) as client:
             with pytest.raises(SequenceFailed, match="memory limit"):
@@ -183,7 +181,7 @@ def test_a_prompt_that_can_never_fit_fails_alone_with_a_reason() -> None:
     asyncio.run(run())
 
 
-def test_a_model_that_does_not_fit_is_refused_with_both_sizes() -> None:
+def test_model_larger_than_memory_reports_both_sizes() -> None:
     async def run() -> None:
         settings = EngineSettings(memory_limit_bytes=1000)
         client = EngineClient(EngineProcess(settings), settings, max_queue=1)
@@ -197,7 +195,7 @@ def test_a_model_that_does_not_fit_is_refused_with_both_sizes() -> None:
     asyncio.run(run())
 
 
-def test_weights_that_are_cut_short_are_one_clear_line(tmp_path: Path) -> None:
+def test_truncated_weights_report_one_line(tmp_path: Path) -> None:
     for file in tiny_models.model("qwen3").iterdir():
         content = file.read_bytes()
         (tmp_path / file.name).write_bytes(
@@ -217,7 +215,7 @@ def test_weights_that_are_cut_short_are_one_clear_line(tmp_path: Path) -> None:
     asyncio.run(run())
 
 
-def test_an_engine_that_runs_but_delivers_nothing_is_taken_for_dead() -> None:
+def test_stalled_engine_is_restarted() -> None:
     async def run() -> None:
         settings = EngineSettings(stall_seconds=0.5)
         client = EngineClient(EngineProcess(settings), settings, max_queue=10)

@@ -1,6 +1,4 @@
-"""Texts to vectors in a running engine: what a model's layers say, whatever else is in the batch, beside rows
-that decode.
-"""
+"""Embeddings in a running engine equal those of the layers, beside decoding rows."""
 
 import asyncio
 import os
@@ -83,7 +81,7 @@ def pooled(states: Any, pooling: Pooling) -> Any:
 
 
 @pytest.mark.parametrize("pooling", ["cls", "last_token", "max", "mean", "mean_sqrt_len", "weighted_mean"])
-def test_a_vector_is_what_its_definition_makes_of_the_states(pooling: Pooling) -> None:
+def test_vector_equals_the_pooled_hidden_states(pooling: Pooling) -> None:
     async def ask() -> list[Any]:
         async with embedding_engine(replace(LAST, pooling=(pooling,), is_normalized=False)) as client:
             return await embed(client, TEXTS)
@@ -92,7 +90,7 @@ def test_a_vector_is_what_its_definition_makes_of_the_states(pooling: Pooling) -
         np.testing.assert_allclose(vector, pooled(states, pooling), rtol=1e-4, atol=1e-4)
 
 
-def test_several_ways_of_pooling_follow_each_other() -> None:
+def test_several_pooling_modes_are_concatenated() -> None:
     async def ask() -> tuple[int | None, list[Any]]:
         async with embedding_engine(replace(LAST, pooling=("cls", "mean"), is_normalized=False)) as client:
             return client.loaded["embedder"].dimensions, await embed(client, TEXTS[:1])
@@ -103,7 +101,7 @@ def test_several_ways_of_pooling_follow_each_other() -> None:
     np.testing.assert_allclose(vector, np.concatenate([states[0], states.mean(axis=0)]), rtol=1e-4, atol=1e-4)
 
 
-def test_a_text_has_the_same_vector_alone_and_among_others_and_it_has_the_length_one() -> None:
+def test_batched_text_has_the_same_normalized_vector_as_alone() -> None:
     async def ask() -> tuple[list[Any], list[Any]]:
         async with embedding_engine() as client:
             return await embed(client, TEXTS), [(await embed(client, [text]))[0] for text in TEXTS]
@@ -115,7 +113,7 @@ def test_a_text_has_the_same_vector_alone_and_among_others_and_it_has_the_length
     assert abs(alone[0] - alone[1]).max() > 0.1
 
 
-def test_fewer_dimensions_are_the_first_ones_brought_to_the_length_one() -> None:
+def test_fewer_dimensions_are_cut_and_normalized() -> None:
     async def ask() -> tuple[list[Any], list[Any]]:
         async with embedding_engine() as client:
             return await embed(client, TEXTS), await embed(client, TEXTS, dimensions=16)
@@ -124,7 +122,7 @@ def test_fewer_dimensions_are_the_first_ones_brought_to_the_length_one() -> None
         np.testing.assert_allclose(short, whole[:16] / np.linalg.norm(whole[:16]), atol=1e-6)
 
 
-def test_rows_go_on_decoding_while_many_texts_are_embedded() -> None:
+def test_rows_decode_while_texts_are_embedded() -> None:
     async def run() -> tuple[list[int], int, int]:
         async with embedding_engine(LAST, "endless") as client:
             row = submit(client, "endless", [1, 2, 3], max_tokens=10_000)
@@ -141,7 +139,7 @@ def test_rows_go_on_decoding_while_many_texts_are_embedded() -> None:
     assert sum(pieces) > 40
 
 
-def test_who_stops_waiting_stops_the_work_and_the_others_get_theirs() -> None:
+def test_cancelled_embedding_stops_and_others_finish() -> None:
     async def run() -> tuple[int, list[Any]]:
         async with embedding_engine() as client:
             long = asyncio.create_task(client.embed(model="embedder", texts=[[9] * 1000] * 200))
@@ -156,7 +154,7 @@ def test_who_stops_waiting_stops_the_work_and_the_others_get_theirs() -> None:
     assert weights_bytes > 0
 
 
-def test_a_job_for_a_model_that_is_not_there_fails_alone() -> None:
+def test_job_for_an_unloaded_model_fails_alone() -> None:
     async def run() -> str:
         async with embedding_engine(LAST, "qwen3") as client:
             with pytest.raises(SequenceFailed) as refusal:
@@ -167,7 +165,7 @@ def test_a_job_for_a_model_that_is_not_there_fails_alone() -> None:
     assert asyncio.run(run()) == "embedding model 'qwen3' is not loaded"
 
 
-def test_a_text_whose_cache_has_no_room_is_refused() -> None:
+def test_text_larger_than_memory_fails() -> None:
     async def run() -> None:
         # The weights take about 0.7 MB, and the cache of a thousand tokens 1 MB. The limit is that of a
         # process.
@@ -180,7 +178,7 @@ def test_a_text_whose_cache_has_no_room_is_refused() -> None:
     asyncio.run(run())
 
 
-def test_an_engine_that_dies_fails_the_open_jobs() -> None:
+def test_dead_engine_fails_open_jobs() -> None:
     async def run() -> None:
         async with embedding_engine(own_process=True) as client:
             assert client.hello is not None

@@ -1,4 +1,4 @@
-"""Which texts are embedded next: every one of them once, in bounded slices, and jobs take turns."""
+"""The embedding queue takes every text once, in bounded slices, in turns."""
 
 from array import array
 from collections import defaultdict
@@ -21,7 +21,7 @@ def job(job_id: int, lengths: list[int], model: str = "m", *, may_be_cut: bool =
     jobs=st.lists(LENGTHS, min_size=1, max_size=4),
     sizes=st.lists(st.integers(16, 200), min_size=1, max_size=8),
 )
-def test_every_token_of_every_text_is_read_once_and_in_order(jobs: list[list[int]], sizes: list[int]) -> None:
+def test_every_token_is_taken_once_and_in_order(jobs: list[list[int]], sizes: list[int]) -> None:
     queue = EmbeddingQueue()
     for number, lengths in enumerate(jobs):
         queue.add(job(number, lengths))
@@ -40,13 +40,13 @@ def test_every_token_of_every_text_is_read_once_and_in_order(jobs: list[list[int
     }
 
 
-def test_texts_of_like_length_share_a_slice() -> None:
+def test_texts_of_similar_length_share_a_slice() -> None:
     queue = EmbeddingQueue()
     queue.add(job(1, [50, 2, 50, 3]))
     assert [queue.take(max_tokens=100).places for _ in range(2)] == [(1, 3), (2, 0)]
 
 
-def test_a_text_longer_than_a_slice_is_read_alone_and_in_parts() -> None:
+def test_text_longer_than_a_slice_is_split() -> None:
     queue = EmbeddingQueue()
     queue.add(job(1, [250]))
     parts = [queue.take(max_tokens=100) for _ in range(3)]
@@ -56,14 +56,14 @@ def test_a_text_longer_than_a_slice_is_read_alone_and_in_parts() -> None:
     assert not queue.has_work
 
 
-def test_a_short_job_does_not_wait_for_a_long_one() -> None:
+def test_jobs_take_turns() -> None:
     queue = EmbeddingQueue()
     queue.add(job(1, [500] * 10))
     queue.add(job(2, [5]))
     assert [queue.take(max_tokens=100).job.job_id for _ in range(3)] == [1, 2, 1]
 
 
-def test_texts_that_may_not_be_cut_are_taken_whole_however_long() -> None:
+def test_indivisible_texts_are_taken_whole() -> None:
     queue = EmbeddingQueue()
     queue.add(job(1, [250, 60, 30], may_be_cut=False))
     parts = [queue.take(max_tokens=100) for _ in range(3)]
@@ -74,7 +74,7 @@ def test_texts_that_may_not_be_cut_are_taken_whole_however_long() -> None:
 
 
 @pytest.mark.parametrize("lengths", [[250], [250, 260]])
-def test_what_is_put_back_has_the_next_turn_before_all_others(lengths: list[int]) -> None:
+def test_unfinished_slice_has_the_next_turn(lengths: list[int]) -> None:
     queue = EmbeddingQueue()
     queue.add(job(1, lengths, may_be_cut=False))
     queue.add(job(2, [5]))
@@ -85,7 +85,7 @@ def test_what_is_put_back_has_the_next_turn_before_all_others(lengths: list[int]
     assert queue.take(max_tokens=100).job.job_id == 2
 
 
-def test_what_was_put_back_goes_with_its_job() -> None:
+def test_dropping_a_job_drops_its_unfinished_slice() -> None:
     queue = EmbeddingQueue()
     queue.add(job(1, [250], may_be_cut=False))
     queue.put_back(queue.take(max_tokens=100))
@@ -94,7 +94,7 @@ def test_what_was_put_back_goes_with_its_job() -> None:
     assert not queue.has_work
 
 
-def test_a_job_that_was_dropped_is_never_taken() -> None:
+def test_dropped_job_is_never_taken() -> None:
     queue = EmbeddingQueue()
     queue.add(job(1, [5]))
     queue.add(job(2, [5], model="other"))

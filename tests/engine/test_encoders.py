@@ -1,6 +1,4 @@
-"""Encoders in a running engine: vectors as their definitions make them, whatever else is in the batch, beside
-rows that decode.
-"""
+"""Encoders in a running engine equal their definitions, beside decoding rows."""
 
 import asyncio
 import json
@@ -79,9 +77,7 @@ def _recipe(kind: str) -> EmbeddingRecipe:
 
 @KINDS
 @pytest.mark.parametrize("max_slice", [16, 4096])
-def test_a_vector_is_what_the_definition_makes_of_the_text_in_one_turn_or_many(
-    kind: str, max_slice: int
-) -> None:
+def test_vector_equals_the_reference_in_one_turn_or_many(kind: str, max_slice: int) -> None:
     async def ask() -> tuple[int | None, list[Any]]:
         async with engine(kind, max_slice=max_slice) as client:
             return client.loaded[kind].dimensions, await embed(client, kind, TEXTS)
@@ -93,7 +89,7 @@ def test_a_vector_is_what_the_definition_makes_of_the_text_in_one_turn_or_many(
 
 
 @KINDS
-def test_the_order_of_the_words_counts(kind: str) -> None:
+def test_token_order_changes_the_vector(kind: str) -> None:
     async def ask() -> list[Any]:
         async with engine(kind) as client:
             return await embed(client, kind, [[9, 30, 31, 32, 10], [9, 32, 31, 30, 10]])
@@ -108,7 +104,9 @@ def test_the_order_of_the_words_counts(kind: str) -> None:
     kind=st.sampled_from(tiny_models.ENCODER_NAMES),
     max_slice=st.sampled_from([16, 100, 4096]),
 )
-def test_company_and_padding_never_change_a_vector(texts: list[list[int]], kind: str, max_slice: int) -> None:
+def test_batching_and_padding_do_not_change_vectors(
+    texts: list[list[int]], kind: str, max_slice: int
+) -> None:
     async def ask() -> tuple[list[Any], list[Any]]:
         async with engine(kind, max_slice=max_slice) as client:
             return await embed(client, kind, texts), [
@@ -120,9 +118,7 @@ def test_company_and_padding_never_change_a_vector(texts: list[list[int]], kind:
 
 
 @given(lengths=st.lists(st.integers(1, 40), min_size=1, max_size=5), reach=st.none() | st.integers(0, 50))
-def test_a_token_sees_the_text_within_its_reach_and_even_padding_sees_something(
-    lengths: list[int], reach: int | None
-) -> None:
+def test_masks_cover_the_window_and_padding_attends_to_itself(lengths: list[int], reach: int | None) -> None:
     from mlxctl.engine.embedding.encoders import Masks
 
     width = max(lengths)
@@ -142,7 +138,7 @@ def test_a_token_sees_the_text_within_its_reach_and_even_padding_sees_something(
 
 
 @KINDS
-def test_a_quantized_encoder_embeds_much_as_the_one_that_it_was_made_from(kind: str, tmp_path: Path) -> None:
+def test_quantized_encoder_gives_similar_vectors(kind: str, tmp_path: Path) -> None:
     async def ask(model: ModelSpec) -> list[Any]:
         async with engine(model) as client:
             return await embed(client, kind, TEXTS[:4])
@@ -175,7 +171,7 @@ def quantized(kind: str, directory: Path) -> Path:
     return model
 
 
-def test_fewer_dimensions_are_the_first_ones_behind_the_dense_layers_brought_to_the_length_one() -> None:
+def test_fewer_dimensions_are_cut_after_the_dense_layers() -> None:
     async def ask() -> tuple[list[Any], list[Any]]:
         async with engine("embeddinggemma") as client:
             return await embed(client, "embeddinggemma", TEXTS), await embed(
@@ -187,7 +183,7 @@ def test_fewer_dimensions_are_the_first_ones_behind_the_dense_layers_brought_to_
         np.testing.assert_allclose(short, whole[:16] / np.linalg.norm(whole[:16]), atol=1e-6)
 
 
-def test_rows_go_on_decoding_while_a_long_text_is_taken_through_the_layers() -> None:
+def test_rows_decode_while_a_long_text_is_encoded() -> None:
     async def run() -> tuple[int, list[int]]:
         async with engine("bert", others=["endless"], max_slice=64) as client:
             row = submit(client, "endless", [1, 2, 3], max_tokens=10_000)
@@ -205,7 +201,7 @@ def test_rows_go_on_decoding_while_a_long_text_is_taken_through_the_layers() -> 
     assert sum(pieces) >= 20
 
 
-def test_a_job_that_is_given_up_between_two_layers_leaves_nothing_behind() -> None:
+def test_job_cancelled_between_layers_frees_its_memory() -> None:
     async def run() -> tuple[bool, list[Any], list[Any]]:
         async with engine("bert", max_slice=16) as client:
             long = asyncio.create_task(client.embed(model="bert", texts=[[9] * 400] * 100))

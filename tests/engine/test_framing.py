@@ -1,4 +1,4 @@
-"""Frames survive being cut anywhere, and a foreign stream is noticed."""
+"""Frames survive being cut anywhere; invalid streams raise."""
 
 import msgspec
 import pytest
@@ -26,7 +26,7 @@ SUBMIT = Submit(
 
 
 @given(st.lists(st.integers(1, 40), max_size=60))
-def test_commands_cut_anywhere_come_out_whole_and_in_order(cuts: list[int]) -> None:
+def test_frames_cut_anywhere_decode_in_order(cuts: list[int]) -> None:
     commands = [SUBMIT, Cancel(ids=[1, 2]), Stop()]
     stream = b"".join(map(encode_frame, commands))
     reader = command_reader()
@@ -40,7 +40,7 @@ def test_commands_cut_anywhere_come_out_whole_and_in_order(cuts: list[int]) -> N
     assert received == commands
 
 
-def test_scores_keep_their_values() -> None:
+def test_scores_survive_encoding() -> None:
     step = Step(
         rows=[RowUpdate(sequence_id=3, token_ids=[5], scores=[Score(-0.25, [(5, -0.25), (6, -2.0)])])]
     )
@@ -48,7 +48,7 @@ def test_scores_keep_their_values() -> None:
     assert list(report_reader().feed(encode_frame(step))) == [step]
 
 
-def test_a_stream_of_something_else_is_refused() -> None:
+def test_invalid_stream_raises() -> None:
     with pytest.raises(FrameTooLargeError):
         list(command_reader().feed(b"GET / HTTP/1.1\r\n"))
     with pytest.raises(msgspec.DecodeError):

@@ -1,6 +1,4 @@
-"""How prompts with images are cut into slices, in ints: no whole image is divided, and a look does not count
-as reading.
-"""
+"""Prefill slices of prompts with images: whole images are not split."""
 
 import pytest
 from hypothesis import given
@@ -48,13 +46,15 @@ def prompt(
         (30, 40, 40),
     ],
 )
-def test_a_whole_picture_is_read_in_one_slice(num_computed: int, quota: int, num_tokens: int) -> None:
+def test_bidirectional_image_is_prefilled_in_one_slice(
+    num_computed: int, quota: int, num_tokens: int
+) -> None:
     sequence = prompt((10, 30))
     sequence.num_computed_tokens = num_computed
     assert sequence.slice_tokens(quota) == num_tokens
 
 
-def test_a_picture_whose_tokens_look_back_only_is_cut_anywhere() -> None:
+def test_causal_image_may_be_split() -> None:
     assert prompt((10, 30), is_whole=False).slice_tokens(15) == 15
 
 
@@ -62,9 +62,7 @@ def test_a_picture_whose_tokens_look_back_only_is_cut_anywhere() -> None:
     quotas=st.lists(st.integers(1, 40), min_size=1, max_size=8),
     stops=st.lists(st.integers(1, 98), max_size=3),
 )
-def test_slices_of_any_size_end_at_the_last_token_and_never_within_a_picture(
-    quotas: list[int], stops: list[int]
-) -> None:
+def test_slices_never_split_a_bidirectional_image(quotas: list[int], stops: list[int]) -> None:
     sequence = prompt((3, 19), (19, 35), (60, 76), stops=tuple(sorted(stops)))
     ends = []
     while sequence.num_tokens_to_prefill:
@@ -85,7 +83,7 @@ def test_slices_of_any_size_end_at_the_last_token_and_never_within_a_picture(
         (30, 30, 5, False),
     ],
 )
-def test_a_picture_is_looked_at_where_its_reading_begins(
+def test_image_is_encoded_where_its_prefill_starts(
     num_cached: int, num_computed: int, num_tokens: int, encodes_image: bool
 ) -> None:
     sequence = prompt((10, 30), is_whole=False)
@@ -93,7 +91,7 @@ def test_a_picture_is_looked_at_where_its_reading_begins(
     assert sequence.encodes_image(num_tokens) is encodes_image
 
 
-def test_slices_after_a_long_look_are_as_long_as_those_before_it() -> None:
+def test_image_encoding_does_not_shorten_later_slices() -> None:
     scheduler = Scheduler(max_rows=4, prefill_slice_seconds=0.5, prefill_chunk_max_tokens=64)
     scheduler.open_model("m", ModelCosts(weights_bytes=1, kv_bytes_per_token=1))
     scheduler.add(prompt((64, 80), num_tokens=400, is_whole=False))

@@ -1,4 +1,4 @@
-"""Pictures in the prefix cache: never another's, always one's own, to the token, and not looked at twice."""
+"""Images in the prefix cache are isolated, exact, and encoded once."""
 
 import asyncio
 import random
@@ -60,7 +60,7 @@ def num_shared(one: PreparedInput, other: PreparedInput, said: Sequence[int]) ->
     return min(shared, len(one.token_ids) - 1)
 
 
-def test_the_same_words_about_another_picture_are_answered_anew() -> None:
+def test_same_text_with_another_image_is_not_reused() -> None:
     red, blue = asked(image(RED), QUESTION), asked(image(BLUE), QUESTION)
     assert red.token_ids == blue.token_ids
 
@@ -71,7 +71,7 @@ def test_the_same_words_about_another_picture_are_answered_anew() -> None:
     assert [output.num_cached for output in outputs] == [0, 0, all_but_the_last, all_but_the_last]
 
 
-def test_text_before_a_picture_is_shared_by_those_who_show_others() -> None:
+def test_text_before_different_images_is_shared() -> None:
     red, blue = asked(STORY, image(RED), QUESTION), asked(STORY, image(BLUE), QUESTION)
 
     outputs = asyncio.run(ask_all([red, blue]))
@@ -81,7 +81,7 @@ def test_text_before_a_picture_is_shared_by_those_who_show_others() -> None:
 
 
 @pytest.mark.parametrize("is_last", [True, False], ids=["in its own cache", "from chunks"])
-def test_the_next_turn_about_a_picture_is_known_up_to_it_and_nobody_looks_again(
+def test_next_turn_about_an_image_does_not_encode_it_again(
     monkeypatch: pytest.MonkeyPatch, is_last: bool
 ) -> None:
     first = asked(STORY, image(RED), QUESTION)
@@ -106,14 +106,14 @@ def blindly(*_: object) -> None:
     raise RuntimeError("nobody has to look")
 
 
-def test_a_mistake_of_the_eyes_ends_its_request_and_not_the_engine(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_vision_encoder_error_fails_its_request_only(monkeypatch: pytest.MonkeyPatch) -> None:
     def mistaken(*_: object) -> None:
         raise TypeError("eyes of another kind")
 
     async def run() -> Output:
         async with seeing_engine(SEER) as client:
             monkeypatch.setattr(VisionLanguageModel, "encode", mistaken)
-            with pytest.raises(SequenceFailed, match="looking at a image failed: eyes of another kind"):
+            with pytest.raises(SequenceFailed, match="encoding an image failed: eyes of another kind"):
                 await answer(client, asked(image(RED)))
             monkeypatch.undo()
             return await answer(client, asked(image(RED)))
@@ -121,14 +121,14 @@ def test_a_mistake_of_the_eyes_ends_its_request_and_not_the_engine(monkeypatch: 
     assert asyncio.run(run()).token_ids
 
 
-def test_who_has_to_look_and_cannot_is_told() -> None:
+def test_image_that_cannot_be_encoded_fails_its_request() -> None:
     async def run() -> Output:
         async with seeing_engine(SEER) as client:
             return await answer(
                 client, replace(asked(image(RED)), images=(replace(asked(image(RED)).images[0], width=8),))
             )
 
-    with pytest.raises(SequenceFailed, match="looking at a image failed"):
+    with pytest.raises(SequenceFailed, match="encoding an image failed"):
         asyncio.run(run())
 
 
@@ -142,7 +142,7 @@ def random_prompt(dice: random.Random) -> PreparedInput:
 
 
 @pytest.mark.parametrize("seed", range(3))
-def test_a_hit_of_any_length_goes_on_as_a_cold_run_and_is_counted_to_the_token(seed: int) -> None:
+def test_reuse_of_any_length_continues_as_a_cold_run(seed: int) -> None:
     dice = random.Random(seed)
     prompts = [random_prompt(dice) for _ in range(7)]
     prompts += [replace(prompt, token_ids=prompt.token_ids[:-1], images=prompt.images) for prompt in prompts]
@@ -156,7 +156,7 @@ def test_a_hit_of_any_length_goes_on_as_a_cold_run_and_is_counted_to_the_token(s
         assert outputs[place].num_cached == (known if known >= 16 else 0)
 
 
-def test_those_who_arrive_together_read_what_they_share_once_and_their_own_pictures_each() -> None:
+def test_simultaneous_prompts_share_text_and_encode_their_own_images() -> None:
     trunk = (STORY, image(RED), STORY, STORY)
     prompts = [asked(*trunk, image(color, side=side), QUESTION) for color in (RED, BLUE) for side in (32, 64)]
 
@@ -172,7 +172,7 @@ def test_those_who_arrive_together_read_what_they_share_once_and_their_own_pictu
     assert num_read <= prompts[0].images[1].start + tails
 
 
-def test_a_picture_is_known_after_a_restart_and_another_one_is_not(tmp_path: Path) -> None:
+def test_image_prefix_is_restored_after_a_restart(tmp_path: Path) -> None:
     red, blue = asked(STORY, image(RED), QUESTION), asked(STORY, image(BLUE), QUESTION)
     on_disk = {"cache_dir": tmp_path, "cache_disk_bytes": 1 << 30, "cache_min_free_bytes": 0}
     asyncio.run(ask_all([red], **on_disk))
@@ -183,7 +183,7 @@ def test_a_picture_is_known_after_a_restart_and_another_one_is_not(tmp_path: Pat
     assert [output.token_ids for output in outputs] == cold([blue, red])
 
 
-def test_who_wants_nothing_kept_gets_that() -> None:
+def test_cache_mode_off_reuses_no_image_prefix() -> None:
     red = asked(STORY, image(RED), QUESTION)
 
     async def run(client_of: CacheOptions) -> list[int]:
@@ -194,10 +194,10 @@ def test_who_wants_nothing_kept_gets_that() -> None:
 
 
 async def looked_up(client: EngineClient, prompt: PreparedInput) -> int:
-    return (await client.look_up("m", prompt.token_ids, image_salts(prompt.images))).num_cached
+    return (await client.look_up("m", prompt.token_ids, image_salts(prompt.images))).usage.num_cached_tokens
 
 
-def test_a_look_tells_pictures_apart_too() -> None:
+def test_look_up_distinguishes_images() -> None:
     red, blue = asked(STORY, image(RED), QUESTION), asked(STORY, image(BLUE), QUESTION)
 
     async def run() -> list[int]:
@@ -208,13 +208,13 @@ def test_a_look_tells_pictures_apart_too() -> None:
     assert asyncio.run(run()) == [len(red.token_ids) - 1, blue.images[0].start]
 
 
-def test_wherever_the_known_part_ends_the_rest_is_embedded_as_it_is_in_the_whole() -> None:
+def test_features_of_any_suffix_equal_those_of_the_whole_prompt() -> None:
     prompt = asked(image(RED, side=32), QUESTION, image(BLUE, side=32), QUESTION)
     model, token_ids = vision_model(), mx.array(prompt.token_ids)
-    whole = model.view(token_ids, prompt.images).glance(0, len(token_ids)).states
+    whole = model.view(token_ids, prompt.images).features(0, len(token_ids)).states
 
     for num_cached in range(len(token_ids)):
-        rest = model.view(token_ids, prompt.images).glance(num_cached, len(token_ids)).states
+        rest = model.view(token_ids, prompt.images).features(num_cached, len(token_ids)).states
         assert mx.array_equal(rest, whole[num_cached:])
 
 

@@ -1,4 +1,4 @@
-"""Long imports go beside the thread that computes, which looks after others meanwhile."""
+"""Slow imports run beside the MLX thread."""
 
 import subprocess
 import sys
@@ -35,7 +35,7 @@ print(sorted(threads))
 """
 
 
-def test_others_have_their_turn_until_a_module_is_there(
+def test_import_aside_yields_until_modules_are_imported(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "a_gate.py").write_text("import threading\nopened = threading.Event()\n")
@@ -49,13 +49,13 @@ def test_others_have_their_turn_until_a_module_is_there(
     assert "behind_the_gate" in sys.modules
 
 
-def test_what_an_import_raises_is_raised_where_it_was_asked_for() -> None:
+def test_import_aside_raises_import_errors() -> None:
     with pytest.raises(ModuleNotFoundError, match="there_is_no_such_module"):
         list(import_aside("json", "there_is_no_such_module"))
 
 
 @pytest.mark.parametrize("name", ["pixtral_colors", "qwen2_5_vl", "bert"])
-def test_the_thread_that_loads_models_imports_nothing_of_mlx_vlm_itself(name: str) -> None:
+def test_loading_thread_does_not_import_mlx_vlm(name: str) -> None:
     model = {"pixtral_colors": tiny_models.trained, "bert": tiny_models.encoder}.get(name, tiny_models.model)(
         name
     )

@@ -1,6 +1,4 @@
-"""The conversation that ended last goes on in the cache that it has, alone, and within the prefix cache's
-budget.
-"""
+"""The next turn takes the last conversation's caches, within the cache budget."""
 
 import asyncio
 
@@ -10,7 +8,7 @@ from mlx_lm import load
 
 from mlxctl.engine import EngineClient
 from mlxctl.engine.generation import caches as kv
-from mlxctl.engine.generation.last_conversation import LastConversation
+from mlxctl.engine.generation.prefix_coordinator import LastConversation
 from mlxctl.ir import CacheOptions
 from mlxctl.ir.tokens import pack
 from mlxctl.settings import EngineSettings
@@ -32,7 +30,7 @@ def held(family: str, num_tokens: int) -> LastConversation:
     return LastConversation.of(pack(PROMPT[:num_tokens]), caches)
 
 
-def test_a_plain_cache_serves_what_agrees_and_always_leaves_a_token_to_run() -> None:
+def test_trimmable_cache_serves_the_common_prefix() -> None:
     last = held("qwen3", 100)
 
     assert last.num_usable(pack(PROMPT[:150])) == 100
@@ -41,12 +39,12 @@ def test_a_plain_cache_serves_what_agrees_and_always_leaves_a_token_to_run() -> 
     assert all(layer.offset == 80 for layer in last.take(80))
 
 
-def test_a_prompt_that_shares_little_does_not_take_a_conversation_from_who_may_come_back() -> None:
+def test_prompt_that_shares_little_does_not_take_the_cache() -> None:
     assert held("qwen3", 100).num_usable(pack([*PROMPT[:49], *[5] * 100])) == 0
 
 
 @pytest.mark.parametrize("family", ["gemma3", "lfm2", "qwen3_next"])
-def test_states_serve_only_who_goes_on_after_all_of_them(family: str) -> None:
+def test_recurrent_cache_serves_only_a_full_continuation(family: str) -> None:
     last = held(family, 100)
 
     assert last.num_usable(pack(PROMPT[:101])) == 100
@@ -54,7 +52,7 @@ def test_states_serve_only_who_goes_on_after_all_of_them(family: str) -> None:
     assert last.num_usable(pack([*PROMPT[:99], 5, 6])) == 0
 
 
-def test_the_cache_is_handed_over_as_it_is() -> None:
+def test_cache_is_taken_without_a_copy() -> None:
     last = held("qwen3", 100)
     arrays = [layer.keys for layer in last.caches]
 
@@ -62,7 +60,7 @@ def test_the_cache_is_handed_over_as_it_is() -> None:
 
 
 @pytest.mark.parametrize("family", FAMILIES)
-def test_who_goes_on_takes_it_over_and_answers_like_a_cold_run(family: str) -> None:
+def test_next_turn_takes_the_cache_and_answers_as_a_cold_run(family: str) -> None:
     async def run() -> None:
         async with running_engine(family) as client:
             answer = (await finish(submit(client, family, PROMPT, max_tokens=9))).token_ids
@@ -78,14 +76,14 @@ def test_who_goes_on_takes_it_over_and_answers_like_a_cold_run(family: str) -> N
             cold = (await finish(submit(client, family, prompt, max_tokens=60))).token_ids
         assert kept > 0
         assert kept_meanwhile == 0
-        assert max(update.num_cached for update in first) >= len(PROMPT) + len(answer) - 1
+        assert max(update.cache_usage.num_cached_tokens for update in first) >= len(PROMPT) + len(answer) - 1
         assert token_ids == cold
 
     asyncio.run(run())
 
 
 @pytest.mark.parametrize("family", ["qwen3", "qwen3_next"])
-def test_who_leaves_in_the_middle_leaves_nothing_behind(family: str) -> None:
+def test_cancelled_rows_free_their_memory(family: str) -> None:
     async def run() -> None:
         async with running_engine(family) as client:
             await client.ask_cache("clear")
@@ -104,7 +102,7 @@ def test_who_leaves_in_the_middle_leaves_nothing_behind(family: str) -> None:
     asyncio.run(run())
 
 
-def test_it_goes_before_any_prefix_when_the_budget_has_no_room_for_both() -> None:
+def test_working_cache_is_released_before_prefixes_are_evicted() -> None:
     async def run(**values: int) -> tuple[int, int, int]:
         async with running_engine("qwen3", settings=EngineSettings(**values)) as client:
             await finish(submit(client, "qwen3", PROMPT))
@@ -123,7 +121,7 @@ def test_it_goes_before_any_prefix_when_the_budget_has_no_room_for_both() -> Non
 @pytest.mark.parametrize(
     "cache", [CacheOptions(mode="off"), CacheOptions(mode="prefix"), CacheOptions(ttl_seconds=60)]
 )
-def test_what_is_not_to_be_kept_for_good_is_not_kept_so(cache: CacheOptions) -> None:
+def test_limited_cache_options_leave_no_working_cache(cache: CacheOptions) -> None:
     async def run() -> int:
         async with running_engine("qwen3") as client:
             await finish(submit(client, "qwen3", PROMPT, cache=cache))

@@ -1,4 +1,4 @@
-"""Memory of a finished row is returned, for plain and for recurrent models."""
+"""Memory of finished rows is freed, for plain and recurrent models."""
 
 import asyncio
 import re
@@ -13,7 +13,7 @@ NOTHING_KEPT = EngineSettings(max_rows=8, prefix_cache_bytes=0)
 
 
 @pytest.mark.parametrize("family", ["qwen3", "qwen3_next", "gemma3"])
-def test_active_memory_is_flat_over_many_requests_that_join_and_leave(family: str) -> None:
+def test_active_memory_is_constant_over_many_requests(family: str) -> None:
     async def run() -> tuple[int, int]:
         async with running_engine(family, settings=NOTHING_KEPT) as client:
 
@@ -35,7 +35,7 @@ def test_active_memory_is_flat_over_many_requests_that_join_and_leave(family: st
     assert after - before < 16_384
 
 
-def test_a_row_that_left_does_not_keep_the_batch_alive() -> None:
+def test_dropped_rows_free_the_batch() -> None:
     async def run() -> tuple[int, int]:
         async with running_engine("endless", settings=NOTHING_KEPT, own_process=True) as client:
             staying = submit(client, "endless", range(20, 30), max_tokens=1_000_000)
@@ -56,7 +56,7 @@ def test_a_row_that_left_does_not_keep_the_batch_alive() -> None:
     assert rest < full / 3
 
 
-def test_after_a_long_prompt_the_process_gives_its_memory_back() -> None:
+def test_process_returns_memory_after_a_long_prompt() -> None:
     async def run() -> tuple[int, int]:
         async with running_engine("endless", settings=NOTHING_KEPT, own_process=True) as client:
 
@@ -77,7 +77,7 @@ def test_after_a_long_prompt_the_process_gives_its_memory_back() -> None:
     assert after - before < 20e6
 
 
-def test_many_long_prompts_need_no_streams_of_their_own() -> None:
+def test_long_prompts_share_one_stream() -> None:
     """A stream of MLX keeps its thread for ever, and streams are numbered."""
 
     async def run() -> int:

@@ -1,4 +1,4 @@
-"""Models are loaded beside running ones and let go of again: memory comes back, and nobody else notices."""
+"""Models are loaded and unloaded beside decoding rows; memory is freed."""
 
 import asyncio
 import shutil
@@ -30,7 +30,7 @@ async def active_bytes(client: EngineClient) -> int:
 
 
 @pytest.mark.parametrize("family", ["llama3", "lfm2", "qwen3_next"])
-def test_unloading_gives_back_what_loading_took_and_the_model_can_come_back(family: str) -> None:
+def test_unloading_frees_memory_and_the_model_loads_again(family: str) -> None:
     async def run() -> None:
         async with running_engine("endless", settings=EngineSettings(prefix_cache_bytes=0)) as client:
             before = await active_bytes(client)
@@ -51,7 +51,7 @@ def test_unloading_gives_back_what_loading_took_and_the_model_can_come_back(fami
     asyncio.run(run())
 
 
-def test_what_a_model_had_computed_is_still_known_when_it_comes_back() -> None:
+def test_cached_prefixes_survive_unloading() -> None:
     async def run() -> None:
         async with running_engine("qwen3") as client:
             first = await finish(submit(client, "qwen3", range(20, 420)))
@@ -65,7 +65,7 @@ def test_what_a_model_had_computed_is_still_known_when_it_comes_back() -> None:
     asyncio.run(run())
 
 
-def test_a_model_with_sequences_stays() -> None:
+def test_model_in_use_is_not_unloaded() -> None:
     async def run() -> None:
         async with running_engine("endless") as client:
             stream = submit(client, "endless", PROMPT, max_tokens=200)
@@ -81,7 +81,7 @@ def test_a_model_with_sequences_stays() -> None:
     asyncio.run(run())
 
 
-def test_rows_go_on_while_another_model_is_loaded() -> None:
+def test_rows_decode_while_another_model_loads() -> None:
     async def run() -> None:
         async with running_engine("endless") as client:
             alone = await finish(submit(client, "endless", PROMPT, max_tokens=150))
@@ -95,7 +95,7 @@ def test_rows_go_on_while_another_model_is_loaded() -> None:
     asyncio.run(run())
 
 
-def test_two_models_take_turns_under_a_limit_that_holds_one() -> None:
+def test_two_models_alternate_under_a_limit_for_one() -> None:
     """The cache of what was computed makes room for weights, and the weights of one for those of the other."""
     needed = max(source(name).weights_bytes for name in ("qwen3", "llama3"))
 
@@ -119,7 +119,7 @@ def test_two_models_take_turns_under_a_limit_that_holds_one() -> None:
     asyncio.run(run())
 
 
-def test_a_model_that_is_broken_costs_the_others_nothing(tmp_path: Path) -> None:
+def test_broken_model_does_not_affect_others(tmp_path: Path) -> None:
     shutil.copytree(tiny_models.model("llama3"), tmp_path, dirs_exist_ok=True)
     weights = tmp_path / "model.safetensors"
     weights.write_bytes(weights.read_bytes()[:-1000])
@@ -139,10 +139,10 @@ def test_a_model_that_is_broken_costs_the_others_nothing(tmp_path: Path) -> None
     asyncio.run(run())
 
 
-def test_a_load_that_takes_too_long_is_given_up_and_the_others_are_served() -> None:
+def test_slow_load_times_out_and_others_are_served() -> None:
     async def run() -> None:
         async with running_engine("endless") as client:
-            client._worker._load_timeout_seconds = 0.0
+            client._model_loads._load_timeout_seconds = 0.0
             with pytest.raises(BrokenModel, match="takes longer"):
                 await client.load(source("llama3"))
 

@@ -1,6 +1,4 @@
-"""A prompt's own log-probabilities are those of mlx_lm, whatever runs beside it; and a prompt may be read for
-its own sake.
-"""
+"""Prompt log-probabilities equal mlx_lm's; prompts can be prefilled without output."""
 
 import asyncio
 import random
@@ -41,9 +39,7 @@ async def score(client: EngineClient, name: str, prompt: list[int], *, max_token
 
 
 @pytest.mark.parametrize("name", FAMILIES)
-def test_scores_are_those_of_one_pass_beside_others_that_decode(
-    name: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_prompt_scores_equal_those_of_one_pass(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(prompt_logprobs, "_LOGITS_BYTES", 5 * 4 * 512)
 
     async def run() -> list[Output]:
@@ -70,7 +66,7 @@ def test_scores_are_those_of_one_pass_beside_others_that_decode(
 
 @pytest.mark.parametrize("scores_prompt", [True, False])
 @pytest.mark.parametrize("prompt", PROMPTS, ids=len)
-def test_without_room_for_a_token_the_prompt_is_only_read(prompt: list[int], scores_prompt: bool) -> None:
+def test_zero_max_tokens_only_prefills(prompt: list[int], scores_prompt: bool) -> None:
     async def run() -> tuple[Output, Output]:
         async with running_engine("qwen3", settings=SMALL_CHUNKS) as client:
             stream = submit(
@@ -91,7 +87,7 @@ def test_without_room_for_a_token_the_prompt_is_only_read(prompt: list[int], sco
     assert after.num_cached == (len(prompt) - 1 if len(prompt) > 2 and not scores_prompt else 0)
 
 
-def test_a_prompt_that_is_read_with_nothing_kept_ends_all_the_same() -> None:
+def test_prefill_without_output_ends_without_a_cache() -> None:
     async def run() -> Output:
         async with running_engine("qwen3", settings=SMALL_CHUNKS) as client:
             return await finish(

@@ -1,6 +1,4 @@
-"""Quantized keys and values in batches: a row holds what it would hold alone, whatever joins, leaves, or is
-read beside it.
-"""
+"""Quantized keys and values in batches equal those of single rows."""
 
 from typing import Any
 
@@ -52,7 +50,7 @@ def held(layer: PreallocatedQuantizedKVCache) -> list[float]:
     return numbers
 
 
-def test_alone_it_computes_what_mlx_lms_own_quantized_cache_computes(model: Any) -> None:
+def test_single_row_computes_as_mlx_lms_quantized_cache(model: Any) -> None:
     tokens = [20 + place % 400 for place in range(300)]
     theirs = [QuantizedKVCache(group_size=64, bits=8) for _ in range(len(kv.new_caches(model)))]
     model(mx.array([tokens]), cache=theirs)
@@ -63,7 +61,7 @@ def test_alone_it_computes_what_mlx_lms_own_quantized_cache_computes(model: Any)
         assert mx.array_equal(next_logits(model, ours, [5]), model(mx.array([[5]]), cache=theirs)[:, -1])
 
 
-def test_rows_of_any_length_join_a_batch_and_answer_as_they_would_alone(model: Any) -> None:
+def test_joined_rows_of_any_length_compute_as_alone(model: Any) -> None:
     prompts = [list(range(20, 20 + num)) for num in (7, 300, 0, 40)]
     alone = [next_logits(model, read(model, prompt, FORM), [5])[0] for prompt in prompts]
     pair = kv.join([read(model, prompts[0], FORM), read(model, prompts[1], FORM)], [1, 1])
@@ -76,7 +74,7 @@ def test_rows_of_any_length_join_a_batch_and_answer_as_they_would_alone(model: A
 
 @settings(max_examples=40, deadline=None, derandomize=True)
 @given(data=st.data())
-def test_rows_that_come_and_go_hold_their_own_tokens_in_order(data: st.DataObject) -> None:
+def test_rows_keep_their_tokens_when_others_join_and_leave(data: st.DataObject) -> None:
     rows: list[int] = []
     lengths: dict[int, int] = {}
     batch: kv.Caches = []
@@ -100,7 +98,7 @@ def test_rows_that_come_and_go_hold_their_own_tokens_in_order(data: st.DataObjec
             assert held(kv.extract_row(batch, place)[0]) == keys_of(row, lengths[row])[0, 0, :, 0].tolist()
 
 
-def test_a_row_that_left_a_batch_goes_on_alone_and_can_be_cut(model: Any) -> None:
+def test_extracted_row_can_be_trimmed_and_continued(model: Any) -> None:
     batch = kv.join([read(model, [20] * 10, FORM), read(model, list(range(30, 90)), FORM)], [1, 1])
 
     row = kv.extract_row(batch, 1)
@@ -115,7 +113,7 @@ def test_a_row_that_left_a_batch_goes_on_alone_and_can_be_cut(model: Any) -> Non
     )
 
 
-def test_prompts_read_together_leave_each_row_with_its_own(model: Any) -> None:
+def test_prompts_prefilled_together_keep_their_own_tokens(model: Any) -> None:
     prompts = [list(range(20, 30)), list(range(40, 43))]
     caches = kv.join([read(model, prompt[:1], FORM) for prompt in prompts], [1, 1])
 
@@ -126,7 +124,7 @@ def test_prompts_read_together_leave_each_row_with_its_own(model: Any) -> None:
         assert mx.allclose(next_logits(model, read(model, prompt, FORM), [5])[0], logits, atol=1e-2)
 
 
-def test_only_layers_that_keep_every_token_are_quantized_also_in_composite_caches() -> None:
+def test_only_growing_layers_are_quantized() -> None:
     window, state, both = RotatingKVCache(32), ArraysCache(2), CacheList(ArraysCache(1), KVCache())
 
     layers = list(quantized([KVCache(), window, state, both], FORM))
@@ -137,7 +135,7 @@ def test_only_layers_that_keep_every_token_are_quantized_also_in_composite_cache
     assert [type(part) for part in layers[3].caches] == [ArraysCache, PreallocatedQuantizedKVCache]
 
 
-def test_composite_caches_join_part_by_part() -> None:
+def test_composite_caches_are_joined_by_part() -> None:
     def composite(number: int) -> CacheList:
         (layer,) = quantized([CacheList(ArraysCache(1), KVCache())], FORM)
         layer[0][0] = mx.full((1, 3), number)
@@ -153,7 +151,7 @@ def test_composite_caches_join_part_by_part() -> None:
     ]
 
 
-def test_the_format_counts_what_the_arrays_really_take() -> None:
+def test_format_counts_the_bytes_of_the_arrays() -> None:
     for bits, group_size in ((8, 64), (4, 32)):
         form = KVFormat(bits=bits, group_size=group_size)
         for dtype, float_bytes in ((mx.bfloat16, 2), (mx.float32, 4)):
@@ -168,7 +166,7 @@ def test_the_format_counts_what_the_arrays_really_take() -> None:
     ("family", "group_size", "reason"),
     [("gpt_oss", 32, "sinks"), ("qwen3", 64, "try another --kv-group-size")],
 )
-def test_a_model_that_cannot_compute_with_it_is_refused_with_the_reason(
+def test_model_without_quantized_attention_is_refused_with_the_reason(
     family: str, group_size: int, reason: str
 ) -> None:
     model = load_model(wide_model(family))[0]
@@ -177,7 +175,7 @@ def test_a_model_that_cannot_compute_with_it_is_refused_with_the_reason(
         check_kv_format(model, KVFormat(bits=8, group_size=group_size))
 
 
-def test_a_model_that_takes_its_cache_apart_is_refused() -> None:
+def test_model_that_reads_its_cache_directly_is_refused() -> None:
     """Latent attention computes with keys and values itself, and cannot with packed ones."""
     sizes = {
         "hidden_size": 64,
@@ -203,11 +201,11 @@ def test_a_model_that_takes_its_cache_apart_is_refused() -> None:
     }
     model_class, arguments = _get_classes(config)
 
-    with pytest.raises(ValueError, match="leave --kv-bits out for it"):
+    with pytest.raises(ValueError, match="omit --kv-bits for it"):
         check_kv_format(model_class(arguments.from_dict(config)), KVFormat(bits=8, group_size=32))
 
 
-def test_a_model_of_windows_alone_has_nothing_to_quantize() -> None:
+def test_model_with_sliding_windows_only_is_refused() -> None:
     class Windows:
         def make_cache(self) -> list[RotatingKVCache]:
             return [RotatingKVCache(32)]

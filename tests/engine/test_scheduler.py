@@ -5,9 +5,10 @@ import pytest
 from mlxctl.engine.scheduling.batch import Batch, RowResult
 from mlxctl.engine.scheduling.model_queue import ModelCosts
 from mlxctl.engine.scheduling.scheduler import Scheduler
-from mlxctl.engine.scheduling.sequence import NOTHING_FOUND, Found, Sequence, SequenceState
+from mlxctl.engine.scheduling.sequence import Sequence, SequenceState
 from mlxctl.engine.wire.messages import RowUpdate
 from mlxctl.ir import SamplingParams
+from mlxctl.ir.cache_usage import NO_CACHE_USAGE, CacheUsage
 from mlxctl.ir.tokens import pack
 
 COSTS = ModelCosts(weights_bytes=1000, kv_bytes_per_token=1)
@@ -43,14 +44,14 @@ def run_step(
     now: float = 0.0,
     token_id: int = 7,
     seconds: float = 0.01,
-    found: Found = NOTHING_FOUND,
+    cache_usage: CacheUsage = NO_CACHE_USAGE,
 ) -> tuple[Batch, list[RowUpdate]]:
     """Play the runner: every row gives `token_id` one step after it was launched; of a prompt to be restored
     `found` is known.
     """
     batch = scheduler.next_batch(now=now, available_bytes=PLENTY)
     results = (
-        [RowResult(sequence=sequence, found=found) for sequence in batch.prompts]
+        [RowResult(sequence=sequence, cache_usage=cache_usage) for sequence in batch.prompts]
         if batch.phase == "restore"
         else []
     )
@@ -147,7 +148,7 @@ def test_those_who_waited_for_a_prefix_go_on_together_once_it_is_read() -> None:
         scheduler.add(make_sequence(sequence_id, prompt_token_ids=pack([*trunk, *tail])))
     batches = [run_step(scheduler)[0]]
     while not scheduler.counts()[2]:
-        batches.append(run_step(scheduler, found=Found(num_cached=400))[0])
+        batches.append(run_step(scheduler, cache_usage=CacheUsage(num_cached_tokens=400))[0])
 
     restored, read = batches[-2:]
     assert (restored.phase, len(restored.prompts)) == ("restore", 7)
@@ -323,7 +324,13 @@ def test_reading_pauses_where_something_is_to_be_kept() -> None:
     (sequence,) = batch.prompts
     scheduler.settle(
         batch,
-        [RowResult(sequence=sequence, found=Found(num_cached=10), checkpoint_positions=[50, 120])],
+        [
+            RowResult(
+                sequence=sequence,
+                cache_usage=CacheUsage(num_cached_tokens=10),
+                checkpoint_positions=[50, 120],
+            )
+        ],
         seconds=0.01,
         now=0,
     )

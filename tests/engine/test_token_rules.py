@@ -1,6 +1,4 @@
-"""Which token may come next when speech is written down: times come in pairs, never run backwards, and marks
-are never written.
-"""
+"""Whisper's timestamp rules: pairs, no decreasing times, no special tokens."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -33,25 +31,25 @@ TIMES = set(range(FIRST_TIME, NUM_TOKENS))
 WORDS = set(range(END)) - {3}
 
 
-def test_what_is_written_begins_with_a_time_in_the_first_second() -> None:
+def test_transcript_starts_with_a_timestamp_in_the_first_second() -> None:
     assert allowed([], words_likely()) == set(range(FIRST_TIME, FIRST_TIME + 51))
 
 
-def test_marks_and_suppressed_tokens_are_never_written() -> None:
+def test_special_and_suppressed_tokens_are_masked() -> None:
     assert allowed([FIRST_TIME], words_likely()) == WORDS | {END}
 
 
-def test_behind_the_end_of_a_segment_comes_its_successor_or_the_end_of_all() -> None:
+def test_segment_end_is_followed_by_a_start_or_the_end() -> None:
     assert allowed([FIRST_TIME, 1, FIRST_TIME + 9], words_likely()) == {END} | set(
         range(FIRST_TIME + 9, NUM_TOKENS)
     )
 
 
-def test_a_segment_takes_time() -> None:
+def test_segment_has_a_positive_duration() -> None:
     assert min(allowed([FIRST_TIME + 9, 1, 2])) == FIRST_TIME + 10
 
 
-def test_where_times_together_are_likelier_than_any_word_it_is_a_time() -> None:
+def test_likelier_timestamps_mask_text_tokens() -> None:
     logits = np.zeros(NUM_TOKENS, dtype=np.float32)
     logits[2] = 3
     assert allowed([FIRST_TIME, 1], logits.copy()) <= TIMES
@@ -60,7 +58,7 @@ def test_where_times_together_are_likelier_than_any_word_it_is_a_time() -> None:
 
 
 @given(st.lists(st.integers(0, 2**32 - 1), max_size=40))
-def test_whatever_is_chosen_something_may_follow_and_times_never_run_backwards(choices: list[int]) -> None:
+def test_some_token_is_always_allowed_and_times_do_not_decrease(choices: list[int]) -> None:
     written: list[int] = []
     for choice in choices:
         dice = np.random.default_rng(choice)
@@ -75,5 +73,5 @@ def test_whatever_is_chosen_something_may_follow_and_times_never_run_backwards(c
 
 
 @pytest.mark.parametrize("written", [[FIRST_TIME, 1], [FIRST_TIME, 1, FIRST_TIME + 3, FIRST_TIME + 3]])
-def test_in_a_segment_words_go_on(written: list[int]) -> None:
+def test_text_continues_within_a_segment(written: list[int]) -> None:
     assert allowed(written, words_likely()) >= WORDS

@@ -1,6 +1,4 @@
-"""Speech written down in a running engine: what the layers say, whatever happens beside it, a small unit at a
-time.
-"""
+"""Transcription in a running engine equals the layers, one unit at a time."""
 
 import asyncio
 import io
@@ -17,6 +15,7 @@ import pytest
 from mlxctl.engine import AudioWindow, EngineClient, InlineEngine, TranscribedWindow
 from mlxctl.engine.audio.transcriber import TokenRules, Transcriber
 from mlxctl.engine.audio.workload import TranscriptionWorkload, open_transcriber
+from mlxctl.engine.backend import CPU
 from mlxctl.engine.memory import EngineMemory
 from mlxctl.engine.wire.messages import Transcribe
 from mlxctl.engine.workload import DecodeLoad, WorkloadContext
@@ -99,7 +98,7 @@ def written_by_the_layers(asked: AudioWindow) -> list[int]:
 
 
 @pytest.mark.parametrize("sentence", SPOKEN)
-def test_what_is_written_is_what_the_layers_say(sentence: str) -> None:
+def test_transcript_equals_greedy_decoding_of_the_layers(sentence: str) -> None:
     async def ask() -> TranscribedWindow:
         async with hearing_engine() as client:
             return await client.transcribe(window(sentence))
@@ -111,7 +110,7 @@ def test_what_is_written_is_what_the_layers_say(sentence: str) -> None:
     assert 0 <= written.no_speech < 0.5
 
 
-def test_chance_is_the_same_for_the_same_window() -> None:
+def test_sampling_is_deterministic_for_the_same_window() -> None:
     async def ask() -> list[TranscribedWindow]:
         async with hearing_engine() as client:
             return [
@@ -123,7 +122,7 @@ def test_chance_is_the_same_for_the_same_window() -> None:
     assert first.token_ids != greedy.token_ids
 
 
-def test_task_and_what_was_said_before_stand_before_the_text() -> None:
+def test_prompt_holds_previous_text_language_and_task() -> None:
     listener, english = Transcriber(open_transcriber(FACTS.path), recipe()), recipe().languages["en"]
     told = listener._prompt(window(previous_ids=[5, 6]), english)
     assert listener._prompt(window(task="translate"), english) == [
@@ -134,7 +133,7 @@ def test_task_and_what_was_said_before_stand_before_the_text() -> None:
     assert told == [recipe().previous, 5, 6, recipe().start, english, recipe().transcribe]
 
 
-def test_rows_go_on_while_windows_are_written() -> None:
+def test_rows_decode_while_windows_are_transcribed() -> None:
     async def ask() -> tuple[list[int], list[int], list[TranscribedWindow]]:
         async with hearing_engine("endless") as client:
             alone = await finish(submit(client, "endless", list(range(1, 20)), max_tokens=24))
@@ -154,7 +153,8 @@ def test_a_slice_beside_rows_holds_one_unit() -> None:
     reports: list[Any] = []
     context = WorkloadContext(
         settings=EngineSettings(),
-        memory=EngineMemory(limit_bytes=1 << 40, prefix_cache_bytes=0),
+        backend=CPU,
+        memory=EngineMemory(backend=CPU, limit_bytes=1 << 40, prefix_cache_bytes=0),
         publish=reports.append,
         wake=lambda: None,
         decode_load=DecodeLoad(has_rows=lambda: True),
@@ -174,7 +174,7 @@ def test_a_slice_beside_rows_holds_one_unit() -> None:
     assert all(report.window is None and report.failure is None for report in going_on)
 
 
-def test_who_stops_waiting_stops_the_work_and_lets_go_of_the_model() -> None:
+def test_cancelled_transcription_frees_the_model() -> None:
     async def ask() -> None:
         async with hearing_engine() as client:
             jobs = [asyncio.create_task(client.transcribe(window())) for _ in range(20)]
@@ -193,7 +193,7 @@ def test_who_stops_waiting_stops_the_work_and_lets_go_of_the_model() -> None:
     asyncio.run(ask())
 
 
-def test_weights_that_lack_a_layer_are_refused_in_one_line(tmp_path: Any) -> None:
+def test_missing_tensor_is_reported_in_one_line(tmp_path: Any) -> None:
     import shutil
 
     import mlx.core as mx

@@ -1,4 +1,4 @@
-"""Pictures in a running engine: what mlx-vlm says of them by itself, in slices, and beside text."""
+"""Images in a running engine give mlx-vlm's answers, in slices and beside text."""
 
 import asyncio
 import json
@@ -56,7 +56,7 @@ def model(request: pytest.FixtureRequest) -> Path:
 
 
 @pytest.mark.parametrize("chunk", [2048, 7])
-def test_the_answer_is_that_of_mlx_vlm_however_the_prompt_is_sliced(model: Path, chunk: int) -> None:
+def test_answer_equals_mlx_vlm_for_any_prefill_slices(model: Path, chunk: int) -> None:
     images = [noise(1), noise(2, width=30, height=90)]
     prompt = prepared(model, images[0], QUESTION, images[1])
 
@@ -67,7 +67,7 @@ def test_the_answer_is_that_of_mlx_vlm_however_the_prompt_is_sliced(model: Path,
     assert asyncio.run(run()) == theirs(model, prompt, images, num_tokens=NUM_TOKENS)
 
 
-def test_pictures_and_texts_decode_together_as_they_do_alone(model: Path) -> None:
+def test_image_and_text_rows_decode_together_as_alone(model: Path) -> None:
     prompts = [
         prepared(model, noise(1), QUESTION),
         prepared(model, noise(2, width=32, height=70), QUESTION),
@@ -86,7 +86,7 @@ def test_pictures_and_texts_decode_together_as_they_do_alone(model: Path) -> Non
     assert together[0] != together[1]
 
 
-def test_a_model_whose_eyes_cannot_be_loaded_still_reads_text_and_refuses_pictures(tmp_path: Path) -> None:
+def test_broken_vision_part_serves_text_and_refuses_images(tmp_path: Path) -> None:
     model = Path(shutil.copytree(tiny_models.trained("pixtral_colors"), tmp_path / "squinting"))
     seen, text = prepared(model, noise(1), QUESTION), prepared(model, QUESTION)
     config = json.loads((model / "config.json").read_text())
@@ -117,7 +117,7 @@ def test_a_model_whose_eyes_cannot_be_loaded_still_reads_text_and_refuses_pictur
         (
             "gemma3_seer",
             {"mm_tokens_per_image": 4},
-            "a image is seen as (16, 64), but its tokens are read as (4, 64)",
+            "the features of an image have shape (16, 64), its token embeddings (4, 64)",
         ),
         (
             "qwen2_5_vl",
@@ -126,7 +126,7 @@ def test_a_model_whose_eyes_cannot_be_loaded_still_reads_text_and_refuses_pictur
         ),
     ],
 )
-def test_eyes_and_words_that_do_not_fit_each_other_are_found_out_at_once(
+def test_mismatched_vision_and_text_parts_are_reported_on_load(
     tmp_path: Path, name: str, changes: dict[str, object], problem: str
 ) -> None:
     model = Path(shutil.copytree(tiny_models.model(name), tmp_path / name))

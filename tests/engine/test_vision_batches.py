@@ -1,6 +1,4 @@
-"""Rows that have seen images decode beside others as they do alone, whatever is known of their prompts
-already.
-"""
+"""Rows with images decode in batches as alone, for any cached prefix."""
 
 import asyncio
 from dataclasses import dataclass
@@ -46,9 +44,7 @@ JOBS = st.lists(
 @pytest.mark.parametrize("name", ["qwen2_vl", "qwen2_5_vl", "qwen3_vl", "qwen3_5_seer", "gemma3_seer"])
 @settings(max_examples=4, deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow])
 @given(jobs=JOBS)
-def test_rows_with_and_without_pictures_get_the_tokens_that_they_get_alone(
-    name: str, jobs: list[Job]
-) -> None:
+def test_rows_with_and_without_images_get_the_tokens_of_single_rows(name: str, jobs: list[Job]) -> None:
     model = tiny_models.model(name)
     prompts = [prepared(model, *job.parts) for job in jobs]
 

@@ -1,4 +1,4 @@
-"""A running engine for tests with a model that sees, and what it can be shown."""
+"""A running engine with a vision model for tests, and its images."""
 
 import io
 from collections.abc import AsyncIterator

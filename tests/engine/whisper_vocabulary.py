@@ -1,4 +1,4 @@
-"""A small vocabulary as Whisper's are laid out: words, the end, marks, times."""
+"""A small vocabulary with the layout of Whisper's."""
 
 from mlxctl.ir import TranscriptionRecipe
 

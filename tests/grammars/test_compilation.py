@@ -1,4 +1,4 @@
-"""A form that cannot be enforced is refused with what is wrong and where; one that can becomes a grammar."""
+"""Constraints compile to grammars, or raise with reason and location."""
 
 from typing import Any
 
@@ -12,35 +12,35 @@ STRICT = {"is_strict": True}
 
 
 def compiled(kind: Any, value: Any, **more: Any) -> Any:
-    return compile_constraint(Constraint(kind=kind, value=value, param="form", **more))
+    return compile_constraint(Constraint(kind=kind, value=value, param="schema", **more))
 
 
 @pytest.mark.parametrize(
     ("schema", "more", "where", "what"),
     [
-        ({"type": "objekt"}, {}, "form", "objekt"),
+        ({"type": "objekt"}, {}, "schema", "objekt"),
         (
             {"type": "object", "properties": {"a": {"items": {"type": "no"}}}},
             {},
-            "form.properties.a.items",
+            "schema.properties.a.items",
             "no",
         ),
-        ({"anyOf": [{"type": "string"}, {"type": "nothing"}]}, {}, "form.anyOf[1]", "nothing"),
-        ({"type": "integer", "minimum": 3, "maximum": 1}, {}, "form", "minimum"),
-        ({"$ref": "#/$defs/item", "$defs": {"item": {"type": 5}}}, {}, "form.$defs.item", "type"),
-        ({"properties": {"a": {"$ref": "#/$defs/other"}}, "$defs": {}}, {}, "form.properties.a", "other"),
-        ({"$ref": "http://elsewhere.invalid/schema"}, {}, "form", "elsewhere"),
-        ({"type": "string", "pattern": "(?=a)b"}, {}, "form", "look-ahead"),
+        ({"anyOf": [{"type": "string"}, {"type": "nothing"}]}, {}, "schema.anyOf[1]", "nothing"),
+        ({"type": "integer", "minimum": 3, "maximum": 1}, {}, "schema", "minimum"),
+        ({"$ref": "#/$defs/item", "$defs": {"item": {"type": 5}}}, {}, "schema.$defs.item", "type"),
+        ({"properties": {"a": {"$ref": "#/$defs/other"}}, "$defs": {}}, {}, "schema.properties.a", "other"),
+        ({"$ref": "http://elsewhere.invalid/schema"}, {}, "schema", "elsewhere"),
+        ({"type": "string", "pattern": "(?=a)b"}, {}, "schema", "look-ahead"),
         (
             {"type": "array", "items": {"type": "array", "uniqueItems": True}},
             STRICT,
-            "form.items",
+            "schema.items",
             "uniqueItems",
         ),
-        ({"type": "string", "format": "telepathy"}, STRICT, "form", "telepathy"),
+        ({"type": "string", "format": "telepathy"}, STRICT, "schema", "telepathy"),
     ],
 )
-def test_a_schema_is_refused_at_the_place_of_its_mistake(
+def test_invalid_schema_names_the_location_of_the_error(
     schema: Any, more: Any, where: str, what: str
 ) -> None:
     with pytest.raises(InvalidRequest, match=what) as refused:
@@ -50,7 +50,7 @@ def test_a_schema_is_refused_at_the_place_of_its_mistake(
     assert "\n" not in str(refused.value)
 
 
-def test_what_of_a_schema_cannot_be_enforced_is_left_to_the_model_unless_it_is_strict() -> None:
+def test_unenforceable_keywords_raise_only_when_strict() -> None:
     assert compiled("json_schema", {"type": "array", "uniqueItems": True, "items": {"format": "telepathy"}})
     with pytest.raises(InvalidRequest):
         compiled("json_schema", {"type": "array", "uniqueItems": True}, **STRICT)
@@ -67,10 +67,10 @@ def test_what_of_a_schema_cannot_be_enforced_is_left_to_the_model_unless_it_is_s
         ("grammar", "root ::= nowhere", "nowhere"),
     ],
 )
-def test_a_text_that_is_no_grammar_is_refused(kind: str, value: str, what: str) -> None:
+def test_invalid_grammar_text_raises(kind: str, value: str, what: str) -> None:
     with pytest.raises(InvalidRequest, match=what) as refused:
         compiled(kind, value)
-    assert refused.value.param == "form"
+    assert refused.value.param == "schema"
 
 
 @pytest.mark.parametrize(
@@ -83,7 +83,7 @@ def test_a_text_that_is_no_grammar_is_refused(kind: str, value: str, what: str) 
         ("grammar", 'root ::= "a" | [0-9]+'),
     ],
 )
-def test_every_kind_of_form_becomes_a_grammar(kind: str, value: Any) -> None:
+def test_every_kind_of_constraint_compiles(kind: str, value: Any) -> None:
     assert set(compiled(kind, value)) <= {"json_schema", "lark_grammar"}
 
 
@@ -91,6 +91,6 @@ def test_every_kind_of_form_becomes_a_grammar(kind: str, value: Any) -> None:
     ("kind", "value"),
     [("regex", "a" * MAX_GRAMMAR_BYTES), ("json_schema", {"enum": ["x" * MAX_GRAMMAR_BYTES]})],
 )
-def test_a_form_may_not_be_larger_than_the_limit(kind: str, value: Any) -> None:
+def test_constraint_above_the_size_limit_raises(kind: str, value: Any) -> None:
     with pytest.raises(InvalidRequest, match=str(MAX_GRAMMAR_BYTES)):
         compiled(kind, value)

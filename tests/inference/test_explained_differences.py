@@ -15,6 +15,7 @@ from mlxctl.inference.cache.explanation import Explanation, explain
 from mlxctl.inference.cache.recent_prompts import RecordedPrompt
 from mlxctl.inference.preparation import PackedRequest
 from mlxctl.ir import GenerationRequest
+from mlxctl.ir.cache_usage import CacheUsage
 from tests.adapters.families import CASES, adapter_for
 from tests.inference.changed_requests import KINDS, Changed, changed_request, conversation
 
@@ -70,8 +71,8 @@ def seen(
 ) -> RecordedPrompt:
     """A request as a server remembers it, which took over all that `earlier` ones left."""
     ids = array("I", adapter.prompt_tokens(request).token_ids)
-    num_known = max((common(ids, other.prompt_ids) for other in earlier or ()), default=0)
-    num_cached = min(num_known, len(ids) - 1) if num_known >= 16 else 0
+    num_matched = max((common(ids, other.prompt_ids) for other in earlier or ()), default=0)
+    num_cached = min(num_matched, len(ids) - 1) if num_matched >= 16 else 0
     return RecordedPrompt(
         number=number,
         at=0.0,
@@ -79,8 +80,7 @@ def seen(
         packed=PackedRequest.of(request),
         prompt_ids=ids,
         num_engine_restarts=0,
-        num_cached=num_cached,
-        num_matched=num_known,
+        cache_usage=CacheUsage(num_matched_tokens=num_matched, num_cached_tokens=num_cached),
     )
 
 

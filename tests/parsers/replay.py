@@ -1,10 +1,10 @@
-"""Replays transcripts: what a model said, and what has to come out of it however the text arrives.
+"""Replays transcripts of generated text under every chunking.
 
-A new parser brings one file in `transcripts/`; every transcript in it is replayed under every chunking.
-`expect` lists what is said, in order: `["text", …]`, `["thinking", …]`, `["call", name, arguments]`, and
-`["broken call", name, arguments]` for a call that was cut off or malformed. `continued` is how a model goes
-on behind the forced prefix of a call of `f`, one text for each dialect, with the arguments `{"text": "x
-\\"y\\" ü", "count": 7}`. `[[tool]]` tables give the tools on offer: a `name`, and `parameters` as JSON text.
+A new format brings one file in `transcripts/`. `expect` lists the events in order: `["text", …]`,
+`["thinking", …]`, `["call", name, arguments]`, and `["broken call", name, arguments]` for a call that was cut
+off or malformed. `continued` is how a model continues after the forced prefix of a call of `f`, one text for
+each dialect, with the arguments `{"text": "x \\"y\\" ü", "count": 7}`. `[[tool]]` tables are the available
+tools: a `name`, and `parameters` as JSON text.
 """
 
 import json
@@ -31,7 +31,7 @@ TRANSCRIPTS = Path(__file__).parent / "transcripts"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Transcript:
-    """One answer, the parsers that read it, and what it says."""
+    """One answer, its parsers and the expected events."""
 
     id: str
     text: str
@@ -69,7 +69,7 @@ def load_transcripts(directory: Path = TRANSCRIPTS) -> list[Transcript]:
 
 
 def load_continued(directory: Path = TRANSCRIPTS) -> dict[str, list[str]]:
-    """Load how calls go on behind their forced prefixes, by format."""
+    """Load the continuations after forced prefixes, by format."""
     contents = [tomllib.loads(path.read_text(encoding="utf-8")) for path in sorted(directory.glob("*.toml"))]
     return {content["tools"]: content["continued"] for content in contents if "continued" in content}
 
@@ -86,22 +86,25 @@ def _read(path: Path) -> Iterator[Transcript]:
         "tool_specs": tool_specs,
     }
     for case in content["transcript"]:
-        values = {**shared, **case, "expect": tuple(tuple(said) for said in case["expect"])}
+        values = {**shared, **case, "expect": tuple(tuple(parsed) for parsed in case["expect"])}
         values["stop"] = tuple(values.get("stop", ()))
         yield Transcript(id=f"{path.stem}: {values.pop('name')}", **values)
 
 
 def play(transcript: Transcript, chunks: Iterable[str]) -> list[tuple[str, ...]]:
-    """Feed the chunks to a fresh machine and fold what it says; checks how it ended, too."""
+    """Feed the chunks to a new machine; return the folded events.
+
+    Also checks the stop sequence.
+    """
     machine = transcript.machine()
     events: list[StreamEvent] = []
     for chunk in chunks:
         if not machine.is_over:
             events += machine.feed(chunk)
     events += machine.finish()
-    said = fold(events, num_complete_calls=machine.num_complete_calls)
+    parsed = fold(events, num_complete_calls=machine.num_complete_calls)
     assert machine.stop_sequence == transcript.stop_sequence
-    return said
+    return parsed
 
 
 def fold(events: Sequence[StreamEvent], *, num_complete_calls: int | None = None) -> list[tuple[str, ...]]:
@@ -109,15 +112,15 @@ def fold(events: Sequence[StreamEvent], *, num_complete_calls: int | None = None
 
     At most the last of the calls is broken, so their number tells which are complete.
     """
-    said: list[tuple[str, ...]] = []
+    parsed: list[tuple[str, ...]] = []
     calls: dict[int, list[str]] = {}
     for event in events:
         match event:
             case TextDelta() | ThinkingDelta():
                 kind = "text" if isinstance(event, TextDelta) else "thinking"
                 assert event.text, "an empty delta says nothing"
-                before = said.pop()[1] if said and said[-1][0] == kind else ""
-                said.append((kind, before + event.text))
+                before = parsed.pop()[1] if parsed and parsed[-1][0] == kind else ""
+                parsed.append((kind, before + event.text))
             case ToolCallStarted():
                 assert event.index == len(calls)
                 calls[event.index] = [event.name, ""]
@@ -125,16 +128,14 @@ def fold(events: Sequence[StreamEvent], *, num_complete_calls: int | None = None
                 calls[event.index][1] += event.json
             case ToolCallEnded():
                 is_broken = num_complete_calls is not None and event.index >= num_complete_calls
-                said.append(("broken call" if is_broken else "call", *calls[event.index]))
+                parsed.append(("broken call" if is_broken else "call", *calls[event.index]))
             case _:
                 pass
-    return said
+    return parsed
 
 
 def chunkings(text: str) -> Iterator[list[str]]:
-    """Every way that is likely to hurt: whole, in equal pieces of every small size, and cut in two at every
-    place.
-    """
+    """Yield chunkings: whole, small equal pieces, every cut in two."""
     yield [text]
     for size in (1, 2, 3, 5, 7):
         yield [text[at : at + size] for at in range(0, len(text), size)]
@@ -143,6 +144,6 @@ def chunkings(text: str) -> Iterator[list[str]]:
 
 
 def cut(text: str, places: Iterable[int]) -> list[str]:
-    """Cut the text at the given places."""
+    """Cut the text at the given positions."""
     edges = sorted({0, len(text), *(place for place in places if place < len(text))})
     return [text[start:end] for start, end in pairwise(edges)]

@@ -1,4 +1,4 @@
-"""What every format promises: it never raises, loses nothing, and says the same however its text arrives."""
+"""Every format: never raises, loses nothing, independent of chunking."""
 
 import json
 import re
@@ -51,7 +51,7 @@ by_format = pytest.mark.parametrize("parser_id", FORMATS)
 
 
 def _fragments(parser_id: str) -> list[str]:
-    """What the format is made of: its markers, and its transcripts torn to pieces."""
+    """Return markers and pieces of the format's transcripts."""
     tools = tool_parser(parser_id)
     markers = sorted(tools.markers) + [text for name in (None, "f") if (text := tools.forced_prefix(name))]
     pattern = re.compile(
@@ -72,8 +72,9 @@ OFFERED = {
 
 
 def _mutated(parser_id: str) -> st.SearchStrategy[str]:
-    """A transcript with pieces taken out, doubled or put in: closer to real mistakes than any heap of
-    fragments.
+    """Return transcripts with pieces removed, doubled or inserted.
+
+    They resemble real errors more than random fragments do.
     """
     texts = [case.text for case in TRANSCRIPTS if case.tools == parser_id and case.text]
     places = st.lists(
@@ -89,7 +90,7 @@ def _edit(text: str, edits: list[tuple[int, int, str]]) -> str:
     return text
 
 
-def _said(
+def _parse(
     parser_id: str, chunks: list[str], thinking: ThinkingParser, *, is_open: bool
 ) -> list[tuple[str, ...]]:
     tail = thinking.opener if is_open else ""
@@ -117,15 +118,15 @@ def test_chunking_does_not_matter(parser_id: str, data: st.DataObject) -> None:
     is_open = data.draw(st.booleans())
     if data.draw(st.booleans()):
         text += thinking.closer + data.draw(TEXTS[parser_id])
-    whole = _said(parser_id, [text], thinking, is_open=is_open)
-    assert _said(parser_id, cut(text, places), thinking, is_open=is_open) == whole
-    assert _said(parser_id, list(text), thinking, is_open=is_open) == whole
+    whole = _parse(parser_id, [text], thinking, is_open=is_open)
+    assert _parse(parser_id, cut(text, places), thinking, is_open=is_open) == whole
+    assert _parse(parser_id, list(text), thinking, is_open=is_open) == whole
 
 
 @by_format
 @settings(max_examples=40, deadline=None)
 @given(data=st.data())
-def test_no_call_of_a_closed_thought_counts(parser_id: str, data: st.DataObject) -> None:
+def test_call_in_a_closed_thought_does_not_count(parser_id: str, data: st.DataObject) -> None:
     thinking = thinking_parser(data.draw(st.sampled_from(["think_tag", "mm_think", "longcat_think"])))
     text = data.draw(_mutated(parser_id))
     if (
@@ -133,13 +134,13 @@ def test_no_call_of_a_closed_thought_counts(parser_id: str, data: st.DataObject)
         or thinking.closer in text
     ):
         return
-    said = _said(parser_id, list(text + thinking.closer + "So."), thinking, is_open=True)
-    assert [kind for kind, *_ in said] in (["thinking", "text"], ["text"])
-    assert "".join(part[1] for part in said).replace("\n", "") == f"{text}So.".replace("\n", "")
+    parsed = _parse(parser_id, list(text + thinking.closer + "So."), thinking, is_open=True)
+    assert [kind for kind, *_ in parsed] in (["thinking", "text"], ["text"])
+    assert "".join(part[1] for part in parsed).replace("\n", "") == f"{text}So.".replace("\n", "")
 
 
 @by_format
-def test_a_call_in_a_thought_that_is_never_closed_counts(parser_id: str) -> None:
+def test_call_in_an_unclosed_thought_counts(parser_id: str) -> None:
     tools = tool_parser(parser_id)
     for force, text in zip((tools.forced_prefix, *tools.dialects), CONTINUED[parser_id], strict=True):
         call = f"{force('f')}{text}"
@@ -149,15 +150,15 @@ def test_a_call_in_a_thought_that_is_never_closed_counts(parser_id: str) -> None
             machine = AnswerMachine(
                 tools=tools, thinking=thinking_parser("think_tag"), tool_specs=TYPED, prompt_tail="<think>"
             )
-            said = fold([event for chunk in chunks for event in machine.feed(chunk)] + machine.finish())
-            assert said[0] == ("thinking", "I call.")
-            assert [part[:2] for part in said[1:]] == [("call", "f")]
+            parsed = fold([event for chunk in chunks for event in machine.feed(chunk)] + machine.finish())
+            assert parsed[0] == ("thinking", "I call.")
+            assert [part[:2] for part in parsed[1:]] == [("call", "f")]
 
 
 @by_format
 @settings(max_examples=40, deadline=None)
 @given(data=st.data())
-def test_text_without_a_call_comes_out_as_it_went_in(parser_id: str, data: st.DataObject) -> None:
+def test_text_without_a_call_is_unchanged(parser_id: str, data: st.DataObject) -> None:
     text = data.draw(TEXTS[parser_id] | _mutated(parser_id))
     message = extract(text, tools=tool_parser(parser_id), tool_specs=OFFERED[parser_id])
     if not message.tool_calls:
@@ -167,32 +168,32 @@ def test_text_without_a_call_comes_out_as_it_went_in(parser_id: str, data: st.Da
 @by_format
 @settings(max_examples=40, deadline=None)
 @given(data=st.data())
-def test_the_arguments_of_a_complete_call_are_an_object(parser_id: str, data: st.DataObject) -> None:
+def test_arguments_of_a_complete_call_are_an_object(parser_id: str, data: st.DataObject) -> None:
     machine = AnswerMachine(tools=tool_parser(parser_id), tool_specs=OFFERED[parser_id])
     events = machine.feed(data.draw(_mutated(parser_id))) + machine.finish()
-    said = fold(events)
+    parsed = fold(events)
     assert (
-        sum(part[0] == "call" and is_json_object(part[2]) for part in said) >= machine.num_complete_calls
-    ), said
+        sum(part[0] == "call" and is_json_object(part[2]) for part in parsed) >= machine.num_complete_calls
+    ), parsed
 
 
 @by_format
 @pytest.mark.parametrize(
-    "mad",
+    "text",
     ["[" * 20_000, '{"a":' * 20_000, "(" * 20_000, "<a>" * 20_000, "9" * 20_000, "x" * 20_000, "\\" * 20_001],
 )
-def test_what_goes_deep_or_on_and_on_breaks_nothing(parser_id: str, mad: str) -> None:
+def test_deeply_nested_or_endless_text_is_parsed(parser_id: str, text: str) -> None:
     tools = tool_parser(parser_id)
     for prefix in (tools.forced_prefix(None), tools.forced_prefix("f"), tools.opener):
         machine = AnswerMachine(tools=tools, tool_specs=OFFERED[parser_id])
         events = [
             event
-            for chunk in cut((prefix or "") + mad, range(0, 30_000, 1000))
+            for chunk in cut((prefix or "") + text, range(0, 30_000, 1000))
             for event in machine.feed(chunk)
         ]
-        said = fold(events + machine.finish())
-        # What opens a call is not said again.
-        assert sum(len(part) for parts in said for part in parts[1:]) >= len(mad) - len('{"a":')
+        parsed = fold(events + machine.finish())
+        # The start of a call is not emitted again.
+        assert sum(len(part) for parts in parsed for part in parts[1:]) >= len(text) - len('{"a":')
 
 
 CONTINUED = load_continued()
@@ -202,7 +203,7 @@ TYPED = (
 
 
 @by_format
-def test_a_forced_call_goes_on_where_the_prompt_ends(parser_id: str) -> None:
+def test_forced_call_continues_where_the_prompt_ends(parser_id: str) -> None:
     tools = tool_parser(parser_id)
     forces = (tools.forced_prefix, *tools.dialects)
     assert len(forces) == len(CONTINUED[parser_id])
@@ -217,7 +218,7 @@ def test_a_forced_call_goes_on_where_the_prompt_ends(parser_id: str) -> None:
 
 
 @by_format
-def test_a_prefix_for_any_tool_begins_the_one_for_a_named_tool(parser_id: str) -> None:
+def test_any_tool_prefix_begins_every_named_prefix(parser_id: str) -> None:
     tools = tool_parser(parser_id)
     for force in (tools.forced_prefix, *tools.dialects):
         anyone, named = force(None), force("f")
@@ -227,7 +228,7 @@ def test_a_prefix_for_any_tool_begins_the_one_for_a_named_tool(parser_id: str) -
 
 
 @pytest.mark.parametrize("parser_id", ["qwen3_coder", "glm4_native", "liquid_python", "gemma4", "deepseek"])
-def test_a_string_argument_streams_as_it_comes(parser_id: str) -> None:
+def test_string_arguments_stream(parser_id: str) -> None:
     tools = tool_parser(parser_id)
     force, text = [*zip((tools.forced_prefix, *tools.dialects), CONTINUED[parser_id], strict=True)][-1]
     machine = AnswerMachine(tools=tools, tool_specs=TYPED, prompt_tail=force("f") or "")

@@ -1,4 +1,4 @@
-"""What holds for any text, however mad: nothing raises, nothing is lost, chunking does not matter."""
+"""Any text: nothing raises, nothing is lost, chunking does not matter."""
 
 import json
 
@@ -27,26 +27,26 @@ JSON_VALUES = st.recursive(
 )
 
 
-def _said(
+def _parse(
     text: str, chunks: list[str], stop: tuple[str, ...], tools: str = "hermes_json"
 ) -> tuple[list[tuple[str, ...]], str | None]:
     machine = Transcript(id="", text=text, expect=(), tools=tools, thinking="think_tag", stop=stop).machine()
     events = [event for chunk in chunks if not machine.is_over for event in machine.feed(chunk)]
-    said = fold(events + machine.finish(), num_complete_calls=machine.num_complete_calls)
-    return said, machine.stop_sequence
+    parsed = fold(events + machine.finish(), num_complete_calls=machine.num_complete_calls)
+    return parsed, machine.stop_sequence
 
 
 @settings(max_examples=400, deadline=None)
 @given(TEXTS, PLACES, st.sampled_from([(), ("STOP",), ("\n\n", "d\nw", "STO")]))
 def test_chunking_does_not_matter(text: str, places: set[int], stop: tuple[str, ...]) -> None:
-    whole = _said(text, [text], stop)
-    assert _said(text, cut(text, places), stop) == whole
-    assert _said(text, list(text), stop) == whole
+    whole = _parse(text, [text], stop)
+    assert _parse(text, cut(text, places), stop) == whole
+    assert _parse(text, list(text), stop) == whole
 
 
 @settings(max_examples=300, deadline=None)
 @given(TEXTS)
-def test_text_without_a_call_comes_out_as_it_went_in(text: str) -> None:
+def test_text_without_a_call_is_unchanged(text: str) -> None:
     message = extract(text, tools=HERMES)
     if not message.tool_calls:
         assert message.text == text
@@ -56,8 +56,8 @@ def test_text_without_a_call_comes_out_as_it_went_in(text: str) -> None:
 @given(TEXTS)
 def test_thinking_and_text_lose_only_tags_and_blanks(text: str) -> None:
     message = extract(text, thinking=THINK)
-    said = "".join(getattr(part, "text", "") for part in message.parts)
-    assert _bare(said) == _bare(text)
+    parsed = "".join(getattr(part, "text", "") for part in message.parts)
+    assert _bare(parsed) == _bare(text)
 
 
 def _bare(text: str) -> str:
@@ -66,19 +66,19 @@ def _bare(text: str) -> str:
 
 @settings(max_examples=200, deadline=None)
 @given(st.text(min_size=1), st.dictionaries(st.text(), JSON_VALUES, max_size=4), st.booleans(), PLACES)
-def test_any_call_is_read_back_exactly(
+def test_any_call_round_trips(
     name: str, arguments: dict[str, object], ascii_only: bool, places: set[int]
 ) -> None:
     text = json.dumps(arguments, ensure_ascii=ascii_only)
     call = f'<tool_call>\n{{"name": {json.dumps(name)}, "arguments": {text}}}\n</tool_call>'
-    assert _said(call, cut(call, places), ()) == ([("call", name, text)], None)
+    assert _parse(call, cut(call, places), ()) == ([("call", name, text)], None)
 
 
 @settings(max_examples=100, deadline=None)
 @given(st.text(), st.text(min_size=1, max_size=5), st.text())
-def test_a_stop_string_never_leaks(before: str, stop: str, after: str) -> None:
-    said, found = _said("", list(before + stop + after), (stop,), tools="null")
-    text = "".join(said_text for kind, said_text in said if kind == "text")
+def test_stop_string_never_leaks(before: str, stop: str, after: str) -> None:
+    parsed, found = _parse("", list(before + stop + after), (stop,), tools="null")
+    text = "".join(parsed_text for kind, parsed_text in parsed if kind == "text")
     assert found == stop
     assert stop not in text
     assert (before + stop).startswith(text)

@@ -1,4 +1,4 @@
-"""What a value written without quotes becomes, by the schema of its argument."""
+"""Unquoted values are converted by the schema of their argument."""
 
 import json
 from typing import Any
@@ -52,12 +52,12 @@ def _kinds(schema: Any, **more: Any) -> Any:
         ({"type": 5, "anyOf": "x", "$ref": ["y"]}, "{}", "{}"),
     ],
 )
-def test_the_schema_decides_what_a_text_is(schema: Any, text: str, expected: str) -> None:
+def test_schema_decides_the_type_of_a_plain_value(schema: Any, text: str, expected: str) -> None:
     kinds = _kinds(schema, **{"$defs": {"text": {"type": "string"}}})
     assert value_as_json(text, kinds) == expected
 
 
-def test_schemas_that_refer_to_themselves_say_nothing() -> None:
+def test_recursive_schemas_have_no_types() -> None:
     assert _kinds({"$ref": "#/properties/a"}) is None
     assert _kinds({"$ref": "elsewhere"}) is None
 
@@ -68,7 +68,7 @@ def test_schemas_that_refer_to_themselves_say_nothing() -> None:
         [None, *map(frozenset, ({"string"}, {"integer"}, {"object", "array"}, {"string", "null"}))]
     ),
 )
-def test_any_text_becomes_json_that_any_encoding_can_carry(text: str, kinds: Any) -> None:
+def test_any_text_becomes_valid_utf8_json(text: str, kinds: Any) -> None:
     json_text = value_as_json(text, kinds)
     json_text.encode()
     json.loads(json_text)
@@ -89,7 +89,7 @@ def test_any_text_becomes_json_that_any_encoding_can_carry(text: str, kinds: Any
         max_leaves=8,
     )
 )
-def test_a_python_literal_is_read_back(value: Any) -> None:
+def test_python_literals_round_trip(value: Any) -> None:
     converted = literal_as_json(repr(value))
     assert converted is not None
     assert parse_json(converted) == json.loads(json.dumps(value))
@@ -98,5 +98,5 @@ def test_a_python_literal_is_read_back(value: Any) -> None:
 @pytest.mark.parametrize(
     "text", ["1 + 1", "f()", "'a' 'b'", "[1,,2]", "{1: 2}", "nan", "inf", "1e999", "'open", "{", "", "x"]
 )
-def test_what_is_no_literal_is_not_guessed_at(text: str) -> None:
+def test_other_texts_are_no_python_literals(text: str) -> None:
     assert literal_as_json(text) is None

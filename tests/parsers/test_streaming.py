@@ -1,4 +1,4 @@
-"""What comes out when: as early as it is certain, and not before."""
+"""Events are emitted as early as they are certain."""
 
 from mlxctl.ir import (
     StreamEvent,
@@ -25,7 +25,7 @@ def test_text_is_not_held_back() -> None:
     assert machine.feed(" <b>") == [TextDelta(text=" <b>")]
 
 
-def test_only_what_may_become_a_marker_is_held_back() -> None:
+def test_only_possible_markers_are_held_back() -> None:
     machine = _machine()
     assert machine.feed("a <to") == [TextDelta(text="a")]
     assert machine.feed("ol") == []
@@ -40,7 +40,7 @@ def test_thinking_streams_without_its_last_line_break() -> None:
     assert not machine.is_thinking
 
 
-def test_a_call_starts_with_the_first_character_of_its_arguments() -> None:
+def test_call_starts_with_the_first_character_of_its_arguments() -> None:
     machine = _machine()
     assert machine.feed('<tool_call>\n{"name": "f", "arguments": ') == []
     started, fragment = machine.feed("{")
@@ -62,7 +62,7 @@ def test_arguments_stream_character_by_character() -> None:
     assert events[-1] == ToolCallEnded(index=0)
 
 
-def test_calls_have_ids_of_their_own() -> None:
+def test_calls_have_unique_ids() -> None:
     call = '<tool_call>{"name": "f", "arguments": {}}</tool_call>'
     first, second = extract(call + call, tools=HERMES).tool_calls
     assert first.id != second.id
@@ -72,7 +72,7 @@ def test_calls_have_ids_of_their_own() -> None:
     )
 
 
-def test_a_stop_string_ends_the_answer_at_once() -> None:
+def test_stop_string_ends_the_answer_at_once() -> None:
     machine = _machine(stop=("END",))
     assert machine.feed("well E") == [TextDelta(text="well ")]
     assert machine.feed("ND and more") == []
@@ -80,15 +80,15 @@ def test_a_stop_string_ends_the_answer_at_once() -> None:
     assert machine.finish() == []
 
 
-def test_arguments_nested_too_deeply_break_the_call_and_nothing_else() -> None:
+def test_arguments_nested_too_deeply_break_only_the_call() -> None:
     machine = _machine()
     text = '<tool_call>{"name": "f", "arguments": {"a": ' + "[" * 10_000 + "</tool_call>"
-    said = fold(machine.feed(text) + machine.finish(), num_complete_calls=machine.num_complete_calls)
-    assert said[0][:2] == ("broken call", "f")
-    assert "".join(part[-1] for part in said).count("[") == 10_000
+    parsed = fold(machine.feed(text) + machine.finish(), num_complete_calls=machine.num_complete_calls)
+    assert parsed[0][:2] == ("broken call", "f")
+    assert "".join(part[-1] for part in parsed).count("[") == 10_000
 
 
-def test_a_forced_prefix_names_the_tool_and_ends_before_its_arguments() -> None:
+def test_forced_prefix_ends_before_the_arguments() -> None:
     assert HERMES.forced_prefix(None) == "<tool_call>\n"
     assert HERMES.forced_prefix('say "hi"') == '<tool_call>\n{"name": "say \\"hi\\"", "arguments":'
     assert tool_parser("null").forced_prefix(None) is None

@@ -1,4 +1,4 @@
-"""Every transcript, under every chunking."""
+"""Every transcript under every chunking."""
 
 import pytest
 from hypothesis import given, settings
@@ -13,14 +13,14 @@ by_id = pytest.mark.parametrize("transcript", ALL, ids=lambda transcript: transc
 
 
 @by_id
-def test_transcript_says_the_same_under_every_chunking(transcript: Transcript) -> None:
+def test_transcript_parses_equally_under_every_chunking(transcript: Transcript) -> None:
     for chunks in chunkings(transcript.text):
         assert play(transcript, chunks) == list(transcript.expect), chunks
 
 
 @settings(max_examples=150, deadline=None)
 @given(st.sampled_from(ALL), st.sets(st.integers(0, 250)))
-def test_transcript_says_the_same_however_it_is_cut(transcript: Transcript, places: set[int]) -> None:
+def test_transcript_parses_equally_under_random_cuts(transcript: Transcript, places: set[int]) -> None:
     assert play(transcript, cut(transcript.text, places)) == list(transcript.expect)
 
 

@@ -55,5 +55,5 @@ def test_a_model_whose_attention_cannot_take_it_is_refused_with_what_to_do() -> 
 
     assert run.returncode == 1
     assert "attention sinks" in run.stderr
-    assert "leave --kv-bits out for it" in run.stderr
+    assert "omit --kv-bits for it" in run.stderr
     assert "Traceback" not in run.stderr

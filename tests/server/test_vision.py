@@ -130,7 +130,7 @@ def test_the_responses_route_takes_pictures_too(openai_sdk: openai.OpenAI) -> No
 def test_without_a_picture_it_says_so(openai_sdk: openai.OpenAI) -> None:
     messages: list[Any] = [{"role": "user", "content": QUESTION}]
     answer = openai_sdk.chat.completions.create(model=MODEL, messages=messages, temperature=0, max_tokens=32)
-    assert answer.choices[0].message.content == "I see no image."
+    assert answer.choices[0].message.content == "I see no picture."
 
 
 @pytest.mark.parametrize(
@@ -174,7 +174,7 @@ def test_a_model_with_broken_eyes_is_served_as_text_and_says_why(tmp_path: Path)
         card = httpx.get(f"{running.url}/v1/models/tiny", timeout=60).json()
         running.stop()
         log = running.process.stderr.read() if running.process.stderr else ""
-    assert answer.choices[0].message.content == "I see no image."
+    assert answer.choices[0].message.content == "I see no picture."
     assert card["capabilities"]["image_input"] == {"supported": False}
     assert card["adapter"]["vision_problem"].startswith("its vision part cannot be loaded: ")
     assert log.count("model 'tiny' reads text only: its vision part cannot be loaded: ") == 1

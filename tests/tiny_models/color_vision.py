@@ -35,7 +35,7 @@ QUESTIONS = (
     "Tell me the color of the image.",
     "What do you see?",
 )
-NOTHING_SEEN = "I see no image."
+NOTHING_SEEN = "I see no picture."
 _ROWS_PER_STEP = 16
 _NOISE = 12
 _PEAK_RATE = 3e-3

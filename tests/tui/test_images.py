@@ -205,7 +205,7 @@ def test_plain_chat_continues_after_a_rejected_image(server: ServerProcess, red:
         **streams,
     )
     assert asyncio.run(chat.run()) == 1
-    assert streams["answers"].getvalue() == "\nI see no image.\n"
+    assert streams["answers"].getvalue() == "\nI see no picture.\n"
     assert "image 1 cannot be decoded" in streams["diagnostics"].getvalue()
 
 

@@ -11,7 +11,7 @@ from mlxctl.adapters.grammar.validation import GrammarValidator
 from mlxctl.adapters.prompt import ForcePrefix, Prompt
 from mlxctl.adapters.tokens.vocabulary import Vocabulary
 from mlxctl.errors import InvalidRequest
-from mlxctl.grammars import Definition, Spelling, compose
+from mlxctl.grammars import Definition, LarkLiterals, compose
 from mlxctl.ir import Constraint, GenerationRequest, Guidance, ThinkingLimit, ToolSpec
 from mlxctl.parsers import ThinkingParser, ToolParser
 
@@ -36,9 +36,9 @@ class AnswerGrammars:
         self._thinking = thinking
         self._force_call = force_call
         control = [token for token in vocabulary.added.values() if token.is_control]
-        self._spelling = Spelling((token.text, token.token_id) for token in control)
+        self._literals = LarkLiterals((token.text, token.token_id) for token in control)
         self._stops = frozenset(token.text for token in control if token.token_id in stop_token_ids)
-        self._calls = CallRules(tools, force_call, self._spelling, self._stops, self._validator)
+        self._calls = CallRules(tools, force_call, self._literals, self._stops, self._validator)
 
     def read_vocabulary(self) -> None:
         """Prepare the vocabulary now instead of for the first grammar.
@@ -64,15 +64,15 @@ class AnswerGrammars:
         """Return the guidance of a raw prompt's continuation."""
         if constraint is None:
             return None
-        return Guidance(grammar=compose("start: @form", {"form": self._validator.compile(constraint)}))
+        return Guidance(grammar=compose("start: @output", {"output": self._validator.compile(constraint)}))
 
     def _grammar(self, request: GenerationRequest, prompt: Prompt) -> str:
-        form = None if request.constraint is None else self._validator.compile(request.constraint)
+        output = None if request.constraint is None else self._validator.compile(request.constraint)
         tool_specs = request.tools if request.tool_choice.mode != "none" else ()
         if request.tool_choice.is_forced:
             return self._forced_grammar(request, tool_specs)
-        if form is not None:
-            return self._form_grammar(request, form, tool_specs, prompt)
+        if output is not None:
+            return self._output_grammar(request, output, tool_specs, prompt)
         if any(tool.is_strict for tool in tool_specs):
             return self._free_grammar(request, tool_specs, prompt)
         return ""
@@ -89,18 +89,19 @@ class AnswerGrammars:
         ]
         return compose("\n".join(rules), self._calls.parts(tools))
 
-    def _form_grammar(
-        self, request: GenerationRequest, form: Definition, tool_specs: Sequence[ToolSpec], prompt: Prompt
+    def _output_grammar(
+        self, request: GenerationRequest, output: Definition, tool_specs: Sequence[ToolSpec], prompt: Prompt
     ) -> str:
         if not tool_specs:
-            rules = [f"start: {self._before(prompt)} @form", *self._thought_rules(prompt)]
-            return compose("\n".join(rules), {"form": form})
+            rules = [f"start: {self._before(prompt)} @output", *self._thought_rules(prompt)]
+            return compose("\n".join(rules), {"output": output})
         is_parallel = request.parallel_tool_calls
         more = self._calls.more(tool_specs) if is_parallel else ""
-        rules = [f"start: {self._before(prompt)} (@form | whole {more})"]
+        rules = [f"start: {self._before(prompt)} (@output | whole {more})"]
         rules += self._calls.rules(tool_specs, after="", is_parallel=is_parallel)
         return compose(
-            "\n".join([*rules, *self._thought_rules(prompt)]), {"form": form, **self._calls.parts(tool_specs)}
+            "\n".join([*rules, *self._thought_rules(prompt)]),
+            {"output": output, **self._calls.parts(tool_specs)},
         )
 
     def _free_grammar(
@@ -121,16 +122,16 @@ class AnswerGrammars:
         Text cannot replace a header. A header that ends in text is followed by another: in harmony, the text
         between them would be the recipient.
         """
-        spell = self._spelling.spell
+        literal = self._literals.literal
         heads = [
             head for head in (*self._thinking.wrappers, self._thinking.opener) if head not in self._stops
         ]
-        begun = [head for head in heads if not self._spelling.ends_with_control(head)]
+        begun = [head for head in heads if not self._literals.ends_with_control(head)]
         rules = [
-            "message: " + " | ".join(spell(head) for head in heads if head not in begun),
-            "begun: " + (" | ".join(map(spell, begun)) or '""'),
+            "message: " + " | ".join(literal(head) for head in heads if head not in begun),
+            "begun: " + (" | ".join(map(literal, begun)) or '""'),
             r"TEXT: /(.|\n)+/",
-            f"body: (TEXT | begun message | message | {spell(self._thinking.closer)})* (begun whole | whole)?",
+            f"body: (TEXT | begun message | message | {literal(self._thinking.closer)})* (begun whole | whole)?",
             "start: " + ("message body | whole" if prompt.tail.endswith(tuple(begun) or "\0") else "body"),
         ]
         # In such a format an answer ends with its first call.
@@ -151,19 +152,22 @@ class AnswerGrammars:
         return f"{thought} {head}"
 
     def _thought_rules(self, prompt: Prompt) -> list[str]:
-        spell = self._spelling.spell
+        literal = self._literals.literal
         rules: list[str] = []
-        if heads := [spell(wrapper) for wrapper in self._thinking.wrappers if wrapper not in self._stops]:
+        if heads := [literal(wrapper) for wrapper in self._thinking.wrappers if wrapper not in self._stops]:
             rules.append("head: " + " | ".join(heads))
         if prompt.may_think:
             closer = self._thinking.closer
             # A thought ends with a token that no text contains, or else at the first occurrence of the
             # closer's text.
-            kind = "" if self._spelling.begins_with_control(closer) else "[lazy]"
+            kind = "" if self._literals.begins_with_control(closer) else "[lazy]"
             if self._thinking.trims:
                 blanks = self._thinking.trims.replace("\n", r"\n").replace("\t", r"\t").replace("\r", r"\r")
                 rules.append(f"BLANK: /[{blanks}]{{0,3}}/")
-            rules += [f"opener: {spell(self._thinking.opener)}", rf"thought{kind}: /(.|\n)*/ {spell(closer)}"]
+            rules += [
+                f"opener: {literal(self._thinking.opener)}",
+                rf"thought{kind}: /(.|\n)*/ {literal(closer)}",
+            ]
         return rules
 
     def _is_open(self, prompt: Prompt) -> bool:

@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 
 from mlxctl.adapters.grammar.validation import GrammarValidator
 from mlxctl.adapters.prompt import ForcePrefix
-from mlxctl.grammars import Definition, Spelling, call_arguments, text_without
+from mlxctl.grammars import Definition, LarkLiterals, call_arguments, text_without
 from mlxctl.ir import JsonNotation, ToolSpec
 from mlxctl.parsers import Closing, ToolParser
 
@@ -22,13 +22,13 @@ class CallRules:
         self,
         parser: ToolParser,
         force_call: ForcePrefix,
-        spelling: Spelling,
+        literals: LarkLiterals,
         stops: frozenset[str],
         validator: GrammarValidator,
     ) -> None:
         self._parser = parser
         self._force_call = force_call
-        self._spelling = spelling
+        self._literals = literals
         self._stops = stops
         self._validator = validator
 
@@ -55,10 +55,10 @@ class CallRules:
         """
         if self._parser.separator is None or not tools:
             return ""
-        return f"({self._spelling.spell(self._parser.separator)} whole)*"
+        return f"({self._literals.literal(self._parser.separator)} whole)*"
 
     def _plain_openers(self) -> list[str]:
-        return [text for text in self._parser.openers if not self._spelling.begins_with_control(text)]
+        return [text for text in self._parser.openers if not self._literals.begins_with_control(text)]
 
     def parts(self, tools: Sequence[ToolSpec]) -> Mapping[str, Definition]:
         """Return the grammar of each tool's arguments.
@@ -71,11 +71,11 @@ class CallRules:
         """Return rules whose `free` is text with optional calls of these tools."""
         begin = self._force_call(None) or ""
         plain = sorted(
-            filter(None, (self._spelling.split(text)[0] or text for text in self._plain_openers()))
+            filter(None, (self._literals.split(text)[0] or text for text in self._plain_openers()))
         )
         opener = (
             ""
-            if self._spelling.begins_with_control(begin)
+            if self._literals.begins_with_control(begin)
             else max(filter(begin.startswith, plain), key=len, default="")
         )
         rules = [
@@ -88,7 +88,7 @@ class CallRules:
             return [*rules, f"free: OTHER | GAP whole {self.more(tools) if is_parallel else ''}"]
         # Without a marker token, only one terminal can separate text from the marker's text after it.
         rules += (
-            [f"BEGUN: TEXT {self._spelling.spell(opener)}", f"AGAIN: GAP {self._spelling.spell(opener)}"]
+            [f"BEGUN: TEXT {self._literals.literal(opener)}", f"AGAIN: GAP {self._literals.literal(opener)}"]
             if opener
             else []
         )
@@ -100,24 +100,24 @@ class CallRules:
 
     def _arguments(self, tool: ToolSpec) -> Definition:
         return self._validator.check(
-            call_arguments(tool, self._closing(tool.name).notation, self._spelling), tool.param
+            call_arguments(tool, self._closing(tool.name).notation, self._literals), tool.param
         )
 
     def _block(self, tools: Sequence[ToolSpec], closing: Closing, after: str, is_parallel: bool) -> str:
         """Return a block of calls, without its start `after`."""
         more = (
-            f"({self._spelling.spell(closing.call_separator)} another)*"
+            f"({self._literals.literal(closing.call_separator)} another)*"
             if is_parallel and closing.call_separator is not None
             else ""
         )
-        end = self._spelling.spell(self._without_stop(closing.block[1]))
+        end = self._literals.literal(self._without_stop(closing.block[1]))
         return f"({self._calls(tools, closing, after, is_first=True)}) {more} {end}"
 
     def _calls(self, tools: Sequence[ToolSpec], closing: Closing, after: str, *, is_first: bool) -> str:
         """Return one call of a block, up to its separator."""
         space = "SPACE" if isinstance(closing.notation, JsonNotation) else ""
         end = closing.call_end.removesuffix(closing.block[1])
-        end = self._spelling.spell(end if closing.block[1] else self._without_stop(end))
+        end = self._literals.literal(end if closing.block[1] else self._without_stop(end))
         begins = [self._begin(tool, closing, after, is_first=is_first) for tool in tools]
         return " | ".join(f"{begin} {space} @arguments_{index} {end}" for index, begin in enumerate(begins))
 
@@ -126,14 +126,14 @@ class CallRules:
         assert prefix.startswith(after), "what begins any call begins the text of every call"
         text = prefix[len(after) :]
         if is_first or closing.counter is None:
-            return self._spelling.spell(text)
+            return self._literals.literal(text)
         left, right = closing.counter
         before, _, behind = text.partition(f"{left}0{right}")
-        return f"{self._spelling.spell(before + left)} NUMBER {self._spelling.spell(right + behind)}"
+        return f"{self._literals.literal(before + left)} NUMBER {self._literals.literal(right + behind)}"
 
     def _closing(self, name: str) -> Closing:
         closing = self._parser.closing_after(self._force_call(name) or "")
-        assert closing is not None, "every format that can be forced says how its calls go on"
+        assert closing is not None, "every format that can be forced declares how its calls continue"
         return closing
 
     def _without_stop(self, text: str) -> str:

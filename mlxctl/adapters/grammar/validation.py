@@ -44,7 +44,7 @@ class GrammarValidator:
 
         Raises InvalidRequest for the field `param`.
         """
-        if error := self._cached_error(compose("start: @form", {"form": definition})):
+        if error := self._cached_error(compose("start: @output", {"output": definition})):
             raise InvalidRequest(f"{param} cannot be enforced for this model: {error}", param=param)
         return definition
 

@@ -1,1 +1,1 @@
-"""Models that write down what is said: in the engine, a window at a time, between the steps of the others."""
+"""Transcription models in the engine. MLX thread only."""

@@ -1,9 +1,7 @@
-"""A loaded model that writes down speech: a window of sound at a time, in units that others can wait for.
+"""Transcribes an audio window in units of work. MLX thread only.
 
-MLX thread only.
-
-A unit is the spectrum with its two convolutions, one layer over the sound, or one token; between two of them
-nothing is pending.
+A unit is the spectrogram with its two convolutions, one encoder layer, or one token; after each, everything
+is evaluated.
 """
 
 from collections.abc import Generator, Sequence
@@ -23,9 +21,9 @@ _LATEST_BEGIN_STEPS = 50
 
 @dataclass(slots=True, kw_only=True)
 class Transcript:
-    """What was written of a window so far.
+    """The transcript of a window so far.
 
-    `no_speech` is how likely it is that nobody speaks, by the model.
+    `no_speech` is the model's probability that the window holds no speech.
     """
 
     token_ids: list[int] = field(default_factory=list)
@@ -35,12 +33,12 @@ class Transcript:
 
     @property
     def mean_logprob(self) -> float:
-        """How likely the tokens are, the end among them."""
+        """Mean log-probability of the tokens, the end token included."""
         return self.sum_logprobs / (len(self.token_ids) + 1)
 
 
 class Transcriber:
-    """Writes windows down, greedily or by chance."""
+    """A loaded Whisper model with its recipe; greedy or sampled decoding."""
 
     def __init__(self, model: Any, recipe: TranscriptionRecipe) -> None:
         self._model = model
@@ -49,59 +47,65 @@ class Transcriber:
         self._max_tokens = recipe.context_length // 2
 
     def transcribe(self, window: AudioWindow) -> Generator[None, None, Transcript]:
-        """Write down a window, and pause after every unit. The same window is always written the same."""
-        heard = yield from self._listen(window.samples)
-        writing = Transcript(language_id=window.language_id)
-        if writing.language_id is None and self._recipe.languages:
-            writing.language_id = self._language(heard)
+        """Transcribe a window; yield after every unit.
+
+        The same window always gives the same transcript: sampling has a fixed seed.
+        """
+        states = yield from self._encode(window.samples)
+        transcript = Transcript(language_id=window.language_id)
+        if transcript.language_id is None and self._recipe.languages:
+            transcript.language_id = self._language(states)
             yield
-        chance = np.random.default_rng(0)
-        prompt = self._prompt(window, writing.language_id)
-        logits, caches, _ = self._model.decoder(mx.array([prompt]), heard)
-        writing.no_speech = self._no_speech(logits[0, prompt.index(self._recipe.start)])
+        generator = np.random.default_rng(0)
+        prompt = self._prompt(window, transcript.language_id)
+        logits, caches, _ = self._model.decoder(mx.array([prompt]), states)
+        transcript.no_speech = self._no_speech(logits[0, prompt.index(self._recipe.start)])
         while True:
             mx.eval(logits, caches)
-            token_id, logprob = self._choose(logits[0, -1], writing.token_ids, window.temperature, chance)
-            writing.sum_logprobs += logprob
+            token_id, logprob = self._choose(
+                logits[0, -1], transcript.token_ids, window.temperature, generator
+            )
+            transcript.sum_logprobs += logprob
             if token_id == self._recipe.end:
-                return writing
-            writing.token_ids.append(token_id)
-            if len(writing.token_ids) >= self._max_tokens:
-                return writing
+                return transcript
+            transcript.token_ids.append(token_id)
+            if len(transcript.token_ids) >= self._max_tokens:
+                return transcript
             yield
-            logits, caches, _ = self._model.decoder(mx.array([[token_id]]), heard, kv_cache=caches)
+            logits, caches, _ = self._model.decoder(mx.array([[token_id]]), states, kv_cache=caches)
 
-    def _listen(self, samples: bytes) -> Generator[None, None, mx.array]:
-        """Return the states (1, steps, width) of a window, whose end is silence if it is too short."""
+    def _encode(self, samples: bytes) -> Generator[None, None, mx.array]:
+        """Return the encoder states (1, steps, width); short audio is padded with silence."""
         from mlx_audio.stt.models.whisper.audio import log_mel_spectrogram
 
         encoder = self._model.encoder
-        sound: Any = np.zeros(self._recipe.window_samples, dtype=np.float32)
-        given = np.frombuffer(samples, dtype=np.int16)[: len(sound)]
-        sound[: len(given)] = given / 32768
-        spectrum = log_mel_spectrogram(mx.array(sound), n_mels=self._model.dims.n_mels)[None].astype(
+        audio: Any = np.zeros(self._recipe.window_samples, dtype=np.float32)
+        window = np.frombuffer(samples, dtype=np.int16)[: len(audio)]
+        audio[: len(window)] = window / 32768
+        spectrogram = log_mel_spectrogram(mx.array(audio), n_mels=self._model.dims.n_mels)[None].astype(
             self._model.dtype
         )
-        states = nn.gelu(encoder.conv2(nn.gelu(encoder.conv1(spectrum)))) + encoder._positional_embedding  # noqa: SLF001
+        states = nn.gelu(encoder.conv2(nn.gelu(encoder.conv1(spectrogram)))) + encoder._positional_embedding  # noqa: SLF001
         mx.eval(states)
         yield
         for block in encoder.blocks:
             states, _, _ = block(states)
             mx.eval(states)
             yield
-        heard: mx.array = encoder.ln_post(states)
-        return heard
+        output: mx.array = encoder.ln_post(states)
+        return output
 
-    def _language(self, heard: mx.array) -> int:
+    def _language(self, states: mx.array) -> int:
         ids = sorted(self._recipe.languages.values())
-        logits, _, _ = self._model.decoder(mx.array([[self._recipe.start]]), heard)
-        likeliest: Any = mx.argmax(logits[0, 0, mx.array(ids)]).item()
-        language_id: int = ids[likeliest]
+        logits, _, _ = self._model.decoder(mx.array([[self._recipe.start]]), states)
+        best: Any = mx.argmax(logits[0, 0, mx.array(ids)]).item()
+        language_id: int = ids[best]
         return language_id
 
     def _prompt(self, window: AudioWindow, language_id: int | None) -> list[int]:
-        """Return what stands before the text; of what was said before, the end, as much as leaves the text
-        its room.
+        """Return the decoder's prompt: the end of the previous text, and the task.
+
+        Previous text is cut so that the transcript has its space.
         """
         recipe = self._recipe
         room = recipe.context_length - self._max_tokens - 4
@@ -117,24 +121,26 @@ class Transcriber:
         return float(likelihood)
 
     def _choose(
-        self, logits: mx.array, written: list[int], temperature: float, chance: Any
+        self, logits: mx.array, written: list[int], temperature: float, generator: Any
     ) -> tuple[int, float]:
-        """Return the next token, and how likely it is among those that may come."""
+        """Return the next token and its log-probability among the allowed ones."""
         allowed: Any = np.array(logits.astype(mx.float32))
         self._rules.apply(allowed, written)
         highest = allowed.max()
         if not np.isfinite(highest):
-            raise ValueError("the model gives no numbers to choose a token by")
+            raise ValueError("the model's logits are not finite")
         logprobs = allowed - highest - np.log(np.exp(allowed - highest).sum())
-        scores = logprobs if not temperature else logprobs / temperature + chance.gumbel(size=len(logprobs))
+        scores = (
+            logprobs if not temperature else logprobs / temperature + generator.gumbel(size=len(logprobs))
+        )
         token_id = int(scores.argmax())
         return token_id, float(logprobs[token_id])
 
 
 class TokenRules:
-    """Takes out of the logits what must not come next.
+    """Masks logits by Whisper's rules (arXiv:2212.04356, section 3.2).
 
-    Every time is written twice, as the end of one and the start of the next.
+    Timestamps come in pairs: the end of a segment and the start of the next.
     """
 
     def __init__(self, recipe: TranscriptionRecipe) -> None:
@@ -145,7 +151,7 @@ class TokenRules:
         self._not_first = list(recipe.suppressed_first)
 
     def apply(self, logits: Any, written: Sequence[int]) -> None:
-        """Set what must not follow `written` to minus infinity, in place.
+        """Set the logits of tokens that must not follow `written` to -inf, in place.
 
         `logits` is a float32 array (vocabulary,).
         """
@@ -157,15 +163,17 @@ class TokenRules:
         if not written:
             logits[:first_time] = -np.inf
             logits[first_time + _LATEST_BEGIN_STEPS + 1 :] = -np.inf
-        # Where all times together are likelier than any word, it is a time, whichever.
+        # Where all timestamps together are likelier than any text token, text tokens are masked.
         times = logits[first_time:]
         highest = times.max(initial=-np.inf)
         if highest > -np.inf and highest + np.log(np.exp(times - highest).sum()) > logits[:first_time].max():
             logits[:first_time] = -np.inf
 
     def _keep_pairs(self, logits: Any, written: Sequence[int]) -> None:
-        """After the end of a segment comes a start, or the end of all; after its start a word; and time does
-        not run backwards.
+        """Mask tokens that break the order of timestamps.
+
+        After a segment's end comes a start or the end of the text, after a start comes text, and times do not
+        decrease.
         """
         first_time = self._recipe.first_time
         times = [token_id for token_id in written if token_id >= first_time]

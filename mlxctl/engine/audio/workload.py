@@ -140,7 +140,7 @@ def _load(path: Path) -> Generator[int, None, LoadedWeights]:
 def open_transcriber(path: Path) -> Any:
     """Return the model at `path`, its parameters not yet read.
 
-    Raises ValueError for weights that are not those of its layers.
+    Raises ValueError for weights that do not fit its layers.
     """
     from mlx_audio.utils import apply_quantization
 
@@ -152,8 +152,7 @@ def open_transcriber(path: Path) -> Any:
     dtype = next(
         (array.dtype for array in weights.values() if mx.issubdtype(array.dtype, mx.floating)), mx.float16
     )
-    # Its sanitize changes everything to this type: the one that the files have, so that the sizes of both are
-    # the same.
+    # mlx-audio's sanitize converts to this type: that of the files keeps their size.
     model = package.Model(package.ModelDimensions.from_dict(config), dtype)
     weights = model.sanitize(weights)
     apply_quantization(model, config, weights, None)

@@ -1,1 +1,1 @@
-"""The front's side of the engine. Event-loop thread only; no MLX."""
+"""The front's access to the engine. Event-loop thread only; no MLX."""

@@ -1,7 +1,4 @@
-"""A child process that only its own thread waits for, so that its exit status is never lost.
-
-Event-loop thread only.
-"""
+"""A child process whose exit status is never lost. Event-loop thread only."""
 
 import asyncio
 import signal
@@ -11,15 +8,16 @@ from collections.abc import Sequence
 from contextlib import suppress
 
 _HINTS = {
-    signal.SIGKILL: "unless sent on purpose, the system was out of memory: lower --memory-limit, or close other programs",
-    signal.SIGABRT: "a native library gave up, often because the GPU had no memory left: lower --memory-limit",
+    signal.SIGKILL: "unless sent on purpose, the system was out of memory: lower --memory-limit,"
+    " or close other programs",
+    signal.SIGABRT: "a native library aborted, often as the GPU had no memory left: lower --memory-limit",
 }
 
 
 class ChildProcess:
-    """Runs a command without input and output; its errors go where ours go.
+    """Runs a command without input and output; its stderr is ours.
 
-    NOTE: not asyncio's subprocess: its `kill` may collect the exit status that its watcher waits for
+    NOTE: asyncio's subprocess may lose the exit status: its `kill` can collect it before its watcher does
     ("Unknown child process pid").
     """
 
@@ -56,7 +54,7 @@ class ChildProcess:
 
 
 def describe_exit(status: int) -> str:
-    """Return how a process ended, for the log."""
+    """Return a process's end in words, for the log."""
     if status >= 0:
         return f"exit status {status}"
     try:
@@ -68,7 +66,7 @@ def describe_exit(status: int) -> str:
 
 
 def _let_children_be_waited_for() -> None:
-    """Undo what a parent may have left us with: where SIGCHLD is ignored, the system keeps no exit status."""
+    """Restore SIGCHLD, without which the system keeps no exit status."""
     if (
         threading.current_thread() is threading.main_thread()
         and signal.getsignal(signal.SIGCHLD) is signal.SIG_IGN

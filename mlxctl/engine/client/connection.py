@@ -1,7 +1,4 @@
-"""The front's end of the socket, on the event loop: commands out, reports in.
-
-Knows frames, not what they mean.
-"""
+"""The front's end of the socket: commands out, reports in. Event-loop thread only."""
 
 import asyncio
 import socket
@@ -29,7 +26,7 @@ class EngineConnection(asyncio.Protocol):
     async def open(
         cls, connected: socket.socket, on_report: Callable[[AnyReport], None]
     ) -> "EngineConnection":
-        """Take the socket over."""
+        """Use a connected socket, and own it."""
         connected.setblocking(False)
         _, protocol = await asyncio.get_running_loop().create_connection(
             lambda: cls(on_report), sock=connected
@@ -37,12 +34,12 @@ class EngineConnection(asyncio.Protocol):
         return protocol
 
     def send(self, command: Command) -> None:
-        """Send a command; one that no longer reaches the engine is lost with it."""
+        """Send a command; it is lost if the connection is."""
         if self._transport is not None and not self.lost.is_set():
             self._transport.write(encode_frame(command))
 
     def close(self) -> None:
-        """Close our end; the engine takes that for the end of its work."""
+        """Close our end, which ends the engine."""
         if self._transport is not None:
             self._transport.close()
 
@@ -57,7 +54,7 @@ class EngineConnection(asyncio.Protocol):
             for report in self._reader.feed(data):
                 self._on_report(report)
         except (FrameTooLargeError, msgspec.DecodeError):
-            # An engine that speaks nonsense is as good as dead: the supervisor starts another.
+            # The supervisor ends an engine that sends invalid frames, and starts another.
             self.close()
 
     def connection_lost(self, exc: Exception | None) -> None:

@@ -1,7 +1,4 @@
-"""The one door to the engine: hands out token streams, the vectors and texts of jobs, and answers.
-
-Event-loop thread only.
-"""
+"""The front's client of the engine. Event-loop thread only."""
 
 import asyncio
 import itertools
@@ -44,11 +41,10 @@ _ALL_CACHED = CacheOptions()
 
 
 class EngineClient(EngineSupervisor):
-    """Multiplexes sequences, jobs and questions over the socket of an engine that is started again whenever
-    it dies.
+    """Multiplexes sequences, jobs and queries over one socket; restarts a dead engine.
 
-    Then every open stream ends with EngineDied, and new ones are refused with EngineRecovering until the next
-    engine is ready.
+    When the engine dies, open streams end with EngineDied, and new requests raise EngineRecovering until the
+    next engine is ready.
     """
 
     def __init__(self, launcher: Launcher, settings: EngineSettings, *, max_queue: int) -> None:
@@ -119,7 +115,7 @@ class EngineClient(EngineSupervisor):
         """
         packed = [array("I", text).tobytes() for text in texts]
         command = partial(Embed, model=model, texts=packed, dimensions=dimensions, request_id=request_id)
-        return await self._jobs.have_done(
+        return await self._jobs.run(
             self._begin(), next(self._numbers), command, VectorCollector(len(texts)).take
         )
 
@@ -129,24 +125,24 @@ class EngineClient(EngineSupervisor):
         Raises as `embed`.
         """
         command = partial(Transcribe, window=window, request_id=request_id)
-        return await self._jobs.have_done(self._begin(), next(self._numbers), command, transcribed_window)
+        return await self._jobs.run(self._begin(), next(self._numbers), command, transcribed_window)
 
     def read_grammar_vocabulary(self, name: str, stop_token_ids: frozenset[int]) -> None:
-        """Have the engine ready to match grammars for a model that is loaded.
+        """Prepare grammar matching for a loaded model.
 
         Raises EngineRecovering, ShuttingDown.
         """
         self._ready_connection().send(ReadGrammarVocabulary(name=name, stop_token_ids=sorted(stop_token_ids)))
 
     async def stats(self) -> Stats:
-        """Ask the engine what it holds. Raises EngineRecovering, EngineDied."""
+        """Return the engine's figures. Raises EngineRecovering, EngineDied."""
         answer: Stats = await self._ask(ReportStats(token=next(self._numbers)))
         return answer
 
     async def look_up(
         self, model: str, prompt_token_ids: Sequence[int], salts: Sequence[Salt] = ()
     ) -> LookedUp:
-        """Ask how much of a prompt, with what its images make of it, is computed already.
+        """Return how much of a prompt is cached; `salts` as in LookUp.
 
         Raises EngineRecovering, EngineDied.
         """
@@ -158,7 +154,7 @@ class EngineClient(EngineSupervisor):
     async def ask_cache(
         self, action: CacheAction, *, keys: Sequence[bytes] = (), offset: int = 0, limit: int = 0
     ) -> CacheAnswer:
-        """Ask for a page of what the prefix cache holds, or to change it.
+        """Return a page of cached chunks, or change the prefix cache; see AskCache.
 
         Raises EngineRecovering, EngineDied.
         """
@@ -170,7 +166,7 @@ class EngineClient(EngineSupervisor):
 
     @property
     def num_open(self) -> int:
-        """Sequences and jobs that have been submitted and have not ended."""
+        """Open sequences and jobs."""
         return len(self._streams) + len(self._jobs)
 
     async def _ask(self, question: ReportStats | LookUp | AskCache) -> Any:
@@ -183,7 +179,10 @@ class EngineClient(EngineSupervisor):
             self._questions.pop(question.token, None)
 
     def _begin(self) -> EngineConnection:
-        """Make ready for one more request. Raises EngineRecovering, ShuttingDown, QueueFull."""
+        """Check that one more request can be sent; return the connection.
+
+        Raises EngineRecovering, ShuttingDown, QueueFull.
+        """
         connection = self._ready_connection()
         num_waiting = sum(not stream.has_started for stream in self._streams.values()) + len(self._jobs)
         if num_waiting >= self._max_queue + self._settings.max_rows:
@@ -221,7 +220,7 @@ class EngineClient(EngineSupervisor):
         self._note_delivery()
         for update in step.rows:
             stream = self._streams.get(update.sequence_id)
-            # A row may have been cancelled while its step was on the way.
+            # A row may have been cancelled before its step was received.
             if stream is not None:
                 stream.put(update)
                 if stream.is_closed:

@@ -1,7 +1,4 @@
-"""Two ways to run the one engine loop: in a process of its own, or in a thread of the caller.
-
-Front side; imports no mlx.
-"""
+"""Runs the engine in a child process, or in a thread. Front side; no MLX."""
 
 import asyncio
 import contextlib
@@ -33,15 +30,16 @@ class Launcher(Protocol):
         """
 
     async def end(self, *, grace_seconds: float) -> str | None:
-        """Wait up to `grace_seconds` for the engine to end, then end it. Safe to call when none runs.
+        """Wait up to `grace_seconds` for the engine to end, then kill it.
 
-        Returns how it ended, for the log; None when none ran, or that cannot be known.
+        Returns how it ended, for the log; None when none ran, or that is unknown.
         """
 
 
 class EngineProcess:
-    """The engine in a child process, reached through a Unix socket (mode 0600) whose file is gone once they
-    are connected.
+    """The engine in a child process, reached through a Unix socket of mode 0600.
+
+    The socket's file is removed once both ends are connected.
     """
 
     def __init__(self, settings: EngineSettings) -> None:
@@ -63,7 +61,7 @@ class EngineProcess:
                 path.unlink(missing_ok=True)
 
     async def end(self, *, grace_seconds: float) -> str | None:
-        """Wait for the process, kill it if it does not end by itself."""
+        """Wait for the process; kill it if it does not end in time."""
         process = self._process
         if process is None:
             return None
@@ -75,7 +73,8 @@ class EngineProcess:
         status = await process.wait()
         if self._process is process:
             self._process = None
-        return f"process {process.pid}: {describe_exit(status) if had_ended else 'it did not end by itself and was killed'}"
+        how = describe_exit(status) if had_ended else "it did not end by itself and was killed"
+        return f"process {process.pid}: {how}"
 
     @staticmethod
     def _listen(listener: socket.socket, path: Path) -> None:
@@ -110,7 +109,7 @@ class EngineProcess:
 
 
 class InlineEngine:
-    """The same engine in a thread of this process, behind the same messages: for tests and one-shot commands."""
+    """The engine in a thread of this process, for tests and one-shot commands."""
 
     def __init__(self, settings: EngineSettings) -> None:
         self._settings = settings

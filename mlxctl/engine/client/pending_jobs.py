@@ -1,4 +1,4 @@
-"""The jobs that the front has given to the engine and waits for. Event-loop thread only."""
+"""Jobs that the front waits for. Event-loop thread only."""
 
 import asyncio
 from collections.abc import Callable
@@ -24,7 +24,7 @@ class _PendingJob:
 
 
 class PendingJobs:
-    """Collects what the engine sends, report by report; `on_empty` is called when the last job has ended."""
+    """Collects the reports of open jobs; `on_empty` is called when the last has ended."""
 
     def __init__(self, *, on_empty: Callable[[], None]) -> None:
         self._jobs: dict[int, _PendingJob] = {}
@@ -33,16 +33,16 @@ class PendingJobs:
     def __len__(self) -> int:
         return len(self._jobs)
 
-    async def have_done(
+    async def run(
         self,
         connection: EngineConnection,
         job_id: int,
         command: Callable[..., JobCommand],
         collect: Callable[[Any], Answer | None],
     ) -> Answer:
-        """Send the command of a job, and wait for its answer; see `open`.
+        """Send the command of a job and wait for its result; see `open`.
 
-        Whoever stops waiting stops the work.
+        Cancelling the task cancels the job.
         """
         answer = self.open(job_id, collect)
         connection.send(command(job_id=job_id))
@@ -53,23 +53,24 @@ class PendingJobs:
                 connection.send(Cancel(ids=[job_id]))
 
     def open(self, job_id: int, collect: Callable[[Any], Answer | None]) -> asyncio.Future[Answer]:
-        """Expect reports. `collect` takes each and returns the answer with the last one, before that None.
+        """Return the future of a job's result; `collect` takes each report.
 
-        The future gives the answer, or raises SequenceFailed or what `fail_all` is given.
+        `collect` returns the result with the last report and None before. The future raises SequenceFailed,
+        or what `fail_all` was given.
         """
         job = _PendingJob(collect, asyncio.get_running_loop().create_future())
         self._jobs[job_id] = job
         return job.answer
 
     def close(self, job_id: int) -> bool:
-        """Expect nothing more of a job; return whether it was still open."""
+        """Stop expecting reports of a job; return whether it was open."""
         was_open = self._jobs.pop(job_id, None) is not None
         if was_open and not self._jobs:
             self._on_empty()
         return was_open
 
     def take(self, report: JobReport) -> None:
-        """Take a report; of a job that was given up, there may still be some on the way."""
+        """Take a report; reports of a closed job are ignored."""
         job = self._jobs.get(report.job_id)
         if job is None:
             return

@@ -1,7 +1,4 @@
-"""Models coming and going, as the front sees it: what was asked of the engine, and what it answered.
-
-Event-loop thread only.
-"""
+"""Model loads and unloads that the front waits for. Event-loop thread only."""
 
 import asyncio
 from pathlib import Path
@@ -19,14 +16,14 @@ from mlxctl.errors import (
 )
 from mlxctl.ir import ModelSpec
 
-# An engine that lets go of no model within this time hangs.
+# An engine that does not unload a model within this time hangs.
 _ANSWER_SECONDS = 60.0
 
 
 class PendingModelLoads:
-    """Which models the running engine holds.
+    """The models of the running engine, and its open load and unload commands.
 
-    One command for a model at a time; the next waits for the answer.
+    There is one command for a model at a time.
     """
 
     def __init__(self, *, load_timeout_seconds: float) -> None:
@@ -38,7 +35,7 @@ class PendingModelLoads:
     async def load(self, connection: EngineConnection, spec: ModelSpec) -> ModelLoaded:
         """Load a model beside the others.
 
-        Raises its ModelError, and EngineDied. Whoever stops waiting does not stop the load.
+        Raises its ModelError, and EngineDied. Cancelling the task does not stop the load.
         """
         answer: asyncio.Future[ModelLoaded] = asyncio.get_running_loop().create_future()
         self._loads[spec.name] = spec, answer
@@ -49,11 +46,11 @@ class PendingModelLoads:
             return answer.result()
         self._loads.pop(spec.name, None)
         await self.unload(connection, spec.name)
-        message = f"model {str(spec.path)!r} takes longer to load than the {self._load_timeout_seconds:g} s that it may"
-        raise BrokenModel(spec.path, message)
+        limit = f"{self._load_timeout_seconds:g} s"
+        raise BrokenModel(spec.path, f"model {str(spec.path)!r} takes longer to load than {limit}")
 
     async def unload(self, connection: EngineConnection, name: str) -> ModelUnloaded:
-        """Free a model, or give up loading it. Raises ModelInUse while it has sequences, and EngineDied."""
+        """Free a model, or stop loading it. Raises ModelInUse, EngineDied."""
         answer: asyncio.Future[ModelUnloaded] = asyncio.get_running_loop().create_future()
         self._unloads[name] = answer
         connection.send(UnloadModel(name=name))
@@ -65,13 +62,13 @@ class PendingModelLoads:
         return answer.result()
 
     def clear(self) -> None:
-        """The engine is gone, and everything with it."""
+        """Forget all models: the engine has ended."""
         self.loaded.clear()
         self._loads.clear()
         self._unloads.clear()
 
     def on_loaded(self, report: ModelLoaded) -> None:
-        """Take the engine's answer."""
+        """Take the report of a successful load."""
         self.loaded[report.name] = report
         if report.name in self._loads:
             _, answer = self._loads.pop(report.name)
@@ -79,14 +76,14 @@ class PendingModelLoads:
                 answer.set_result(report)
 
     def on_failed(self, report: ModelFailed) -> None:
-        """Take the engine's answer."""
+        """Take the report of a failed load."""
         if report.name in self._loads:
             spec, answer = self._loads.pop(report.name)
             if not answer.done():
                 answer.set_exception(_model_error(spec.path, report))
 
     def on_unloaded(self, report: ModelUnloaded) -> None:
-        """Take the engine's answer."""
+        """Take the report of an unload."""
         if not report.is_in_use:
             self.loaded.pop(report.name, None)
         answer = self._unloads.pop(report.name, None)
@@ -101,7 +98,7 @@ class PendingModelLoads:
 async def _is_answered(
     connection: EngineConnection, answer: "asyncio.Future[Any]", *, seconds: float, what: str
 ) -> bool:
-    """Wait for the answer, for so long; raises EngineDied when the engine goes away instead."""
+    """Wait for a report up to `seconds`. Raises EngineDied when the engine ends."""
     lost = asyncio.ensure_future(connection.lost.wait())
     try:
         await asyncio.wait({answer, lost}, timeout=seconds, return_when=asyncio.FIRST_COMPLETED)

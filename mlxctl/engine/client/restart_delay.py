@@ -1,13 +1,11 @@
-"""How long to wait before an engine is started again: not at all after good service, ever longer when it does
-not come up. Pure.
-"""
+"""The delay before the engine is started again. Pure."""
 
 from collections import deque
 
 _FIRST_SECONDS = 0.25
 _WINDOW_SECONDS = 60.0
 _MAX_FREE_DEATHS = 3
-# An engine that comes up and dies, again and again, does serve requests in between.
+# An engine that dies again and again still serves requests in between.
 _MAX_DEATH_SECONDS = 4.0
 
 
@@ -26,12 +24,12 @@ class RestartDelay:
         self._deaths: deque[float] = deque()
 
     def after_failed_start(self) -> float:
-        """The engine ended before it was ready; return how long to wait."""
+        """Return the delay after an engine that ended before it was ready."""
         self._num_failed_starts += 1
         return self._doubled(self._num_failed_starts - 1, self._max_seconds)
 
     def after_death(self, *, now: float) -> float:
-        """The engine ended after it was ready; return how long to wait."""
+        """Return the delay after an engine that was ready and died."""
         self._num_failed_starts = 0
         self._deaths.append(now)
         while self._deaths[0] < now - _WINDOW_SECONDS:

@@ -1,8 +1,7 @@
-"""One engine after another: starts it, watches it, starts it again. Event-loop thread only.
+"""Starts the engine, watches it, and starts it again. Event-loop thread only.
 
-If the engine dies, everything that was asked of it ends with EngineDied, and nothing can be asked until the
-next engine has loaded its models. Whether it is alive is judged by delivery: work that gives nothing for
-`stall_seconds` means a dead engine, however busy its thread looks.
+When the engine dies, everything asked of it ends with EngineDied, and nothing can be asked until the next
+engine has loaded its models. It counts as dead when open requests get nothing for `stall_seconds`.
 """
 
 import asyncio
@@ -40,8 +39,7 @@ Answer = Step | JobReport | Stats | LookedUp | CacheAnswer
 """A report on what was asked of the engine."""
 
 _MAX_FIRST_STARTS = 3
-# An engine that crashed has ended by the time its socket is closed, or soon: how it ended is worth waiting
-# for.
+# A crashed engine ends soon after its socket is closed; its exit status says why.
 _EXIT_GRACE_SECONDS = 2.0
 # The engine may take 8 s of it to write its prefix cache to disk.
 _END_GRACE_SECONDS = 12.0
@@ -52,7 +50,7 @@ _log = logging.getLogger(__name__)
 class EngineSupervisor(ABC):
     """The life of an engine and of its models.
 
-    What else is asked of it, and who waits for an answer, a subclass knows.
+    A subclass sends requests and hands the answers out.
     """
 
     def __init__(self, launcher: Launcher, settings: EngineSettings) -> None:
@@ -61,7 +59,7 @@ class EngineSupervisor(ABC):
         self._specs: list[ModelSpec] = []
         self._connection: EngineConnection | None = None
         self._supervisor: asyncio.Task[None] | None = None
-        self._worker = PendingModelLoads(load_timeout_seconds=settings.load_timeout_seconds)
+        self._model_loads = PendingModelLoads(load_timeout_seconds=settings.load_timeout_seconds)
         self._has_greeted = asyncio.Event()
         self._is_ready = asyncio.Event()
         self._is_idle = asyncio.Event()
@@ -83,36 +81,35 @@ class EngineSupervisor(ABC):
     @property
     @abstractmethod
     def num_open(self) -> int:
-        """Sequences and jobs that have been submitted and have not ended."""
+        """Open sequences and jobs."""
 
     @abstractmethod
     def _take(self, answer: Answer) -> None:
-        """Give an answer to whoever waits for it."""
+        """Hand an answer to its request."""
 
     @abstractmethod
     def _fail_all(self, error: MlxctlError) -> None:
         """End everything that is open."""
 
     async def start(self, specs: list[ModelSpec]) -> None:
-        """Begin to bring the engine up with these models, now and whenever it has died; `wait_ready` tells
-        when they are there.
+        """Start the engine with these models, now and after every death.
 
-        Called again, for example after `wait_ready` has raised a ModelError, it ends the engine and begins
-        anew.
+        `wait_ready` waits for them. Called again, for example after `wait_ready` raised a ModelError, it ends
+        the engine and starts another.
         """
         if self._supervisor is not None:
             self._supervisor.cancel()
             await asyncio.wait({self._supervisor})
             self._failure, self.status, self._was_ready = None, "starting", False
             self._is_ready.clear()
-            self._worker.clear()
+            self._model_loads.clear()
         self._specs = specs
         self._supervisor = asyncio.create_task(self._supervise(), name="engine-supervisor")
 
     async def wait_ready(self) -> None:
         """Wait until the models are loaded for the first time.
 
-        Raises the ModelError of one that cannot be, and EngineDied.
+        Raises the ModelError of a model that cannot be loaded, and EngineDied.
         """
         await self._is_ready.wait()
         if self._failure is not None:
@@ -120,15 +117,15 @@ class EngineSupervisor(ABC):
 
     @property
     def loaded(self) -> Mapping[str, ModelLoaded]:
-        """The models that the running engine holds, by name."""
-        return self._worker.loaded
+        """The models of the running engine, by name."""
+        return self._model_loads.loaded
 
     async def load(self, spec: ModelSpec) -> ModelLoaded:
         """Load a model beside the others.
 
         Raises its ModelError, EngineDied, ModelLoading, EngineRecovering, ShuttingDown.
         """
-        loaded = await self._worker.load(self._ready_connection(), spec)
+        loaded = await self._model_loads.load(self._ready_connection(), spec)
         self.lost.pop(spec.name, None)
         if not self.lost:
             self._has_lost.clear()
@@ -139,19 +136,20 @@ class EngineSupervisor(ABC):
 
         Raises ModelInUse while it has sequences, EngineDied, ModelLoading, EngineRecovering, ShuttingDown.
         """
-        return await self._worker.unload(self._ready_connection(), name)
+        return await self._model_loads.unload(self._ready_connection(), name)
 
     async def wait_lost(self) -> None:
-        """Wait until there are models that were lost."""
+        """Wait until a model of the start could not be loaded again."""
         await self._has_lost.wait()
 
     def check_ready(self) -> None:
-        """Raise ModelLoading, EngineRecovering or ShuttingDown when nothing can be asked of the engine now."""
+        """Raise ModelLoading, EngineRecovering or ShuttingDown if nothing can be asked now."""
         self._ready_connection()
 
     async def stop(self, *, drain_seconds: float) -> None:
-        """Refuse new sequences, let the open ones finish for up to `drain_seconds`, end the rest, end the
-        engine.
+        """Refuse new requests, drain the open ones, then end the engine.
+
+        Open requests may finish for up to `drain_seconds`.
         """
         self.status = "draining"
         with contextlib.suppress(TimeoutError):
@@ -187,7 +185,7 @@ class EngineSupervisor(ABC):
             await self._shut_down()
 
     async def _run_once(self) -> None:
-        """One engine's life, from launch to its end."""
+        """Run one engine from launch to its end."""
         self._has_come_up = False
         try:
             self._has_greeted.clear()
@@ -204,10 +202,10 @@ class EngineSupervisor(ABC):
             grace_seconds=_EXIT_GRACE_SECONDS if self._failure is None else _END_GRACE_SECONDS
         )
         if how is not None and not isinstance(self._failure, ModelError):
-            _log.error("engine: it ended; %s", how)
+            _log.error("engine: ended; %s", how)
 
     async def _wait_greeted(self, connection: EngineConnection) -> None:
-        """Wait until the engine has imported what it needs and said Hello. Raises EngineDied."""
+        """Wait for the engine's Hello. Raises EngineDied."""
         waits = [asyncio.ensure_future(event.wait()) for event in (self._has_greeted, connection.lost)]
         try:
             await asyncio.wait(
@@ -225,9 +223,9 @@ class EngineSupervisor(ABC):
         self._has_lost.clear()
         for spec in self._specs:
             try:
-                await self._worker.load(connection, spec)
+                await self._model_loads.load(connection, spec)
             except ModelError as error:
-                # What was fine once must not keep the other models from being served.
+                # After the first start a model that fails must not stop the others.
                 if not self._was_ready:
                     connection.close()
                     raise
@@ -241,8 +239,8 @@ class EngineSupervisor(ABC):
         self._is_ready.set()
 
     def _on_failed_start(self, error: MlxctlError) -> None:
-        # Before the first success a model that cannot be loaded is the user's to mend, and so is an engine
-        # that never comes up; after it, the engine was fine once and is tried again.
+        # Before the first success the operator has to fix the model or the engine; after it, the engine is
+        # started again.
         is_hopeless = isinstance(error, ModelError) or self.num_restarts + 1 >= _MAX_FIRST_STARTS
         if not self._was_ready and is_hopeless:
             self._failure = error
@@ -253,7 +251,7 @@ class EngineSupervisor(ABC):
 
     def _after_death(self) -> None:
         self._connection = None
-        self._worker.clear()
+        self._model_loads.clear()
         if self._failure is None:
             self._is_ready.clear()
             if self.status != "draining":
@@ -277,7 +275,7 @@ class EngineSupervisor(ABC):
             await self._launcher.end(grace_seconds=0.0)
 
     async def _watch_delivery(self) -> None:
-        """Kill an engine that has rows and delivers nothing."""
+        """Kill an engine with open requests that delivers nothing."""
         stall = self._settings.stall_seconds
         while True:
             await asyncio.sleep(min(stall / 4, 5.0))
@@ -295,11 +293,11 @@ class EngineSupervisor(ABC):
                 self.hello = report
                 self._has_greeted.set()
             case ModelLoaded():
-                self._worker.on_loaded(report)
+                self._model_loads.on_loaded(report)
             case ModelFailed():
-                self._worker.on_failed(report)
+                self._model_loads.on_failed(report)
             case ModelUnloaded():
-                self._worker.on_unloaded(report)
+                self._model_loads.on_unloaded(report)
             case _:
                 self._take(report)
 

@@ -1,4 +1,4 @@
-"""What the engine says of one sequence, as the front receives it. Event-loop thread only."""
+"""The updates of one sequence, as the front receives them. Event-loop thread only."""
 
 import asyncio
 from collections.abc import Callable
@@ -8,9 +8,9 @@ from mlxctl.errors import MlxctlError, SequenceFailed
 
 
 class TokenStream:
-    """The updates of one sequence in order. Holds at most what the sequence's token limit allows.
+    """The updates of one sequence in order, bounded by its token limit.
 
-    `cancel` is idempotent, and free after the end. Whoever iterates must call it when done, however it ended.
+    The reader must call `cancel` when it is done, however the stream ended; it is idempotent.
     """
 
     def __init__(self, sequence_id: int, on_cancel: Callable[["TokenStream"], None]) -> None:
@@ -25,7 +25,7 @@ class TokenStream:
 
     @property
     def is_closed(self) -> bool:
-        """Whether nothing more will be put in."""
+        """Whether no more updates follow."""
         return self._is_closed
 
     def put(self, update: RowUpdate) -> None:
@@ -37,16 +37,16 @@ class TokenStream:
         self._wake()
 
     def fail(self, error: MlxctlError) -> None:
-        """End the stream with an error, after what has come already."""
+        """End the stream with an error, after the updates that came before."""
         if not self._is_closed:
             self._error = error
             self._is_closed = True
             self._wake()
 
     async def next(self) -> list[RowUpdate]:
-        """Wait for news and return all of it; empty at the end, or when nudged.
+        """Wait for updates and return all of them; none at the end, or after `nudge`.
 
-        Raises what `fail` was told, and SequenceFailed.
+        Raises SequenceFailed, and the error given to `fail`.
         """
         while not self._updates:
             if self._is_nudged:
@@ -65,12 +65,12 @@ class TokenStream:
         return updates
 
     def nudge(self) -> None:
-        """Have whoever waits return with nothing, to look around; the stream goes on."""
+        """Let a waiting `next` return without updates; the stream goes on."""
         self._is_nudged = True
         self._wake()
 
     def cancel(self) -> None:
-        """Tell the engine to free the sequence, if it has not ended."""
+        """Cancel the sequence in the engine, if it has not ended."""
         if not self._is_closed:
             self._is_closed = True
             self._on_cancel(self)

@@ -1,17 +1,17 @@
-"""The vectors of a job as they come from the engine, some texts at a time. Event-loop thread only."""
+"""Collects the vectors of an embedding job. Event-loop thread only."""
 
 from mlxctl.engine.wire.messages import Embedded
 
 
 class VectorCollector:
-    """Puts every vector in its text's place."""
+    """Orders vectors by their texts."""
 
     def __init__(self, num_texts: int) -> None:
         self._vectors: list[bytes | None] = [None] * num_texts
         self._num_left = num_texts
 
     def take(self, report: Embedded) -> list[bytes] | None:
-        """Take what came; return all vectors, in the order of the texts, with the last of them."""
+        """Take a report; return all vectors, in the order of the texts, with the last."""
         num_bytes = len(report.vectors) // len(report.places) if report.places else 0
         for index, place in enumerate(report.places):
             self._vectors[place] = report.vectors[index * num_bytes : (index + 1) * num_bytes]

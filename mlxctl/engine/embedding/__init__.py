@@ -1,3 +1,1 @@
-"""Texts to vectors, in the engine: which are next (`queue`), what is computed (`embedder`, `pooling`),
-between what (`desk`).
-"""
+"""Embedding models in the engine. MLX thread only, except `queue`, which is pure."""

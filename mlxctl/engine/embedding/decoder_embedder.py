@@ -1,8 +1,7 @@
-"""A model whose tokens see only those before them: the layers of one that writes text, and what is done to
-their states.
+"""Embeds with a decoder: tokens attend only to those before them. MLX thread only.
 
-Texts are padded behind, where nothing of the padding can reach them, and a long text is read in parts like
-any prompt. MLX thread only.
+Texts are padded at the end, where padding affects no token. Long texts are computed in slices, as prompts
+are.
 """
 
 from typing import Any
@@ -19,9 +18,9 @@ from mlxctl.ir import EmbeddingRecipe
 
 
 class DecoderEmbedder:
-    """Computes slices.
+    """Computes slices of jobs with a decoder.
 
-    A text of which a part was read holds its cache until its last part, or until it is dropped.
+    A text of several slices holds its caches until its last slice, or until it is dropped.
     """
 
     reads_in_parts = True
@@ -34,11 +33,11 @@ class DecoderEmbedder:
         self._begun: dict[int, tuple[Caches, PooledText]] = {}
 
     def bytes_for(self, num_tokens: int) -> int:
-        """Count the cache."""
+        """Return the bytes of a text's caches."""
         return num_tokens * self._kv_bytes_per_token
 
     def run(self, part: EmbeddingSlice, *, max_tokens: int) -> Computed:  # noqa: ARG002
-        """Compute the slice, which was cut to fit a turn."""
+        """Compute the slice, which fits a turn."""
         if part.start or not part.is_last_of_text:
             return Computed(vectors=self._read_on(part), num_tokens=part.num_padded_tokens)
         texts = part.whole_texts
@@ -47,7 +46,7 @@ class DecoderEmbedder:
         return Computed(vectors=vectors, num_tokens=part.num_padded_tokens)
 
     def drop(self, job_id: int) -> None:
-        """Free the cache of a text."""
+        """Free the caches of a job's text."""
         self._begun.pop(job_id, None)
 
     def _read_on(self, part: EmbeddingSlice) -> bytes:

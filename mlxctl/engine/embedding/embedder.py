@@ -1,4 +1,4 @@
-"""What embeds: a loaded model that computes slices of jobs. MLX thread only."""
+"""The interface of embedding models, and their padded batches. MLX thread only."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -15,10 +15,10 @@ from mlxctl.ir.tokens import Tokens
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Computed:
-    """What came of a turn: the vectors of the texts that the slice completes, packed as float32; none while
-    there is more to do.
+    """The result of a turn.
 
-    `num_tokens` is what was computed in it, in tokens through all layers.
+    `vectors` are packed float32, of the texts that it completed; empty while there is more to compute.
+    `num_tokens` is the work done, in tokens through all layers.
     """
 
     vectors: bytes
@@ -26,29 +26,29 @@ class Computed:
 
 
 class Embedder(Protocol):
-    """A model, and what it holds of slices that are begun.
+    """Computes slices of jobs with one model.
 
-    `reads_in_parts` says whether a slice may be a part of a text.
+    With `reads_in_parts` a slice may be a part of a text.
     """
 
     reads_in_parts: bool
 
     @property
     def bytes_for(self) -> Callable[[int], int]:
-        """What tells how much memory a text of so many tokens takes while it is read."""
+        """Returns the memory that a text of so many tokens needs while it is computed."""
         ...
 
     def run(self, part: EmbeddingSlice, *, max_tokens: int) -> Computed:
-        """Compute a slice, or about as much of it as `max_tokens` are; then the same slice has to come again."""
+        """Compute a slice, or about `max_tokens` of it; then the same slice must follow."""
         ...
 
     def drop(self, job_id: int) -> None:
-        """Free what a job holds."""
+        """Free the state of a job."""
         ...
 
 
 def pool_texts(recipe: EmbeddingRecipe, texts: Sequence[Tokens], states: mx.array) -> list[PooledText]:
-    """Pool the states (texts, tokens, width) of texts that were padded behind."""
+    """Pool the states (texts, tokens, width) of texts padded at the end."""
     pooled = [PooledText(recipe.pooling) for _ in texts]
     for row, text in enumerate(texts):
         pooled[row].add(states[row, : len(text)])
@@ -56,7 +56,7 @@ def pool_texts(recipe: EmbeddingRecipe, texts: Sequence[Tokens], states: mx.arra
 
 
 def padded(texts: Sequence[Tokens], *, width: int) -> mx.array:
-    """Return the token ids of texts as rows (texts, width), the shorter ones padded behind."""
+    """Return token ids as rows (texts, width), shorter ones padded at the end."""
     rows: Any = np.zeros((len(texts), width), dtype=np.uint32)
     for row, text in zip(rows, texts, strict=True):
         row[: len(text)] = text

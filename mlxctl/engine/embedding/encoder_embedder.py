@@ -1,5 +1,6 @@
-"""A model whose tokens see the whole text: a slice is of whole texts, and what is too much for one turn goes
-on in the next one, some layers further. MLX thread only.
+"""Embeds with an encoder: tokens attend to the whole text. MLX thread only.
+
+A slice holds whole texts; one that takes too long is continued with the next layers in the next turn.
 """
 
 from collections.abc import Callable
@@ -17,7 +18,7 @@ from mlxctl.ir import EmbeddingRecipe
 
 @dataclass(slots=True, kw_only=True)
 class _Pass:
-    """Texts on their way through the layers."""
+    """The states of texts between two layers."""
 
     states: mx.array
     masks: Masks
@@ -25,9 +26,9 @@ class _Pass:
 
 
 class EncoderEmbedder:
-    """Computes slices.
+    """Computes slices of jobs with an encoder.
 
-    One that took more than a turn holds its states until its last layer, or until its job is dropped.
+    A slice of several turns holds its states until its last layer, or until its job is dropped.
     """
 
     reads_in_parts = False
@@ -35,7 +36,7 @@ class EncoderEmbedder:
     def __init__(
         self, model: Any, encoder: Encoder, recipe: EmbeddingRecipe, *, bytes_for: Callable[[int], int]
     ) -> None:
-        """`bytes_for` gives the memory that a layer needs while it is computed for a text of so many tokens."""
+        """`bytes_for` returns the memory of one layer for a text of so many tokens."""
         self._encoder = encoder
         self._recipe = recipe
         self._finisher = EmbeddingPostprocessor(recipe, model.dense)
@@ -43,7 +44,7 @@ class EncoderEmbedder:
         self._begun: dict[int, _Pass] = {}
 
     def run(self, part: EmbeddingSlice, *, max_tokens: int) -> Computed:
-        """Take the texts some layers further, at least one."""
+        """Compute the next layers of the slice, at least one."""
         job_id, num_layers = part.job.job_id, self._encoder.num_layers
         begun = self._begun.pop(job_id, None) or self._begin(part)
         num_now = max(

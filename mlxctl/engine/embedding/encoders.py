@@ -1,7 +1,7 @@
-"""Encoders layer by layer, whatever package their layers are from. MLX thread only.
+"""Encoders, layer by layer, of several packages. MLX thread only.
 
-Every token sees the whole text, so a text cannot be read in parts; but its layers can be computed one after
-the other, with pauses. The layers get masks of ours: a package's own may forget a window.
+Tokens attend to the whole text, so a text cannot be cut, but its layers can be computed one after the other,
+with pauses. Masks are ours: those of mlx-vlm may lack a window.
 """
 
 from collections.abc import Mapping
@@ -14,17 +14,17 @@ from mlxctl.ir import EncoderKind
 
 
 class Masks:
-    """What may be seen in a batch of padded texts: boolean masks, None where everything may be."""
+    """Boolean attention masks for a batch of padded texts; None where all is allowed."""
 
     def __init__(self, lengths: list[int], *, width: int, reach: int | None) -> None:
-        """`reach` is how far a token sees in layers with a window, in tokens on each side."""
+        """`reach` is the window of local layers, in tokens on each side."""
         is_text = mx.arange(width)[None, :] < mx.array(lengths)[:, None]
         self.everywhere: mx.array | None = None if min(lengths) == width else is_text[:, None, None, :]
         self.nearby = self.everywhere
         if reach is not None and reach < width - 1:
             places = mx.arange(width)
             is_near = (mx.abs(places[:, None] - places[None, :]) <= reach)[None, None]
-            # NOTE: padding that lies far from the text sees itself, or its states would be no numbers.
+            # NOTE: padding far from the text attends to itself, or its states would be NaN.
             self.nearby = (
                 is_near
                 if self.everywhere is None
@@ -33,7 +33,7 @@ class Masks:
 
 
 class Encoder(Protocol):
-    """A model's layers.
+    """The layers of a model.
 
     `reach` is that of Masks; states are (texts, tokens, width); `config` has the names of config.json.
     """
@@ -44,20 +44,20 @@ class Encoder(Protocol):
     config: Mapping[str, Any]
 
     def begin(self, token_ids: mx.array) -> mx.array:
-        """Return what the first layer takes of token ids (texts, tokens)."""
+        """Return the input of the first layer for token ids (texts, tokens)."""
         ...
 
     def layer(self, index: int, states: mx.array, masks: Masks) -> mx.array:
-        """Return what a layer makes of the states."""
+        """Return the states after a layer."""
         ...
 
     def end(self, states: mx.array) -> mx.array:
-        """Return the model's states from those of the last layer."""
+        """Return the model's output for the states of the last layer."""
         ...
 
 
 class BertEncoder:
-    """BERT and RoBERTa, which differ in how they count positions."""
+    """BERT and RoBERTa, which number positions differently."""
 
     reach: int | None = None
 
@@ -69,27 +69,27 @@ class BertEncoder:
         self.vocabulary_size = _num_rows(model.embeddings.word_embeddings)
 
     def begin(self, token_ids: mx.array) -> mx.array:
-        """Look up words and places."""
+        """Return token and position embeddings."""
         states: mx.array = self._embeddings(token_ids)
         return states
 
     def layer(self, index: int, states: mx.array, masks: Masks) -> mx.array:
-        """Every layer sees the whole text."""
+        """Compute a layer; all attend to the whole text."""
         taken: mx.array = self._layers[index](states, masks.everywhere)
         return taken
 
     def end(self, states: mx.array) -> mx.array:
-        """The last layer ends with its norm."""
+        """Return the states: the last layer normalizes them."""
         return states
 
 
 class ModernBertEncoder:
-    """ModernBERT: layers know by themselves which of two masks is theirs."""
+    """ModernBERT, whose layers choose between the two masks."""
 
     def __init__(self, model: Any) -> None:
         self._model = model
         for layer in model.layers:
-            # mlx-vlm has an approximation in its place, and vectors that differ in the fourth digit.
+            # mlx-vlm approximates it, and its vectors differ in the fourth digit.
             layer.mlp.act = nn.GELU()
         self.config: Mapping[str, Any] = vars(model.config)
         self.reach: int | None = model.config.local_attention // 2
@@ -97,23 +97,23 @@ class ModernBertEncoder:
         self.vocabulary_size = _num_rows(model.embeddings.tok_embeddings)
 
     def begin(self, token_ids: mx.array) -> mx.array:
-        """Look up the words."""
+        """Return token embeddings."""
         states: mx.array = self._model.embeddings(token_ids)
         return states
 
     def layer(self, index: int, states: mx.array, masks: Masks) -> mx.array:
-        """Most layers have a window."""
+        """Compute a layer; most have a window."""
         taken: mx.array = self._model.layers[index](states, masks.everywhere, masks.nearby)
         return taken
 
     def end(self, states: mx.array) -> mx.array:
-        """Bring the states to one size."""
+        """Return the normalized states."""
         taken: mx.array = self._model.final_norm(states)
         return taken
 
 
 class Gemma3Encoder:
-    """EmbeddingGemma: the layers of a model that writes text, under other masks.
+    """EmbeddingGemma: the layers of Gemma 3 with bidirectional masks.
 
     Its window counts both sides together.
     """
@@ -127,24 +127,24 @@ class Gemma3Encoder:
         self.vocabulary_size = _num_rows(model.model.embed_tokens)
 
     def begin(self, token_ids: mx.array) -> mx.array:
-        """Look up the words, scaled in the precision of the weights."""
+        """Return token embeddings, scaled in the precision of the weights."""
         states: mx.array = self._model.embed_tokens(token_ids)
         return states * mx.array(self._scale, states.dtype)
 
     def layer(self, index: int, states: mx.array, masks: Masks) -> mx.array:
-        """Most layers have a window."""
+        """Compute a layer; most have a window."""
         layer = self._model.layers[index]
         taken: mx.array = layer(states, masks.nearby if layer.self_attn.is_sliding else masks.everywhere)
         return taken
 
     def end(self, states: mx.array) -> mx.array:
-        """Bring the states to one size."""
+        """Return the normalized states."""
         taken: mx.array = self._model.norm(states)
         return taken
 
 
 def open_encoder(model: Any, kind: EncoderKind) -> Encoder:
-    """Return the encoder that a loaded model is."""
+    """Return the encoder of a loaded model."""
     match kind:
         case "bert" | "xlm_roberta":
             return BertEncoder(model)
@@ -155,7 +155,7 @@ def open_encoder(model: Any, kind: EncoderKind) -> Encoder:
 
 
 def encoded(encoder: Encoder, token_ids: mx.array) -> mx.array:
-    """Return the states of whole texts of the same length, all layers at once."""
+    """Return the output for texts of equal length, through all layers at once."""
     lengths = [token_ids.shape[1]] * token_ids.shape[0]
     masks, states = Masks(lengths, width=token_ids.shape[1], reach=encoder.reach), encoder.begin(token_ids)
     for index in range(encoder.num_layers):
@@ -164,5 +164,5 @@ def encoded(encoder: Encoder, token_ids: mx.array) -> mx.array:
 
 
 def _num_rows(table: Any) -> int:
-    # Packed weights have as many rows as others.
+    # Quantized weights have as many rows as others.
     return int(table.weight.shape[0])

@@ -1,6 +1,6 @@
-"""One vector out of the hidden states of a text, which may come in parts. MLX thread only.
+"""Pooling of a text's hidden states to one vector. MLX thread only.
 
-The ways are those of sentence-transformers' Pooling module, over every token of the text.
+The modes are those of sentence-transformers' Pooling module, over every token of the text.
 """
 
 import math
@@ -15,10 +15,7 @@ _SMALLEST_NORM = 1e-12
 
 
 class PooledText:
-    """What is known of a text whose states are added in order.
-
-    Computes in float32, whatever the model does.
-    """
+    """The pooled state of a text whose hidden states are added in order, in float32."""
 
     def __init__(self, pooling: Sequence[Pooling]) -> None:
         self._pooling = pooling
@@ -26,7 +23,7 @@ class PooledText:
         self._num_tokens = 0
 
     def add(self, states: mx.array) -> None:
-        """Take the states of the next tokens: (tokens, width), at least one."""
+        """Add the states of the next tokens (tokens, width), at least one."""
         states = states.astype(mx.float32)
         start, self._num_tokens = self._num_tokens, self._num_tokens + states.shape[0]
         for pooling in self._pooling:
@@ -34,20 +31,18 @@ class PooledText:
             self._parts[pooling] = _folded(pooling, before, states, start)
 
     def vector(self) -> mx.array:
-        """Return the vector of all that was added: (width x ways of pooling)."""
+        """Return the pooled vector (width x number of modes)."""
         return mx.concatenate(
             [part / _divisor(pooling, self._num_tokens) for pooling, part in self._parts.items()]
         )
 
     def arrays(self) -> list[mx.array]:
-        """Return what has to be evaluated before the next part."""
+        """Return the arrays to evaluate before the next part."""
         return list(self._parts.values())
 
 
 def shortened(vectors: mx.array, *, dimensions: int | None, is_normalized: bool) -> mx.array:
-    """Cut vectors (texts, width), and give them the length 1 where the model's have it: one that was cut has
-    become shorter.
-    """
+    """Cut vectors (texts, width) to `dimensions`; normalize them again if the model does."""
     vectors = vectors[:, :dimensions].astype(mx.float32)
     lengths = mx.linalg.norm(vectors, axis=-1, keepdims=True)
     return vectors / mx.maximum(lengths, _SMALLEST_NORM) if is_normalized else vectors

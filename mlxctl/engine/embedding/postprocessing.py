@@ -1,7 +1,4 @@
-"""From pooled states to the vectors that are sent: dense layers, as many dimensions as asked for, one length.
-
-MLX thread only.
-"""
+"""Dense layers, dimensions and normalization after pooling. MLX thread only."""
 
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
@@ -24,7 +21,7 @@ _ACTIVATIONS: Mapping[Activation, Callable[[mx.array], mx.array]] = {
 
 
 class EmbeddingPostprocessor:
-    """What a recipe does behind the pooling. `dense` are the layers of `recipe.dense`, with their weights."""
+    """Applies a recipe after pooling; `dense` are its layers with their weights."""
 
     def __init__(self, recipe: EmbeddingRecipe, dense: Sequence[Any]) -> None:
         self._is_normalized = recipe.is_normalized
@@ -33,9 +30,7 @@ class EmbeddingPostprocessor:
         ]
 
     def packed(self, pooled: Sequence[PooledText], *, dimensions: int | None) -> bytes:
-        """Return the vectors of texts that are read to their end, one behind the other, as float32; None
-        means all dimensions.
-        """
+        """Return the vectors of completed texts as packed float32; None for all dimensions."""
         vectors = mx.stack([text.vector() for text in pooled])
         for layer, activation in self._dense:
             vectors = activation(layer(vectors))

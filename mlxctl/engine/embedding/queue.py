@@ -1,7 +1,4 @@
-"""Which texts are embedded next: jobs take turns, a turn is a bounded number of tokens.
-
-Pure; knows no mlx.
-"""
+"""Selects the texts that are embedded next: jobs take turns. Pure."""
 
 from collections import deque
 from collections.abc import Iterable, Sequence
@@ -9,7 +6,7 @@ from dataclasses import dataclass, field
 
 from mlxctl.ir.tokens import Tokens
 
-# A slice of very short texts costs more in the handling of its rows than in computing.
+# With more very short texts, handling the rows takes longer than computing them.
 _MAX_ROWS = 64
 
 
@@ -17,8 +14,8 @@ _MAX_ROWS = 64
 class EmbeddingJob:
     """The texts of one request.
 
-    `order` holds the places of those to come, the shortest last; `num_read` tokens of that one were read
-    already. A text is read in parts if it `may_be_cut`. What is `unfinished` has the next turn.
+    `order` holds the indices of open texts, the shortest last; `num_read` tokens of that one are computed. A
+    text may span several slices if `may_be_cut`. An `unfinished` slice has the next turn.
     """
 
     job_id: int
@@ -32,15 +29,13 @@ class EmbeddingJob:
     unfinished: "EmbeddingSlice | None" = None
 
     def __post_init__(self) -> None:
-        # Texts of like length share a slice, so that little of it is padding.
+        # Texts of similar length share a slice, which keeps padding small.
         self.order = sorted(range(len(self.texts)), key=lambda place: len(self.texts[place]), reverse=True)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EmbeddingSlice:
-    """One turn of a job: whole texts together, or `num_tokens` of the single text in `places`, from token
-    `start` on.
-    """
+    """One turn of a job: whole texts, or `num_tokens` of one text from `start` on."""
 
     job: EmbeddingJob
     places: tuple[int, ...]
@@ -49,57 +44,56 @@ class EmbeddingSlice:
 
     @property
     def is_last_of_text(self) -> bool:
-        """Whether its texts have been read to the end with it."""
+        """Whether it completes its texts."""
         return self.start + self.num_tokens >= len(self.job.texts[self.places[-1]])
 
     @property
     def whole_texts(self) -> list[Tokens]:
-        """The texts in `places`."""
+        """The texts of `places`."""
         return [self.job.texts[place] for place in self.places]
 
     @property
     def num_padded_tokens(self) -> int:
-        """What is computed, padding included."""
+        """Computed tokens, padding included."""
         return len(self.places) * self.num_tokens
 
 
 class EmbeddingQueue:
-    """The open jobs, those that wait longest first."""
+    """The open jobs in the order of their turns."""
 
     def __init__(self) -> None:
         self._jobs: deque[EmbeddingJob] = deque()
 
     @property
     def has_work(self) -> bool:
-        """Whether there is a job."""
+        """Whether a job is open."""
         return bool(self._jobs)
 
     @property
     def next_model(self) -> str:
-        """The model whose turn it is. Needs `has_work`."""
+        """The model of the next turn. Needs `has_work`."""
         return self._jobs[0].model
 
     def add(self, job: EmbeddingJob) -> None:
-        """Take a job with at least one text, none of them empty."""
+        """Add a job with at least one text, none of them empty."""
         self._jobs.append(job)
 
     def drop(self, job_ids: Iterable[int]) -> list[EmbeddingJob]:
-        """Forget these jobs and return those that were there."""
+        """Remove these jobs; return those that were there."""
         gone = set(job_ids)
         dropped = [job for job in self._jobs if job.job_id in gone]
         self._jobs = deque(job for job in self._jobs if job.job_id not in gone)
         return dropped
 
     def has_work_for(self, model: str) -> bool:
-        """Whether a job needs the model."""
+        """Return whether a job of the model is open."""
         return any(job.model == model for job in self._jobs)
 
     def take(self, *, max_tokens: int) -> EmbeddingSlice:
-        """Take the next slice, whose job has the last turn then, or has gone with its last text.
+        """Take the next slice; its job goes to the end, or is removed with its last text.
 
-        Needs `has_work`.
-
-        Holds at most `max_tokens`, padding included, unless it is a single text that may not be cut.
+        Needs `has_work`. A slice has at most `max_tokens`, padding included, unless it is one text that may
+        not be cut.
         """
         job = self._jobs.popleft()
         taken = job.unfinished or self._longer_part(job, max_tokens) or self._whole_texts(job, max_tokens)
@@ -109,9 +103,7 @@ class EmbeddingQueue:
         return taken
 
     def put_back(self, part: EmbeddingSlice) -> None:
-        """Give a slice that was not finished in its turn the next one, before any other is begun: what is
-        begun takes memory.
-        """
+        """Give an unfinished slice the next turn: it holds memory until it is done."""
         if part.job in self._jobs:
             self._jobs.remove(part.job)
         part.job.unfinished = part

@@ -1,7 +1,6 @@
-"""What an embedding model's weights are put into: a package's own layers without a head, and the layers
-behind the pooling.
+"""Classes for the weights of embedding models. MLX thread only.
 
-MLX thread only.
+They are a package's own layers without a head, and the dense layers after pooling.
 """
 
 import importlib
@@ -19,11 +18,9 @@ _DENSE = "dense."
 def embedding_classes(
     config: Mapping[str, Any], recipe: EmbeddingRecipe, path: Path
 ) -> tuple[type[Any], type[Any]]:
-    """Return the classes of the model and its arguments for a configuration, as `load_model` of mlx-lm wants
-    them.
+    """Return model and argument classes for mlx-lm's `load_model`.
 
-    The model's `dense` is a list of the recipe's layers. Raises ValueError for a `model_type` that there is
-    no code for.
+    The model's `dense` is a list of the recipe's layers. Raises ValueError for an unsupported `model_type`.
     """
     import mlx.nn as nn
 
@@ -43,7 +40,7 @@ def embedding_classes(
                 weights = {prefix + name: array for name, array in weights.items()}
             if hasattr(super(), "sanitize"):
                 weights = super().sanitize(weights)
-            # A model that shares its table with its head has dropped the head itself.
+            # A model with tied embeddings has no head of its own.
             self.pop(_HEAD, None)
             weights = {name: array for name, array in weights.items() if not name.startswith(_HEAD)}
             return weights | dense | _read_dense(recipe, path)
@@ -52,7 +49,7 @@ def embedding_classes(
 
 
 def modules_of(recipe: EmbeddingRecipe) -> tuple[str, ...]:
-    """Return what has the model's layers beside mlx-lm."""
+    """Return the modules with the model's layers, besides mlx-lm."""
     return (
         ()
         if recipe.encoder is None or recipe.encoder == "gemma3_text"
@@ -61,8 +58,9 @@ def modules_of(recipe: EmbeddingRecipe) -> tuple[str, ...]:
 
 
 def _layers_of(config: Mapping[str, Any], recipe: EmbeddingRecipe) -> tuple[type[Any], type[Any], str]:
-    """Return the classes and what stands before the names of the layers' weights, which a model that was
-    saved headless lacks.
+    """Return model and argument classes and the prefix of the layers' weights.
+
+    A model that was saved without a head lacks the prefix.
     """
     if not modules_of(recipe):
         from mlx_lm.utils import _get_classes
@@ -73,9 +71,7 @@ def _layers_of(config: Mapping[str, Any], recipe: EmbeddingRecipe) -> tuple[type
 
 
 def _read_dense(recipe: EmbeddingRecipe, path: Path) -> dict[str, Any]:
-    """Read the layers behind the pooling that lie in files of their own, named as those among the other
-    weights are.
-    """
+    """Read dense layers from files of their own, named as those among the other weights."""
     import mlx.core as mx
 
     arrays: dict[str, Any] = {}

@@ -47,7 +47,9 @@ class EmbeddingWorkload(Workload):
         settings = self._context.settings
         self._embedders[spec.name] = create_embedder(weights, spec.task.recipe)
         self._pacers[spec.name] = PrefillPacer(
-            slice_seconds=settings.prefill_slice_seconds, max_tokens=settings.prefill_chunk_max_tokens
+            slice_seconds=settings.prefill_slice_seconds,
+            max_tokens=settings.prefill_chunk_max_tokens,
+            min_pass_cost=self._context.backend.min_prefill_pass_cost,
         )
 
     def close_model(self, name: str) -> None:

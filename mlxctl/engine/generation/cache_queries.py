@@ -1,7 +1,4 @@
-"""Answers questions about the prefix cache, between steps: what is kept where, in pages; pin, unpin, drop.
-
-MLX thread only.
-"""
+"""Queries and changes of the prefix cache, between steps. MLX thread only."""
 
 import math
 from collections.abc import Iterable, Iterator
@@ -14,37 +11,37 @@ from mlxctl.prefix_cache.entries import Chunk
 from mlxctl.prefix_cache.index import PrefixIndex
 
 MAX_PAGE_CHUNKS = 1000
-"""A page of so many chunks is about a megabyte."""
+"""A page of so many chunks takes about a megabyte."""
 
 
 class CacheQueries:
-    """The cache of all models in a pool, in memory and on disk, as one."""
+    """The prefix cache of all models, in memory and on disk, as one list."""
 
-    def __init__(self, pool: EngineMemory) -> None:
-        self._pool = pool
+    def __init__(self, memory: EngineMemory) -> None:
+        self._memory = memory
 
     def answer(self, asked: AskCache) -> CacheAnswer:
-        """Do what was asked and say what came of it. Takes milliseconds."""
+        """Carry out a query. Takes milliseconds."""
         match asked.action:
             case "list":
                 return self._page(asked)
             case "clear":
-                self._pool.release_working_caches()
-                num_changed = self._pool.prefixes.clear() + (
-                    self._pool.disk.clear() if self._pool.disk is not None else 0
+                self._memory.release_working_caches()
+                num_changed = self._memory.prefixes.clear() + (
+                    self._memory.disk.clear() if self._memory.disk is not None else 0
                 )
             case "gc":
                 num_changed = sum(index.expire() for index in self._indexes())
-                self._pool.trim()
+                self._memory.trim()
             case "drop":
-                self._pool.release_working_caches()
+                self._memory.release_working_caches()
                 num_changed = sum(index.drop(key) for index in self._indexes() for key in asked.keys)
             case "pin" | "unpin":
                 num_changed = sum(self._mark(key, asked.action == "pin") for key in asked.keys)
         return CacheAnswer(token=asked.token, num_chunks=self._num_chunks(), num_changed=num_changed)
 
     def _page(self, asked: AskCache) -> CacheAnswer:
-        names = self._pool.model_names()
+        names = self._memory.model_names()
         limit = min(asked.limit, MAX_PAGE_CHUNKS)
         chunks = [
             self._described(chunk, names)
@@ -54,20 +51,20 @@ class CacheQueries:
 
     def _chunks(self) -> Iterator[Chunk[Any]]:
         """All chunks: those in memory, then those that are only on disk."""
-        yield from self._pool.prefixes.chunks()
-        if self._pool.disk is not None:
+        yield from self._memory.prefixes.chunks()
+        if self._memory.disk is not None:
             yield from (
                 chunk
-                for chunk in self._pool.disk.index.chunks()
-                if self._pool.prefixes.find(chunk.key) is None
+                for chunk in self._memory.disk.index.chunks()
+                if self._memory.prefixes.find(chunk.key) is None
             )
 
     def _num_chunks(self) -> int:
         return sum(1 for _ in self._chunks())
 
     def _described(self, chunk: Chunk[Any], names: dict[bytes, str]) -> CachedChunk:
-        here = self._pool.prefixes.find(chunk.key)
-        there = self._pool.disk.index.find(chunk.key) if self._pool.disk is not None else None
+        here = self._memory.prefixes.find(chunk.key)
+        there = self._memory.disk.index.find(chunk.key) if self._memory.disk is not None else None
         return CachedChunk(
             key=chunk.key,
             parent=chunk.parent.key if chunk.parent is not None else b"",
@@ -87,7 +84,7 @@ class CacheQueries:
         )
 
     def _mark(self, key: bytes, is_pinned: bool) -> bool:
-        prefixes, disk = self._pool.prefixes, self._pool.disk
+        prefixes, disk = self._memory.prefixes, self._memory.disk
         done = prefixes.pin(key) if is_pinned else prefixes.unpin(key)
         if disk is not None:
             done = (disk.pin(key) if is_pinned else disk.unpin(key)) or done
@@ -95,14 +92,14 @@ class CacheQueries:
 
     def _indexes(self) -> Iterable[PrefixIndex[Any]]:
         return (
-            (self._pool.prefixes, self._pool.disk.index)
-            if self._pool.disk is not None
-            else (self._pool.prefixes,)
+            (self._memory.prefixes, self._memory.disk.index)
+            if self._memory.disk is not None
+            else (self._memory.prefixes,)
         )
 
 
 def _num_bytes(chunk: Chunk[Any] | None) -> int:
-    """What a chunk holds: what siblings share is told for one of them, so that all together are what is held."""
+    """Bytes of a chunk; shared segments count for their first owner only."""
     if chunk is None:
         return 0
     stems = sum(stem.num_bytes for stem in chunk.shared_segments if stem.owners[0] is chunk)

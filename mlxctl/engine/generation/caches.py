@@ -1,8 +1,8 @@
-"""Caches of one sequence and of a batch, layer by layer: joining, leaving, keeping. MLX thread only.
+"""Caches of a sequence and of a batch: joining, filtering, extracting. MLX thread only.
 
-Uses mlx-lm's cache classes (`merge`, `extend`, `filter`, `extract`), and quantized ones of our own; what is
-added here is when their arrays are evaluated, because a lazy slice pins the buffer that it was cut from.
-Formats: a list with one cache object per layer, as `make_prompt_cache` gives it.
+Uses mlx-lm's cache classes (`merge`, `extend`, `filter`, `extract`) and our quantized ones, and decides when
+their arrays are evaluated, because a lazy slice pins the buffer that it was cut from. Caches are a list with
+one object per layer, as `make_prompt_cache` returns it.
 """
 
 from collections.abc import Sequence as Many
@@ -20,13 +20,14 @@ from mlxctl.prefix_cache.records import growing_arrays, grows, hold, leaves
 Caches = list[Any]
 Tokens = np.ndarray[Any, np.dtype[np.uint32]]
 
-# Joined layers are computed whenever they take so much: each time costs a wait for the device.
+# Joined layers are evaluated when they take so many bytes: each evaluation waits for the device.
 _JOIN_BYTES = 256 * 1024 * 1024
 
 
 def new_caches(model: Any, form: KVFormat | None = None) -> Caches:
-    """Return empty caches for one sequence, whose layers that keep every token do so quantized if there is a
-    `form` for it.
+    """Return empty caches for one sequence.
+
+    `form` quantizes those of layers that keep every token.
     """
     from mlx_lm.models.cache import make_prompt_cache
 
@@ -35,21 +36,20 @@ def new_caches(model: Any, form: KVFormat | None = None) -> Caches:
 
 
 def arrays(caches: Caches) -> list[mx.array]:
-    """Return everything the caches hold."""
+    """Return all arrays of the caches."""
     return [leaf for _, leaf in tree_flatten([layer.state for layer in caches]) if isinstance(leaf, mx.array)]
 
 
 def evaluate(caches: Caches) -> None:
-    """Compute everything the caches hold, so that they keep no graph and no parent buffer alive."""
+    """Evaluate all arrays, so that they hold no graph and no parent buffer."""
     mx.eval(arrays(caches))
 
 
 def join(parts: Many[Caches], num_rows: Many[int]) -> Caches:
-    """Return one batch of all rows, in order; each part has so many, and one with a single row is no batch
-    yet.
+    """Return one batch of all rows, in order; `num_rows` are those of each part.
 
-    Takes the parts over: they must not be used again. What is joined is not there twice as a whole, but for
-    some layers at a time.
+    The parts must not be used again. They are copied some layers at a time, so that memory does not double. A
+    part with one row may be caches of a single sequence.
     """
     joined: Caches = []
     num_bytes = 0
@@ -82,8 +82,9 @@ def _joined(layers: Many[Any], num_rows: Many[int]) -> Any:
 
 
 def _joined_growing(layers: Many[Any], num_rows: Many[int]) -> Any:
-    """Join layers that grow with the sequence, in one copy, with room for the answer; `merge` and `extend`
-    copy more.
+    """Join growing layers in one copy, with space for the answer.
+
+    `merge` and `extend` copy more.
     """
     lengths = [layer.size() for layer in layers]
     paddings = [layer.left_padding.tolist() if hasattr(layer, "left_padding") else [0] for layer in layers]
@@ -105,7 +106,7 @@ def _joined_growing(layers: Many[Any], num_rows: Many[int]) -> Any:
 
 
 def _empty_batch(layer: Any, left_padding: list[int]) -> Any:
-    """A batch of rows of the layer's kind."""
+    """Return an empty batch of the layer's kind."""
     from mlx_lm.models.cache import BatchKVCache
 
     return (
@@ -116,7 +117,10 @@ def _empty_batch(layer: Any, left_padding: list[int]) -> Any:
 
 
 def _stacked(arrays: Many[mx.array | None], num_rows: Many[int], lengths: Many[int]) -> mx.array:
-    """One array of all rows, aligned at their ends; there is none of those of which nothing is held."""
+    """Return one array (rows, heads, tokens, dim) of all rows, aligned at their ends.
+
+    None stands for a row without content.
+    """
     first = next(array for array in arrays if array is not None)
     (_, heads, _, dim), dtype, longest = first.shape, first.dtype, max(lengths)
     stacked = mx.zeros((sum(num_rows), heads, longest + OUTPUT_RESERVE_TOKENS, dim), dtype=dtype)
@@ -129,9 +133,7 @@ def _stacked(arrays: Many[mx.array | None], num_rows: Many[int], lengths: Many[i
 
 
 def read(model: Any, caches: Caches, rows: Many[Tokens]) -> None:
-    """Run the next tokens of every row of a batch, at least one of each, through the model, padded to the
-    longest.
-    """
+    """Run the next tokens of every row, padded to the longest; at least one each."""
     paddings = [max(map(len, rows)) - len(row) for row in rows]
     tokens = np.stack([np.pad(row, (0, padding)) for row, padding in zip(rows, paddings, strict=True)])
     layers = [layer for layer in leaves(caches) if not grows(layer)]
@@ -149,9 +151,9 @@ def read(model: Any, caches: Caches, rows: Many[Tokens]) -> None:
 
 
 def _align_ends(layer: Any, paddings: list[int]) -> None:
-    """Move what the rows of a growing layer hold to its end, over their padding.
+    """Move the rows of a growing layer to its end, over their padding.
 
-    Its own `finalize` gathers all rows anew.
+    Its own `finalize` copies all rows.
     """
     end = layer.size()
     for row, padding in enumerate(paddings):
@@ -164,14 +166,14 @@ def _align_ends(layer: Any, paddings: list[int]) -> None:
 
 
 def keep_rows(caches: Caches, indices: list[int]) -> None:
-    """Drop all rows but `indices` from the batch, in place."""
+    """Drop all rows but `indices`, in place."""
     for layer in caches:
         layer.filter(indices)
     evaluate(caches)
 
 
 def extract_row(caches: Caches, index: int) -> Caches:
-    """Return a copy of one row as the caches of a single sequence, independent of the batch."""
+    """Return a copy of one row as the caches of a single sequence."""
     row = [layer.extract(index) for layer in caches]
     for layer in row:
         _detach(layer)

@@ -22,46 +22,72 @@ _EVALUATE_EVERY = 32
 class DecodeBatch:
     """One decode group on the device, always one step ahead of the host.
 
-    `inputs` (B,) are the tokens that the next forward pass reads: a row's last prompt token at first, then
-    the token sampled last, which the host has usually not read yet. The pass on them is built before anybody
-    waits for their values, so that the device never waits for the host. A single row keeps its sequence's own
-    caches, more rows share left-padded ones.
+    `inputs` (B,) are the tokens of the next forward pass: a row's last prompt token at first, then the token
+    sampled last, which the host has usually not read yet. The pass is built before their values are known, so
+    that the device never waits for the host. A single row has its sequence's own caches, several rows share
+    left-padded ones.
     """
 
     def __init__(
-        self, model: Any, *, vocabulary_size: int, rows: list[Sequence], caches: Caches, inputs: mx.array
+        self,
+        model: Any,
+        *,
+        vocabulary_size: int,
+        rows: list[Sequence],
+        caches: Caches,
+        inputs: mx.array,
+        starts_late: bool,
     ) -> None:
+        """`starts_late` as `starts_decode_late` in Backend."""
         self.model = model
         self.vocabulary_size = vocabulary_size
         self.rows = rows
         self.caches = caches
         self.inputs = inputs
         self._scores: ScoresInFlight | None = None
-        # Scores that were read early because the batch changed, by sequence.
+        # Scores that were read before the batch changed, by sequence.
         self.early_scores: dict[int, Score | None] = {}
         self._num_steps = 0
         self._is_constrained = any(row.constraint is not None for row in rows)
-        self._starts_late = starts_late()
+        self._starts_late = starts_late
         self._shifts = _shifts(rows)
         self._sampler = BatchSampler(rows, inputs=inputs, vocabulary_size=vocabulary_size)
 
     @classmethod
     def of_prefilled(
-        cls, model: Any, *, vocabulary_size: int, sequences: Many[Sequence], caches: Caches
+        cls,
+        model: Any,
+        *,
+        vocabulary_size: int,
+        sequences: Many[Sequence],
+        caches: Caches,
+        starts_late: bool,
     ) -> "DecodeBatch":
-        """Return a batch of rows whose prompts, but for the last token, are in `caches`."""
+        """Return a batch of prefilled rows; `caches` lack the last prompt token."""
         inputs = mx.array([sequence.prompt_token_ids[-1] for sequence in sequences], dtype=mx.uint32)
-        return cls(model, vocabulary_size=vocabulary_size, rows=list(sequences), caches=caches, inputs=inputs)
+        return cls(
+            model,
+            vocabulary_size=vocabulary_size,
+            rows=list(sequences),
+            caches=caches,
+            inputs=inputs,
+            starts_late=starts_late,
+        )
 
     @classmethod
     def joined(cls, batches: Many["DecodeBatch"]) -> "DecodeBatch":
-        """Return one batch of the rows of all, taking them over."""
+        """Return one batch of the rows of all, which must not be used again."""
         first = batches[0]
         shared = kv.join([batch.caches for batch in batches], [len(batch.rows) for batch in batches])
         inputs = mx.concatenate([batch.inputs for batch in batches])
         rows = [row for batch in batches for row in batch.rows]
         result = cls(
-            first.model, vocabulary_size=first.vocabulary_size, rows=rows, caches=shared, inputs=inputs
+            first.model,
+            vocabulary_size=first.vocabulary_size,
+            rows=rows,
+            caches=shared,
+            inputs=inputs,
+            starts_late=first._starts_late,  # noqa: SLF001 -- the same class
         )
         for batch in batches:
             batch.settle_scores()
@@ -69,9 +95,7 @@ class DecodeBatch:
         return result
 
     def build(self) -> "StepInFlight":
-        """Prepare the next forward pass, for `start` to start, and return the tokens that it reads, still to
-        be waited for.
-        """
+        """Build the next forward pass, for `start`; return the tokens that it reads."""
         in_flight = StepInFlight(list(self.rows), self.inputs, self._scores, self.early_scores)
         self.early_scores = {}
         if all(row.is_exhausted for row in self.rows):
@@ -85,9 +109,9 @@ class DecodeBatch:
         return in_flight
 
     def _collect_constraints(self, logits: mx.array) -> LogitConstraints | None:
-        """Collect the constraints of the rows.
+        """Return the constraints of all rows.
 
-        Where one of them waits for the token in flight, the device computes the logits meanwhile.
+        Where one needs the token in flight, the device computes the logits meanwhile.
         """
         token_ids: Any = [None] * len(self.rows)
         if any(
@@ -100,12 +124,12 @@ class DecodeBatch:
         return collect_constraints(self.rows, token_ids, vocabulary_size=self.vocabulary_size)
 
     def start(self) -> None:
-        """Let the device begin with what was built."""
+        """Start the built pass on the device."""
         extra = kv.arrays(self.caches) if self._num_steps % _EVALUATE_EVERY == 0 else []
         mx.async_eval(self.inputs, *(self._scores.arrays() if self._scores else ()), *extra)  # type: ignore[no-untyped-call]
 
     def keep(self, rows: Many[Sequence]) -> None:
-        """Drop every row that is not in `rows`; their memory is free when this returns."""
+        """Drop all rows but `rows`; their memory is free on return."""
         indices = [index for index, row in enumerate(self.rows) if row in rows]
         if len(indices) == len(self.rows):
             return
@@ -121,7 +145,7 @@ class DecodeBatch:
         self._sampler = BatchSampler(self.rows, inputs=self.inputs, vocabulary_size=self.vocabulary_size)
 
     def settle_scores(self) -> None:
-        """Wait for the scores in flight and keep them by sequence: their rows are about to be ordered anew."""
+        """Wait for the scores in flight and store them by sequence, before rows change."""
         if self._scores is not None:
             scores = self._scores.read([row.sampling.num_top_logprobs for row in self.rows])
             self.early_scores |= {
@@ -131,7 +155,7 @@ class DecodeBatch:
 
 
 class StepInFlight:
-    """Tokens of one batch that were sampled in the step before; reading them waits for the device."""
+    """The tokens of a step that is computed; `read` waits for them."""
 
     def __init__(
         self,
@@ -148,7 +172,7 @@ class StepInFlight:
         self.early_scores = read_scores
 
     def read(self) -> list[RowResult]:
-        """Wait, and return a result for every row that had a token in flight."""
+        """Wait, and return a result for every row with a token in flight."""
         if not any(self._was_sampled):
             return []
         token_ids: Any = self._tokens.tolist()
@@ -167,24 +191,13 @@ class StepInFlight:
 
     def _result(self, row: Sequence, token_id: int, score: Score | None) -> RowResult:
         if row.constraint is not None and row.constraint.failure:
-            return RowResult(
-                sequence=row, failure=f"the answer cannot be kept in its form: {row.constraint.failure}"
-            )
+            return RowResult(sequence=row, failure=f"the output constraint failed: {row.constraint.failure}")
         return RowResult(
             sequence=row, token_id=token_id, score=score or self.early_scores.get(row.sequence_id)
         )
 
 
 def _shifts(rows: Many[Sequence]) -> dict[str, mx.array]:
-    """Return what a model that sees has to know of rows whose positions are not their places."""
+    """Return position shifts of rows with images, for a model with three-axis positions."""
     shifts = [row.position_shift for row in rows]
     return {"shifts": mx.array(shifts, dtype=mx.int32)} if any(shifts) else {}
-
-
-def starts_late() -> bool:
-    """Whether a step is started only after the tokens of the one before have left.
-
-    PERF: on a CPU starting a step blocks until it is nearly done, so this way everybody gets them a step
-    earlier. On a GPU it returns at once, and the device must not wait.
-    """
-    return bool(mx.default_device() == mx.Device(mx.cpu))

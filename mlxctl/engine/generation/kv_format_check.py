@@ -1,9 +1,7 @@
-"""Whether a model can compute with quantized keys and values: tried before anybody relies on it.
+"""Checks that a model can compute with quantized keys and values. MLX thread only.
 
-MLX thread only.
-
-mlx-lm's attention refuses some (sinks, as gpt-oss has), and what a model does with its cache is its own:
-latent attention, for one, takes it apart.
+mlx-lm's attention refuses some models (sinks, as in gpt-oss), and models may take their cache apart (latent
+attention).
 """
 
 from typing import Any
@@ -17,24 +15,22 @@ from mlxctl.prefix_cache.records import grows, leaves
 
 
 def check_kv_format(model: Any, form: KVFormat) -> None:
-    """Read two short prompts and decode their rows together.
+    """Prefill two short prompts and decode them together.
 
-    Raises ValueError that says what to do instead.
+    Raises ValueError with the setting to change.
     """
     if not any(grows(layer) for layer in leaves(kv.new_caches(model, form))):
         raise ValueError(
-            "none of its layers keeps every token, so there is nothing to quantize: leave --kv-bits out for it"
+            "no layer of the model keeps all tokens, so there is nothing to quantize: omit --kv-bits for it"
         )
     try:
         joined = kv.join([_read(model, form), _read(model, form)], [1, 1])
         model(mx.zeros((2, 1), dtype=mx.uint32), cache=joined)
         kv.evaluate(joined)
     except FOREIGN_ERRORS as error:
-        # What a model does with a cache that it was not made for is not ours to enumerate more finely.
-        message = (
-            f"its keys and values cannot be kept in {form.bits} bits in groups of {form.group_size} ({error})"
-        )
-        raise ValueError(f"{message}: leave --kv-bits out for it, or try another --kv-group-size") from error
+        what = f"{form.bits} bits in groups of {form.group_size}"
+        message = f"the model cannot use keys and values of {what} ({error})"
+        raise ValueError(f"{message}: omit --kv-bits for it, or try another --kv-group-size") from error
 
 
 def _read(model: Any, form: KVFormat) -> kv.Caches:

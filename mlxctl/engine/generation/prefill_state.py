@@ -1,4 +1,4 @@
-"""A prompt that is being read, slice by slice. MLX thread only."""
+"""What one sequence has on the device before it decodes. MLX thread only."""
 
 import time
 from dataclasses import dataclass
@@ -7,71 +7,105 @@ from typing import Any
 import mlx.core as mx
 
 from mlxctl.engine.generation.caches import Caches
+from mlxctl.engine.scheduling.sequence import OUTPUT_RESERVE_TOKENS, Sequence, cache_capacity
 from mlxctl.engine.vision.language_model import MultimodalPrompt
+from mlxctl.prefix_cache.disk.promotion import Promotion
+from mlxctl.prefix_cache.entries import Chunk
+from mlxctl.prefix_cache.packing import Record
 from mlxctl.prefix_cache.records import growing_arrays, grows, hold, leaves
 
-# In so many turns a prompt gets its room.
+# A long prompt's caches grow to their final size in so many turns.
 _NUM_TURNS = 16
-# So fast is memory touched for the first time where that is slow, in a virtual machine. MLX does not tell
-# when it is done.
-_BYTES_PER_SECOND = 150e6
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False)
 class PrefillState:
-    """What was computed of a prompt, and for one with images the `view` that it is read by."""
+    """A sequence's caches, from its restore until a decode batch takes them over.
 
-    caches: Caches
+    `view` reads a prompt with images. `last_chunk` is its last full chunk in the prefix cache, used until
+    the sequence ends. `promotion` loads the prompt's prefix from disk, once at most.
+    """
+
+    sequence: Sequence
+    caches: Caches | None = None
     view: MultimodalPrompt | None = None
-    room: "CachePreallocator | None" = None
+    preallocator: "CachePreallocator | None" = None
+    last_chunk: Chunk[Record] | None = None
+    promotion: Promotion | None = None
+
+    def take_caches(self) -> Caches:
+        """Hand the caches to a decode batch."""
+        assert self.caches is not None, "a prompt is restored first"
+        caches, self.caches, self.view, self.preallocator = self.caches, None, None, None
+        return caches
+
+    def preallocate(self, stream: mx.Stream, bytes_per_second: float) -> None:
+        """Grow the caches for the whole prompt, some layers each time; see CachePreallocator."""
+        assert self.caches is not None, "a prompt is restored first"
+        if self.preallocator is None:
+            num_tokens = self.sequence.num_prompt_tokens
+            self.preallocator = CachePreallocator(
+                self.caches,
+                cache_capacity(num_tokens),
+                enough=num_tokens + OUTPUT_RESERVE_TOKENS,
+                stream=stream,
+                bytes_per_second=bytes_per_second,
+            )
+        self.preallocator.advance()
 
 
 class CachePreallocator:
-    """Makes room for a whole prompt in layers that grow with it, some of them each turn.
+    """Allocates a whole prompt's caches, some layers each turn, beside decoding rows.
 
-    Left alone they grow by 256 tokens and copy everything each time: in the middle of a long prompt that is a
-    pause for everybody. Made all at once, room for a long prompt is a pause, too: memory that is touched for
-    the first time is slow. So it is touched on a stream of its own while others decode, and what a layer
-    holds moves there a turn later.
+    Left alone, caches grow by 256 tokens and copy everything each time, which delays decoding rows in the
+    middle of a long prompt. Allocated at once, they delay them as well where new memory is slow. So new
+    arrays are zeroed on a stream of their own, and a turn later what a layer holds moves there.
     """
 
-    def __init__(self, caches: Caches, num_tokens: int, *, enough: int, stream: mx.Stream) -> None:
-        """Give layers room for `num_tokens` where they have not `enough`; they must hold something.
+    def __init__(
+        self, caches: Caches, num_tokens: int, *, enough: int, stream: mx.Stream, bytes_per_second: float
+    ) -> None:
+        """Allocate `num_tokens` in layers that have less than `enough`; each must hold something.
 
-        `stream` is for this alone.
+        `stream` has no other user. `bytes_per_second` is how fast memory is touched for the first time.
         """
         growing = [layer for layer in leaves(caches) if grows(layer) and not layer.empty()]
         self._layers = [layer for layer in growing if growing_arrays(layer)[0].shape[2] < enough]
         self._num_a_turn = -(-len(self._layers) // _NUM_TURNS)
         self._num_tokens = num_tokens
-        self._coming: list[tuple[Any, list[mx.array]]] = []
-        self._due = 0.0
+        self._allocated: list[tuple[Any, list[mx.array]]] = []
+        self._ready_at = 0.0
         self._stream = stream
+        self._bytes_per_second = bytes_per_second
 
     def advance(self) -> None:
-        """Once the room of the last turn is there, move its layers, and begin to make it for the next ones."""
-        if not (self._layers or self._coming) or time.monotonic() < self._due:
+        """Move layers into the arrays of the last turn once these are ready, and allocate the next ones.
+
+        MLX does not tell when an array is computed, so the time is estimated.
+        """
+        if not (self._layers or self._allocated) or time.monotonic() < self._ready_at:
             return
-        for layer, rooms in self._coming:
+        for layer, targets in self._allocated:
             hold(
                 layer,
                 [
-                    _moved(array, room, layer.offset)
-                    for array, room in zip(growing_arrays(layer), rooms, strict=True)
+                    _moved(array, target, layer.offset)
+                    for array, target in zip(growing_arrays(layer), targets, strict=True)
                 ],
             )
         turn, self._layers = self._layers[: self._num_a_turn], self._layers[self._num_a_turn :]
         with mx.stream(self._stream):
-            self._coming = [(layer, list(map(self._empty, growing_arrays(layer)))) for layer in turn]
-        begun = [room for _, rooms in self._coming for room in rooms]
+            self._allocated = [(layer, list(map(self._zeros, growing_arrays(layer)))) for layer in turn]
+        begun = [target for _, targets in self._allocated for target in targets]
         mx.async_eval(begun)  # type: ignore[no-untyped-call]
-        self._due = time.monotonic() + sum(array.nbytes for array in begun) / _BYTES_PER_SECOND
+        num_bytes = sum(array.nbytes for array in begun)
+        self._ready_at = time.monotonic() + num_bytes / self._bytes_per_second
 
-    def _empty(self, array: mx.array) -> mx.array:
+    def _zeros(self, array: mx.array) -> mx.array:
         batch, heads, _, dim = array.shape
         return mx.zeros((batch, heads, self._num_tokens, dim), dtype=array.dtype)
 
 
-def _moved(array: mx.array, room: mx.array, num_tokens: int) -> mx.array:
-    room[..., :num_tokens, :] = array[..., :num_tokens, :]
-    return room
+def _moved(array: mx.array, target: mx.array, num_tokens: int) -> mx.array:
+    target[..., :num_tokens, :] = array[..., :num_tokens, :]
+    return target

@@ -16,9 +16,7 @@ _LOGITS_BYTES = 64 * 1024 * 1024
 def score_prompt(
     model: Any, caches: Caches, tokens: Tokens, *, num_top: int, vocabulary_size: int
 ) -> list[Score]:
-    """Run all `tokens` but the last through the model, piece by piece, and return the score of each but the
-    first.
-    """
+    """Run all `tokens` but the last through the model; return the scores of all but the first."""
     scores: list[Score] = []
     num_at_once = max(1, _LOGITS_BYTES // (4 * vocabulary_size))
     for start in range(0, len(tokens) - 1, num_at_once):

@@ -1,7 +1,7 @@
-"""Caches of layers that keep every token, whose keys and values are quantized as they come. MLX thread only.
+"""Caches with quantized keys and values. MLX thread only.
 
-mlx-lm's attention computes with quantized keys and values when a cache has `bits`, but its own cache of this
-kind (`QuantizedKVCache`) holds one sequence and joins no batch. Keys and values are three arrays each: packed
+mlx-lm's attention computes with quantized keys and values when a cache has `bits`, but its own
+`QuantizedKVCache` holds one sequence and joins no batch. Keys and values are three arrays each: packed
 numbers, scales, biases, of shape (rows, heads, positions, n).
 """
 
@@ -19,7 +19,7 @@ _STEP_TOKENS = 256
 
 
 class _Growing:
-    """What one sequence and a batch have in common: room that grows, and what is put into it."""
+    """What the caches of a sequence and of a batch share: arrays that grow."""
 
     def __init__(self, form: KVFormat) -> None:
         self.bits = form.bits
@@ -29,19 +29,19 @@ class _Growing:
 
     @property
     def form(self) -> KVFormat:
-        """In what it is kept."""
+        """The quantization of its keys and values."""
         return KVFormat(bits=self.bits, group_size=self.group_size)
 
     def empty(self) -> bool:
-        """Whether it holds nothing."""
+        """Return whether it holds no tokens."""
         return self.keys is None
 
     def is_trimmable(self) -> bool:
-        """Whether its last tokens can be dropped."""
+        """Return whether its last tokens can be dropped."""
         return True
 
     def _append(self, keys: mx.array, values: mx.array, end: int) -> tuple[Packed, Packed]:
-        """Put quantized keys and values behind the first `end` positions; return all that is there then."""
+        """Write quantized keys and values up to position `end`; return all up to there."""
         new_end = end + keys.shape[2]
         self.keys = self._put(self.keys, keys, end, new_end)
         self.values = self._put(self.values, values, end, new_end)
@@ -60,7 +60,7 @@ class _Growing:
 
 
 class PreallocatedQuantizedKVCache(_Growing):
-    """The cache of one sequence, of which `offset` tokens are in it."""
+    """The cache of one sequence, with `offset` tokens."""
 
     def __init__(self, form: KVFormat) -> None:
         super().__init__(form)
@@ -68,21 +68,21 @@ class PreallocatedQuantizedKVCache(_Growing):
 
     @property
     def state(self) -> tuple[Any, ...]:
-        """Its arrays and how many tokens are in it."""
+        """Its arrays and its number of tokens."""
         return self.keys, self.values, self.offset
 
     def size(self) -> int:
-        """Tokens in it."""
+        """Return its number of tokens."""
         return self.offset
 
     def trim(self, num_tokens: int) -> int:
-        """Drop so many of its last tokens, or all; return how many."""
+        """Drop its last `n` tokens, at most all; return how many."""
         num_tokens = min(self.offset, num_tokens)
         self.offset -= num_tokens
         return num_tokens
 
     def make_mask(self, num_tokens: int, return_array: bool = False, window_size: int | None = None) -> Any:
-        """Return what the next `num_tokens` tokens may look at, as mlx-lm's models ask for it."""
+        """Return the attention mask of the next `num_tokens` tokens, for mlx-lm's models."""
         from mlx_lm.models.cache import create_attention_mask
 
         return create_attention_mask(
@@ -97,8 +97,7 @@ class PreallocatedQuantizedKVCache(_Growing):
 
 
 class BatchQuantizedKVCache(_Growing):
-    """The cache of several rows, aligned at their ends: before row r there are `left_padding[r]` positions
-    that nobody looks at.
+    """The cache of several rows, aligned at their ends by `left_padding`.
 
     `offset` (rows,) are the tokens of each row, `length` those of the longest with its padding.
     """
@@ -111,7 +110,7 @@ class BatchQuantizedKVCache(_Growing):
 
     @property
     def state(self) -> tuple[Any, ...]:
-        """Its arrays and how many positions are in use, in the order of mlx-lm's batches."""
+        """Its arrays and its number of positions, in the order of mlx-lm's batches."""
         return self.keys, self.values, self.offset, self.left_padding, self.length
 
     @state.setter
@@ -119,7 +118,7 @@ class BatchQuantizedKVCache(_Growing):
         self.keys, self.values, self.offset, self.left_padding, self.length = state
 
     def size(self) -> int:
-        """Positions in use, padding included."""
+        """Return the positions in use, padding included."""
         return self.length
 
     def make_mask(
@@ -128,7 +127,7 @@ class BatchQuantizedKVCache(_Growing):
         return_array: bool = False,  # noqa: ARG002
         window_size: int | None = None,
     ) -> mx.array:
-        """Return what the next `num_tokens` tokens of each row may look at, as mlx-lm's models ask for it."""
+        """Return the attention mask of each row's next `num_tokens` tokens, for mlx-lm."""
         from mlx_lm.models.base import create_causal_mask
 
         mask: mx.array = create_causal_mask(
@@ -144,7 +143,7 @@ class BatchQuantizedKVCache(_Growing):
         return fetched
 
     def filter(self, rows: list[int]) -> None:
-        """Keep these rows, and no more padding than they need."""
+        """Keep these rows, with no more padding than they need."""
         chosen = mx.array(rows)
         self.offset, paddings = self.offset[chosen], self.left_padding[chosen]
         spare: Any = mx.min(paddings).item()
@@ -167,9 +166,7 @@ class BatchQuantizedKVCache(_Growing):
 
 
 def quantized(caches: Iterable[Any], form: KVFormat) -> Iterator[Any]:
-    """Return the empty caches with a quantized one for each that keeps every token; windows and states stay
-    as they are.
-    """
+    """Return the caches with quantized ones for layers that keep every token."""
     for layer in caches:
         if hasattr(layer, "caches"):
             yield type(layer)(*quantized(layer.caches, form))

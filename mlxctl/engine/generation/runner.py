@@ -3,346 +3,174 @@
 import contextlib
 from collections.abc import Iterable
 from collections.abc import Sequence as Many
-from dataclasses import replace
-from typing import Any
 
 import mlx.core as mx
 import numpy as np
 
+from mlxctl.engine.backend import Backend
 from mlxctl.engine.failures import FOREIGN_ERRORS
 from mlxctl.engine.generation import caches as kv
-from mlxctl.engine.generation.caches import Caches
-from mlxctl.engine.generation.decode_batch import DecodeBatch, StepInFlight, starts_late
-from mlxctl.engine.generation.last_conversation import LastConversation
-from mlxctl.engine.generation.prefill_state import CachePreallocator, PrefillState
+from mlxctl.engine.generation.decode_batch import DecodeBatch, StepInFlight
+from mlxctl.engine.generation.prefill_state import PrefillState
+from mlxctl.engine.generation.prefix_coordinator import PrefixCoordinator
 from mlxctl.engine.generation.prompt_logprobs import score_prompt
 from mlxctl.engine.loaded_weights import LoadedWeights
 from mlxctl.engine.scheduling.batch import Batch, RowResult
 from mlxctl.engine.scheduling.prefill_batching import prefill_passes
-from mlxctl.engine.scheduling.sequence import OUTPUT_RESERVE_TOKENS, Found, Sequence, cache_capacity
+from mlxctl.engine.scheduling.sequence import Sequence
 from mlxctl.engine.wire.messages import Score
-from mlxctl.ir.tokens import Salt, Tokens, pack
-from mlxctl.prefix_cache.cache import PrefixCache
-from mlxctl.prefix_cache.disk.promotion import Promotion
-from mlxctl.prefix_cache.disk.reader import FetchedRecord
-from mlxctl.prefix_cache.entries import Chunk
-from mlxctl.prefix_cache.packing import Record
-from mlxctl.prefix_cache.policy import UNLIMITED_LIFETIME
-from mlxctl.prefix_cache.restore_plan import RestorePlan
 
-# Prompts with so many tokens left or fewer are usually read with others, in one batch.
-_JOINED_SOON_TOKENS = 256
 # After so many tokens of one prompt, MLX keeps many buffers that fit nothing else: each pass has a longer
 # context, and other sizes.
 _MANY_SIZES_TOKENS = 4096
 
 
 class ModelRunner:
-    """A model, the caches of prompts that are half read, and the decode batches.
+    """A model with the prefill states and decode batches of its sequences.
 
-    A step that raises costs only its own rows.
-
-    `vocabulary_size` is the width of the model's logits; only one with `has_vision` takes sequences with images.
+    A step that raises costs only its own rows. `vocabulary_size` is the width of the model's logits; only a
+    model with `has_vision` takes sequences with images.
     """
 
-    def __init__(self, weights: LoadedWeights, prefix_cache: PrefixCache) -> None:
+    def __init__(self, weights: LoadedWeights, prefixes: PrefixCoordinator, backend: Backend) -> None:
         self._model = weights.model
-        self._kv_format = weights.kv_format
-        self._prefix_cache = prefix_cache
+        self._backend = backend
+        self.prefixes = prefixes
         self.vocabulary_size = weights.vocabulary_size
         self.has_vision = weights.has_vision
-        self._prompts: dict[int, PrefillState] = {}
-        # The last full chunk of each sequence that the prefix cache knows.
-        self._known: dict[int, Chunk[Record] | None] = {}
-        # Prompts whose known prefix is on its way from disk.
-        self._promotions: dict[int, tuple[Sequence, Promotion]] = {}
+        self._states: dict[int, PrefillState] = {}
         self._batches: list[DecodeBatch] = []
         self._built: list[DecodeBatch] = []
-        self._starts_late = starts_late()
-        self._last: LastConversation | None = None
-        # A stream keeps its thread for ever, so there is one for all prompts.
-        self._room_stream = mx.new_stream(mx.default_device())
+        # MLX keeps a thread for every stream, so all prompts share one.
+        self._allocation_stream = mx.new_stream(mx.default_device())
 
     def run(self, batch: Batch) -> list[RowResult]:
-        """Compute the batch and return what came back; a prefill that went well returns only scores, and who
-        ends with it.
+        """Compute the batch.
+
+        Prefill returns results only for prompt log-probabilities, failures and sequences without output.
         """
-        if batch.phase == "decode":
-            return self._decode(batch.groups)
-        if batch.phase == "restore":
-            is_joined_soon = len(batch.prompts) > 1
-            return [self._restore(sequence, is_joined_soon=is_joined_soon) for sequence in batch.prompts]
-        if len(batch.prompts) > 1 and batch.num_tokens:
-            return self._read_together(batch.prompts)
-        return [failed for sequence in batch.prompts for failed in self._prefill(sequence, batch.num_tokens)]
-
-    def look_up(self, tokens: Tokens, salts: Many[Salt]) -> Found:
-        """Return how much of a prompt would be taken over from the prefix cache now; `salts` are its images."""
-        return self._found(tokens, self._prefix_cache.plan(tokens, boundary_ids=frozenset(), salts=salts))
-
-    def num_on_disk(self, tokens: Tokens, salts: Many[Salt]) -> int:
-        """Return how much of a prompt could be brought back from disk."""
-        return self._prefix_cache.num_on_disk(tokens, salts)
-
-    def _found(self, tokens: Tokens, plan: RestorePlan) -> Found:
-        gone = self._prefix_cache.eviction_reason(tokens, plan)
-        num_new = len(tokens) - plan.num_matched if self._prefix_cache.is_cacheable(len(tokens)) else 0
-        return Found(num_cached=plan.num_cached, num_known=plan.num_matched, gone=gone, num_new=num_new)
+        match batch.phase:
+            case "decode":
+                return self._decode(batch.groups)
+            case "restore":
+                return [self._restore(row, is_batched=len(batch.prompts) > 1) for row in batch.prompts]
+        states = [self._states[sequence.sequence_id] for sequence in batch.prompts]
+        if len(states) > 1 and batch.num_tokens:
+            return self._prefill_together(states)
+        return [result for state in states for result in self._prefill(state, batch.num_tokens)]
 
     def start_built(self) -> None:
-        """Let the device begin with the decode step that was built last, for the rows that are still there."""
+        """Start the decode steps that were built last on the device, for the rows still there."""
         built, self._built = self._built, []
         for batch in built:
-            # What fails here fails again when the tokens are read, where it ends the rows.
+            # What fails here fails again when the tokens are read, which ends the rows.
             with contextlib.suppress(*FOREIGN_ERRORS):
                 if batch.rows:
                     batch.start()
 
-    def take_arrivals(self, arrivals: Iterable[FetchedRecord]) -> list[Sequence]:
-        """Put into memory what has come from disk, and return the sequences that have all of theirs."""
-        ready = []
-        for arrival in arrivals:
-            for sequence, promotion in list(self._promotions.values()):
-                if promotion.fetch is arrival.fetch and promotion.take(arrival):
-                    del self._promotions[sequence.sequence_id]
-                    ready.append(sequence)
-        return ready
-
     def drop(self, sequences: Iterable[Sequence]) -> None:
-        """Free what these sequences hold, at once, after the prefix cache has taken what it can use of it."""
-        gone = {sequence.sequence_id: sequence for sequence in sequences}
-        for sequence_id, sequence in gone.items():
-            if prompt := self._prompts.pop(sequence_id, None):
-                self._remember(sequence, sequence.num_computed_tokens, prompt.caches, at_checkpoint=True)
+        """Free what these sequences hold, after the prefix cache has stored what it can use of it."""
+        dropped = {sequence.sequence_id for sequence in sequences}
+        for sequence_id in dropped:
+            state = self._states.get(sequence_id)
+            if state is not None and state.caches is not None:
+                self.prefixes.store(state, state.sequence.num_computed_tokens, state.caches)
         for batch in self._batches:
-            if any(row.sequence_id in gone for row in batch.rows):
-                self._remember_rows(batch, gone)
-                self._keep_last(batch)
-                self._shrink(batch, [row for row in batch.rows if row.sequence_id not in gone])
+            if any(row.sequence_id in dropped for row in batch.rows):
+                self._drop_rows(batch, dropped)
         self._batches = [batch for batch in self._batches if batch.rows]
-        for sequence_id in gone:
-            self._known.pop(sequence_id, None)
-            if sequence_id in self._promotions:
-                self._promotions.pop(sequence_id)[1].end()
+        for sequence_id in dropped:
+            if state := self._states.pop(sequence_id, None):
+                self.prefixes.drop(state)
 
-    @property
-    def kept_bytes(self) -> int:
-        """What the working cache of the last conversation takes, besides what the prefix cache holds."""
-        return self._last.num_bytes if self._last is not None else 0
-
-    def release_working_caches(self) -> None:
-        """Free the working cache of the last conversation."""
-        self._last = None
-
-    def _keep_last(self, batch: DecodeBatch) -> None:
-        """Keep the cache of a row that was alone, if the prefix cache may have a copy of all of it without an
-        end.
-        """
-        row = batch.rows[0]
-        if len(batch.rows) > 1 or row.cache_mode != "full" or row.lifetime != UNLIMITED_LIFETIME:
-            return
-        tokens = row.prompt_token_ids + pack(row.output_token_ids[: row.length - row.num_prompt_tokens])
-        if len(tokens) == row.length and self._prefix_cache.is_cacheable(len(tokens)):
-            self._last = None
-            with contextlib.suppress(*FOREIGN_ERRORS):
-                self._last = LastConversation.of(tokens, batch.caches, row.salts)
-
-    def _take_last(self, sequence: Sequence, plan: RestorePlan, found: Found) -> RowResult | None:
-        """Let the sequence have the cache of the last conversation, if there is not more for it in the prefix
-        cache.
-        """
-        num_tokens = (
-            self._last.num_usable(sequence.prompt_token_ids, sequence.salts) if self._last is not None else 0
-        )
-        if (
-            self._last is None
-            or num_tokens < plan.num_cached
-            or not self._prefix_cache.is_cacheable(num_tokens)
-        ):
-            return None
-        self._known[sequence.sequence_id] = self._prefix_cache.record_reuse(
-            plan, num_tokens, lifetime=sequence.lifetime
-        )
-        self._prompts[sequence.sequence_id] = self._half_read(sequence, self._last.take(num_tokens))
-        self._last = None
-        num_new = min(found.num_new, sequence.num_prompt_tokens - num_tokens)
-        taken = replace(
-            found, num_cached=num_tokens, num_known=max(found.num_known, num_tokens), num_new=num_new
-        )
-        return RowResult(sequence=sequence, found=taken, checkpoint_positions=plan.checkpoint_positions)
-
-    def _shrink(self, batch: DecodeBatch, rows: list[Sequence]) -> None:
-        if rows:
-            batch.keep(rows)
+    def _drop_rows(self, batch: DecodeBatch, dropped: set[int]) -> None:
+        is_alone = len(batch.rows) == 1
+        for index, row in enumerate(batch.rows):
+            if row.sequence_id in dropped:
+                state = self._states[row.sequence_id]
+                self.prefixes.store(state, row.length, batch.caches, row=None if is_alone else index)
+        if is_alone:
+            self.prefixes.keep_last(batch.rows[0], batch.caches)
+        if staying := [row for row in batch.rows if row.sequence_id not in dropped]:
+            batch.keep(staying)
         else:
             batch.rows = []
 
-    def _remember_rows(self, batch: DecodeBatch, gone: dict[int, Sequence]) -> None:
-        for place, row in enumerate(batch.rows):
-            if row.sequence_id in gone:
-                self._remember(
-                    row,
-                    row.length,
-                    batch.caches,
-                    row=place if len(batch.rows) > 1 else None,
-                    at_checkpoint=True,
-                )
+    def _restore(self, sequence: Sequence, *, is_batched: bool) -> RowResult:
+        state = self._states.setdefault(sequence.sequence_id, PrefillState(sequence))
+        result = self.prefixes.restore(state, is_batched=is_batched)
+        if sequence.images and state.caches is not None:
+            token_ids = mx.array(np.frombuffer(sequence.prompt_token_ids, dtype=np.uint32))
+            state.view = self._model.view(token_ids, sequence.images)
+        return result
 
-    def _remember(
-        self,
-        sequence: Sequence,
-        num_tokens: int,
-        caches: Caches,
-        *,
-        row: int | None = None,
-        at_checkpoint: bool,
-    ) -> None:
-        tokens = sequence.prompt_token_ids
-        if sequence.cache_mode == "off":
-            return
-        if num_tokens > len(tokens) and sequence.cache_mode == "prefix":
-            # A state after the answer is none after the prompt; that one was kept when the prompt had been
-            # read.
-            if self._prefix_cache.has_states:
-                return
-            num_tokens = len(tokens)
-        if num_tokens > len(tokens):
-            tokens = tokens + pack(sequence.output_token_ids[: num_tokens - len(tokens)])
-        known = self._known.get(sequence.sequence_id)
-        self._known[sequence.sequence_id] = self._prefix_cache.store(
-            tokens,
-            num_tokens,
-            caches,
-            row=row,
-            last_chunk=known,
-            at_checkpoint=at_checkpoint,
-            lifetime=sequence.lifetime,
-            salts=sequence.salts,
-        )
-
-    def _restore(self, sequence: Sequence, *, is_joined_soon: bool) -> RowResult:
-        if sequence.cache_mode == "off":
-            self._prompts[sequence.sequence_id] = self._half_read(
-                sequence, kv.new_caches(self._model, self._kv_format)
-            )
-            return RowResult(sequence=sequence)
-        tokens, salts = sequence.prompt_token_ids, sequence.salts
-        plan = self._prefix_cache.plan(tokens, boundary_ids=sequence.stop_token_ids, salts=salts)
-        found = self._found(tokens, plan)
-        if taken := self._take_last(sequence, plan, found):
-            return taken
-        promotion = None if sequence.has_fetched else self._prefix_cache.promote(tokens, plan, salts)
-        if promotion is not None:
-            self._promotions[sequence.sequence_id] = (sequence, promotion)
-            return RowResult(sequence=sequence, is_fetching=True)
-        caches = kv.new_caches(self._model, self._kv_format)
-        num_cached, self._known[sequence.sequence_id] = self._prefix_cache.restore(
-            plan,
-            caches,
-            capacity=cache_capacity(sequence.num_prompt_tokens),
-            lifetime=sequence.lifetime,
-            # PERF: what is read together is copied into one batch, so that a copy of its own would be memory
-            # touched for nothing.
-            is_lazy=is_joined_soon and sequence.num_prompt_tokens - plan.num_cached <= _JOINED_SOON_TOKENS,
-        )
-        if num_cached < plan.num_cached:
-            caches = kv.new_caches(self._model, self._kv_format)
-        self._prompts[sequence.sequence_id] = self._half_read(sequence, caches)
-        return RowResult(
-            sequence=sequence,
-            found=replace(found, num_cached=num_cached),
-            checkpoint_positions=plan.checkpoint_positions,
-        )
-
-    def _half_read(self, sequence: Sequence, caches: Caches) -> PrefillState:
-        if not sequence.images:
-            return PrefillState(caches)
-        token_ids = mx.array(np.frombuffer(sequence.prompt_token_ids, dtype=np.uint32))
-        return PrefillState(caches, self._model.view(token_ids, sequence.images))
-
-    def _prefill(self, sequence: Sequence, num_tokens: int) -> list[RowResult]:
-        prompt = self._prompts[sequence.sequence_id]
+    def _prefill(self, state: PrefillState, num_tokens: int) -> list[RowResult]:
+        sequence = state.sequence
         start = sequence.num_computed_tokens
+        end = start + num_tokens
+        assert state.caches is not None, "a prompt is restored first"
         scores: list[Score] = []
         try:
             if num_tokens:
-                scores = self._read(sequence, prompt, start, start + num_tokens)
+                scores = self._compute(state, state.caches, start, end)
         except FOREIGN_ERRORS as error:
-            self._prompts.pop(sequence.sequence_id, None)
-            return [RowResult(sequence=sequence, failure=f"reading the prompt failed: {error}")]
-        end = start + num_tokens
-        at_checkpoint = end in sequence.checkpoint_positions
-        self._remember(sequence, end, prompt.caches, at_checkpoint=at_checkpoint)
-        is_read = sequence.num_tokens_to_prefill == num_tokens
-        if is_read and end - sequence.num_cached_tokens >= _MANY_SIZES_TOKENS:
+            state.caches = None
+            return [_failed_prefill(sequence, error)]
+        self.prefixes.store(state, end, state.caches, at_checkpoint=end in sequence.checkpoint_positions)
+        is_done = sequence.num_tokens_to_prefill == num_tokens
+        if is_done and end - sequence.num_cached_tokens >= _MANY_SIZES_TOKENS:
             mx.clear_cache()
-        if is_read and sequence.max_tokens:
-            del self._prompts[sequence.sequence_id]
-            self._batches.append(
-                DecodeBatch.of_prefilled(
-                    self._model,
-                    vocabulary_size=self.vocabulary_size,
-                    sequences=[sequence],
-                    caches=prompt.caches,
-                )
-            )
-        # One that ends here keeps its caches until it is dropped, which remembers them.
-        is_news = scores or (is_read and not sequence.max_tokens)
-        return [RowResult(sequence=sequence, prompt_scores=scores)] if is_news else []
+        if is_done and sequence.max_tokens:
+            self._start_decoding([sequence], state.take_caches())
+        # A sequence without output keeps its caches until it is dropped, which stores them.
+        is_over = is_done and not sequence.max_tokens
+        return [RowResult(sequence=sequence, prompt_scores=scores)] if scores or is_over else []
 
-    def _read(self, sequence: Sequence, prompt: PrefillState, start: int, end: int) -> list[Score]:
+    def _compute(self, state: PrefillState, caches: kv.Caches, start: int, end: int) -> list[Score]:
+        sequence = state.sequence
         scores: list[Score] = []
         # The logits are evaluated for scores only, so the output head costs nothing elsewhere.
         if sequence.scores_prompt:
-            tokens, num_top = _numbers(sequence, start, end + 1), sequence.sampling.num_top_logprobs or 0
+            tokens, num_top = _tokens(sequence, start, end + 1), sequence.sampling.num_top_logprobs or 0
             scores = score_prompt(
-                self._model, prompt.caches, tokens, num_top=num_top, vocabulary_size=self.vocabulary_size
+                self._model, caches, tokens, num_top=num_top, vocabulary_size=self.vocabulary_size
             )
-        elif prompt.view is None:
-            self._model(mx.array(_numbers(sequence, start, end))[None], cache=prompt.caches)
+        elif state.view is None:
+            self._model(mx.array(_tokens(sequence, start, end))[None], cache=caches)
         else:
-            prompt.view.read(start, end, prompt.caches)
-        kv.evaluate(prompt.caches)
+            state.view.read(start, end, caches)
+        kv.evaluate(caches)
         if end < sequence.num_prompt_tokens - 1:
-            self._make_room(sequence, prompt)
+            state.preallocate(self._allocation_stream, self._backend.new_memory_bytes_per_second)
         return scores
 
-    def _make_room(self, sequence: Sequence, prompt: PrefillState) -> None:
-        if prompt.room is None:
-            enough = sequence.num_prompt_tokens + OUTPUT_RESERVE_TOKENS
-            capacity = cache_capacity(sequence.num_prompt_tokens)
-            prompt.room = CachePreallocator(prompt.caches, capacity, enough=enough, stream=self._room_stream)
-        prompt.room.advance()
-
-    def _read_together(self, prompts: Many[Sequence]) -> list[RowResult]:
-        """Read all that is left of several prompts, which are one decode batch from then on."""
+    def _prefill_together(self, states: Many[PrefillState]) -> list[RowResult]:
+        """Compute all that is left of several prompts, which are one decode batch from then on."""
+        prompts = [state.sequence for state in states]
         reached = [sequence.num_computed_tokens for sequence in prompts]
         try:
-            caches = kv.join(
-                [self._prompts.pop(sequence.sequence_id).caches for sequence in prompts], [1] * len(prompts)
-            )
+            caches = kv.join([state.take_caches() for state in states], [1] * len(states))
             for ends in prefill_passes(prompts):
-                kv.read(
-                    self._model,
-                    caches,
-                    [_numbers(*each) for each in zip(prompts, reached, ends, strict=True)],
-                )
-                for row, (sequence, end) in enumerate(zip(prompts, ends, strict=True)):
-                    self._remember(
-                        sequence, end, caches, row=row, at_checkpoint=end in sequence.checkpoint_positions
-                    )
+                rows = [_tokens(*each) for each in zip(prompts, reached, ends, strict=True)]
+                kv.read(self._model, caches, rows)
+                for row, (state, end) in enumerate(zip(states, ends, strict=True)):
+                    at_checkpoint = end in state.sequence.checkpoint_positions
+                    self.prefixes.store(state, end, caches, row=row, at_checkpoint=at_checkpoint)
                 reached = list(ends)
         except FOREIGN_ERRORS as error:
-            return [
-                RowResult(sequence=sequence, failure=f"reading the prompt failed: {error}")
-                for sequence in prompts
-            ]
-        self._batches.append(
-            DecodeBatch.of_prefilled(
-                self._model, vocabulary_size=self.vocabulary_size, sequences=prompts, caches=caches
-            )
-        )
+            return [_failed_prefill(sequence, error) for sequence in prompts]
+        self._start_decoding(prompts, caches)
         return []
+
+    def _start_decoding(self, sequences: Many[Sequence], caches: kv.Caches) -> None:
+        batch = DecodeBatch.of_prefilled(
+            self._model,
+            vocabulary_size=self.vocabulary_size,
+            sequences=sequences,
+            caches=caches,
+            starts_late=self._backend.starts_decode_late,
+        )
+        self._batches.append(batch)
 
     def _decode(self, groups: Many[Many[Sequence]]) -> list[RowResult]:
         results: list[RowResult] = []
@@ -355,7 +183,7 @@ class ModelRunner:
             except FOREIGN_ERRORS as error:
                 results += self._fail(group, parts, error)
         self._built = [batch for batch, _ in launched]
-        if not self._starts_late:
+        if not self._backend.starts_decode_late:
             self.start_built()
         for batch, in_flight in launched:
             try:
@@ -372,18 +200,15 @@ class ModelRunner:
         return joined
 
     def _fail(self, rows: Many[Sequence], parts: Many[DecodeBatch], error: BaseException) -> list[RowResult]:
-        # After a failed pass the caches of its rows are in no known state, so the rows end and the batch goes
-        # with them.
+        # After a failed pass the state of its caches is unknown, so its rows end and the batch is dropped.
         self._batches = [batch for batch in self._batches if batch not in parts]
         return [RowResult(sequence=row, failure=f"decoding failed: {error}") for row in rows]
 
 
-def _numbers(sequence: Sequence, start: int, end: int) -> kv.Tokens:
+def _tokens(sequence: Sequence, start: int, end: int) -> kv.Tokens:
     tokens: kv.Tokens = np.frombuffer(sequence.prompt_token_ids[start:end], dtype=np.uint32)
     return tokens
 
 
-def describe_device() -> str:
-    """Return the name of what MLX computes on."""
-    info: dict[str, Any] = mx.device_info()
-    return str(info.get("device_name") or info.get("architecture") or mx.default_device())
+def _failed_prefill(sequence: Sequence, error: BaseException) -> RowResult:
+    return RowResult(sequence=sequence, failure=f"prefill failed: {error}")

@@ -4,15 +4,18 @@ import time
 from array import array
 from collections.abc import Generator
 from collections.abc import Set as AbstractSet
+from functools import partial
 from typing import Any, ClassVar
 
 import mlx.core as mx
 
+from mlxctl.engine.backend import Backend
 from mlxctl.engine.constraints import GrammarCompiler, TokenConstraint, needs_constraint
 from mlxctl.engine.failures import failure_message
 from mlxctl.engine.generation.cache_queries import CacheQueries
 from mlxctl.engine.generation.caches import new_caches
 from mlxctl.engine.generation.loading import load_text_model
+from mlxctl.engine.generation.prefix_coordinator import PrefixCoordinator
 from mlxctl.engine.generation.runner import ModelRunner
 from mlxctl.engine.loaded_weights import LoadedWeights
 from mlxctl.engine.process_memory import resident_bytes
@@ -33,6 +36,7 @@ from mlxctl.engine.wire.messages import (
 )
 from mlxctl.engine.workload import Workload, WorkloadContext
 from mlxctl.ir import ModelSpec, TextGenerationTask
+from mlxctl.ir.cache_usage import NO_CACHE_USAGE
 from mlxctl.prefix_cache.records import CacheLayout
 from mlxctl.settings import EngineSettings
 
@@ -55,7 +59,8 @@ class GenerationWorkload(Workload):
         self._memory = context.memory
         self._publish = context.publish
         self._decode_load = context.decode_load
-        self._scheduler = _create_scheduler(context.settings)
+        self._backend = context.backend
+        self._scheduler = _create_scheduler(context.settings, context.backend)
         self._decode_load.has_rows = lambda: self._scheduler.has_decoding_rows
         self._compiler = GrammarCompiler(wake=context.wake)
         self._runners: dict[str, ModelRunner] = {}
@@ -75,10 +80,12 @@ class GenerationWorkload(Workload):
         return load_text_model(spec)
 
     def open_model(self, spec: ModelSpec, weights: LoadedWeights) -> None:
-        layout = CacheLayout(new_caches(weights.model, weights.kv_format))
-        runner = ModelRunner(weights, self._memory.prefix_cache(spec, layout, kv_format=weights.kv_format))
-        self._runners[spec.name] = runner
-        self._memory.add_working_caches(spec.name, runner)
+        create_caches = partial(new_caches, weights.model, weights.kv_format)
+        layout = CacheLayout(create_caches())
+        prefix_cache = self._memory.prefix_cache(spec, layout, kv_format=weights.kv_format)
+        prefixes = PrefixCoordinator(prefix_cache, create_caches)
+        self._runners[spec.name] = ModelRunner(weights, prefixes, self._backend)
+        self._memory.add_working_caches(spec.name, prefixes)
         self._compiler.open_model(spec.name, spec.path)
         costs = ModelCosts(
             weights_bytes=weights.weights_bytes,
@@ -125,7 +132,7 @@ class GenerationWorkload(Workload):
         if not self._scheduler.has_work:
             self._waits_for_disk = False
             return
-        for sequence in self._take_arrivals():
+        for sequence in self._take_fetched():
             self._scheduler.resume(sequence)
         started = time.monotonic()
         batch = self._scheduler.next_batch(now=started, available_bytes=self._memory.available_bytes)
@@ -177,13 +184,13 @@ class GenerationWorkload(Workload):
             )
         return None
 
-    def _take_arrivals(self) -> list[Sequence]:
-        """Return the sequences whose prefix has come from disk."""
-        arrivals = self._memory.disk_arrivals()
+    def _take_fetched(self) -> list[Sequence]:
+        """Return the sequences whose cached prefix was read from disk."""
+        records = self._memory.disk_arrivals()
         return [
             sequence
-            for runner in (self._runners.values() if arrivals else ())
-            for sequence in runner.take_arrivals(arrivals)
+            for runner in (self._runners.values() if records else ())
+            for sequence in runner.prefixes.take_fetched(records)
         ]
 
     def _run(self, batch: Batch, started: float) -> None:
@@ -212,14 +219,11 @@ class GenerationWorkload(Workload):
         """Return how much of a prompt the prefix cache holds; nothing for a model that is not loaded."""
         runner, tokens = self._runners.get(asked.model), array("I", asked.prompt_token_ids)
         if runner is None or not tokens:
-            return LookedUp(token=asked.token, num_cached=0)
-        found = runner.look_up(tokens, asked.salts)
+            return LookedUp(token=asked.token, usage=NO_CACHE_USAGE)
         return LookedUp(
             token=asked.token,
-            num_cached=found.num_cached,
-            num_on_disk=runner.num_on_disk(tokens, asked.salts),
-            num_known=found.num_known,
-            gone=found.gone,
+            usage=runner.prefixes.look_up(tokens, asked.salts),
+            num_on_disk=runner.prefixes.num_on_disk(tokens, asked.salts),
         )
 
     def _stats(self, token: int) -> Stats:
@@ -250,7 +254,7 @@ class GenerationWorkload(Workload):
         )
 
 
-def _create_scheduler(settings: EngineSettings) -> Scheduler:
+def _create_scheduler(settings: EngineSettings, backend: Backend) -> Scheduler:
     gap_ms = settings.target_gap_ms
     return Scheduler(
         max_rows=settings.max_rows,
@@ -258,4 +262,5 @@ def _create_scheduler(settings: EngineSettings) -> Scheduler:
         prefill_chunk_max_tokens=settings.prefill_chunk_max_tokens,
         target_gap_seconds=gap_ms / 1e3 if gap_ms is not None else None,
         target_ttft_seconds=settings.target_ttft_ms / 1e3,
+        min_pass_cost=backend.min_prefill_pass_cost,
     )

@@ -1,18 +1,18 @@
-"""Imports that take long, beside a thread that has other things to do.
+"""Slow imports on a thread of their own.
 
-Modules that make no arrays when they are imported only.
+Only for modules that create no arrays when they are imported.
 """
 
 import importlib
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor, wait
 
-# How long the thread waits before it looks after the others again.
+# Pause between two checks whether an import is done.
 _SLICE_SECONDS = 0.005
 
 
 def import_aside(*modules: str) -> Iterator[None]:
-    """Import modules, in order, on a thread of their own, and pause again and again until they are there.
+    """Import modules, in order, on another thread; yield until they are there.
 
     Raises what the imports raise.
     """

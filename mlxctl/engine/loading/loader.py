@@ -4,11 +4,8 @@ The one place that imports mlx_lm for the first time.
 """
 
 import contextlib
-import ctypes
-import ctypes.util
 import os
 import resource
-import sys
 from collections.abc import Callable, Generator, Iterator
 from types import ModuleType
 from typing import Any, Literal
@@ -29,25 +26,6 @@ LOAD_ERRORS = (*FOREIGN_ERRORS, OSError, ImportError)
 _MEMORY_SHARE = 0.85
 # Bytes of weights that are read without a pause.
 _PIECE_BYTES = 64 * 1024 * 1024
-_OPENBLAS_NAMES = ("libopenblas.so.0", "libopenblas.so")
-
-
-def prefer_openblas() -> str:
-    """Put OpenBLAS in front of MLX's bundled BLAS on Linux; return its name.
-
-    It works because libmlx imports plain `cblas_*` symbols, so the first library in the global scope wins.
-    Must run before `mlx.core` is imported. Elsewhere MLX brings its own and nothing is done.
-    """
-    if not sys.platform.startswith("linux"):
-        return "native"
-    # Matrices of one decode step are too small to be worth a second thread, and the front needs the other
-    # core.
-    os.environ.setdefault("OPENBLAS_NUM_THREADS", str(max(1, (os.cpu_count() or 2) // 2)))
-    for name in _OPENBLAS_NAMES:
-        with contextlib.suppress(OSError):
-            ctypes.CDLL(name, mode=ctypes.RTLD_GLOBAL)
-            return "openblas"
-    return "bundled"
 
 
 @contextlib.contextmanager

@@ -1,4 +1,4 @@
-"""What tells one model's prefixes from all others': a changed model must never read stale keys and values."""
+"""The namespace that separates a model's cached prefixes from all others."""
 
 from hashlib import blake2b
 from pathlib import Path
@@ -8,18 +8,16 @@ from mlxctl.ir import KVFormat
 from mlxctl.models.fingerprint import fingerprint
 from mlxctl.prefix_cache.packing import Packing
 
-# Changes with the meaning of what is kept.
+# Changes with the meaning of stored records.
 _RECORDS_VERSION = 2
 
 
 def prefix_namespace(path: Path, packing: Packing | None, kv_format: KVFormat | None) -> bytes:
-    """Return a digest that stays the same where the model is moved or renamed, and changes with anything in
-    it.
+    """Return a digest of everything that a model's keys and values depend on.
 
-    The fingerprint reads a little of every tensor, so that equal sizes and times of different weights are
-    told apart; sizes and times are in it, too, so that weights edited in place are. What was packed is never
-    taken for exact, nor what was computed with quantized keys and values for what was not. Raises
-    BrokenModel.
+    It stays the same where the directory is moved or renamed. The fingerprint covers a sample of every
+    tensor, which tells apart different weights of equal sizes and times; sizes and times cover weights edited
+    in place. Packing and `kv_format` are part of it. Raises BrokenModel.
     """
     home = path.resolve()
     digest = blake2b(b"%d:" % _RECORDS_VERSION + (version_of("mlx-lm") or "").encode())

@@ -4,8 +4,9 @@ from collections.abc import Sequence as Many
 from dataclasses import dataclass
 from typing import Literal
 
-from mlxctl.engine.scheduling.sequence import NOTHING_FOUND, Found, Sequence
+from mlxctl.engine.scheduling.sequence import Sequence
 from mlxctl.engine.wire.messages import Score
+from mlxctl.ir.cache_usage import NO_CACHE_USAGE, CacheUsage
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -31,8 +32,9 @@ class RowResult:
     """Result of a step for one row.
 
     Decode: the token read back, with its `score`. Prefill: `prompt_scores` of the tokens after each computed
-    one. Restore: `found`, and the `checkpoint_positions` where prefill has to pause; with `is_fetching`
-    nothing is restored yet, since the records are read from disk first. `failure` ends the row.
+    one. Restore: `cache_usage`, and the `checkpoint_positions` where prefill has to pause; with
+    `is_restoring` nothing is restored yet, since the records are read from disk first. `failure` ends the
+    row.
     """
 
     sequence: Sequence
@@ -40,6 +42,6 @@ class RowResult:
     score: Score | None = None
     prompt_scores: Many[Score] = ()
     failure: str | None = None
-    found: Found = NOTHING_FOUND
+    cache_usage: CacheUsage = NO_CACHE_USAGE
     checkpoint_positions: Many[int] = ()
-    is_fetching: bool = False
+    is_restoring: bool = False

@@ -31,11 +31,12 @@ class ModelCosts:
 
 @dataclass(slots=True)
 class ModelQueue:
-    """Sequences of one model: waiting, prefilling, and decode groups."""
+    """Sequences of one model: waiting, restoring, prefilling, and decode groups."""
 
     costs: ModelCosts
     pacer: PrefillPacer
     waiting: list[Sequence] = field(default_factory=list)
+    restoring: list[Sequence] = field(default_factory=list)
     prefilling: list[Sequence] = field(default_factory=list)
     groups: list[list[Sequence]] = field(default_factory=list)
 
@@ -45,7 +46,12 @@ class ModelQueue:
 
     @property
     def has_work(self) -> bool:
-        return bool(self.waiting or self.prefilling or self.groups)
+        return bool(self.waiting or self.restoring or self.prefilling or self.groups)
+
+    @property
+    def admitted(self) -> list[Sequence]:
+        """Sequences that hold a cache and do not decode yet."""
+        return self.restoring + self.prefilling
 
     def prompt_bytes(self, num_prompt_tokens: int) -> int:
         """Return the cache bytes of a prompt, with room for the first output tokens."""
@@ -55,6 +61,8 @@ class ModelQueue:
         match sequence.state:
             case SequenceState.WAITING:
                 self.waiting.remove(sequence)
+            case SequenceState.RESTORING:
+                self.restoring.remove(sequence)
             case SequenceState.PREFILLING:
                 self.prefilling.remove(sequence)
             case SequenceState.DECODING:
@@ -69,6 +77,18 @@ class ModelQueue:
     def admit(self, sequence: Sequence) -> None:
         """Move a waiting sequence to the prefilling ones, which hold a cache."""
         self.waiting.remove(sequence)
+        self.prefilling.append(sequence)
+        sequence.state = SequenceState.PREFILLING
+
+    def wait_for_disk(self, sequence: Sequence) -> None:
+        """Move a prefilling sequence to the restoring ones, whose prefix is read from disk."""
+        self.prefilling.remove(sequence)
+        self.restoring.append(sequence)
+        sequence.state = SequenceState.RESTORING
+
+    def resume(self, sequence: Sequence) -> None:
+        """Move a restoring sequence back to the prefilling ones."""
+        self.restoring.remove(sequence)
         self.prefilling.append(sequence)
         sequence.state = SequenceState.PREFILLING
 

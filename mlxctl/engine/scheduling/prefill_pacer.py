@@ -18,6 +18,9 @@ from collections import deque
 
 from mlxctl.engine.scheduling.pass_costs import PassCost, PassCosts, lower_quartile
 
+DEFAULT_MIN_PASS_COST = 1.5
+"""Smallest duration of a pass beside rows, in fixed costs; `engine.backend` has measured values."""
+
 _ALONE_STEPS = 5
 _STEPS_PER_PROMPT = 2
 _MAX_STEPS = 9
@@ -29,10 +32,6 @@ _FIRST_TOKENS_BESIDE_ROWS = 32
 _GROWTH = 2
 # Without decoding rows: ratio of the tokens' cost to the fixed cost, if that fits into the slice.
 _ALONE_BALANCE = 3
-# Beside rows: smallest duration of a pass in fixed costs. Measured on two cores (x86, OpenBLAS, 5M
-# parameters), where a pass costs more than a decode step: with 2 the p99 gap beside a long prompt was 7.9
-# idle gaps, with 1.5 it is 4.4.
-_LEAST_FIXED_COSTS = 1.5
 _MAX_MEASURED_STEPS = 32
 _TRY_SHORTER_EVERY = 4
 # Assumed duration of a decode step before the first measurement, as a share of the slice.
@@ -72,10 +71,18 @@ class PrefillPacer:
     `slice_seconds` bounds a pass without decoding rows, `max_tokens` any pass.
     """
 
-    def __init__(self, *, slice_seconds: float, max_tokens: int, gap_seconds: float | None = None) -> None:
+    def __init__(
+        self,
+        *,
+        slice_seconds: float,
+        max_tokens: int,
+        gap_seconds: float | None = None,
+        min_pass_cost: float = DEFAULT_MIN_PASS_COST,
+    ) -> None:
         self._slice_seconds = slice_seconds
         self._max_tokens = max_tokens
         self._gap_seconds = gap_seconds
+        self._min_pass_cost = min_pass_cost
         self._passes = PassCosts()
         self._steps = StepCosts()
         self._last_step: float | None = None
@@ -163,7 +170,7 @@ class PrefillPacer:
             return max(1, largest // 2) if cost.seconds(double) > self._slice_seconds else double
         wanted = cost.tokens_within(target, maximum=self._largest)
         alone = max(2 * cost.fixed, min((1 + _ALONE_BALANCE) * cost.fixed, self._slice_seconds))
-        least = _LEAST_FIXED_COSTS * cost.fixed if rows else alone
+        least = self._min_pass_cost * cost.fixed if rows else alone
         reasonable = cost.tokens_within(least, maximum=self._largest)
         if wanted < reasonable and self._passes.num_observed % _TRY_SHORTER_EVERY == 0:
             # Delays look like a fixed cost, so a pass of half the size is measured now and then.

@@ -32,7 +32,7 @@ class PrefillPlanner:
 
     def candidates(self, queue: ModelQueue, available_bytes: int) -> list[Sequence]:
         """Return the prompts of a model that can be prefilled or admitted now."""
-        candidates = [row for row in queue.prefilling if not row.is_fetching]
+        candidates = list(queue.prefilling)
         if self._num_with_cache < self._max_rows:
             candidates += [
                 row
@@ -73,18 +73,18 @@ class PrefillPlanner:
 
     @property
     def _num_with_cache(self) -> int:
-        return sum(len(queue.prefilling) + queue.num_decoding for queue in self._queues.values())
+        return sum(len(queue.admitted) + queue.num_decoding for queue in self._queues.values())
 
     def _can_admit(self, queue: ModelQueue, row: Sequence, available_bytes: int) -> bool:
         """Whether row limit, long-prompt limit and memory allow one more prompt."""
         num_with_cache = self._num_with_cache
         if num_with_cache >= self._max_rows:
             return False
-        num_long = sum(other.num_uncomputed_tokens > _LONG_TOKENS for other in queue.prefilling)
+        num_long = sum(other.num_uncomputed_tokens > _LONG_TOKENS for other in queue.admitted)
         if row.num_uncomputed_tokens > _LONG_TOKENS and num_long >= _MAX_LONG_PROMPTS:
             return False
         reserved = sum(
-            other.num_tokens_to_prefill * queue.costs.kv_bytes_per_token for other in queue.prefilling
+            other.num_tokens_to_prefill * queue.costs.kv_bytes_per_token for other in queue.admitted
         )
         return num_with_cache == 0 or queue.prompt_bytes(row.num_prompt_tokens) <= available_bytes - reserved
 

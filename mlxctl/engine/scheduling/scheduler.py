@@ -14,7 +14,7 @@ from mlxctl.engine.scheduling.batch import Batch, RowResult
 from mlxctl.engine.scheduling.fair_queue import FairQueue
 from mlxctl.engine.scheduling.model_queue import ModelCosts, ModelQueue
 from mlxctl.engine.scheduling.prefill_batching import padded_tokens
-from mlxctl.engine.scheduling.prefill_pacer import PrefillPacer
+from mlxctl.engine.scheduling.prefill_pacer import DEFAULT_MIN_PASS_COST, PrefillPacer
 from mlxctl.engine.scheduling.prefill_planner import PrefillPlanner, wait_for_shared_prefix
 from mlxctl.engine.scheduling.sequence import Sequence
 from mlxctl.engine.wire.messages import RowUpdate, Score
@@ -38,7 +38,9 @@ class Scheduler:
         prefill_chunk_max_tokens: int,
         target_gap_seconds: float | None = None,
         target_ttft_seconds: float = 1.0,
+        min_pass_cost: float = DEFAULT_MIN_PASS_COST,
     ) -> None:
+        self._min_pass_cost = min_pass_cost
         self._gap_seconds = target_gap_seconds
         self._ttft_seconds = target_ttft_seconds
         self._slice_seconds = prefill_slice_seconds
@@ -58,6 +60,7 @@ class Scheduler:
             slice_seconds=self._slice_seconds,
             max_tokens=self._chunk_max_tokens,
             gap_seconds=self._gap_seconds,
+            min_pass_cost=self._min_pass_cost,
         )
         self._queues[name] = ModelQueue(costs, pacer)
 
@@ -76,7 +79,7 @@ class Scheduler:
         self._fair.enter(sequence.fairness_key, {other.fairness_key for other in self._by_id.values()})
         self._by_id[sequence.sequence_id] = sequence
         queue.waiting.append(sequence)
-        for other in queue.prefilling:
+        for other in queue.admitted:
             wait_for_shared_prefix(sequence, other)
 
     def cancel(self, sequence_ids: Iterable[int]) -> list[Sequence]:
@@ -105,7 +108,7 @@ class Scheduler:
         queues = self._queues.values()
         return (
             sum(len(queue.waiting) for queue in queues),
-            sum(len(queue.prefilling) for queue in queues),
+            sum(len(queue.admitted) for queue in queues),
             sum(queue.num_decoding for queue in queues),
             sum(len(queue.groups) for queue in queues),
         )
@@ -116,8 +119,7 @@ class Scheduler:
 
     def resume(self, sequence: Sequence) -> None:
         """Continue a sequence whose prefix was read from disk."""
-        sequence.is_fetching = False
-        sequence.has_fetched = True
+        self._queues[sequence.model].resume(sequence)
 
     def next_batch(self, *, now: float, available_bytes: int) -> Batch | None:
         """Return the next step's work. Requires `has_work`.
@@ -162,7 +164,7 @@ class Scheduler:
     def is_decode_only(self, batch: Batch) -> bool:
         """Whether the batch is a decode step, and no prompt waits or prefills."""
         queue = self._queues[batch.model]
-        return batch.phase == "decode" and not queue.waiting and not queue.prefilling
+        return batch.phase == "decode" and not queue.waiting and not queue.admitted
 
     def _next_model(self, available_bytes: int) -> tuple[str, ModelQueue, list[Sequence]] | None:
         """Return the next model in turn with work, and its prefill candidates."""
@@ -178,7 +180,7 @@ class Scheduler:
                 return name, queue, candidates
         # A prompt with a cache can always continue, except while it is read from disk; without such prompts,
         # the next one is always admitted.
-        assert any(row.is_fetching for queue in self._queues.values() for row in queue.prefilling)
+        assert any(queue.restoring for queue in self._queues.values())
         return None
 
     def _settle_restore(self, results: Iterable[RowResult]) -> list[RowUpdate]:
@@ -188,9 +190,12 @@ class Scheduler:
             if result.failure:
                 updates.append(self._fail(result))
                 continue
-            sequence.is_fetching = sequence.needs_restore = result.is_fetching
-            sequence.found = result.found
-            sequence.num_cached_tokens = sequence.num_computed_tokens = result.found.num_cached
+            if result.is_restoring:
+                self._queues[sequence.model].wait_for_disk(sequence)
+                continue
+            sequence.needs_restore = False
+            sequence.cache_usage = result.cache_usage
+            sequence.num_cached_tokens = sequence.num_computed_tokens = result.cache_usage.num_cached_tokens
             sequence.checkpoint_positions = sorted(
                 {*sequence.checkpoint_positions, *result.checkpoint_positions}
             )
@@ -279,10 +284,7 @@ def _progress(sequence: Sequence, now: float, scores: list[Score]) -> RowUpdate:
     return RowUpdate(
         sequence_id=sequence.sequence_id,
         num_processed=sequence.num_computed_tokens,
-        num_cached=sequence.num_cached_tokens,
-        num_known=sequence.found.num_known,
-        num_new=sequence.found.num_new,
-        gone=sequence.found.gone,
+        cache_usage=sequence.cache_usage,
         prompt_scores=scores,
         finish_reason="length" if is_over else None,
     )

@@ -10,6 +10,7 @@ from mlxctl.engine.constraints import TokenConstraint
 from mlxctl.engine.scheduling.multimodal_positions import shift_at
 from mlxctl.engine.wire.messages import Submit
 from mlxctl.ir import CacheMode, ProcessedImage, SamplingParams
+from mlxctl.ir.cache_usage import NO_CACHE_USAGE, CacheUsage
 from mlxctl.ir.tokens import Salt, Tokens, prompt_salts
 from mlxctl.prefix_cache.policy import UNLIMITED_LIFETIME, Lifetime
 
@@ -26,26 +27,14 @@ def cache_capacity(num_prompt_tokens: int) -> int:
     return num_prompt_tokens + OUTPUT_RESERVE_TOKENS + min(num_prompt_tokens // 8, _NEXT_TURN_RESERVE_TOKENS)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Found:
-    """What the prefix cache had of a prompt: tokens taken over, tokens known (more, where the state to go on
-    with is missing), why what was known beyond these is not there any more, and how many tokens of the prompt
-    are new to it and will be kept.
+class SequenceState(Enum):
+    """State of a sequence.
+
+    It is restoring while cached records of its prompt are read from disk; prefill comes after that.
     """
 
-    num_cached: int = 0
-    num_known: int = 0
-    gone: str | None = None
-    num_new: int = 0
-
-
-NOTHING_FOUND = Found()
-
-
-class SequenceState(Enum):
-    """State of a sequence; it only moves forward."""
-
     WAITING = "waiting"
+    RESTORING = "restoring"
     PREFILLING = "prefilling"
     DECODING = "decoding"
     FINISHED = "finished"
@@ -58,10 +47,9 @@ class Sequence:
     `num_computed_tokens` prompt tokens are in the cache, of which `num_cached_tokens` were restored. The last
     prompt token is never prefilled: it is the first input of decoding, so prefill needs no logits.
     `num_sampled_tokens` counts tokens of which sampling has started; at most one of them is in flight and not
-    yet in `output_token_ids`. While `is_fetching`, cached records of the prompt are read from disk, once,
-    before the restore. Prefill pauses at `checkpoint_positions`. `producer` is a sequence that is computing
-    the first `shared_length` tokens of the prompt. `salts` are those of the client's cache namespace and of
-    the images.
+    yet in `output_token_ids`. Prefill pauses at `checkpoint_positions`. `producer` is a sequence that is
+    computing the first `shared_length` tokens of the prompt. `salts` are those of the client's cache
+    namespace and of the images.
     """
 
     sequence_id: int
@@ -75,7 +63,7 @@ class Sequence:
     fairness_key: str = ""
     cache_mode: CacheMode = "full"
     lifetime: Lifetime = UNLIMITED_LIFETIME
-    found: Found = NOTHING_FOUND
+    cache_usage: CacheUsage = NO_CACHE_USAGE
     arrived_at: float = 0.0
     served_at: float = 0.0
     reported_at: float = -inf
@@ -88,8 +76,6 @@ class Sequence:
     producer: "Sequence | None" = None
     shared_length: int = 0
     needs_restore: bool = True
-    is_fetching: bool = False
-    has_fetched: bool = False
     constraint: TokenConstraint | None = None
     images: tuple[ProcessedImage, ...] = ()
     salts: tuple[Salt, ...] = ()

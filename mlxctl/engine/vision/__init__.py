@@ -1,1 +1,1 @@
-"""Pictures to what a model reads in place of words."""
+"""Images to states that a language model takes in place of token embeddings."""

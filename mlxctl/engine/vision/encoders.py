@@ -1,7 +1,4 @@
-"""From pixels to what a model reads in place of words: mlx-vlm's towers, one way for each kind.
-
-MLX thread only.
-"""
+"""Vision encoders: pixels to image features, with mlx-vlm's towers. MLX thread only."""
 
 from dataclasses import dataclass
 from typing import Any, Protocol
@@ -14,8 +11,9 @@ from mlxctl.ir import ProcessedImage, VisionRecipe
 
 @dataclass(frozen=True, slots=True)
 class ImageFeatures:
-    """What was seen of a image: `states` (tokens, width) to be read, and `deep` ones that are added after the
-    first layers.
+    """The features of an image: `states` (tokens, width) replace token embeddings.
+
+    `deep` are added to the states after the first layers.
     """
 
     states: mx.array
@@ -23,28 +21,27 @@ class ImageFeatures:
 
 
 class VisionEncoder(Protocol):
-    """Looks at one image; `token_ids` (tokens,) are its own. What it returns may not be computed yet."""
+    """Encodes one image; `token_ids` (tokens,) are its tokens. The result may be lazy."""
 
     def __call__(self, image: ProcessedImage, token_ids: mx.array) -> ImageFeatures:
-        """Return what is seen."""
+        """Return the features of the image."""
 
 
 def create_vision_encoder(recipe: VisionRecipe, model: Any) -> VisionEncoder:
-    """Return the eye of mlx-vlm's `model`."""
-    eyes: dict[str, type[Any]] = {"pixtral": PixtralEncoder, "qwen": QwenEncoder, "gemma": GemmaEncoder}
-    eye: VisionEncoder = eyes[recipe.kind](model, recipe)
-    return eye
+    """Return the encoder of mlx-vlm's `model`."""
+    encoders: dict[str, type[Any]] = {"pixtral": PixtralEncoder, "qwen": QwenEncoder, "gemma": GemmaEncoder}
+    encoder: VisionEncoder = encoders[recipe.kind](model, recipe)
+    return encoder
 
 
 class PixtralEncoder:
-    """Sees cells of any number, and lays them between the words that end its rows."""
+    """Encodes any number of cells; row-end tokens keep their embeddings."""
 
     def __init__(self, model: Any, recipe: VisionRecipe) -> None:
         self._model = model
         self._recipe = recipe
 
     def __call__(self, image: ProcessedImage, token_ids: mx.array) -> ImageFeatures:
-        """Look."""
         pixels = _colors(image, self._recipe).transpose(2, 0, 1)[None]
         sizes = [(image.height, image.width)]
         return ImageFeatures(
@@ -53,7 +50,7 @@ class PixtralEncoder:
 
 
 class QwenEncoder:
-    """Sees patches, several of which are merged to a cell; some models tell of their middle layers, too."""
+    """Encodes patches, merged to cells; some models return features of middle layers."""
 
     def __init__(self, model: Any, recipe: VisionRecipe) -> None:
         self._tower = model.vision_tower
@@ -62,42 +59,42 @@ class QwenEncoder:
         self._patch_size, self._num_frames = int(shape.patch_size), int(shape.temporal_patch_size)
 
     def __call__(self, image: ProcessedImage, token_ids: mx.array) -> ImageFeatures:  # noqa: ARG002
-        """Look."""
         size = self._patch_size
         patches = self._patches(_colors(image, self._recipe)).astype(
             self._tower.patch_embed.proj.weight.dtype
         )
-        seen = self._tower(patches, mx.array([[1, image.height // size, image.width // size]]))
-        return ImageFeatures(seen[0], tuple(seen[1])) if isinstance(seen, tuple) else ImageFeatures(seen)
+        features = self._tower(patches, mx.array([[1, image.height // size, image.width // size]]))
+        if isinstance(features, tuple):
+            return ImageFeatures(features[0], tuple(features[1]))
+        return ImageFeatures(features)
 
     def _patches(self, colors: mx.array) -> mx.array:
-        """Lay out a image (height, width, 3) as (patches, colors * frames * size * size), cell by cell."""
+        """Return an image (height, width, 3) as (patches, colors * frames * size * size)."""
         size, merged = self._patch_size, self._recipe.cell_size // self._patch_size
         rows, columns = colors.shape[0] // self._recipe.cell_size, colors.shape[1] // self._recipe.cell_size
         cells = colors.reshape(rows, merged, size, columns, merged, size, 3).transpose(0, 3, 1, 4, 6, 2, 5)
-        # A tower for films: a image is one that stands still.
+        # The tower takes videos: an image is a video of equal frames.
         frames = mx.repeat(cells[..., None, :, :], self._num_frames, axis=-3)
         return frames.reshape(rows * columns * merged**2, -1)
 
 
 class GemmaEncoder:
-    """Sees a square of one size, always as the same number of tokens."""
+    """Encodes a square of one size to a fixed number of tokens."""
 
     def __init__(self, model: Any, recipe: VisionRecipe) -> None:
         self._tower, self._projector = model.vision_tower, model.multi_modal_projector
         self._recipe = recipe
-        # The model multiplies by this whatever it reads, as it has to with words.
+        # The text model multiplies all its inputs by this, as it has to for token embeddings.
         self._scale = mx.array(model.config.text_config.hidden_size**0.5, mx.bfloat16)
         mx.eval(self._scale)
 
     def __call__(self, image: ProcessedImage, token_ids: mx.array) -> ImageFeatures:  # noqa: ARG002
-        """Look."""
         kind = self._tower.vision_model.post_layernorm.weight.dtype
         states = self._projector(self._tower(_colors(image, self._recipe)[None].astype(kind))[0])[0]
         return ImageFeatures(states / self._scale.astype(states.dtype))
 
 
 def _colors(image: ProcessedImage, recipe: VisionRecipe) -> mx.array:
-    """Return the image's colors (height, width, 3) as the model takes them, float32."""
+    """Return the normalized colors (height, width, 3) as float32."""
     pixels = np.frombuffer(image.pixels, dtype=np.uint8).reshape(image.height, image.width, 3)
     return (mx.array(pixels).astype(mx.float32) / 255 - mx.array(recipe.mean)) / mx.array(recipe.deviation)

@@ -1,10 +1,7 @@
-"""What the layers of a model that sees have to know beside its tokens, for the pass that is being built.
+"""Inputs of a vision model's layers beside its tokens. MLX thread only.
 
-MLX thread only.
-
-mlx-lm's models take tokens and caches and nothing else. Their layers are told the rest through one object
-that they share; a pass is built in one go, so nothing else can be built meanwhile. Told nothing, they do what
-they do for words alone.
+mlx-lm's models take tokens and caches only. Their layers get the rest through one shared object; a pass is
+built without interruption, so no other pass can see it. Without a context, layers compute as for text.
 """
 
 from collections.abc import Iterator
@@ -16,11 +13,12 @@ import mlx.core as mx
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ForwardContext:
-    """One pass.
+    """The context of one forward pass.
 
-    `shifts` (rows,) are added to the places of its tokens; instead, `cosines` and `sines` (1, 1, tokens,
+    `shifts` (rows,) are added to the positions of its tokens; instead, `cosines` and `sines` (1, 1, tokens,
     frequencies) are those of its positions. `deep` are added to the states after the first layers, (1,
-    tokens, width) each. `together` (tokens, tokens) says which tokens attend to each other both ways.
+    tokens, width) each. `together` (tokens, tokens) marks tokens that attend to each other in both
+    directions.
     """
 
     shifts: mx.array | None = None
@@ -34,14 +32,14 @@ PLAIN = ForwardContext()
 
 
 class ForwardContextHolder:
-    """Holds the course of the pass that is being built."""
+    """Holds the context of the pass that is being built."""
 
     def __init__(self) -> None:
         self.context = PLAIN
 
     @contextmanager
     def on(self, context: ForwardContext) -> Iterator[None]:
-        """Build a pass on this course."""
+        """Build a pass with this context."""
         self.context = context
         try:
             yield

@@ -1,7 +1,4 @@
-"""A model of words from mlx-lm together with an eye from mlx-vlm: it reads prompts with images in slices.
-
-MLX thread only.
-"""
+"""A text model of mlx-lm with a vision encoder of mlx-vlm. MLX thread only."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -18,74 +15,78 @@ from mlxctl.engine.scheduling.multimodal_positions import (
 )
 from mlxctl.engine.vision.encoders import ImageFeatures, VisionEncoder
 from mlxctl.engine.vision.forward_context import ForwardContext, ForwardContextHolder
-from mlxctl.engine.vision.layers import deepen, open_both_ways, turn_on_three_axes
+from mlxctl.engine.vision.layers import add_deep_features, attend_within_images, use_three_axis_rope
 from mlxctl.ir import ProcessedImage, VisionRecipe
 
 
 class VisionLanguageModel:
-    """Reads tokens as the model of words does, for rows that have seen images, too; and prompts with images
-    by `view`.
-    """
+    """Computes tokens as the text model does, and prompts with images through `view`."""
 
     def __init__(
-        self, text_model: Any, words: Any, eye: VisionEncoder, recipe: VisionRecipe, *, num_deep: int
+        self,
+        text_model: Any,
+        embed_tokens: Any,
+        encoder: VisionEncoder,
+        recipe: VisionRecipe,
+        *,
+        num_deep: int,
     ) -> None:
-        """Change the layers of `text_model` so that they follow what is seen; `words` is the table that it
-        reads by.
+        """Replace layers of `text_model` by ones that use a ForwardContext.
 
-        `num_deep` is after how many layers the eye adds something. Raises ValueError for layers that cannot
-        follow.
+        `embed_tokens` is its embedding table. The encoder's features have `num_deep` deep states. Raises
+        ValueError for layers that cannot be replaced.
         """
-        self.words = words
-        self._encoder = eye
+        self.embed_tokens = embed_tokens
+        self._encoder = encoder
         self._text_model = text_model
         self._cell_size, self._axes = recipe.cell_size, list(recipe.axes)
-        self._bearing = ForwardContextHolder()
+        self._contexts = ForwardContextHolder()
         layers = text_model.language_model.model.layers
-        self._frequencies = turn_on_three_axes(layers, recipe.axes, self._bearing) if recipe.axes else None
-        deepen(layers, num_deep, self._bearing)
+        self._frequencies = use_three_axis_rope(layers, recipe.axes, self._contexts) if recipe.axes else None
+        add_deep_features(layers, num_deep, self._contexts)
         if recipe.kind == "gemma":
-            open_both_ways(layers, self._bearing)
+            attend_within_images(layers, self._contexts)
 
     def __call__(self, token_ids: mx.array, *, cache: Any, shifts: mx.array | None = None) -> mx.array:
-        """Return the logits after each token (rows, tokens); `shifts` (rows,) are added to their positions."""
-        with self._bearing.on(ForwardContext(shifts=shifts)):
+        """Return logits for token ids (rows, tokens); `shifts` (rows,) move positions."""
+        with self._contexts.on(ForwardContext(shifts=shifts)):
             logits: mx.array = self._text_model(token_ids, cache=cache)
         return logits
 
     def make_cache(self) -> list[Any]:
-        """Return empty caches, as mlx-lm asks for them."""
+        """Return empty caches; mlx-lm calls this."""
         from mlx_lm.models.cache import make_prompt_cache
 
         return list(make_prompt_cache(self._text_model))
 
     def encode(self, image: ProcessedImage, token_ids: mx.array) -> ImageFeatures:
-        """Return what is seen of a image, whose tokens are `token_ids` (tokens,), computed and as numbers of
-        the words' kind.
+        """Return the evaluated features of an image, in the embeddings' precision.
+
+        `token_ids` (tokens,) are its tokens.
         """
-        seen = self._encoder(image, token_ids)
-        kind = self.words(token_ids[:1]).dtype
-        glance = ImageFeatures(seen.states.astype(kind), tuple(states.astype(kind) for states in seen.deep))
-        mx.eval(glance.states, *glance.deep)
-        return glance
+        encoded = self._encoder(image, token_ids)
+        kind = self.embed_tokens(token_ids[:1]).dtype
+        features = ImageFeatures(
+            encoded.states.astype(kind), tuple(states.astype(kind) for states in encoded.deep)
+        )
+        mx.eval(features.states, *features.deep)
+        return features
 
     def view(self, token_ids: mx.array, images: Sequence[ProcessedImage]) -> "MultimodalPrompt":
-        """Return a prompt (tokens,) with images, to be read."""
+        """Return a prompt (tokens,) with images, ready for prefill."""
         return MultimodalPrompt(self, token_ids, images)
 
-    def read(self, token_ids: mx.array, glance: ImageFeatures, context: ForwardContext, cache: Any) -> None:
-        """Build the pass over a slice (tokens,) of one prompt, of which `glance` is read in place of the
-        tokens.
-        """
-        with self._bearing.on(context):
-            self._text_model(token_ids[None], cache=cache, input_embeddings=glance.states[None])
+    def read(self, token_ids: mx.array, features: ImageFeatures, context: ForwardContext, cache: Any) -> None:
+        """Build the pass over a slice (tokens,); `features` replace its token embeddings."""
+        with self._contexts.on(context):
+            self._text_model(token_ids[None], cache=cache, input_embeddings=features.states[None])
 
     def context(
-        self, images: Sequence[ProcessedImage], start: int, end: int, glance: ImageFeatures
+        self, images: Sequence[ProcessedImage], start: int, end: int, features: ImageFeatures
     ) -> ForwardContext:
-        """Return the course of the pass over a slice."""
+        """Return the context of the pass over a slice."""
         parts = list(prompt_segments(images, start, end))
-        deep, together = tuple(states[None] for states in glance.deep), _together(parts)
+        deep, together = tuple(states[None] for states in features.deep), _together(parts)
         if self._frequencies is None:
             return ForwardContext(deep=deep, together=together)
         if all(part.image is None for part in parts):
@@ -98,11 +99,10 @@ class VisionLanguageModel:
 
 
 class MultimodalPrompt:
-    """A prompt with images that is being read.
+    """The prefill of a prompt with images.
 
-    A image is looked at when the first slice comes to it, and held until its end.
-
-    So what is known of a prompt already is never looked at, and others have their turn between two images.
+    An image is encoded when the first slice reaches it, and its features are held until its end. Images in a
+    cached prefix are never encoded, and other rows get their turn between two images.
     """
 
     def __init__(
@@ -111,50 +111,50 @@ class MultimodalPrompt:
         self._model = model
         self._token_ids = token_ids
         self._images = images
-        self._glances: dict[int, ImageFeatures] = {}
+        self._encoded: dict[int, ImageFeatures] = {}
 
     def read(self, start: int, end: int, cache: Any) -> None:
         """Build the pass over the slice.
 
-        Raises ValueError when a image cannot be looked at, or not be read.
+        Raises ValueError when an image cannot be encoded.
         """
         try:
-            glance = self.glance(start, end)
-            context = self._model.context(self._images, start, end, glance)
-            self._model.read(self._token_ids[start:end], glance, context, cache)
+            features = self.features(start, end)
+            context = self._model.context(self._images, start, end, features)
+            self._model.read(self._token_ids[start:end], features, context, cache)
         except FOREIGN_ERRORS as error:
-            # A tower's own mistake ends its request, not the engine.
-            raise ValueError(f"looking at a image failed: {error or type(error).__name__}") from error
+            # An error in mlx-vlm's code ends the request, not the engine.
+            raise ValueError(f"encoding an image failed: {error or type(error).__name__}") from error
         for image in self._images:
             if image.end <= end:
-                self._glances.pop(image.start, None)
+                self._encoded.pop(image.start, None)
 
-    def glance(self, start: int, end: int) -> ImageFeatures:
-        """Return what is read in place of the tokens of the slice."""
+    def features(self, start: int, end: int) -> ImageFeatures:
+        """Return what replaces the token embeddings of the slice."""
         return _joined([self._part(part) for part in prompt_segments(self._images, start, end)])
 
     def _part(self, part: PromptSegment) -> ImageFeatures:
         if part.image is None:
-            return ImageFeatures(self._model.words(self._token_ids[part.start : part.end]))
-        whole = self._look(part.image)
+            return ImageFeatures(self._model.embed_tokens(self._token_ids[part.start : part.end]))
+        whole = self._encode(part.image)
         places = slice(part.start - part.image.start, part.end - part.image.start)
         return ImageFeatures(whole.states[places], tuple(states[places] for states in whole.deep))
 
-    def _look(self, image: ProcessedImage) -> ImageFeatures:
-        if image.start not in self._glances:
-            self._glances[image.start] = self._model.encode(image, self._token_ids[image.start : image.end])
-        return self._glances[image.start]
+    def _encode(self, image: ProcessedImage) -> ImageFeatures:
+        if image.start not in self._encoded:
+            self._encoded[image.start] = self._model.encode(image, self._token_ids[image.start : image.end])
+        return self._encoded[image.start]
 
 
-def _joined(glances: Sequence[ImageFeatures]) -> ImageFeatures:
-    num_deep = max(len(glance.deep) for glance in glances)
-    deep = [glance.deep or (mx.zeros_like(glance.states),) * num_deep for glance in glances]
+def _joined(parts_features: Sequence[ImageFeatures]) -> ImageFeatures:
+    num_deep = max(len(features.deep) for features in parts_features)
+    deep = [features.deep or (mx.zeros_like(features.states),) * num_deep for features in parts_features]
     layers = tuple(mx.concatenate([states[place] for states in deep]) for place in range(num_deep))
-    return ImageFeatures(mx.concatenate([glance.states for glance in glances]), layers)
+    return ImageFeatures(mx.concatenate([features.states for features in parts_features]), layers)
 
 
 def _together(parts: Sequence[PromptSegment]) -> mx.array | None:
-    """Return which tokens of a slice attend to each other both ways (tokens, tokens), if any do."""
+    """Return which tokens attend to each other in both directions (tokens, tokens)."""
     if not any(part.image is not None and part.image.is_whole for part in parts):
         return None
     owners = np.concatenate([np.full(part.end - part.start, _owner(part)) for part in parts])

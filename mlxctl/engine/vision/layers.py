@@ -1,4 +1,4 @@
-"""Layers of mlx-lm's models, so changed that they follow a course (see `bearing`). MLX thread only."""
+"""Layers of mlx-lm's models, extended by a ForwardContext. MLX thread only."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -9,18 +9,18 @@ import mlx.nn as nn
 from mlxctl.engine.vision.forward_context import ForwardContextHolder
 
 
-class Rotation(nn.Module):  # type: ignore[misc]
-    """A rotary embedding for positions with three axes; each frequency follows one of them."""
+class ThreeAxisRope(nn.Module):  # type: ignore[misc]
+    """Rotary embedding for positions with three axes; each frequency follows one of them."""
 
-    def __init__(self, rope: Any, bearing: ForwardContextHolder) -> None:
-        """`rope` is the model's own, which takes over wherever the axes agree."""
+    def __init__(self, rope: Any, contexts: ForwardContextHolder) -> None:
+        """`rope` is the model's own, used wherever the axes agree."""
         super().__init__()
         self.rope = rope
-        self._bearing = bearing
+        self._contexts = contexts
 
     def __call__(self, x: mx.array, offset: Any = 0) -> mx.array:
-        """Turn queries or keys (rows, heads, tokens, width), whose first tokens stand at `offset`."""
-        context = self._bearing.context
+        """Rotate queries or keys (rows, heads, tokens, width) from position `offset` on."""
+        context = self._contexts.context
         if context.cosines is None or context.sines is None:
             turned: mx.array = self.rope(
                 x, offset=offset if context.shifts is None else context.shifts + offset
@@ -35,33 +35,33 @@ class Rotation(nn.Module):  # type: ignore[misc]
         return mx.concatenate([piece.astype(x.dtype) for piece in (*pieces, rest)], axis=-1)
 
 
-class Deepened(nn.Module):  # type: ignore[misc]
-    """A layer after which something of a image is added to the states (DeepStack, arXiv 2406.04334)."""
+class DeepStackLayer(nn.Module):  # type: ignore[misc]
+    """A layer after which image features are added (DeepStack, arXiv 2406.04334)."""
 
-    def __init__(self, layer: Any, place: int, bearing: ForwardContextHolder) -> None:
+    def __init__(self, layer: Any, place: int, contexts: ForwardContextHolder) -> None:
         super().__init__()
         self.layer = layer
         self._place = place
-        self._bearing = bearing
+        self._contexts = contexts
 
     def __call__(self, x: mx.array, *others: Any) -> mx.array:
         """Compute the layer for states (rows, tokens, width)."""
         states: mx.array = self.layer(x, *others)
-        deep = self._bearing.context.deep
+        deep = self._contexts.context.deep
         return states + deep[self._place] if deep else states
 
 
-class TwoWay(nn.Module):  # type: ignore[misc]
-    """A layer in which the tokens of a image attend to each other both ways, and all else as usual."""
+class BidirectionalImageLayer(nn.Module):  # type: ignore[misc]
+    """A layer in which the tokens of an image attend to each other in both directions."""
 
-    def __init__(self, layer: Any, bearing: ForwardContextHolder) -> None:
+    def __init__(self, layer: Any, contexts: ForwardContextHolder) -> None:
         super().__init__()
         self.layer = layer
-        self._bearing = bearing
+        self._contexts = contexts
 
     def __call__(self, x: mx.array, mask: Any, cache: Any) -> mx.array:
         """Compute the layer for states (rows, tokens, width)."""
-        together = self._bearing.context.together
+        together = self._contexts.context.together
         if together is not None:
             num_tokens = together.shape[0]
             usual = cache.make_mask(num_tokens, return_array=True, window_size=None)
@@ -71,10 +71,12 @@ class TwoWay(nn.Module):  # type: ignore[misc]
         return states
 
 
-def turn_on_three_axes(layers: Sequence[Any], axes: Sequence[int], bearing: ForwardContextHolder) -> mx.array:
-    """Give layers the rotary embedding for three axes, and return its frequencies.
+def use_three_axis_rope(
+    layers: Sequence[Any], axes: Sequence[int], contexts: ForwardContextHolder
+) -> mx.array:
+    """Replace the layers' rotary embeddings; return their frequencies.
 
-    Raises ValueError where that cannot be.
+    Raises ValueError for rotary embeddings of another kind.
     """
     attentions = [layer.self_attn for layer in layers if hasattr(layer, "self_attn")]
     ropes = [attention.rope for attention in attentions]
@@ -84,18 +86,20 @@ def turn_on_three_axes(layers: Sequence[Any], axes: Sequence[int], bearing: Forw
                 f"its rotary embedding {rope} has no {len(axes)} frequencies to follow three axes"
             )
     for attention in attentions:
-        attention.rope = Rotation(attention.rope, bearing)
+        attention.rope = ThreeAxisRope(attention.rope, contexts)
     dims, base = ropes[0].dims, ropes[0].base
     frequencies: mx.array = 1.0 / (base ** (mx.arange(0, dims, 2, dtype=mx.float32) / dims))
     mx.eval(frequencies)
     return frequencies
 
 
-def deepen(layers: list[Any], num_deep: int, bearing: ForwardContextHolder) -> None:
-    """Let the first layers take what a image adds after them."""
-    layers[:num_deep] = [Deepened(layer, place, bearing) for place, layer in enumerate(layers[:num_deep])]
+def add_deep_features(layers: list[Any], num_deep: int, contexts: ForwardContextHolder) -> None:
+    """Replace the first layers by ones that add deep image features."""
+    layers[:num_deep] = [
+        DeepStackLayer(layer, place, contexts) for place, layer in enumerate(layers[:num_deep])
+    ]
 
 
-def open_both_ways(layers: list[Any], bearing: ForwardContextHolder) -> None:
-    """Let the tokens of a image attend to each other."""
-    layers[:] = [TwoWay(layer, bearing) for layer in layers]
+def attend_within_images(layers: list[Any], contexts: ForwardContextHolder) -> None:
+    """Replace all layers by ones with bidirectional attention within images."""
+    layers[:] = [BidirectionalImageLayer(layer, contexts) for layer in layers]

@@ -1,7 +1,4 @@
-"""Brings what a model sees with into memory, beside the model of words, which is loaded already.
-
-MLX thread only.
-"""
+"""Loads the vision part of a model whose text part is loaded. MLX thread only."""
 
 from pathlib import Path
 from types import SimpleNamespace
@@ -14,33 +11,35 @@ from mlxctl.engine.vision.language_model import VisionLanguageModel
 from mlxctl.ir import ProcessedImage, VisionRecipe
 
 
-def open_tower(path: Path, words: Any) -> Any:
-    """Return mlx-vlm's model at `path` without its own layers for words, its parameters not yet read."""
+def open_tower(path: Path, embed_tokens: Any) -> Any:
+    """Return mlx-vlm's model at `path` without its text layers, parameters not yet read."""
     from mlx_vlm.utils import load_model
 
     model = load_model(path, lazy=True)
-    model.language_model = SimpleNamespace(model=SimpleNamespace(embed_tokens=words))
+    model.language_model = SimpleNamespace(model=SimpleNamespace(embed_tokens=embed_tokens))
     return model
 
 
 def join(text_model: Any, tower: Any, recipe: VisionRecipe) -> VisionLanguageModel:
-    """Return both as one, after a look at an empty image. Raises ValueError where they do not fit each other.
+    """Return both parts as one model. Raises ValueError where their shapes differ.
 
-    The look is not computed, which would keep others waiting: its shapes say enough.
+    The shapes are those of an empty image's features, which are not evaluated.
     """
-    words = text_model.language_model.model.embed_tokens
-    eye = create_vision_encoder(recipe, tower)
-    image, token_ids = _empty_picture(recipe)
-    glance = eye(image, token_ids)
-    wanted = words(token_ids).shape
-    for states in (glance.states, *glance.deep):
+    embed_tokens = text_model.language_model.model.embed_tokens
+    encoder = create_vision_encoder(recipe, tower)
+    image, token_ids = _empty_image(recipe)
+    features = encoder(image, token_ids)
+    wanted = embed_tokens(token_ids).shape
+    for states in (features.states, *features.deep):
         if states.shape != wanted:
-            raise ValueError(f"a image is seen as {states.shape}, but its tokens are read as {wanted}")
-    return VisionLanguageModel(text_model, words, eye, recipe, num_deep=len(glance.deep))
+            raise ValueError(
+                f"the features of an image have shape {states.shape}, its token embeddings {wanted}"
+            )
+    return VisionLanguageModel(text_model, embed_tokens, encoder, recipe, num_deep=len(features.deep))
 
 
-def _empty_picture(recipe: VisionRecipe) -> tuple[ProcessedImage, mx.array]:
-    """Return a black image, as small as it may be, and its tokens."""
+def _empty_image(recipe: VisionRecipe) -> tuple[ProcessedImage, mx.array]:
+    """Return the smallest black image and its tokens."""
     side = recipe.side or recipe.cell_size
     num_cells = (side // recipe.cell_size) ** 2
     token_ids = [recipe.image_token_id] * num_cells + [0] * (recipe.kind == "pixtral")

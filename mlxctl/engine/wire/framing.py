@@ -1,4 +1,4 @@
-"""Frames on a byte stream: a 4-byte big-endian length, then one MessagePack message. Knows no sockets."""
+"""Frames on a byte stream: 4-byte big-endian length, then a MessagePack message."""
 
 import struct
 from collections.abc import Iterator
@@ -9,7 +9,7 @@ import msgspec
 
 from mlxctl.engine.wire.messages import AnyCommand, AnyReport, Command, Report
 
-# Larger than the largest prompt worth sending: 16M token ids.
+# More than the largest prompt: 16M token ids take 64 MiB.
 MAX_FRAME_BYTES = 128 * 1024 * 1024
 
 _LENGTH = struct.Struct(">I")
@@ -30,7 +30,7 @@ _encoder = msgspec.msgpack.Encoder(enc_hook=_encode_path)
 
 
 class FrameTooLargeError(ValueError):
-    """A frame announces more than MAX_FRAME_BYTES: the stream is not ours, or broken."""
+    """A frame announces more than MAX_FRAME_BYTES."""
 
 
 def encode_frame(message: Command | Report) -> bytes:
@@ -40,7 +40,7 @@ def encode_frame(message: Command | Report) -> bytes:
 
 
 class FrameReader(Generic[M]):
-    """Turns bytes, cut anywhere, into messages. One per stream; not thread-safe."""
+    """Decodes messages from bytes that are cut anywhere. One per stream; not thread-safe."""
 
     def __init__(self, message_type: object) -> None:
         self._decoder: msgspec.msgpack.Decoder[M] = msgspec.msgpack.Decoder(
@@ -51,7 +51,7 @@ class FrameReader(Generic[M]):
     def feed(self, data: bytes) -> Iterator[M]:
         """Yield the messages that `data` completes.
 
-        Raises FrameTooLargeError, msgspec.DecodeError on a foreign stream.
+        Raises FrameTooLargeError and msgspec.DecodeError on an invalid stream.
         """
         self._buffer += data
         start = 0

@@ -1,9 +1,6 @@
-"""What crosses between front and engine: commands down, reports up.
+"""Messages between front and engine: commands down, reports up.
 
-Only ints, floats, strings and bytes cross, never an array.
-
-Every message is a tagged msgspec Struct; a frame is one message in MessagePack behind its length (see
-`framing`).
+Every message is a tagged msgspec Struct. Numbers, strings and bytes cross, never arrays.
 """
 
 from typing import Literal
@@ -19,6 +16,7 @@ from mlxctl.ir import (
     SamplingParams,
     SpeechTask,
 )
+from mlxctl.ir.cache_usage import NO_CACHE_USAGE, CacheUsage
 from mlxctl.ir.tokens import Salt
 from mlxctl.prefix_cache.policy import UNLIMITED_LIFETIME, Lifetime
 
@@ -27,7 +25,7 @@ CacheKind = Literal["plain", "sliding", "hybrid"]
 
 
 class Command(msgspec.Struct, frozen=True, kw_only=True, tag=True):
-    """Base of what the front asks of the engine."""
+    """Base of what the front sends to the engine."""
 
 
 class LoadModel(Command, frozen=True, kw_only=True):
@@ -37,17 +35,18 @@ class LoadModel(Command, frozen=True, kw_only=True):
 
 
 class UnloadModel(Command, frozen=True, kw_only=True):
-    """Free a model, or give up loading it; answered by ModelUnloaded.
+    """Free a model, or stop loading it; answered by ModelUnloaded.
 
-    One that has sequences stays, and the answer says so.
+    A model with open requests stays loaded, and the answer says so.
     """
 
     name: str
 
 
 class ReadGrammarVocabulary(Command, frozen=True, kw_only=True):
-    """Make ready to match grammars for a model whose answers end with `stop_token_ids`: else the first one
-    does. Has no answer.
+    """Prepare grammar matching for a model; without an answer.
+
+    `stop_token_ids` end the model's answers. Without this command the first grammar pays for it.
     """
 
     name: str
@@ -55,11 +54,11 @@ class ReadGrammarVocabulary(Command, frozen=True, kw_only=True):
 
 
 class Submit(Command, frozen=True, kw_only=True):
-    """Generate after `prompt_token_ids` (packed uint32, machine's byte order), until a stop token,
-    `max_tokens`, or a Cancel.
+    """Generate after a prompt, until a stop token, `max_tokens`, or a Cancel.
 
-    With `max_tokens` 0 the prompt is only read. With `scores_prompt` all of it is computed here, and nothing
-    of it is kept. Prefixes are shared only within a `cache_namespace`.
+    `prompt_token_ids` are packed uint32 in the machine's byte order. With `max_tokens` 0 the prompt is
+    prefilled only. With `scores_prompt` all of it is computed, and nothing is stored in the prefix cache.
+    Prefixes are shared within a `cache_namespace`. `request_id` is the HTTP request's, for logs and errors.
     """
 
     sequence_id: int
@@ -133,10 +132,9 @@ class ReportStats(Command, frozen=True, kw_only=True):
 
 
 class LookUp(Command, frozen=True, kw_only=True):
-    """Answer with LookedUp carrying the same `token`: how much of `prompt_token_ids` (as in Submit) is
-    computed already.
+    """Answer with LookedUp, carrying the same `token`, for a prompt as in Submit.
 
-    `salts` are the caller's namespace and what the images of the prompt make of its tokens.
+    `salts` are the caller's namespace and the prompt's images.
     """
 
     token: int
@@ -149,11 +147,10 @@ CacheAction = Literal["list", "pin", "unpin", "drop", "clear", "gc"]
 
 
 class AskCache(Command, frozen=True, kw_only=True):
-    """Answer with CacheAnswer carrying the same `token`: list a page of what the prefix cache holds, or
-    change it.
+    """Query or change the prefix cache; answered by CacheAnswer with the same `token`.
 
-    `keys` name what is pinned, unpinned or dropped with all that builds on it. `clear` drops everything, `gc`
-    what has expired; what is in use or pinned stays.
+    `keys` name chunks to pin or unpin, or to drop with all chunks behind them. `clear` drops everything, `gc`
+    what has expired; chunks that are in use or pinned stay.
     """
 
     token: int
@@ -164,16 +161,17 @@ class AskCache(Command, frozen=True, kw_only=True):
 
 
 class Stop(Command, frozen=True, kw_only=True):
-    """End now: what still runs is dropped (the front drains before it says this)."""
+    """End now and drop open requests; the front has drained them before."""
 
 
 class Report(msgspec.Struct, frozen=True, kw_only=True, tag=True):
-    """Base of what the engine tells the front."""
+    """Base of what the engine sends to the front."""
 
 
 class Hello(Report, frozen=True, kw_only=True):
-    """The engine is up and listens; weights and caches may take `memory_limit_bytes` together, kept ones
-    `prefix_cache_bytes`.
+    """The engine is ready for commands.
+
+    Weights and caches together are limited to `memory_limit_bytes`, cached prefixes to `prefix_cache_bytes`.
     """
 
     pid: int
@@ -186,12 +184,11 @@ class Hello(Report, frozen=True, kw_only=True):
 
 
 class ModelLoaded(Report, frozen=True, kw_only=True):
-    """The model is ready.
+    """The model is ready; its bytes were measured after loading.
 
-    Bytes are measured on the loaded model, `vocabulary_size` is the width of its logits.
-
-    `kv_bits` are those in which keys and values are kept, None for as they are computed. `dimensions` is the
-    length of an embedding model's vectors, `vision_problem` why one that was to see only reads text.
+    `vocabulary_size` is the width of its logits. `kv_bits` is the precision of quantized keys and values,
+    else None. `dimensions` is the length of an embedding model's vectors. `vision_problem` is why a model
+    with a vision recipe reads text only.
     """
 
     name: str
@@ -216,9 +213,9 @@ class ModelFailed(Report, frozen=True, kw_only=True):
 
 
 class ModelUnloaded(Report, frozen=True, kw_only=True):
-    """The model is gone, unless `is_in_use`.
+    """The model is unloaded, unless `is_in_use`.
 
-    `weights_bytes` were loaded; by `freed_bytes` the memory in use really shrank.
+    `freed_bytes` is by how much the memory in use shrank.
     """
 
     name: str
@@ -228,19 +225,19 @@ class ModelUnloaded(Report, frozen=True, kw_only=True):
 
 
 class Score(msgspec.Struct, frozen=True, array_like=True):
-    """Log-probabilities of one token: its own, then (id, log-probability) of the most likely, best first."""
+    """Log-probability of a token, and (id, log-probability) of the most likely ones."""
 
     logprob: float
     top: list[tuple[int, float]]
 
 
 class RowUpdate(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """What one step meant for one sequence.
+    """What one step gave for one sequence.
 
-    `token_ids` are new tokens, `scores` their log-probabilities if asked for. `prompt_scores` are those of
-    the next tokens of the prompt, from its second on, if these were asked for. `num_processed` tells how much
-    of the prompt has been read, in reports before the first token, with what LookedUp says beside. A row with
-    `finish_reason` or `failure` is the sequence's last.
+    `scores` are the log-probabilities of `token_ids`, `prompt_scores` those of the next prompt tokens from
+    the second on, where they were asked for. Updates before the first token carry `num_processed`, the prompt
+    tokens that are computed, and `cache_usage`. An update with `finish_reason` or `failure` is the sequence's
+    last.
     """
 
     sequence_id: int
@@ -248,16 +245,13 @@ class RowUpdate(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     scores: list[Score] = []
     prompt_scores: list[Score] = []
     num_processed: int | None = None
-    num_cached: int = 0
-    num_known: int = 0
-    num_new: int = 0
-    gone: str | None = None
+    cache_usage: CacheUsage = NO_CACHE_USAGE
     finish_reason: FinishReason | None = None
     failure: str | None = None
 
 
 class Step(Report, frozen=True, kw_only=True):
-    """One engine step: an update for every row that has news."""
+    """The updates of one engine step."""
 
     rows: list[RowUpdate]
 
@@ -298,10 +292,9 @@ class Transcribed(JobReport, frozen=True, kw_only=True):
 
 
 class DiskFigures(msgspec.Struct, frozen=True, kw_only=True):
-    """What the prefix cache has on disk, in records and in files, and what went wrong since the start.
+    """Size and errors of the disk cache since the engine's start.
 
-    `num_dropped` prefixes were not written, for want of room or time; `num_damaged` records turned out to be
-    of no use.
+    `num_dropped` prefixes were not written, for lack of space or time; `num_damaged` records were unusable.
     """
 
     num_bytes: int
@@ -314,11 +307,10 @@ class DiskFigures(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Stats(Report, frozen=True, kw_only=True):
-    """Counters since the engine's start, and what it holds now; `cache_disk` is None where nothing is kept on
-    disk.
+    """Counters since the engine's start and what it holds now.
 
-    `cache_working_bytes` are those of the last conversations' own caches; they count in the budget, beside
-    `cache_bytes`.
+    `cache_disk` is None without a disk cache. `cache_working_bytes` are those of the last conversations'
+    working caches; they count in the budget, beside `cache_bytes`.
     """
 
     token: int
@@ -344,26 +336,23 @@ class Stats(Report, frozen=True, kw_only=True):
 
 
 class LookedUp(Report, frozen=True, kw_only=True):
-    """How many tokens of a prompt would be taken over from the prefix cache now; nothing was touched.
+    """What submitting a prompt would take from the prefix cache now; the look-up changed nothing.
 
-    `num_known` are known, more than that where no state was kept; `gone` is why what was known beyond is not
-    there any more. `num_on_disk` could be brought back from disk.
+    `num_on_disk` tokens could be restored from disk.
     """
 
     token: int
-    num_cached: int
+    usage: CacheUsage
     num_on_disk: int = 0
-    num_known: int = 0
-    gone: str | None = None
 
 
 class CachedChunk(msgspec.Struct, frozen=True, kw_only=True):
-    """A run of tokens (packed uint32) whose keys and values are kept, with the images that reach into it as
-    `salts`. `parent` is b"" at the beginning of a prompt.
+    """A chunk of the prefix cache: packed uint32 tokens with keys and values.
 
-    `model` is empty for weights that were not loaded since the start. Zero bytes in memory or on disk: not
-    there. Times are unix seconds; `used_at` is 0 for what was not used since the start, `expires_at` None for
-    what never expires.
+    `parent` is b"" at the start of a prompt. `salts` are the images that reach into it. `model` is empty for
+    weights that were not loaded since the start. Zero bytes in memory or on disk mean that it is not there.
+    Times are unix seconds; `used_at` is 0 for a chunk not used since the start, `expires_at` None for one
+    without a time limit.
     """
 
     key: bytes
@@ -384,8 +373,9 @@ class CachedChunk(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class CacheAnswer(Report, frozen=True, kw_only=True):
-    """A page of chunks, those used longest ago first, or how many chunks were changed; and how many there are
-    in all.
+    """A page of chunks, least recently used first, or the number of changed ones.
+
+    `num_chunks` is how many there are in all.
     """
 
     token: int

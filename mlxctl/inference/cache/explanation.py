@@ -98,7 +98,7 @@ def explain(
         model=recorded.model,
         session_id=recorded.request.session_id,
         num_prompt_tokens=len(recorded.prompt_ids),
-        num_cached_tokens=recorded.num_cached,
+        num_cached_tokens=recorded.cache_usage.num_cached_tokens,
         reason=reason,
         sentence=_sentence(reason, other, divergence),
         compared_with=other.number if other is not None else None,
@@ -109,7 +109,7 @@ def explain(
 def _without_comparison(recorded: RecordedPrompt) -> Reason | None:
     if recorded.request.cache.mode == "off":
         return "cache_off"
-    return "all_known" if recorded.num_cached >= len(recorded.prompt_ids) - 1 else None
+    return "all_known" if recorded.cache_usage.num_cached_tokens >= len(recorded.prompt_ids) - 1 else None
 
 
 def _find_same_request(recorded: RecordedPrompt, earlier: Sequence[RecordedPrompt]) -> RecordedPrompt | None:
@@ -128,11 +128,11 @@ def _find_same_request(recorded: RecordedPrompt, earlier: Sequence[RecordedPromp
 def _cache_loss(recorded: RecordedPrompt, other: RecordedPrompt, num_common: int) -> Reason | None:
     """Why less was taken over than the two have in common; the last token of an answer was never computed."""
     num_computed = min(num_common, len(other.token_ids) - 1, len(recorded.prompt_ids) - 1)
-    if recorded.num_cached >= num_computed or num_computed < MIN_REUSE_TOKENS:
+    if recorded.cache_usage.num_cached_tokens >= num_computed or num_computed < MIN_REUSE_TOKENS:
         return None
-    if recorded.num_matched >= num_computed:
+    if recorded.cache_usage.num_matched_tokens >= num_computed:
         return "no_checkpoint"
-    match recorded.eviction_reason:
+    match recorded.cache_usage.eviction_reason:
         case "evicted":
             return "evicted"
         case "expired":
@@ -141,7 +141,12 @@ def _cache_loss(recorded: RecordedPrompt, other: RecordedPrompt, num_common: int
             return "cleared"
     if recorded.num_engine_restarts != other.num_engine_restarts:
         return "engine_restarted"
-    return "no_checkpoint" if recorded.num_matched >= recorded.num_cached + MIN_REUSE_TOKENS else "not_kept"
+    return (
+        "no_checkpoint"
+        if recorded.cache_usage.num_matched_tokens
+        >= recorded.cache_usage.num_cached_tokens + MIN_REUSE_TOKENS
+        else "not_kept"
+    )
 
 
 def _divergence(

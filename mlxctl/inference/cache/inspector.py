@@ -96,9 +96,7 @@ class CacheInspector:
                 prompt_ids=prompt.token_ids,
                 salts=prompt.salts,
                 num_engine_restarts=self._engine.num_restarts,
-                num_cached=found.num_cached,
-                num_matched=found.num_known,
-                eviction_reason=found.gone,
+                cache_usage=found.usage,
             )
             return await self._explain(recorded)
         finally:

@@ -9,9 +9,9 @@ from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from mlxctl.engine import RowUpdate
 from mlxctl.inference.preparation import PackedRequest
 from mlxctl.ir import GenerationRequest
+from mlxctl.ir.cache_usage import NO_CACHE_USAGE, CacheUsage
 from mlxctl.ir.tokens import Salt
 
 MAX_REQUESTS = 64
@@ -20,7 +20,7 @@ MAX_BYTES = 64 << 20
 
 @dataclass(slots=True, eq=False, kw_only=True)
 class RecordedPrompt:
-    """One prompt with its answer. `num_matched` and `eviction_reason` are what the engine said of it (see RowUpdate).
+    """One prompt with its answer.
 
     `packed` is the request without the bytes of its images, `request` the same to be read: that takes long
     for a long one. `salts` are what the images make of its tokens. `model` is the name under which the engine
@@ -36,9 +36,7 @@ class RecordedPrompt:
     salts: tuple[Salt, ...] = ()
     num_engine_restarts: int
     answer_ids: Sequence[int] = ()
-    num_cached: int = 0
-    num_matched: int = 0
-    eviction_reason: str | None = None
+    cache_usage: CacheUsage = NO_CACHE_USAGE
     _request: GenerationRequest | None = field(default=None, init=False, repr=False)
 
     @property
@@ -57,14 +55,6 @@ class RecordedPrompt:
     def num_bytes(self) -> int:
         """About what remembering it takes."""
         return 4 * (len(self.prompt_ids) + len(self.answer_ids)) + self.packed.num_bytes + 1000
-
-    def add_usage(self, update: RowUpdate) -> None:
-        """Take what the engine said of the prompt."""
-        self.num_cached, self.num_matched, self.eviction_reason = (
-            update.num_cached,
-            update.num_known,
-            update.gone,
-        )
 
 
 class RecentPrompts:

@@ -27,7 +27,7 @@ def _prefer_openblas() -> None:
 
     Must come before mlx is imported.
     """
-    from mlxctl.engine.loading.loader import prefer_openblas
+    from mlxctl.engine.backend import prefer_openblas
 
     os.environ["OPENBLAS_NUM_THREADS"] = "1"
     prefer_openblas()

@@ -1,0 +1,223 @@
+"""What a model's sequences reuse from the prefix cache, and what they store in it. MLX thread only."""
+
+import contextlib
+from collections.abc import Callable, Iterable
+from collections.abc import Sequence as Many
+from dataclasses import dataclass, replace
+
+from mlxctl.engine.failures import FOREIGN_ERRORS
+from mlxctl.engine.generation import caches as kv
+from mlxctl.engine.generation.caches import Caches
+from mlxctl.engine.generation.prefill_state import PrefillState
+from mlxctl.engine.scheduling.batch import RowResult
+from mlxctl.engine.scheduling.sequence import Sequence, cache_capacity
+from mlxctl.ir.cache_usage import CacheUsage
+from mlxctl.ir.tokens import Salt, Tokens, common_tokens, pack
+from mlxctl.prefix_cache.cache import PrefixCache
+from mlxctl.prefix_cache.disk.reader import FetchedRecord
+from mlxctl.prefix_cache.policy import UNLIMITED_LIFETIME
+from mlxctl.prefix_cache.records import grows, leaves
+from mlxctl.prefix_cache.restore_plan import RestorePlan
+
+# Prompts with so many tokens left or fewer are usually prefilled with others, in one batch.
+_BATCHED_PREFILL_TOKENS = 256
+# A next turn shares at least this much of the last conversation: all but its thinking, or what the template
+# writes differently.
+_MIN_SHARE = 0.5
+
+
+@dataclass(frozen=True, slots=True)
+class LastConversation:
+    """The caches of the row that finished last, and the tokens and salts that are in them.
+
+    The prefix cache holds the same tokens. A sequence that takes the caches owns them; nothing is copied.
+    """
+
+    tokens: Tokens
+    caches: Caches
+    num_bytes: int
+    salts: tuple[Salt, ...] = ()
+
+    @classmethod
+    def of(cls, tokens: Tokens, caches: Caches, salts: tuple[Salt, ...] = ()) -> "LastConversation":
+        """Take the caches over from their row."""
+        kv.evaluate(caches)
+        return cls(tokens, caches, sum(array.nbytes for array in kv.arrays(caches)), salts)
+
+    def num_usable(self, prompt: Tokens, salts: tuple[Salt, ...] = ()) -> int:
+        """Return how many tokens of a prompt the caches hold.
+
+        Without layers that can be trimmed it is all of them or 0. It is 0 as well for a prompt that shares
+        little: most of the caches would be lost for their own conversation.
+        """
+        num_tokens = min(common_tokens(self.tokens, prompt, self.salts, salts), len(prompt) - 1)
+        if num_tokens < len(self.tokens) * _MIN_SHARE:
+            return 0
+        can_be_trimmed = all(grows(layer) for layer in leaves(self.caches))
+        return num_tokens if can_be_trimmed or num_tokens == len(self.tokens) else 0
+
+    def take(self, num_tokens: int) -> Caches:
+        """Return the caches trimmed to `num_tokens`; they can be taken once."""
+        if num_tokens < len(self.tokens):
+            for layer in leaves(self.caches):
+                layer.trim(len(self.tokens) - num_tokens)
+        return self.caches
+
+
+class PrefixCoordinator:
+    """Restores prompts from the prefix cache, from disk and from the last conversation; stores them.
+
+    The last conversation is the working cache of the row that finished last: its next turn takes it over
+    without a copy.
+    """
+
+    def __init__(self, prefix_cache: PrefixCache, create_caches: Callable[[], Caches]) -> None:
+        """`create_caches` returns empty caches for one sequence."""
+        self._prefix_cache = prefix_cache
+        self._create_caches = create_caches
+        self._restoring: list[PrefillState] = []
+        self._last: LastConversation | None = None
+
+    def look_up(self, tokens: Tokens, salts: Many[Salt]) -> CacheUsage:
+        """Return what restoring a prompt with these salts would reuse now."""
+        return self._usage(tokens, self._prefix_cache.plan(tokens, boundary_ids=frozenset(), salts=salts))
+
+    def num_on_disk(self, tokens: Tokens, salts: Many[Salt]) -> int:
+        """Return how many tokens of a prompt could be restored from disk."""
+        return self._prefix_cache.num_on_disk(tokens, salts)
+
+    def restore(self, state: PrefillState, *, is_batched: bool) -> RowResult:
+        """Give the sequence caches with what is cached of its prompt, or begin to load that from disk.
+
+        `is_batched`: other prompts are restored in the same step.
+        """
+        sequence = state.sequence
+        if sequence.cache_mode == "off":
+            state.caches = self._create_caches()
+            return RowResult(sequence=sequence)
+        tokens, salts = sequence.prompt_token_ids, sequence.salts
+        plan = self._prefix_cache.plan(tokens, boundary_ids=sequence.stop_token_ids, salts=salts)
+        usage = self._usage(tokens, plan)
+        if taken := self._take_last(state, plan, usage):
+            return self._restored(state, plan, taken)
+        if state.promotion is None:
+            state.promotion = self._prefix_cache.promote(tokens, plan, salts)
+            if state.promotion is not None:
+                self._restoring.append(state)
+                return RowResult(sequence=sequence, is_restoring=True)
+        state.caches = self._create_caches()
+        num_cached, state.last_chunk = self._prefix_cache.restore(
+            plan,
+            state.caches,
+            capacity=cache_capacity(sequence.num_prompt_tokens),
+            lifetime=sequence.lifetime,
+            # PERF: prompts that are prefilled together are copied into one batch; a copy before that would
+            # only touch more memory.
+            is_lazy=is_batched and sequence.num_prompt_tokens - plan.num_cached <= _BATCHED_PREFILL_TOKENS,
+        )
+        if num_cached < plan.num_cached:
+            state.caches = self._create_caches()
+        return self._restored(state, plan, replace(usage, num_cached_tokens=num_cached))
+
+    def store(
+        self,
+        state: PrefillState,
+        num_tokens: int,
+        caches: Caches,
+        *,
+        row: int | None = None,
+        at_checkpoint: bool = True,
+    ) -> None:
+        """Store the first `num_tokens` of the sequence, which `caches` hold, as its cache mode allows.
+
+        `row` is its row in the caches of a batch. `at_checkpoint`: recurrent states are stored as well.
+        """
+        sequence = state.sequence
+        tokens = sequence.prompt_token_ids
+        if sequence.cache_mode == "off":
+            return
+        if num_tokens > len(tokens) and sequence.cache_mode == "prefix":
+            # The states are those after the answer; those after the prompt were stored after prefill.
+            if self._prefix_cache.has_states:
+                return
+            num_tokens = len(tokens)
+        if num_tokens > len(tokens):
+            tokens = tokens + pack(sequence.output_token_ids[: num_tokens - len(tokens)])
+        state.last_chunk = self._prefix_cache.store(
+            tokens,
+            num_tokens,
+            caches,
+            row=row,
+            last_chunk=state.last_chunk,
+            at_checkpoint=at_checkpoint,
+            lifetime=sequence.lifetime,
+            salts=sequence.salts,
+        )
+
+    def keep_last(self, row: Sequence, caches: Caches) -> None:
+        """Keep the caches of a row that decoded alone, if all of it may be cached without a time limit."""
+        if row.cache_mode != "full" or row.lifetime != UNLIMITED_LIFETIME:
+            return
+        tokens = row.prompt_token_ids + pack(row.output_token_ids[: row.length - row.num_prompt_tokens])
+        if len(tokens) == row.length and self._prefix_cache.is_cacheable(len(tokens)):
+            self._last = None
+            with contextlib.suppress(*FOREIGN_ERRORS):
+                self._last = LastConversation.of(tokens, caches, row.salts)
+
+    def take_fetched(self, records: Iterable[FetchedRecord]) -> list[Sequence]:
+        """Put records that were read from disk into memory; return sequences that have all of theirs."""
+        ready = []
+        for record in records:
+            for state in list(self._restoring):
+                promotion = state.promotion
+                if promotion is not None and promotion.fetch is record.fetch and promotion.take(record):
+                    self._restoring.remove(state)
+                    ready.append(state.sequence)
+        return ready
+
+    def drop(self, state: PrefillState) -> None:
+        """Stop loading a dropped sequence's prefix from disk."""
+        if state in self._restoring:
+            self._restoring.remove(state)
+            if state.promotion is not None:
+                state.promotion.end()
+
+    @property
+    def kept_bytes(self) -> int:
+        """Bytes of the last conversation's working cache."""
+        return self._last.num_bytes if self._last is not None else 0
+
+    def release_working_caches(self) -> None:
+        """Free the last conversation's working cache; the prefix cache holds the same tokens."""
+        self._last = None
+
+    def _usage(self, tokens: Tokens, plan: RestorePlan) -> CacheUsage:
+        is_cacheable = self._prefix_cache.is_cacheable(len(tokens))
+        return CacheUsage(
+            num_matched_tokens=plan.num_matched,
+            num_cached_tokens=plan.num_cached,
+            num_stored_tokens=len(tokens) - plan.num_matched if is_cacheable else 0,
+            eviction_reason=self._prefix_cache.eviction_reason(tokens, plan),
+        )
+
+    def _take_last(self, state: PrefillState, plan: RestorePlan, usage: CacheUsage) -> CacheUsage | None:
+        """Give the sequence the last conversation's caches, unless the prefix cache has more for it."""
+        sequence, last = state.sequence, self._last
+        num_tokens = last.num_usable(sequence.prompt_token_ids, sequence.salts) if last is not None else 0
+        if last is None or num_tokens < plan.num_cached or not self._prefix_cache.is_cacheable(num_tokens):
+            return None
+        state.last_chunk = self._prefix_cache.record_reuse(plan, num_tokens, lifetime=sequence.lifetime)
+        state.caches = last.take(num_tokens)
+        self._last = None
+        return replace(
+            usage,
+            num_matched_tokens=max(usage.num_matched_tokens, num_tokens),
+            num_cached_tokens=num_tokens,
+            num_stored_tokens=min(usage.num_stored_tokens, sequence.num_prompt_tokens - num_tokens),
+        )
+
+    @staticmethod
+    def _restored(state: PrefillState, plan: RestorePlan, usage: CacheUsage) -> RowResult:
+        return RowResult(
+            sequence=state.sequence, cache_usage=usage, checkpoint_positions=plan.checkpoint_positions
+        )

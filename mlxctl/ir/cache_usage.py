@@ -1,0 +1,21 @@
+"""How much of a prompt the prefix cache had, and how much of it is stored there. Pure value."""
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CacheUsage:
+    """Prefix cache figures of one prompt, in tokens from its start.
+
+    `num_matched_tokens` are cached; `num_cached_tokens` of them were reused without computing them, fewer
+    where no recurrent state was stored. `num_stored_tokens` are new to the cache and will be stored there.
+    `eviction_reason` is why tokens behind the matched ones, which were cached once, are cached no more.
+    """
+
+    num_matched_tokens: int = 0
+    num_cached_tokens: int = 0
+    num_stored_tokens: int = 0
+    eviction_reason: str | None = None
+
+
+NO_CACHE_USAGE = CacheUsage()
