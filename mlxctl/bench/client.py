@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import Any
 
-from mlxctl.bench.endpoint import Endpoint
+from mlxctl.bench.endpoint import ChatEndpoint
 from mlxctl.errors import ConnectionLost, MlxctlError, SequenceFailed, ServerUnreachable
 from mlxctl.inference.remote.errors import refusal
 
@@ -82,7 +82,7 @@ class Stream:
 
 
 async def run_stream(
-    endpoint: Endpoint,
+    endpoint: ChatEndpoint,
     body: dict[str, Any],
     *,
     on_first: asyncio.Event | None = None,

@@ -10,7 +10,7 @@ from mlxctl.errors import SettingsError
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Endpoint:
+class ChatEndpoint:
     """The chat completions of one server.
 
     `base_url` ends in /v1; `api_key` is never shown.
@@ -24,7 +24,7 @@ class Endpoint:
     api_key: str | None = None
 
     @classmethod
-    def of(cls, url: str, *, api_key: str | None = None) -> "Endpoint":
+    def of(cls, url: str, *, api_key: str | None = None) -> "ChatEndpoint":
         """Parse `http(s)://host[:port][/prefix][/v1]`; `http://` is optional.
 
         Raises SettingsError for an invalid URL.

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 from mlxctl.bench.client import Stream, run_stream
-from mlxctl.bench.endpoint import Endpoint
+from mlxctl.bench.endpoint import ChatEndpoint
 from mlxctl.bench.prompts import Prompts, user
 from mlxctl.errors import CapacityError, InvalidRequest, SettingsError
 from mlxctl.inference.remote import RemoteInference
@@ -39,7 +39,7 @@ class BenchTarget:
 
     label: str
     name: str
-    endpoint: Endpoint
+    endpoint: ChatEndpoint
     model: str
     context_length: int | None = None
     is_last: bool = True
@@ -126,7 +126,7 @@ async def open_target(
 
     Raises SettingsError, ServerUnreachable, UnknownModel, CapacityError.
     """
-    endpoint = Endpoint.of(url, api_key=api_key)
+    endpoint = ChatEndpoint.of(url, api_key=api_key)
     remote = RemoteInference(endpoint.base_url, api_key=api_key)
     try:
         await remote.wait_ready()

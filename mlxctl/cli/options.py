@@ -28,10 +28,12 @@ AgentIds = Annotated[list[str], typer.Argument(metavar="AGENT...", help="Ids of 
 
 
 def read_settings(
-    config: Path | None = None, flags: Mapping[str, Mapping[str, object]] | None = None
+    config: Path | None = None,
+    flags: Mapping[str, Mapping[str, object]] | None = None,
+    flag_names: Mapping[str, str] | None = None,
 ) -> Settings:
     """Return the settings of file, environment and flags. Raises SettingsError."""
-    return resolve(config_file=config, environment=os.environ, flags=flags)
+    return resolve(config_file=config, environment=os.environ, flags=flags, flag_names=flag_names)
 
 
 def server_url(url: str | None) -> str:

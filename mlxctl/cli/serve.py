@@ -1,6 +1,7 @@
 """`mlxctl serve`. Its flags override settings."""
 
 import inspect
+import re
 import types
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
@@ -86,6 +87,10 @@ _FLAGS = (
     SettingFlag(SamplingSettings, "hlg_toe", "--hlg-toe", "NATS"),
     SettingFlag(SamplingSettings, "hlg_pivot_offset", "--hlg-pivot-offset", "NATS"),
 )
+_FLAG_NAMES = {flag.field: re.split("[ /]", flag.flag)[0] for flag in _FLAGS} | {
+    "path": "--model",
+    "models": "--model",
+}
 _MODEL_HELP = f"{describe_field(ModelSettings, 'path')} {describe_field(PoolSettings, 'models')}"
 
 app = create_app()
@@ -102,7 +107,7 @@ def serve(
     named = models or []
     values = {**flags, "path": next(iter(named), None), "models": named[1:]}
     with plain_failures():
-        settings = read_settings(config, _by_section(values))
+        settings = read_settings(config, _by_section(values), _FLAG_NAMES)
         from mlxctl.cli.banner import Banner
         from mlxctl.server import run
 

@@ -32,6 +32,7 @@ def resolve(
     config_file: Path | None = None,
     environment: Mapping[str, str],
     flags: Mapping[str, Mapping[str, object]] | None = None,
+    flag_names: Mapping[str, str] | None = None,
 ) -> Settings:
     """Return the settings for the lifetime of the process.
 
@@ -41,7 +42,11 @@ def resolve(
     """
     explicit = config_file or _file_from_environment(environment)
     values: dict[str, dict[str, object]] = {section: {} for section in _sections()}
-    for setting in (*_from_file(explicit), *_from_environment(environment), *_from_flags(flags or {})):
+    for setting in (
+        *_from_file(explicit),
+        *_from_environment(environment),
+        *_from_flags(flags or {}, flag_names or {}),
+    ):
         values[setting.section][setting.key] = _checked(setting)
     return Settings(**{name: kind(**values[name]) for name, kind in _sections().items()})
 
@@ -116,9 +121,11 @@ def _from_environment(environment: Mapping[str, str]) -> Iterator[SettingValue]:
             )
 
 
-def _from_flags(flags: Mapping[str, Mapping[str, object]]) -> Iterator[SettingValue]:
+def _from_flags(
+    flags: Mapping[str, Mapping[str, object]], names: Mapping[str, str]
+) -> Iterator[SettingValue]:
     for section, given in flags.items():
         for key, value in given.items():
             assert key in _keys(section), f"a flag is made for a setting: {section}.{key}"
             if value not in (None, []):
-                yield SettingValue(section, key, value, f"flag for {section}.{key}")
+                yield SettingValue(section, key, value, names.get(key, f"--{key.replace('_', '-')}"))

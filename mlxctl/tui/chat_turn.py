@@ -37,6 +37,8 @@ MAX_BUSY_SECONDS = 300.0
 DEMO_MAX_TOKENS = 256
 """Default max_tokens of the demo model."""
 
+DEMO_TOOL_HINT = "The demo model cannot correct a failed tool call. Load a real model for tools."
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RoundStarted:
@@ -70,7 +72,14 @@ class ServerBusy:
     reason: str
 
 
-Update = StreamEvent | RoundStarted | ThinkingEnded | ToolReturned | RoundsExhausted | ServerBusy
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DemoToolFailed:
+    """A tool call of the demo model failed; the turn ends, as it cannot correct calls."""
+
+
+Update = (
+    StreamEvent | RoundStarted | ThinkingEnded | ToolReturned | RoundsExhausted | DemoToolFailed | ServerBusy
+)
 Updates = AsyncGenerator[list[Update], None]
 
 
@@ -120,8 +129,13 @@ class ChatTurn:
             calls = answer.build().message.tool_calls
             if not calls:
                 return
+            has_failed = False
             async for returned in self._run_tools(calls):
+                has_failed = has_failed or returned.result.is_error
                 yield [returned]
+            if has_failed and self._model.is_demo:
+                yield [DemoToolFailed()]
+                return
         yield [RoundsExhausted()]
 
     async def _generate(self, answer: "_AnswerBuilder") -> Updates:

@@ -1,10 +1,11 @@
 """The messages and options of one chat. Pure."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal
 
 from mlxctl.ir import (
+    Constraint,
     GenerationRequest,
     ImagePart,
     Message,
@@ -29,6 +30,14 @@ class ChatOptions:
     system_prompt: str = ""
     temperature: float | None = None
     top_p: float | None = None
+    top_k: int | None = None
+    min_p: float | None = None
+    repetition_penalty: float | None = None
+    presence_penalty: float | None = None
+    frequency_penalty: float | None = None
+    seed: int | None = None
+    stop: tuple[str, ...] = ()
+    json_schema: Mapping[str, Any] | None = None
     max_tokens: int | None = None
     thinking: ThinkingChoice = "default"
     uses_tools: bool = False
@@ -127,7 +136,20 @@ class Conversation:
             model=model,
             messages=(*system, *(item.message for item in self._messages if item.message.parts)),
             tools=tuple(tools),
-            sampling=SamplingOptions(temperature=options.temperature, top_p=options.top_p),
+            sampling=SamplingOptions(
+                temperature=options.temperature,
+                top_p=options.top_p,
+                top_k=options.top_k,
+                min_p=options.min_p,
+                repetition_penalty=options.repetition_penalty,
+                presence_penalty=options.presence_penalty,
+                frequency_penalty=options.frequency_penalty,
+                seed=options.seed,
+            ),
+            stop=options.stop,
+            constraint=None
+            if options.json_schema is None
+            else Constraint(kind="json_schema", value=options.json_schema, param="json_schema"),
             thinking=ThinkingOptions(enabled=enabled),
             max_tokens=options.max_tokens,
             stream=True,

@@ -17,7 +17,7 @@ from mlxctl.tui.conversation import ChatMessage
 from mlxctl.tui.widgets.answer import AnswerWidget
 from mlxctl.tui.widgets.notice import Notice
 from mlxctl.tui.widgets.question import QuestionWidget
-from mlxctl.tui.widgets.transcript import Transcript
+from mlxctl.tui.widgets.transcript import ChatTranscript
 
 
 def replay(messages: Sequence[ChatMessage]) -> list[Update]:
@@ -76,7 +76,7 @@ class HistoryLoader:
     UI thread only; tasks that load at the same time take turns.
     """
 
-    def __init__(self, transcript: Transcript, messages: Sequence[ChatMessage] = ()) -> None:
+    def __init__(self, transcript: ChatTranscript, messages: Sequence[ChatMessage] = ()) -> None:
         self._transcript = transcript
         self._turns = list(turns(messages))
         self._lock = asyncio.Lock()

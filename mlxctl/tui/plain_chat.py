@@ -27,8 +27,10 @@ from mlxctl.tui.answer_report import AnswerReport, ReportFormat
 from mlxctl.tui.chat_backend import BackendModel, ChatBackend, retry_seconds
 from mlxctl.tui.chat_commands import SlashCommand, UnknownCommand, read_input
 from mlxctl.tui.chat_turn import (
+    DEMO_TOOL_HINT,
     MAX_BUSY_SECONDS,
     ChatTurn,
+    DemoToolFailed,
     RoundsExhausted,
     ServerBusy,
     ThinkingEnded,
@@ -259,6 +261,8 @@ class PlainChat:
                 )
             case RoundsExhausted():
                 self._print_diagnostic("(stopped after too many rounds of tool calls)")
+            case DemoToolFailed():
+                self._print_diagnostic(f"({DEMO_TOOL_HINT})")
             case ServerBusy():
                 self._print_diagnostic(f"({update.reason}; retrying)")
             case _:

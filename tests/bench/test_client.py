@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mlxctl.bench.client import Stream, StreamReceiver, run_stream
-from mlxctl.bench.endpoint import Endpoint
+from mlxctl.bench.endpoint import ChatEndpoint
 from mlxctl.errors import (
     AuthenticationFailed,
     ConnectionLost,
@@ -107,7 +107,7 @@ def test_simultaneous_deltas_are_one_arrival() -> None:
 
 def test_measured_times_match_a_server_of_known_speed() -> None:
     with fixed_rate_server(pause_seconds=0.02) as server:
-        stream = asyncio.run(run_stream(Endpoint.of(server.url), {"messages": [], "max_tokens": 10}))
+        stream = asyncio.run(run_stream(ChatEndpoint.of(server.url), {"messages": [], "max_tokens": 10}))
     assert stream.num_counted == len(stream.events) == 10
     assert 0.02 <= stream.ttft < 0.15
     assert 20 < stream.tokens_per_second < 51
@@ -116,17 +116,17 @@ def test_measured_times_match_a_server_of_known_speed() -> None:
 
 def test_unreachable_server_raises_server_unreachable() -> None:
     with pytest.raises(ServerUnreachable, match="no server answers at http://127"):
-        asyncio.run(run_stream(Endpoint.of("127.0.0.1:9"), {}))
+        asyncio.run(run_stream(ChatEndpoint.of("127.0.0.1:9"), {}))
 
 
 @pytest.mark.parametrize("url", ["http://[::1", "ftp://host", "http://host:port", "http://"])
 def test_invalid_url_is_rejected(url: str) -> None:
     with pytest.raises(MlxctlError, match=r"is not a.* URL"):
-        Endpoint.of(url)
+        ChatEndpoint.of(url)
 
 
 def test_endpoint_keeps_url_prefix_and_sends_api_key() -> None:
-    endpoint = Endpoint.of("https://host/llm/v1/", api_key="secret")
+    endpoint = ChatEndpoint.of("https://host/llm/v1/", api_key="secret")
     assert (endpoint.base_url, endpoint.port, endpoint.path) == (
         "https://host/llm/v1",
         443,

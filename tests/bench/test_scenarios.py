@@ -7,7 +7,7 @@ from itertools import pairwise
 import pytest
 
 from mlxctl.bench.client import Stream
-from mlxctl.bench.endpoint import Endpoint
+from mlxctl.bench.endpoint import ChatEndpoint
 from mlxctl.bench.prompts import Prompts
 from mlxctl.bench.scenarios import (
     Agents,
@@ -39,7 +39,7 @@ SMALL: list[Scenario] = [
 
 
 def target_on(server: FixedRateServer) -> BenchTarget:
-    return BenchTarget("A", "fixed-rate", Endpoint.of(server.url), "fixed-rate", context_length=4096)
+    return BenchTarget("A", "fixed-rate", ChatEndpoint.of(server.url), "fixed-rate", context_length=4096)
 
 
 def measure(scenario: Scenario, target: BenchTarget, key: str = "round 1") -> Sample:

@@ -6,7 +6,7 @@ import time
 from collections.abc import Iterator
 
 from mlxctl.bench.client import run_stream
-from mlxctl.bench.endpoint import Endpoint
+from mlxctl.bench.endpoint import ChatEndpoint
 from tests.bench.fixed_rate_server import fixed_rate_server
 from tests.benchmarks.rounds import Finding, Ratio
 
@@ -22,7 +22,7 @@ def client_cost(*, rounds: int) -> Iterator[Finding]:
     """
     shares, rates = [], []
     with fixed_rate_server(pause_seconds=_PAUSE_SECONDS) as server:
-        endpoint = Endpoint.of(server.url)
+        endpoint = ChatEndpoint.of(server.url)
         for _ in range(rounds):
             cpu, wall = time.thread_time(), time.perf_counter()
             num_tokens = asyncio.run(_read(endpoint))
@@ -38,7 +38,7 @@ def client_cost(*, rounds: int) -> Iterator[Finding]:
     )
 
 
-async def _read(endpoint: Endpoint) -> int:
+async def _read(endpoint: ChatEndpoint) -> int:
     body = {"messages": [], "max_tokens": _NUM_TOKENS}
     streams = await asyncio.gather(*(run_stream(endpoint, body) for _ in range(_NUM_STREAMS)))
     return sum(stream.num_counted for stream in streams)

@@ -5,7 +5,7 @@ from typing import Any
 
 from mlxctl.bench.client import Stream
 from mlxctl.bench.client import run_stream as send
-from mlxctl.bench.endpoint import Endpoint
+from mlxctl.bench.endpoint import ChatEndpoint
 from mlxctl.bench.scenarios.throughput import decode_rate
 
 
@@ -23,7 +23,7 @@ def chat_body(text: str, *, max_tokens: int, **fields: Any) -> dict[str, Any]:
 
 async def run_stream(port: int, body: dict[str, Any]) -> Stream:
     """Send the request to a server of this machine and read the answer to its end."""
-    return await send(Endpoint.of(f"http://127.0.0.1:{port}"), body)
+    return await send(ChatEndpoint.of(f"http://127.0.0.1:{port}"), body)
 
 
 async def run_many(port: int, num: int, *, max_tokens: int) -> float:

@@ -7,7 +7,7 @@ import statistics
 from collections.abc import Iterator
 from dataclasses import replace
 
-from mlxctl.bench.endpoint import Endpoint
+from mlxctl.bench.endpoint import ChatEndpoint
 from mlxctl.bench.prompts import Prompts
 from mlxctl.bench.scenarios import Contention
 from mlxctl.bench.target import BenchTarget
@@ -63,7 +63,9 @@ def throughput(ours: Server, theirs: Server, raw: Raw, *, rounds: int, num_token
 
 def latency(server: Server, *, rounds: int) -> Iterator[Finding]:
     """Measure short requests idle, beside a stream, and beside a prefill."""
-    target = BenchTarget("A", server.name, Endpoint.of(f"http://127.0.0.1:{server.port}"), "default_model")
+    target = BenchTarget(
+        "A", server.name, ChatEndpoint.of(f"http://127.0.0.1:{server.port}"), "default_model"
+    )
     prompts = Prompts(seed=1, nonce=secrets.token_hex(6))
     prompts = replace(prompts, tokens_per_word=asyncio.run(target.calibrate(prompts)))
     samples = [

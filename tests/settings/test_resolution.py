@@ -102,6 +102,12 @@ def test_invalid_setting_error_names_key_and_file(tmp_path: Path, text: str, mes
     assert str(path) in str(caught.value)
 
 
+@pytest.mark.parametrize(("names", "flag"), [({}, "--max-queue"), ({"max_queue": "--queue"}, "--queue")])
+def test_invalid_flag_error_names_the_flag(names: dict[str, str], flag: str) -> None:
+    with pytest.raises(SettingsError, match=f"^{flag}: expected at least 0, got -1"):
+        resolve(environment={}, flags={"server": {"max_queue": -1}}, flag_names=names)
+
+
 def test_explicit_settings_file_must_exist(tmp_path: Path) -> None:
     with pytest.raises(SettingsError, match=r"nowhere\.toml' does not exist"):
         resolve(config_file=tmp_path / "nowhere.toml", environment={})

@@ -12,6 +12,7 @@ from mlxctl.tui.chat_turn import (
     DEMO_MAX_TOKENS,
     MAX_ROUNDS,
     ChatTurn,
+    DemoToolFailed,
     RoundsExhausted,
     ServerBusy,
     ToolReturned,
@@ -133,3 +134,12 @@ def test_demo_model_has_a_default_token_limit() -> None:
     backend = ScriptedBackend(text("Much."))
     run(backend, model=BackendModel(name="demo", is_demo=True))
     assert backend.requests[0].max_tokens == DEMO_MAX_TOKENS
+
+
+def test_failed_tool_call_ends_the_turn_of_the_demo_model() -> None:
+    backend = ScriptedBackend(call("get_time", '{"timezone": "it"}'))
+    model = BackendModel(name="demo", is_demo=True, supports_tools=True)
+    conversation, updates = run(backend, model=model, uses_tools=True)
+    assert isinstance(updates[-1], DemoToolFailed)
+    assert conversation.messages[-1].message.role == "tool"
+    assert len(backend.requests) == 1

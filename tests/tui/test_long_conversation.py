@@ -5,7 +5,7 @@ import pytest
 from mlxctl.ir import text_message
 from mlxctl.tui.conversation import ChatMessage, Conversation
 from mlxctl.tui.widgets.question import QuestionWidget
-from mlxctl.tui.widgets.transcript import MAX_WIDGETS, Transcript, TranscriptPage
+from mlxctl.tui.widgets.transcript import MAX_WIDGETS, ChatTranscript, TranscriptPage
 from tests.tui.screen_driver import Screen, drive
 from tests.tui.scripted_backend import ScriptedBackend, text
 
@@ -75,7 +75,7 @@ def test_visible_rows_stay_while_history_loads_above() -> None:
     async def interact(screen: Screen) -> None:
         await open_at_its_end(screen)
         before = num_drawn(screen)
-        transcript = screen.app.screen.query_one(Transcript)
+        transcript = screen.app.screen.query_one(ChatTranscript)
         transcript.scroll_to(y=3, animate=False)
         await screen.settle()
         seen = screen.text()

@@ -154,6 +154,46 @@ def test_invalid_settings_are_not_applied() -> None:
     drive(ScriptedBackend(), interact)
 
 
+def test_settings_become_request_options() -> None:
+    backend = ScriptedBackend(text("Fine."))
+    values = {"top_k": "40", "min_p": "0.1", "seed": "7", "presence_penalty": "-1", "stop": '["a", "b"]'}
+    values |= {"json_schema": '{"type": "object"}', "repetition_penalty": "1.2"}
+
+    async def interact(screen: Screen) -> None:
+        await screen.wait_for("ready")
+        await screen.press("f2")
+        await screen.wait_for("Apply")
+        for name, value in values.items():
+            screen.app.screen.query_one(f"#{name}", Input).value = value
+        await screen.press("ctrl+s")
+        await screen.wait_for("Ask something")
+        await screen.ask("Hi")
+        await screen.wait_for("Fine.")
+
+    drive(backend, interact)
+    request = backend.requests[0]
+    sampling = request.sampling
+    assert (sampling.top_k, sampling.min_p, sampling.seed, sampling.presence_penalty) == (40, 0.1, 7, -1.0)
+    assert (sampling.repetition_penalty, sampling.frequency_penalty, request.stop) == (1.2, None, ("a", "b"))
+    assert request.constraint is not None
+    assert request.constraint.value == {"type": "object"}
+
+
+@pytest.mark.parametrize(("name", "value"), [("stop", "[1]"), ("json_schema", "[]"), ("seed", "1.5")])
+def test_invalid_option_is_named(name: str, value: str) -> None:
+    labels = {"stop": "Stop strings must be", "json_schema": "JSON schema must be", "seed": "Seed must be"}
+
+    async def interact(screen: Screen) -> None:
+        await screen.wait_for("ready")
+        await screen.press("f2")
+        await screen.wait_for("Apply")
+        screen.app.screen.query_one(f"#{name}", Input).value = value
+        await screen.press("ctrl+s")
+        await screen.wait_for(labels[name])
+
+    drive(ScriptedBackend(), interact)
+
+
 def test_pasted_line_ends_are_normalized() -> None:
     backend = ScriptedBackend(text("Read."))
 

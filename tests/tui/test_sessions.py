@@ -188,6 +188,34 @@ def test_search_starts_at_the_last_match() -> None:
     drive(backend, find, uses_tools=True)
 
 
+def highlighted(screen: Screen) -> list[str]:
+    """Return the texts in reverse video, without the cursor."""
+    strips = screen.app.screen._compositor.render_strips()
+    found = [text for strip in strips for text, style, _ in strip if style is not None and style.reverse]
+    return [text for text in found if text.strip()]
+
+
+def test_search_counts_and_highlights_words() -> None:
+    lines = "".join(f"- line {number}\n" for number in range(60))
+    backend = ScriptedBackend(text(f"A Needle first.\n\n{lines}\nthe last needle"))
+
+    async def find(screen: Screen) -> None:
+        await screen.ask("Where is it?")
+        await screen.wait_for("the last needle")
+        await screen.press("ctrl+f", *"needle")
+        await screen.wait_for("2 of 2")
+        await screen.settle()
+        assert "needle" in highlighted(screen)
+        await screen.press("enter")
+        await screen.wait_for("A Needle first.")
+        assert "Needle" in highlighted(screen)
+        await screen.press("escape")
+        await screen.settle()
+        assert "Needle" not in highlighted(screen)
+
+    drive(backend, find)
+
+
 def test_exported_chat_can_be_opened(tmp_path: Path) -> None:
     messages = [
         ChatMessage(message=text_message("user", "Hi")),

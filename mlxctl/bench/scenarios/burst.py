@@ -9,7 +9,7 @@ from dataclasses import asdict, dataclass
 from typing import Any, ClassVar
 
 from mlxctl.bench.client import Stream
-from mlxctl.bench.endpoint import Endpoint
+from mlxctl.bench.endpoint import ChatEndpoint
 from mlxctl.bench.figures import Chart, Figure, Sample, percentile
 from mlxctl.bench.prompts import Prompts, user
 from mlxctl.bench.target import BenchTarget
@@ -88,7 +88,7 @@ async def _restart(target: BenchTarget) -> bool:
     if target.restarter is None:
         target.note("no fresh server: only a server that the benchmark started can be restarted")
         return False
-    target.endpoint = Endpoint.of(await target.restarter.restart())
+    target.endpoint = ChatEndpoint.of(await target.restarter.restart())
     return True
 
 

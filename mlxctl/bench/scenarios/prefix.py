@@ -4,7 +4,7 @@ from dataclasses import asdict, dataclass
 from typing import Any, ClassVar
 
 from mlxctl.bench.client import Stream
-from mlxctl.bench.endpoint import Endpoint
+from mlxctl.bench.endpoint import ChatEndpoint
 from mlxctl.bench.figures import Chart, Figure, Sample
 from mlxctl.bench.prompts import Prompts, user
 from mlxctl.bench.target import BenchTarget
@@ -76,7 +76,7 @@ class Prefix:
         if target.restarter is None:
             target.note("not restarted: only a server that the benchmark started can be")
             return False
-        target.endpoint = Endpoint.of(await target.restarter.restart())
+        target.endpoint = ChatEndpoint.of(await target.restarter.restart())
         # The first request after a start has extra costs that do not depend on the text.
         await target.ask(
             user(prompts.text(f"{key} after restart", _QUESTION_TOKENS)), max_tokens=self.answer_tokens

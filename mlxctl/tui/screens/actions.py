@@ -24,7 +24,7 @@ from mlxctl.tui.terminal_app import TerminalApp
 from mlxctl.tui.throughput_meter import ThroughputMeter
 from mlxctl.tui.widgets.composer import Composer
 from mlxctl.tui.widgets.find_bar import FindBar
-from mlxctl.tui.widgets.transcript import Transcript
+from mlxctl.tui.widgets.transcript import ChatTranscript
 
 
 class ChatActions(Screen[None]):
@@ -197,8 +197,8 @@ class ChatActions(Screen[None]):
         """Load another model."""
 
     @property
-    def _transcript(self) -> Transcript:
-        return self.query_one(Transcript)
+    def _transcript(self) -> ChatTranscript:
+        return self.query_one(ChatTranscript)
 
     @property
     def _is_busy(self) -> bool:

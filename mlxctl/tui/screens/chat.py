@@ -44,7 +44,7 @@ from mlxctl.tui.widgets.notice import Kind, Notice
 from mlxctl.tui.widgets.question import QuestionWidget
 from mlxctl.tui.widgets.status_line import Status, StatusLine
 from mlxctl.tui.widgets.too_small import MIN_HEIGHT, MIN_WIDTH, TooSmall
-from mlxctl.tui.widgets.transcript import Transcript
+from mlxctl.tui.widgets.transcript import ChatTranscript
 
 DELTA_SECONDS = 0.05
 """Minimum time between two updates of the transcript."""
@@ -82,7 +82,7 @@ class ChatScreen(ChatActions):
     ]
 
     def compose(self) -> ComposeResult:
-        transcript = Transcript()
+        transcript = ChatTranscript()
         self._history = HistoryLoader(transcript, self._conversation.messages)
         yield ChatHeader()
         yield transcript

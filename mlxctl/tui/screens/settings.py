@@ -3,8 +3,12 @@
 Nothing is applied before every value is valid.
 """
 
+import json
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
+import msgspec
 from textual import on
 from textual.app import ComposeResult
 from textual.binding import Binding
@@ -40,6 +44,12 @@ class _NumberField:
 _NUMBER_FIELDS = {
     "temperature": _NumberField(label="Temperature", least=0, most=100),
     "top_p": _NumberField(label="Top p", least=0.001, most=1),
+    "top_k": _NumberField(label="Top k", least=0, most=1_000_000, is_whole=True),
+    "min_p": _NumberField(label="Min p", least=0, most=1),
+    "repetition_penalty": _NumberField(label="Repetition pen.", least=0.001, most=10),
+    "presence_penalty": _NumberField(label="Presence pen.", least=-2, most=2),
+    "frequency_penalty": _NumberField(label="Frequency pen.", least=-2, most=2),
+    "seed": _NumberField(label="Seed", least=0, most=2**63 - 1, is_whole=True),
     "max_tokens": _NumberField(label="Max tokens", least=1, most=10_000_000, is_whole=True),
 }
 _THINKING: tuple[tuple[str, ThinkingChoice], ...] = (
@@ -61,8 +71,8 @@ class SettingsScreen(ModalScreen[ChatOptions | None]):
         & TextArea, & TextArea:focus { height: 3; border: none; background: $boost; padding: 0 1; }
         & Horizontal { height: 1; margin: 0; }
         & Horizontal.buttons { align-horizontal: right; margin: 1 0 0 0; }
-        & Label { width: 16; color: $text-muted; }
-        & Input { width: 1fr; } & Select { width: 1fr; }
+        & Label { width: 17; color: $text-muted; }
+        & Input { width: 1fr; background: $boost; margin: 0 1 0 0; } & Select { width: 1fr; }
         & Static.hint { color: $text-muted; }
         & Static#error { color: $text-error; height: auto; }
         & Button { margin: 0 0 0 2; } }
@@ -83,16 +93,23 @@ class SettingsScreen(ModalScreen[ChatOptions | None]):
             box.border_title = "Settings  ^S Apply  Esc Cancel"
             yield Static("System prompt", classes="hint")
             yield TextArea(self._options.system_prompt, id="system_prompt", placeholder="none")
-            for name, number_field in _NUMBER_FIELDS.items():
-                value = getattr(self._options, name)
+            for pair in _pairs(list(_NUMBER_FIELDS)):
                 with Horizontal():
-                    yield Label(number_field.label)
-                    yield Input(
-                        "" if value is None else f"{value:g}",
-                        placeholder="model default",
-                        id=name,
-                        compact=True,
-                    )
+                    for name in pair:
+                        value = getattr(self._options, name)
+                        yield Label(_NUMBER_FIELDS[name].label)
+                        yield Input(
+                            "" if value is None else f"{value}", placeholder="default", id=name, compact=True
+                        )
+            with Horizontal():
+                yield Label("Stop strings")
+                stops = json.dumps(self._options.stop, ensure_ascii=False) if self._options.stop else ""
+                yield Input(stops, placeholder='one string, or JSON: ["a", "b"]', id="stop", compact=True)
+            with Horizontal():
+                yield Label("JSON schema")
+                schema = self._options.json_schema
+                text = "" if schema is None else json.dumps(schema, ensure_ascii=False)
+                yield Input(text, placeholder="none: answers are free text", id="json_schema", compact=True)
             with Horizontal():
                 yield Label("Thinking")
                 yield Select(
@@ -115,20 +132,21 @@ class SettingsScreen(ModalScreen[ChatOptions | None]):
     def action_save(self) -> None:
         """Validate all fields, then return the options."""
         try:
-            numbers = {
+            numbers: dict[str, Any] = {
                 name: number_field.read(self.query_one(f"#{name}", Input).value)
                 for name, number_field in _NUMBER_FIELDS.items()
             }
+            stop = read_stop(self.query_one("#stop", Input).value)
+            schema = read_schema(self.query_one("#json_schema", Input).value)
         except ValueError as error:
             self.query_one("#error", Static).update(str(error))
             return
-        max_tokens = numbers["max_tokens"]
         self.dismiss(
             ChatOptions(
                 system_prompt=self.query_one("#system_prompt", TextArea).text.strip(),
-                temperature=numbers["temperature"],
-                top_p=numbers["top_p"],
-                max_tokens=None if max_tokens is None else int(max_tokens),
+                **numbers,
+                stop=stop,
+                json_schema=schema,
                 thinking=self._chosen_thinking(),
                 uses_tools=self.query_one("#tools", Select).value != "off",
                 asks_before_tools=self.query_one("#tools", Select).value == "ask",
@@ -144,7 +162,33 @@ class SettingsScreen(ModalScreen[ChatOptions | None]):
         return next(value for _, value in _THINKING if value == chosen)
 
 
+def _pairs(names: Sequence[str]) -> Iterator[Sequence[str]]:
+    return (names[index : index + 2] for index in range(0, len(names), 2))
+
+
 def _tools_choice(options: ChatOptions) -> str:
     if not options.uses_tools:
         return "off"
     return "ask" if options.asks_before_tools else "run"
+
+
+def read_stop(text: str) -> tuple[str, ...]:
+    """Return the stop strings: a JSON list, or the text itself. Raises ValueError."""
+    if not text.strip():
+        return ()
+    if not text.lstrip().startswith("["):
+        return (text,)
+    try:
+        return tuple(item for item in msgspec.json.decode(text, type=list[str]) if item)
+    except (msgspec.MsgspecError, ValueError):
+        raise ValueError('Stop strings must be one string or a JSON list such as ["a", "b"]') from None
+
+
+def read_schema(text: str) -> Mapping[str, Any] | None:
+    """Return the JSON schema; None for an empty field. Raises ValueError."""
+    if not text.strip():
+        return None
+    try:
+        return msgspec.json.decode(text, type=dict[str, Any])
+    except (msgspec.MsgspecError, ValueError):
+        raise ValueError('JSON schema must be a JSON object such as {"type": "object"}') from None

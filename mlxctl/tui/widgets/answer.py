@@ -14,7 +14,9 @@ from mlxctl.ir import (
     ToolCallStarted,
 )
 from mlxctl.tui.chat_turn import (
+    DEMO_TOOL_HINT,
     MAX_ROUNDS,
+    DemoToolFailed,
     RoundsExhausted,
     RoundStarted,
     ServerBusy,
@@ -94,6 +96,8 @@ class AnswerWidget(Vertical):
             case RoundsExhausted():
                 text = f"Stopped after {MAX_ROUNDS} rounds of tool calls. Send a message to continue."
                 await self.mount(Notice(text, kind="warning"))
+            case DemoToolFailed():
+                await self.mount(Notice(DEMO_TOOL_HINT, kind="warning"))
             case Finished(reason="length"):
                 await self.mount(
                     Notice("Stopped at the max-tokens limit. /settings changes it.", kind="warning")

@@ -9,7 +9,7 @@ from textual.containers import Horizontal
 from textual.widget import Widget
 from textual.widgets import Input, Static
 
-from mlxctl.tui.widgets.transcript import Transcript
+from mlxctl.tui.widgets.transcript import ChatTranscript
 
 
 class FindBar(Horizontal):
@@ -27,12 +27,12 @@ class FindBar(Horizontal):
         Binding("down,shift+enter", "go(1)", show=False),
     ]
 
-    def __init__(self, transcript: Transcript, *, load_history: Callable[[], Awaitable[None]]) -> None:
+    def __init__(self, transcript: ChatTranscript, *, load_history: Callable[[], Awaitable[None]]) -> None:
         """`load_history` loads the messages that the transcript does not show yet."""
         super().__init__()
         self._transcript = transcript
         self._load_history = load_history
-        self._matches: list[Widget] = []
+        self._matches: list[tuple[Widget, int]] = []
         self._index = 0
 
     def compose(self) -> ComposeResult:
@@ -66,7 +66,7 @@ class FindBar(Horizontal):
     def action_close(self) -> None:
         """Hide the line; the scroll position stays."""
         self.remove_class("-open")
-        self._transcript.highlight(None)
+        self._transcript.highlight("", None)
         self.screen.query_one("#composer").focus()
 
     @work(exclusive=True)
@@ -77,7 +77,7 @@ class FindBar(Horizontal):
 
     def _find(self) -> None:
         query = self.query_one(Input).value.strip()
-        self._matches = self._transcript.find_widgets(query) if query else []
+        self._matches = self._transcript.find_matches(query) if query else []
         self._index = len(self._matches) - 1
         self._show_match()
 
@@ -91,4 +91,5 @@ class FindBar(Horizontal):
             else ""
         )
         self.query_one("#position", Static).update(position)
-        self._transcript.highlight(self._matches[self._index] if self._matches else None)
+        match = self._matches[self._index] if self._matches else None
+        self._transcript.highlight(self.query_one(Input).value.strip(), match)

@@ -9,10 +9,10 @@ from typing import cast
 from rich.console import Console, ConsoleOptions, RenderableType
 from rich.segment import Segment
 from textual.geometry import Size
-from textual.widgets import Static
 
 from mlxctl.tui.markdown import MarkdownText
 from mlxctl.tui.terminal_app import TerminalApp
+from mlxctl.tui.widgets.searchable import SearchableStatic
 
 
 class _RenderCache:
@@ -30,7 +30,7 @@ class _RenderCache:
         return self._segments
 
 
-class MarkdownSegment(Static):
+class MarkdownSegment(SearchableStatic):
     """Growing Markdown text; drawing costs are bounded by the segment's size."""
 
     DEFAULT_CSS = """

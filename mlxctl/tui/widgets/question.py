@@ -1,14 +1,13 @@
 """A question as typed, without markup."""
 
-from textual.widgets import Static
-
 from mlxctl.tui.terminal import escape_control_characters
+from mlxctl.tui.widgets.searchable import SearchableStatic
 
 _MAX_LINES = 20
 _MAX_CHARACTERS = 2000
 
 
-class QuestionWidget(Static):
+class QuestionWidget(SearchableStatic):
     """One question; long text is shortened on screen but fully searchable."""
 
     DEFAULT_CSS = """

@@ -1,16 +1,16 @@
 """A tool call: name, streamed arguments, and result."""
 
 from textual.content import Content
-from textual.widgets import Static
 
 from mlxctl.ir import ToolResultPart
 from mlxctl.tui.demo_tools import is_demo_tool
 from mlxctl.tui.terminal import escape_control_characters
+from mlxctl.tui.widgets.searchable import SearchableStatic
 
 _MAX_CHARACTERS = 600
 
 
-class ToolCallWidget(Static):
+class ToolCallWidget(SearchableStatic):
     """One call on two lines."""
 
     DEFAULT_CSS = """

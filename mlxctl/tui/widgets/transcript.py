@@ -6,12 +6,13 @@ from contextlib import contextmanager
 
 from textual import events
 from textual.containers import Vertical, VerticalScroll
-from textual.geometry import Size
+from textual.geometry import Region, Size, Spacing
 from textual.layout import DockArrangeResult
 from textual.widget import Widget
 
 from mlxctl.tui.messages import TopNear
 from mlxctl.tui.widgets.question import QuestionWidget
+from mlxctl.tui.widgets.searchable import SearchableStatic
 from mlxctl.tui.widgets.thinking import ThinkingWidget
 
 MAX_WIDGETS = 24
@@ -67,11 +68,11 @@ class TranscriptPage(Vertical):
 _MARGIN_SCREENS = 2
 
 
-class Transcript(VerticalScroll, can_focus=False):
+class ChatTranscript(VerticalScroll, can_focus=False):
     """Follows new text until the user scrolls up; folds distant pages."""
 
     DEFAULT_CSS = """
-    Transcript { height: 1fr; padding: 0 1; scrollbar-size-vertical: 1;
+    ChatTranscript { height: 1fr; padding: 0 1; scrollbar-size-vertical: 1;
         & .-found { background: $warning 20%; } }
     """
 
@@ -154,29 +155,42 @@ class Transcript(VerticalScroll, can_focus=False):
             await first.mount(*widgets, before=0)
         self._fold_after_layout()
 
-    def find_widgets(self, text: str) -> list[Widget]:
-        """Return the widgets that contain the text, ignoring case, top to bottom."""
-        wanted = text.casefold()
+    def find_matches(self, query: str) -> list[tuple[Widget, int]]:
+        """Return the matches, ignoring case, top to bottom: widget, and number within it."""
+        wanted = query.casefold()
         return [
-            widget
+            (widget, number)
             for widget in self.query("*")
-            if wanted in str(getattr(widget, "search_text", "")).casefold()
+            for number in range(str(getattr(widget, "search_text", "")).casefold().count(wanted))
         ]
 
-    def highlight(self, widget: Widget | None) -> None:
-        """Highlight a widget and scroll to it; None removes the highlight."""
+    def highlight(self, query: str, match: tuple[Widget, int] | None) -> None:
+        """Highlight the text in all widgets and scroll to a match; an empty query ends it."""
         self.query(".-found").remove_class("-found")
-        if widget is None:
+        for searchable in self.query(SearchableStatic):
+            searchable.highlight(query)
+        if match is None:
             return
-        widget.add_class("-found")
+        widget, number = match
         if isinstance(widget, ThinkingWidget):
+            widget.add_class("-found")
             widget.collapsed = False
         self.release_anchor()
         for page in self._pages:
             if page in widget.ancestors:
                 page.unfold()
         # An unfolded page has its position only after a layout.
-        self.call_after_refresh(self.scroll_to_widget, widget, animate=False, top=True)
+        self.call_after_refresh(self._scroll_to_match, widget, number)
+
+    def _scroll_to_match(self, widget: Widget, number: int) -> None:
+        row = widget.row_of_match(number) if isinstance(widget, SearchableStatic) else 0
+        region = widget.virtual_region_with_margin
+        target = Region(region.x, region.y + row, region.width, 1)
+        parent = widget.parent
+        while isinstance(parent, Widget) and parent is not self:
+            target = target.translate(parent.virtual_region.offset)
+            parent = parent.parent
+        self.scroll_to_region(target, spacing=Spacing(2, 0, 2, 0), animate=False, force=True)
 
     async def drop_answer(self) -> None:
         """Remove everything after the last question."""
