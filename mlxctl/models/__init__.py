@@ -1,4 +1,4 @@
-"""Which models there are and what they say about themselves. Knows no mlx and loads no weights."""
+"""Models on disk and what their files say. Knows no mlx and loads no weights."""
 
 from typing import TYPE_CHECKING
 

@@ -1,16 +1,15 @@
-"""Apple's chips for the Mac: memory bandwidth and memory sizes as Apple's technical specifications publish
-them.
+"""Apple's chips for the Mac: published memory bandwidth and memory sizes.
 
-Chips that Apple sells with different bandwidths have a row for each; the number of GPU cores tells them
-apart. Bandwidth is in decimal gigabytes per second, memory in the gigabytes that Apple writes (GiB). A chip
-that is not in the table is not guessed.
+Source: Apple's technical specifications. Chips sold with different bandwidths have a row for each, told apart
+by the number of GPU cores. Bandwidth is in decimal gigabytes per second, memory in GiB. A chip that is not in
+the table is not guessed.
 """
 
 from typing import NamedTuple
 
 
 class Chip(NamedTuple):
-    """One chip. `num_gpu_cores` is given where chips of one name differ in bandwidth."""
+    """A chip; `num_gpu_cores` is set where bandwidths of one name differ."""
 
     name: str
     bandwidth_gb_per_second: float
@@ -44,10 +43,10 @@ CHIPS = (
 
 
 def find_chip(brand: str, memory_bytes: int) -> Chip | None:
-    """Return the chip that macOS calls `brand` ("Apple M4 Max") in a Mac with this much memory, None if the
-    table has none.
+    """Return the chip that macOS calls `brand` ("Apple M4 Max"), or None.
 
-    The memory tells chips of one name apart; when it cannot, the slower one is taken.
+    Chips of one name are told apart by the memory of the Mac; where that is ambiguous, the slower one is
+    taken.
     """
     named = [chip for chip in CHIPS if f"Apple {chip.name}" == brand]
     sold = [chip for chip in named if memory_bytes // 1024**3 in chip.memory_gib]

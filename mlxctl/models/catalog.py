@@ -1,6 +1,6 @@
-"""What a running server knows of the models on its machine.
+"""Descriptions, fits and downloads of models, for a running server.
 
-Any thread; every answer may read files: not for the event loop.
+Any thread; every method may read files, so never call it on the event loop.
 """
 
 import threading
@@ -20,7 +20,7 @@ from mlxctl.settings import Settings
 class Catalog:
     """Library, machine and downloads of one server.
 
-    Names come from outside, so they are looked up and never taken for paths.
+    Names come from requests: they are looked up and never used as paths.
     """
 
     def __init__(self, settings: Settings, knowledge: Knowledge) -> None:
@@ -35,33 +35,35 @@ class Catalog:
         self._described: dict[tuple[str, Path], ModelDescription] = {}
 
     def models(self) -> list[ModelDescription]:
-        """Describe the whole library, afresh."""
+        """Describe all models of the library, read anew."""
         return [self.library.describe(entry) for entry in self.library.entries()]
 
     def is_probed(self, model: ModelDescription) -> bool:
-        """Whether the model was ever asked what it can do."""
+        """Whether the store has probe results for the model."""
         return (
             model.problem is None
             and self._knowledge.of(model.name, model.path, self.library).record is not None
         )
 
     def described(self, name: str, path: Path) -> ModelDescription:
-        """Describe a model that is served from `path`; once, because it is not expected to change while it is
-        served.
-        """
+        """Describe a served model in `path`; cached, because its files do not change."""
         with self._lock:
             if (name, path) not in self._described:
                 self._described[name, path] = describe_model(path, name=name)
             return self._described[name, path]
 
     def find(self, name: str) -> ModelDescription:
-        """Describe a model of the library by its name or alias; raises ModelNotFoundOnDisk."""
+        """Describe a model of the library by name or alias.
+
+        Raises ModelNotFoundOnDisk.
+        """
         found = self.library.find_named(name)
         return describe_model(found.path, name=found.name)
 
     def fit(self, model: ModelDescription, *, context_tokens: int | None) -> Fit | None:
-        """Work out how a model fits this machine, under the engine's memory limit, with keys and values as
-        the settings say.
+        """Estimate how a model fits this machine, within the engine's memory limit.
+
+        Uses the KV cache format of the settings.
         """
         with self._lock:
             if self._machine is None:

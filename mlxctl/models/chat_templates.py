@@ -1,4 +1,4 @@
-"""Where a model directory keeps its chat template."""
+"""Finds the chat template of a model directory."""
 
 from collections.abc import Mapping
 from pathlib import Path
@@ -12,10 +12,11 @@ MAX_TEMPLATE_BYTES = 1 << 20
 
 
 def find_chat_template(directory: Path, tokenizer_config: Mapping[str, Any]) -> str | None:
-    """Return the template's source, None if there is none; raises BrokenModel if it is no text or too large.
+    """Return the template's source, or None.
 
-    chat_template.jinja wins over chat_template.json, which wins over tokenizer_config.json, as with
-    `transformers`. Of several named templates the one called "default" is meant, or else the first.
+    chat_template.jinja takes precedence over chat_template.json, which takes precedence over
+    tokenizer_config.json, as in `transformers`. Of several named templates "default" is used, or else the
+    first. Raises BrokenModel if it is not text or too large.
     """
     template: Any = read_text(directory, "chat_template.jinja", limit_bytes=MAX_TEMPLATE_BYTES)
     if template is None:

@@ -1,4 +1,4 @@
-"""How many tokens prompt and answer may have together, from what configurations call by many names."""
+"""Derives the context length from the fields that configurations use for it."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -9,19 +9,19 @@ _LENGTH_KEYS = (
     "max_position_embeddings", "n_positions", "max_sequence_length", "max_seq_len", "max_seq_length", "seq_length",
     "n_ctx", "model_max_length",
 )  # fmt: skip
-# What tokenizer configurations say when they mean "unknown" is around 1e30.
+# Tokenizer configurations write about 1e30 for "unknown".
 _LARGEST_BELIEVABLE = 1 << 27
-# For these kinds max_position_embeddings is the length after scaling already.
+# For these kinds max_position_embeddings already includes the scaling.
 _ALREADY_SCALED = frozenset({"default", "llama3", "longrope", "su", "mrope", "proportional"})
 
 
 def find_context_length(config: Mapping[str, Any], tokenizer_config: Mapping[str, Any]) -> int:
-    """Derive the context length in tokens.
+    """Return the context length in tokens.
 
-    The text part of a composite configuration comes first. The smallest length named counts; RoPE scaling of
+    The text part of a composite configuration comes first. The smallest length found counts; RoPE scaling of
     the linear, dynamic and YaRN kinds multiplies it (YaRN from the original length); the tokenizer's limit
-    caps a length that was not scaled. A model that says nothing gets DEFAULT_CONTEXT_LENGTH: recurrent models
-    have no limit of their own, and memory is one.
+    caps a length that was not scaled. Without any length it is DEFAULT_CONTEXT_LENGTH: recurrent models have
+    no limit of their own, but memory is limited.
     """
     for source in (config.get("text_config"), config.get("llm_config"), config):
         length = _length_in(source) if isinstance(source, Mapping) else None
@@ -59,7 +59,7 @@ def _scale(length: int, config: Mapping[str, Any]) -> int:
 
 
 def _whole(value: Any) -> int | None:
-    """A believable number of tokens; configurations write it as an integer or, now and then, as a float."""
+    """Return a plausible number of tokens; some configurations write a float."""
     if isinstance(value, bool) or not isinstance(value, int | float) or not 1 <= value <= _LARGEST_BELIEVABLE:
         return None
     return int(value)

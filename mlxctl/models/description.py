@@ -1,6 +1,6 @@
-"""Everything that a model directory tells without its weights being loaded, gathered into one value.
+"""Describes a model directory without loading weights.
 
-A directory that cannot be used is described, too: as far as it can be read, with the reason in one line.
+An unusable directory is described as far as it can be read, with the problem in one line.
 """
 
 from collections.abc import Mapping
@@ -27,21 +27,21 @@ from mlxctl.models.weights import Weights, weigh
 
 _UNKNOWN = Detection(kind="unknown", family=None, evidence=())
 _SPEECH = ("speech-to-text", "text-to-speech")
-# Weights without a header that could be asked are of a kind that MLX does not load, or still to come.
+# Weights without a readable header are in a format that MLX does not load, or not downloaded yet.
 _USUAL_FLOAT_BYTES = 2
 _MAX_FILES = 100_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ModelDescription:
-    """A model as it lies on disk.
+    """A model on disk.
 
-    What could not be told is None; `problem` says in one line why it cannot be used.
+    A field is None where the files do not tell; `problem` says in one line why the model cannot be used.
 
-    `disk_bytes` counts every file of the directory. `context_length` is in tokens, and None for a model that
-    reads no text. `embedding` and `dimensions` are as in ModelFacts. `runtimes` are the installed packages
-    with code for it, None if none is there to be asked. `cache` is what it keeps of a conversation in
-    `kv_format`, None being as it computes it.
+    `disk_bytes` counts every file of the directory. `context_length` is in tokens, None for a model without
+    text input. `embedding` and `dimensions` are as in ModelFacts. `runtimes` are the installed packages with
+    code for the model, None if no such package is installed. `cache` is its KV cache in `kv_format` (None:
+    unquantized).
     """
 
     name: str
@@ -63,9 +63,7 @@ class ModelDescription:
     problem: str | None = None
 
     def served_with(self, kv_format: KVFormat | None) -> "ModelDescription":
-        """Return the same as it is when it runs with keys and values in this format; embedding models keep
-        none.
-        """
+        """Return the description with another KV cache format; embedding models have none."""
         if kv_format is None or self.detection.kind == "embeddings":
             return self
         float_bytes = (self.weights.float_bytes if self.weights else None) or _USUAL_FLOAT_BYTES
@@ -74,7 +72,7 @@ class ModelDescription:
 
 
 def describe_model(path: Path, *, name: str | None = None) -> ModelDescription:
-    """Describe the directory. Never raises for what lies in it."""
+    """Describe the directory. Never raises for its contents."""
     blank = ModelDescription(
         name=name or spoken_name(path), path=path, disk_bytes=disk_bytes(path), config={}
     )
@@ -103,9 +101,7 @@ def _weigh(path: Path, config: Mapping[str, Any]) -> tuple[Weights | None, str |
 
 
 def _with_words(blank: ModelDescription) -> ModelDescription:
-    """Add what follows from configuration, tokenizer and template; raises BrokenModel when these cannot be
-    read.
-    """
+    """Add facts of configuration, tokenizer and template. Raises BrokenModel."""
     config, weights = blank.config, blank.weights
     model_type = config.get("model_type")
     model_type = model_type if isinstance(model_type, str) and model_type else None
@@ -131,10 +127,8 @@ def _with_words(blank: ModelDescription) -> ModelDescription:
 
 
 def _as_served(described: ModelDescription) -> tuple[ModelDescription, str | None]:
-    """Add what reading the model for serving tells, or say why it cannot be used, in the words in which that
-    is refused.
-    """
-    # Reading these says which extra has their code.
+    """Add facts that reading the model for serving yields, or its error."""
+    # Reading these names the missing extra.
     has_extra = described.model_type in (*HEARING_TYPES, *BERT_KINDS)
     if described.runtimes == () and not has_extra:
         return (
@@ -158,7 +152,7 @@ def _as_served(described: ModelDescription) -> tuple[ModelDescription, str | Non
 
 
 def disk_bytes(path: Path) -> int:
-    """Sum the files; links of a hub snapshot count with what they point to."""
+    """Return the size of all files; links of a hub snapshot count with their targets."""
     total = 0
     for file in islice(path.rglob("*"), _MAX_FILES):
         try:

@@ -1,8 +1,7 @@
-"""What kind of model a directory holds, told from its small files.
+"""Detects the kind of a model from its small files.
 
-A fallback: a probe that generates knows better.
-
-Each rule names what it saw, so that a person can judge it. What no rule knows stays unknown.
+A fallback: probing by generation is more reliable. Each rule records its evidence. Without a matching rule
+the kind is unknown.
 """
 
 from collections.abc import Mapping, Sequence
@@ -33,7 +32,7 @@ _RERANKING_INSTRUCTION = "Judge whether the Document meets the requirements"
 
 
 class Sighting(NamedTuple):
-    """A kind, and what says so."""
+    """A kind with its evidence."""
 
     kind: Kind
     evidence: str
@@ -41,9 +40,9 @@ class Sighting(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Detection:
-    """The verdict.
+    """Kind and family of a model.
 
-    `evidence` says in words what kind and family follow from; `family` is None when it has no name here.
+    `evidence` lists in words what they follow from; `family` is None for an unknown one.
     """
 
     kind: Kind
@@ -59,9 +58,9 @@ def detect(
     sees: bool | None = None,
     name: str | None = None,
 ) -> Detection:
-    """Tell kind and family.
+    """Detect kind and family.
 
-    `sees` is whether the weights hold a vision tower (None: not looked at); raises BrokenModel.
+    `sees` is whether the weights include a vision tower (None: not checked). Raises BrokenModel.
     """
     model_type = str(config.get("model_type") or "")
     family, by_family = find_family(model_type, template)
@@ -72,7 +71,7 @@ def detect(
         or _named(name or directory.name, model_type)
         or _vision(directory, config, sees)
         or _text(config, template)
-        or Sighting("unknown", "nothing in its files says what it is for")
+        or Sighting("unknown", "no file tells its purpose")
     )
     return Detection(
         kind=sighting.kind, family=family, evidence=(sighting.evidence, *([by_family] if family else []))
@@ -98,7 +97,7 @@ def _reranker(config: Mapping[str, Any], template: str | None) -> Sighting | Non
         if architecture.endswith("ForSequenceClassification") and labels in (0, 1):
             return Sighting("reranker", f"architecture {architecture!r} with one label")
     if template and _RERANKING_INSTRUCTION in template:
-        return Sighting("reranker", "the chat template asks whether a document fits a query")
+        return Sighting("reranker", "the chat template asks whether a document matches a query")
     return None
 
 
@@ -109,16 +108,17 @@ def _embeddings(directory: Path, model_type: str, config: Mapping[str, Any]) -> 
     if model_type in _ENCODERS or model_type.endswith(("_embedding", "_bidirec")):
         return Sighting("embeddings", f"model_type {model_type!r}")
     if looks_both_ways(config):
-        return Sighting("embeddings", "config.json lets a token see those behind it")
+        return Sighting("embeddings", "config.json has bidirectional attention")
     return None
 
 
 def _named(name: str, model_type: str) -> Sighting | None:
-    """Conversions often drop the files that would tell; then only the name does."""
+    """Detect the kind by the model's name: conversions often lack the files."""
     for word, kind in _BY_NAME.items():
         if word in name.lower():
             return Sighting(
-                kind, f"its name holds {word!r}; nothing else tells it from a {model_type or 'text'} model"
+                kind,
+                f"its name contains {word!r}; nothing else distinguishes it from a {model_type or 'text'} model",
             )
     return None
 

@@ -1,4 +1,4 @@
-"""Reads what a model directory says about itself, and refuses what would need code from it."""
+"""Reads the facts of a model directory, and rejects models that bring code."""
 
 from collections.abc import Mapping
 from pathlib import Path
@@ -23,9 +23,9 @@ _INDEX = "model.safetensors.index.json"
 def read_model(path: Path, *, trust_remote_code: bool = False) -> ModelFacts:
     """Read a model directory without loading weights.
 
-    Raises ModelNotFoundOnDisk if there is no such directory, BrokenModel if files are missing, malformed or
-    too large, or if the model brings code of its own (`auto_map`, `model_file`) and that is not trusted, or
-    makes vectors in a way that is not computed here.
+    Raises ModelNotFoundOnDisk if the directory does not exist, BrokenModel if files are missing, malformed or
+    too large, if the model brings code (`auto_map`, `model_file`) that is not trusted, or if it computes
+    embeddings in an unsupported way.
     """
     if not path.is_dir():
         raise ModelNotFoundOnDisk(path, f"there is no model directory at {str(path)!r}")
@@ -71,7 +71,7 @@ def _refuse_code(path: Path, files: Mapping[str, Mapping[str, Any]]) -> None:
     for file, content in files.items():
         for key in ("auto_map", "model_file"):
             if content.get(key):
-                why = f"wants to run code of its own ({key} in {file}); --trust-remote-code would allow it"
+                why = f"contains Python code ({key} in {file}); --trust-remote-code allows it"
                 raise BrokenModel(path, f"model {spoken_name(path)!r} {why}")
 
 
@@ -83,8 +83,9 @@ def _model_type(path: Path, config: Mapping[str, Any]) -> str:
 
 
 def _weights_bytes(path: Path) -> int:
-    """Sum the weight files; a download that stopped half-way is noticed by the index that names a file too
-    many.
+    """Return the size of the weight files.
+
+    Raises BrokenModel if the index names files that are missing, as after an aborted download.
     """
     sizes = {file.name: file.stat().st_size for file in path.glob("*.safetensors") if file.is_file()}
     if not sizes:

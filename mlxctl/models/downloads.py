@@ -1,6 +1,6 @@
-"""Downloads one after the other, beside whatever else runs.
+"""A queue of model downloads.
 
-Any thread may ask; one thread of its own fetches.
+Methods may be called by any thread; one worker thread downloads, one model at a time.
 """
 
 import threading
@@ -14,7 +14,7 @@ from mlxctl.models.hub import Cancelled, DownloadProgress, download, plan_downlo
 from mlxctl.models.names import is_repository
 
 MAX_WAITING = 16
-# Finished downloads that are remembered.
+# Finished downloads in the list.
 _MAX_REMEMBERED = 64
 
 DownloadState = Literal["waiting", "running", "done", "failed", "cancelled"]
@@ -22,9 +22,9 @@ DownloadState = Literal["waiting", "running", "done", "failed", "cancelled"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Download:
-    """How one download is.
+    """The state of a download.
 
-    `num_bytes_total` is what had to be fetched, None before the hub said so; `error` is one line.
+    `num_bytes_total` is None until the hub has answered; `error` is one line.
     """
 
     repository: str
@@ -36,12 +36,12 @@ class Download:
 
     @property
     def is_over(self) -> bool:
-        """Whether nothing more will happen."""
+        """Whether it has ended, successfully or not."""
         return self.state in ("done", "failed", "cancelled")
 
 
 class Downloads:
-    """Fetches into one cache. A repository that is being fetched is not fetched twice."""
+    """Downloads into one cache; a repository in the queue is not queued twice."""
 
     def __init__(self, cache: Path) -> None:
         self._cache = cache
@@ -53,20 +53,22 @@ class Downloads:
         self._is_closed = False
 
     def start(self, repository: str) -> Download:
-        """Have the repository fetched and return how it is now.
+        """Queue the repository and return its state.
 
-        Raises DownloadFailed for a bad name, QueueFull.
+        Raises DownloadFailed for an invalid name, QueueFull.
         """
         if not is_repository(repository):
             raise DownloadFailed(
-                repository, f"{repository!r} is no repository of the hub: it is called ORGANIZATION/NAME"
+                repository, f"{repository!r} is not a hub repository; the form is ORGANIZATION/NAME"
             )
         with self._lock:
             current = self._downloads.get(repository)
             if current is not None and not current.is_over:
                 return self._with_progress(current)
             if len(self._waiting) >= MAX_WAITING:
-                raise QueueFull(f"{MAX_WAITING} downloads wait already", retry_after_seconds=60.0)
+                raise QueueFull(
+                    f"there are {MAX_WAITING} waiting downloads already", retry_after_seconds=60.0
+                )
             self._downloads.pop(repository, None)
             self._downloads[repository] = Download(repository=repository)
             self._forget_old()
@@ -77,18 +79,21 @@ class Downloads:
             return self._downloads[repository]
 
     def all(self) -> list[Download]:
-        """Return every download that is remembered, oldest first."""
+        """Return all recent downloads, oldest first."""
         with self._lock:
             return [self._with_progress(download) for download in self._downloads.values()]
 
     def find(self, repository: str) -> Download | None:
-        """Return one download, None if it was never asked for."""
+        """Return one download, or None."""
         with self._lock:
             found = self._downloads.get(repository)
             return self._with_progress(found) if found else None
 
     def close(self) -> None:
-        """Give up what runs and what waits; returns at once. Files that arrived stay."""
+        """Cancel running and waiting downloads, without waiting.
+
+        Complete files are kept.
+        """
         with self._lock:
             self._is_closed = True
             self._progress.cancel()
@@ -97,7 +102,7 @@ class Downloads:
             self._waiting.clear()
 
     def wait(self, *, seconds: float) -> bool:
-        """Wait for the download that runs to end, but no longer than `seconds`; return whether it did."""
+        """Wait up to `seconds` for the running download; return whether it ended."""
         with self._lock:
             worker = self._worker
         if worker is not None:

@@ -1,8 +1,7 @@
-"""What comes after the layers of an embedding model: the modules of sentence-transformers, in the order of
-`modules.json`.
+"""Modules of sentence-transformers behind the layers, from `modules.json`.
 
-The pooling module's directory says which states count, a Dense module's what the pooled vector goes through.
-Format: the files that sentence-transformers saves. A conversion may have lost them.
+The pooling module's directory says which hidden states are pooled; each Dense module's says how the pooled
+vector is transformed. Format: the files that sentence-transformers saves. A conversion may lack them.
 """
 
 from collections.abc import Mapping, Sequence
@@ -18,7 +17,7 @@ from mlxctl.models.safetensors_headers import read_tensors
 from mlxctl.models.text_config import whole_number
 
 _POOLING_FOLDER = "1_Pooling"
-# The file's names, in the order in which several vectors follow each other.
+# Names in the file, in the order in which several pooled vectors are concatenated.
 _SWITCHES: Mapping[str, Pooling] = {
     "pooling_mode_cls_token": "cls",
     "pooling_mode_max_tokens": "max",
@@ -35,7 +34,7 @@ _WORDS: Mapping[str, Pooling] = {
     "weightedmean": "weighted_mean",
     "lasttoken": "last_token",
 }
-# Classes of torch.nn, and what counts where a file says nothing.
+# Classes of torch.nn, and the default.
 _ACTIVATIONS: Mapping[str, Activation] = {
     "Identity": "identity", "Tanh": "tanh", "ReLU": "relu", "GELU": "gelu", "Sigmoid": "sigmoid", "SiLU": "silu"
 }  # fmt: skip
@@ -45,7 +44,7 @@ _ORDER = ("Transformer", "Pooling", "Dense", "Normalize")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Pooled:
-    """Which states count; `counts_prompt` says whether those of the prompt are among them."""
+    """Which hidden states are pooled; `counts_prompt`: those of the prompt too."""
 
     ways: tuple[Pooling, ...]
     counts_prompt: bool
@@ -53,7 +52,7 @@ class Pooled:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Modules:
-    """What is done to the states, None for what the files do not tell."""
+    """Pooling, dense layers and normalization; None where files do not tell."""
 
     pooled: Pooled | None
     dense: tuple[DenseLayer, ...]
@@ -61,9 +60,9 @@ class Modules:
 
 
 def read_modules(path: Path, *, width: int | None) -> Modules:
-    """Read what the files in `path` say; `width` is that of the model's states.
+    """Read the modules in `path`; `width` is that of the hidden states.
 
-    Raises BrokenModel for broken files, and for modules that are not computed here.
+    Raises BrokenModel for broken files and for unsupported modules.
     """
     listed = read_json_array(path, "modules.json")
     if listed is None:
@@ -73,11 +72,11 @@ def read_modules(path: Path, *, width: int | None) -> Modules:
             is_normalized=True,
         )
     if not all(isinstance(module, dict) for module in listed):
-        raise _refusal(path, "has a modules.json that is no list of modules")
+        raise _refusal(path, "has a modules.json that is not a list of modules")
     modules = [(str(module.get("type")).rpartition(".")[2], str(module.get("path", ""))) for module in listed]
     kinds = [kind for kind, _ in modules]
     if unknown := set(kinds) - set(_ORDER):
-        raise _refusal(path, f"has a {min(unknown)} module (modules.json), which is not computed here")
+        raise _refusal(path, f"has a {min(unknown)} module (modules.json), which is not supported")
     if kinds != sorted(kinds, key=_ORDER.index) or any(
         kinds.count(kind) > 1 for kind in _ORDER if kind != "Dense"
     ):
@@ -92,7 +91,9 @@ def read_modules(path: Path, *, width: int | None) -> Modules:
 
 def _inside(path: Path, folder: str) -> str:
     if ".." in Path(folder).parts or Path(folder).is_absolute():
-        raise _refusal(path, f"names {folder!r} for a module (modules.json), which lies outside of it")
+        raise _refusal(
+            path, f"names {folder!r} for a module (modules.json), which is outside the model directory"
+        )
     return folder
 
 
@@ -106,7 +107,7 @@ def _read_pooling(path: Path, folder: str) -> Pooled | None:
     ways = tuple(_WORDS[str(word)] for word in words if str(word) in _WORDS)
     ways = ways if words else tuple(name for switch, name in _SWITCHES.items() if config.get(switch) is True)
     if not ways or len(ways) < len(words):
-        raise _refusal(path, f"pools in a way that is unknown here ({file}); known: {', '.join(_WORDS)}")
+        raise _refusal(path, f"has an unknown pooling ({file}); known: {', '.join(_WORDS)}")
     return Pooled(ways=ways, counts_prompt=config.get("include_prompt", True) is not False)
 
 
@@ -115,7 +116,7 @@ def _read_dense(path: Path, folders: Sequence[str], width: int | None) -> tuple[
     if folders and None in configs:
         found = _dense_among_weights(path, width)
         if len(found) < len(folders):
-            raise _refusal(path, f"lost its Dense modules, which modules.json names: {', '.join(folders)}")
+            raise _refusal(path, f"lacks Dense modules that modules.json names: {', '.join(folders)}")
         return found
     return tuple(
         _dense_layer(path, folder, config or {}) for folder, config in zip(folders, configs, strict=True)
@@ -127,11 +128,11 @@ def _dense_layer(path: Path, folder: str, config: Mapping[str, Any]) -> DenseLay
     num_inputs, num_outputs = whole_number(config, "in_features"), whole_number(config, "out_features")
     name = str(config.get("activation_function", _USUAL_ACTIVATION)).rpartition(".")[2]
     if not num_inputs or not num_outputs:
-        raise _refusal(path, f"does not say how wide its Dense module is ({folder}/config.json)")
+        raise _refusal(path, f"has no width for its Dense module ({folder}/config.json)")
     if name not in _ACTIVATIONS:
         raise _refusal(
             path,
-            f"has a Dense module with {name} behind it, which is unknown here; known: {', '.join(_ACTIVATIONS)}",
+            f"has a Dense module with the unknown activation {name}; known: {', '.join(_ACTIVATIONS)}",
         )
     return DenseLayer(
         file=file if (path / file).is_file() else None,
@@ -143,10 +144,10 @@ def _dense_layer(path: Path, folder: str, config: Mapping[str, Any]) -> DenseLay
 
 
 def _dense_among_weights(path: Path, width: int | None) -> tuple[DenseLayer, ...]:
-    """Read what mlx-embeddings leaves of EmbeddingGemma's Dense modules, which have nothing behind them, from
-    the weights' shapes.
+    """Return EmbeddingGemma's Dense modules as mlx-embeddings stores them.
 
-    `width` is that of the pooled vector. Packed weights have as many rows as others.
+    They are among the model's weights and have no activation; their shapes tell. `width` is that of the
+    pooled vector. Packed weights have as many rows as others.
     """
     shapes = {tensor.name: tensor.shape for tensor in read_tensors(path)}
     layers: list[DenseLayer] = []

@@ -1,9 +1,8 @@
-"""How an embedding model's vectors are made, from the files that sentence-transformers lays beside the
-weights.
+"""How an embedding model pools and transforms hidden states, from its files.
 
-Where a conversion lost them, a model that reads onwards is taken for what most such models are: the state of
-the last token, normalized. Encoders differ there, and only those are taken whose name tells. What is not
-computed here is refused, because its vectors would be wrong without anybody noticing.
+Where a conversion lost the files of sentence-transformers, a causal model gets the most common way: the last
+token's state, normalized. Encoders differ, so they are accepted only if their name tells. Unsupported ways
+are rejected, because wrong embeddings would go unnoticed.
 """
 
 from collections.abc import Mapping, Sequence
@@ -20,7 +19,7 @@ from mlxctl.models.runtimes import find_runtimes
 from mlxctl.models.text_config import whole_number
 
 _RUNTIME = "mlx-lm"
-# Words in the names of encoders that everybody uses, in the order in which they count.
+# Words in the names of common encoders, in order of precedence.
 _POOLING_BY_NAME: Mapping[str, Pooling] = {
     "arctic": "cls", "bge": "cls", "embeddinggemma": "mean", "gte-modernbert": "cls", "mxbai": "cls", "labse": "cls",
     "e5": "mean", "gte": "mean", "minilm": "mean", "nomic": "mean",
@@ -28,9 +27,9 @@ _POOLING_BY_NAME: Mapping[str, Pooling] = {
 
 
 def read_embedding_recipe(path: Path, config: Mapping[str, Any], *, context_length: int) -> EmbeddingRecipe:
-    """Read how the model in `path` makes vectors.
+    """Read how the model in `path` computes embeddings.
 
-    Raises BrokenModel for what is not computed here, and for broken files.
+    Raises BrokenModel for unsupported ways and broken files.
     """
     encoder = find_encoder(path, config)
     if encoder is None:
@@ -39,10 +38,10 @@ def read_embedding_recipe(path: Path, config: Mapping[str, Any], *, context_leng
     texts = read_json_object(path, "sentence_bert_config.json") or {}
     prompts, prompt = _read_prompts(path)
     if encoder == "gemma3_text" and modules.pooled is None and not modules.dense:
-        raise _refusal(path, "lost its Dense modules, and EmbeddingGemma's vectors go through two of them")
+        raise _refusal(path, "lost its Dense modules, and EmbeddingGemma needs two of them")
     pooled = modules.pooled or Pooled(ways=(_guess_pooling(path, encoder),), counts_prompt=True)
     if prompt and not pooled.counts_prompt:
-        raise _refusal(path, "leaves its prompt out when it pools (include_prompt), which is not done here")
+        raise _refusal(path, "does not pool its prompt (include_prompt), which is not supported")
     _check_widths(path, modules.dense, whole_number(config, "hidden_size"), num_pooled=len(pooled.ways))
     limits = (whole_number(texts, "max_seq_length"), longest_text(encoder, config) if encoder else None)
     return EmbeddingRecipe(
@@ -68,7 +67,7 @@ def _refuse_other_models(path: Path, config: Mapping[str, Any]) -> None:
 
 
 def _check_widths(path: Path, dense: Sequence[DenseLayer], width: int | None, *, num_pooled: int) -> None:
-    """Refuse layers that do not take what comes before them; `width` is that of the states."""
+    """Raise BrokenModel if widths do not match; `width` is that of the states."""
     before = width * num_pooled if width else None
     for layer in dense:
         if before is not None and layer.num_inputs != before:
@@ -93,7 +92,7 @@ def _guess_pooling(path: Path, encoder: EncoderKind | None) -> Pooling:
 
 
 def _read_prompts(path: Path) -> tuple[dict[str, str], str]:
-    """Return the prompts by name, and the one that stands before a text when none is named."""
+    """Return the prompts by name, and the default prompt."""
     config = read_json_object(path, "config_sentence_transformers.json") or {}
     listed = config.get("prompts")
     prompts = (

@@ -1,12 +1,10 @@
-"""Which family a model talks like.
+"""The family of a model, from architecture and chat template.
 
-The architecture says it, unless the template plainly speaks for another family.
-
-Distilled and derived models borrow an architecture (a DeepSeek distillation is a `qwen2`), but bring the
-template of their own.
+The template takes precedence where only one family writes it: derived models borrow an architecture (a
+DeepSeek distillation is a `qwen2`) but bring their own template.
 """
 
-# By the beginning of `model_type`; the longest that fits counts.
+# By prefix of `model_type`; the longest match counts.
 _BY_MODEL_TYPE = {
     "aya_vision": "cohere", "bailing": "ling", "chatglm": "glm4", "cohere": "cohere", "command": "cohere", "deepseek": "deepseek",
     "ernie": "ernie", "exaone": "exaone", "falcon": "falcon", "gemma": "gemma", "glm": "glm4", "gpt_oss": "gpt-oss",
@@ -18,7 +16,7 @@ _BY_MODEL_TYPE = {
     "apertus": "apertus", "apriel": "apriel", "hy_v": "hunyuan", "hy3": "hunyuan", "longcat": "longcat", "muse": "muse",
     "solar": "solar", "whisper": "whisper", "kokoro": "kokoro", "parakeet": "parakeet",
 }  # fmt: skip
-# Marks that only one family writes.
+# Markers that only one family writes.
 _BY_TEMPLATE = {
     "<｜User｜>": "deepseek", "<|im_user|>": "kimi", "]~b]": "minimax", "<|start_of_role|>": "granite", "<start_of_turn>": "gemma",
     "<|START_OF_TURN_TOKEN|>": "cohere", "<|start_header_id|>": "llama", "[gMASK]": "glm4", "<seed:think>": "seed",
@@ -26,7 +24,7 @@ _BY_TEMPLATE = {
 
 
 def find_family(model_type: str, template: str | None) -> tuple[str | None, str]:
-    """Return the family and what says so; None for one that has no name here."""
+    """Return the family with its evidence; None for an unknown one."""
     fitting = [beginning for beginning in _BY_MODEL_TYPE if model_type.startswith(beginning)]
     by_type = _BY_MODEL_TYPE[max(fitting, key=len)] if fitting else None
     spoken = [(mark, family) for mark, family in _BY_TEMPLATE.items() if mark in (template or "")]

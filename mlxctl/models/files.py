@@ -1,6 +1,4 @@
-"""Bounded reading of a model directory's small files: it may come from anywhere, so nothing about it is taken
-on trust.
-"""
+"""Bounded reading of a model directory's small files, which are untrusted."""
 
 import json
 from pathlib import Path
@@ -15,8 +13,9 @@ Shape = TypeVar("Shape")
 
 
 def read_text(directory: Path, name: str, *, limit_bytes: int) -> str | None:
-    """Return the text of a file, None if it is not there; raises BrokenModel if it is unreadable, too large
-    or no UTF-8.
+    """Return the text of a file, None if it does not exist.
+
+    Raises BrokenModel if it is unreadable, too large or not UTF-8.
     """
     path = directory / name
     if not path.is_file():
@@ -36,15 +35,17 @@ def read_text(directory: Path, name: str, *, limit_bytes: int) -> str | None:
 
 
 def read_json_object(directory: Path, name: str) -> dict[str, Any] | None:
-    """Return the JSON object in a file, None if the file is not there; raises BrokenModel if it holds
-    anything else.
+    """Return the JSON object in a file, None if it does not exist.
+
+    Raises BrokenModel for anything else.
     """
     return _read_json(directory, name, dict, "object")
 
 
 def read_json_array(directory: Path, name: str) -> list[Any] | None:
-    """Return the JSON array in a file, None if the file is not there; raises BrokenModel if it holds anything
-    else.
+    """Return the JSON array in a file, None if it does not exist.
+
+    Raises BrokenModel for anything else.
     """
     return _read_json(directory, name, list, "array")
 

@@ -1,8 +1,8 @@
-"""Which model it is, whatever it is called and wherever it lies: a digest of what decides how it behaves.
+"""A digest of everything that decides a model's behavior.
 
-All of the small files go in, and of the weights the header and a little from the middle of every tensor:
-reading 100 GB to tell two models apart would take longer than loading one, and training changes every part of
-the tensors that it touches.
+Independent of name and directory. It covers all small files, and of the weights the header and a sample from
+the middle of every tensor: hashing 100 GB would take longer than loading the model, and training changes
+every part of a tensor.
 """
 
 import hashlib
@@ -27,14 +27,14 @@ _SMALL_FILES = (
     "sentence_bert_config.json",
     "config_sentence_transformers.json",
 )
-# What comes behind the layers of an embedding model, each in a folder of its own.
+# Modules of an embedding model, each in a folder of its own.
 _MODULES = "[0-9]*_*"
 _LENGTH_BYTES = 8
 _SAMPLE_BYTES = 256
 
 
 def fingerprint(path: Path) -> str:
-    """Return 64 hexadecimal digits.
+    """Return the digest as 64 hexadecimal digits.
 
     Raises BrokenModel when a weight file is malformed or a file cannot be read.
     """
@@ -54,7 +54,7 @@ def fingerprint(path: Path) -> str:
 
 
 def _weight_samples(file: Path) -> list[bytes]:
-    """Give the size, the header, and a piece of every tensor, in the order in which they lie in the file."""
+    """Yield size, header and a sample of every tensor, in file order."""
     with file.open("rb") as stream:
         length = int.from_bytes(stream.read(_LENGTH_BYTES), "little")
         assert length <= MAX_HEADER_BYTES, "the header was checked"

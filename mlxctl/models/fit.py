@@ -1,13 +1,8 @@
-"""Whether a model fits a machine, with how long a conversation, and how fast it can be at best.
+"""Estimates whether a model fits a machine, its longest context and maximum speed.
 
-Sums, nothing measured.
-
-Memory: weights + cache of one conversation + what reading its prompt takes for a moment, which is an
-estimate.
-
-Speed: every decoded token reads all the weights that take part and the whole cache once, so tokens per second
-cannot exceed `bandwidth / (decode bytes + cache bytes)`. Real speed stays below it. It is a prediction and is
-always to be called one.
+Nothing is measured. Memory = weights + KV cache of one conversation + estimated prefill memory. Speed: every
+decoded token reads the active weights and the whole cache once, so tokens per second cannot exceed `bandwidth
+/ (decode bytes + cache bytes)`; real speed stays below it. It must always be called a prediction.
 """
 
 from dataclasses import dataclass
@@ -28,9 +23,8 @@ DEFAULT_CHUNK_TOKENS = 2048
 class Fit:
     """How a model fits a machine at `context_tokens`.
 
-    What cannot be told is None; `max_context_tokens` is 0 if not even one fits.
-
-    `is_capped_by_model` says that the model's own context length ends before the memory does.
+    Unknown values are None; `max_context_tokens` is 0 if not even one token fits. `is_capped_by_model`: the
+    model's context length is the limit, not the memory.
     """
 
     machine: Machine
@@ -45,7 +39,7 @@ class Fit:
 
     @property
     def needed_bytes(self) -> int | None:
-        """All of it together, None while a part is unknown."""
+        """The total memory, None while a part is unknown."""
         if self.cache_bytes is None or self.transient_bytes is None:
             return None
         return self.weights_bytes + self.cache_bytes + self.transient_bytes
@@ -58,9 +52,9 @@ def fit_model(
     context_tokens: int | None = None,
     chunk_tokens: int = DEFAULT_CHUNK_TOKENS,
 ) -> Fit | None:
-    """Work out the fit, None for a model whose weights cannot be read.
+    """Return the fit, None for a model whose weights cannot be read.
 
-    Without a context, DEFAULT_CONTEXT_TOKENS or the model's.
+    The default context is the smaller of DEFAULT_CONTEXT_TOKENS and the model's.
     """
     if model.weights is None:
         return None
@@ -85,7 +79,7 @@ def fit_model(
 def fit_on_macs(
     model: ModelDescription, *, context_tokens: int | None = None, chunk_tokens: int = DEFAULT_CHUNK_TOKENS
 ) -> list[Fit]:
-    """Work out the fit for every chip and memory size in the table."""
+    """Return the fit for every chip and memory size in the table."""
     macs = [
         Machine(
             chip=f"Apple {chip.name}" + (f" ({chip.num_gpu_cores}-core GPU)" if chip.num_gpu_cores else ""),
@@ -109,8 +103,9 @@ def _fits(weights: int, cache: int | None, transient: int | None, usable: int) -
 
 
 def _longest(model: ModelDescription, machine: Machine, room_bytes: int, chunk_tokens: int) -> int | None:
-    """The longest conversation that fits into `room_bytes`, by bisection: what is needed never shrinks as it
-    grows longer.
+    """Return the longest context that fits into `room_bytes`, by bisection.
+
+    The needed memory never shrinks with the length.
     """
     if model.cache is None or model.context_length is None:
         return None
@@ -140,7 +135,7 @@ def _transient_bytes(
 ) -> int | None:
     float_bytes = (model.weights.float_bytes if model.weights else None) or 2
     if is_encoder(model.config):
-        # An encoder reads a text as a whole.
+        # An encoder processes a text in one pass.
         return estimate_prefill_bytes(
             model.config,
             chunk_tokens=context_tokens,
@@ -154,13 +149,13 @@ def _transient_bytes(
         context_tokens=context_tokens,
         float_bytes=float_bytes,
         has_metal=machine.has_metal,
-        # Attention over quantized keys is several kernels everywhere, with all scores in between.
+        # Attention over quantized keys is never fused: all scores are in memory.
         is_fused=model.kv_format is None,
         num_parameters=_num_decoded(model.weights) if model.weights else 0,
     )
 
 
 def _num_decoded(weights: Weights) -> int:
-    """Return how many parameters one token is multiplied with: of a mixture of experts only the chosen share."""
+    """Return the active parameters per token: of experts only the chosen share."""
     share = (weights.decode_bytes or weights.num_bytes) / weights.num_bytes if weights.num_bytes else 1.0
     return int(weights.num_parameters * min(share, 1.0))

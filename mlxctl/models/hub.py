@@ -1,8 +1,7 @@
-"""Downloads a model from the hub into the cache, with `huggingface_hub` doing the work.
+"""Downloads a model into the hub cache with `huggingface_hub`.
 
-Only files that a model needs are taken. Files that arrived stay, so a download that was interrupted goes on
-with the next file. The library is imported when a download begins: it costs more than everything else here
-together.
+Only files that a model needs are downloaded. Complete files are kept, so an interrupted download continues
+with the next file. The library is imported at the first download: its import is slow.
 """
 
 import errno
@@ -19,26 +18,26 @@ from mlxctl.errors import DownloadFailed
 from mlxctl.models.names import folder_of_repository, is_repository
 
 MODEL_FILES = ("*.safetensors", "*.json", "*.jinja", "*.txt", "*.model", "*.tiktoken", "*.npz")
-# The same weights again in other formats or pieces, which MLX does not load.
+# Copies of the weights in formats that MLX does not load.
 _NEVER = ("consolidated*.safetensors", "original/*", "onnx/*", "openvino/*", "coreml/*", "gguf/*")
-# The rest of the machine needs some room, too.
+# Disk space to leave free for the rest of the machine.
 _SPARE_BYTES = 256 * 1024**2
 _NUM_WORKERS = 4
-# The library takes pieces of 10 MiB and can be told to stop only between two of them.
+# The library checks for cancellation only between parts, of 10 MiB by default.
 _PIECE_BYTES = 1024**2
-# A process that is killed leaves its half files behind, under names that nobody uses again.
+# A killed process leaves partial files, under names that are never used again.
 _STALE_SECONDS = 86_400
 
 
 class Cancelled(Exception):
-    """The person, or the end of the process, wants no more of this download."""
+    """The download was cancelled by the operator or by the end of the process."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DownloadPlan:
-    """What a download will fetch.
+    """The files to download.
 
-    `num_bytes` counts all files of the model, `num_bytes_left` those that are not here yet.
+    `num_bytes` counts all files of the model, `num_bytes_left` those that are missing.
     """
 
     repository: str
@@ -48,9 +47,9 @@ class DownloadPlan:
 
 
 class DownloadProgress:
-    """How far a download is; written by its threads, read by any.
+    """Progress of a download; written by its threads, read by any.
 
-    `cancel` ends it at the next piece of a file.
+    `cancel` ends it before the next part of a file.
     """
 
     def __init__(self) -> None:
@@ -60,30 +59,33 @@ class DownloadProgress:
 
     @property
     def num_bytes(self) -> int:
-        """Bytes that arrived.
+        """Bytes so far.
 
-        One bar counts what came over the network, another what was written: the further one counts.
+        One progress bar counts received bytes, another written ones; the larger number counts.
         """
         with self._lock:
             return max(self._done_by_bar.values(), default=0)
 
     def add(self, bar: int, num_bytes: int) -> None:
-        """Count bytes for one bar; raises Cancelled when nobody wants them any more."""
+        """Count bytes of one bar. Raises Cancelled after `cancel`."""
         with self._lock:
             self._done_by_bar[bar] = self._done_by_bar.get(bar, 0) + num_bytes
         if self._is_cancelled.is_set():
             raise Cancelled
 
     def cancel(self) -> None:
-        """Have the download end soon."""
+        """End the download soon."""
         self._is_cancelled.set()
 
 
 def plan_download(repository: str, *, cache: Path) -> DownloadPlan:
-    """Ask the hub what there is to fetch and check that it has room. Raises DownloadFailed."""
+    """List the files on the hub and check the free disk space.
+
+    Raises DownloadFailed.
+    """
     if not is_repository(repository):
         raise DownloadFailed(
-            repository, f"{repository!r} is no repository of the hub: it is called ORGANIZATION/NAME"
+            repository, f"{repository!r} is not a hub repository; the form is ORGANIZATION/NAME"
         )
     from huggingface_hub import snapshot_download
 
@@ -105,14 +107,14 @@ def plan_download(repository: str, *, cache: Path) -> DownloadPlan:
     )
     if not any(file.filename.endswith((".safetensors", ".npz")) for file in files):
         raise DownloadFailed(
-            repository, f"repository {repository!r} holds no weights that MLX could load (*.safetensors)"
+            repository, f"repository {repository!r} has no weights that MLX can load (*.safetensors)"
         )
     _check_room(plan, cache)
     return plan
 
 
 def download(plan: DownloadPlan, *, cache: Path, progress: DownloadProgress) -> Path:
-    """Fetch what the plan lacks and return the directory of the model.
+    """Download the missing files and return the model's directory.
 
     Raises DownloadFailed and, after `cancel`, Cancelled.
     """
@@ -133,7 +135,7 @@ def download(plan: DownloadPlan, *, cache: Path, progress: DownloadProgress) -> 
 
 
 def _set_up_library() -> None:
-    """Have it keep silent, since we say ourselves what matters, and ask often whether to go on."""
+    """Silence the library's output and shorten its parts and timeouts."""
     from huggingface_hub import constants
     from huggingface_hub.utils import logging
 
@@ -157,7 +159,7 @@ def _check_room(plan: DownloadPlan, cache: Path) -> None:
 
 
 def _silent_bars(progress: DownloadProgress) -> Any:
-    """Return the class of bars that the library draws its progress with; these draw nothing and count."""
+    """Return a progress-bar class that draws nothing and counts bytes."""
     from tqdm.std import tqdm  # type: ignore[import-untyped]
 
     class CountingBar(tqdm):  # type: ignore[misc]
@@ -174,7 +176,10 @@ def _silent_bars(progress: DownloadProgress) -> Any:
 
 @contextmanager
 def _plain_failures(repository: str) -> Iterator[None]:
-    """Say in one line what the library says in many kinds of exceptions, the first cause of which counts."""
+    """Turn the library's exceptions into a DownloadFailed of one line.
+
+    The root cause counts.
+    """
     import httpx2
     from huggingface_hub.errors import DryRunError, EntryNotFoundError, RevisionNotFoundError
 
@@ -215,7 +220,7 @@ def _explain(repository: str, error: BaseException) -> str:
         case GatedRepoError():
             return f"repository {repository!r} is gated: accept its terms on its page of the hub, then set HF_TOKEN"
         case RepositoryNotFoundError():
-            return f"the hub has no repository {repository!r}, or it is private and HF_TOKEN does not open it"
+            return f"the hub has no repository {repository!r}, or it is private and HF_TOKEN gives no access"
         case OfflineModeIsEnabled():
             return f"cannot download {repository!r}: HF_HUB_OFFLINE forbids it"
         case HfHubHTTPError():

@@ -1,8 +1,7 @@
-"""The cache that Hugging Face's own tools keep: which repositories lie there, and in which directory each is
-complete.
+"""Reads the cache of Hugging Face's tools: repositories and their snapshots.
 
-Layout: `models--ORGANIZATION--NAME` with `refs/main` (a commit), `snapshots/COMMIT` (links) and `blobs` (what
-they point to).
+Layout: `models--ORGANIZATION--NAME` with `refs/main` (a commit), `snapshots/COMMIT` (links) and `blobs`
+(their targets).
 """
 
 import os
@@ -18,7 +17,7 @@ _MAX_REF_BYTES = 100
 
 
 class CachedRepository(NamedTuple):
-    """A repository in the cache: its folder, and its snapshot, or None with the reason why there is none."""
+    """A repository's folder and snapshot, or the reason why it has none."""
 
     name: str
     folder: Path
@@ -27,7 +26,10 @@ class CachedRepository(NamedTuple):
 
 
 def hub_cache_directory(environment: Mapping[str, str] = os.environ) -> Path:
-    """Return where the cache lies, by the same variables as `huggingface_hub`; it need not exist."""
+    """Return the cache directory, by the variables of `huggingface_hub`.
+
+    It need not exist.
+    """
     for variable in ("HF_HUB_CACHE", "HUGGINGFACE_HUB_CACHE"):
         if environment.get(variable):
             return Path(environment[variable]).expanduser()
@@ -38,7 +40,7 @@ def hub_cache_directory(environment: Mapping[str, str] = os.environ) -> Path:
 
 
 def cached_repositories(cache: Path, *, most: int) -> Iterator[CachedRepository]:
-    """Yield the models in the cache by name, looking at no more than `most` entries."""
+    """Yield the models in the cache by name, of at most `most` entries."""
     names = {
         folder: name for folder in _listed(cache, most=most) if (name := repository_of_folder(folder.name))
     }
@@ -74,7 +76,7 @@ def _main_commit(folder: Path) -> str | None:
             commit = file.read(_MAX_REF_BYTES).decode("ascii").strip()
     except (OSError, UnicodeDecodeError):
         return None
-    # SEC: what stands here becomes part of a path.
+    # SEC: this text becomes part of a path.
     return commit if _COMMIT.fullmatch(commit) else None
 
 

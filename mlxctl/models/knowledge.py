@@ -1,6 +1,4 @@
-"""What is known of a model's abilities on this machine: found out by probing, laid down by a person, or
-nothing.
-"""
+"""Probe results and overrides (capabilities.toml) of models on this machine."""
 
 import difflib
 import logging
@@ -37,9 +35,9 @@ _log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProbedModel:
-    """What is known of one model.
+    """Findings about one model.
 
-    `record` is None for a model that was never probed; `findings` are what holds.
+    `record` is None for a model that was never probed; `findings` include the overrides.
     """
 
     record: ProbeRecord | None = None
@@ -47,24 +45,24 @@ class ProbedModel:
 
     @property
     def capabilities(self) -> ModelCapabilities:
-        """What loading the model has to know."""
+        """The findings as capabilities, for loading the model."""
         return capabilities_of(self.findings)
 
     @property
     def verdicts(self) -> Mapping[str, ProbeVerdict]:
-        """The answers by question."""
+        """The verdicts by question."""
         return {finding.question: finding.verdict for finding in self.findings}
 
 
 class Knowledge:
-    """Looks models up by what they are, not by what they are called.
+    """Looks findings up by a model's fingerprint, not by its name.
 
-    Any thread; every answer may read files: not for the event loop. A store that cannot be used is warned of
-    once, and then nothing counts as probed: a server goes on with what the models' files say.
+    Any thread; methods may read files, so never call them on the event loop. An unusable store is logged
+    once; then no model counts as probed, and a server uses detection from files.
     """
 
     def __init__(self, store: CapabilityStore, overrides_file: Path) -> None:
-        """Read what a person laid down; raises SettingsError for what cannot be honored there."""
+        """Read the overrides. Raises SettingsError for invalid ones."""
         self._store = store
         self._overrides = read_overrides(overrides_file)
         self._matched: set[str] = set()
@@ -75,12 +73,10 @@ class Knowledge:
     def of(
         self, name: str, path: Path, library: Library | None = None, *, served_as: str | None = None
     ) -> ProbedModel:
-        """Return what is known of the model in `path`, which goes by `name`.
+        """Return the findings about the model in `path`.
 
-        Never raises for what lies there.
-
-        A table of overrides may be called like any name that the model has: `name`, `served_as`, those of the
-        library, its aliases, its directory's name, or its path.
+        Never raises for its files. A table of overrides may have any name of the model: `name`, `served_as`,
+        a name or alias of the library, its directory's name, or its path.
         """
         return self.over(self._record(path), name, path, library, served_as=served_as)
 
@@ -93,13 +89,14 @@ class Knowledge:
         *,
         served_as: str | None = None,
     ) -> ProbedModel:
-        """Return what holds for the model when this was found out about it."""
+        """Return the record's findings with the overrides of the model."""
         override = self._override(name, path, library, served_as) if self._overrides else None
         return ProbedModel(record=record, findings=effective(record.findings if record else (), override))
 
     def warn_of_unmatched(self, names: Iterable[str], library: Library) -> None:
-        """Log every table that belongs to no model: neither to one that was looked up, nor to one of the
-        library or of `names`.
+        """Log each override table that matches no model.
+
+        Models looked up before, those of the library and `names` count.
         """
         left = [table for table in self._overrides if table not in self._matched]
         if not left:
@@ -154,7 +151,7 @@ class Knowledge:
 
     def _record(self, path: Path) -> ProbeRecord | None:
         try:
-            # Reading every weight file's header is not free, and most machines have no store at all.
+            # Skip reading the headers of all weight files when there is no store.
             if self._is_store_lost or not self._store.has_records():
                 return None
             return self._store.find(fingerprint(path))
@@ -167,17 +164,17 @@ class Knowledge:
 
 
 def open_knowledge() -> Knowledge:
-    """Return what is known on this machine; raises SettingsError."""
+    """Return the knowledge of this machine. Raises SettingsError."""
     return Knowledge(open_store(), locations.capability_overrides_file())
 
 
 def open_store() -> CapabilityStore:
-    """Return the store of this machine; nothing is opened before it is used."""
+    """Return the store of this machine; its file is opened at the first use."""
     return CapabilityStore(locations.state_directory() / "capabilities.sqlite")
 
 
 def _leads_to(table: str, place: Path) -> bool:
-    """Whether a table is called by the path of a directory."""
+    """Whether a table is named by the path of a directory."""
     try:
         return "/" in table and Path(table).expanduser().resolve() == place
     except (OSError, RuntimeError, ValueError):

@@ -1,8 +1,8 @@
-"""How much memory a conversation takes in a model's cache, from its configuration alone.
+"""The memory of a conversation's KV cache, from the configuration alone.
 
-A layer that keeps a token keeps its keys and its values: 2 × key-value heads × head dimension × bytes of a
-float. Latent attention keeps one compressed vector and its rotary part instead. A layer with a window stops
-growing there; a recurrent layer never grows.
+Per token and layer: 2 × key-value heads × head dimension × bytes of a float. Latent attention stores one
+compressed vector and its rotary part instead. A layer with a window stops growing at its size; a recurrent
+layer never grows.
 """
 
 from collections.abc import Mapping
@@ -18,18 +18,19 @@ _LATENT = frozenset(
     {"deepseek_v3", "glm4_moe_lite", "joyai_llm_flash", "kimi_k2", "kimi_k25", "kimi_vl", "mistral4"}
 )
 _EXPANDED = frozenset({"deepseek_v2", "minicpm3"})
-# What Gemma 3's configurations leave to the code.
+# Defaults of Gemma 3's code, which its configurations omit.
 _USUAL = {"num_attention_heads": 8, "num_key_value_heads": 4, "head_dim": 256}
-# mlx-lm lets a cache grow in steps of this many tokens.
+# mlx-lm grows a cache in steps of this many tokens.
 _STEP_TOKENS = 256
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CacheShape:
-    """What one sequence keeps. `state_bytes` is None when recurrent layers are there whose size is not known.
+    """The cache of one sequence.
 
-    `bytes_per_token` is what each further token costs beyond the window, `window_bytes_per_token` what it
-    costs on top of that as long as fewer than `window_tokens` are kept.
+    `bytes_per_token` is the cost of each token beyond the window, `window_bytes_per_token` the additional
+    cost while fewer than `window_tokens` are stored. `state_bytes` is None for recurrent layers of unknown
+    size.
     """
 
     bytes_per_token: int
@@ -38,8 +39,9 @@ class CacheShape:
     state_bytes: int | None = 0
 
     def num_bytes(self, num_tokens: int) -> int:
-        """Return the memory of a sequence, rounded up as the cache grows; a state of unknown size counts as
-        none.
+        """Return the memory of a sequence, rounded up to the cache's growth step.
+
+        A state of unknown size counts as none.
         """
         rounded = -(-num_tokens // _STEP_TOKENS) * _STEP_TOKENS
         return (
@@ -49,17 +51,14 @@ class CacheShape:
         )
 
     def quantized(self, form: KVFormat, *, float_bytes: int) -> "CacheShape":
-        """Return the same with layers that keep every token in this format; windows and states stay as they
-        are.
-        """
+        """Return the shape with quantized full-attention layers; windows and states stay."""
         return replace(self, bytes_per_token=form.num_bytes(self.bytes_per_token, float_bytes=float_bytes))
 
 
 def find_cache_shape(model_type: str, config: Mapping[str, Any], *, float_bytes: int) -> CacheShape | None:
-    """Return what a sequence keeps in memory, None when the configuration does not tell or its rules are not
-    known here.
+    """Return the cache of one sequence, None when the configuration does not tell.
 
-    An encoder keeps nothing: it reads a text once, as a whole.
+    An encoder has none: it processes a text in one pass.
     """
     if is_encoder(config):
         return CacheShape(bytes_per_token=0)
@@ -87,7 +86,7 @@ _KINDS: tuple[Kept, Kept, Kept] = ("all", "window", "state")
 
 
 def _numbers_per_token(model_type: str, part: Mapping[str, Any]) -> tuple[int, int] | None:
-    """How many numbers a layer that keeps everything, and one with a window, keeps of one token."""
+    """Return numbers per token of a full-attention layer and of a windowed one."""
     rotary, latent = whole_number(part, "qk_rope_head_dim"), whole_number(part, "kv_lora_rank")
     heads = whole_number(part, "num_attention_heads", "n_head", "n_heads")
     if rotary is not None and latent:
@@ -102,15 +101,16 @@ def _numbers_per_token(model_type: str, part: Mapping[str, Any]) -> tuple[int, i
     size = whole_number(part, "head_dim") or (hidden // heads if hidden and heads else None)
     if not kept_heads or not size:
         return None
-    # Gemma 4 widens the heads of layers that keep everything, and may give them another number of heads.
+    # Gemma 4's full-attention layers have wider heads, and may have another number of them.
     wide = (whole_number(part, "global_head_dim") if model_type.startswith("gemma4") else None) or size
     few = whole_number(part, "num_global_key_value_heads") if part.get("attention_k_eq_v") is True else None
     return 2 * (few or kept_heads) * wide, 2 * kept_heads * size
 
 
 def _state_bytes(part: Mapping[str, Any], float_bytes: int, num_layers: int) -> int | None:
-    """The states of gated delta networks (kept in 32 bits) and of short convolutions; other recurrent layers
-    are not known here.
+    """Return the states' size: gated delta networks (32 bits) and short convolutions.
+
+    None for other recurrent layers.
     """
     heads, key_heads = (
         whole_number(part, "linear_num_value_heads"),

@@ -1,9 +1,7 @@
-"""What each layer of a model keeps while it decodes: every token, a window of tokens, a state of fixed size,
-or nothing.
+"""What each layer caches: all tokens, a window, a fixed-size state, or nothing.
 
-The rules are those of mlx-lm's `make_cache` methods, which decide what really lies in memory; where a
-configuration names a window that mlx-lm does not use, every token is kept. A model that follows none of these
-rules has no plan: nobody guesses.
+The rules are those of mlx-lm's `make_cache` methods, which decide what is in memory; where a configuration
+names a window that mlx-lm does not use, all tokens are cached. A model that matches no rule has no plan.
 """
 
 from collections.abc import Mapping
@@ -13,7 +11,7 @@ from mlxctl.models.text_config import whole_number
 
 Kept = Literal["all", "window", "state", "nothing"]
 
-# Only these free what leaves the window.
+# Only these free tokens that leave the window.
 _WINDOWED = frozenset(
     {
         "afmoe", "cohere2", "exaone4", "exaone_moe", "gemma3", "gemma3_text", "gemma3n", "gemma3n_text", "gemma4", "gemma4_text",
@@ -22,8 +20,7 @@ _WINDOWED = frozenset(
 )  # fmt: skip
 # These use a window only where `layer_types` names one.
 _WINDOW_ONLY_IF_NAMED = frozenset({"llama", "ministral3", "mistral", "mistral3"})
-# Their caches follow rules of their own: two caches a layer, loops over layers, heads that differ from layer
-# to layer.
+# Their caches have other rules: two caches per layer, repeated layers, heads that differ by layer.
 _OWN_RULES = frozenset(
     {
         "afm7", "baichuan_m1", "bailing_hybrid", "bailing_moe_linear", "bailing_moe_v3", "deepseek_v32", "deepseek_v41",
@@ -38,12 +35,15 @@ _BY_NAME: dict[str, Kept] = {
     "mamba": "state",
 }  # fmt: skip
 _BY_LETTER: dict[str, Kept] = {"M": "state", "*": "all", "-": "nothing", "E": "nothing"}
-# A field that starts like this speaks of layers that are not attention.
+# A field with this prefix means layers without attention.
 _FOREIGN = ("ssm_", "mamba_", "linear_", "conv_", "rwkv", "lru_", "attn_layer_")
 
 
 def plan_layers(model_type: str, config: Mapping[str, Any]) -> tuple[Kept, ...] | None:
-    """Return what each layer keeps, None when that cannot be told. `config` is the language model's part."""
+    """Return what each layer caches, None when unknown.
+
+    `config` is the language model's part.
+    """
     num_layers = whole_number(config, "num_hidden_layers", "n_layer", "num_layers", "n_layers")
     if not num_layers or num_layers > 10_000 or model_type in _OWN_RULES:
         return None
@@ -96,7 +96,7 @@ def _patterned(config: Mapping[str, Any], model_type: str, num_layers: int) -> t
 
 
 def _uniform(config: Mapping[str, Any], model_type: str, num_layers: int) -> tuple[Kept, ...] | None:
-    """Every layer keeps all, unless something in the configuration says that this cannot be so."""
+    """Return a plan with full attention in all layers, None if a field contradicts."""
     is_open = (
         any(key.startswith(_FOREIGN) for key in config) or model_type in _WINDOWED - _WINDOW_ONLY_IF_NAMED
     )
@@ -107,7 +107,7 @@ def _repeat(pattern: tuple[Kept, ...], num_layers: int) -> tuple[Kept, ...]:
     return (pattern * num_layers)[:num_layers]
 
 
-# Where a configuration says nothing, this is what mlx-lm takes.
+# mlx-lm's defaults.
 _USUAL_PATTERN = {
     "gemma3": 6,
     "gemma3_text": 6,

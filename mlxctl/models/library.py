@@ -1,9 +1,8 @@
-"""The models on this machine: the person's directories first, then the hub's cache.
+"""The models on this machine: configured directories first, then the hub cache.
 
-Finds and names them; loads nothing.
-
-A model directory may be a link, to another disk for example: that is the operator's choice. A link inside a
-model directory that leads out of it and out of the library is never followed; the entry says so.
+Finds and names models; loads nothing. A model directory may be a link, for example to another disk: that is
+the operator's choice. A link inside a model directory that leads out of it and out of the library is never
+followed; the entry says so.
 """
 
 import difflib
@@ -21,14 +20,15 @@ from mlxctl.settings import LibrarySettings, resolve
 if TYPE_CHECKING:
     from mlxctl.models.description import ModelDescription
 
-# Entries that one directory may have before the rest is left alone; nobody keeps so many models.
+# Limit of entries that are read in one directory.
 MAX_ENTRIES = 10_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LibraryEntry:
-    """A model that was found: `path` is its directory, `folder` what would have to be removed to be rid of
-    it.
+    """A model in the library.
+
+    `path` is its directory, `folder` the directory to delete in order to remove it.
     """
 
     name: str
@@ -40,14 +40,14 @@ class LibraryEntry:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NamedDirectory:
-    """What a name stands for: a directory and the name under which it is spoken of."""
+    """A model directory and the name that it is shown under."""
 
     name: str
     path: Path
 
 
 class Library:
-    """Looks afresh at every call, so that what was downloaded meanwhile is there."""
+    """The models on this machine, read anew at each call."""
 
     def __init__(self, settings: LibrarySettings) -> None:
         self._directories = list(settings.models_dirs)
@@ -56,13 +56,13 @@ class Library:
 
     @property
     def hub_cache(self) -> Path:
-        """Where downloads go."""
+        """The directory of downloads."""
         return self._cache
 
     def entries(self) -> list[LibraryEntry]:
-        """Return every model that lies here, broken ones with their reason.
+        """Return all models, unusable ones with the problem.
 
-        A name that is taken already is said to be hidden.
+        A model whose name is taken by an earlier one has a problem too.
         """
         found: dict[str, LibraryEntry] = {}
         hidden: list[LibraryEntry] = []
@@ -71,14 +71,15 @@ class Library:
             if first is not entry:
                 hidden.append(
                     _with_problem(
-                        entry, f"model {entry.name!r} of the {entry.origin} is hidden by another of this name"
+                        entry,
+                        f"model {entry.name!r} of the {entry.origin} is hidden by another model of this name",
                     )
                 )
         return [*found.values(), *hidden]
 
     def describe(self, entry: LibraryEntry) -> "ModelDescription":
-        """Describe an entry; never raises for what lies on disk."""
-        # PERF: whoever only wants names does not wait for what describes models.
+        """Describe an entry. Never raises for its files."""
+        # PERF: listing names must not import the description of models.
         from mlxctl.models.description import ModelDescription, describe_model
 
         if entry.problem is not None:
@@ -88,7 +89,7 @@ class Library:
         return describe_model(entry.path, name=entry.name)
 
     def find(self, name: str) -> LibraryEntry:
-        """Return the entry of this name; the part after the slash is enough when only one has it.
+        """Return the entry of this name; the part after the slash suffices if unique.
 
         Raises ModelNotFoundOnDisk.
         """
@@ -104,10 +105,9 @@ class Library:
         )
 
     def resolve(self, name: str) -> NamedDirectory:
-        """Return the directory that a person on this machine means: an alias, a directory, or a name of the
-        library.
+        """Return the directory for an alias, a directory, or a name of the library.
 
-        Raises ModelNotFoundOnDisk, which names what comes close.
+        For command lines and settings only. Raises ModelNotFoundOnDisk, with close names.
         """
         path = Path(name).expanduser()
         if name not in self.aliases and path.is_dir():
@@ -115,8 +115,9 @@ class Library:
         return self.find_named(name)
 
     def find_named(self, name: str) -> NamedDirectory:
-        """Return the directory that an alias or a name of the library stands for, and never a path; raises
-        ModelNotFoundOnDisk.
+        """Return the directory for an alias or a name of the library, never for a path.
+
+        Raises ModelNotFoundOnDisk.
         """
         if name in self.aliases:
             return NamedDirectory(name=name, path=self._target(name))
@@ -126,7 +127,7 @@ class Library:
         return NamedDirectory(name=entry.name, path=entry.path)
 
     def names_of(self, directory: Path) -> list[str]:
-        """Return every alias and name of the library that stands for a directory."""
+        """Return all aliases and names of a directory."""
         place = directory.resolve()
         aliases = [alias for alias in self.aliases if self._leads_to(alias, place)]
         entries = [entry.name for entry in self.entries() if entry.path.resolve() == place]
@@ -144,7 +145,7 @@ class Library:
             seen.add(target)
             target = self.aliases[target]
         if target in seen:
-            raise ModelNotFoundOnDisk(alias, f"alias {alias!r} leads back to itself")
+            raise ModelNotFoundOnDisk(alias, f"alias {alias!r} refers to itself")
         path = Path(target).expanduser()
         if path.is_absolute():
             return path
@@ -200,13 +201,14 @@ def _is_model(directory: Path) -> bool:
 
 
 def _strays(path: Path, name: str, roots: list[Path]) -> str | None:
-    """SEC: a model from elsewhere could hold a link to any file of this machine; say so instead of reading
-    it.
+    """Return the problem of a file that links out of the library, or None.
+
+    SEC: a downloaded model could contain a link to any file of this machine; it must not be read.
     """
     inside = (*roots, _own_root(path))
     for num_files, file in enumerate(_files(path)):
         if num_files >= MAX_ENTRIES:
-            return f"model {name!r}: its directory holds more than {MAX_ENTRIES:,} files"
+            return f"model {name!r}: its directory has more than {MAX_ENTRIES:,} files"
         target = file.resolve()
         if not any(target.is_relative_to(root) for root in inside):
             return f"model {name!r}: {str(file.relative_to(path))!r} is a link that leads out of the library"
@@ -214,8 +216,9 @@ def _strays(path: Path, name: str, roots: list[Path]) -> str | None:
 
 
 def _own_root(path: Path) -> Path:
-    """Return the place that all files of a model lie in: its directory, or the hub cache that it is a
-    snapshot of.
+    """Return the directory that may contain all files of a model.
+
+    Its own, or the hub cache for a snapshot.
     """
     directory = path.resolve()
     repository = directory.parent.parent
@@ -224,9 +227,7 @@ def _own_root(path: Path) -> Path:
 
 
 def _files(path: Path) -> Iterator[Path]:
-    """Yield files and links below a model directory; nothing is read from hidden directories, so they are
-    left out.
-    """
+    """Yield files and links below a model directory, hidden directories excluded."""
     for folder, folders, files in os.walk(path):
         links = [name for name in folders if Path(folder, name).is_symlink()]
         folders[:] = [name for name in folders if not name.startswith(".")]
@@ -241,7 +242,7 @@ def _with_problem(entry: LibraryEntry, problem: str) -> LibraryEntry:
 
 def _unknown(name: str, names: list[str], *, is_ambiguous: bool) -> str:
     if is_ambiguous:
-        return f"{name!r} may be {' or '.join(names)}: name it in full"
+        return f"{name!r} may be {' or '.join(names)}; give the full name"
     close = difflib.get_close_matches(name, names, n=3, cutoff=0.5)
     offer = f"; did you mean {' or '.join(close)}?" if close else ""
     return f"there is no model directory at {name!r} and no model of this name in the library{offer}"

@@ -1,4 +1,4 @@
-"""What this machine offers a model: memory that the GPU may use, and how fast that memory is read."""
+"""Memory and memory bandwidth of this machine."""
 
 import os
 import subprocess
@@ -9,24 +9,23 @@ from mlxctl import locations
 from mlxctl.models.apple_chips import find_chip
 
 GIB = 1024**3
-# Off Apple Silicon the engine takes this share of the memory when nobody says otherwise.
+# Off Apple Silicon the engine uses this share of the memory by default.
 _SHARE_ELSEWHERE = 0.85
-# What Metal recommends unless told otherwise: macOS 15 gave two thirds of a small memory and three quarters
-# of a large one; later versions give more (about 0.74 of 16 GiB, 0.84 of 128 GiB), so this is what a model
-# can count on.
+# Metal's default recommendation. macOS 15 gave two thirds of a small memory and three quarters of a large
+# one; later versions give more (about 0.74 of 16 GiB, 0.84 of 128 GiB), so these are lower bounds.
 _SMALL_MEMORY_BYTES = 36 * GIB
 _SMALL_SHARE, _LARGE_SHARE = 2 / 3, 3 / 4
-# MLX must not be imported here, but it alone knows what Metal recommends on this very machine.
+# MLX must not be imported in this process, but only it knows Metal's recommendation.
 _ASK_METAL = "import mlx.core as mx; print(int(mx.device_info().get('max_recommended_working_set_size', 0)))"
 _ASK_SECONDS = 20.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Machine:
-    """`usable_bytes` is what weights and caches may take together; `is_exact` says that the machine itself
-    said so.
+    """A machine's memory for models, in bytes.
 
-    `bandwidth_bytes_per_second` is the published one of the chip, None where it is not known.
+    `usable_bytes` is the limit for weights and caches together; `is_exact`: measured on this machine, not
+    assumed. `bandwidth_bytes_per_second` is the chip's published one, None if unknown.
     """
 
     chip: str | None
@@ -38,14 +37,14 @@ class Machine:
 
 
 def recommended_share(memory_bytes: int) -> float:
-    """Return the share of a Mac's memory that the GPU may be counted on to have."""
+    """Return the share of a Mac's memory that the GPU can use."""
     return _SMALL_SHARE if memory_bytes <= _SMALL_MEMORY_BYTES else _LARGE_SHARE
 
 
 def this_machine(*, memory_limit_bytes: int | None = None) -> Machine:
-    """Look at this machine.
+    """Return this machine.
 
-    A memory limit from the settings counts as it does for the engine. May take a moment on a Mac.
+    A memory limit of the settings applies as in the engine. May take some 100 ms on a Mac.
     """
     memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
     if not locations.is_apple_silicon():
@@ -72,7 +71,10 @@ def this_machine(*, memory_limit_bytes: int | None = None) -> Machine:
 
 
 def ask_metal() -> int:
-    """Return the working set that Metal recommends, asked in a process of its own; 0 when it does not say."""
+    """Return Metal's recommended working set in bytes, from a child process.
+
+    0 when unknown.
+    """
     answer = _answer([sys.executable, "-c", _ASK_METAL])
     return int(answer) if answer.isdigit() else 0
 

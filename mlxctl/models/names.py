@@ -1,4 +1,4 @@
-"""How models are called when they are spoken of: never by the commit that a cache happens to keep them under."""
+"""Display names of models: the repository, never the commit of a cache directory."""
 
 import re
 from pathlib import Path
@@ -8,12 +8,15 @@ _FOLDER_PREFIX = "models--"
 
 
 def is_repository(name: str) -> bool:
-    """Return whether `name` could be a repository of the hub: `NAME` or `ORGANIZATION/NAME`."""
+    """Return whether `name` has the form of a hub repository.
+
+    `NAME` or `ORGANIZATION/NAME`.
+    """
     return _REPOSITORY.fullmatch(name) is not None and ".." not in name and "--" not in name
 
 
 def repository_of_folder(folder: str) -> str | None:
-    """Return the repository that a folder of the hub cache belongs to, None if it is none of a model."""
+    """Return the repository of a folder in the hub cache, None if it is not a model's."""
     if not folder.startswith(_FOLDER_PREFIX):
         return None
     name = folder.removeprefix(_FOLDER_PREFIX).replace("--", "/", 1)
@@ -26,8 +29,9 @@ def folder_of_repository(repository: str) -> str:
 
 
 def spoken_name(directory: Path) -> str:
-    """Return what a person calls the model in `directory`: its repository if it is a snapshot, else the
-    directory's name.
+    """Return the display name of a model directory.
+
+    The repository for a snapshot of the hub cache, else the directory's name.
     """
     if directory.parent.name == "snapshots":
         return repository_of_folder(directory.parent.parent.name) or directory.name

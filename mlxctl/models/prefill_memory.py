@@ -1,9 +1,8 @@
-"""What prefill takes for a moment, beside weights and cache: an estimate, held against measured peaks of
-small models.
+"""Estimates prefill memory beside weights and cache; checked against small models.
 
-A chunk of prompt goes through one layer at a time. Alive at once are about eight copies of its hidden states,
-in 32 bits where they are normalized, four of the layer's inner ones, and one layer's keys and values while
-its cache grows. Where attention is not one fused kernel, its scores are there in full, with their mask: a
+A chunk of the prompt goes through one layer at a time. In memory at once are about eight copies of its hidden
+states, in 32 bits where they are normalized, four of the layer's inner states, and one layer's keys and
+values while its cache grows. Without a fused attention kernel all scores are in memory with their mask: a
 number for every head, every token of the chunk and every token that it attends to. Attention sinks are
 concatenated to them, which copies them twice more. Of the logits only one row is computed.
 
@@ -12,10 +11,9 @@ Measured with MLX 0.32 on its CPU backend (x86, two cores): small models of qwen
 qwen3 in 16 and packed in 4 bits; chunks of 64 to 2,048 tokens, prompts of 128 to 4,096. For a given chunk the
 estimates were 0.9 to 1.3 times the peaks.
 
-How large chunks are depends on the time that they take. With the engine's own, the estimates for prompts of
-1,000 to 6,000 tokens were 0.8 to 1.4 times the peaks of the same models on a CPU that others used, too.
-Nothing was measured on Metal: there the largest chunk that the settings allow is assumed, so the estimate is
-an upper bound.
+The size of chunks depends on their duration. With the engine's own chunks, the estimates for prompts of 1,000
+to 6,000 tokens were 0.8 to 1.4 times the peaks of the same models on a shared CPU. Nothing was measured on
+Metal: there the largest chunk of the settings is assumed, so the estimate is an upper bound.
 """
 
 from collections.abc import Mapping
@@ -25,22 +23,20 @@ from mlxctl.models.encoders import is_encoder
 from mlxctl.models.layer_plan import Kept, plan_layers
 from mlxctl.models.text_config import text_part, whole_number
 
-# Metal's fused kernel knows these head dimensions when it reads prompts (MLX,
-# scaled_dot_product_attention.cpp).
+# Head dimensions of Metal's fused prefill kernel (MLX, scaled_dot_product_attention.cpp).
 _FUSED_HEAD_DIMENSIONS = (64, 80, 128)
 _HIDDEN_COPIES, _INNER_COPIES = 8, 4
 _HIDDEN_BYTES, _LOGIT_BYTES, _MASK_BYTES = 4, 4, 1
 _WITH_SINKS = frozenset({"gpt_oss"})
 _SINK_COPIES, _SINK_SLOWNESS = 3, 1.5
 
-# How the engine's PrefillPacer sizes chunks before it knows a model: this many tokens first, at most twice as
-# many each time, and no more than take this share of `prefill_slice_seconds`.
+# How the engine's PrefillPacer sizes chunks of a new model: this many tokens first, at most twice as many
+# each time, and at most this share of `prefill_slice_seconds`.
 FIRST_CHUNK_TOKENS = 128
 SLICE_SHARE = 1 / 4
 DEFAULT_SLICE_SECONDS = 0.5
 _LEAST_CHUNK_TOKENS = 4
-# What a chunk takes on the CPU backend, measured there: for every score (of one head), and for every
-# multiplication.
+# Seconds on the CPU backend, measured: per score of one head, and per multiplication.
 _CPU_SECONDS_PER_SCORE = 16e-9
 _CPU_SECONDS_PER_PRODUCT = 1 / 20e9
 _NUM_PLACES = 32
@@ -57,13 +53,13 @@ def estimate_prompt_bytes(
     num_parameters: int = 0,
     slice_seconds: float = DEFAULT_SLICE_SECONDS,
 ) -> int | None:
-    """Return the estimated peak while a prompt of `context_tokens` is read, in the chunks that the engine
-    chooses.
+    """Return the estimated peak of prefilling `context_tokens`, in bytes.
 
-    `num_parameters` are those that one token is multiplied with. None when the configuration does not tell.
+    Chunks are sized as by the engine. `num_parameters` are the active ones of a token. None when the
+    configuration does not tell.
     """
     peak = 0
-    # The chunks grow first and shrink later, as there is more to attend to: the peak may be anywhere.
+    # Chunks grow first and shrink as the context grows: the peak may be at any chunk.
     for number in range(1, _NUM_PLACES + 1):
         end = -(-context_tokens * number // _NUM_PLACES)
         chunk = min(largest_chunk_tokens(end), chunk_max_tokens)
@@ -84,8 +80,9 @@ def estimate_prompt_bytes(
 
 
 def largest_chunk_tokens(end: int) -> int:
-    """Return the most tokens that a chunk can have that ends `end` tokens into a prompt, if each has twice as
-    many as the last.
+    """Return the size of the largest chunk that ends at `end` tokens.
+
+    Each chunk is at most twice as long as the one before.
     """
     start, chunk, most = 0, FIRST_CHUNK_TOKENS, 0
     while start < end:
@@ -103,10 +100,10 @@ def estimate_prefill_bytes(
     has_metal: bool,
     is_fused: bool = True,
 ) -> int | None:
-    """Return the estimate for a chunk at the end of a prompt of `context_tokens`, None when the configuration
-    does not tell.
+    """Return the estimate for a chunk at the end of `context_tokens`.
 
-    Attention is never fused off Metal; `is_fused` says whether it may be there.
+    None when the configuration does not tell. Attention is never fused off Metal; `is_fused` says whether it
+    may be there.
     """
     part = text_part(config)
     hidden, vocabulary = (
@@ -131,9 +128,7 @@ def estimate_prefill_bytes(
 def _cpu_chunk_tokens(
     config: Mapping[str, Any], context_tokens: int, num_parameters: int, seconds: float
 ) -> int:
-    """Return how many tokens the CPU backend computes in the time, at the end of a prompt of
-    `context_tokens`.
-    """
+    """Return how many tokens the CPU computes in the time at the end of a prompt."""
     part = text_part(config)
     layers = _layers(config) or ("all",) * (
         whole_number(part, "num_hidden_layers", "n_layer", "num_layers", "n_layers") or 1
@@ -146,8 +141,7 @@ def _cpu_chunk_tokens(
         + num_parameters * _CPU_SECONDS_PER_PRODUCT
     )
     allowed = int(seconds / a_token) if a_token else context_tokens
-    # The first chunk is computed before anything is known, the second has another size, so that both costs
-    # are measured.
+    # The first chunk has a fixed size, the second another one, so that both costs are measured.
     second = 2 * FIRST_CHUNK_TOKENS
     if context_tokens <= FIRST_CHUNK_TOKENS:
         least = FIRST_CHUNK_TOKENS
@@ -159,7 +153,7 @@ def _cpu_chunk_tokens(
 
 
 def _attended(config: Mapping[str, Any], chunk: int, context_tokens: int) -> int:
-    """Return how many tokens the layer that attends to most looks at."""
+    """Return the number of tokens that the widest-attending layer attends to."""
     layers = _layers(config)
     window = whole_number(text_part(config), "sliding_window")
     if layers is None or "all" in layers or not window:
@@ -168,7 +162,7 @@ def _attended(config: Mapping[str, Any], chunk: int, context_tokens: int) -> int
 
 
 def _cache_width(part: Mapping[str, Any], heads: int, dimension: int) -> int:
-    """Return how many numbers a layer keeps of one token."""
+    """Return how many numbers a layer caches per token."""
     latent = whole_number(part, "kv_lora_rank")
     if latent:
         return latent + (whole_number(part, "qk_rope_head_dim") or 0)
@@ -189,16 +183,14 @@ def _num_heads(part: Mapping[str, Any]) -> int | None:
 
 
 def _inner_width(part: Mapping[str, Any]) -> int:
-    """How many numbers the widest layer holds of one token: its feed-forward part, of all experts that take
-    part.
-    """
+    """Return the widest inner state of a layer per token, all active experts."""
     dense = (
         whole_number(
             part, "intermediate_size", "n_inner", "ffn_hidden_size", "block_ff_dim", "intermediate_size_mlp"
         )
         or 0
     )
-    # Without a width of their own, the experts are as wide as `intermediate_size` says.
+    # Without a field of their own, experts have the width `intermediate_size`.
     expert, chosen = (
         whole_number(part, "moe_intermediate_size"),
         whole_number(part, "num_experts_per_tok", "num_experts_per_token"),

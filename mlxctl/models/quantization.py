@@ -1,4 +1,4 @@
-"""How a configuration says that its weights are packed, in MLX's own words and in those of other makers."""
+"""The quantization that a configuration names, of MLX and of other tools."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -9,7 +9,10 @@ from mlxctl.models.text_config import whole_number
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Quantization:
-    """`bits` of most weights (None when only the method is named); `group_size` weights share a scale."""
+    """The packing of weights.
+
+    `bits` is that of most weights (None when only the method is named); `group_size` weights share a scale.
+    """
 
     method: str
     bits: int | None
@@ -17,7 +20,7 @@ class Quantization:
 
     @property
     def label(self) -> str:
-        """How a person would say it."""
+        """The quantization as text, for tables."""
         bits = f"{self.bits}-bit" if self.bits else ""
         return (
             bits
@@ -27,7 +30,7 @@ class Quantization:
 
 
 def find_quantization(config: Mapping[str, Any]) -> Quantization | None:
-    """Return the packing that the configuration names, None for plain floating-point weights."""
+    """Return the quantization of the configuration, None for floating-point weights."""
     found = config.get("quantization") or config.get("quantization_config")
     if not isinstance(found, Mapping):
         return None
@@ -38,7 +41,7 @@ def find_quantization(config: Mapping[str, Any]) -> Quantization | None:
 
 
 def group_sizes(config: Mapping[str, Any]) -> dict[str, int]:
-    """Return the group size by layer where layers differ, and the usual one under the empty name."""
+    """Return group sizes by layer, and the default under the empty name."""
     found = config.get("quantization") or config.get("quantization_config")
     if not isinstance(found, Mapping):
         return {}

@@ -1,6 +1,4 @@
-"""Takes a model off the disk: a directory of the person's own, or a repository of the hub's cache with all
-that it holds.
-"""
+"""Deletes a model: a configured directory, or a repository of the hub cache."""
 
 import shutil
 from dataclasses import replace
@@ -10,14 +8,14 @@ from mlxctl.models.library import LibraryEntry
 
 
 def remove_model(entry: LibraryEntry) -> None:
-    """Delete the entry's folder, but nothing that a link in it points to.
+    """Delete the entry's folder, but never the targets of its links.
 
-    Raises BrokenModel when that cannot be done.
+    Raises BrokenModel when that fails.
     """
     if entry.folder.is_symlink():
-        # SEC: what the link points to may be anybody's; only the link is part of the library.
+        # SEC: only the link is part of the library, not its target.
         raise BrokenModel(
-            entry.folder, f"{str(entry.folder)!r} is a link and is left alone; remove it by hand"
+            entry.folder, f"{str(entry.folder)!r} is a link and is not removed; delete it by hand"
         )
     try:
         if entry.origin == "hub cache":
@@ -31,14 +29,14 @@ def remove_model(entry: LibraryEntry) -> None:
 
 
 def _forget_revisions(entry: LibraryEntry) -> None:
-    """Let the hub's own library take the revisions away: weights may lie in a store that repositories share,
-    and it knows which.
+    """Delete the revisions of a repository with `huggingface_hub`.
+
+    Repositories may share stored weights, which only the library tracks.
     """
     from huggingface_hub import scan_cache_dir
 
     cache = scan_cache_dir(entry.folder.parent)
-    # SEC: revisions are removed by their hash wherever it is found, and a copied repository has the same
-    # hashes.
+    # SEC: revisions are deleted by hash wherever they are found, and a copied repository has the same hashes.
     ours = frozenset(found for found in cache.repos if found.repo_path == entry.folder.resolve())
     commits = [revision.commit_hash for found in ours for revision in found.revisions]
     if commits:

@@ -1,6 +1,4 @@
-"""Which installed package has code for an architecture, found out by looking at its files: importing it would
-import mlx.
-"""
+"""Installed packages with code for an architecture, found without importing them."""
 
 import ast
 from functools import cache
@@ -8,7 +6,7 @@ from pathlib import Path
 
 from mlxctl.installed import file_of
 
-# Package, where its architectures lie, and the module that maps one name to another.
+# Package, the package of its architectures, and the module that maps names.
 _PACKAGES = {
     "mlx-lm": ("mlx_lm", ("models",), ("utils.py",)),
     "mlx-vlm": ("mlx_vlm", ("models",), ("utils.py",)),
@@ -22,8 +20,9 @@ _PACKAGES = {
 
 
 def find_runtimes(model_type: str) -> tuple[str, ...] | None:
-    """Return the packages that can load `model_type`, best first; None when none of them is installed, so
-    nobody knows.
+    """Return the packages that can load `model_type`, best first.
+
+    None when none of the packages is installed.
     """
     known = {package: types for package in _PACKAGES if (types := _model_types(package))}
     return tuple(package for package, types in known.items() if model_type in types) if known else None

@@ -1,7 +1,7 @@
-"""What weight files say about themselves: the JSON header of the safetensors format, and nothing behind it.
+"""Reads tensor names and shapes from the headers of safetensors files.
 
 A file starts with the header's length (8 bytes, little endian) and the header: tensor name to dtype, shape
-and place in the rest. Format: the safetensors repository's README.
+and offsets. Format: the safetensors repository's README.
 """
 
 import json
@@ -12,13 +12,13 @@ from typing import Any, NamedTuple
 from mlxctl.errors import BrokenModel
 from mlxctl.models.names import spoken_name
 
-# What the format's own reader accepts.
+# The limit of the safetensors library.
 MAX_HEADER_BYTES = 100_000_000
 _LENGTH_BYTES = 8
 
 
 class Tensor(NamedTuple):
-    """One array in a weight file."""
+    """One tensor of a weight file, by its header."""
 
     name: str
     dtype: str
@@ -27,25 +27,26 @@ class Tensor(NamedTuple):
 
     @property
     def num_elements(self) -> int:
-        """How many numbers it holds; a packed array holds more weights than numbers."""
+        """The number of elements; a packed tensor has more weights than elements."""
         return math.prod(self.shape)
 
 
 def read_tensors(directory: Path) -> list[Tensor]:
-    """Return the tensors of all weight files in `directory`; raises BrokenModel for a file that is cut off or
-    malformed.
+    """Return the tensors of all weight files in `directory`.
+
+    Raises BrokenModel for a truncated or malformed file.
     """
     return [tensor for file in sorted(directory.glob("*.safetensors")) for tensor in read_header(file)]
 
 
 def read_header(file: Path) -> list[Tensor]:
-    """Return the tensors that one weight file holds, and check that the file is as long as they need."""
+    """Return the tensors of one weight file, and check the file's size."""
     try:
         with file.open("rb") as stream:
             num_bytes = file.stat().st_size
             length = int.from_bytes(stream.read(_LENGTH_BYTES), "little")
             if num_bytes < _LENGTH_BYTES or _LENGTH_BYTES + length > num_bytes:
-                raise _broken(file, f"is cut off: it has {num_bytes} bytes, not even its header")
+                raise _broken(file, f"is truncated: it has {num_bytes} bytes, less than its header")
             if length > MAX_HEADER_BYTES:
                 raise _broken(file, f"has a header of {length} bytes, more than {MAX_HEADER_BYTES}")
             header = json.loads(stream.read(length))
@@ -57,10 +58,10 @@ def read_header(file: Path) -> list[Tensor]:
     except OSError as error:
         raise _broken(file, f"cannot be read: {error.strerror}") from error
     except (ValueError, TypeError, KeyError, IndexError, AttributeError, RecursionError) as error:
-        raise _broken(file, "is no safetensors file: its header makes no sense") from error
+        raise _broken(file, "is not a safetensors file: its header is invalid") from error
     needed = _LENGTH_BYTES + length + max((end for _, end in tensors), default=0)
     if needed > num_bytes:
-        raise _broken(file, f"is cut off: it has {num_bytes} of {needed} bytes")
+        raise _broken(file, f"is truncated: it has {num_bytes} of {needed} bytes")
     return [tensor for tensor, _ in tensors]
 
 

@@ -1,4 +1,4 @@
-"""The part of a configuration that describes the language model: composite models keep it one level down."""
+"""The language model's part of a configuration, nested in composite models."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -7,7 +7,7 @@ _PARTS = ("text_config", "llm_config", "language_config")
 
 
 def text_part(config: Mapping[str, Any]) -> dict[str, Any]:
-    """Return what holds for the language model: its own part over the outer configuration."""
+    """Return the language model's part, merged over the outer configuration."""
     part: Mapping[str, Any] = next(
         (config[name] for name in _PARTS if isinstance(config.get(name), Mapping)), {}
     )
@@ -15,7 +15,7 @@ def text_part(config: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def whole_number(config: Mapping[str, Any], *names: str) -> int | None:
-    """Return the first of the named fields that holds a number from 0 up."""
+    """Return the first of the named fields that is a whole number >= 0."""
     for name in names:
         value = config.get(name)
         if isinstance(value, int) and not isinstance(value, bool) and value >= 0:

@@ -1,7 +1,7 @@
-"""How a model that writes down speech listens, from `config.json`, `tokenizer.json` and
-`generation_config.json`.
+"""How a transcription model takes audio, from its three configuration files.
 
-Knows one kind: Whisper's (arXiv:2212.04356), as Hugging Face and conversions for MLX write it.
+Reads `config.json`, `tokenizer.json` and `generation_config.json`. Knows one kind: Whisper's
+(arXiv:2212.04356), as Hugging Face and conversions for MLX write it.
 """
 
 from collections.abc import Mapping
@@ -18,21 +18,20 @@ from mlxctl.models.names import spoken_name
 HEARING_TYPES = ("whisper",)
 """Types that are listened with here."""
 
-# A vocabulary of so many tokens, or more, has those of all languages; the smaller one is that of the models
-# for English.
+# A vocabulary of at least this size is multilingual; English models have a smaller one.
 _MULTILINGUAL_SIZE = 51_865
 _LONGEST_LANGUAGE = 3
 
 
 def is_heard_here(config: Mapping[str, Any]) -> bool:
-    """Whether models of this kind are listened with, and the packages that this needs are installed."""
+    """Whether the kind is supported and its packages are installed."""
     return config.get("model_type") in HEARING_TYPES and missing_for("audio") is None
 
 
 def read_transcription_recipe(path: Path, config: Mapping[str, Any]) -> TranscriptionRecipe | None:
-    """Read how the model in `path` listens; None for one that does not, here.
+    """Read the audio input of the model in `path`, None for other kinds.
 
-    Raises BrokenModel for files of another shape, and where the packages that listening needs are missing.
+    Raises BrokenModel for malformed files and missing packages.
     """
     if config.get("model_type") not in HEARING_TYPES:
         return None
@@ -60,7 +59,7 @@ def read_transcription_recipe(path: Path, config: Mapping[str, Any]) -> Transcri
 
 
 def _special_ids(path: Path, size: int) -> dict[str, int]:
-    """Return the ids of the added tokens; raises BrokenModel for one that the weights cannot have."""
+    """Return the ids of the added tokens. Raises BrokenModel for impossible ids."""
     added = (read_json_object(path, "tokenizer.json") or {}).get("added_tokens")
     entries = [entry for entry in added if isinstance(entry, dict)] if isinstance(added, list) else []
     ids = {entry.get("content"): entry.get("id") for entry in entries}
@@ -68,13 +67,16 @@ def _special_ids(path: Path, size: int) -> dict[str, int]:
         if not isinstance(content, str) or not isinstance(token_id, int) or not 0 <= token_id < size:
             raise BrokenModel(
                 path,
-                f"tokenizer.json of model {spoken_name(path)!r} has an odd token: {content!r} is {token_id!r}",
+                f"tokenizer.json of model {spoken_name(path)!r} has an invalid token: {content!r} is {token_id!r}",
             )
     return {str(content): int(token_id or 0) for content, token_id in ids.items()}
 
 
 def _languages(ids: Mapping[str, int]) -> dict[str, int]:
-    """Return the ids of languages by their codes: they lie between the start and the first task."""
+    """Return the token ids of languages by code.
+
+    They are between the start token and the first task token.
+    """
     first, last = ids["<|startoftranscript|>"], min(ids["<|translate|>"], ids["<|transcribe|>"])
     codes = {token[2:-2]: token_id for token, token_id in ids.items() if first < token_id < last}
     return {
@@ -104,7 +106,7 @@ def _ids(path: Path, generation: Mapping[str, Any], name: str, *, size: int) -> 
 
 
 def _size(path: Path, config: Mapping[str, Any], *names: str) -> int:
-    """Return the number that is called by one of these names."""
+    """Return the number in the first of these fields."""
     found = next((config[name] for name in names if name in config), None)
     if not isinstance(found, int) or isinstance(found, bool) or found < 1:
         raise BrokenModel(

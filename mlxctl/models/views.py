@@ -1,8 +1,7 @@
-"""Models, fits and downloads as they are told in JSON.
+"""JSON representations of models, fits and downloads.
 
-Sizes are in bytes, lengths in tokens; what is not known is null.
-
-Paths of this machine are not in them: who may ask for a model need not know where it lies.
+Sizes are in bytes, lengths in tokens; unknown values are null. Paths of this machine are left out: clients
+need not know them.
 """
 
 from msgspec import Struct
@@ -13,7 +12,7 @@ from mlxctl.models.fit import SPEED_FORMULA, Fit
 
 
 class ModelView(Struct, frozen=True, kw_only=True):
-    """What is known of a model; `probed` says whether it was ever asked what it can do."""
+    """A model as JSON; `probed`: the store has probe results for it."""
 
     name: str
     kind: str
@@ -40,7 +39,6 @@ class ModelView(Struct, frozen=True, kw_only=True):
 
     @classmethod
     def of(cls, model: ModelDescription, *, is_probed: bool) -> "ModelView":
-        """Return what is told of a model."""
         weights, packing, cache = model.weights, model.quantization, model.cache
         return cls(
             name=model.name,
@@ -69,9 +67,9 @@ class ModelView(Struct, frozen=True, kw_only=True):
 
 
 class FitView(Struct, frozen=True, kw_only=True):
-    """How a model fits a machine.
+    """How a model fits a machine, as JSON.
 
-    Of one whose weights cannot be read only the name and the problem are told.
+    Only name and problem for a model whose weights cannot be read.
     """
 
     model: str
@@ -92,7 +90,6 @@ class FitView(Struct, frozen=True, kw_only=True):
 
     @classmethod
     def of(cls, name: str, fit: Fit, *, problem: str | None = None) -> "FitView":
-        """Return what is told of the fit of the model that goes by `name`."""
         machine, speed = fit.machine, fit.predicted_tokens_per_second
         return cls(
             model=name,
@@ -113,7 +110,7 @@ class FitView(Struct, frozen=True, kw_only=True):
 
 
 class DownloadView(Struct, frozen=True, kw_only=True):
-    """How a download is; `num_bytes_total` is what had to be fetched, `error` one line."""
+    """A download as JSON; `error` is one line."""
 
     repo: str
     state: DownloadState
@@ -123,7 +120,6 @@ class DownloadView(Struct, frozen=True, kw_only=True):
 
     @classmethod
     def of(cls, download: Download) -> "DownloadView":
-        """Return what is told of a download."""
         return cls(
             repo=download.repository,
             state=download.state,

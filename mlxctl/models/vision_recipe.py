@@ -1,5 +1,6 @@
-"""How a model that sees wants its images, from `config.json` and `preprocessor_config.json`; or why it does
-not see here.
+"""How a vision model takes images, or why its images are not supported.
+
+Reads `config.json` and `preprocessor_config.json`.
 """
 
 from collections.abc import Callable, Mapping
@@ -31,7 +32,7 @@ SEEING_TYPES = tuple(_KINDS)
 """Types whose images are computed here."""
 
 _BILINEAR, _BICUBIC, _NUM_FILTERS = 2, 3, 6
-# What the processors of these kinds take when their files say nothing.
+# Defaults of the processors of these kinds.
 _CLIP_COLORS = ((0.48145466, 0.4578275, 0.40821073), (0.26862954, 0.26130258, 0.27577711))
 _EVEN_COLORS = ((0.5, 0.5, 0.5), (0.5, 0.5, 0.5))
 _PIXTRAL_EDGE = 1024
@@ -40,14 +41,14 @@ _GEMMA_TOKENS = 256
 
 
 class _UnclearError(ValueError):
-    """The files do not say what they have to."""
+    """A configuration file lacks a needed value."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class VisionSupport:
-    """How a model sees; or, of one whose files claim that it does, why it does not.
+    """The image input of a model, or the reason why it is unsupported.
 
-    Neither, of a model of text.
+    Neither for a text model.
     """
 
     recipe: VisionRecipe | None = None
@@ -56,9 +57,7 @@ class VisionSupport:
 
 @dataclass(frozen=True, slots=True)
 class _Files:
-    """What a model's files say of its images: all of the configuration, of that the part that sees, and the
-    image processor.
-    """
+    """The configuration, its vision part, and the image processor's."""
 
     config: Mapping[str, Any]
     vision: Mapping[str, Any]
@@ -71,20 +70,23 @@ class _Files:
 
 
 def read_vision_recipe(path: Path, config: Mapping[str, Any]) -> VisionSupport:
-    """Read how the model in `path` sees. Raises BrokenModel only for files that cannot be read at all."""
+    """Read the image input of the model in `path`.
+
+    Raises BrokenModel only for unreadable files.
+    """
     vision = config.get("vision_config")
     if not isinstance(vision, Mapping) or not hold_vision_tower(read_tensors(path)):
         return VisionSupport()
     model_type = config.get("model_type")
     kind = _KINDS.get(model_type) if isinstance(model_type, str) else None
     if kind is None:
-        return VisionSupport(problem=f"images of {model_type} models are not computed here")
+        return VisionSupport(problem=f"images of {model_type} models are not supported")
     if missing := missing_for("vision"):
         return VisionSupport(problem=f"images need {missing}")
     try:
         return VisionSupport(recipe=_READERS[kind](_Files(config, vision, _read_processor(path))))
     except (_UnclearError, BrokenModel) as error:
-        return VisionSupport(problem=f"its files do not say how it sees: {error}")
+        return VisionSupport(problem=f"its files do not describe its image input: {error}")
 
 
 def _read_processor(path: Path) -> Mapping[str, Any]:
@@ -144,8 +146,9 @@ _READERS: dict[VisionKind, Callable[[_Files], VisionRecipe]] = {
 
 
 def _axes(config: Mapping[str, Any]) -> tuple[int, ...]:
-    """Which axis each frequency follows: in three runs one behind the other, or, from Qwen3 on, taking turns
-    until a run ends.
+    """Return the axis of each RoPE frequency.
+
+    Three runs one after the other, or, since Qwen3, interleaved until a run ends.
     """
     text = text_part(config)
     rope = text.get("rope_scaling") or text.get("rope_parameters")
@@ -155,7 +158,7 @@ def _axes(config: Mapping[str, Any]) -> tuple[int, ...]:
         or len(sections) != 3
         or not all(isinstance(number, int) for number in sections)
     ):
-        raise _UnclearError(f"mrope_section is {sections!r}, and not three sizes")
+        raise _UnclearError(f"mrope_section is {sections!r}, not three sizes")
     if not str(config.get("model_type")).startswith("qwen3"):
         return tuple(axis for axis, number in enumerate(sections) for _ in range(number))
     return tuple(place % 3 if place < 3 * sections[place % 3] else 0 for place in range(sum(sections)))
@@ -172,7 +175,7 @@ def _size(values: Mapping[str, Any], name: str, *, usual: int | None = None) -> 
     number = values.get(name)
     number = usual if number is None else number
     if not isinstance(number, int) or isinstance(number, bool) or number < 1:
-        raise _UnclearError(f"{name} is {number!r}, and no size")
+        raise _UnclearError(f"{name} is {number!r}, not a size")
     return number
 
 
@@ -180,7 +183,7 @@ def _colors(files: _Files, usual: tuple[Any, Any], filter_number: int) -> dict[s
     resample = files.processor.get("resample")
     resample = filter_number if resample is None else resample
     if resample not in range(_NUM_FILTERS):
-        raise _UnclearError(f"resample is {resample!r}, and no filter")
+        raise _UnclearError(f"resample is {resample!r}, not a filter")
     mean, deviation = (
         _three(files.processor, name, other)
         for name, other in zip(("image_mean", "image_std"), usual, strict=True)
@@ -195,5 +198,5 @@ def _three(values: Mapping[str, Any], name: str, usual: tuple[float, ...]) -> tu
         or len(value) != len(usual)
         or not all(isinstance(number, int | float) for number in value)
     ):
-        raise _UnclearError(f"{name} is {value!r}, and not three colors")
+        raise _UnclearError(f"{name} is {value!r}, not three colors")
     return tuple(map(float, value))

@@ -1,4 +1,4 @@
-"""Parameters, and how many bytes one decoded token has to read, from tensor names and shapes alone."""
+"""Parameters, and bytes read per decoded token, from tensor names and shapes."""
 
 import re
 from collections import Counter
@@ -10,7 +10,7 @@ from mlxctl.models.quantization import group_sizes
 from mlxctl.models.safetensors_headers import Tensor
 from mlxctl.models.text_config import text_part, whole_number
 
-# Packed weights of MLX's quantized layers: `X.weight` in 32-bit words beside `X.scales`.
+# Packed weights of MLX's quantized layers: `X.weight` in 32-bit words, with `X.scales`.
 _PACKED = "U32"
 _FLOAT_BYTES = {"F64": 8, "F32": 4, "F16": 2, "BF16": 2}
 _EXPERTS = re.compile(r"(^|\.)(experts|switch_mlp|switch_glu)\.")
@@ -23,12 +23,11 @@ _ROWS_ONLY = re.compile(r"(^|\.)(embed_tokens_per_layer|wpe|position_embeddings)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Weights:
-    """What the headers of a model's weight files add up to.
+    """Totals over the headers of a model's weight files.
 
     `decode_bytes` are read for every decoded token: without vision and audio towers, without an embedding
-    that is only looked up, and of a mixture of experts only the chosen share; None when that share cannot be
-    told. `float_bytes` is the size of one number in the layers that are not packed, which is that of keys and
-    values, too.
+    table that is only looked up, and of a mixture of experts only the active share; None when that share is
+    unknown. `float_bytes` is the size of one number in layers that are not packed, and of keys and values.
     """
 
     num_bytes: int
@@ -44,7 +43,7 @@ class Weights:
 
 
 def weigh(tensors: Sequence[Tensor], config: Mapping[str, Any]) -> Weights:
-    """Add up the tensors of a model with this configuration."""
+    """Return the totals of a model with this configuration."""
     return Weights(
         num_bytes=sum(tensor.num_bytes for tensor in tensors),
         num_parameters=_num_parameters(tensors, config),
@@ -55,8 +54,9 @@ def weigh(tensors: Sequence[Tensor], config: Mapping[str, Any]) -> Weights:
 
 
 def hold_vision_tower(tensors: Sequence[Tensor]) -> bool:
-    """Whether what a model sees with is among them: conversions for text leave it out, and keep its
-    configuration.
+    """Whether the tensors include a vision tower.
+
+    Text conversions drop it and keep its configuration.
     """
     return any(re.match(r"(.*\.)?(vision\w*|visual)\.", tensor.name) for tensor in tensors)
 
@@ -113,7 +113,7 @@ def _expert_share(config: Mapping[str, Any]) -> float | None:
 
 
 def _float_bytes(tensors: Sequence[Tensor]) -> int | None:
-    """The kind of float that most bytes are of; norms may be kept wider than the rest."""
+    """Return the size of the most common float type; norms may be wider."""
     amounts: Counter[str] = Counter()
     for tensor in tensors:
         if tensor.dtype in _FLOAT_BYTES:

@@ -1,6 +1,6 @@
-"""What survives a request, or a restart: SQLite files, and what a person lays down in TOML.
+"""Persistent data: SQLite files, and overrides in TOML.
 
-Knows no wire formats, no models.
+Knows no wire formats and no models.
 """
 
 from typing import TYPE_CHECKING

@@ -1,7 +1,4 @@
-"""Agents: conversations that live here, each owned by the caller who made it.
-
-What they said is kept until they are deleted.
-"""
+"""Agents: conversations stored on the server, each owned by the caller that created it."""
 
 import sqlite3
 import time
@@ -50,11 +47,10 @@ _COLUMNS = """
 
 
 class AgentStore:
-    """Keeps the agents of all callers in one file, made at the first use.
+    """The agents of all callers in one file, created at the first use.
 
-    Nobody sees what another caller's agents said.
-
-    Any thread may call; calls wait for the disk, and raise StoreError when it fails them.
+    A caller cannot read another caller's agents. Any thread may call; calls wait for the disk, and raise
+    StoreError when it fails.
     """
 
     def __init__(self, path: Path, *, max_agents: int, now: Callable[[], float] = time.time) -> None:
@@ -63,9 +59,9 @@ class AgentStore:
         self._now = now
 
     def create(self, owner: str, agent_id: str, *, model: str, settings: bytes) -> StoredAgent:
-        """Make an agent with an empty history.
+        """Create an agent with an empty history.
 
-        Raises Conflict when the id is taken, InvalidRequest when there are too many.
+        Raises Conflict when the id is taken, InvalidRequest at the limit of agents.
         """
         with self._database.transaction() as connection:
             if _find(connection, owner, agent_id) is not None:
@@ -78,7 +74,7 @@ class AgentStore:
             ).fetchone()
             if num_agents >= self._max_agents:
                 raise InvalidRequest(
-                    f"there are {num_agents} agents already, and no more may be; delete one",
+                    f"there are {num_agents} agents already, which is the limit; delete one",
                     code="too_many_agents",
                 )
             now = self._now()
@@ -89,15 +85,14 @@ class AgentStore:
             return _sealed(connection, owner, agent_id)
 
     def find(self, owner: str, agent_id: str) -> StoredAgent | None:
-        """Return an agent; None when there is none, or not this caller's."""
+        """Return an agent; None when it does not exist or is another caller's."""
         with self._database.reading() as connection:
             return _find(connection, owner, agent_id)
 
     def page(self, owner: str, *, after: str | None, limit: int) -> tuple[tuple[StoredAgent, ...], bool]:
-        """Return up to `limit` agents, oldest first, behind the one with the id `after`, and whether there
-        are more.
+        """Return up to `limit` agents after the id `after`, and whether there are more.
 
-        Raises InvalidRequest when there is no agent `after`.
+        Oldest first. Raises InvalidRequest when there is no agent `after`.
         """
         with self._database.reading() as connection:
             start = 0
@@ -117,12 +112,15 @@ class AgentStore:
     def messages(
         self, agent: StoredAgent, *, after: int = -1, limit: int = -1
     ) -> tuple[tuple[int, bytes], ...]:
-        """Return the messages behind position `after`, in order, each with its position; `limit` -1 is all."""
+        """Return messages after a position, each with its position.
+
+        In order; `limit` -1 is all.
+        """
         with self._database.reading() as connection:
             return _messages(connection, agent.number, after=after, limit=limit)
 
     def begin_turn(self, owner: str, agent_id: str) -> tuple[StoredAgent, tuple[bytes, ...]] | None:
-        """Return an agent with its history, and note that it was used; None when there is none."""
+        """Return an agent with its history, and update its last use; None if missing."""
         with self._database.transaction() as connection:
             agent = _find(connection, owner, agent_id)
             if agent is None:
@@ -134,10 +132,10 @@ class AgentStore:
             return agent, tuple(body for _, body in _messages(connection, agent.number))
 
     def end_turn(self, agent: StoredAgent, said: Sequence[bytes], *, model: str) -> None:
-        """Add to the history of `agent` as it was at the beginning; it keeps the model that it was given
-        meanwhile, else `model`.
+        """Append messages to the history that the turn began with.
 
-        Raises Conflict when the history has changed, or the agent is gone.
+        A model set meanwhile stays, else `model` is stored. Raises Conflict when the history has changed or
+        the agent was deleted.
         """
         with self._database.transaction() as connection:
             changed = connection.execute(
@@ -147,7 +145,7 @@ class AgentStore:
             )
             if not changed.rowcount:
                 raise Conflict(
-                    f"agent {agent.id!r} was reset or deleted while it answered; the answer is not kept"
+                    f"agent {agent.id!r} was reset or deleted during the turn; the answer is not stored"
                 )
             _seal(connection, agent.number)
             for position, body in enumerate(said, start=agent.num_messages):
@@ -159,10 +157,9 @@ class AgentStore:
     def change(
         self, owner: str, agent_id: str, *, model: str | None, settings: Callable[[bytes], bytes]
     ) -> StoredAgent | None:
-        """Keep what `settings` makes of an agent's settings, and its model if one is given; None when there
-        is no such agent.
+        """Update settings and, if given, the model; None if the agent is missing.
 
-        Its history stays, and a turn that is under way goes on with what it began with.
+        The history stays, and a running turn continues with its old settings.
         """
         with self._database.transaction() as connection:
             agent = _find(connection, owner, agent_id)
@@ -175,7 +172,7 @@ class AgentStore:
             return _sealed(connection, owner, agent_id)
 
     def reset(self, owner: str, agent_id: str) -> StoredAgent | None:
-        """Forget all that was said; None when there is no such agent. Works on a full disk."""
+        """Delete an agent's history; None if missing. Works on a full disk."""
 
         def forget(connection: sqlite3.Connection) -> StoredAgent | None:
             agent = _find(connection, owner, agent_id)
@@ -191,7 +188,7 @@ class AgentStore:
         return self._database.delete(forget)
 
     def delete(self, owner: str, agent_id: str) -> bool:
-        """Forget an agent and all that it said; says whether there was one. Works on a full disk."""
+        """Delete an agent; return whether it existed. Works on a full disk."""
         query = "DELETE FROM agents WHERE owner = ? AND id = ?"
         return self._database.delete(
             lambda connection: connection.execute(query, (owner, agent_id)).rowcount > 0
@@ -214,7 +211,7 @@ def _seal(connection: sqlite3.Connection, number: int) -> None:
 
 
 def _sealed(connection: sqlite3.Connection, owner: str, agent_id: str) -> StoredAgent:
-    """Return an agent that was made or changed in this transaction."""
+    """Update the checksum of a created or changed agent and return it."""
     query = "SELECT number FROM agents WHERE owner = ? AND id = ?"
     _seal(connection, *connection.execute(query, (owner, agent_id)).fetchone())
     agent = _find(connection, owner, agent_id)

@@ -1,4 +1,4 @@
-"""What models were found to be able to do: one row per model, by its fingerprint, and one per question."""
+"""Probe results: one row per model, by its fingerprint, and one per question."""
 
 import sqlite3
 from dataclasses import replace
@@ -38,20 +38,19 @@ _MIGRATIONS = (
 
 
 class CapabilityStore:
-    """Keeps what was found out, in one file, made when the first record is saved.
+    """Probe results in one file, created when the first is saved.
 
-    Any thread may call; calls wait for the disk, and raise StoreError when it fails them or a newer mlxctl
-    wrote the file.
+    Any thread may call; calls wait for the disk, and raise StoreError when it fails or a newer mlxctl wrote
+    the file.
     """
 
     def __init__(self, path: Path) -> None:
         self._database = Database(path, _MIGRATIONS)
 
     def save(self, record: ProbeRecord) -> ProbeRecord:
-        """Keep the record in place of an older one of the same model and return what is kept.
+        """Store the record in place of the model's older one; return what is stored.
 
-        A question that failed this time, or was not asked, keeps the answer that it has: neither says
-        anything about the model.
+        A question that failed or was not asked this time keeps its stored finding.
         """
         with self._database.transaction() as connection:
             kept = replace(record, findings=_settled(record, _find(connection, record.fingerprint)))
@@ -65,14 +64,14 @@ class CapabilityStore:
         return kept
 
     def find(self, fingerprint: str) -> ProbeRecord | None:
-        """Return what is known of the model with this fingerprint; None if it was never probed."""
+        """Return the record of this fingerprint; None if never probed."""
         if self._database.is_blank:
             return None
         with self._database.reading() as connection:
             return _find(connection, fingerprint)
 
     def has_records(self) -> bool:
-        """Whether any model was ever probed."""
+        """Whether any model was probed."""
         if self._database.is_blank:
             return False
         with self._database.reading() as connection:
@@ -133,7 +132,7 @@ def _read_json(text: str) -> object:
     try:
         return msgspec.json.decode(text)
     except (msgspec.MsgspecError, TypeError) as error:
-        raise DamageError(f"a record makes no sense: {error}") from error
+        raise DamageError(f"a record is invalid: {error}") from error
 
 
 def _probe_row(record: ProbeRecord) -> tuple[str, str, str, float, int, float, str]:

@@ -1,4 +1,4 @@
-"""Damaged files: which errors mean damage, and how a damaged file is set aside for its owner."""
+"""Damaged files: which errors mean damage, and how a file is set aside."""
 
 import os
 import sqlite3
@@ -10,17 +10,16 @@ from pathlib import Path
 import msgspec
 
 MAX_KEPT = 3
-"""Damaged versions of one file that are kept; the oldest goes first."""
+"""Damaged versions of one file to keep; the oldest is deleted first."""
 
 _MARK = ".damaged-"
 SIDE_FILES = ("-wal", "-shm", "-journal")
-"""What SQLite keeps beside a file, by the ends of the names."""
+"""Suffixes of SQLite's files beside a database."""
 
-# Everything else (locked, full, read-only, not permitted ...) is a condition of the machine, and the file is
-# left alone.
+# Other errors (locked, full, read-only, not permitted ...) are conditions of the machine; the file stays.
 _DAMAGE_CODES = frozenset(
     {
-        sqlite3.SQLITE_ERROR,  # fixed statements fail only on tables that are not as we made them
+        sqlite3.SQLITE_ERROR,  # fixed statements fail only on changed tables
         sqlite3.SQLITE_INTERNAL,
         sqlite3.SQLITE_CORRUPT,
         sqlite3.SQLITE_MISMATCH,
@@ -28,22 +27,22 @@ _DAMAGE_CODES = frozenset(
         sqlite3.SQLITE_NOTADB,
     }
 )
-# Of those that carry no code.
+# Messages of errors without a code.
 _NO_DAMAGE = (sqlite3.OperationalError, sqlite3.ProgrammingError, sqlite3.NotSupportedError)
 _NO_ROOM_CODES = frozenset({sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR, sqlite3.SQLITE_CANTOPEN})
 
 
 class DamageError(ValueError):
-    """A file, or a row of a database, is not what was written."""
+    """A file, or a row of a database, was changed from outside."""
 
 
-# What reading a SQLite file may raise. UnicodeError: SQLite's message about it. MemoryError: it claims
-# impossible sizes.
+# Errors of reading a SQLite file. UnicodeError: in SQLite's message. MemoryError: impossible sizes in the
+# file.
 DATABASE_ERRORS = (sqlite3.Error, msgspec.MsgspecError, DamageError, UnicodeError, MemoryError)
 
 
 def is_damage(error: BaseException | None) -> bool:
-    """Whether the error means that the file is not what was written."""
+    """Whether the error means that the file is damaged."""
     if isinstance(error, sqlite3.Error):
         code = getattr(error, "sqlite_errorcode", None)
         if code is None:
@@ -53,17 +52,15 @@ def is_damage(error: BaseException | None) -> bool:
 
 
 def needs_check(error: BaseException) -> bool:
-    """Whether what looks like damage may have another cause than the file, so that the file has to be checked
-    first.
-    """
-    # The one function of ours fails on text that is no UTF-8 only.
+    """Whether the error may have another cause, so that the file must be checked."""
+    # `checksum` fails only on text that is not UTF-8.
     return getattr(
         error, "sqlite_errorcode", 0
     ) & 0xFF == sqlite3.SQLITE_ERROR and "user-defined function" not in str(error)
 
 
 def is_no_room(error: BaseException | None) -> bool:
-    """Whether the error can mean that the disk, a quota or a file size limit is exhausted."""
+    """Whether the error can mean a full disk, a quota or a file size limit."""
     return (
         isinstance(error, sqlite3.Error)
         and (getattr(error, "sqlite_errorcode", None) or 0) & 0xFF in _NO_ROOM_CODES
@@ -71,9 +68,9 @@ def is_no_room(error: BaseException | None) -> bool:
 
 
 def set_aside(path: Path) -> Path:
-    """Rename a damaged file, with SQLite's side files, to `NAME.damaged-TIME` and return that.
+    """Rename a damaged file and its side files to `NAME.damaged-TIME`.
 
-    Raises OSError.
+    Returns the new path. Raises OSError.
     """
     name = f"{path.name}{_MARK}{time.strftime('%Y%m%dT%H%M%S')}"
     target = next(
@@ -90,7 +87,7 @@ def set_aside(path: Path) -> Path:
 
 
 def set_aside_files(path: Path) -> list[Path]:
-    """Return what was set aside of a file, the oldest first."""
+    """Return the files set aside of a file, oldest first."""
     found = [
         place for place in path.parent.glob(f"{path.name}{_MARK}*") if not place.name.endswith(SIDE_FILES)
     ]
@@ -98,7 +95,7 @@ def set_aside_files(path: Path) -> list[Path]:
 
 
 def remove_set_aside(path: Path) -> None:
-    """Remove what was set aside of a file, as far as that may be done."""
+    """Delete the files set aside of a file, as far as permitted."""
     for old in set_aside_files(path):
         _remove(old)
 
@@ -107,7 +104,7 @@ def _remove(old: Path) -> None:
     for suffix in ("", *SIDE_FILES):
         place = old.with_name(old.name + suffix)
         if place.is_dir() and not place.is_symlink():
-            # Not ours: it stood in the place of a file, and stays for its owner.
+            # Not written by mlxctl: it had the file's name, and is kept for its owner.
             continue
         with suppress(OSError):
             place.unlink(missing_ok=True)

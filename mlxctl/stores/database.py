@@ -1,6 +1,6 @@
-"""SQLite files: the one place that opens them, finds damage, and begins anew beside a damaged one.
+"""Opens SQLite files, detects damage, and replaces a damaged file by an empty one.
 
-Knows no tables of its own.
+Knows no tables.
 """
 
 import logging
@@ -25,21 +25,17 @@ from mlxctl.stores.damage import (
 )
 from mlxctl.stores.rows import checksum
 
-# Another process of ours may hold the write lock for the time of one small transaction, and of another, and
-# of another.
+# Another mlxctl process may hold the write lock for several small transactions.
 _LOCK_SECONDS = 5.0
-# Larger files are not read as a whole when they are opened: their damage is found when it is met.
+# Larger files are not checked as a whole when opened; damage is found when read.
 _MAX_CHECKED_BYTES = 32 * 1024**2
 MAX_FREE_BYTES = 64 * 1024
-"""Free pages inside a file that are not worth giving back to the disk."""
+"""Free pages in a file, in bytes, that are not returned to the disk."""
 
 _INCREMENTAL = 2
 
 Journal = Literal["TRUNCATE", "WAL"]
-"""TRUNCATE: a file for each transaction, empty afterwards.
-
-WAL: a log; readers and a writer do not wait for each other.
-"""
+"""TRUNCATE: a journal file per transaction. WAL: readers and a writer do not block each other."""
 
 Check = Callable[[sqlite3.Connection], object]
 Result = TypeVar("Result")
@@ -48,16 +44,18 @@ _log = logging.getLogger(__name__)
 
 
 class Database:
-    """A file that is opened, or made, at the first transaction. Any thread may call; one at a time is let in.
+    """A SQLite file, opened or created at the first transaction.
 
-    A damaged file is set aside with one line in the log, whenever the damage is found, and an empty one takes
-    its place; the transaction that found it raises. Every method raises StoreUnavailable when the file cannot
-    be used.
+    Any thread may call; one transaction runs at a time. A damaged file is set aside with one log line and
+    replaced by an empty one; the transaction that found the damage raises. Every method raises
+    StoreUnavailable when the file cannot be used.
     """
 
     def __init__(self, path: Path, migrations: Sequence[str], *, is_transient: bool = False) -> None:
-        """What is `transient` may be lost when the machine crashes; everything else is on the disk when its
-        transaction ends.
+        """Prepare the file; nothing is opened.
+
+        `transient` data may be lost when the machine crashes; other data is on the disk when its transaction
+        ends.
         """
         self._path = path
         self._is_transient = is_transient
@@ -68,24 +66,25 @@ class Database:
 
     @property
     def is_blank(self) -> bool:
-        """Whether nothing was ever written: there is no file yet."""
+        """Whether there is no file yet."""
         return self._connection is None and not os.path.lexists(self._path)
 
     @contextmanager
     def reading(self) -> Iterator[sqlite3.Connection]:
-        """One transaction that writes nothing, and so needs no room on the disk."""
+        """Return a context of a read-only transaction, which needs no disk space."""
         with self._lock, self._guarded() as connection:
             yield from _transaction(connection, "BEGIN")
 
     @contextmanager
     def transaction(self) -> Iterator[sqlite3.Connection]:
-        """One transaction; an exception rolls it back."""
+        """Return a context of a transaction; an exception rolls it back."""
         with self._lock, self._guarded() as connection:
             yield from _transaction(connection, "BEGIN IMMEDIATE")
 
     def delete(self, action: Callable[[sqlite3.Connection], Result]) -> Result:
-        """Run `action`, which makes the file smaller, in a transaction that works on a full disk, too, and
-        give the room back.
+        """Run `action`, which deletes rows, and shrink the file.
+
+        Works on a full disk.
         """
         with self._lock, self._guarded() as connection:
             try:
@@ -98,7 +97,7 @@ class Database:
             return result
 
     def shrink(self) -> None:
-        """Give free pages back to the disk, as far as it has room for the change."""
+        """Return free pages to the disk, as far as it has space for the change."""
         with self._lock, self._guarded() as connection:
             _shrink(connection)
 
@@ -109,7 +108,7 @@ class Database:
 
     @contextmanager
     def _guarded(self) -> Iterator[sqlite3.Connection]:
-        """The open connection; what goes wrong with it is a StoreUnavailable."""
+        """Yield the open connection; turn its errors into StoreUnavailable."""
         try:
             yield self._connection or self._open()
         except DATABASE_ERRORS as error:
@@ -120,8 +119,8 @@ class Database:
     def _open(self) -> sqlite3.Connection:
         self._connection = open_database(self._path, self._migrations)
         if self._is_transient:
-            # PERF: saves two fsyncs a transaction, 5 ms in a virtual machine. A process that ends or is
-            # killed loses nothing.
+            # PERF: saves two fsyncs per transaction (5 ms in a virtual machine). Data survives the end of the
+            # process.
             self._connection.execute("PRAGMA synchronous = OFF")
         self._file = _identity(self._path)
         return self._connection
@@ -133,7 +132,7 @@ class Database:
             self._connection = None
 
     def _recover(self, error: BaseException) -> None:
-        """Set the file aside, unless another process has done so already."""
+        """Set the file aside, unless another process has already done so."""
         was_open = self._connection is not None
         self._close()
         if was_open and not needs_check(error) and self._file == _identity(self._path):
@@ -143,11 +142,11 @@ class Database:
 def open_database(
     path: Path, migrations: Sequence[str], *, journal: Journal = "TRUNCATE", check: Check | None = None
 ) -> sqlite3.Connection:
-    """Open or make the file at `path`, owner-only, with each of the `migrations` applied once, in order.
+    """Open or create the file, owner-only, with missing `migrations` applied.
 
-    A migration is SQL statements with semicolons between them, and nowhere else; `checksum(...)` is a
-    function of ours. A file that is damaged, or in which `check` finds damage, is set aside, and an empty one
-    is made. The connection may be used by any thread, one at a time, and commits by itself. Raises
+    A migration is SQL statements separated by semicolons, which may occur nowhere else; they may call
+    `checksum(...)`. A damaged file, or one in which `check` finds damage, is set aside and an empty one is
+    created. The connection may be used by any thread, one at a time, and commits by itself. Raises
     StoreUnavailable.
     """
     try:
@@ -163,16 +162,21 @@ def open_database(
 
 
 def open_read_only(path: Path) -> sqlite3.Connection:
-    """Open an existing file to look at it, beside a server that may be using it. Raises sqlite3.Error."""
+    """Open an existing file for reading, beside a running server.
+
+    Raises sqlite3.Error.
+    """
     return _connect(f"{path.absolute().as_uri()}?mode=ro", uri=True)
 
 
 def open_alone(path: Path) -> sqlite3.Connection:
-    """Open an existing file that no other process uses, as it is: nothing is made for it, so it works on a
-    full disk.
+    """Open an existing file that no other process uses.
+
+    Creates no side files, so it works on a full disk.
     """
     connection = _connect(str(path), uri=False)
-    # A log needs no shared memory then; and what changes is written in place, its journal is in memory.
+    # With an exclusive lock WAL needs no shared memory. Changes are written in place, the journal is in
+    # memory.
     connection.execute("PRAGMA locking_mode = EXCLUSIVE")
     connection.execute("PRAGMA journal_mode = MEMORY")
     connection.execute("PRAGMA secure_delete = ON")
@@ -180,7 +184,7 @@ def open_alone(path: Path) -> sqlite3.Connection:
 
 
 def check_pages(connection: sqlite3.Connection) -> None:
-    """Read the whole file. Raises DamageError, or sqlite3.Error, when it does not hang together."""
+    """Read the whole file. Raises DamageError or sqlite3.Error for damage."""
     (verdict,) = connection.execute("PRAGMA quick_check(1)").fetchone()
     if verdict != "ok":
         raise DamageError(verdict.splitlines()[-1])
@@ -193,16 +197,16 @@ def _opened(
     path.touch(mode=0o600)
     for place in (path, *(path.with_name(path.name + suffix) for suffix in SIDE_FILES)):
         if os.path.lexists(place) and not place.is_file():
-            raise DamageError(f"{place.name} is no file")
+            raise DamageError(f"{place.name} is not a file")
     connection = _connect(str(path), uri=False)
     try:
         connection.create_function("checksum", -1, checksum, deterministic=True)
         _set_journal(connection, journal)
-        # PERF: WAL has no fsync at each commit; a crash of the machine may lose the last ones, but never the
+        # PERF: WAL without fsync per commit; a crash of the machine may lose the last commits, never the
         # file.
         connection.execute("PRAGMA synchronous = NORMAL")
         connection.execute("PRAGMA foreign_keys = ON")
-        # What a caller deletes is not left in the file.
+        # Deleted contents are overwritten.
         connection.execute("PRAGMA secure_delete = ON")
         if path.stat().st_size <= _MAX_CHECKED_BYTES:
             check_pages(connection)
@@ -217,7 +221,7 @@ def _opened(
 
 
 def begin_anew(path: Path, error: BaseException) -> None:
-    """Set a damaged file aside, with one line in the log. Raises StoreUnavailable."""
+    """Set a damaged file aside, with one log line. Raises StoreUnavailable."""
     try:
         aside = set_aside(path)
     except OSError as failure:
@@ -228,7 +232,7 @@ def begin_anew(path: Path, error: BaseException) -> None:
             path.stem, f"{str(path)!r} is damaged ({error}) and cannot be set aside: {failure}"
         ) from failure
     _log.warning(
-        "%s is damaged (%s); it was set aside as %s, and an empty one takes its place",
+        "%s is damaged (%s); it was set aside as %s and replaced by an empty one",
         path,
         error,
         aside.name,
@@ -238,16 +242,14 @@ def begin_anew(path: Path, error: BaseException) -> None:
 def _set_journal(connection: sqlite3.Connection, journal: Journal) -> None:
     if journal == "WAL":
         connection.execute("PRAGMA journal_mode = WAL")
-        # PERF: what is in the log is copied into the file every 256 pages, so that the log stays below a
-        # megabyte or so.
+        # PERF: checkpoint every 256 pages, so that the log stays at about 1 MB.
         connection.execute("PRAGMA wal_autocheckpoint = 256")
         connection.execute("PRAGMA journal_size_limit = 1048576")
         return
     if connection.execute("PRAGMA page_count").fetchone() == (0,):
-        # Before the first table is made; later it would be written each time, for which a full disk has no
-        # room.
+        # Before the first table exists; later each change of it would write to the file, also on a full disk.
         connection.execute("PRAGMA auto_vacuum = INCREMENTAL")
-    # An earlier version kept a log; it stays while another process of that version uses it.
+    # An earlier version used WAL; it stays while another process of that version uses the file.
     try:
         connection.execute(f"PRAGMA journal_mode = {journal}")
     except sqlite3.OperationalError as error:
@@ -283,8 +285,7 @@ def _migrate(connection: sqlite3.Connection, path: Path, migrations: tuple[str, 
     (version,) = connection.execute("PRAGMA user_version").fetchone()
     if version == len(migrations):
         return
-    # One transaction: another process that opens the file at the same time waits, and then finds nothing left
-    # to do.
+    # One transaction: a process that opens the file at the same time waits, then has nothing to do.
     connection.execute("BEGIN IMMEDIATE")
     with connection:
         (version,) = connection.execute("PRAGMA user_version").fetchone()
@@ -313,9 +314,9 @@ def _run(connection: sqlite3.Connection, action: Callable[[sqlite3.Connection], 
 
 
 def _without_room(connection: sqlite3.Connection, action: Callable[[sqlite3.Connection], Result]) -> Result:
-    """Run it with the journal in memory: what it changes is written in place.
+    """Run `action` with the journal in memory; changes are written in place.
 
-    A crash in the midst of it damages the file.
+    A crash during it damages the file.
     """
     connection.execute("PRAGMA journal_mode = MEMORY")
     try:
@@ -340,7 +341,7 @@ def _shrink(connection: sqlite3.Connection) -> None:
 
 def _vacuum(connection: sqlite3.Connection) -> None:
     (mode,) = connection.execute("PRAGMA auto_vacuum").fetchone()
-    # A file of an earlier version is rewritten once; from then on it shrinks by itself.
+    # A file of an earlier version is rewritten once, to enable incremental vacuum.
     # NOTE: `execute` would take one step of the statement, which frees one page.
     connection.executescript(
         "PRAGMA incremental_vacuum" if mode == _INCREMENTAL else "PRAGMA auto_vacuum = INCREMENTAL; VACUUM"
@@ -356,14 +357,14 @@ def _identity(path: Path) -> tuple[int, int] | None:
 
 
 class _Connection(sqlite3.Connection):
-    """Raises nothing but sqlite3.Error and MemoryError for what is in a file."""
+    """Raises only sqlite3.Error and MemoryError for damaged contents."""
 
     def execute(self, *arguments: Any) -> sqlite3.Cursor:
         try:
             return super().execute(*arguments)
         except UnicodeDecodeError as error:
-            # What SQLite says of a damaged file quotes from it.
-            raise sqlite3.DatabaseError("the database holds names that are no UTF-8") from error
+            # SQLite's message about a damaged file quotes from it.
+            raise sqlite3.DatabaseError("the database has names that are not UTF-8") from error
 
 
 def _connect(place: str, *, uri: bool) -> sqlite3.Connection:

@@ -1,4 +1,4 @@
-"""What a person laid down about models, in TOML: it wins over what was found out.
+"""Overrides in capabilities.toml, which take precedence over probe results.
 
     ["org/model"]
     tools = "yes"
@@ -6,9 +6,8 @@
     tool_delivery = "template"
     thinking = "no"
 
-A table is named like the model: by its directory's name, ORG/NAME, an alias, the name that it is served
-under, or its path. Its keys are the questions, answered "yes", "no" or "unknown", and the values that go with
-them.
+A table has a name of the model: its directory's name, ORG/NAME, an alias, its served name, or its path. Keys
+are the questions, with "yes", "no" or "unknown", and values that belong to a question.
 """
 
 import difflib
@@ -29,16 +28,14 @@ VALUE_KEYS: Mapping[str, tuple[str, str, type]] = {
     "thinking_parser": ("thinking", "parser", str),
     "max_tokens": ("practical_context", "tokens", int),
 }
-"""The keys of a table that are no questions: the question that each belongs to, the name of the value there,
-and its type.
-"""
+"""Keys with values: the question of each, the value's name there, its type."""
 
 _VERDICTS: tuple[ProbeVerdict, ...] = ("yes", "no", "unknown")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Override:
-    """What is laid down about one model. `origin` is the file, for people."""
+    """The overrides of one model. `origin` is the file, for messages."""
 
     origin: str
     verdicts: Mapping[str, ProbeVerdict] = field(default_factory=dict)
@@ -46,7 +43,10 @@ class Override:
 
 
 def read_overrides(path: Path) -> dict[str, Override]:
-    """Return the tables of the file by model; a file that is not there has none. Raises SettingsError."""
+    """Return the tables of the file by model; empty without a file.
+
+    Raises SettingsError.
+    """
     try:
         content = parse_toml(read_text(path))
     except FileNotFoundError:
@@ -57,7 +57,7 @@ def read_overrides(path: Path) -> dict[str, Override]:
 
 
 def write_overrides(records: Sequence[ProbeRecord]) -> str:
-    """Write records the way `read_overrides` reads them, without their evidence."""
+    """Return the records as TOML for `read_overrides`, without evidence."""
     return "\n".join(_write_table(record) for record in records)
 
 
@@ -74,12 +74,12 @@ def _read_table(table: object, model: str, path: Path) -> Override:
             question, name, kind = VALUE_KEYS[key]
             if not isinstance(value, kind) or isinstance(value, bool):
                 raise SettingsError(
-                    f"{where}: expected {'a whole number' if kind is int else 'a text'}, got {value!r}"
+                    f"{where}: expected {'a whole number' if kind is int else 'text'}, got {value!r}"
                 )
             values.setdefault(question, {})[name] = value
         elif isinstance(value, dict):
             raise SettingsError(
-                f'{where} is a table within a table: put the whole name of the model in quotes, ["{model}.{key}"]'
+                f'{where} is a nested table: put the whole name of the model in quotes, ["{model}.{key}"]'
             )
         else:
             raise SettingsError(
@@ -117,5 +117,5 @@ def _values(finding: Finding) -> list[tuple[str, Any]]:
 
 
 def _quoted(value: Any) -> str:
-    # TOML's basic strings are JSON's, except that DEL has to be escaped.
+    # A basic string of TOML is one of JSON, except that DEL must be escaped.
     return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007F")

@@ -1,4 +1,4 @@
-"""What was found out about a model, with what proves it. Pure values; knows no models and no parsers."""
+"""Findings of a probe with their evidence. Pure values."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -21,13 +21,14 @@ QUESTIONS: Mapping[str, str] = {
     "embeddings": "embeddings",
     "audio": "audio",
 }
-"""What is asked about every model, in the order in which it is shown, and in words."""
+"""All questions, in display order, with their text."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Exchange:
-    """One generation: the whole prompt as the model got it, what it said, special tokens included, and who
-    could read it.
+    """One generation: prompt and output verbatim, and the parser that read it.
+
+    Texts include special tokens.
     """
 
     prompt: str
@@ -39,10 +40,10 @@ class Exchange:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Finding:
-    """The answer to one question. `value` holds what belongs to it (a parser's id, a number), as JSON values.
+    """The verdict on one question.
 
-    `has_failed` says that something went wrong while it was asked: nothing is known then, and it is worth
-    asking again.
+    `value` has details (a parser's id, a number), as JSON values. `has_failed`: an error occurred, so the
+    verdict is unknown and the question should be asked again.
     """
 
     question: str
@@ -55,10 +56,10 @@ class Finding:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProbeRecord:
-    """All that was found out about the model with this fingerprint, when (unix seconds), and by which
-    versions of what.
+    """All findings about the model with this fingerprint.
 
-    `round` is the number of the catalog of questions: a newer one may find what an older one could not.
+    With the time (unix seconds) and package versions. `round` is the version of the question catalog: a newer
+    one may find more.
     """
 
     fingerprint: str
@@ -71,10 +72,10 @@ class ProbeRecord:
     findings: tuple[Finding, ...] = ()
 
     def finding(self, question: str) -> Finding | None:
-        """Return the answer to this question, if it was asked."""
+        """Return the finding on this question, None if not asked."""
         return next((finding for finding in self.findings if finding.question == question), None)
 
     @property
     def is_complete(self) -> bool:
-        """Whether every question was asked and none has to be asked again."""
+        """Whether every question has a finding that did not fail."""
         return {finding.question for finding in self.findings if not finding.has_failed} == QUESTIONS.keys()

@@ -1,4 +1,4 @@
-"""What holds for a model: what was found out, and over it what a person laid down."""
+"""Merges probe findings with overrides into capabilities."""
 
 from collections.abc import Mapping, Sequence
 from typing import get_args
@@ -11,9 +11,9 @@ _DELIVERIES: tuple[ToolDelivery, ...] = get_args(ToolDelivery)
 
 
 def effective(findings: Sequence[Finding], override: Override | None) -> tuple[Finding, ...]:
-    """Merge, in the order of the questions.
+    """Return the findings with overrides applied, in the order of questions.
 
-    An answer that was laid down replaces one that was found, its evidence with it.
+    An override replaces a finding with its evidence.
     """
     known: dict[str, Finding] = {finding.question: finding for finding in findings}
     if override is not None:
@@ -23,7 +23,7 @@ def effective(findings: Sequence[Finding], override: Override | None) -> tuple[F
 
 
 def capabilities_of(findings: Sequence[Finding]) -> ModelCapabilities:
-    """Return what loading a model has to know."""
+    """Return the findings as capabilities, for loading a model."""
     known = {finding.question: finding for finding in findings}
     tools, thinking = known.get("tools"), known.get("thinking")
     delivery = tools.value.get("delivery") if tools else None
@@ -40,7 +40,7 @@ def capabilities_of(findings: Sequence[Finding]) -> ModelCapabilities:
 
 def _overridden(question: str, found: Finding | None, override: Override) -> Finding:
     value = {**(found.value if found else {}), **override.values.get(question, {})}
-    # Whoever names the parser of a model's calls means that it calls.
+    # A configured tool parser implies tool support.
     verdict = override.verdicts.get(question, "yes")
     return Finding(question=question, verdict=verdict, reason=f"set in {override.origin}", value=value)
 

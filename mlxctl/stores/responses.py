@@ -1,8 +1,7 @@
-"""Answers that a later request may refer to, each owned by the caller who asked: kept for a while, and no
-more than fits.
+"""Stored responses for `previous_response_id`, each owned by its caller.
 
-A response that was deleted, but is the ancestor of one that is kept, is hidden: its body is gone, its items
-stay until nothing kept builds on them.
+A deleted response that is an ancestor of a stored one is hidden: its body is deleted, its items stay until no
+stored response needs them.
 """
 
 import sqlite3
@@ -54,7 +53,7 @@ _MIGRATIONS = (
     """,
 )
 
-# The oldest first. A chain that damage has made a circle ends where it would begin again.
+# Oldest first. A cyclic chain, possible after damage, ends at the repetition.
 _ANCESTORS = """
     WITH RECURSIVE chain (id, previous_id, depth) AS (
         SELECT id, previous_id, 0 FROM responses WHERE owner = :owner AND id = :id
@@ -70,26 +69,25 @@ _UNNEEDED = """
         SELECT 1 FROM responses AS later WHERE later.owner = responses.owner AND later.previous_id = responses.id
     )
 """
-# A file has some pages before anything is in it; a store that may keep less than that counts contents only.
+# An empty file has some pages; with a smaller limit only contents count.
 _MIN_FILE_BYTES = 256 * 1024
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StoreFacts:
-    """How much is kept."""
+    """Number and size of stored responses."""
 
     num_responses: int
     num_bytes: int
 
 
 class ResponseStore:
-    """Keeps the answers of all callers in one file, made at the first use.
+    """The responses of all callers in one file, created at the first use.
 
-    Nobody sees what another caller asked.
-
-    What was not used for `ttl_seconds` is gone, and so is what was used longest ago when there are more than
-    `max_bytes`, counted both as contents and as the length of the file; using an answer uses all that it
-    builds on. Any thread may call; calls wait for the disk, and raise StoreUnavailable when it fails them.
+    A caller cannot read another caller's responses. Responses expire `ttl_seconds` after their last use;
+    beyond `max_bytes` (of contents, and of the file) the least recently used are deleted. Using a response
+    counts as use of its ancestors. Any thread may call; calls wait for the disk, and raise StoreUnavailable
+    when it fails.
     """
 
     def __init__(
@@ -101,9 +99,9 @@ class ResponseStore:
         self._now = now
 
     def save(self, owner: str, response: StoredResponse, *, earlier: Sequence[StoredItem] = ()) -> None:
-        """Keep an answer, unless it alone is larger than all that is kept.
+        """Store a response, unless it alone exceeds the limit.
 
-        `earlier` is the conversation before it: kept with it when the answer that it goes on from was deleted
+        `earlier` is the conversation before it, stored with it when its previous response was deleted
         meanwhile.
         """
         if _num_bytes(response) > self._max_bytes:
@@ -125,7 +123,7 @@ class ResponseStore:
         self._database.shrink()
 
     def find(self, owner: str, response_id: str) -> StoredResponse | None:
-        """Return an answer, or None when it is not kept, or not this caller's."""
+        """Return a response; None when missing or another caller's."""
         with self._database.reading() as connection:
             row = connection.execute(
                 "SELECT previous_id, body, checksum(id, previous_id, body) = checksum FROM responses"
@@ -146,8 +144,9 @@ class ResponseStore:
         return found
 
     def conversation(self, owner: str, response_id: str) -> tuple[StoredItem, ...] | None:
-        """Return every item up to the end of an answer, oldest first; None when not all of it is kept any
-        more.
+        """Return all items up to the end of a response, oldest first.
+
+        None when an ancestor is missing.
         """
         with self._database.reading() as connection:
             if not self._is_kept(connection, owner, response_id):
@@ -160,7 +159,7 @@ class ResponseStore:
         return found
 
     def items(self, owner: str, item_ids: Collection[str]) -> dict[str, bytes]:
-        """Return those of the items that are kept, by their ids."""
+        """Return the stored items with these ids."""
         found: dict[str, bytes] = {}
         with self._database.reading() as connection:
             for item_id in item_ids:
@@ -176,9 +175,9 @@ class ResponseStore:
         return found
 
     def delete(self, owner: str, response_id: str) -> bool:
-        """Forget an answer; says whether there was one.
+        """Delete a response; return whether it existed.
 
-        Works on a full disk. Later answers can still be gone on from.
+        Works on a full disk. Later responses can still be continued.
         """
 
         def forget(connection: sqlite3.Connection) -> bool:
@@ -195,7 +194,7 @@ class ResponseStore:
         return self._database.delete(forget)
 
     def facts(self) -> StoreFacts:
-        """Return how much is kept."""
+        """Return number and size of stored responses."""
         if self._database.is_blank:
             return StoreFacts(num_responses=0, num_bytes=0)
         with self._database.reading() as connection:
@@ -211,7 +210,7 @@ class ResponseStore:
 
     @property
     def _oldest(self) -> float:
-        """What was used last at this time, or before it, has expired."""
+        """Return the time at or before which a last use has expired."""
         return self._now() - self._ttl_seconds
 
     def _insert(
@@ -248,9 +247,9 @@ class ResponseStore:
         _drop_unneeded(connection)
 
     def _note_use(self, owner: str, response_id: str) -> None:
-        """Note that an answer, and all that it builds on, was used.
+        """Update the last use of a response and its ancestors.
 
-        What was found is given all the same when that fails.
+        A failure is ignored: reading succeeds all the same.
         """
         with suppress(StoreUnavailable), self._database.transaction() as connection:
             self._touch(connection, owner, response_id)
@@ -262,9 +261,7 @@ class ResponseStore:
         connection.executemany("UPDATE responses SET last_used = ? WHERE owner = ? AND id = ?", rows)
 
     def _make_room(self, connection: sqlite3.Connection) -> None:
-        """Drop what was used longest ago while contents, or the pages of the file that hold them, are more
-        than is allowed.
-        """
+        """Delete least recently used responses until contents and file fit the limit."""
         (num_bytes,) = connection.execute("SELECT total(num_bytes) FROM responses").fetchone()
         most_file_bytes = max(self._max_bytes, _MIN_FILE_BYTES) - MAX_FREE_BYTES
         num_excess = max(num_bytes - self._max_bytes, _used_file_bytes(connection) - most_file_bytes)
@@ -289,13 +286,13 @@ def _num_bytes(response: StoredResponse) -> int:
 
 
 def _has(connection: sqlite3.Connection, owner: str, response_id: str) -> bool:
-    """Whether there is such a row, be it hidden or not."""
+    """Whether there is such a row, hidden or not."""
     query = "SELECT 1 FROM responses WHERE owner = ? AND id = ?"
     return connection.execute(query, (owner, response_id)).fetchone() is not None
 
 
 def _used_file_bytes(connection: sqlite3.Connection) -> int:
-    """Return how long the file is without its free pages."""
+    """Return the size of the file without free pages."""
     num_pages, num_free, page_bytes = (
         connection.execute(f"PRAGMA {fact}").fetchone()[0]
         for fact in ("page_count", "freelist_count", "page_size")
@@ -304,7 +301,7 @@ def _used_file_bytes(connection: sqlite3.Connection) -> int:
 
 
 def _drop_unneeded(connection: sqlite3.Connection) -> None:
-    """Drop hidden responses on which nothing builds, and then those on which they alone did."""
+    """Delete hidden responses without stored descendants."""
     while connection.execute(_UNNEEDED).rowcount:
         pass
 

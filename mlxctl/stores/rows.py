@@ -1,4 +1,4 @@
-"""Rows of a database: whether they are what was written. Pure."""
+"""Checksums and types of database rows. Pure."""
 
 from binascii import crc32
 from typing import TypeVar
@@ -11,7 +11,7 @@ Result = TypeVar("Result")
 
 
 def checksum(*values: object) -> int:
-    """Return a number that changes when any of the values does; in SQL, the function of this name."""
+    """Return a checksum of the values; also an SQL function of this name."""
     found = 0
     for value in values:
         data = value if isinstance(value, bytes) else repr(value).encode()
@@ -20,14 +20,17 @@ def checksum(*values: object) -> int:
 
 
 def convert_row(row: object, kind: type[Result], what: str) -> Result:
-    """Return the values as what they have to be. Raises DamageError: SQLite keeps anything in any column."""
+    """Return the row converted to `kind`.
+
+    Raises DamageError: SQLite accepts any type in any column.
+    """
     try:
         return msgspec.convert(row, kind)
     except msgspec.ValidationError as error:
-        raise DamageError(f"{what} makes no sense: {error}") from error
+        raise DamageError(f"{what} is invalid: {error}") from error
 
 
 def check_row(is_sound: object, what: str) -> None:
-    """Raise DamageError unless the checksum of a row was that of its values."""
+    """Raise DamageError unless `is_sound`, the comparison of the checksum, is 1."""
     if is_sound != 1:
-        raise DamageError(f"{what} is not what was written")
+        raise DamageError(f"{what} does not match its checksum")

@@ -1,6 +1,6 @@
-"""Chats that were had in the terminal, to be found and taken up again.
+"""Chat sessions of the terminal, to search and continue.
 
-Knows nothing of what messages look like.
+Knows no message formats.
 """
 
 from dataclasses import dataclass
@@ -10,7 +10,7 @@ from mlxctl.stores.database import Database
 from mlxctl.stores.rows import convert_row
 
 MAX_SESSIONS = 1_000
-"""How many are kept; the one that was used longest ago goes first."""
+"""Stored sessions; the least recently used is deleted first."""
 
 _MIGRATIONS = (
     """
@@ -32,7 +32,7 @@ _SUMMARY = "id, title, model, started_at, used_at, num_messages"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SessionSummary:
-    """One line of a list: what it was about, with whom, and when (unix seconds)."""
+    """A list entry: title, model and times (unix seconds)."""
 
     id: str
     title: str
@@ -44,7 +44,7 @@ class SessionSummary:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Session:
-    """A whole chat: `text` is what a search looks through, `body` is JSON that nothing here looks into."""
+    """A chat: `text` for searches, `body` as opaque JSON."""
 
     summary: SessionSummary
     text: str
@@ -52,9 +52,9 @@ class Session:
 
 
 class SessionStore:
-    """Keeps the last `max_sessions` chats in one file, made when the first is saved.
+    """The last `max_sessions` chats in one file, created when the first is saved.
 
-    Any thread may call; calls wait for the disk, and raise StoreError when it fails them.
+    Any thread may call; calls wait for the disk, and raise StoreError when it fails.
     """
 
     def __init__(self, path: Path, *, max_sessions: int = MAX_SESSIONS) -> None:
@@ -62,7 +62,7 @@ class SessionStore:
         self._max_sessions = max_sessions
 
     def save(self, session: Session) -> None:
-        """Keep the chat in place of what was kept of it before."""
+        """Store the chat in place of its older version."""
         summary = session.summary
         row = (
             summary.id,
@@ -82,7 +82,7 @@ class SessionStore:
             )
 
     def search(self, words: str = "", *, limit: int = MAX_SESSIONS) -> tuple[SessionSummary, ...]:
-        """Return the chats that hold all of the words, the one used last first; all of them without words."""
+        """Return chats with all of the words, most recently used first; all without words."""
         if self._database.is_blank:
             return ()
         patterns = [f"%{_escaped(word)}%" for word in words.split()]
@@ -92,7 +92,7 @@ class SessionStore:
             return tuple(_summary(row) for row in connection.execute(query, (*patterns, limit)))
 
     def find(self, session_id: str) -> Session | None:
-        """Return the chat whose id begins so; None when there is none, or more than one."""
+        """Return the chat whose id has this prefix; None for none or several."""
         if self._database.is_blank or not session_id:
             return None
         query = f"SELECT {_SUMMARY}, text, body FROM sessions WHERE id LIKE ? ESCAPE '\\' LIMIT 2"  # noqa: S608
@@ -104,7 +104,7 @@ class SessionStore:
             return Session(summary=_summary(rows[0][:6]), text=text, body=body)
 
     def delete(self, session_id: str) -> None:
-        """Forget a chat, if it is kept. Works on a full disk."""
+        """Delete a chat, if stored. Works on a full disk."""
         self._database.delete(
             lambda connection: connection.execute("DELETE FROM sessions WHERE id = ?", (session_id,))
         )
