@@ -10,8 +10,8 @@ from mlxctl.inference.models.configured_models import ModelReader
 from mlxctl.inference.preparation import PreparationPool
 from mlxctl.ir import ToneCurveOptions
 from mlxctl.models import NamedDirectory
+from mlxctl.models.capability_lookup import CapabilityLookup, open_capability_lookup
 from mlxctl.models.catalog import Catalog
-from mlxctl.models.knowledge import Knowledge, open_knowledge
 from mlxctl.settings import SamplingSettings, Settings
 from mlxctl.stores import AgentStore, ResponseStore
 
@@ -27,7 +27,7 @@ class Services:
     catalog: Catalog
     responses: ResponseStore
     agents: AgentStore
-    knowledge: Knowledge
+    knowledge: CapabilityLookup
 
     def close(self) -> None:
         """Close the stores on disk. Idempotent."""
@@ -50,7 +50,7 @@ def build_services(settings: Settings) -> Services:
         ttl_seconds=settings.server.response_ttl_seconds,
     )
     agents = AgentStore(locations.agents_file(), max_agents=settings.server.max_agents)
-    knowledge = open_knowledge()
+    knowledge = open_capability_lookup()
     catalog = Catalog(settings, knowledge)
     reader = ModelReader(settings, catalog.library, knowledge, demo=DEMO_MODEL)
     inference = InferenceService(

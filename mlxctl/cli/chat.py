@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from mlxctl.cli.failures import plain_failures
+from mlxctl.cli.error_reports import report_errors
 from mlxctl.cli.lazy import create_app
 from mlxctl.cli.options import setting
 from mlxctl.errors import SettingsError
@@ -67,7 +67,7 @@ def chat(
     plain: Annotated[bool, Option("--plain", help="Chat in lines of text, for screen readers.")] = False,
 ) -> None:
     """Chat with a model in the terminal, with a local engine or a running server."""
-    with plain_failures():
+    with report_errors():
         from mlxctl.tui.chat_backend import ChatBackend, LocalBackend, RemoteBackend
         from mlxctl.tui.conversation import ChatOptions
         from mlxctl.tui.launch import InitialConversation, print_chats, run_chat

@@ -7,7 +7,7 @@ from typing import Annotated, Any, get_type_hints
 
 import typer
 
-from mlxctl.cli.failures import plain_failures
+from mlxctl.cli.error_reports import report_errors
 from mlxctl.cli.lazy import create_app
 from mlxctl.errors import SettingsError
 from mlxctl.settings import Settings, describe_field, resolve, settings_file
@@ -42,7 +42,7 @@ def show(
     config: ConfigFile = None,
 ) -> None:
     """Print the settings that hold: defaults, file and environment together. Keys are hidden."""
-    with plain_failures():
+    with report_errors():
         settings = resolve(config_file=config, environment=os.environ)
     sections = {name: _values(getattr(settings, name), changed=changed) for name in get_type_hints(Settings)}
     if as_json:
@@ -64,7 +64,7 @@ def init(
     config: ConfigFile = None,
 ) -> None:
     """Write a settings file with every setting, its description and its default as comments."""
-    with plain_failures():
+    with report_errors():
         file = config or settings_file(os.environ)
         text = _template()
         try:

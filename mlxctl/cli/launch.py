@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from mlxctl.cli.failures import plain_failures
+from mlxctl.cli.error_reports import report_errors
 from mlxctl.cli.lazy import create_app
 from mlxctl.errors import ClientNotReady
 
@@ -43,7 +43,7 @@ def launch(
     Finds the running server, or starts one in the background, and picks a model whose context and tool calls
     suffice. Sets environment variables and arguments only; no file of yours is changed.
     """
-    with plain_failures():
+    with report_errors():
         from mlxctl import locations
         from mlxctl.launch import (
             CLIENTS,

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from mlxctl.cli.failures import plain_failures
+from mlxctl.cli.error_reports import report_errors
 from mlxctl.cli.lazy import create_app
 from mlxctl.errors import ModelNotFoundOnDisk
 
@@ -50,7 +50,7 @@ def run(
 
     The answer goes to standard output, progress and statistics to standard error.
     """
-    with plain_failures():
+    with report_errors():
         from mlxctl.settings import resolve
         from mlxctl.tui.chat_backend import DEMO_CHOICE, LocalBackend
         from mlxctl.tui.conversation import ChatOptions

@@ -10,7 +10,7 @@ from typing import Annotated, Any, Union, get_args, get_origin, get_type_hints
 
 import typer
 
-from mlxctl.cli.failures import plain_failures
+from mlxctl.cli.error_reports import report_errors
 from mlxctl.cli.lazy import create_app
 from mlxctl.cli.options import ConfigFile, read_settings, setting
 from mlxctl.settings import (
@@ -106,7 +106,7 @@ def serve(
     """Serve models over OpenAI- and Anthropic-compatible APIs."""
     named = models or []
     values = {**flags, "path": next(iter(named), None), "models": named[1:]}
-    with plain_failures():
+    with report_errors():
         settings = read_settings(config, _by_section(values), _FLAG_NAMES)
         from mlxctl.cli.banner import Banner
         from mlxctl.server import run

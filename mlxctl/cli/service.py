@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from mlxctl.cli.failures import plain_failures
+from mlxctl.cli.error_reports import report_errors
 from mlxctl.cli.lazy import create_app
 from mlxctl.errors import ServiceFailed
 
@@ -53,7 +53,7 @@ def install(
     force: Annotated[bool, typer.Option("--force", help="Replace a service that is installed.")] = False,
 ) -> None:
     """Install the service and start it: launchd on macOS, systemd on Linux."""
-    with plain_failures():
+    with report_errors():
         from mlxctl.service import ServiceDefinition, system_manager
 
         options = tuple(arguments or ())
@@ -72,7 +72,7 @@ def install(
 @app.command()
 def uninstall() -> None:
     """Stop the service and remove it. Models, cache and log stay."""
-    with plain_failures():
+    with report_errors():
         from mlxctl.service import system_manager
 
         manager = system_manager()
@@ -83,7 +83,7 @@ def uninstall() -> None:
 @app.command()
 def start() -> None:
     """Start the installed service."""
-    with plain_failures():
+    with report_errors():
         from mlxctl.service import system_manager
 
         system_manager().start()
@@ -93,7 +93,7 @@ def start() -> None:
 @app.command()
 def stop() -> None:
     """Stop the service until the next login, or until `start`."""
-    with plain_failures():
+    with report_errors():
         from mlxctl.service import system_manager
 
         system_manager().stop()
@@ -105,7 +105,7 @@ def status(
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON instead of text.")] = False,
 ) -> None:
     """Show whether the service is installed and runs. Exit code 1 when it does not run."""
-    with plain_failures():
+    with report_errors():
         from mlxctl.service import system_manager
 
         found = system_manager().status()
@@ -128,7 +128,7 @@ def logs(
     follow: Annotated[bool, typer.Option("--follow", "-f", help="Print new lines as they come.")] = False,
 ) -> None:
     """Print the end of the service's log."""
-    with plain_failures():
+    with report_errors():
         from mlxctl.service import system_manager
 
         path = system_manager().log_file

@@ -4,7 +4,7 @@ from typing import Annotated
 
 import typer
 
-from mlxctl.cli.failures import plain_failures
+from mlxctl.cli.error_reports import report_errors
 from mlxctl.cli.lazy import create_app
 from mlxctl.cli.options import server_url
 
@@ -26,7 +26,7 @@ def top(
     format_json: Annotated[bool, Option("--json", help="Print once as a JSON document and exit.")] = False,
 ) -> None:
     """Monitor a running server: speed, queue, batch, cache, requests."""
-    with plain_failures():
+    with report_errors():
         from mlxctl.tui.monitor import run_top
 
         run_top(

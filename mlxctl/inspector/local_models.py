@@ -12,7 +12,7 @@ from mlxctl.inference.models.configured_models import ModelReader
 from mlxctl.ir import GenerationRequest
 from mlxctl.ir.tokens import Tokens, image_salts, pack
 from mlxctl.models import Library
-from mlxctl.models.knowledge import open_knowledge
+from mlxctl.models.capability_lookup import open_capability_lookup
 from mlxctl.protocols import PROTOCOLS
 from mlxctl.settings import Settings
 
@@ -60,7 +60,7 @@ class LocalModels:
         return self._adapters[model]
 
     def _load(self, model: str) -> ModelAdapter | None:
-        knowledge = open_knowledge()
+        knowledge = open_capability_lookup()
         try:
             reader = ModelReader(self._settings, self._library, knowledge, demo=DEMO_MODEL)
             found = reader.local_model(model)

@@ -8,7 +8,7 @@ import msgspec
 from mlxctl.errors import ClientNotReady
 from mlxctl.launch.clients import Client
 from mlxctl.models import Library, fit_model, this_machine
-from mlxctl.models.knowledge import open_knowledge
+from mlxctl.models.capability_lookup import open_capability_lookup
 from mlxctl.settings import Settings
 
 
@@ -87,7 +87,7 @@ def library_candidates(settings: Settings, client: Client) -> list[AvailableMode
     """
     library = Library(settings.library)
     machine = this_machine(memory_limit_bytes=settings.engine.memory_limit_bytes)
-    knowledge = open_knowledge()
+    knowledge = open_capability_lookup()
     found: list[AvailableModel] = []
     try:
         for entry in library.entries():

@@ -7,10 +7,10 @@ import threading
 from dataclasses import replace
 from pathlib import Path
 
+from mlxctl.models.capability_lookup import CapabilityLookup
 from mlxctl.models.description import ModelDescription, describe_model
 from mlxctl.models.downloads import Downloads
 from mlxctl.models.fit import Fit, fit_model
-from mlxctl.models.knowledge import Knowledge
 from mlxctl.models.kv_format import chosen_kv_format
 from mlxctl.models.library import Library
 from mlxctl.models.machine import Machine, this_machine
@@ -23,7 +23,7 @@ class Catalog:
     Names come from requests: they are looked up and never used as paths.
     """
 
-    def __init__(self, settings: Settings, knowledge: Knowledge) -> None:
+    def __init__(self, settings: Settings, knowledge: CapabilityLookup) -> None:
         places = (*settings.library.models_dirs, *settings.pool.dirs)
         self.library = Library(replace(settings.library, models_dirs=places))
         self.downloads = Downloads(self.library.hub_cache)

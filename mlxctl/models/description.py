@@ -18,12 +18,12 @@ from mlxctl.models.directory_reader import read_model
 from mlxctl.models.encoders import BERT_KINDS
 from mlxctl.models.files import read_json_object
 from mlxctl.models.kv_cache import CacheShape, find_cache_shape
-from mlxctl.models.names import spoken_name
+from mlxctl.models.names import display_name
 from mlxctl.models.quantization import Quantization, find_quantization
 from mlxctl.models.runtimes import find_runtimes
 from mlxctl.models.safetensors_headers import read_tensors
-from mlxctl.models.transcription_recipe import HEARING_TYPES
-from mlxctl.models.weights import Weights, weigh
+from mlxctl.models.transcription_recipe import TRANSCRIPTION_MODEL_TYPES
+from mlxctl.models.weights import Weights, sum_tensors
 
 _UNKNOWN = Detection(kind="unknown", family=None, evidence=())
 _SPEECH = ("speech-to-text", "text-to-speech")
@@ -74,7 +74,7 @@ class ModelDescription:
 def describe_model(path: Path, *, name: str | None = None) -> ModelDescription:
     """Describe the directory. Never raises for its contents."""
     blank = ModelDescription(
-        name=name or spoken_name(path), path=path, disk_bytes=disk_bytes(path), config={}
+        name=name or display_name(path), path=path, disk_bytes=disk_bytes(path), config={}
     )
     try:
         config = read_json_object(path, "config.json")
@@ -85,10 +85,10 @@ def describe_model(path: Path, *, name: str | None = None) -> ModelDescription:
     weights, flaw = _weigh(path, config)
     described = replace(blank, config=config, weights=weights, quantization=find_quantization(config))
     try:
-        described = _with_words(described)
+        described = _with_text_facts(described)
     except BrokenModel as error:
         return replace(described, problem=str(error))
-    described, problem = _as_served(described)
+    described, problem = _with_serving_facts(described)
     return replace(described, problem=problem or flaw)
 
 
@@ -97,10 +97,10 @@ def _weigh(path: Path, config: Mapping[str, Any]) -> tuple[Weights | None, str |
         tensors = read_tensors(path)
     except BrokenModel as error:
         return None, str(error)
-    return (weigh(tensors, config) if tensors else None), None
+    return (sum_tensors(tensors, config) if tensors else None), None
 
 
-def _with_words(blank: ModelDescription) -> ModelDescription:
+def _with_text_facts(blank: ModelDescription) -> ModelDescription:
     """Add facts of configuration, tokenizer and template. Raises BrokenModel."""
     config, weights = blank.config, blank.weights
     model_type = config.get("model_type")
@@ -108,7 +108,11 @@ def _with_words(blank: ModelDescription) -> ModelDescription:
     tokenizer = read_json_object(blank.path, "tokenizer_config.json") or {}
     template = find_chat_template(blank.path, tokenizer)
     found = detect(
-        blank.path, config, template=template, sees=weights.sees if weights else None, name=blank.name
+        blank.path,
+        config,
+        template=template,
+        has_vision_tower=weights.has_vision_tower if weights else None,
+        name=blank.name,
     )
     speaks = found.kind in _SPEECH
     float_bytes = (weights.float_bytes if weights else None) or _USUAL_FLOAT_BYTES
@@ -126,10 +130,10 @@ def _with_words(blank: ModelDescription) -> ModelDescription:
     )
 
 
-def _as_served(described: ModelDescription) -> tuple[ModelDescription, str | None]:
+def _with_serving_facts(described: ModelDescription) -> tuple[ModelDescription, str | None]:
     """Add facts that reading the model for serving yields, or its error."""
     # Reading these names the missing extra.
-    has_extra = described.model_type in (*HEARING_TYPES, *BERT_KINDS)
+    has_extra = described.model_type in (*TRANSCRIPTION_MODEL_TYPES, *BERT_KINDS)
     if described.runtimes == () and not has_extra:
         return (
             described,

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
-from mlxctl.models.encoders import BERT_KINDS, looks_both_ways
+from mlxctl.models.encoders import BERT_KINDS, has_bidirectional_attention
 from mlxctl.models.families import find_family
 from mlxctl.models.files import read_json_object
 
@@ -31,7 +31,7 @@ _SPEECH_FIELDS: tuple[tuple[Kind, frozenset[str]], ...] = (
 _RERANKING_INSTRUCTION = "Judge whether the Document meets the requirements"
 
 
-class Sighting(NamedTuple):
+class DetectedKind(NamedTuple):
     """A kind with its evidence."""
 
     kind: Kind
@@ -55,12 +55,12 @@ def detect(
     config: Mapping[str, Any],
     *,
     template: str | None,
-    sees: bool | None = None,
+    has_vision_tower: bool | None = None,
     name: str | None = None,
 ) -> Detection:
     """Detect kind and family.
 
-    `sees` is whether the weights include a vision tower (None: not checked). Raises BrokenModel.
+    `has_vision_tower` is whether the weights include a vision tower (None: not checked). Raises BrokenModel.
     """
     model_type = str(config.get("model_type") or "")
     family, by_family = find_family(model_type, template)
@@ -69,54 +69,54 @@ def detect(
         or _reranker(config, template)
         or _embeddings(directory, model_type, config)
         or _named(name or directory.name, model_type)
-        or _vision(directory, config, sees)
+        or _vision(directory, config, has_vision_tower)
         or _text(config, template)
-        or Sighting("unknown", "no file tells its purpose")
+        or DetectedKind("unknown", "no file tells its purpose")
     )
     return Detection(
         kind=sighting.kind, family=family, evidence=(sighting.evidence, *([by_family] if family else []))
     )
 
 
-def _speech(model_type: str, config: Mapping[str, Any]) -> Sighting | None:
+def _speech(model_type: str, config: Mapping[str, Any]) -> DetectedKind | None:
     if model_type.startswith(_TEXT_TO_SPEECH):
-        return Sighting("text-to-speech", f"model_type {model_type!r}")
+        return DetectedKind("text-to-speech", f"model_type {model_type!r}")
     if model_type.startswith(_SPEECH_TO_TEXT):
-        return Sighting("speech-to-text", f"model_type {model_type!r}")
+        return DetectedKind("speech-to-text", f"model_type {model_type!r}")
     if str(config.get("target", "")).startswith("nemo.collections.asr"):
-        return Sighting("speech-to-text", "config.json names a NeMo speech recognizer")
+        return DetectedKind("speech-to-text", "config.json names a NeMo speech recognizer")
     for kind, fields in _SPEECH_FIELDS:
         if fields <= config.keys():
-            return Sighting(kind, f"config.json has {' and '.join(sorted(fields))}")
+            return DetectedKind(kind, f"config.json has {' and '.join(sorted(fields))}")
     return None
 
 
-def _reranker(config: Mapping[str, Any], template: str | None) -> Sighting | None:
+def _reranker(config: Mapping[str, Any], template: str | None) -> DetectedKind | None:
     labels = config.get("num_labels") or len(config.get("id2label") or ())
     for architecture in _architectures(config):
         if architecture.endswith("ForSequenceClassification") and labels in (0, 1):
-            return Sighting("reranker", f"architecture {architecture!r} with one label")
+            return DetectedKind("reranker", f"architecture {architecture!r} with one label")
     if template and _RERANKING_INSTRUCTION in template:
-        return Sighting("reranker", "the chat template asks whether a document matches a query")
+        return DetectedKind("reranker", "the chat template asks whether a document matches a query")
     return None
 
 
-def _embeddings(directory: Path, model_type: str, config: Mapping[str, Any]) -> Sighting | None:
+def _embeddings(directory: Path, model_type: str, config: Mapping[str, Any]) -> DetectedKind | None:
     found = next((file for file in _EMBEDDING_FILES if (directory / file).is_file()), None)
     if found:
-        return Sighting("embeddings", f"it has {found}")
+        return DetectedKind("embeddings", f"it has {found}")
     if model_type in _ENCODERS or model_type.endswith(("_embedding", "_bidirec")):
-        return Sighting("embeddings", f"model_type {model_type!r}")
-    if looks_both_ways(config):
-        return Sighting("embeddings", "config.json has bidirectional attention")
+        return DetectedKind("embeddings", f"model_type {model_type!r}")
+    if has_bidirectional_attention(config):
+        return DetectedKind("embeddings", "config.json has bidirectional attention")
     return None
 
 
-def _named(name: str, model_type: str) -> Sighting | None:
+def _named(name: str, model_type: str) -> DetectedKind | None:
     """Detect the kind by the model's name: conversions often lack the files."""
     for word, kind in _BY_NAME.items():
         if word in name.lower():
-            return Sighting(
+            return DetectedKind(
                 kind,
                 f"its name contains {word!r}; nothing else distinguishes it from a {model_type or 'text'} model",
             )
@@ -126,23 +126,25 @@ def _named(name: str, model_type: str) -> Sighting | None:
 _BY_NAME: dict[str, Kind] = {"rerank": "reranker", "embedding": "embeddings"}
 
 
-def _vision(directory: Path, config: Mapping[str, Any], sees: bool | None) -> Sighting | None:
-    if sees is False:
+def _vision(directory: Path, config: Mapping[str, Any], has_vision_tower: bool | None) -> DetectedKind | None:
+    if has_vision_tower is False:
         return None
     if isinstance(config.get("vision_config"), Mapping):
-        return Sighting("vision", "config.json has a vision_config")
+        return DetectedKind("vision", "config.json has a vision_config")
     processor = read_json_object(directory, "preprocessor_config.json") or {}
-    return Sighting("vision", "it has an image processor") if "image_processor_type" in processor else None
+    return (
+        DetectedKind("vision", "it has an image processor") if "image_processor_type" in processor else None
+    )
 
 
-def _text(config: Mapping[str, Any], template: str | None) -> Sighting | None:
+def _text(config: Mapping[str, Any], template: str | None) -> DetectedKind | None:
     for architecture in _architectures(config):
         if architecture.endswith(("ForCausalLM", "LMHeadModel", "ForConditionalGeneration")):
-            return Sighting("text", f"architecture {architecture!r}")
+            return DetectedKind("text", f"architecture {architecture!r}")
     if template:
-        return Sighting("text", "it has a chat template")
+        return DetectedKind("text", "it has a chat template")
     is_decoder = "vocab_size" in config and ("num_hidden_layers" in config or "n_layer" in config)
-    return Sighting("text", "config.json has a vocabulary and layers") if is_decoder else None
+    return DetectedKind("text", "config.json has a vocabulary and layers") if is_decoder else None
 
 
 def _architectures(config: Mapping[str, Any]) -> Sequence[str]:

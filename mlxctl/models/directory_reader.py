@@ -12,7 +12,7 @@ from mlxctl.models.detection import detect
 from mlxctl.models.embedding_recipe import read_embedding_recipe
 from mlxctl.models.families import find_family
 from mlxctl.models.files import read_json_object
-from mlxctl.models.names import spoken_name
+from mlxctl.models.names import display_name
 from mlxctl.models.text_config import whole_number
 from mlxctl.models.transcription_recipe import read_transcription_recipe
 from mlxctl.models.vision_recipe import read_vision_recipe
@@ -31,16 +31,19 @@ def read_model(path: Path, *, trust_remote_code: bool = False) -> ModelFacts:
         raise ModelNotFoundOnDisk(path, f"there is no model directory at {str(path)!r}")
     config = read_json_object(path, "config.json")
     if config is None:
-        raise BrokenModel(path, f"model {spoken_name(path)!r} has no config.json")
+        raise BrokenModel(path, f"model {display_name(path)!r} has no config.json")
     tokenizer_config = read_json_object(path, "tokenizer_config.json") or {}
     if not trust_remote_code:
         _refuse_code(path, {"config.json": config, "tokenizer_config.json": tokenizer_config})
     if not (path / "tokenizer.json").is_file():
-        raise BrokenModel(path, f"model {spoken_name(path)!r} has no tokenizer.json")
+        raise BrokenModel(path, f"model {display_name(path)!r} has no tokenizer.json")
     model_type, template = _model_type(path, config), find_chat_template(path, tokenizer_config)
     family, _ = find_family(model_type, template)
     context_length = find_context_length(config, tokenizer_config)
-    embeds = detect(path, config, template=template, sees=False, name=spoken_name(path)).kind == "embeddings"
+    embeds = (
+        detect(path, config, template=template, has_vision_tower=False, name=display_name(path)).kind
+        == "embeddings"
+    )
     embedding = read_embedding_recipe(path, config, context_length=context_length) if embeds else None
     vision, transcription = read_vision_recipe(path, config), read_transcription_recipe(path, config)
     return ModelFacts(
@@ -72,13 +75,13 @@ def _refuse_code(path: Path, files: Mapping[str, Mapping[str, Any]]) -> None:
         for key in ("auto_map", "model_file"):
             if content.get(key):
                 why = f"contains Python code ({key} in {file}); --trust-remote-code allows it"
-                raise BrokenModel(path, f"model {spoken_name(path)!r} {why}")
+                raise BrokenModel(path, f"model {display_name(path)!r} {why}")
 
 
 def _model_type(path: Path, config: Mapping[str, Any]) -> str:
     model_type = config.get("model_type")
     if not isinstance(model_type, str) or not model_type:
-        raise BrokenModel(path, f"config.json of model {spoken_name(path)!r} names no model_type")
+        raise BrokenModel(path, f"config.json of model {display_name(path)!r} names no model_type")
     return model_type
 
 
@@ -89,13 +92,13 @@ def _weights_bytes(path: Path) -> int:
     """
     sizes = {file.name: file.stat().st_size for file in path.glob("*.safetensors") if file.is_file()}
     if not sizes:
-        raise BrokenModel(path, f"model {spoken_name(path)!r} has no weights (*.safetensors)")
+        raise BrokenModel(path, f"model {display_name(path)!r} has no weights (*.safetensors)")
     weight_map = (read_json_object(path, _INDEX) or {}).get("weight_map")
     named = {str(file) for file in weight_map.values()} if isinstance(weight_map, dict) else set()
     if missing := sorted(named - sizes.keys()):
         raise BrokenModel(
             path,
-            f"model {spoken_name(path)!r} lacks {len(missing)} of its weight files, such as {missing[0]!r}",
+            f"model {display_name(path)!r} lacks {len(missing)} of its weight files, such as {missing[0]!r}",
         )
     return sum(sizes.values())
 

@@ -12,7 +12,7 @@ from typing import Any
 from mlxctl.errors import BrokenModel
 from mlxctl.ir import Activation, DenseLayer, Pooling
 from mlxctl.models.files import read_json_array, read_json_object
-from mlxctl.models.names import spoken_name
+from mlxctl.models.names import display_name
 from mlxctl.models.safetensors_headers import read_tensors
 from mlxctl.models.text_config import whole_number
 
@@ -161,4 +161,4 @@ def _dense_among_weights(path: Path, width: int | None) -> tuple[DenseLayer, ...
 
 
 def _refusal(path: Path, what: str) -> BrokenModel:
-    return BrokenModel(path, f"embedding model {spoken_name(path)!r} {what}")
+    return BrokenModel(path, f"embedding model {display_name(path)!r} {what}")

@@ -12,9 +12,9 @@ from typing import Any
 from mlxctl.errors import BrokenModel
 from mlxctl.ir import DenseLayer, EmbeddingRecipe, EncoderKind, Pooling
 from mlxctl.models.embedding_modules import Pooled, read_modules
-from mlxctl.models.encoders import find_encoder, longest_text
+from mlxctl.models.encoders import find_encoder, max_positions
 from mlxctl.models.files import read_json_object
-from mlxctl.models.names import spoken_name
+from mlxctl.models.names import display_name
 from mlxctl.models.runtimes import find_runtimes
 from mlxctl.models.text_config import whole_number
 
@@ -43,7 +43,7 @@ def read_embedding_recipe(path: Path, config: Mapping[str, Any], *, context_leng
     if prompt and not pooled.counts_prompt:
         raise _refusal(path, "does not pool its prompt (include_prompt), which is not supported")
     _check_widths(path, modules.dense, whole_number(config, "hidden_size"), num_pooled=len(pooled.ways))
-    limits = (whole_number(texts, "max_seq_length"), longest_text(encoder, config) if encoder else None)
+    limits = (whole_number(texts, "max_seq_length"), max_positions(encoder, config) if encoder else None)
     return EmbeddingRecipe(
         pooling=pooled.ways,
         is_normalized=modules.is_normalized,
@@ -80,7 +80,7 @@ def _check_widths(path: Path, dense: Sequence[DenseLayer], width: int | None, *,
 def _guess_pooling(path: Path, encoder: EncoderKind | None) -> Pooling:
     if encoder is None:
         return "last_token"
-    name = spoken_name(path).lower()
+    name = display_name(path).lower()
     for word, pooling in _POOLING_BY_NAME.items():
         if word in name:
             return pooling
@@ -104,4 +104,4 @@ def _read_prompts(path: Path) -> tuple[dict[str, str], str]:
 
 
 def _refusal(path: Path, what: str) -> BrokenModel:
-    return BrokenModel(path, f"embedding model {spoken_name(path)!r} {what}")
+    return BrokenModel(path, f"embedding model {display_name(path)!r} {what}")

@@ -10,7 +10,7 @@ from typing import Any
 
 from mlxctl.errors import BrokenModel
 from mlxctl.ir import EncoderKind
-from mlxctl.models.names import spoken_name
+from mlxctl.models.names import display_name
 from mlxctl.models.runtimes import find_runtimes
 from mlxctl.models.text_config import whole_number
 
@@ -49,14 +49,14 @@ _ROTATIONS: Mapping[EncoderKind, Mapping[str, tuple[str, float]]] = {
 _USUAL_PADDING_ID = 1
 
 
-def looks_both_ways(config: Mapping[str, Any]) -> bool:
+def has_bidirectional_attention(config: Mapping[str, Any]) -> bool:
     """Whether the configuration of a text model has bidirectional attention."""
     return config.get("use_bidirectional_attention") is True or config.get("is_causal") is False
 
 
 def is_encoder(config: Mapping[str, Any]) -> bool:
     """Whether the configuration has bidirectional attention, supported or not."""
-    return config.get("model_type") in BERT_KINDS or looks_both_ways(config)
+    return config.get("model_type") in BERT_KINDS or has_bidirectional_attention(config)
 
 
 def find_encoder(path: Path, config: Mapping[str, Any]) -> EncoderKind | None:
@@ -67,7 +67,7 @@ def find_encoder(path: Path, config: Mapping[str, Any]) -> EncoderKind | None:
     model_type = str(config.get("model_type"))
     if model_type in BERT_KINDS:
         kind = BERT_KINDS[model_type]
-    elif not looks_both_ways(config):
+    elif not has_bidirectional_attention(config):
         return None
     elif model_type == "gemma3_text":
         kind = "gemma3_text"
@@ -84,7 +84,7 @@ def find_encoder(path: Path, config: Mapping[str, Any]) -> EncoderKind | None:
     return kind
 
 
-def longest_text(kind: EncoderKind, config: Mapping[str, Any]) -> int | None:
+def max_positions(kind: EncoderKind, config: Mapping[str, Any]) -> int | None:
     """Return the number of positions in the position table, None without a table."""
     num_positions = whole_number(config, "max_position_embeddings")
     if num_positions is None or kind in ("modernbert", "gemma3_text"):
@@ -129,4 +129,4 @@ def _usual_layers(kind: EncoderKind, config: Mapping[str, Any], num_layers: int)
 
 
 def _refusal(path: Path, what: str) -> BrokenModel:
-    return BrokenModel(path, f"embedding model {spoken_name(path)!r} {what}")
+    return BrokenModel(path, f"embedding model {display_name(path)!r} {what}")

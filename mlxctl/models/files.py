@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from mlxctl.errors import BrokenModel
-from mlxctl.models.names import spoken_name
+from mlxctl.models.names import display_name
 
 MAX_JSON_BYTES = 64 << 20
 
@@ -25,12 +25,12 @@ def read_text(directory: Path, name: str, *, limit_bytes: int) -> str | None:
             data = file.read(limit_bytes + 1)
         if len(data) > limit_bytes:
             raise BrokenModel(
-                directory, f"{name} of model {spoken_name(directory)!r} is larger than {limit_bytes} bytes"
+                directory, f"{name} of model {display_name(directory)!r} is larger than {limit_bytes} bytes"
             )
         return data.decode("utf-8")
     except (OSError, UnicodeDecodeError) as error:
         raise BrokenModel(
-            directory, f"{name} of model {spoken_name(directory)!r} cannot be read: {error}"
+            directory, f"{name} of model {display_name(directory)!r} cannot be read: {error}"
         ) from error
 
 
@@ -58,11 +58,11 @@ def _read_json(directory: Path, name: str, kind: type[Shape], shape: str) -> Sha
         value = json.loads(text)
     except (ValueError, RecursionError) as error:
         raise BrokenModel(
-            directory, f"{name} of model {spoken_name(directory)!r} is not valid JSON: {error}"
+            directory, f"{name} of model {display_name(directory)!r} is not valid JSON: {error}"
         ) from error
     if not isinstance(value, kind):
         raise BrokenModel(
             directory,
-            f"{name} of model {spoken_name(directory)!r} must hold a JSON {shape}, not {type(value).__name__}",
+            f"{name} of model {display_name(directory)!r} must hold a JSON {shape}, not {type(value).__name__}",
         )
     return value

@@ -11,7 +11,7 @@ import os
 from pathlib import Path
 
 from mlxctl.errors import BrokenModel
-from mlxctl.models.names import spoken_name
+from mlxctl.models.names import display_name
 from mlxctl.models.safetensors_headers import MAX_HEADER_BYTES, read_header
 
 _SMALL_FILES = (
@@ -49,7 +49,7 @@ def fingerprint(path: Path) -> str:
             read_header(file)
             _add(digest, str(file.relative_to(path)).encode(), *_weight_samples(file))
     except OSError as error:
-        raise BrokenModel(path, f"model {spoken_name(path)!r} cannot be read: {error}") from error
+        raise BrokenModel(path, f"model {display_name(path)!r} cannot be read: {error}") from error
     return digest.hexdigest()
 
 

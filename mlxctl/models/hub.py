@@ -97,7 +97,7 @@ def plan_download(repository: str, *, cache: Path) -> DownloadPlan:
             allow_patterns=list(MODEL_FILES),
             ignore_patterns=list(_NEVER),
             dry_run=True,
-            tqdm_class=_silent_bars(DownloadProgress()),
+            tqdm_class=_counting_progress_class(DownloadProgress()),
         )
     plan = DownloadPlan(
         repository=repository,
@@ -129,7 +129,7 @@ def download(plan: DownloadPlan, *, cache: Path, progress: DownloadProgress) -> 
             allow_patterns=list(MODEL_FILES),
             ignore_patterns=list(_NEVER),
             max_workers=_NUM_WORKERS,
-            tqdm_class=_silent_bars(progress),
+            tqdm_class=_counting_progress_class(progress),
         )
     return Path(place)
 
@@ -158,7 +158,7 @@ def _check_room(plan: DownloadPlan, cache: Path) -> None:
         raise DownloadFailed(plan.repository, message)
 
 
-def _silent_bars(progress: DownloadProgress) -> Any:
+def _counting_progress_class(progress: DownloadProgress) -> Any:
     """Return a progress-bar class that draws nothing and counts bytes."""
     from tqdm.std import tqdm  # type: ignore[import-untyped]
 

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Literal
 
 from mlxctl.errors import MlxctlError, ModelNotFoundOnDisk
 from mlxctl.models.hub_cache import cached_repositories, hub_cache_directory
-from mlxctl.models.names import repository_of_folder, spoken_name
+from mlxctl.models.names import display_name, repository_of_folder
 from mlxctl.settings import LibrarySettings, resolve
 
 if TYPE_CHECKING:
@@ -111,7 +111,7 @@ class Library:
         """
         path = Path(name).expanduser()
         if name not in self.aliases and path.is_dir():
-            return NamedDirectory(name=spoken_name(path.resolve()), path=path)
+            return NamedDirectory(name=display_name(path.resolve()), path=path)
         return self.find_named(name)
 
     def find_named(self, name: str) -> NamedDirectory:
@@ -160,7 +160,7 @@ class Library:
     def _in_cache(self) -> Iterator[LibraryEntry]:
         for cached in cached_repositories(self._cache, most=MAX_ENTRIES):
             path = cached.snapshot or cached.folder
-            problem = cached.problem or _strays(path, cached.name, self._roots())
+            problem = cached.problem or _find_outside_link(path, cached.name, self._roots())
             yield LibraryEntry(
                 name=cached.name, path=path, folder=cached.folder, origin="hub cache", problem=problem
             )
@@ -178,7 +178,7 @@ class Library:
                     )
 
     def _entry(self, path: Path, name: str) -> LibraryEntry:
-        problem = _strays(path, name, self._roots())
+        problem = _find_outside_link(path, name, self._roots())
         return LibraryEntry(name=name, path=path, folder=path, origin="models directory", problem=problem)
 
     def _roots(self) -> list[Path]:
@@ -200,12 +200,12 @@ def _is_model(directory: Path) -> bool:
     return (directory / "config.json").is_file() or any(directory.glob("*.safetensors"))
 
 
-def _strays(path: Path, name: str, roots: list[Path]) -> str | None:
+def _find_outside_link(path: Path, name: str, roots: list[Path]) -> str | None:
     """Return the problem of a file that links out of the library, or None.
 
     SEC: a downloaded model could contain a link to any file of this machine; it must not be read.
     """
-    inside = (*roots, _own_root(path))
+    inside = (*roots, _allowed_root(path))
     for num_files, file in enumerate(_files(path)):
         if num_files >= MAX_ENTRIES:
             return f"model {name!r}: its directory has more than {MAX_ENTRIES:,} files"
@@ -215,7 +215,7 @@ def _strays(path: Path, name: str, roots: list[Path]) -> str | None:
     return None
 
 
-def _own_root(path: Path) -> Path:
+def _allowed_root(path: Path) -> Path:
     """Return the directory that may contain all files of a model.
 
     Its own, or the hub cache for a snapshot.

@@ -28,7 +28,7 @@ def folder_of_repository(repository: str) -> str:
     return _FOLDER_PREFIX + repository.replace("/", "--")
 
 
-def spoken_name(directory: Path) -> str:
+def display_name(directory: Path) -> str:
     """Return the display name of a model directory.
 
     The repository for a snapshot of the hub cache, else the directory's name.

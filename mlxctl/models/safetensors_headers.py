@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from mlxctl.errors import BrokenModel
-from mlxctl.models.names import spoken_name
+from mlxctl.models.names import display_name
 
 # The limit of the safetensors library.
 MAX_HEADER_BYTES = 100_000_000
@@ -74,4 +74,4 @@ def _tensor(name: str, entry: dict[str, Any]) -> Tensor:
 
 
 def _broken(file: Path, what: str) -> BrokenModel:
-    return BrokenModel(file.parent, f"{file.name} of model {spoken_name(file.parent)!r} {what}")
+    return BrokenModel(file.parent, f"{file.name} of model {display_name(file.parent)!r} {what}")

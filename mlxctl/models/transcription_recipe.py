@@ -13,9 +13,9 @@ from mlxctl.installed import missing_for
 from mlxctl.ir import TranscriptionRecipe
 from mlxctl.ir.transcription import STEP_SAMPLES
 from mlxctl.models.files import read_json_object
-from mlxctl.models.names import spoken_name
+from mlxctl.models.names import display_name
 
-HEARING_TYPES = ("whisper",)
+TRANSCRIPTION_MODEL_TYPES = ("whisper",)
 """Types that are listened with here."""
 
 # A vocabulary of at least this size is multilingual; English models have a smaller one.
@@ -23,9 +23,9 @@ _MULTILINGUAL_SIZE = 51_865
 _LONGEST_LANGUAGE = 3
 
 
-def is_heard_here(config: Mapping[str, Any]) -> bool:
+def supports_transcription(config: Mapping[str, Any]) -> bool:
     """Whether the kind is supported and its packages are installed."""
-    return config.get("model_type") in HEARING_TYPES and missing_for("audio") is None
+    return config.get("model_type") in TRANSCRIPTION_MODEL_TYPES and missing_for("audio") is None
 
 
 def read_transcription_recipe(path: Path, config: Mapping[str, Any]) -> TranscriptionRecipe | None:
@@ -33,10 +33,10 @@ def read_transcription_recipe(path: Path, config: Mapping[str, Any]) -> Transcri
 
     Raises BrokenModel for malformed files and missing packages.
     """
-    if config.get("model_type") not in HEARING_TYPES:
+    if config.get("model_type") not in TRANSCRIPTION_MODEL_TYPES:
         return None
     if missing := missing_for("audio"):
-        raise BrokenModel(path, f"model {spoken_name(path)!r} transcribes speech, which needs {missing}")
+        raise BrokenModel(path, f"model {display_name(path)!r} transcribes speech, which needs {missing}")
     generation = read_json_object(path, "generation_config.json") or {}
     size = _size(path, config, "n_vocab", "vocab_size")
     ids = _special_ids(path, size)
@@ -67,7 +67,7 @@ def _special_ids(path: Path, size: int) -> dict[str, int]:
         if not isinstance(content, str) or not isinstance(token_id, int) or not 0 <= token_id < size:
             raise BrokenModel(
                 path,
-                f"tokenizer.json of model {spoken_name(path)!r} has an invalid token: {content!r} is {token_id!r}",
+                f"tokenizer.json of model {display_name(path)!r} has an invalid token: {content!r} is {token_id!r}",
             )
     return {str(content): int(token_id or 0) for content, token_id in ids.items()}
 
@@ -89,7 +89,7 @@ def _languages(ids: Mapping[str, int]) -> dict[str, int]:
 def _id(path: Path, ids: Mapping[str, int], token: str) -> int:
     if token not in ids:
         raise BrokenModel(
-            path, f"tokenizer.json of speech model {spoken_name(path)!r} has no token {token!r}"
+            path, f"tokenizer.json of speech model {display_name(path)!r} has no token {token!r}"
         )
     return ids[token]
 
@@ -100,7 +100,7 @@ def _ids(path: Path, generation: Mapping[str, Any], name: str, *, size: int) -> 
         isinstance(token_id, int) and 0 <= token_id < size for token_id in found
     ):
         raise BrokenModel(
-            path, f"generation_config.json of model {spoken_name(path)!r} has no list of tokens for {name}"
+            path, f"generation_config.json of model {display_name(path)!r} has no list of tokens for {name}"
         )
     return tuple(found)
 
@@ -110,6 +110,6 @@ def _size(path: Path, config: Mapping[str, Any], *names: str) -> int:
     found = next((config[name] for name in names if name in config), None)
     if not isinstance(found, int) or isinstance(found, bool) or found < 1:
         raise BrokenModel(
-            path, f"config.json of speech model {spoken_name(path)!r} has no size for {names[0]}: {found!r}"
+            path, f"config.json of speech model {display_name(path)!r} has no size for {names[0]}: {found!r}"
         )
     return found

@@ -15,7 +15,7 @@ from mlxctl.ir import VisionKind, VisionRecipe
 from mlxctl.models.files import read_json_object
 from mlxctl.models.safetensors_headers import read_tensors
 from mlxctl.models.text_config import text_part
-from mlxctl.models.weights import hold_vision_tower
+from mlxctl.models.weights import include_vision_tower
 
 _KINDS: dict[str, VisionKind] = {
     "gemma3": "gemma",
@@ -28,7 +28,7 @@ _KINDS: dict[str, VisionKind] = {
     "qwen3_vl": "qwen",
     "qwen3_vl_moe": "qwen",
 }
-SEEING_TYPES = tuple(_KINDS)
+VISION_MODEL_TYPES = tuple(_KINDS)
 """Types whose images are computed here."""
 
 _BILINEAR, _BICUBIC, _NUM_FILTERS = 2, 3, 6
@@ -75,7 +75,7 @@ def read_vision_recipe(path: Path, config: Mapping[str, Any]) -> VisionSupport:
     Raises BrokenModel only for unreadable files.
     """
     vision = config.get("vision_config")
-    if not isinstance(vision, Mapping) or not hold_vision_tower(read_tensors(path)):
+    if not isinstance(vision, Mapping) or not include_vision_tower(read_tensors(path)):
         return VisionSupport()
     model_type = config.get("model_type")
     kind = _KINDS.get(model_type) if isinstance(model_type, str) else None

@@ -34,7 +34,7 @@ class Weights:
     num_parameters: int
     decode_bytes: int | None
     float_bytes: int | None
-    sees: bool
+    has_vision_tower: bool
 
     @property
     def bits_per_weight(self) -> float:
@@ -42,18 +42,18 @@ class Weights:
         return 8 * self.num_bytes / self.num_parameters if self.num_parameters else 0.0
 
 
-def weigh(tensors: Sequence[Tensor], config: Mapping[str, Any]) -> Weights:
+def sum_tensors(tensors: Sequence[Tensor], config: Mapping[str, Any]) -> Weights:
     """Return the totals of a model with this configuration."""
     return Weights(
         num_bytes=sum(tensor.num_bytes for tensor in tensors),
         num_parameters=_num_parameters(tensors, config),
         decode_bytes=_decode_bytes(tensors, text_part(config)),
         float_bytes=_float_bytes(tensors),
-        sees=hold_vision_tower(tensors),
+        has_vision_tower=include_vision_tower(tensors),
     )
 
 
-def hold_vision_tower(tensors: Sequence[Tensor]) -> bool:
+def include_vision_tower(tensors: Sequence[Tensor]) -> bool:
     """Whether the tensors include a vision tower.
 
     Text conversions drop it and keep its configuration.

@@ -16,7 +16,7 @@ from mlxctl.probe.limit_checks import check_batch, check_limits
 from mlxctl.probe.schema_check import check_schema
 from mlxctl.probe.thinking_check import check_thinking
 from mlxctl.probe.tool_results import check_tools
-from mlxctl.stores import Finding, capabilities_of
+from mlxctl.stores import Finding, to_capabilities
 
 ROUND = 5
 """The number of this catalog of questions; a model that was asked by an older one is asked again."""
@@ -79,7 +79,7 @@ class Course:
     async def take(self, step: ProbeStep, interview: Interview) -> tuple[Finding, ...]:
         """Take a step; never raises for what the model or the engine does."""
         try:
-            found = await step.check(interview, capabilities_of(self.findings))
+            found = await step.check(interview, to_capabilities(self.findings))
         except (RequestError, CapacityError, EngineError) as error:
             reason = " ".join(str(error).split())
             found = tuple(_failed(question, reason) for question in step.questions)

@@ -1,8 +1,8 @@
 """What is known of a model's senses without asking: there is nothing to ask where they are not computed here."""
 
 from mlxctl.models.detection import Detection, Kind
-from mlxctl.models.transcription_recipe import HEARING_TYPES
-from mlxctl.models.vision_recipe import SEEING_TYPES
+from mlxctl.models.transcription_recipe import TRANSCRIPTION_MODEL_TYPES
+from mlxctl.models.vision_recipe import VISION_MODEL_TYPES
 from mlxctl.stores import QUESTIONS, Finding
 
 _SENSES: dict[str, tuple[Kind, ...]] = {
@@ -11,9 +11,9 @@ _SENSES: dict[str, tuple[Kind, ...]] = {
     "audio": ("speech-to-text", "text-to-speech"),
 }
 _NOT_RUN = {
-    "vision": f"images are shown only to {', '.join(SEEING_TYPES)} models here, and with mlxctl[vision] installed",
+    "vision": f"images are shown only to {', '.join(VISION_MODEL_TYPES)} models here, and with mlxctl[vision] installed",
     "embeddings": "only embedding models are asked for vectors",
-    "audio": f"only {', '.join(HEARING_TYPES)} models transcribe here, with mlxctl[audio] installed; there is no speech synthesis",
+    "audio": f"only {', '.join(TRANSCRIPTION_MODEL_TYPES)} models transcribe here, with mlxctl[audio] installed; there is no speech synthesis",
 }
 
 

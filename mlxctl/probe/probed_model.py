@@ -11,7 +11,7 @@ from mlxctl.ir import GenerationRequest, ModelFacts, text_message
 from mlxctl.models import ModelDescription, NamedDirectory, describe_model, read_model
 from mlxctl.models.detection import Detection
 from mlxctl.models.fingerprint import fingerprint
-from mlxctl.models.transcription_recipe import is_heard_here
+from mlxctl.models.transcription_recipe import supports_transcription
 
 _SILENT_KINDS = ("reranker", "speech-to-text", "text-to-speech")
 
@@ -37,7 +37,7 @@ def read_subject(found: NamedDirectory, *, trust_remote_code: bool) -> Subject:
     Raises ModelNotFoundOnDisk, and BrokenModel for whatever would keep the model from answering.
     """
     described = describe_model(found.path, name=found.name)
-    is_silent = described.detection.kind in _SILENT_KINDS and not is_heard_here(described.config)
+    is_silent = described.detection.kind in _SILENT_KINDS and not supports_transcription(described.config)
     facts = None if is_silent else read_model(found.path, trust_remote_code=trust_remote_code)
     if facts is not None and facts.purpose == "text":
         _check_words(found, facts, described)

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from mlxctl.stores.capabilities import CapabilityStore
     from mlxctl.stores.overrides import Override, read_overrides, write_overrides
     from mlxctl.stores.probe_findings import QUESTIONS, Exchange, Finding, ProbeRecord
-    from mlxctl.stores.resolved_capabilities import capabilities_of, effective
+    from mlxctl.stores.resolved_capabilities import apply_overrides, to_capabilities
     from mlxctl.stores.responses import ResponseStore, StoreFacts
     from mlxctl.stores.sessions import Session, SessionStore, SessionSummary
 
@@ -29,9 +29,9 @@ __all__ = [
     "SessionStore",
     "SessionSummary",
     "StoreFacts",
-    "capabilities_of",
-    "effective",
+    "apply_overrides",
     "read_overrides",
+    "to_capabilities",
     "write_overrides",
 ]
 

@@ -82,7 +82,7 @@ class AgentStore:
                 "INSERT INTO agents (owner, id, model, settings, created, last_access, revision) VALUES (?, ?, ?, ?, ?, ?, 0)",
                 (owner, agent_id, model, settings, now, now),
             )
-            return _sealed(connection, owner, agent_id)
+            return _update_checksum(connection, owner, agent_id)
 
     def find(self, owner: str, agent_id: str) -> StoredAgent | None:
         """Return an agent; None when it does not exist or is another caller's."""
@@ -128,7 +128,7 @@ class AgentStore:
             connection.execute(
                 "UPDATE agents SET last_access = ? WHERE number = ?", (self._now(), agent.number)
             )
-            agent = _sealed(connection, owner, agent_id)
+            agent = _update_checksum(connection, owner, agent_id)
             return agent, tuple(body for _, body in _messages(connection, agent.number))
 
     def end_turn(self, agent: StoredAgent, said: Sequence[bytes], *, model: str) -> None:
@@ -169,7 +169,7 @@ class AgentStore:
                 "UPDATE agents SET model = ?, settings = ?, last_access = ? WHERE number = ?",
                 (model or agent.model, settings(agent.settings), self._now(), agent.number),
             )
-            return _sealed(connection, owner, agent_id)
+            return _update_checksum(connection, owner, agent_id)
 
     def reset(self, owner: str, agent_id: str) -> StoredAgent | None:
         """Delete an agent's history; None if missing. Works on a full disk."""
@@ -183,7 +183,7 @@ class AgentStore:
                 "UPDATE agents SET revision = revision + 1, last_access = ? WHERE number = ?",
                 (self._now(), agent.number),
             )
-            return _sealed(connection, owner, agent_id)
+            return _update_checksum(connection, owner, agent_id)
 
         return self._database.delete(forget)
 
@@ -210,7 +210,7 @@ def _seal(connection: sqlite3.Connection, number: int) -> None:
     connection.execute(f"UPDATE agents SET checksum = checksum({columns}) WHERE number = ?", (number,))  # noqa: S608 -- ours
 
 
-def _sealed(connection: sqlite3.Connection, owner: str, agent_id: str) -> StoredAgent:
+def _update_checksum(connection: sqlite3.Connection, owner: str, agent_id: str) -> StoredAgent:
     """Update the checksum of a created or changed agent and return it."""
     query = "SELECT number FROM agents WHERE owner = ? AND id = ?"
     _seal(connection, *connection.execute(query, (owner, agent_id)).fetchone())

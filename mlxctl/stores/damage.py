@@ -59,7 +59,7 @@ def needs_check(error: BaseException) -> bool:
     ) & 0xFF == sqlite3.SQLITE_ERROR and "user-defined function" not in str(error)
 
 
-def is_no_room(error: BaseException | None) -> bool:
+def is_disk_full(error: BaseException | None) -> bool:
     """Whether the error can mean a full disk, a quota or a file size limit."""
     return (
         isinstance(error, sqlite3.Error)

@@ -19,7 +19,7 @@ from mlxctl.stores.damage import (
     SIDE_FILES,
     DamageError,
     is_damage,
-    is_no_room,
+    is_disk_full,
     needs_check,
     set_aside,
 )
@@ -90,9 +90,9 @@ class Database:
             try:
                 result = _run(connection, action)
             except sqlite3.Error as error:
-                if not is_no_room(error):
+                if not is_disk_full(error):
                     raise
-                result = _without_room(connection, action)
+                result = _with_memory_journal(connection, action)
             _shrink(connection)
             return result
 
@@ -136,7 +136,7 @@ class Database:
         was_open = self._connection is not None
         self._close()
         if was_open and not needs_check(error) and self._file == _identity(self._path):
-            begin_anew(self._path, error)
+            replace_damaged(self._path, error)
 
 
 def open_database(
@@ -155,7 +155,7 @@ def open_database(
         except DATABASE_ERRORS as error:
             if not is_damage(error):
                 raise
-            begin_anew(path, error)
+            replace_damaged(path, error)
             return _opened(path, tuple(migrations), journal, check)
     except (*DATABASE_ERRORS, OSError) as error:
         raise StoreUnavailable(path.stem, f"cannot use {str(path)!r}: {error}") from error
@@ -169,7 +169,7 @@ def open_read_only(path: Path) -> sqlite3.Connection:
     return _connect(f"{path.absolute().as_uri()}?mode=ro", uri=True)
 
 
-def open_alone(path: Path) -> sqlite3.Connection:
+def open_exclusive(path: Path) -> sqlite3.Connection:
     """Open an existing file that no other process uses.
 
     Creates no side files, so it works on a full disk.
@@ -220,7 +220,7 @@ def _opened(
     return connection
 
 
-def begin_anew(path: Path, error: BaseException) -> None:
+def replace_damaged(path: Path, error: BaseException) -> None:
     """Set a damaged file aside, with one log line. Raises StoreUnavailable."""
     try:
         aside = set_aside(path)
@@ -313,7 +313,9 @@ def _run(connection: sqlite3.Connection, action: Callable[[sqlite3.Connection], 
         return action(connection)
 
 
-def _without_room(connection: sqlite3.Connection, action: Callable[[sqlite3.Connection], Result]) -> Result:
+def _with_memory_journal(
+    connection: sqlite3.Connection, action: Callable[[sqlite3.Connection], Result]
+) -> Result:
     """Run `action` with the journal in memory; changes are written in place.
 
     A crash during it damages the file.

@@ -10,7 +10,7 @@ from mlxctl.stores.probe_findings import QUESTIONS, Finding
 _DELIVERIES: tuple[ToolDelivery, ...] = get_args(ToolDelivery)
 
 
-def effective(findings: Sequence[Finding], override: Override | None) -> tuple[Finding, ...]:
+def apply_overrides(findings: Sequence[Finding], override: Override | None) -> tuple[Finding, ...]:
     """Return the findings with overrides applied, in the order of questions.
 
     An override replaces a finding with its evidence.
@@ -22,7 +22,7 @@ def effective(findings: Sequence[Finding], override: Override | None) -> tuple[F
     return tuple(known[question] for question in QUESTIONS if question in known)
 
 
-def capabilities_of(findings: Sequence[Finding]) -> ModelCapabilities:
+def to_capabilities(findings: Sequence[Finding]) -> ModelCapabilities:
     """Return the findings as capabilities, for loading a model."""
     known = {finding.question: finding for finding in findings}
     tools, thinking = known.get("tools"), known.get("thinking")

@@ -119,7 +119,7 @@ class ResponseStore:
                 self._insert(connection, owner, hidden, is_hidden=True)
             self._insert(connection, owner, response)
             self._touch(connection, owner, response.id)
-            self._make_room(connection)
+            self._evict(connection)
         self._database.shrink()
 
     def find(self, owner: str, response_id: str) -> StoredResponse | None:
@@ -260,7 +260,7 @@ class ResponseStore:
         rows = [(now, owner, ancestor) for ancestor, _ in chain]
         connection.executemany("UPDATE responses SET last_used = ? WHERE owner = ? AND id = ?", rows)
 
-    def _make_room(self, connection: sqlite3.Connection) -> None:
+    def _evict(self, connection: sqlite3.Connection) -> None:
         """Delete least recently used responses until contents and file fit the limit."""
         (num_bytes,) = connection.execute("SELECT total(num_bytes) FROM responses").fetchone()
         most_file_bytes = max(self._max_bytes, _MIN_FILE_BYTES) - MAX_FREE_BYTES

@@ -12,7 +12,7 @@ from mlxctl.inference.models.configured_models import ConfiguredModels, ModelRea
 from mlxctl.inference.models.served_model import ServedModel
 from mlxctl.ir import KVFormat
 from mlxctl.models import Library
-from mlxctl.models.knowledge import Knowledge
+from mlxctl.models.capability_lookup import CapabilityLookup
 from mlxctl.settings import LibrarySettings, ModelSettings, PoolSettings, Settings
 from mlxctl.stores import CapabilityStore
 from tests import tiny_models
@@ -30,12 +30,16 @@ def models_dir(tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-def knowledge(tmp_path: Path) -> Knowledge:
-    return Knowledge(CapabilityStore(tmp_path / "capabilities.sqlite"), tmp_path / "capabilities.toml")
+def knowledge(tmp_path: Path) -> CapabilityLookup:
+    return CapabilityLookup(CapabilityStore(tmp_path / "capabilities.sqlite"), tmp_path / "capabilities.toml")
 
 
 def configure(
-    knowledge: Knowledge, *, aliases: dict[str, str] | None = None, model: Path | None = None, **pool: object
+    knowledge: CapabilityLookup,
+    *,
+    aliases: dict[str, str] | None = None,
+    model: Path | None = None,
+    **pool: object,
 ) -> ConfiguredModels:
     settings = Settings(
         model=ModelSettings(path=model, trust_remote_code=True),
@@ -52,11 +56,11 @@ def names(models: list[ServedModel]) -> list[str]:
     return [model.name for model in models]
 
 
-def test_demo_model_is_the_default(knowledge: Knowledge) -> None:
+def test_demo_model_is_the_default(knowledge: CapabilityLookup) -> None:
     assert [(model.name, model.is_demo) for model in configure(knowledge).listed] == [(demo.MODEL_NAME, True)]
 
 
-def test_listed_models_keep_their_order(models_dir: Path, knowledge: Knowledge) -> None:
+def test_listed_models_keep_their_order(models_dir: Path, knowledge: CapabilityLookup) -> None:
     made = configure(
         knowledge, model=models_dir / "llama3", models=(models_dir / "qwen3",), dirs=(models_dir,)
     )
@@ -65,7 +69,7 @@ def test_listed_models_keep_their_order(models_dir: Path, knowledge: Knowledge) 
     assert (names(only_directory.listed), names(only_directory.others)) == ([], ["llama3", "qwen3"])
 
 
-def test_only_listed_models_may_run_remote_code(models_dir: Path, knowledge: Knowledge) -> None:
+def test_only_listed_models_may_run_remote_code(models_dir: Path, knowledge: CapabilityLookup) -> None:
     made = configure(knowledge, model=models_dir / "llama3", dirs=(models_dir,))
     assert {model.name: model.trust_remote_code for model in (*made.listed, *made.others)} == {
         "llama3": True,
@@ -73,7 +77,9 @@ def test_only_listed_models_may_run_remote_code(models_dir: Path, knowledge: Kno
     }
 
 
-def test_broken_model_is_unusable_with_a_reason_without_path(models_dir: Path, knowledge: Knowledge) -> None:
+def test_broken_model_is_unusable_with_a_reason_without_path(
+    models_dir: Path, knowledge: CapabilityLookup
+) -> None:
     for made in (
         configure(knowledge, model=models_dir / "broken", models=(models_dir / "qwen3",)),
         configure(knowledge, model=models_dir / "qwen3", dirs=(models_dir,)),
@@ -85,13 +91,13 @@ def test_broken_model_is_unusable_with_a_reason_without_path(models_dir: Path, k
 
 @pytest.mark.parametrize(("first", "second"), [("gone", "qwen3"), ("qwen3", "gone")])
 def test_missing_listed_model_is_an_error(
-    models_dir: Path, knowledge: Knowledge, first: str, second: str
+    models_dir: Path, knowledge: CapabilityLookup, first: str, second: str
 ) -> None:
     with pytest.raises(ModelNotFoundOnDisk, match=str(models_dir / "gone")):
         configure(knowledge, model=models_dir / first, models=(models_dir / second,), dirs=(models_dir,))
 
 
-def test_error_explains_every_unusable_model(models_dir: Path, knowledge: Knowledge) -> None:
+def test_error_explains_every_unusable_model(models_dir: Path, knowledge: CapabilityLookup) -> None:
     with pytest.raises(BrokenModel, match=r"^(?!no model)"):
         configure(knowledge, model=models_dir / "broken")
     for name in ("qwen3", "llama3"):
@@ -100,14 +106,16 @@ def test_error_explains_every_unusable_model(models_dir: Path, knowledge: Knowle
         configure(knowledge, dirs=(models_dir,))
 
 
-def test_dangling_alias_is_unusable(models_dir: Path, knowledge: Knowledge) -> None:
+def test_dangling_alias_is_unusable(models_dir: Path, knowledge: CapabilityLookup) -> None:
     aliases = {"fast": str(models_dir / "qwen3"), "lost": "no-such-model"}
     made = configure(knowledge, model=models_dir / "llama3", aliases=aliases)
     assert (names(made.listed), names(made.others)) == (["llama3"], ["fast"])
     assert "no-such-model" in made.unusable[0].reason
 
 
-def test_ambiguous_settings_are_rejected(models_dir: Path, tmp_path: Path, knowledge: Knowledge) -> None:
+def test_ambiguous_settings_are_rejected(
+    models_dir: Path, tmp_path: Path, knowledge: CapabilityLookup
+) -> None:
     shutil.copytree(tiny_models.model("lfm2"), tmp_path / "other" / "qwen3")
     with pytest.raises(SettingsError, match="two models are called 'qwen3'"):
         configure(knowledge, model=models_dir / "qwen3", models=(tmp_path / "other" / "qwen3",))
@@ -117,7 +125,7 @@ def test_ambiguous_settings_are_rejected(models_dir: Path, tmp_path: Path, knowl
         configure(knowledge, dirs=(tmp_path / "nowhere",))
 
 
-def test_kv_bits_are_set_by_own_name_only(models_dir: Path, knowledge: Knowledge) -> None:
+def test_kv_bits_are_set_by_own_name_only(models_dir: Path, knowledge: CapabilityLookup) -> None:
     made = configure(
         knowledge, model=models_dir / "llama3", models=(models_dir / "qwen3",), kv_bits_by_name={"qwen3": "4"}
     )
@@ -133,7 +141,7 @@ def test_kv_bits_are_set_by_own_name_only(models_dir: Path, knowledge: Knowledge
         )
 
 
-def test_library_model_is_read_by_name_never_by_path(models_dir: Path, knowledge: Knowledge) -> None:
+def test_library_model_is_read_by_name_never_by_path(models_dir: Path, knowledge: CapabilityLookup) -> None:
     library = Library(LibrarySettings(models_dirs=(models_dir,), hub_cache=Path("/nowhere")))
     reader = ModelReader(Settings(), library, knowledge, demo=DEMO_MODEL)
     assert reader.library_model("qwen3").name == "qwen3"
@@ -197,7 +205,9 @@ def configure_with_overrides(
 ) -> ConfiguredModels:
     """Configure one model, named `served`, with capability overrides."""
     (state_dir / "capabilities.toml").write_text(overrides)
-    known = Knowledge(CapabilityStore(state_dir / "capabilities.sqlite"), state_dir / "capabilities.toml")
+    known = CapabilityLookup(
+        CapabilityStore(state_dir / "capabilities.sqlite"), state_dir / "capabilities.toml"
+    )
     library = LibrarySettings(models_dirs=(models_dir,), hub_cache=Path("/nowhere"), aliases=aliases)
     settings = Settings(model=ModelSettings(path=model, name="served"), library=library)
     return ModelReader(settings, Library(library), known, demo=DEMO_MODEL).configured_models()

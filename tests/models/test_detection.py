@@ -83,8 +83,8 @@ def test_files_beside_the_configuration_tell_the_kind(tmp_path: Path) -> None:
 def test_an_image_processor_makes_a_vision_model_unless_the_weights_lack_the_tower(tmp_path: Path) -> None:
     (tmp_path / "preprocessor_config.json").write_text('{"image_processor_type": "X"}')
     assert kind_of(tmp_path, QWEN) == "vision"
-    assert kind_of(tmp_path, QWEN, sees=True) == "vision"
-    assert kind_of(tmp_path, QWEN, sees=False) == "text"
+    assert kind_of(tmp_path, QWEN, has_vision_tower=True) == "vision"
+    assert kind_of(tmp_path, QWEN, has_vision_tower=False) == "text"
 
 
 def test_a_name_decides_only_where_nothing_else_does_and_the_evidence_admits_it(tmp_path: Path) -> None:

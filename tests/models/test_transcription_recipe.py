@@ -12,7 +12,7 @@ from mlxctl import installed
 from mlxctl.errors import BrokenModel
 from mlxctl.ir import TranscriptionRecipe
 from mlxctl.models import describe_model, read_model
-from mlxctl.models.transcription_recipe import is_heard_here
+from mlxctl.models.transcription_recipe import supports_transcription
 from tests import tiny_models
 
 Change = Callable[[dict[str, Any]], None]
@@ -125,5 +125,5 @@ def test_without_the_packages_it_is_said_what_to_install(
 
 def test_other_models_do_not_hear() -> None:
     assert read_model(tiny_models.model("qwen3")).transcription is None
-    assert not is_heard_here({"model_type": "parakeet"})
+    assert not supports_transcription({"model_type": "parakeet"})
     assert describe_model(tiny_models.trained("whisper_words")).problem is None

@@ -8,14 +8,14 @@ from hypothesis import strategies as st
 
 from mlxctl.errors import BrokenModel
 from mlxctl.models.safetensors_headers import MAX_HEADER_BYTES, read_tensors
-from mlxctl.models.weights import weigh
+from mlxctl.models.weights import sum_tensors
 
 from .weight_files import packed, write_weights
 
 
 def test_a_plain_model_is_counted(tmp_path: Path) -> None:
     write_weights(tmp_path / "model.safetensors", {"a.weight": ("BF16", (30, 20)), "a.bias": ("BF16", (30,))})
-    weights = weigh(read_tensors(tmp_path), {})
+    weights = sum_tensors(read_tensors(tmp_path), {})
     assert (weights.num_parameters, weights.num_bytes, weights.float_bytes) == (630, 1260, 2)
     assert weights.bits_per_weight == 16
 
@@ -26,7 +26,7 @@ def test_packed_weights_count_as_the_weights_that_they_stand_for(
     tmp_path: Path, bits: int, group_size: int
 ) -> None:
     write_weights(tmp_path / "model.safetensors", packed("a", 256, 512, bits=bits, group_size=group_size))
-    weights = weigh(read_tensors(tmp_path), {"quantization": {"bits": bits, "group_size": group_size}})
+    weights = sum_tensors(read_tensors(tmp_path), {"quantization": {"bits": bits, "group_size": group_size}})
     assert weights.num_parameters == 256 * 512
     assert weights.bits_per_weight == bits + 32 / group_size
 
@@ -35,7 +35,7 @@ def test_a_layer_may_be_packed_otherwise_than_the_rest(tmp_path: Path) -> None:
     tensors = {**packed("a", 64, 128), **packed("b", 64, 128, bits=8, group_size=32)}
     write_weights(tmp_path / "model.safetensors", tensors)
     config = {"quantization": {"bits": 4, "group_size": 64, "b": {"bits": 8, "group_size": 32}}}
-    assert weigh(read_tensors(tmp_path), config).num_parameters == 2 * 64 * 128
+    assert sum_tensors(read_tensors(tmp_path), config).num_parameters == 2 * 64 * 128
 
 
 def test_a_token_reads_the_chosen_experts_and_no_table_that_is_only_looked_up(tmp_path: Path) -> None:
@@ -47,15 +47,15 @@ def test_a_token_reads_the_chosen_experts_and_no_table_that_is_only_looked_up(tm
         "vision_tower.patch.weight": ("BF16", (500, 10)),
     }
     write_weights(tmp_path / "model.safetensors", tensors)
-    weights = weigh(read_tensors(tmp_path), {"num_experts": 8, "num_experts_per_tok": 2})
+    weights = sum_tensors(read_tensors(tmp_path), {"num_experts": 8, "num_experts_per_tok": 2})
     assert weights.decode_bytes == 2 * (10_000 + 2000 + 1000)
-    assert weights.sees
-    assert weigh(read_tensors(tmp_path), {}).decode_bytes is None
+    assert weights.has_vision_tower
+    assert sum_tensors(read_tensors(tmp_path), {}).decode_bytes is None
 
 
 def test_a_tied_embedding_is_read_as_the_head(tmp_path: Path) -> None:
     write_weights(tmp_path / "model.safetensors", {"model.embed_tokens.weight": ("BF16", (1000, 10))})
-    assert weigh(read_tensors(tmp_path), {}).decode_bytes == 20_000
+    assert sum_tensors(read_tensors(tmp_path), {}).decode_bytes == 20_000
 
 
 def test_a_file_that_is_cut_off_says_so(tmp_path: Path) -> None:

@@ -9,7 +9,7 @@ from mlxctl.adapters import create_adapter
 from mlxctl.ir import GenerationRequest, text_message
 from mlxctl.models import read_model
 from mlxctl.probe.questions import TOOL_QUESTIONS
-from mlxctl.stores import CapabilityStore, Finding, ProbeRecord, capabilities_of
+from mlxctl.stores import CapabilityStore, Finding, ProbeRecord, to_capabilities
 from tests import tiny_models
 
 from .conftest import probed, target
@@ -74,7 +74,7 @@ def test_a_foreign_format_is_found_by_trying_all_and_then_served(model: Path, st
     assert found is not None
     assert found.value == {"parser": "mistral", "delivery": "template"}
     assert found.reason.endswith("in a format found by trying all; its files say hermes_json")
-    serving = create_adapter(read_model(model), name="x", capabilities=capabilities_of(record.findings))
+    serving = create_adapter(read_model(model), name="x", capabilities=to_capabilities(record.findings))
     assert (serving.verdict.tool_parser_id, serving.verdict.tool_delivery) == ("mistral", "template")
 
 
@@ -90,7 +90,7 @@ def test_tools_go_into_the_system_prompt_where_the_template_offers_them_in_vain(
     model: Path, store: CapabilityStore
 ) -> None:
     record = record_of(model, caller(HERMES, only_if=INJECTED), store)
-    capabilities = capabilities_of(record.findings)
+    capabilities = to_capabilities(record.findings)
     assert (capabilities.tools, capabilities.tool_delivery) == (True, "injected")
     serving = create_adapter(read_model(model), name="x", capabilities=capabilities)
     request = GenerationRequest(
@@ -208,7 +208,7 @@ def test_an_engine_that_dies_of_a_question_costs_that_answer_only(
     assert tools.reason == "asking failed: the engine died while it worked on this request"
     assert batch.verdict == "yes"
     again = record_of(model, caller(HERMES), store)
-    assert capabilities_of(again.findings).tools
+    assert to_capabilities(again.findings).tools
 
 
 def test_an_engine_that_does_not_come_back_is_not_waited_for(model: Path, store: CapabilityStore) -> None:
@@ -252,7 +252,7 @@ def test_thinking_that_the_template_offers_and_that_was_not_seen_is_unknown(
     assert record.finding("thinking").reason == "its template offers it, but it did not think in 2 answers"
     # It is served as its template says: a thought about something harder is still read as one.
     assert create_adapter(
-        read_model(model), name="x", capabilities=capabilities_of(record.findings)
+        read_model(model), name="x", capabilities=to_capabilities(record.findings)
     ).supports_thinking
 
 

@@ -8,7 +8,7 @@ from mlxctl.adapters import create_adapter
 from mlxctl.models import read_model
 from mlxctl.models.fingerprint import fingerprint
 from mlxctl.probe import SilentWatcher
-from mlxctl.stores import QUESTIONS, CapabilityStore, Finding, ProbeRecord, capabilities_of
+from mlxctl.stores import QUESTIONS, CapabilityStore, Finding, ProbeRecord, to_capabilities
 
 from .conftest import probed, target
 
@@ -76,7 +76,7 @@ def test_its_thinking_is_heard_on_and_off(demo_record: ProbeRecord) -> None:
 
 def test_serving_from_what_was_found_is_serving_from_its_files(demo_record: ProbeRecord) -> None:
     facts = read_model(demo.MODEL_DIR)
-    known = create_adapter(facts, name="model", capabilities=capabilities_of(demo_record.findings))
+    known = create_adapter(facts, name="model", capabilities=to_capabilities(demo_record.findings))
     assert known.verdict == create_adapter(facts, name="model").verdict
     assert finding(demo_record, "tool_turns").value["adapter"] == asdict(known.verdict)
 

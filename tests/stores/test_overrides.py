@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from mlxctl.errors import SettingsError
 from mlxctl.ir import ModelCapabilities
-from mlxctl.stores import ProbeRecord, capabilities_of, effective, read_overrides, write_overrides
+from mlxctl.stores import ProbeRecord, apply_overrides, read_overrides, to_capabilities, write_overrides
 
 from .probe_records import CALLS_TOOLS, DOES_NOT_THINK, RECORDS, record
 
@@ -23,12 +23,12 @@ def laid_down(file: Path, lines: str) -> tuple[ModelCapabilities, tuple[tuple[st
     about it.
     """
     file.write_text(f'["org/model"]\n{lines}\n')
-    merged = effective((CALLS_TOOLS, DOES_NOT_THINK), read_overrides(file)["org/model"])
-    return capabilities_of(merged), tuple((finding.question, finding.verdict) for finding in merged)
+    merged = apply_overrides((CALLS_TOOLS, DOES_NOT_THINK), read_overrides(file)["org/model"])
+    return to_capabilities(merged), tuple((finding.question, finding.verdict) for finding in merged)
 
 
 def test_without_overrides_what_was_found_holds() -> None:
-    found = capabilities_of(effective((DOES_NOT_THINK, CALLS_TOOLS), None))
+    found = to_capabilities(apply_overrides((DOES_NOT_THINK, CALLS_TOOLS), None))
     assert (found.tools, found.tool_parser_id, found.tool_delivery, found.thinking) == (
         True,
         "mistral",
@@ -38,7 +38,7 @@ def test_without_overrides_what_was_found_holds() -> None:
 
 
 def test_what_is_unknown_is_left_to_the_models_files() -> None:
-    assert capabilities_of(()) == ModelCapabilities()
+    assert to_capabilities(()) == ModelCapabilities()
 
 
 def test_an_answer_that_is_laid_down_replaces_the_one_that_was_found(file: Path) -> None:
@@ -55,7 +55,7 @@ def test_naming_a_parser_means_that_the_model_uses_it_and_keeps_the_rest(file: P
 
 def test_the_reason_names_the_file(file: Path) -> None:
     file.write_text('["org/model"]\ntools = "no"\n')
-    (finding,) = effective((CALLS_TOOLS,), read_overrides(file)["org/model"])
+    (finding,) = apply_overrides((CALLS_TOOLS,), read_overrides(file)["org/model"])
     assert (finding.reason, finding.exchanges) == (f"set in {file}", ())
 
 

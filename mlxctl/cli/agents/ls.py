@@ -3,7 +3,7 @@
 import time
 from dataclasses import asdict
 
-from mlxctl.cli.failures import plain_failures
+from mlxctl.cli.error_reports import report_errors
 from mlxctl.cli.lazy import create_app
 from mlxctl.cli.options import ApiKey, AsJson, ServerUrl, print_json, server_url
 from mlxctl.inspector.agents import AgentServer
@@ -14,7 +14,7 @@ app = create_app()
 @app.command(epilog="Example: mlxctl agents ls --url http://127.0.0.1:8080")
 def ls(as_json: AsJson = False, url: ServerUrl = None, api_key: ApiKey = None) -> None:
     """List the agents of a running server, oldest first, with context length and cached tokens."""
-    with plain_failures(), AgentServer(server_url(url), api_key=api_key) as server:
+    with report_errors(), AgentServer(server_url(url), api_key=api_key) as server:
         agents = server.agents()
     if as_json:
         print_json([asdict(agent) for agent in agents])

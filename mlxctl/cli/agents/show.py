@@ -7,7 +7,7 @@ from typing import Annotated, Any
 
 import typer
 
-from mlxctl.cli.failures import plain_failures
+from mlxctl.cli.error_reports import report_errors
 from mlxctl.cli.lazy import create_app
 from mlxctl.cli.options import ApiKey, AsJson, ServerUrl, print_json, server_url
 from mlxctl.inspector.agents import AgentServer
@@ -23,7 +23,7 @@ def show(
     api_key: ApiKey = None,
 ) -> None:
     """Show one agent and its messages."""
-    with plain_failures(), AgentServer(server_url(url), api_key=api_key) as server:
+    with report_errors(), AgentServer(server_url(url), api_key=api_key) as server:
         agent, messages = server.find(agent_id), server.messages(agent_id)
     if as_json:
         print_json({**asdict(agent), "messages": messages})

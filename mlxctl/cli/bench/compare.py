@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from mlxctl.cli.failures import plain_failures
+from mlxctl.cli.error_reports import report_errors
 from mlxctl.cli.lazy import create_app
 
 app = create_app()
@@ -33,7 +33,7 @@ def compare(
     change counts when nine of ten pairs of rounds agree on its direction, and needs three rounds on each
     side; anything less is noise.
     """
-    with plain_failures():
+    with report_errors():
         from mlxctl.bench.comparison import compare_results
         from mlxctl.bench.conditions import Condition
         from mlxctl.bench.result import load_result

@@ -6,7 +6,7 @@ from typing import Annotated
 import typer
 
 from mlxctl.cli.bench.options import AsJson, Out, Rounds, Warmups
-from mlxctl.cli.failures import plain_failures
+from mlxctl.cli.error_reports import report_errors
 from mlxctl.cli.lazy import create_app
 
 app = create_app()
@@ -23,7 +23,7 @@ def probe(
 
     Each round is the whole command without stored results. Its findings are not stored.
     """
-    with plain_failures():
+    with report_errors():
         from mlxctl.bench.probe import run_probe_bench
         from mlxctl.cli.bench.scenario_run import run_and_store
 

@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from mlxctl.cli.failures import plain_failures
+from mlxctl.cli.error_reports import report_errors
 from mlxctl.cli.lazy import create_app
 
 app = create_app()
@@ -22,7 +22,7 @@ def report(
     ] = Path("bench_results/report"),
 ) -> None:
     """Render stored results as Markdown with SVG charts."""
-    with plain_failures():
+    with report_errors():
         from mlxctl.bench.report import make_report
         from mlxctl.bench.result import load_result
         from mlxctl.errors import SettingsError

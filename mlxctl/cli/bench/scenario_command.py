@@ -7,7 +7,7 @@ from functools import wraps
 from typing import TYPE_CHECKING, Any
 
 from mlxctl.cli.bench.options import SharedOptions
-from mlxctl.cli.failures import plain_failures
+from mlxctl.cli.error_reports import report_errors
 
 if TYPE_CHECKING:
     from mlxctl.bench.scenarios import Scenario
@@ -23,7 +23,7 @@ def scenario_command(make_scenario: Callable[..., "Scenario"]) -> Callable[..., 
     @wraps(make_scenario)
     def command(**values: Any) -> None:
         shared = SharedOptions(**{field.name: values.pop(field.name) for field in fields(SharedOptions)})
-        with plain_failures():
+        with report_errors():
             from mlxctl.cli.bench.scenario_run import run_scenario
 
             run_scenario(make_scenario(**values), shared)

@@ -5,7 +5,7 @@ from typing import Annotated
 import typer
 
 from mlxctl.cli.cache.target import DirectoryInstead, OnDisk, open_cache
-from mlxctl.cli.failures import plain_failures
+from mlxctl.cli.error_reports import report_errors
 from mlxctl.cli.lazy import create_app
 from mlxctl.cli.options import ApiKey, AsJson, ServerUrl, print_json
 
@@ -23,7 +23,7 @@ def diff(
     directory: DirectoryInstead = None,
 ) -> None:
     """Show how many tokens two conversations share, and where they differ."""
-    with plain_failures(), open_cache(url, api_key, on_disk=on_disk, directory=directory) as cache:
+    with report_errors(), open_cache(url, api_key, on_disk=on_disk, directory=directory) as cache:
         from mlxctl.inspector.branches import find_branch
         from mlxctl.inspector.comparison import compare
 

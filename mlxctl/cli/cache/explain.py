@@ -6,7 +6,7 @@ from typing import Annotated
 import typer
 
 from mlxctl.cli.cache.target import DirectoryInstead, OnDisk, open_cache
-from mlxctl.cli.failures import plain_failures
+from mlxctl.cli.error_reports import report_errors
 from mlxctl.cli.lazy import create_app
 from mlxctl.cli.options import ApiKey, AsJson, ServerUrl, print_json
 
@@ -28,7 +28,7 @@ def explain(
     directory: DirectoryInstead = None,
 ) -> None:
     """Explain why a request hit or missed the cache."""
-    with plain_failures(), open_cache(url, api_key, on_disk=on_disk, directory=directory) as cache:
+    with report_errors(), open_cache(url, api_key, on_disk=on_disk, directory=directory) as cache:
         from mlxctl.inspector.explain import explained
 
         found, drawn = explained(cache, file, last=last)

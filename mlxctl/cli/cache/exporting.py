@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from mlxctl.cli.cache.target import Directory, cache_directory
-from mlxctl.cli.failures import plain_failures
+from mlxctl.cli.error_reports import report_errors
 from mlxctl.cli.lazy import create_app
 from mlxctl.cli.options import AsJson, print_json
 
@@ -27,7 +27,7 @@ def export(
 
     The file contains the text of prompts: share it only with people who may read them.
     """
-    with plain_failures():
+    with report_errors():
         from mlxctl.cli.cache.progress import byte_bar
         from mlxctl.inspector.rendering import size
         from mlxctl.prefix_cache.disk.transfer import export_archive

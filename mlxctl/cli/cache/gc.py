@@ -3,7 +3,7 @@
 import typer
 
 from mlxctl.cli.cache.target import DirectoryInstead, OnDisk, open_cache
-from mlxctl.cli.failures import plain_failures
+from mlxctl.cli.error_reports import report_errors
 from mlxctl.cli.lazy import create_app
 from mlxctl.cli.options import ApiKey, AsJson, ServerUrl, print_json
 
@@ -19,7 +19,7 @@ def gc(
     directory: DirectoryInstead = None,
 ) -> None:
     """Remove expired entries now; on disk also corrupt records and what exceeds the size limit."""
-    with plain_failures(), open_cache(url, api_key, on_disk=on_disk, directory=directory) as cache:
+    with report_errors(), open_cache(url, api_key, on_disk=on_disk, directory=directory) as cache:
         answer = cache.change("gc")
     print_json(answer) if as_json else typer.echo(
         f"{answer['num_changed']} chunks dropped, {answer['num_chunks']} left"

@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from mlxctl.cli.cache.target import Directory, cache_directory, disk_limits
-from mlxctl.cli.failures import plain_failures
+from mlxctl.cli.error_reports import report_errors
 from mlxctl.cli.lazy import create_app
 from mlxctl.cli.options import AsJson, print_json
 
@@ -25,7 +25,7 @@ def import_records(
     No server may use the directory. Stored records stay. Records of models that are not installed are kept
     for later.
     """
-    with plain_failures():
+    with report_errors():
         from mlxctl.cli.cache.progress import byte_bar
         from mlxctl.prefix_cache.disk.transfer import import_archive
 

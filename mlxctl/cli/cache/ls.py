@@ -3,7 +3,7 @@
 import time
 
 from mlxctl.cli.cache.target import DirectoryInstead, OnDisk, open_cache
-from mlxctl.cli.failures import plain_failures
+from mlxctl.cli.error_reports import report_errors
 from mlxctl.cli.lazy import create_app
 from mlxctl.cli.options import ApiKey, AsJson, ServerUrl, print_json
 
@@ -19,7 +19,7 @@ def ls(
     directory: DirectoryInstead = None,
 ) -> None:
     """List the cached conversations, the most recently used first."""
-    with plain_failures(), open_cache(url, api_key, on_disk=on_disk, directory=directory) as cache:
+    with report_errors(), open_cache(url, api_key, on_disk=on_disk, directory=directory) as cache:
         if as_json:
             print_json([chunk.as_dict() for chunk in cache.chunks()])
             return

@@ -3,7 +3,7 @@
 import typer
 
 from mlxctl.cli.cache.target import DirectoryInstead, Keys, OnDisk, open_cache
-from mlxctl.cli.failures import plain_failures
+from mlxctl.cli.error_reports import report_errors
 from mlxctl.cli.lazy import create_app
 from mlxctl.cli.options import ApiKey, AsJson, ServerUrl, print_json
 
@@ -20,7 +20,7 @@ def pin(
     directory: DirectoryInstead = None,
 ) -> None:
     """Protect conversations from eviction until they are unpinned."""
-    with plain_failures(), open_cache(url, api_key, on_disk=on_disk, directory=directory) as cache:
+    with report_errors(), open_cache(url, api_key, on_disk=on_disk, directory=directory) as cache:
         from mlxctl.inspector.branches import find_branch
 
         trees = cache.trees()

@@ -6,7 +6,7 @@ from typing import Annotated
 import typer
 
 from mlxctl.cli.cache.target import DirectoryInstead, OnDisk, open_cache
-from mlxctl.cli.failures import plain_failures
+from mlxctl.cli.error_reports import report_errors
 from mlxctl.cli.lazy import create_app
 from mlxctl.cli.options import ApiKey, AsJson, ServerUrl, print_json
 
@@ -25,7 +25,7 @@ def show(
     directory: DirectoryInstead = None,
 ) -> None:
     """Show one conversation: size, last use, checkpoints and text."""
-    with plain_failures(), open_cache(url, api_key, on_disk=on_disk, directory=directory) as cache:
+    with report_errors(), open_cache(url, api_key, on_disk=on_disk, directory=directory) as cache:
         from mlxctl.inspector.branches import find_branch
 
         path = find_branch(cache.trees(), key)

@@ -1,7 +1,7 @@
 """`mlxctl cache stats`."""
 
 from mlxctl.cli.cache.target import DirectoryInstead, OnDisk, open_cache
-from mlxctl.cli.failures import plain_failures
+from mlxctl.cli.error_reports import report_errors
 from mlxctl.cli.lazy import create_app
 from mlxctl.cli.options import ApiKey, AsJson, ServerUrl, print_json
 
@@ -17,7 +17,7 @@ def stats(
     directory: DirectoryInstead = None,
 ) -> None:
     """Show hits, saved tokens, sizes and evictions since the server's start, or a directory's size."""
-    with plain_failures(), open_cache(url, api_key, on_disk=on_disk, directory=directory) as cache:
+    with report_errors(), open_cache(url, api_key, on_disk=on_disk, directory=directory) as cache:
         stats = cache.stats()
     if as_json:
         print_json({name: value for name, value in stats.items() if name.startswith("cache_")})

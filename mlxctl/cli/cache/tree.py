@@ -3,7 +3,7 @@
 import time
 
 from mlxctl.cli.cache.target import DirectoryInstead, OnDisk, open_cache
-from mlxctl.cli.failures import plain_failures
+from mlxctl.cli.error_reports import report_errors
 from mlxctl.cli.lazy import create_app
 from mlxctl.cli.options import ApiKey, AsJson, ServerUrl, print_json
 
@@ -19,7 +19,7 @@ def tree(
     directory: DirectoryInstead = None,
 ) -> None:
     """Draw which conversations share a prefix, and where they differ."""
-    with plain_failures(), open_cache(url, api_key, on_disk=on_disk, directory=directory) as cache:
+    with report_errors(), open_cache(url, api_key, on_disk=on_disk, directory=directory) as cache:
         trees = cache.trees()
     if as_json:
         print_json({model: [branch.as_dict() for branch in branches] for model, branches in trees.items()})

@@ -3,7 +3,7 @@
 import typer
 
 from mlxctl.cli.cache.target import Directory, cache_directory
-from mlxctl.cli.failures import plain_failures
+from mlxctl.cli.error_reports import report_errors
 from mlxctl.cli.lazy import create_app
 from mlxctl.cli.options import AsJson, print_json
 
@@ -16,7 +16,7 @@ def verify(directory: Directory = None, as_json: AsJson = False) -> None:
 
     Exit code 1 if a record is corrupt. A server treats it as a miss, and `gc` removes it.
     """
-    with plain_failures():
+    with report_errors():
         from mlxctl.cli.cache.progress import byte_bar
         from mlxctl.inspector.verification import verify_directory
 

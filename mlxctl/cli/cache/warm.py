@@ -6,7 +6,7 @@ from typing import Annotated
 import typer
 
 from mlxctl.cli.cache.target import open_server
-from mlxctl.cli.failures import plain_failures
+from mlxctl.cli.error_reports import report_errors
 from mlxctl.cli.lazy import create_app
 from mlxctl.cli.options import ApiKey, AsJson, ServerUrl, print_json
 
@@ -24,7 +24,7 @@ def warm(
     api_key: ApiKey = None,
 ) -> None:
     """Cache the prompt of a request in advance, so that the request hits the cache."""
-    with plain_failures(), open_server(url, api_key) as server:
+    with report_errors(), open_server(url, api_key) as server:
         from mlxctl.inspector.request_file import read_request
 
         request = read_request(file)

@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from mlxctl.cli.failures import plain_failures
+from mlxctl.cli.error_reports import report_errors
 from mlxctl.cli.lazy import create_app
 from mlxctl.cli.models import open_library
 from mlxctl.cli.options import AsJson, ConfigFile, print_json
@@ -31,7 +31,7 @@ def alias(
     if remove != (target is None):
         raise typer.BadParameter("give either a TARGET or --remove")
     file = config or settings_file(os.environ)
-    with plain_failures():
+    with report_errors():
         if target is None:
             remove_alias(file, name)
         else:

@@ -7,7 +7,7 @@ from mlxctl.cli.models.tables import WIDE, bits_of, count, facts_table, size
 from mlxctl.cli.probe.tables import findings_table, when
 from mlxctl.ir import AdapterVerdict
 from mlxctl.models import ModelDescription
-from mlxctl.models.knowledge import ProbedModel
+from mlxctl.models.capability_lookup import ProbedModel
 
 
 def print_facts(

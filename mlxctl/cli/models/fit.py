@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from mlxctl.cli.failures import plain_failures
+from mlxctl.cli.error_reports import report_errors
 from mlxctl.cli.lazy import create_app
 from mlxctl.cli.options import AsJson, ConfigFile, print_json, read_settings, setting
 from mlxctl.settings import ModelSettings, Settings
@@ -48,7 +48,7 @@ def fit(
     prediction: memory bandwidth divided by the weight bytes and cache bytes that each token reads. Real speed
     stays below it.
     """
-    with plain_failures():
+    with report_errors():
         settings = read_settings(config, {"model": {"kv_bits": kv_bits, "kv_group_size": kv_group_size}})
         if kv_bits is not None:
             # The flag is for all models named here; settings of single models do not count.

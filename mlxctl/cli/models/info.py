@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from mlxctl.cli.failures import plain_failures
+from mlxctl.cli.error_reports import report_errors
 from mlxctl.cli.lazy import create_app
 from mlxctl.cli.models import open_library
 from mlxctl.cli.options import AsJson, ConfigFile, print_json
@@ -12,7 +12,7 @@ from mlxctl.cli.options import AsJson, ConfigFile, print_json
 if TYPE_CHECKING:
     from mlxctl.ir import AdapterVerdict
     from mlxctl.models import ModelDescription
-    from mlxctl.models.knowledge import ProbedModel
+    from mlxctl.models.capability_lookup import ProbedModel
 
 app = create_app()
 
@@ -26,14 +26,14 @@ def info(
     config: ConfigFile = None,
 ) -> None:
     """Show what a model is, without loading it."""
-    with plain_failures():
+    with report_errors():
         from mlxctl.models import describe_model
-        from mlxctl.models.knowledge import open_knowledge
+        from mlxctl.models.capability_lookup import open_capability_lookup
 
         library = open_library(config)
         found = library.resolve(name)
         model = describe_model(found.path, name=found.name)
-        knowledge = open_knowledge()
+        knowledge = open_capability_lookup()
         known = knowledge.of(found.name, found.path, library)
         knowledge.close()
         verdict = _read_adapter(model, known)

@@ -1,6 +1,6 @@
 """`mlxctl models ls`."""
 
-from mlxctl.cli.failures import plain_failures
+from mlxctl.cli.error_reports import report_errors
 from mlxctl.cli.lazy import create_app
 from mlxctl.cli.options import AsJson, ConfigFile, print_json, read_settings
 
@@ -10,16 +10,16 @@ app = create_app()
 @app.command(epilog="Example: mlxctl models ls --json")
 def ls(as_json: AsJson = False, config: ConfigFile = None) -> None:
     """List the models on this machine."""
-    with plain_failures():
+    with report_errors():
         settings = read_settings(config)
         from mlxctl.models import Library, fit_model, this_machine
-        from mlxctl.models.knowledge import open_knowledge
+        from mlxctl.models.capability_lookup import open_capability_lookup
 
         library = Library(settings.library)
         models = [library.describe(entry) for entry in library.entries()]
         machine = this_machine(memory_limit_bytes=settings.engine.memory_limit_bytes)
         rows = [(model, fit_model(model, machine)) for model in models]
-        knowledge = open_knowledge()
+        knowledge = open_capability_lookup()
         probed = {
             model.name
             for model in models

@@ -2,7 +2,7 @@
 
 from dataclasses import asdict
 
-from mlxctl.cli.failures import plain_failures
+from mlxctl.cli.error_reports import report_errors
 from mlxctl.cli.lazy import create_app
 from mlxctl.cli.options import ApiKey, AsJson, ServerUrl, print_json, server_url
 
@@ -12,7 +12,7 @@ app = create_app()
 @app.command(epilog="Example: mlxctl models ps --url http://127.0.0.1:8080")
 def ps(as_json: AsJson = False, url: ServerUrl = None, api_key: ApiKey = None) -> None:
     """List the models of a running server, with what is in memory and in use."""
-    with plain_failures():
+    with report_errors():
         from mlxctl.inspector.served_models import ModelServer, served_models_table
 
         with ModelServer(server_url(url), api_key=api_key) as server:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from mlxctl.cli.failures import plain_failures
+from mlxctl.cli.error_reports import report_errors
 from mlxctl.cli.lazy import create_app
 from mlxctl.cli.models import open_library
 from mlxctl.cli.options import AsJson, ConfigFile, print_json
@@ -35,7 +35,7 @@ def pull(
     Complete files are not downloaded again. HF_TOKEN gives access to gated and private repositories,
     HF_ENDPOINT names another hub, HF_HUB_CACHE or HF_HOME another directory.
     """
-    with plain_failures():
+    with report_errors():
         library = open_library(config)
         done = download(repository, library.hub_cache, is_quiet=as_json)
     if as_json:

@@ -4,7 +4,7 @@ from typing import Annotated
 
 import typer
 
-from mlxctl.cli.failures import plain_failures
+from mlxctl.cli.error_reports import report_errors
 from mlxctl.cli.lazy import create_app
 from mlxctl.cli.options import AsJson, ConfigFile, print_json, read_settings
 
@@ -25,7 +25,7 @@ def recommend(
     Sizes are estimates from published figures, and the speed is an upper bound from memory bandwidth. The
     project has not run these weights itself; after downloading, `mlxctl models fit` and `mlxctl probe` check.
     """
-    with plain_failures():
+    with report_errors():
         settings = read_settings(config)
         from mlxctl.models import this_machine
         from mlxctl.models.recommendations import recommend as find

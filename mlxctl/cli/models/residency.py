@@ -4,7 +4,7 @@ from typing import Annotated
 
 import typer
 
-from mlxctl.cli.failures import plain_failures
+from mlxctl.cli.error_reports import report_errors
 from mlxctl.cli.lazy import create_app
 from mlxctl.cli.options import ApiKey, AsJson, ServerUrl, print_json, server_url
 
@@ -27,7 +27,7 @@ def change_command(action: str) -> typer.Typer:
         url: ServerUrl = None,
         api_key: ApiKey = None,
     ) -> None:
-        with plain_failures():
+        with report_errors():
             from mlxctl.inspector.served_models import ModelServer
 
             with ModelServer(server_url(url), api_key=api_key) as server:

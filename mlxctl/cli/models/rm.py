@@ -4,7 +4,7 @@ from typing import Annotated
 
 import typer
 
-from mlxctl.cli.failures import plain_failures
+from mlxctl.cli.error_reports import report_errors
 from mlxctl.cli.lazy import create_app
 from mlxctl.cli.models import open_library
 from mlxctl.cli.options import AsJson, ConfigFile, print_json
@@ -20,7 +20,7 @@ def rm(
     config: ConfigFile = None,
 ) -> None:
     """Delete a model from disk."""
-    with plain_failures():
+    with report_errors():
         entry = open_library(config).find(name)
         from mlxctl.cli.models.tables import size
         from mlxctl.models.description import disk_bytes

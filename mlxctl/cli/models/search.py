@@ -4,7 +4,7 @@ from typing import Annotated
 
 import typer
 
-from mlxctl.cli.failures import plain_failures
+from mlxctl.cli.error_reports import report_errors
 from mlxctl.cli.lazy import create_app
 from mlxctl.cli.options import AsJson, print_json
 
@@ -18,7 +18,7 @@ def search(
     as_json: AsJson = False,
 ) -> None:
     """Search the Hugging Face hub for MLX models, the most downloaded first."""
-    with plain_failures():
+    with report_errors():
         from mlxctl.models.hub_search import search_hub
 
         found = search_hub(" ".join(words), limit=limit)

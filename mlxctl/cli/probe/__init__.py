@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from mlxctl.cli.failures import plain_failures
+from mlxctl.cli.error_reports import report_errors
 from mlxctl.cli.lazy import create_app
 from mlxctl.cli.options import AsJson, ConfigFile, read_settings
 
@@ -47,7 +47,7 @@ def probe(
     """
     if everything == bool(models):
         raise typer.BadParameter("name models, or give --all")
-    with plain_failures():
+    with report_errors():
         settings = read_settings(config)
         from mlxctl.cli.probe.report import check_free, report
         from mlxctl.cli.probe.results import ProbeOptions, probe_models, read_results

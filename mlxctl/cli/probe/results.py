@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 
 from mlxctl.cli.probe.progress import ProgressBar
 from mlxctl.models import Library
-from mlxctl.models.knowledge import Knowledge, ProbedModel, open_knowledge, open_store
+from mlxctl.models.capability_lookup import CapabilityLookup, ProbedModel, open_capability_lookup, open_store
 from mlxctl.probe import ProbeOutcome, ProbeRun
 from mlxctl.probe.targets import Target, every_target, named_targets
 from mlxctl.settings import Settings
@@ -51,7 +51,7 @@ def probe_models(names: Sequence[str] | None, settings: Settings, options: Probe
 
     Raises SettingsError, StoreError; a problem of one model is in its result.
     """
-    knowledge, store, library = open_knowledge(), open_store(), Library(settings.library)
+    knowledge, store, library = open_capability_lookup(), open_store(), Library(settings.library)
     progress = ProgressBar(is_quiet=options.is_quiet)
     run = ProbeRun(
         store,
@@ -84,7 +84,7 @@ def read_results(names: Sequence[str] | None, settings: Settings) -> ProbeResult
     # A server runs without this store; here its absence is an error.
     store.has_records()
     store.close()
-    knowledge, library = open_knowledge(), Library(settings.library)
+    knowledge, library = open_capability_lookup(), Library(settings.library)
     results = tuple(_read_result(target, knowledge, library) for target in _targets(names, library))
     knowledge.warn_of_unmatched((), library)
     knowledge.close()
@@ -95,14 +95,14 @@ def _targets(names: Sequence[str] | None, library: Library) -> list[Target]:
     return named_targets(names, library) if names else every_target(library)
 
 
-def _to_result(outcome: ProbeOutcome, knowledge: Knowledge, library: Library) -> ModelResult:
+def _to_result(outcome: ProbeOutcome, knowledge: CapabilityLookup, library: Library) -> ModelResult:
     if outcome.record is None or outcome.directory is None:
         return ModelResult(name=outcome.name, problem=outcome.problem)
     known = knowledge.over(outcome.record, outcome.directory.name, outcome.directory.path, library)
     return ModelResult(name=outcome.name, known=known, was_known=outcome.was_known, phases=outcome.phases)
 
 
-def _read_result(target: Target, knowledge: Knowledge, library: Library) -> ModelResult:
+def _read_result(target: Target, knowledge: CapabilityLookup, library: Library) -> ModelResult:
     if target.directory is None:
         return ModelResult(name=target.name, problem=target.problem)
     known = knowledge.of(target.directory.name, target.directory.path, library)

@@ -11,7 +11,7 @@ from mlxctl.errors import BrokenModel, ModelError, ModelNotFoundOnDisk, Settings
 from mlxctl.inference.models.registry import ModelRegistry
 from mlxctl.inference.models.served_model import ServedModel, UnusableModel
 from mlxctl.models import Library, LibraryEntry, NamedDirectory, read_model
-from mlxctl.models.knowledge import Knowledge
+from mlxctl.models.capability_lookup import CapabilityLookup
 from mlxctl.models.kv_format import chosen_kv_format
 from mlxctl.settings import Settings
 
@@ -53,7 +53,7 @@ class ModelReader:
     """Reads model directories and what probing found about them. Blocks; any thread."""
 
     def __init__(
-        self, settings: Settings, library: Library, knowledge: Knowledge, *, demo: NamedDirectory
+        self, settings: Settings, library: Library, knowledge: CapabilityLookup, *, demo: NamedDirectory
     ) -> None:
         """Create a reader; `demo` is the model to serve when the settings name none."""
         self._settings = settings

@@ -17,8 +17,8 @@ from mlxctl.errors import StoreError, StoreUnavailable
 from mlxctl.ir.tokens import Salt
 from mlxctl.prefix_cache.chunks import Key
 from mlxctl.prefix_cache.disk.space import Extent
-from mlxctl.stores.damage import DATABASE_ERRORS, SIDE_FILES, is_no_room, remove_set_aside
-from mlxctl.stores.database import begin_anew, check_pages, open_alone, open_database, open_read_only
+from mlxctl.stores.damage import DATABASE_ERRORS, SIDE_FILES, is_disk_full, remove_set_aside
+from mlxctl.stores.database import check_pages, open_database, open_exclusive, open_read_only, replace_damaged
 
 MIGRATIONS = (
     """
@@ -108,14 +108,14 @@ class Manifest:
                 path,
             )
         except StoreUnavailable as error:
-            if not is_no_room(error.__cause__):
+            if not is_disk_full(error.__cause__):
                 raise
-            return cls._existing(open_alone, path)
+            return cls._existing(open_exclusive, path)
 
     def replaced(self, error: Exception) -> "Manifest":
         """Rename this file because of `error` and return an empty manifest. Raises StoreError."""
         self.close()
-        begin_anew(self._path, error)
+        replace_damaged(self._path, error)
         return Manifest.open(self._path)
 
     @classmethod

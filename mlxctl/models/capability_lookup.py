@@ -11,16 +11,16 @@ from mlxctl.errors import BrokenModel, SettingsError, StoreError
 from mlxctl.ir import ModelCapabilities, ProbeVerdict
 from mlxctl.models.fingerprint import fingerprint
 from mlxctl.models.library import Library
-from mlxctl.models.names import spoken_name
+from mlxctl.models.names import display_name
 from mlxctl.parsers import THINKING_PARSER_IDS, TOOL_PARSER_IDS
 from mlxctl.stores import (
     CapabilityStore,
     Finding,
     Override,
     ProbeRecord,
-    capabilities_of,
-    effective,
+    apply_overrides,
     read_overrides,
+    to_capabilities,
 )
 
 _DELIVERIES = ("template", "injected")
@@ -46,7 +46,7 @@ class ProbedModel:
     @property
     def capabilities(self) -> ModelCapabilities:
         """The findings as capabilities, for loading the model."""
-        return capabilities_of(self.findings)
+        return to_capabilities(self.findings)
 
     @property
     def verdicts(self) -> Mapping[str, ProbeVerdict]:
@@ -54,7 +54,7 @@ class ProbedModel:
         return {finding.question: finding.verdict for finding in self.findings}
 
 
-class Knowledge:
+class CapabilityLookup:
     """Looks findings up by a model's fingerprint, not by its name.
 
     Any thread; methods may read files, so never call them on the event loop. An unusable store is logged
@@ -91,7 +91,9 @@ class Knowledge:
     ) -> ProbedModel:
         """Return the record's findings with the overrides of the model."""
         override = self._override(name, path, library, served_as) if self._overrides else None
-        return ProbedModel(record=record, findings=effective(record.findings if record else (), override))
+        return ProbedModel(
+            record=record, findings=apply_overrides(record.findings if record else (), override)
+        )
 
     def warn_of_unmatched(self, names: Iterable[str], library: Library) -> None:
         """Log each override table that matches no model.
@@ -125,7 +127,7 @@ class Knowledge:
         names = [
             served_as,
             name,
-            spoken_name(place),
+            display_name(place),
             path.name,
             *(library.names_of(path) if library is not None else ()),
         ]
@@ -163,9 +165,9 @@ class Knowledge:
             return None
 
 
-def open_knowledge() -> Knowledge:
+def open_capability_lookup() -> CapabilityLookup:
     """Return the knowledge of this machine. Raises SettingsError."""
-    return Knowledge(open_store(), locations.capability_overrides_file())
+    return CapabilityLookup(open_store(), locations.capability_overrides_file())
 
 
 def open_store() -> CapabilityStore:

@@ -12,8 +12,8 @@ from stores.probe_records import CALLS_TOOLS, record
 
 from mlxctl import demo
 from mlxctl.errors import BrokenModel, SettingsError
+from mlxctl.models.capability_lookup import CapabilityLookup, ProbedModel
 from mlxctl.models.fingerprint import fingerprint
-from mlxctl.models.knowledge import Knowledge, ProbedModel
 from mlxctl.stores import CapabilityStore
 
 
@@ -23,10 +23,10 @@ def model(tmp_path: Path) -> Path:
     return Path(shutil.copytree(demo.MODEL_DIR, tmp_path / "models" / "copy"))
 
 
-def knowledge(place: Path, overrides: str = "") -> Knowledge:
+def knowledge(place: Path, overrides: str = "") -> CapabilityLookup:
     """What is known in a place, where somebody may have laid something down."""
     (place / "capabilities.toml").write_text(overrides)
-    return Knowledge(CapabilityStore(place / "capabilities.sqlite"), place / "capabilities.toml")
+    return CapabilityLookup(CapabilityStore(place / "capabilities.sqlite"), place / "capabilities.toml")
 
 
 def remember(place: Path, model: Path) -> None:

@@ -9,7 +9,7 @@ from mlxctl.errors import MlxctlError
 
 
 @contextmanager
-def plain_failures() -> Iterator[None]:
+def report_errors() -> Iterator[None]:
     """Print a MlxctlError without a stack trace and exit with 1."""
     try:
         yield
