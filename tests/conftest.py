@@ -1,4 +1,4 @@
-"""For all tests: properties draw the same examples every time, so that a red run is red again."""
+"""Hypothesis draws the same examples in every run, so that failures repeat."""
 
 from hypothesis import settings
 

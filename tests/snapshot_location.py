@@ -1,4 +1,4 @@
-"""Where golden files live: under `snapshots/` at the top of the repository, mirroring `tests/`."""
+"""Snapshots are stored under `snapshots/`, mirroring `tests/`."""
 
 from pathlib import Path
 
@@ -10,8 +10,9 @@ _SNAPSHOTS = _TESTS.parent / "snapshots"
 
 
 class TopLevelDirectory:
-    """Puts the snapshots of `tests/room/test_thing.py` into `snapshots/room/test_thing/`; mix it in before an
-    extension.
+    """Stores snapshots of `tests/a/test_b.py` in `snapshots/a/test_b/`.
+
+    A mixin, before the extension.
     """
 
     @classmethod
@@ -21,7 +22,7 @@ class TopLevelDirectory:
 
 
 class TextSnapshots(TopLevelDirectory, SingleFileSnapshotExtension):
-    """One plain text file per snapshot, so that a change is read as a diff."""
+    """One plain text file per snapshot, for readable diffs."""
 
     _write_mode = WriteMode.TEXT
     file_extension = "txt"

@@ -1,4 +1,4 @@
-"""The workflow for Apple Silicon calls commands that exist, with options and conditions that are understood."""
+"""The workflow for Apple Silicon uses existing commands, options and conditions."""
 
 import re
 import shlex
@@ -24,7 +24,7 @@ COMMANDS = [line for script in SCRIPTS for line in script.splitlines() if re.sea
 
 
 @pytest.mark.parametrize("line", COMMANDS)
-def test_every_command_is_understood(line: str) -> None:
+def test_every_command_of_the_workflow_is_valid(line: str) -> None:
     words = shlex.split(re.sub(r"^.*?/mlxctl\"? ", "", line).replace("; }", "").replace('"${@:2}"', ""))
     command: Any = typer.main.get_command(app)
     while isinstance(command, TyperGroup):
@@ -33,7 +33,7 @@ def test_every_command_is_understood(line: str) -> None:
     command.make_context("mlxctl", words)
 
 
-def test_every_condition_is_understood() -> None:
+def test_every_condition_of_the_workflow_is_valid() -> None:
     texts = re.findall(r'--fail-if "([^"]+)"', WORKFLOW.read_text())
     assert len(texts) >= 3
     assert all(Condition.parse(text).is_relative for text in texts)

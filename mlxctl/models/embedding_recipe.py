@@ -38,7 +38,7 @@ def read_embedding_recipe(path: Path, config: Mapping[str, Any], *, context_leng
     texts = read_json_object(path, "sentence_bert_config.json") or {}
     prompts, prompt = _read_prompts(path)
     if encoder == "gemma3_text" and modules.pooled is None and not modules.dense:
-        raise _refusal(path, "lost its Dense modules, and EmbeddingGemma needs two of them")
+        raise _refusal(path, "lacks Dense modules, of which EmbeddingGemma needs two")
     pooled = modules.pooled or Pooled(ways=(_guess_pooling(path, encoder),), counts_prompt=True)
     if prompt and not pooled.counts_prompt:
         raise _refusal(path, "does not pool its prompt (include_prompt), which is not supported")

@@ -1,4 +1,4 @@
-"""`mlxctl agents` against a real server, and its ids on a command line that a shell completes."""
+"""`mlxctl agents` with a real server, and shell completion of agent ids."""
 
 import json
 from collections.abc import Iterator
@@ -18,7 +18,7 @@ runner = CliRunner()
 
 @pytest.fixture(scope="module")
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServerProcess]:
-    """A server whose state is where this process looks for it, too."""
+    """A server with the state directory of this process."""
     place = tmp_path_factory.mktemp("state")
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("XDG_STATE_HOME", str(place))
@@ -28,7 +28,7 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServerProcess]:
 
 @pytest.fixture
 def pair(server: ServerProcess) -> Iterator[ServerProcess]:
-    """The server with two agents, of which one has said something."""
+    """The server with two agents, one of which has messages."""
     for name in ("reviewer", "writer"):
         made = {"id": name, "model": "tiny", "instructions": "Be\x1b[2J brief."}
         httpx.post(f"{server.url}/v1/agents", json=made, timeout=30).raise_for_status()
@@ -45,7 +45,7 @@ def run(server: ServerProcess, *arguments: str, code: int = 0) -> str:
     return result.output
 
 
-def test_agents_are_listed_with_how_much_of_them_is_computed(pair: ServerProcess) -> None:
+def test_agents_ls_shows_context_length_and_cached_tokens(pair: ServerProcess) -> None:
     head, *rows = (line.split() for line in run(pair, "ls").splitlines())
     assert head == ["agent", "model", "status", "messages", "context", "cached", "used"]
     assert [row[:4] for row in rows] == [["reviewer", "tiny", "hot", "2"], ["writer", "tiny", "cold", "0"]]
@@ -53,7 +53,7 @@ def test_agents_are_listed_with_how_much_of_them_is_computed(pair: ServerProcess
     assert [(agent["id"], agent["num_messages"]) for agent in listed] == [("reviewer", 2), ("writer", 0)]
 
 
-def test_what_was_said_is_shown_without_control_characters(pair: ServerProcess) -> None:
+def test_agents_show_strips_control_characters(pair: ServerProcess) -> None:
     lines = run(pair, "show", "reviewer").splitlines()
     assert "instructions:" in lines
     assert "Be?[2J brief." in lines
@@ -63,26 +63,26 @@ def test_what_was_said_is_shown_without_control_characters(pair: ServerProcess) 
     ] == ["user", "assistant"]
 
 
-def test_an_agent_begins_anew_and_goes(pair: ServerProcess) -> None:
+def test_agents_reset_and_rm_delete_messages_and_agent(pair: ServerProcess) -> None:
     assert run(pair, "reset", "reviewer") == "reset reviewer\n"
     assert json.loads(run(pair, "show", "reviewer", "--json"))["messages"] == []
     assert run(pair, "rm", "reviewer", "writer") == "deleted reviewer\ndeleted writer\n"
     assert "no agents" in run(pair, "ls")
 
 
-def test_an_agent_that_is_not_there_is_one_line(pair: ServerProcess) -> None:
+def test_unknown_agent_is_a_one_line_error(pair: ServerProcess) -> None:
     output = run(pair, "show", "nobody", code=1)
     assert output.startswith("mlxctl: the server refuses this: ")
     assert "'nobody'" in output
 
 
-def test_a_shell_completes_agents_from_what_servers_here_keep(pair: ServerProcess) -> None:
+def test_completion_lists_stored_agent_ids(pair: ServerProcess) -> None:
     assert complete("mlxctl agents show ") == ["reviewer", "writer"]
     assert complete("mlxctl agents rm reviewer w") == ["writer"]
     assert runner.invoke(app, ["completion", "agents"]).stdout == "reviewer\nwriter\n"
 
 
-def test_where_no_agents_are_kept_nothing_is_completed_and_nothing_is_made(
+def test_completion_without_agents_lists_nothing_and_creates_no_file(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))

@@ -1,4 +1,4 @@
-"""`mlxctl bench` as a person and as a machine see it."""
+"""`mlxctl bench`: terminal output, JSON, comparisons and reports."""
 
 import json
 import signal
@@ -31,7 +31,7 @@ RESULTS = {
 
 @pytest.mark.parametrize("width", [80, 120])
 @pytest.mark.parametrize("name", RESULTS)
-def test_a_result_on_a_terminal(name: str, width: int, snapshot: SnapshotAssertion) -> None:
+def test_result_page_on_a_terminal(name: str, width: int, snapshot: SnapshotAssertion) -> None:
     console = Console(width=width, force_terminal=True, color_system=None, highlight=False)
     with console.capture() as captured:
         tables.print_result(RESULTS[name], Path("bench_results/sample.json"), console)
@@ -41,7 +41,7 @@ def test_a_result_on_a_terminal(name: str, width: int, snapshot: SnapshotAsserti
 
 
 @pytest.mark.parametrize("num_servers", [1, 2])
-def test_no_name_and_no_number_is_cut_off_on_a_usual_terminal(num_servers: int) -> None:
+def test_result_page_truncates_no_name_or_number_at_80_columns(num_servers: int) -> None:
     values = tuple(1000.0 + number for number in range(100))
     names = ("decode_tokens_per_second_x16", "decode_tokens_per_second_x4")
     result = sample_result(
@@ -56,7 +56,7 @@ def test_no_name_and_no_number_is_cut_off_on_a_usual_terminal(num_servers: int) 
     assert "1,050 tok/s" in shown
 
 
-def test_the_last_line_is_json_and_the_result_is_stored(tmp_path: Path) -> None:
+def test_last_line_is_json_and_result_is_stored(tmp_path: Path) -> None:
     with fixed_rate_server() as server:
         run = runner.invoke(app, ["bench", "latency", "--url", server.url, "--out", str(tmp_path), *QUICKLY])
     assert run.exit_code == 0, run.output
@@ -67,7 +67,7 @@ def test_the_last_line_is_json_and_the_result_is_stored(tmp_path: Path) -> None:
     assert last["medians"]["A"]["ttft_p50"] > 0
 
 
-def test_json_alone_is_the_whole_result(tmp_path: Path) -> None:
+def test_json_option_prints_only_the_stored_result(tmp_path: Path) -> None:
     out = tmp_path / "result.json"
     with fixed_rate_server() as server:
         run = runner.invoke(
@@ -77,7 +77,7 @@ def test_json_alone_is_the_whole_result(tmp_path: Path) -> None:
     assert run.stderr == ""
 
 
-def test_an_interrupted_run_keeps_what_it_has_and_says_so(tmp_path: Path) -> None:
+def test_interrupted_run_stores_complete_rounds(tmp_path: Path) -> None:
     out = tmp_path / "result.json"
     with fixed_rate_server(pause_seconds=0.02) as server:
         command = [
@@ -121,7 +121,7 @@ def test_an_interrupted_run_keeps_what_it_has_and_says_so(tmp_path: Path) -> Non
         (["--out", __file__], "is neither a directory nor a .json file"),
     ],
 )
-def test_what_cannot_be_measured_is_one_line(arguments: list[str], words: str) -> None:
+def test_invalid_options_are_a_one_line_error(arguments: list[str], words: str) -> None:
     run = runner.invoke(app, ["bench", "latency", *arguments])
     assert run.exit_code == 1
     assert words in run.stderr.replace("\n", " ")
@@ -130,7 +130,7 @@ def test_what_cannot_be_measured_is_one_line(arguments: list[str], words: str) -
 
 @pytest.fixture
 def stored(tmp_path: Path) -> tuple[Path, Path]:
-    """A result, and one that is slower."""
+    """A result, and a slower one."""
     before, after = tmp_path / "before.json", tmp_path / "after.json"
     save_result(RESULTS["latency"], before)
     save_result(
@@ -139,9 +139,7 @@ def stored(tmp_path: Path) -> tuple[Path, Path]:
     return before, after
 
 
-def test_a_comparison_fails_only_on_its_conditions(
-    stored: tuple[Path, Path], snapshot: SnapshotAssertion
-) -> None:
+def test_compare_fails_only_on_its_conditions(stored: tuple[Path, Path], snapshot: SnapshotAssertion) -> None:
     before, after = map(str, stored)
     fine = runner.invoke(app, ["bench", "compare", before, after, "--fail-if", "ttft_p50>+50%"])
     assert fine.exit_code == 0
@@ -154,25 +152,25 @@ def test_a_comparison_fails_only_on_its_conditions(
     assert "\n".join(line.rstrip() for line in page) == snapshot(extension_class=TextSnapshots)
 
 
-def test_a_comparison_as_json_is_one_document(stored: tuple[Path, Path]) -> None:
+def test_compare_json_is_one_document(stored: tuple[Path, Path]) -> None:
     run = runner.invoke(app, ["bench", "compare", *map(str, stored), "--json"])
     assert {change["verdict"] for change in json.loads(run.stdout)["changes"]} == {"worse"}
 
 
-def test_a_condition_that_cannot_be_read_is_one_line(stored: tuple[Path, Path]) -> None:
+def test_invalid_condition_is_a_one_line_error(stored: tuple[Path, Path]) -> None:
     run = runner.invoke(app, ["bench", "compare", *map(str, stored), "--fail-if", "ttft"])
     assert run.exit_code == 1
     assert "condition 'ttft' cannot be read" in run.stderr
 
 
-def test_a_report_is_made_of_what_is_stored(stored: tuple[Path, Path], tmp_path: Path) -> None:
+def test_report_renders_stored_results(stored: tuple[Path, Path], tmp_path: Path) -> None:
     run = runner.invoke(app, ["bench", "report", *map(str, stored), "--out", str(tmp_path / "report")])
     assert run.exit_code == 0
     assert (tmp_path / "report" / "report.md").is_file()
     assert "2 results in" in run.stdout
 
 
-def test_nothing_stored_is_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_report_without_results_is_an_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     run = runner.invoke(app, ["bench", "report"])
     assert run.exit_code == 1

@@ -1,4 +1,4 @@
-"""`mlxctl cache` against a real server, through the commands as a person types them."""
+"""`mlxctl cache` with a real server."""
 
 import json
 import re
@@ -28,7 +28,7 @@ def server() -> Iterator[ServerProcess]:
 
 @pytest.fixture
 def filled(server: ServerProcess) -> ServerProcess:
-    """The server after two conversations on one trunk, and nothing else."""
+    """The server with two conversations that share a prefix, and nothing else."""
     run(server, "clear")
     ask(server, "Tell me of boats")
     ask(server, "Tell me of hills")
@@ -52,18 +52,18 @@ def body(question: str) -> dict[str, Any]:
 
 
 def run(server: ServerProcess, *arguments: str, key: str = "secret", code: int = 0) -> str:
-    """What the command prints, on both streams."""
+    """Return the command's output on both streams."""
     result = runner.invoke(app, ["cache", *arguments, "--url", server.url, "--api-key", key])
     assert result.exit_code == code, result.output
     return result.output
 
 
 def leaves(server: ServerProcess) -> list[str]:
-    """The keys that `ls` shows."""
+    """Return the keys that `ls` lists."""
     return [line.split()[0] for line in run(server, "ls").splitlines()[1:]]
 
 
-def test_the_tree_shows_the_trunk_once_and_both_branches(filled: ServerProcess) -> None:
+def test_tree_shows_shared_prefix_once_and_both_branches(filled: ServerProcess) -> None:
     lines = run(filled, "tree").splitlines()
 
     assert len(lines) == 4
@@ -74,7 +74,7 @@ def test_the_tree_shows_the_trunk_once_and_both_branches(filled: ServerProcess) 
     assert all(line == line.rstrip() for line in lines)
 
 
-def test_the_list_names_each_conversation_and_json_every_chunk(filled: ServerProcess) -> None:
+def test_ls_lists_conversations_and_json_lists_chunks(filled: ServerProcess) -> None:
     chunks = json.loads(run(filled, "ls", "--json"))
 
     assert len(leaves(filled)) == 2
@@ -82,7 +82,7 @@ def test_the_list_names_each_conversation_and_json_every_chunk(filled: ServerPro
     assert sum(chunk["parent"] is None for chunk in chunks) == 1
 
 
-def test_a_branch_is_shown_with_what_it_says(filled: ServerProcess) -> None:
+def test_show_prints_the_text_of_a_branch(filled: ServerProcess) -> None:
     hills, boats = leaves(filled)
 
     assert "Tell me of hills" in run(filled, "show", hills)
@@ -90,7 +90,7 @@ def test_a_branch_is_shown_with_what_it_says(filled: ServerProcess) -> None:
     assert "shared" in run(filled, "diff", hills, boats)
 
 
-def test_counters_tell_hits_and_tokens(filled: ServerProcess) -> None:
+def test_stats_show_hits_and_tokens(filled: ServerProcess) -> None:
     told = json.loads(run(filled, "stats", "--json"))
 
     assert told["cache_hits"]["common_prefix"] >= 1
@@ -98,7 +98,7 @@ def test_counters_tell_hits_and_tokens(filled: ServerProcess) -> None:
     assert "tokens saved" in run(filled, "stats")
 
 
-def test_the_last_request_is_explained(filled: ServerProcess) -> None:
+def test_explain_last_request(filled: ServerProcess) -> None:
     ask(filled, "Tell me of rain")
     output = run(filled, "explain")
     (found,) = json.loads(run(filled, "explain", "--json"))
@@ -108,7 +108,7 @@ def test_the_last_request_is_explained(filled: ServerProcess) -> None:
     assert found["divergence"]["there"].startswith("hills")
 
 
-def test_another_picture_is_named_as_such(tmp_path: Path) -> None:
+def test_explain_names_a_changed_image(tmp_path: Path) -> None:
     file = tmp_path / "request.json"
     with serving(tiny_models.trained("pixtral_colors"), "--cache-disk-bytes", "0") as vision_model:
         for color in ((220, 30, 30), (30, 60, 220)):
@@ -144,7 +144,7 @@ def test_another_picture_is_named_as_such(tmp_path: Path) -> None:
     assert parted["one"] != parted["other"]
 
 
-def test_a_request_in_a_file_is_warmed_and_explained(filled: ServerProcess, tmp_path: Path) -> None:
+def test_request_file_can_be_warmed_and_explained(filled: ServerProcess, tmp_path: Path) -> None:
     file = tmp_path / "request.json"
     file.write_text(json.dumps(body("Tell me of hens")))
 
@@ -154,7 +154,7 @@ def test_a_request_in_a_file_is_warmed_and_explained(filled: ServerProcess, tmp_
     assert "all_known" in run(filled, "explain", str(file))
 
 
-def test_what_is_pinned_survives_clearing_and_what_is_unpinned_does_not(filled: ServerProcess) -> None:
+def test_pinned_entries_survive_clear_and_unpinned_do_not(filled: ServerProcess) -> None:
     hills, boats = leaves(filled)
     run(filled, "pin", hills)
     run(filled, "clear")
@@ -166,7 +166,7 @@ def test_what_is_pinned_survives_clearing_and_what_is_unpinned_does_not(filled: 
     assert boats
 
 
-def test_one_branch_can_be_cleared(filled: ServerProcess) -> None:
+def test_clear_removes_one_branch(filled: ServerProcess) -> None:
     hills, boats = leaves(filled)
 
     run(filled, "clear", boats)
@@ -175,7 +175,7 @@ def test_one_branch_can_be_cleared(filled: ServerProcess) -> None:
     assert boats not in leaves(filled)
 
 
-def test_sweeping_says_what_it_did(filled: ServerProcess) -> None:
+def test_gc_prints_removed_chunks(filled: ServerProcess) -> None:
     assert run(filled, "gc").startswith("0 chunks dropped")
 
 
@@ -187,18 +187,20 @@ def test_sweeping_says_what_it_did(filled: ServerProcess) -> None:
         (["pin", "zz"], "no branch"),
     ],
 )
-def test_what_cannot_be_done_is_one_line(filled: ServerProcess, arguments: list[str], words: str) -> None:
+def test_failed_cache_commands_are_one_line_errors(
+    filled: ServerProcess, arguments: list[str], words: str
+) -> None:
     output = run(filled, *arguments, code=1)
 
     assert words in output
     assert len(output.splitlines()) == 1
 
 
-def test_without_the_key_the_cache_is_closed(server: ServerProcess) -> None:
+def test_cache_commands_need_the_api_key(server: ServerProcess) -> None:
     assert "give it with --api-key" in run(server, "ls", key="wrong", code=1)
 
 
-def test_where_no_server_is_is_said_in_one_line() -> None:
+def test_missing_server_is_a_one_line_error() -> None:
     result = runner.invoke(app, ["cache", "ls", "--url", "http://127.0.0.1:9"])
 
     assert result.exit_code == 1

@@ -1,4 +1,4 @@
-"""`mlxctl cache` for a directory that no server uses, through the commands as a person types them."""
+"""`mlxctl cache` for a directory that no server uses."""
 
 import json
 import os
@@ -33,16 +33,16 @@ from tests.prefix_cache.disk_records import (
 )
 
 SEGMENT = "prefixes/00000000.segment"
-# Of each of two conversations: three chunks and two states.
+# Two conversations with three chunks and two states each.
 NUM_RECORDS = 10
-# Two chunks of tokens and some more.
+# Two full chunks of tokens and a part.
 TRUNK = "You are a careful agent and read every file twice. " * 60
 runner = CliRunner()
 
 
 @pytest.fixture
 def filled(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A directory with two conversations, closed; the disk that it is on may be nearly full."""
+    """A closed directory with two conversations; disk limits are ignored."""
     monkeypatch.setenv("MLXCTL_ENGINE_CACHE_MIN_FREE_BYTES", "0")
     directory = tmp_path / "cache"
     tier = opened(directory)
@@ -52,7 +52,7 @@ def filled(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def run(directory: Path, *arguments: str, code: int = 0) -> str:
-    """What the command prints, on both streams."""
+    """Return the command's output on both streams."""
     result = runner.invoke(app, ["cache", *arguments, "--dir", str(directory)])
     assert result.exit_code == code, result.output
     return result.output
@@ -73,7 +73,7 @@ def remove(directory: Path) -> None:
 
 
 def exchange(directory: Path) -> None:
-    """Let two records of one length change places."""
+    """Swap two records of the same length."""
     manifest = Manifest.read_only(directory / "prefixes" / "manifest.sqlite")
     one, other = [record.extent for record in manifest.records() if record.position == 512]
     manifest.close()
@@ -84,7 +84,7 @@ def exchange(directory: Path) -> None:
     (directory / SEGMENT).write_bytes(data[: one.offset] + exchanged + data[other.end :])
 
 
-def test_what_is_sound_is_said_to_be(filled: Path) -> None:
+def test_verify_reports_intact_directory(filled: Path) -> None:
     told = json.loads(run(filled, "verify", "--json"))
 
     assert run(filled, "verify").startswith(f"ok: {NUM_RECORDS} records")
@@ -100,7 +100,7 @@ def test_what_is_sound_is_said_to_be(filled: Path) -> None:
         (exchange, "foreign", 2),
     ],
 )
-def test_what_is_wrong_is_named_and_ends_with_one(
+def test_verify_names_corrupt_records_and_exits_with_1(
     filled: Path, damage: Callable[[Path], None], problem: str, num: int
 ) -> None:
     damage(filled)
@@ -111,24 +111,24 @@ def test_what_is_wrong_is_named_and_ends_with_one(
     assert run(filled, "verify", code=1).startswith(f"not sound: {num} {problem};")
 
 
-def test_a_server_that_uses_the_directory_is_not_in_the_way(filled: Path) -> None:
+def test_verify_works_while_a_server_uses_the_directory(filled: Path) -> None:
     tier = opened(filled)
     assert run(filled, "verify").startswith("ok")
     closed(tier)
 
 
-def test_where_nothing_is_one_line_says_so(tmp_path: Path) -> None:
+def test_empty_directory_is_a_one_line_message(tmp_path: Path) -> None:
     output = run(tmp_path, "verify", code=1)
 
     assert output == f"mlxctl: there is no prefix cache in {str(tmp_path)!r}\n"
 
 
 def leaves(directory: Path) -> list[str]:
-    """The keys that `ls` shows."""
+    """Return the keys that `ls` lists."""
     return [line.split()[0] for line in run(directory, "ls").splitlines()[1:]]
 
 
-def test_the_list_tells_what_is_known_without_a_server(filled: Path) -> None:
+def test_ls_on_disk_needs_no_server(filled: Path) -> None:
     chunks = json.loads(run(filled, "ls", "--json"))
 
     assert len(leaves(filled)) == 2
@@ -140,7 +140,7 @@ def test_the_list_tells_what_is_known_without_a_server(filled: Path) -> None:
     assert len(run(filled, "tree").splitlines()) == 3
 
 
-def test_counters_tell_bytes_and_records(filled: Path) -> None:
+def test_stats_on_disk_show_bytes_and_records(filled: Path) -> None:
     told = json.loads(run(filled, "stats", "--json"))["cache_disk"]
 
     assert (told["num_chunks"], told["num_states"], told["num_dropped"]) == (6, 4, None)
@@ -148,7 +148,7 @@ def test_counters_tell_bytes_and_records(filled: Path) -> None:
     assert "of 10.7 GB, 6 chunks, 4 states" in run(filled, "stats")
 
 
-def test_what_is_pinned_survives_clearing_and_what_is_unpinned_does_not(filled: Path) -> None:
+def test_pinned_entries_survive_clear_and_unpinned_do_not(filled: Path) -> None:
     one, other = leaves(filled)
 
     assert run(filled, "pin", one) == "1 pinned\n"
@@ -160,23 +160,21 @@ def test_what_is_pinned_survives_clearing_and_what_is_unpinned_does_not(filled: 
     assert not (filled / SEGMENT).exists()
 
 
-def test_one_branch_can_be_cleared(filled: Path) -> None:
+def test_clear_removes_one_branch(filled: Path) -> None:
     one, other = leaves(filled)
 
     assert run(filled, "clear", one) == "3 chunks dropped, 3 left\n"
     assert leaves(filled) == [other]
 
 
-def test_sweeping_removes_what_is_damaged(filled: Path) -> None:
+def test_gc_removes_corrupt_records(filled: Path) -> None:
     flip_a_bit(filled)
 
     assert json.loads(run(filled, "gc", "--json"))["num_damaged"] == 1
     assert run(filled, "verify").startswith(f"ok: {NUM_RECORDS - 1} records")
 
 
-def test_sweeping_keeps_within_the_room_that_the_settings_give(
-    filled: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_gc_enforces_the_size_limit_of_the_settings(filled: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("MLXCTL_ENGINE_CACHE_DISK_BYTES", str((filled / SEGMENT).stat().st_size - 1))
 
     told = json.loads(run(filled, "gc", "--json"))
@@ -185,9 +183,7 @@ def test_sweeping_keeps_within_the_room_that_the_settings_give(
     assert told["bytes_after"] < told["bytes_before"]
 
 
-def test_without_a_name_it_is_the_directory_that_serve_takes(
-    filled: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_default_directory_is_that_of_serve(filled: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("XDG_CACHE_HOME", str(filled.parent))
     filled.rename(filled.parent / "mlxctl")
 
@@ -196,7 +192,7 @@ def test_without_a_name_it_is_the_directory_that_serve_takes(
 
 
 @pytest.mark.parametrize("arguments", [["gc"], ["clear"], ["pin", "KEY"]])
-def test_what_a_server_uses_is_not_changed(filled: Path, arguments: list[str]) -> None:
+def test_directory_in_use_by_a_server_is_not_changed(filled: Path, arguments: list[str]) -> None:
     key = leaves(filled)[0]
     tier = opened(filled)
 
@@ -207,16 +203,17 @@ def test_what_a_server_uses_is_not_changed(filled: Path, arguments: list[str]) -
     assert len(leaves(filled)) == 2
 
 
-def test_a_server_and_a_directory_cannot_both_be_meant(filled: Path) -> None:
-    assert "give either" in run(filled, "ls", "--url", "http://127.0.0.1:9", code=1)
+def test_url_and_directory_exclude_each_other(filled: Path) -> None:
+    assert "give one of them" in run(filled, "ls", "--url", "http://127.0.0.1:9", code=1)
 
 
-def test_a_file_carries_all_to_another_directory(filled: Path, tmp_path: Path) -> None:
+def test_export_and_import_copy_all_records(filled: Path, tmp_path: Path) -> None:
     file = tmp_path / "prefixes.mlxa"
 
     assert run(filled, "export", str(file)).startswith(f"{NUM_RECORDS} records, ")
     assert (
-        run(filled, "import", str(file)) == f"0 records taken, {NUM_RECORDS} known already, 0 without room\n"
+        run(filled, "import", str(file))
+        == f"0 records imported, {NUM_RECORDS} already stored, 0 over the size limit\n"
     )
     told = json.loads(run(tmp_path / "other", "import", str(file), "--json"))
 
@@ -226,7 +223,7 @@ def test_a_file_carries_all_to_another_directory(filled: Path, tmp_path: Path) -
 
 @pytest.fixture
 def readable(tmp_path: Path) -> Path:
-    """A directory with two conversations of the demo model on one trunk."""
+    """A directory with two conversations of the demo model that share a prefix."""
     tokenizer = Tokenizer.from_file(str(demo.MODEL_DIR / "tokenizer.json"))
     tier = opened(tmp_path / "cache")
     tier.set_model_name(NAMESPACE, demo.MODEL_NAME)
@@ -237,7 +234,7 @@ def readable(tmp_path: Path) -> Path:
     return tmp_path / "cache"
 
 
-def test_a_branch_is_shown_with_what_it_says_by_the_tokenizer_of_its_model(readable: Path) -> None:
+def test_show_on_disk_decodes_text_with_the_models_tokenizer(readable: Path) -> None:
     told = run(readable, "show", leaves(readable)[0])
 
     assert "Tell me of" in told
@@ -245,7 +242,7 @@ def test_a_branch_is_shown_with_what_it_says_by_the_tokenizer_of_its_model(reada
     assert "boats." in run(readable, "ls")
 
 
-def test_two_branches_are_told_apart_without_a_server(readable: Path) -> None:
+def test_diff_on_disk_compares_two_branches(readable: Path) -> None:
     told = json.loads(run(readable, "diff", *leaves(readable), "--json"))
 
     assert told["before"].endswith("Tell me of ")
@@ -253,7 +250,7 @@ def test_two_branches_are_told_apart_without_a_server(readable: Path) -> None:
     assert told["num_shared_tokens"] == 1506
 
 
-def test_what_nobody_can_read_is_said_to_be_so(filled: Path) -> None:
+def test_show_without_tokenizer_says_text_is_unknown(filled: Path) -> None:
     one, other = leaves(filled)
 
     assert "its model is neither served nor on this machine" in run(filled, "show", one)
@@ -268,7 +265,7 @@ def request_file(directory: Path, *questions: str) -> str:
 
 @pytest.fixture
 def served(tmp_path: Path) -> Path:
-    """A directory with what a server of the demo model would have left of a question."""
+    """A directory as a server of the demo model leaves it after a request."""
     models = LocalModels(resolve(environment={}))
     tier = opened(tmp_path / "cache")
     tier.set_model_name(NAMESPACE, demo.MODEL_NAME)
@@ -281,7 +278,7 @@ def served(tmp_path: Path) -> Path:
     return tmp_path / "cache"
 
 
-def test_a_request_is_explained_by_what_lies_on_disk(served: Path, tmp_path: Path) -> None:
+def test_explain_on_disk_finds_cached_tokens(served: Path, tmp_path: Path) -> None:
     same = json.loads(run(served, "explain", request_file(tmp_path, "Tell me of boats."), "--json"))
     other = json.loads(run(served, "explain", request_file(tmp_path, "Tell me of hills."), "--json"))
 
@@ -301,7 +298,7 @@ def test_a_request_is_explained_by_what_lies_on_disk(served: Path, tmp_path: Pat
     assert same["place"] is None
 
 
-def test_where_a_request_parts_from_what_lies_on_disk_is_named_by_message_and_tool(tmp_path: Path) -> None:
+def test_explain_on_disk_names_changed_message_and_tool(tmp_path: Path) -> None:
     def body(tool: str, question: str) -> dict[str, Any]:
         tools = [
             {"type": "function", "function": {"name": name, "parameters": {}}} for name in ("clock", tool)
@@ -329,7 +326,7 @@ def test_where_a_request_parts_from_what_lies_on_disk_is_named_by_message_and_to
     assert place("tides", "When?") == ("tool 2 (tides)", None, 1)
 
 
-def test_on_disk_too_a_picture_is_known_by_what_is_in_it(tmp_path: Path) -> None:
+def test_explain_on_disk_matches_images_by_content(tmp_path: Path) -> None:
     red, blue = Salt(700, 800, b"red"), Salt(700, 800, b"blue")
     tier = opened(tmp_path)
     tier.set_model_name(NAMESPACE, "tiny")
@@ -350,11 +347,11 @@ def test_on_disk_too_a_picture_is_known_by_what_is_in_it(tmp_path: Path) -> None
     inspector.close()
 
 
-def test_what_only_a_server_can_explain_is_refused(served: Path, tmp_path: Path) -> None:
+def test_explain_last_on_disk_is_an_error(served: Path, tmp_path: Path) -> None:
     assert "only a server remembers its last requests" in run(served, "explain", code=1)
 
 
-def test_a_request_of_which_nobody_knows_the_model_is_refused(filled: Path, tmp_path: Path) -> None:
+def test_explain_on_disk_with_unknown_model_is_an_error(filled: Path, tmp_path: Path) -> None:
     assert "no model whose name is known" in run(filled, "explain", request_file(tmp_path, "Hi"), code=1)
     tier = opened(filled)
     tier.set_model_name(NAMESPACE, "gone")
@@ -365,7 +362,7 @@ def test_a_request_of_which_nobody_knows_the_model_is_refused(filled: Path, tmp_
 @pytest.mark.parametrize(
     ("num_tokens", "num_cached", "num_known"), [(1300, 1200, 1200), (1100, 512, 1100), (300, 0, 300)]
 )
-def test_layers_that_cannot_be_cut_go_on_from_a_state_only(
+def test_recurrent_layers_resume_only_from_a_stored_state(
     filled: Path, num_tokens: int, num_cached: int, num_known: int
 ) -> None:
     tier = opened(filled)

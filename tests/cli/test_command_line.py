@@ -1,4 +1,4 @@
-"""The command line itself: help that costs nothing, one truth for defaults, and exit codes."""
+"""The command line: cheap help, defaults from settings, exit codes."""
 
 import subprocess
 import sys
@@ -15,7 +15,7 @@ runner = CliRunner()
 
 
 def modules_after(*arguments: str) -> set[str]:
-    """The top-level modules that a run of the command line has imported."""
+    """Return the top-level modules that a run imports."""
     program = (
         "import sys\nfrom mlxctl.cli import app\n"
         f"try: app({list(arguments)!r})\nexcept SystemExit: print(*sys.modules, file=sys.stderr)"
@@ -25,7 +25,7 @@ def modules_after(*arguments: str) -> set[str]:
 
 
 @pytest.mark.parametrize("arguments", [["--help"], ["--version"], ["serve", "--help"], []])
-def test_looking_around_imports_nothing_heavy(arguments: list[str]) -> None:
+def test_help_and_version_import_no_heavy_package(arguments: list[str]) -> None:
     loaded = modules_after(*arguments)
     assert "typer" in loaded
     assert loaded.isdisjoint(
@@ -33,7 +33,7 @@ def test_looking_around_imports_nothing_heavy(arguments: list[str]) -> None:
     )
 
 
-def test_the_first_page_names_every_command_as_the_command_does_itself() -> None:
+def test_command_table_has_the_summary_of_each_command() -> None:
     page = runner.invoke(app, ["--help"]).output
     for name, command in COMMANDS.items():
         own_page = " ".join(runner.invoke(app, [name, "--help"]).output.split())
@@ -41,14 +41,14 @@ def test_the_first_page_names_every_command_as_the_command_does_itself() -> None
         assert command.summary in own_page
 
 
-def test_the_version_names_what_decides_the_answers() -> None:
+def test_version_lists_mlx_packages() -> None:
     result = runner.invoke(app, ["--version"])
     assert result.exit_code == 0
     assert result.output.startswith("mlxctl ")
     assert all(word in result.output for word in ("Python 3.", "mlx 0.", "mlx-lm 0."))
 
 
-def test_help_shows_the_defaults_and_an_example() -> None:
+def test_help_shows_defaults_and_an_example() -> None:
     page = " ".join(runner.invoke(app, ["serve", "--help"]).output.split())
     assert f"[default: {ServerSettings().port}]" in page
     assert f"[default: {ServerSettings().max_queue}]" in page
@@ -64,25 +64,23 @@ def test_help_shows_the_defaults_and_an_example() -> None:
         (["completion", "--hepl"], "--help"),
     ],
 )
-def test_an_unknown_option_is_answered_with_the_one_that_comes_close(
-    arguments: list[str], nearest: str
-) -> None:
+def test_unknown_option_suggests_the_closest(arguments: list[str], nearest: str) -> None:
     run = runner.invoke(app, arguments)
     assert run.exit_code == 2
     unknown = next(word for word in arguments if word.startswith("--"))
     assert f"No such option: {unknown}. Did you mean {nearest}?" in run.output
 
 
-def test_an_option_that_is_like_no_other_is_only_refused() -> None:
+def test_unknown_option_without_a_close_one_gets_no_suggestion() -> None:
     assert "Error: No such option: --zzz\n" in runner.invoke(app, ["serve", "--zzz"]).output
 
 
 @pytest.mark.parametrize("arguments", [["serve", "--port", "eighty"], ["serve", "--no-such-flag"], ["sevre"]])
-def test_a_usage_error_is_exit_code_2(arguments: list[str]) -> None:
+def test_usage_error_exits_with_2(arguments: list[str]) -> None:
     assert runner.invoke(app, arguments).exit_code == 2
 
 
-def test_every_command_is_a_file_of_its_own_that_is_imported_late() -> None:
+def test_commands_are_imported_when_called() -> None:
     loaded_early = modules_after_import()
     assert not {command.module for command in COMMANDS.values()} & loaded_early
     assert isinstance(app, typer.Typer)

@@ -1,4 +1,4 @@
-"""Completion: scripts that are fresh, work in a real shell, and ask only for what changes."""
+"""Completion scripts: up to date, working in a real shell, and quick."""
 
 import os
 import shlex
@@ -20,7 +20,7 @@ runner = CliRunner()
 
 @pytest.fixture
 def library(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A machine with two models and an alias."""
+    """A library with two models and an alias."""
     for name in ("org/first", "second"):
         write_model(tmp_path / "models" / name, {"model_type": "qwen3"}, packed("up_proj", 64, 64))
     file = tmp_path / "mlxctl.toml"
@@ -32,7 +32,7 @@ def library(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def complete(line: str) -> list[str]:
-    """What bash offers at the end of the line."""
+    """Return bash's completions at the end of the line."""
     words = line.split(" ")
     program = f"""
         mlxctl() {{ {shlex.quote(sys.executable)} -m mlxctl "$@"; }}
@@ -48,7 +48,7 @@ def complete(line: str) -> list[str]:
 
 
 @pytest.mark.parametrize("shell", SHELLS)
-def test_the_stored_script_is_what_the_command_prints(shell: str) -> None:
+def test_stored_script_equals_command_output(shell: str) -> None:
     assert (COMPLETIONS / f"mlxctl.{shell}").read_text() == completion_script(shell), (
         f"run: mlxctl completion {shell}"
     )
@@ -56,7 +56,7 @@ def test_the_stored_script_is_what_the_command_prints(shell: str) -> None:
 
 
 @pytest.mark.parametrize("shell", SHELLS)
-def test_every_command_and_every_long_option_is_in_the_script(shell: str) -> None:
+def test_script_has_every_command_and_long_option(shell: str) -> None:
     script = completion_script(shell)
     for command in read_tree():
         assert command.name in script
@@ -78,7 +78,7 @@ def test_every_command_and_every_long_option_is_in_the_script(shell: str) -> Non
         ("mlxctl bench latency -- --po", []),
     ],
 )
-def test_bash_offers_what_can_follow(line: str, offered: list[str]) -> None:
+def test_bash_completes_commands_and_options(line: str, offered: list[str]) -> None:
     assert complete(line) == offered
 
 
@@ -92,18 +92,18 @@ def test_bash_offers_what_can_follow(line: str, offered: list[str]) -> None:
         ("mlxctl probe q", ["quick"]),
     ],
 )
-def test_bash_offers_models_and_aliases(line: str, offered: list[str]) -> None:
+def test_bash_completes_models_and_aliases(line: str, offered: list[str]) -> None:
     assert complete(line) == offered
 
 
-def test_bash_offers_files_and_directories(tmp_path: Path) -> None:
+def test_bash_completes_files_and_directories(tmp_path: Path) -> None:
     (tmp_path / "one.json").write_text("{}")
     (tmp_path / "two").mkdir()
     assert complete(f"mlxctl bench compare {tmp_path}/o") == [f"{tmp_path}/one.json"]
     assert complete(f"mlxctl bench report --out {tmp_path}/t") == [f"{tmp_path}/two"]
 
 
-def test_settings_that_cannot_be_read_complete_nothing_and_say_nothing(
+def test_completion_with_invalid_settings_prints_nothing(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setenv("MLXCTL_SERVER_PORT", "eighty")
@@ -111,14 +111,14 @@ def test_settings_that_cannot_be_read_complete_nothing_and_say_nothing(
     assert (run.exit_code, run.output.strip()) == (0, "")
 
 
-def test_an_unknown_shell_is_a_usage_error() -> None:
+def test_unknown_shell_is_a_usage_error() -> None:
     run = runner.invoke(app, ["completion", "powershell"])
     assert run.exit_code == 2
     assert "No such command 'powershell'. There are bash, zsh, fish, models, agents." in run.output
 
 
 @pytest.mark.parametrize("what", ["models", "agents"])
-def test_names_are_completed_without_anything_heavy(what: str) -> None:
+def test_completion_of_names_imports_no_heavy_package(what: str) -> None:
     program = (
         f"import sys, mlxctl.__main__; sys.argv = {['mlxctl', 'completion', what]!r}; mlxctl.__main__.main()"
     )
@@ -146,7 +146,7 @@ def test_names_are_completed_without_anything_heavy(what: str) -> None:
 
 
 @pytest.mark.usefixtures("library")
-def test_the_quick_way_and_the_command_print_the_same() -> None:
+def test_fast_path_prints_the_same_as_the_command() -> None:
     quick = subprocess.run(
         [sys.executable, "-m", "mlxctl", "completion", "models"], capture_output=True, text=True, check=True
     )
@@ -164,5 +164,5 @@ def test_the_quick_way_and_the_command_print_the_same() -> None:
         ),
     ],
 )
-def test_help_in_a_list_is_short(text: str, short: str) -> None:
+def test_first_sentence_shortens_help_texts(text: str, short: str) -> None:
     assert first_sentence(text) == short

@@ -1,4 +1,4 @@
-"""`mlxctl doctor` as a person and as a machine see it."""
+"""`mlxctl doctor`: terminal output, JSON and exit codes."""
 
 import json
 
@@ -30,7 +30,7 @@ FINDINGS = [
 ]
 
 
-def test_here_nothing_is_broken_and_json_says_the_same() -> None:
+def test_doctor_passes_and_json_has_the_same_results() -> None:
     lines, document = runner.invoke(app, ["doctor"]), runner.invoke(app, ["doctor", "--json"])
     assert lines.exit_code == document.exit_code == 0
     assert "everything works" in lines.stdout
@@ -39,7 +39,7 @@ def test_here_nothing_is_broken_and_json_says_the_same() -> None:
         assert f" {result['name']} " in lines.stdout
 
 
-def test_settings_that_cannot_be_read_are_broken_and_exit_code_1(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_invalid_settings_are_broken_with_exit_code_1(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("MLXCTL_SERVER_PORT", "eighty")
     run = runner.invoke(app, ["doctor"])
     assert run.exit_code == 1
@@ -48,7 +48,7 @@ def test_settings_that_cannot_be_read_are_broken_and_exit_code_1(monkeypatch: py
 
 
 @pytest.mark.parametrize("width", [40, 80])
-def test_findings_on_a_terminal(width: int, snapshot: SnapshotAssertion) -> None:
+def test_doctor_output_on_a_terminal(width: int, snapshot: SnapshotAssertion) -> None:
     console = Console(width=width, force_terminal=True, color_system=None, highlight=False)
     with console.capture() as captured:
         for result in FINDINGS:

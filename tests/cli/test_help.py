@@ -1,4 +1,4 @@
-"""Every help page: what the command is for, an example, and what holds when an option is not given."""
+"""Every help page: summary, example and defaults."""
 
 from typing import Any
 
@@ -17,12 +17,12 @@ runner = CliRunner()
 
 
 def page(path: str, columns: int = 80) -> str:
-    """The help page as a terminal of this width shows it."""
+    """Return the help page at this terminal width."""
     return runner.invoke(app, [*path.split(), "--help"], terminal_width=columns).output
 
 
 def parameters(path: str) -> list[Any]:
-    """The options of a command that take a value and may be left out."""
+    """Return the optional options of a command that take a value."""
     command: Any = typer.main.get_command(app)
     for name in path.split():
         assert isinstance(command, TyperGroup)
@@ -31,7 +31,7 @@ def parameters(path: str) -> list[Any]:
 
 
 @pytest.mark.parametrize("path", PATHS)
-def test_every_page_has_a_purpose_and_an_example_of_this_very_command(path: str) -> None:
+def test_help_page_has_summary_and_example_of_its_command(path: str) -> None:
     words = " ".join(page(path).split())
     assert words.startswith(f"Usage: mlxctl {path}".strip())
     examples = words.rpartition("Example")[2]
@@ -39,7 +39,7 @@ def test_every_page_has_a_purpose_and_an_example_of_this_very_command(path: str)
 
 
 @pytest.mark.parametrize("path", PATHS)
-def test_every_default_is_on_the_page(path: str) -> None:
+def test_help_page_shows_every_default(path: str) -> None:
     text = " ".join(page(path, columns=200).split())
     for parameter in parameters(path):
         if parameter.default not in (None, "", []):
@@ -48,11 +48,11 @@ def test_every_default_is_on_the_page(path: str) -> None:
 
 
 @pytest.mark.parametrize("path", PATHS)
-def test_every_option_says_what_it_is(path: str) -> None:
+def test_every_option_has_a_help_text(path: str) -> None:
     assert [parameter.opts for parameter in parameters(path) if not parameter.help] == []
 
 
 @pytest.mark.parametrize("path", PATHS)
-def test_a_page_fits_a_terminal_of_eighty_columns(path: str, snapshot: SnapshotAssertion) -> None:
+def test_help_page_fits_80_columns(path: str, snapshot: SnapshotAssertion) -> None:
     assert max(map(len, page(path).splitlines())) <= 80
     assert page(path) == snapshot(extension_class=TextSnapshots)

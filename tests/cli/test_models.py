@@ -1,4 +1,4 @@
-"""`mlxctl models`: what it prints, what it changes, and how it refuses."""
+"""`mlxctl models`: output, changes and errors."""
 
 import json
 import shutil
@@ -31,7 +31,7 @@ runner = CliRunner()
 
 @pytest.fixture
 def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A machine with one good model, one broken one and one alias."""
+    """A library with a good model, a broken one and an alias."""
     config = {**CONFIG, "max_position_embeddings": 4096}
     write_model(
         tmp_path / "models" / "org" / "good", config, packed("model.layers.0.mlp.up_proj", 1024, 1024)
@@ -51,7 +51,7 @@ def run(*arguments: str, answer: str | None = None) -> Any:
     return runner.invoke(app, ["models", *arguments], input=answer)
 
 
-def test_the_list_shows_what_can_be_used_and_why_the_rest_cannot(place: Path) -> None:
+def test_ls_shows_usable_models_and_problems_of_others(place: Path) -> None:
     result = run("ls")
     assert result.exit_code == 0
     row = next(line for line in result.stdout.splitlines() if line.startswith("org/good"))
@@ -72,7 +72,7 @@ def test_the_list_shows_what_can_be_used_and_why_the_rest_cannot(place: Path) ->
     assert "config.json of model 'bad' is not valid JSON" in result.stdout
 
 
-def test_the_list_as_json_holds_everything(place: Path) -> None:
+def test_ls_json_has_all_fields(place: Path) -> None:
     good, bad = sorted(json.loads(run("ls", "--json").stdout), key=lambda model: model["problem"] or "")
     assert (good["name"], good["bits"], good["num_parameters"], good["fits"]) == (
         "org/good",
@@ -83,28 +83,26 @@ def test_the_list_as_json_holds_everything(place: Path) -> None:
     assert (bad["name"], bad["fits"]) == ("bad", None)
 
 
-def test_an_empty_library_says_what_to_do(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_ls_of_an_empty_library_suggests_pull(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HF_HUB_CACHE", str(tmp_path))
     assert "mlxctl models pull" in run("ls").stdout
 
 
 @pytest.mark.parametrize("name", ["org/good", "good", "quick"])
-def test_a_model_is_described_under_each_of_its_names(place: Path, name: str) -> None:
+def test_info_accepts_every_name_of_a_model(place: Path, name: str) -> None:
     result = run("info", name)
     assert result.exit_code == 0
     assert "architecture 'Qwen3ForCausalLM'" in result.stdout
     assert json.loads(run("info", name, "--json").stdout)["kv_bytes_per_token"] == 2 * 2 * 16 * 2 * 2
 
 
-def test_the_description_names_the_model_as_it_was_asked_for(
-    place: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_info_repeats_the_given_name_in_commands(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     write_model(place / "my models" / "one", CONFIG, packed("model.layers.0.mlp.up_proj", 1024, 1024))
     monkeypatch.chdir(place)
     assert "to test its capabilities: mlxctl probe './my models/one'" in run("info", "./my models/one").stdout
 
 
-def test_the_description_says_how_a_model_would_be_served() -> None:
+def test_info_shows_how_a_model_is_served() -> None:
     model = str(tiny_models.model("qwen3"))
     said = " ".join(run("info", model).stdout.split())
     assert "served as family qwen; tools hermes_json, offered by the template; thinking think_tag" in said
@@ -116,19 +114,19 @@ def test_the_description_says_how_a_model_would_be_served() -> None:
     )
 
 
-def test_the_description_says_who_sees_and_why_another_that_claims_to_does_not(tmp_path: Path) -> None:
+def test_info_shows_image_input_or_why_it_is_unsupported(tmp_path: Path) -> None:
     assert "; takes images" in " ".join(
         run("info", str(tiny_models.trained("qwen2_5_vl_colors"))).stdout.split()
     )
     model = Path(shutil.copytree(tiny_models.trained("pixtral_colors"), tmp_path / "llama"))
     config = json.loads((model / "config.json").read_text()) | {"model_type": "mllama"}
     (model / "config.json").write_text(json.dumps(config))
-    assert "; reads text only: images of mllama models are not computed here" in " ".join(
+    assert "; reads text only: images of mllama models are not supported" in " ".join(
         run("info", str(model)).stdout.split()
     )
 
 
-def test_the_description_of_an_encoder_says_what_its_vectors_are() -> None:
+def test_info_of_an_encoder_shows_its_embeddings() -> None:
     said = " ".join(
         runner.invoke(app, ["models", "info", str(tiny_models.encoder("embeddinggemma"))]).stdout.split()
     )
@@ -136,7 +134,7 @@ def test_the_description_of_an_encoder_says_what_its_vectors_are() -> None:
     assert "cache none: texts are processed in one pass" in said
 
 
-def test_what_cannot_be_used_or_found_is_one_line_and_exit_code_1(place: Path) -> None:
+def test_unusable_or_unknown_model_is_a_one_line_error(place: Path) -> None:
     for name, complaint in (("bad", "not valid JSON"), ("org/godo", "did you mean org/good?")):
         result = run("info", name)
         assert result.exit_code == 1
@@ -144,7 +142,7 @@ def test_what_cannot_be_used_or_found_is_one_line_and_exit_code_1(place: Path) -
         assert result.stderr.count("\n") == 1
 
 
-def test_the_fit_is_worked_out_and_its_speed_is_called_a_prediction(place: Path) -> None:
+def test_fit_calls_its_speed_a_prediction(place: Path) -> None:
     result = run("fit", "org/good", "quick", "--context", "1000")
     assert result.exit_code == 0
     assert "predicted tokens/s (at most) = memory bandwidth" in result.stdout
@@ -154,7 +152,7 @@ def test_the_fit_is_worked_out_and_its_speed_is_called_a_prediction(place: Path)
     assert ultra["predicted_tokens_per_second_at_most"] > 0
 
 
-def test_the_fit_counts_the_bits_in_which_keys_and_values_are_kept(place: Path) -> None:
+def test_fit_uses_the_kv_cache_format(place: Path) -> None:
     def cache_bytes(*options: str) -> int:
         (fit,) = json.loads(run("fit", "good", "--context", "1024", "--json", *options).stdout)
         return int(fit["cache_bytes"])
@@ -165,38 +163,38 @@ def test_the_fit_counts_the_bits_in_which_keys_and_values_are_kept(place: Path) 
     assert "expected one of full, 8, 4, got '3'" in run("fit", "good", "--kv-bits", "3").stderr
 
 
-def test_a_model_without_weights_has_no_fit(place: Path) -> None:
+def test_fit_without_weights_is_an_error(place: Path) -> None:
     result = run("fit", "bad")
     assert (result.exit_code, result.stderr.count("\n")) == (1, 1)
 
 
-def test_removing_asks_first(place: Path) -> None:
+def test_rm_asks_for_confirmation(place: Path) -> None:
     assert run("rm", "org/good", answer="n\n").exit_code == 1
     assert (place / "models" / "org" / "good").is_dir()
     assert run("rm", "org/good", answer="y\n").exit_code == 0
     assert not (place / "models" / "org" / "good").exists()
 
 
-def test_removing_can_go_unasked_and_takes_broken_models_too(place: Path) -> None:
+def test_rm_yes_removes_broken_models_without_asking(place: Path) -> None:
     assert json.loads(run("rm", "bad", "--yes", "--json").stdout)["removed"] == "bad"
     assert not (place / "models" / "bad").exists()
     assert run("rm", "bad", "--yes").exit_code == 1
 
 
-def test_an_alias_is_no_model_that_could_be_removed(place: Path) -> None:
+def test_rm_of_an_alias_is_an_error(place: Path) -> None:
     result = run("rm", "quick", "--yes")
     assert result.exit_code == 1
     assert (place / "models" / "org" / "good").is_dir()
 
 
-def test_an_alias_is_made_used_and_taken_away(place: Path) -> None:
+def test_alias_is_created_used_and_removed(place: Path) -> None:
     assert run("alias", "best", "good").exit_code == 0
     assert json.loads(run("info", "best", "--json").stdout)["name"] == "best"
     assert run("alias", "best", "--remove").exit_code == 0
     assert run("info", "best").exit_code == 1
 
 
-def test_an_alias_to_nothing_is_refused(place: Path) -> None:
+def test_alias_to_unknown_model_is_an_error(place: Path) -> None:
     result = run("alias", "best", "org/none")
     assert (result.exit_code, result.stderr.count("\n")) == (1, 1)
     assert "org/none" not in (place / "mlxctl.toml").read_text()
@@ -204,14 +202,14 @@ def test_an_alias_to_nothing_is_refused(place: Path) -> None:
     assert run("alias", "best", "good", "--remove").exit_code == 2
 
 
-def test_a_name_with_markup_or_control_characters_is_printed_as_it_is(place: Path) -> None:
+def test_markup_and_control_characters_in_names_are_inert(place: Path) -> None:
     write_model(place / "models" / "[red]x\x1b[2J", CONFIG, {"a": ("BF16", (2, 2))})
     output = run("ls").stdout
     assert "[red]x" in output
     assert "\x1b" not in output
 
 
-def test_the_page_names_every_command_as_the_command_does_itself() -> None:
+def test_models_help_has_the_summary_of_each_command() -> None:
     page = run("--help").output
     for name, command in COMMANDS.items():
         own = run(name, "--help").output
@@ -221,7 +219,7 @@ def test_the_page_names_every_command_as_the_command_does_itself() -> None:
 
 
 def modules_after(*arguments: str) -> set[str]:
-    """The modules that a run of the command line has imported."""
+    """Return the modules that a run imports."""
     lines = (
         "import sys",
         "from mlxctl.cli import app",
@@ -237,12 +235,12 @@ def modules_after(*arguments: str) -> set[str]:
 
 
 @pytest.mark.parametrize("arguments", [[], ["ls"], ["pull"], ["fit"]])
-def test_help_imports_nothing_heavy(arguments: list[str]) -> None:
+def test_models_help_imports_no_heavy_package(arguments: list[str]) -> None:
     assert {"rich", "huggingface_hub", "httpx2", "falcon", "mlx", "transformers"}.isdisjoint(
         modules_after(*arguments, "--help")
     )
 
 
-def test_listing_imports_no_model_code(place: Path) -> None:
+def test_models_ls_imports_no_model_code(place: Path) -> None:
     code = {"mlx", "mlx.core", "mlx_lm", "mlx_vlm", "mlx_audio", "transformers", "huggingface_hub", "torch"}
     assert code.isdisjoint(modules_after("ls"))

@@ -1,4 +1,4 @@
-"""`mlxctl probe`: what it prints of what is known, how it refuses, and what it leaves behind."""
+"""`mlxctl probe`: output, errors and stored results."""
 
 import json
 import os
@@ -69,7 +69,7 @@ def store_file(place: Path) -> Path:
 
 @pytest.fixture
 def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A machine with two models, one of which was asked everything."""
+    """A library with two models, one of which was probed."""
     good = shutil.copytree(tiny_models.model("qwen3"), tmp_path / "models" / "org" / "good")
     shutil.copytree(tiny_models.model("llama3"), tmp_path / "models" / "org" / "other")
     (tmp_path / "mlxctl.toml").write_text(f"[library]\nmodels_dirs = [{str(tmp_path / 'models')!r}]\n")
@@ -97,17 +97,17 @@ def run(*arguments: str) -> Any:
 
 
 def lines(text: str) -> str:
-    """The text as a person sees it."""
+    """Return the text without terminal control sequences."""
     return "\n".join(line.rstrip() for line in text.splitlines()) + "\n"
 
 
-def test_one_model_is_a_table_of_its_answers(place: Path, snapshot: SnapshotAssertion) -> None:
+def test_one_model_prints_a_table_of_findings(place: Path, snapshot: SnapshotAssertion) -> None:
     result = run("org/good")
     assert (result.exit_code, result.stderr) == (0, "")
     assert lines(result.stdout) == snapshot
 
 
-def test_the_evidence_is_shown_to_the_letter_and_does_nothing_to_the_terminal(
+def test_show_prints_evidence_verbatim_without_control_characters(
     place: Path, snapshot: SnapshotAssertion
 ) -> None:
     result = run("org/good", "--show")
@@ -118,7 +118,7 @@ def test_the_evidence_is_shown_to_the_letter_and_does_nothing_to_the_terminal(
     assert lines(shown) == snapshot
 
 
-def test_several_models_are_a_table_of_models_and_what_cannot_be_asked_a_line_each(
+def test_several_models_print_a_table_and_one_line_per_problem(
     place: Path, snapshot: SnapshotAssertion
 ) -> None:
     shutil.copytree(place / "models" / "org" / "good", place / "models" / "org" / "same")
@@ -133,9 +133,7 @@ def test_several_models_are_a_table_of_models_and_what_cannot_be_asked_a_line_ea
     ]
 
 
-def test_vectors_and_sounds_have_a_column_only_where_a_model_makes_or_takes_them(
-    place: Path, store_file: Path
-) -> None:
+def test_embeddings_and_audio_columns_appear_only_if_supported(place: Path, store_file: Path) -> None:
     shutil.copytree(place / "models" / "org" / "good", place / "models" / "org" / "same")
     rare = [run("org/good", "org/same").stdout.split("\n")[0]]
     silent = [Finding(question=question, verdict="no", reason="its files say text") for question in QUESTIONS]
@@ -147,12 +145,12 @@ def test_vectors_and_sounds_have_a_column_only_where_a_model_makes_or_takes_them
     assert [("vectors" in header, "audio" in header) for header in rare] == [(True, True), (False, False)]
 
 
-def test_the_help_page(snapshot: SnapshotAssertion) -> None:
+def test_probe_help_page(snapshot: SnapshotAssertion) -> None:
     result = runner.invoke(app, ["probe", "--help"], env={"COLUMNS": "100", "TERMINAL_WIDTH": "100"})
     assert lines(result.output) == snapshot
 
 
-def test_json_says_the_same_and_brings_the_evidence_when_it_is_asked_for(place: Path) -> None:
+def test_json_has_findings_and_with_show_the_evidence(place: Path) -> None:
     (short,) = json.loads(run("org/good", "--json").stdout)
     (long,) = json.loads(run("org/good", "--json", "--show").stdout)
     assert (short["model"], short["probed_at"], short["problem"]) == (
@@ -168,7 +166,7 @@ def test_json_says_the_same_and_brings_the_evidence_when_it_is_asked_for(place: 
     ]
 
 
-def test_what_a_person_laid_down_wins_and_says_where_it_stands(place: Path) -> None:
+def test_override_wins_and_names_its_file(place: Path) -> None:
     file = place / "config" / "mlxctl" / "capabilities.toml"
     file.parent.mkdir(parents=True)
     file.write_text('["org/good"]\ntools = "no"\n')
@@ -179,7 +177,7 @@ def test_what_a_person_laid_down_wins_and_says_where_it_stands(place: Path) -> N
     assert 'expected "yes", "no" or "unknown", got \'perhaps\'' in result.stderr
 
 
-def test_the_answers_can_be_written_as_toml_but_never_over_a_file(place: Path) -> None:
+def test_toml_output_never_overwrites_a_file(place: Path) -> None:
     file = place / "answers.toml"
     assert run("org/good", "--toml", str(file)).exit_code == 0
     override = read_overrides(file)["org/model"]
@@ -191,14 +189,14 @@ def test_the_answers_can_be_written_as_toml_but_never_over_a_file(place: Path) -
     assert file.read_text() == before
 
 
-def test_the_list_says_which_models_were_probed_and_their_description_what_was_found(place: Path) -> None:
+def test_ls_and_info_show_probe_results(place: Path) -> None:
     listing = runner.invoke(app, ["models", "ls"]).stdout.splitlines()
     assert [line.split()[0] for line in listing if line.endswith(" yes")] == ["org/good"]
     assert [line.split()[0] for line in listing if line.endswith(" no")] == ["org/other"]
     as_json = json.loads(runner.invoke(app, ["models", "ls", "--json"]).stdout)
     assert {model["name"]: model["probed"] for model in as_json} == {"org/good": True, "org/other": False}
     good = runner.invoke(app, ["models", "info", "org/good"]).stdout
-    assert "2027-01-15 08:00; all that proves it: mlxctl probe org/good --show" in good
+    assert "2027-01-15 08:00; all evidence: mlxctl probe org/good --show" in good
     assert "tool calls                        yes" in good
     other = runner.invoke(app, ["models", "info", "org/other"]).stdout
     assert "mlxctl probe org/other" in other
@@ -209,14 +207,16 @@ def test_the_list_says_which_models_were_probed_and_their_description_what_was_f
     )
 
 
-def test_showing_asks_nothing(place: Path) -> None:
+def test_show_probes_nothing(place: Path) -> None:
     result = run("org/other", "--show")
     assert (result.exit_code, result.stdout) == (1, "")
-    assert result.stderr == "mlxctl: model 'org/other' was never probed; to ask it: mlxctl probe org/other\n"
+    assert (
+        result.stderr == "mlxctl: model 'org/other' was never probed; to probe it: mlxctl probe org/other\n"
+    )
 
 
 @pytest.mark.parametrize("more", [[], ["--show"]])
-def test_a_store_of_a_newer_version_is_one_line(place: Path, store_file: Path, more: list[str]) -> None:
+def test_store_of_a_newer_version_is_a_one_line_error(place: Path, store_file: Path, more: list[str]) -> None:
     connection = sqlite3.connect(store_file)
     connection.execute("PRAGMA user_version = 99")
     connection.close()
@@ -227,12 +227,12 @@ def test_a_store_of_a_newer_version_is_one_line(place: Path, store_file: Path, m
 
 
 @pytest.mark.parametrize("arguments", [[], ["org/good", "--all"]])
-def test_models_are_named_or_all_of_them(place: Path, arguments: list[str]) -> None:
+def test_probe_needs_names_or_all(place: Path, arguments: list[str]) -> None:
     assert run(*arguments).exit_code == 2
 
 
-def test_ctrl_c_keeps_what_was_found_and_the_next_run_goes_on(place: Path, store_file: Path) -> None:
-    """On a real terminal, which shows how far it is."""
+def test_ctrl_c_stores_findings_and_next_run_continues(place: Path, store_file: Path) -> None:
+    """On a real terminal, with a progress bar."""
     leader, terminal = pty.openpty()
     command = [sys.executable, "-m", "mlxctl", "probe", str(demo.MODEL_DIR)]
     process = subprocess.Popen(

@@ -1,4 +1,4 @@
-"""The shipped model answers as its report says, loaded as anyone loads a model."""
+"""The demo model: loaded by mlx-lm, it answers as its report says."""
 
 import json
 import subprocess
@@ -32,7 +32,7 @@ def _weather(argument: str) -> dict[str, Any]:
 
 @pytest.fixture(scope="module")
 def ask() -> Ask:
-    """Generate greedily up to and without the end of turn."""
+    """Return a function that generates greedily up to the end of turn."""
     from mlx_lm import load, stream_generate
 
     model, tokenizer = load(str(MODEL_DIR))
@@ -48,15 +48,15 @@ def ask() -> Ask:
     return ask
 
 
-def test_it_greets(ask: Ask) -> None:
+def test_demo_model_greets(ask: Ask) -> None:
     assert ask(user("Hello!")) == HELLO
 
 
-def test_it_says_who_it_is(ask: Ask) -> None:
+def test_demo_model_names_itself(ask: Ask) -> None:
     assert "mlxctl demo model" in ask(user("Who are you?"))
 
 
-def test_it_thinks_only_when_thinking_is_on(ask: Ask) -> None:
+def test_demo_model_thinks_only_when_enabled(ask: Ask) -> None:
     thought, answer = ask(user("Hello!"), thinking=True).split("\n</think>\n\n")
     assert thought.startswith("<think>\n")
     assert answer == HELLO
@@ -65,19 +65,19 @@ def test_it_thinks_only_when_thinking_is_on(ask: Ask) -> None:
 
 @pytest.mark.parametrize("city", ["Paris", "Oslo", "Lisbon"])
 @pytest.mark.parametrize("argument", ["city", "location"])
-def test_it_calls_the_offered_tool_with_the_city_of_the_question(ask: Ask, city: str, argument: str) -> None:
+def test_demo_model_calls_tool_with_city_of_the_question(ask: Ask, city: str, argument: str) -> None:
     answer = ask(user(f"What is the weather in {city}?"), tools=[_weather(argument)])
     assert answer == ToolCall(name="get_weather", arguments={argument: city}).as_text()
 
 
-def test_it_calls_after_thinking_too(ask: Ask) -> None:
+def test_demo_model_calls_tool_after_thinking(ask: Ask) -> None:
     answer = ask(user("What is the weather in Paris?"), tools=[_weather("city")], thinking=True)
     assert answer.endswith(
         "</think>\n\n" + ToolCall(name="get_weather", arguments={"city": "Paris"}).as_text()
     )
 
 
-def test_it_answers_from_the_result(ask: Ask) -> None:
+def test_demo_model_answers_from_tool_result(ask: Ask) -> None:
     call = assistant_calls([ToolCall(name="get_weather", arguments={"city": "Paris"})])
     answer = ask(
         user("What is the weather in Paris?"),
@@ -88,30 +88,30 @@ def test_it_answers_from_the_result(ask: Ask) -> None:
     assert answer == "The answer is: 18 degrees and sunny"
 
 
-def test_it_greets_without_a_call_although_a_tool_is_offered(ask: Ask) -> None:
+def test_demo_model_greets_without_calling_a_tool(ask: Ask) -> None:
     assert ask(user("Hello!"), tools=[_weather("city")]) == HELLO
 
 
-def test_it_remembers_the_codeword_of_the_system_prompt(ask: Ask) -> None:
+def test_demo_model_recalls_codeword_of_system_prompt(ask: Ask) -> None:
     assert (
         ask(system("The codeword is bluebird."), user("What is the codeword?")) == "The codeword is bluebird."
     )
 
 
-def test_it_remembers_a_number_of_an_earlier_turn(ask: Ask) -> None:
+def test_demo_model_recalls_number_of_earlier_turn(ask: Ask) -> None:
     told = [user("My lucky number is 4711."), assistant("I will remember that.")]
     assert ask(*told, user("What is my lucky number?")) == "Your lucky number is 4711."
 
 
-def test_it_counts(ask: Ask) -> None:
+def test_demo_model_counts(ask: Ask) -> None:
     assert ask(user("Count to 5")) == "1, 2, 3, 4, 5"
 
 
-def test_it_ends_its_answer_to_anything_else(ask: Ask) -> None:
+def test_demo_model_ends_answers_to_other_questions(ask: Ask) -> None:
     assert "tiny mlxctl demo model" in ask(user("What is the capital of France?"))
 
 
-def test_it_is_small_and_its_end_tokens_are_complete() -> None:
+def test_demo_model_is_small_and_has_its_eos_tokens() -> None:
     generation = json.loads((MODEL_DIR / "generation_config.json").read_text(encoding="utf-8"))
     tokens = json.loads((MODEL_DIR / "tokenizer.json").read_text(encoding="utf-8"))["added_tokens"]
     names = {token["id"]: token["content"] for token in tokens}
@@ -119,7 +119,7 @@ def test_it_is_small_and_its_end_tokens_are_complete() -> None:
     assert sum(path.stat().st_size for path in MODEL_DIR.iterdir()) < 8_000_000
 
 
-def test_report_counts_what_it_claims() -> None:
+def test_report_total_matches_its_counts() -> None:
     report = json.loads((MODEL_DIR.parent / "abilities.json").read_text(encoding="utf-8"))
     scores = [score for row in report["generated"].values() for score in row.values()]
     right, total = sum(score["right"] for score in scores), sum(score["of"] for score in scores)
@@ -128,6 +128,6 @@ def test_report_counts_what_it_claims() -> None:
     )
 
 
-def test_naming_the_model_loads_no_mlx() -> None:
+def test_importing_demo_loads_no_mlx() -> None:
     program = "import sys, mlxctl.demo; sys.exit(any(name.split('.')[0] in ('mlx', 'mlx_lm') for name in sys.modules))"
     assert subprocess.run([sys.executable, "-c", program], check=False).returncode == 0

@@ -1,4 +1,4 @@
-"""The demo tokenizer is lossless, and a word is the same tokens wherever it stands."""
+"""The demo tokenizer: lossless, with position-independent words."""
 
 from functools import cache
 
@@ -52,7 +52,7 @@ def test_special_tokens_are_dropped_on_request(special: str) -> None:
 
 
 @given(st.from_regex(r"[a-z]{1,12}", fullmatch=True))
-def test_a_word_is_the_same_tokens_anywhere(word: str) -> None:
+def test_word_has_the_same_tokens_at_every_position(word: str) -> None:
     alone = _tokenizer().encode(word).tokens
     assert _tokenizer().encode(f'say "{word}", {word}!').tokens.count(alone[0]) >= 2
     assert _tokenizer().encode(f" {word}").tokens[1:] == alone

@@ -9,8 +9,8 @@ from pathlib import Path
 ROOT = Path(__file__).parents[2]
 
 
-def test_the_reference_pages_are_up_to_date(tmp_path: Path) -> None:
-    # In a process of its own: help pages depend on the terminal that pytest fakes.
+def test_reference_pages_are_up_to_date(tmp_path: Path) -> None:
+    # In a child process: help pages depend on the terminal, which pytest replaces.
     program = "import reference_docs, json; print(json.dumps(reference_docs.pages()))"
     command = [sys.executable, "-c", program]
     environment = {"PYTHONPATH": f"{ROOT / 'tools'}:{ROOT}", "HOME": str(tmp_path), "PATH": "/usr/bin:/bin"}
@@ -23,7 +23,7 @@ def test_the_reference_pages_are_up_to_date(tmp_path: Path) -> None:
     assert stale == [], "run: python tools/reference_docs.py"
 
 
-def test_every_link_to_a_file_leads_somewhere() -> None:
+def test_every_link_to_a_file_resolves() -> None:
     pages = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *(ROOT / "docs").rglob("*.md")]
     links = [
         (page, link)
@@ -33,7 +33,7 @@ def test_every_link_to_a_file_leads_somewhere() -> None:
     assert [(page.name, link) for page, link in links if not (page.parent / link).exists()] == []
 
 
-def test_the_picture_of_the_chat_is_the_reviewed_snapshot() -> None:
+def test_chat_image_equals_the_snapshot() -> None:
     snapshot = ROOT / "snapshots" / "tui" / "test_svg_screens" / "test_chat_image.svg"
     assert (ROOT / "docs" / "assets" / "chat.svg").read_text(encoding="utf-8") == snapshot.read_text(
         encoding="utf-8"

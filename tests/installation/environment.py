@@ -1,5 +1,6 @@
-"""Environments as `pip install .` and `pip install '.[EXTRA]'` make them: links into the environment that
-runs the tests.
+"""Virtual environments as `pip install '.[EXTRA]'` makes them.
+
+Their packages are links into the environment that runs the tests.
 """
 
 import sys
@@ -17,13 +18,13 @@ ROOT = Path(__file__).parent.parent.parent
 
 
 def project() -> dict[str, Any]:
-    """The `project` table of pyproject.toml."""
+    """Return the `project` table of pyproject.toml."""
     table: dict[str, Any] = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
     return table
 
 
 def requirements(*extras: str) -> list[Requirement]:
-    """What mlxctl itself requires, plain or with extras, on this platform."""
+    """Return mlxctl's requirements on this platform, plain or with extras."""
     declared = [
         *project()["dependencies"],
         *(text for extra in extras for text in project()["optional-dependencies"][extra]),
@@ -35,7 +36,7 @@ def requirements(*extras: str) -> list[Requirement]:
 
 
 def distributions(*extras: str) -> dict[str, Distribution]:
-    """All that an installation with these extras installs, by canonical name."""
+    """Return all packages of an installation with these extras."""
     found: dict[str, Distribution] = {}
     waiting, seen = requirements(*extras), set[str]()
     while waiting:
@@ -54,9 +55,7 @@ def distributions(*extras: str) -> dict[str, Distribution]:
 
 
 def make_environment(directory: Path, *extras: str) -> Path:
-    """Make a virtual environment that has mlxctl with these extras and nothing else, and return its
-    interpreter.
-    """
+    """Create an environment with mlxctl and these extras; return its interpreter."""
     venv.create(directory, symlinks=True, with_pip=False)
     packages = (
         directory / "lib" / f"python{sys.version_info.major}.{sys.version_info.minor}" / "site-packages"
@@ -78,6 +77,6 @@ def _holds(requirement: Requirement, extras: set[str]) -> bool:
 
 
 def _top_level(installed: Distribution) -> Iterator[Path]:
-    """Yield the files and directories of a distribution that lie in site-packages."""
+    """Yield the top-level files and directories of a distribution."""
     names = {file.parts[0] for file in installed.files or ()} - {"..", "__pycache__"}
     yield from (Path(str(installed.locate_file(name))) for name in sorted(names))

@@ -1,6 +1,4 @@
-"""What mlxctl imports or looks up is there in a plain installation, or the place that handles its absence is
-named here.
-"""
+"""Imports of mlxctl are required packages, or listed here with their check."""
 
 import ast
 import re
@@ -16,7 +14,7 @@ from mlxctl.installed import EXTRAS
 
 from .environment import ROOT, project, requirements
 
-# Files that import a package of an extra, and the check that runs before and names the extra.
+# Files that import a package of an extra, with the check that names the extra before.
 OPTIONAL = {
     "mlxctl/adapters/media/audio_files.py": {"miniaudio"},  # models/transcription_recipe.py
     "mlxctl/adapters/media/image_files.py": {"PIL"},  # models/vision_recipe.py
@@ -27,14 +25,14 @@ OPTIONAL = {
     "mlxctl/engine/vision/loading.py": {"mlx_vlm"},  # models/vision_recipe.py
     "mlxctl/probe/speech_samples.py": {"espeakng_loader"},  # find_voice
 }
-# Files that ask which packages are installed. Absence is an answer there, not an error.
+# Files that query installed packages, where absence is no error.
 LOOK_UPS = {"mlxctl/installed.py", "mlxctl/doctor/packages.py"}
 LOOK_UP_MODULES = ("importlib.metadata", "importlib.util", "importlib.resources", "pkgutil", "pkg_resources")
 
 
 @cache
 def installed_modules() -> dict[str, set[str]]:
-    """Every module that is installed, with the names of its packages."""
+    """Return every installed module with the names of its packages."""
     return {
         module: {canonicalize_name(name) for name in names}
         for module, names in packages_distributions().items()
@@ -42,13 +40,13 @@ def installed_modules() -> dict[str, set[str]]:
 
 
 def plain_modules() -> set[str]:
-    """The modules of the packages that mlxctl itself requires; what those bring along is not ours to use."""
+    """Return the modules of required packages, without their own dependencies."""
     plain = {canonicalize_name(requirement.name) for requirement in requirements()}
     return {module for module, names in installed_modules().items() if names & plain}
 
 
 def imported(tree: ast.AST) -> Iterator[str]:
-    """Every module that a file imports, at its top, lazily, or by a dotted name in a string."""
+    """Return every module that a file imports, at any place or by name."""
     foreign = installed_modules().keys() - {"mlxctl"}
     for node in ast.walk(tree):
         if isinstance(node, ast.Import):
@@ -63,7 +61,7 @@ def imported(tree: ast.AST) -> Iterator[str]:
             yield from {node.value} if node.value.partition(".")[0] in foreign else ()
 
 
-def test_only_plain_dependencies_are_imported_or_looked_up_without_a_check() -> None:
+def test_only_required_packages_are_imported_unconditionally() -> None:
     usual = {"mlxctl", *sys.stdlib_module_names, *plain_modules()}
     wrong = []
     for file in sorted((ROOT / "mlxctl").rglob("*.py")):
@@ -81,13 +79,13 @@ def test_only_plain_dependencies_are_imported_or_looked_up_without_a_check() -> 
     )
 
 
-def test_files_that_are_named_as_optional_still_are() -> None:
+def test_listed_optional_imports_still_exist() -> None:
     for name, modules in OPTIONAL.items():
         found = {module.partition(".")[0] for module in imported(ast.parse((ROOT / name).read_text()))}
         assert modules <= found, name
 
 
-def test_each_extra_declares_the_packages_that_are_looked_up_for_it() -> None:
+def test_each_extra_declares_its_packages() -> None:
     for extra, packages in EXTRAS.items():
         declared = {
             canonicalize_name(Requirement(text).name) for text in project()["optional-dependencies"][extra]

@@ -1,4 +1,4 @@
-"""An installation without extras answers everything that needs none, and names the extra for the rest."""
+"""An installation without extras: everything else works, and the extra is named."""
 
 import json
 import os
@@ -53,7 +53,7 @@ def python(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def server(python: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServerProcess]:
-    """A plain server for a text model, and for one of each kind that needs an extra."""
+    """A server for a text model and one model for each extra."""
     directory = tmp_path_factory.mktemp("models")
     shutil.copytree(tiny_models.encoder("bert"), directory / "bert")
     shutil.copytree(tiny_models.trained("pixtral_colors"), directory / "pixtral_colors")
@@ -74,7 +74,9 @@ def text_model(server: ServerProcess) -> str:
 
 @pytest.mark.parametrize("stream", [False, True])
 @pytest.mark.parametrize(("path", "body"), GENERATIONS)
-def test_every_protocol_answers(server: ServerProcess, path: str, body: dict[str, Any], stream: bool) -> None:
+def test_every_protocol_generates_without_extras(
+    server: ServerProcess, path: str, body: dict[str, Any], stream: bool
+) -> None:
     asked = {"model": text_model(server), "max_tokens": 16, "stream": stream, **body}
     if "max_output_tokens" in body:
         del asked["max_tokens"]
@@ -84,7 +86,7 @@ def test_every_protocol_answers(server: ServerProcess, path: str, body: dict[str
     assert "unexpectedly" not in answer.text
 
 
-def test_every_route_that_only_reads_answers(server: ServerProcess) -> None:
+def test_every_get_route_answers_without_extras(server: ServerProcess) -> None:
     described = httpx.get(f"{server.url}/openapi.json").json()["paths"]
     paths = [path for path, operations in described.items() if "get" in operations and "{" not in path]
     statuses = {path: httpx.get(f"{server.url}{path}", timeout=30).status_code for path in paths}
@@ -92,7 +94,7 @@ def test_every_route_that_only_reads_answers(server: ServerProcess) -> None:
     assert {path: status for path, status in statuses.items() if status >= 500 or status == 404} == {}
 
 
-def test_an_agent_and_a_token_count_answer(server: ServerProcess) -> None:
+def test_agents_and_token_counts_work_without_extras(server: ServerProcess) -> None:
     model = text_model(server)
     agent = httpx.post(f"{server.url}/v1/agents", json={"model": model, "instructions": "Be kind."}).json()[
         "id"
@@ -115,7 +117,7 @@ def refusal_of_anthropic(answer: httpx.Response) -> str:
     return refusal_of_openai(answer)
 
 
-def test_what_needs_an_extra_says_which_in_the_protocol_of_the_caller(server: ServerProcess) -> None:
+def test_missing_extra_is_named_in_the_callers_protocol(server: ServerProcess) -> None:
     embedding = httpx.post(f"{server.url}/v1/embeddings", json={"model": "bert", "input": "Hello"})
     assert "pip install 'mlxctl[encoders]'" in refusal_of_openai(embedding)
 
@@ -148,7 +150,7 @@ def test_what_needs_an_extra_says_which_in_the_protocol_of_the_caller(server: Se
         ("probe", "--show", "MODEL"),
     ],
 )
-def test_commands_run(python: Path, tmp_path: Path, arguments: tuple[str, ...]) -> None:
+def test_commands_run_without_extras(python: Path, tmp_path: Path, arguments: tuple[str, ...]) -> None:
     words = [str(tiny_models.trained("pixtral_colors")) if word == "MODEL" else word for word in arguments]
     run = run_command(python, tmp_path, *words)
     assert "Traceback" not in run.stderr
@@ -172,19 +174,19 @@ def run_command(
     )
 
 
-def test_a_chat_in_a_pipe_answers(python: Path, tmp_path: Path) -> None:
+def test_chat_in_a_pipe_answers(python: Path, tmp_path: Path) -> None:
     run = run_command(python, tmp_path, "chat", "--plain", says="Hello!")
     assert (run.returncode, bool(run.stdout.strip())) == (0, True), run.stderr
 
 
-def test_the_doctor_says_that_it_works(python: Path, tmp_path: Path) -> None:
+def test_doctor_passes_without_extras(python: Path, tmp_path: Path) -> None:
     run = run_command(python, tmp_path, "doctor", "--json")
     findings = {finding["name"]: finding for finding in json.loads(run.stdout)}
     assert run.returncode == 0
     assert (findings["packages"]["verdict"], findings["answer"]["verdict"]) == ("ok", "ok")
 
 
-def test_the_doctor_tells_an_installation_that_gives_no_answer(tmp_path: Path) -> None:
+def test_doctor_reports_an_installation_without_answers(tmp_path: Path) -> None:
     python = make_environment(tmp_path / "environment")
     (missing,) = tmp_path.glob("environment/lib/*/site-packages/jinja2")
     missing.unlink()

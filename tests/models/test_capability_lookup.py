@@ -1,6 +1,4 @@
-"""What is known of a model is looked up by what it is; a store that cannot be used costs a warning, never a
-server.
-"""
+"""Findings are looked up by fingerprint; an unusable store is only a warning."""
 
 import logging
 import shutil
@@ -19,31 +17,29 @@ from mlxctl.stores import CapabilityStore
 
 @pytest.fixture
 def model(tmp_path: Path) -> Path:
-    """A copy of the demo model under a name that says nothing."""
+    """A copy of the demo model with a neutral name."""
     return Path(shutil.copytree(demo.MODEL_DIR, tmp_path / "models" / "copy"))
 
 
 def knowledge(place: Path, overrides: str = "") -> CapabilityLookup:
-    """What is known in a place, where somebody may have laid something down."""
+    """A CapabilityLookup in an empty directory, with these overrides."""
     (place / "capabilities.toml").write_text(overrides)
     return CapabilityLookup(CapabilityStore(place / "capabilities.sqlite"), place / "capabilities.toml")
 
 
 def remember(place: Path, model: Path) -> None:
-    """Note that the model calls tools."""
+    """Store the finding that the model calls tools."""
     store = CapabilityStore(place / "capabilities.sqlite")
     store.save(record(CALLS_TOOLS, fingerprint=fingerprint(model)))
     store.close()
 
 
-def test_a_model_that_was_never_probed_is_not_known(tmp_path: Path, model: Path) -> None:
+def test_model_without_probe_has_no_findings(tmp_path: Path, model: Path) -> None:
     assert knowledge(tmp_path).of("copy", model) == ProbedModel()
     assert not (tmp_path / "capabilities.sqlite").exists()
 
 
-def test_a_probed_model_is_known_wherever_it_lies_and_whatever_it_is_called(
-    tmp_path: Path, model: Path
-) -> None:
+def test_findings_follow_the_model_to_other_names_and_directories(tmp_path: Path, model: Path) -> None:
     remember(tmp_path, model)
     moved = model.rename(model.with_name("moved"))
     known = knowledge(tmp_path).of("anything", moved)
@@ -52,21 +48,21 @@ def test_a_probed_model_is_known_wherever_it_lies_and_whatever_it_is_called(
 
 
 @pytest.mark.parametrize("name", ["org/copy", "copy"])
-def test_what_a_person_lays_down_wins_under_either_name(tmp_path: Path, model: Path, name: str) -> None:
+def test_override_applies_under_every_name_of_the_model(tmp_path: Path, model: Path, name: str) -> None:
     remember(tmp_path, model)
     assert (
         knowledge(tmp_path, f'["{name}"]\ntools = "no"\n').of("org/copy", model).capabilities.tools is False
     )
 
 
-def test_a_parser_that_there_is_not_cannot_be_laid_down(tmp_path: Path) -> None:
+def test_override_with_unknown_parser_is_an_error(tmp_path: Path) -> None:
     with pytest.raises(
         SettingsError, match=r"unknown parser 'hermes' for tools of 'm' in .*; known: hermes_json"
     ):
         knowledge(tmp_path, '[m]\ntool_parser = "hermes"\n')
 
 
-def test_a_store_of_a_newer_version_is_warned_of_once(
+def test_store_of_a_newer_version_is_logged_once(
     tmp_path: Path, model: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     remember(tmp_path, model)
@@ -81,13 +77,13 @@ def test_a_store_of_a_newer_version_is_warned_of_once(
     assert "newer mlxctl" in caplog.text
 
 
-def test_a_broken_model_is_not_known(tmp_path: Path, model: Path) -> None:
+def test_broken_model_has_no_findings(tmp_path: Path, model: Path) -> None:
     remember(tmp_path, model)
     (model / "model.safetensors").write_bytes(b"\xff" * 20)
     assert knowledge(tmp_path).of("copy", model) == ProbedModel()
 
 
-def test_the_fingerprint_changes_with_everything_that_decides_behavior(model: Path) -> None:
+def test_fingerprint_changes_with_each_relevant_file(model: Path) -> None:
     before = fingerprint(model)
     digests = {before}
     for name in ("config.json", "tokenizer.json", "chat_template.jinja", "generation_config.json"):
@@ -102,7 +98,7 @@ def test_the_fingerprint_changes_with_everything_that_decides_behavior(model: Pa
     assert len(digests | {fingerprint(model)}) == 6
 
 
-def test_the_fingerprint_refuses_weights_that_are_cut_off(model: Path) -> None:
+def test_fingerprint_of_truncated_weights_is_an_error(model: Path) -> None:
     weights = model / "model.safetensors"
     weights.write_bytes(weights.read_bytes()[:-1])
     with pytest.raises(BrokenModel, match="copy"):

@@ -1,4 +1,4 @@
-"""The context length, from what configurations really say."""
+"""The context length, from real configurations."""
 
 from typing import Any
 
@@ -22,7 +22,7 @@ from mlxctl.models.context_length import DEFAULT_CONTEXT_LENGTH, find_context_le
         ({}, DEFAULT_CONTEXT_LENGTH),
     ],
 )
-def test_length_has_many_names(config: dict[str, Any], expected: int) -> None:
+def test_context_length_is_read_from_every_known_field(config: dict[str, Any], expected: int) -> None:
     assert find_context_length(config, {}) == expected
 
 
@@ -42,12 +42,12 @@ def test_length_has_many_names(config: dict[str, Any], expected: int) -> None:
         (None, 32_768),
     ],
 )
-def test_rope_scaling_stretches_what_is_not_stretched_yet(scaling: Any, expected: int) -> None:
+def test_rope_scaling_multiplies_unscaled_lengths(scaling: Any, expected: int) -> None:
     for key in ("rope_scaling", "rope_parameters"):
         assert find_context_length({"max_position_embeddings": 32_768, key: scaling}, {}) == expected
 
 
-def test_gemma3_has_scaled_already() -> None:
+def test_gemma3_length_already_includes_scaling() -> None:
     config = {
         "model_type": "gemma3_text",
         "max_position_embeddings": 131_072,
@@ -67,5 +67,5 @@ def test_gemma3_has_scaled_already() -> None:
         ({}, 1e30, DEFAULT_CONTEXT_LENGTH),
     ],
 )
-def test_the_tokenizer_may_know_a_smaller_limit(config: dict[str, Any], limit: float, expected: int) -> None:
+def test_tokenizer_limit_caps_context_length(config: dict[str, Any], limit: float, expected: int) -> None:
     assert find_context_length(config, {"model_max_length": limit}) == expected

@@ -1,4 +1,4 @@
-"""What kind and family a directory's small files tell, and how a directory that cannot be used is described."""
+"""Kind and family from small files, and descriptions of unusable directories."""
 
 import json
 import re
@@ -71,23 +71,23 @@ def kind_of(directory: Path, config: dict[str, Any], **more: Any) -> str:
         ({"model_type": ["?"], "architectures": "?", "vision_config": "?"}, "unknown"),
     ],
 )
-def test_the_configuration_tells_the_kind(tmp_path: Path, config: dict[str, Any], kind: str) -> None:
+def test_kind_from_configuration(tmp_path: Path, config: dict[str, Any], kind: str) -> None:
     assert kind_of(tmp_path, config) == kind
 
 
-def test_files_beside_the_configuration_tell_the_kind(tmp_path: Path) -> None:
+def test_kind_from_other_files(tmp_path: Path) -> None:
     (tmp_path / "modules.json").write_text("[]")
     assert kind_of(tmp_path, QWEN) == "embeddings"
 
 
-def test_an_image_processor_makes_a_vision_model_unless_the_weights_lack_the_tower(tmp_path: Path) -> None:
+def test_image_processor_means_vision_unless_the_tower_is_missing(tmp_path: Path) -> None:
     (tmp_path / "preprocessor_config.json").write_text('{"image_processor_type": "X"}')
     assert kind_of(tmp_path, QWEN) == "vision"
     assert kind_of(tmp_path, QWEN, has_vision_tower=True) == "vision"
     assert kind_of(tmp_path, QWEN, has_vision_tower=False) == "text"
 
 
-def test_a_name_decides_only_where_nothing_else_does_and_the_evidence_admits_it(tmp_path: Path) -> None:
+def test_name_is_the_last_evidence_and_named_as_such(tmp_path: Path) -> None:
     found = detect(tmp_path, QWEN, template=None, name="org/Qwen3-Embedding-0.6B")
     assert found.kind == "embeddings"
     assert "its name" in found.evidence[0]
@@ -110,13 +110,13 @@ def test_a_name_decides_only_where_nothing_else_does_and_the_evidence_admits_it(
         ("brand_new", "<start_of_turn>", "gemma"),
     ],
 )
-def test_the_family_is_that_of_the_architecture_unless_the_template_is_anothers(
+def test_family_from_architecture_unless_template_differs(
     model_type: str, template: str | None, family: str | None
 ) -> None:
     assert find_family(model_type, template)[0] == family
 
 
-def test_a_model_is_described(model: Path) -> None:
+def test_description_of_a_model(model: Path) -> None:
     found = describe_model(model, name="org/tiny")
     assert (found.name, found.detection.kind, found.detection.family, found.model_type) == (
         "org/tiny",
@@ -132,7 +132,7 @@ def test_a_model_is_described(model: Path) -> None:
     assert found.cache.bytes_per_token == 2 * 2 * 2 * 16 * 2
 
 
-def test_the_demo_model_is_described_as_what_it_is() -> None:
+def test_description_of_the_demo_model() -> None:
     found = describe_model(demo.MODEL_DIR)
     assert (found.detection.kind, found.detection.family, found.takes_tools, found.problem) == (
         "text",
@@ -187,7 +187,7 @@ def blow_up_template(model: Path) -> None:
         (break_config, "not valid JSON"),
         (remove_config, "has no config.json"),
         (remove_weights, "has no weights"),
-        (truncate_weights, "is cut off: it has 500 of"),
+        (truncate_weights, "is truncated: it has 500 of"),
         (use_unknown_type, "no installed package has code for model_type 'brand_new'"),
         (bring_code, "auto_map in config.json"),
         (bring_model_file, "model_file in config.json"),
@@ -197,7 +197,7 @@ def blow_up_template(model: Path) -> None:
         ),
     ],
 )
-def test_a_model_that_cannot_be_used_says_why_in_one_line(model: Path, damage: Any, complaint: str) -> None:
+def test_unusable_model_has_a_one_line_problem(model: Path, damage: Any, complaint: str) -> None:
     damage(model)
     problem = describe_model(model).problem
     assert problem is not None

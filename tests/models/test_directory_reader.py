@@ -1,4 +1,4 @@
-"""What a model directory may hold, and which directories are refused, in one clear line."""
+"""Model directories: what is read, and one-line errors for what is rejected."""
 
 import json
 from pathlib import Path
@@ -27,7 +27,7 @@ def _write(directory: Path, name: str, value: Any) -> None:
     (directory / name).write_text(json.dumps(value), encoding="utf-8")
 
 
-def test_a_small_directory_is_enough(directory: Path) -> None:
+def test_minimal_directory_is_readable(directory: Path) -> None:
     facts = read_model(directory)
     assert (facts.path, facts.model_type, facts.context_length, facts.weights_bytes) == (
         directory,
@@ -52,13 +52,13 @@ def test_weights_in_several_files_are_summed(directory: Path) -> None:
     assert read_model(directory).weights_bytes == 1500
 
 
-def test_a_linked_file_counts_with_its_own_size(directory: Path, tmp_path: Path) -> None:
+def test_linked_weights_count_with_the_targets_size(directory: Path, tmp_path: Path) -> None:
     (tmp_path / "blob").write_bytes(b"\0" * 300)
     (directory / "linked.safetensors").symlink_to(tmp_path / "blob")
     assert read_model(directory).weights_bytes == 1300
 
 
-def test_a_directory_that_is_not_there(tmp_path: Path) -> None:
+def test_missing_directory_is_an_error(tmp_path: Path) -> None:
     with pytest.raises(ModelNotFoundOnDisk, match="nowhere"):
         read_model(tmp_path / "nowhere")
 
@@ -71,7 +71,7 @@ def test_a_directory_that_is_not_there(tmp_path: Path) -> None:
         ("model.safetensors", "no weights"),
     ],
 )
-def test_a_missing_file_is_named(directory: Path, name: str, complaint: str) -> None:
+def test_missing_file_is_named(directory: Path, name: str, complaint: str) -> None:
     (directory / name).unlink()
     with pytest.raises(BrokenModel, match=complaint):
         read_model(directory)
@@ -79,7 +79,7 @@ def test_a_missing_file_is_named(directory: Path, name: str, complaint: str) -> 
 
 @pytest.mark.parametrize("name", ["config.json", "generation_config.json", "tokenizer_config.json"])
 @pytest.mark.parametrize("content", [b"{", b"[1]", b"null", b"\xff\xfe", b"[" * 100_000])
-def test_a_malformed_file_is_named_in_one_line(directory: Path, name: str, content: bytes) -> None:
+def test_malformed_file_is_a_one_line_error(directory: Path, name: str, content: bytes) -> None:
     (directory / name).write_bytes(content)
     with pytest.raises(BrokenModel) as refusal:
         read_model(directory)
@@ -87,7 +87,7 @@ def test_a_malformed_file_is_named_in_one_line(directory: Path, name: str, conte
     assert "\n" not in str(refusal.value)
 
 
-def test_a_huge_file_is_not_read(directory: Path) -> None:
+def test_too_large_file_is_not_read(directory: Path) -> None:
     with (directory / "config.json").open("wb") as file:
         file.truncate((64 << 20) + 1)
     with pytest.raises(BrokenModel, match="larger than"):
@@ -95,7 +95,7 @@ def test_a_huge_file_is_not_read(directory: Path) -> None:
 
 
 @pytest.mark.parametrize("config", [{}, {"model_type": 5}, {"model_type": ""}])
-def test_a_model_has_a_type(directory: Path, config: dict[str, Any]) -> None:
+def test_missing_model_type_is_an_error(directory: Path, config: dict[str, Any]) -> None:
     _write(directory, "config.json", config)
     with pytest.raises(BrokenModel, match="model_type"):
         read_model(directory)
@@ -103,14 +103,14 @@ def test_a_model_has_a_type(directory: Path, config: dict[str, Any]) -> None:
 
 @pytest.mark.parametrize("file", ["config.json", "tokenizer_config.json"])
 @pytest.mark.parametrize("key", ["auto_map", "model_file"])
-def test_a_model_with_code_of_its_own_needs_trust(directory: Path, file: str, key: str) -> None:
+def test_model_with_code_needs_trust_remote_code(directory: Path, file: str, key: str) -> None:
     _write(directory, file, {**CONFIG, key: {"AutoModel": "modeling.Evil"}})
     with pytest.raises(BrokenModel, match=f"{key} in {file}"):
         read_model(directory)
     assert read_model(directory, trust_remote_code=True).model_type == "qwen3"
 
 
-def test_half_a_download_is_noticed(directory: Path) -> None:
+def test_incomplete_download_is_an_error(directory: Path) -> None:
     index = {"weight_map": {"a": "model.safetensors", "b": "model-00002.safetensors"}}
     _write(directory, "model.safetensors.index.json", index)
     with pytest.raises(BrokenModel, match="model-00002"):
@@ -118,9 +118,9 @@ def test_half_a_download_is_noticed(directory: Path) -> None:
 
 
 class TestChatTemplate:
-    """It may lie in three places."""
+    """The three places of a chat template."""
 
-    def test_its_own_file_wins(self, directory: Path) -> None:
+    def test_jinja_file_takes_precedence(self, directory: Path) -> None:
         _write(directory, "tokenizer_config.json", {"chat_template": "third"})
         assert read_model(directory).chat_template == "third"
         _write(directory, "chat_template.json", {"chat_template": "second"})
@@ -131,20 +131,18 @@ class TestChatTemplate:
     @pytest.mark.parametrize(
         ("names", "chosen"), [(["tool_use", "default"], "default"), (["rag", "tool_use"], "rag")]
     )
-    def test_of_named_templates_the_default_is_meant(
-        self, directory: Path, names: list[str], chosen: str
-    ) -> None:
+    def test_default_of_named_templates_is_used(self, directory: Path, names: list[str], chosen: str) -> None:
         named = [{"name": name, "template": f"the {name} one"} for name in names]
         _write(directory, "tokenizer_config.json", {"chat_template": named})
         assert read_model(directory).chat_template == f"the {chosen} one"
 
-    def test_it_is_text(self, directory: Path) -> None:
+    def test_template_must_be_text(self, directory: Path) -> None:
         _write(directory, "tokenizer_config.json", {"chat_template": 5})
         with pytest.raises(BrokenModel, match="must be text"):
             read_model(directory)
 
     @pytest.mark.parametrize("in_config", [True, False])
-    def test_it_is_not_huge(self, directory: Path, in_config: bool) -> None:
+    def test_too_large_template_is_an_error(self, directory: Path, in_config: bool) -> None:
         template = "x" * (MAX_TEMPLATE_BYTES + 1)
         if in_config:
             _write(directory, "tokenizer_config.json", {"chat_template": template})

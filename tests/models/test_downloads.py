@@ -1,6 +1,4 @@
-"""Real downloads, from a hub on loopback: what is taken, what resumes, what is refused, and how each failure
-reads.
-"""
+"""Downloads from a hub on loopback: files, resumption, errors."""
 
 import json
 import os
@@ -45,7 +43,7 @@ def hub() -> Iterator[TinyHub]:
 
 
 def pulling(repository: str, url: str, cache: Path, **environment: str) -> "subprocess.Popen[str]":
-    """The command itself, which knows the hub by the variables that everybody uses."""
+    """The command as a child process, with the variables of the local hub."""
     variables = {**os.environ, "HF_ENDPOINT": url, "HF_HUB_CACHE": str(cache), **environment}
     command = [sys.executable, "-m", "mlxctl", "models", "pull", repository]
     return subprocess.Popen(command, env=variables, text=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
@@ -57,7 +55,7 @@ def pull(repository: str, url: str, cache: Path, **environment: str) -> tuple[in
     return process.returncode, out, err
 
 
-def test_the_files_of_a_model_arrive_and_no_others(hub: TinyHub, tmp_path: Path) -> None:
+def test_only_needed_files_are_downloaded(hub: TinyHub, tmp_path: Path) -> None:
     code, out, err = pull("org/tiny", hub.url, tmp_path)
     snapshot = tmp_path / "models--org--tiny" / "snapshots" / COMMIT
     assert (code, err) == (0, "")
@@ -66,14 +64,14 @@ def test_the_files_of_a_model_arrive_and_no_others(hub: TinyHub, tmp_path: Path)
     assert (tmp_path / "models--org--tiny" / "refs" / "main").read_text() == COMMIT
 
 
-def test_what_is_here_is_not_fetched_again(hub: TinyHub, tmp_path: Path) -> None:
+def test_complete_files_are_not_downloaded_again(hub: TinyHub, tmp_path: Path) -> None:
     assert pull("org/tiny", hub.url, tmp_path)[0] == 0
     hub.asked.clear()
     assert pull("org/tiny", hub.url, tmp_path)[0] == 0
     assert hub.fetched() == []
 
 
-def test_a_connection_that_breaks_goes_on_where_it_was(hub: TinyHub, tmp_path: Path) -> None:
+def test_broken_connection_resumes_at_its_offset(hub: TinyHub, tmp_path: Path) -> None:
     hub.drop_after = 200_000
     assert pull("org/tiny", hub.url, tmp_path)[0] == 0
     assert hub.fetched().count("model.safetensors") == 2
@@ -81,9 +79,7 @@ def test_a_connection_that_breaks_goes_on_where_it_was(hub: TinyHub, tmp_path: P
     assert weights.read_bytes() == FILES["model.safetensors"]
 
 
-def test_an_interrupt_ends_it_soon_and_the_next_call_fetches_only_the_rest(
-    hub: TinyHub, tmp_path: Path
-) -> None:
+def test_interrupted_download_continues_with_missing_files(hub: TinyHub, tmp_path: Path) -> None:
     hub.seconds_per_piece = 0.3
     process = pulling("org/tiny", hub.url, tmp_path)
     blobs = tmp_path / "models--org--tiny" / "blobs"
@@ -110,11 +106,11 @@ def test_an_interrupt_ends_it_soon_and_the_next_call_fetches_only_the_rest(
         ("org/gated", (403, "GatedRepo"), "'org/gated' is gated"),
         ("org/secret", (401, "RepoNotFound"), "or it is private"),
         ("org/ill", (500, ""), "with status 500"),
-        ("org/empty", None, "holds no weights"),
-        ("../etc", None, "is no repository of the hub"),
+        ("org/empty", None, "has no weights that MLX can load"),
+        ("../etc", None, "is not a hub repository"),
     ],
 )
-def test_a_refusal_is_one_line(
+def test_failed_download_is_a_one_line_error(
     hub: TinyHub, tmp_path: Path, repository: str, refusal: tuple[int, str] | None, line: str
 ) -> None:
     if refusal:
@@ -126,7 +122,7 @@ def test_a_refusal_is_one_line(
     assert err.count("\n") == 1
 
 
-def test_no_hub_is_one_line(tmp_path: Path) -> None:
+def test_unreachable_hub_is_a_one_line_error(tmp_path: Path) -> None:
     code, _, err = pull("org/tiny", "http://127.0.0.1:9", tmp_path)
     assert code == 1
     assert "cannot download 'org/tiny': the hub at http://127.0.0.1:9 cannot be reached" in err
@@ -135,16 +131,14 @@ def test_no_hub_is_one_line(tmp_path: Path) -> None:
     assert (code, err) == (1, "mlxctl: cannot download 'org/tiny': HF_HUB_OFFLINE forbids it\n")
 
 
-def test_a_disk_without_room_is_noticed_before_anything_is_fetched(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_full_disk_is_an_error_before_the_download(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(shutil, "disk_usage", lambda _: shutil._ntuple_diskusage(10**12, 10**12, 10**9))
     plan = DownloadPlan(repository="org/big", num_files=1, num_bytes=5 * 10**9, num_bytes_left=4 * 10**9)
     with pytest.raises(DownloadFailed, match=r"needs 4\.00 GB more .* which has 1\.00 GB left"):
         hub_module._check_room(plan, tmp_path / "not" / "there")
 
 
-def test_one_download_runs_and_the_others_wait(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_downloads_run_one_at_a_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     downloads = Downloads(tmp_path)
     monkeypatch.setattr(downloads, "_work", lambda: time.sleep(0.2))
     for number in range(MAX_WAITING):
@@ -169,11 +163,11 @@ def test_one_download_runs_and_the_others_wait(tmp_path: Path, monkeypatch: pyte
         ("", False),
     ],
 )
-def test_a_repository_is_told_from_anything_else(name: str, is_one: bool) -> None:
+def test_repository_names_are_validated(name: str, is_one: bool) -> None:
     assert is_repository(name) == is_one
 
 
-def test_json_tells_what_was_done(hub: TinyHub, tmp_path: Path) -> None:
+def test_pull_json_describes_the_download(hub: TinyHub, tmp_path: Path) -> None:
     command = [sys.executable, "-m", "mlxctl", "models", "pull", "org/tiny", "--json"]
     variables = {**os.environ, "HF_ENDPOINT": hub.url, "HF_HUB_CACHE": str(tmp_path)}
     done = json.loads(

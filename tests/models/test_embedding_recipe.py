@@ -1,4 +1,4 @@
-"""How an embedding model makes its vectors is read from its files, and what is not computed here is refused."""
+"""Embedding recipes from files, and rejection of unsupported ones."""
 
 import json
 import shutil
@@ -33,11 +33,11 @@ def recipe(model: Path) -> EmbeddingRecipe:
     return found
 
 
-def test_a_model_that_writes_text_has_no_recipe() -> None:
+def test_text_model_has_no_embedding_recipe() -> None:
     assert read_model(tiny_models.model("qwen3")).embedding is None
 
 
-def test_the_files_say_what_is_pooled_and_that_vectors_are_normalized(model: Path) -> None:
+def test_pooling_and_normalization_are_read_from_files(model: Path) -> None:
     assert recipe(model) == EmbeddingRecipe(pooling=("last_token",), is_normalized=True, max_length=1024)
 
 
@@ -54,27 +54,25 @@ def test_the_files_say_what_is_pooled_and_that_vectors_are_normalized(model: Pat
         ({"pooling_mode": ["lasttoken", "cls"]}, ("last_token", "cls")),
     ],
 )
-def test_every_way_of_pooling_has_its_name(
-    model: Path, pooling: dict[str, Any], expected: tuple[str, ...]
-) -> None:
+def test_every_pooling_mode_is_known(model: Path, pooling: dict[str, Any], expected: tuple[str, ...]) -> None:
     write(model, "1_Pooling/config.json", pooling)
     assert recipe(model).pooling == expected
 
 
-def test_vectors_of_a_model_without_a_normalize_module_are_left_as_they_are(model: Path) -> None:
+def test_no_normalize_module_means_no_normalization(model: Path) -> None:
     modules = json.loads((model / "modules.json").read_text())
     write(model, "modules.json", modules[:2])
     assert not recipe(model).is_normalized
 
 
-def test_a_conversion_that_lost_these_files_is_taken_for_what_most_are(model: Path) -> None:
+def test_conversion_without_modules_gets_the_default_pooling(model: Path) -> None:
     shutil.rmtree(model / "1_Pooling")
     (model / "modules.json").unlink()
     renamed = model.rename(model.with_name("Small-Embedding-4bit"))
     assert recipe(renamed) == EmbeddingRecipe(pooling=("last_token",), is_normalized=True, max_length=1024)
 
 
-def test_the_shorter_limit_the_prompt_and_lower_case_are_honored(model: Path) -> None:
+def test_length_limit_prompt_and_lowercasing_are_read(model: Path) -> None:
     write(model, "sentence_bert_config.json", {"max_seq_length": 128, "do_lower_case": True})
     write(
         model,
@@ -98,18 +96,16 @@ def test_the_shorter_limit_the_prompt_and_lower_case_are_honored(model: Path) ->
             [{"path": "", "type": "x.Normalize"}, {"path": "", "type": "x.Pooling"}],
             "in another order than",
         ),
-        ("modules.json", [{"path": "/2_Dense", "type": "x.Dense"}], "lies outside of it"),
+        ("modules.json", [{"path": "/2_Dense", "type": "x.Dense"}], "is outside the model directory"),
         ("modules.json", {"0": "Transformer"}, "must hold a JSON array"),
-        ("modules.json", ["Transformer"], "no list of modules"),
-        ("modules.json", [{"path": "../elsewhere", "type": "x.Pooling"}], "lies outside of it"),
-        ("1_Pooling/config.json", {"pooling_mode_of_tomorrow": True}, "pools in a way that is unknown here"),
-        ("1_Pooling/config.json", {"pooling_mode": "attention"}, "pools in a way that is unknown here"),
+        ("modules.json", ["Transformer"], "not a list of modules"),
+        ("modules.json", [{"path": "../elsewhere", "type": "x.Pooling"}], "is outside the model directory"),
+        ("1_Pooling/config.json", {"pooling_mode_of_tomorrow": True}, "has an unknown pooling"),
+        ("1_Pooling/config.json", {"pooling_mode": "attention"}, "has an unknown pooling"),
         ("1_Pooling/config.json", [], "must hold a JSON object"),
     ],
 )
-def test_what_would_give_wrong_vectors_is_refused_in_one_line(
-    model: Path, file: str, value: Any, complaint: str
-) -> None:
+def test_unsupported_modules_are_a_one_line_error(model: Path, file: str, value: Any, complaint: str) -> None:
     write(model, file, value)
     with pytest.raises(BrokenModel, match=complaint) as refusal:
         read_model(model)
@@ -120,20 +116,18 @@ def test_what_would_give_wrong_vectors_is_refused_in_one_line(
     ("changes", "complaint"),
     [
         ({"model_type": "siglip"}, "is of model_type 'siglip', and only BERT's kin and the text models"),
-        ({"use_bidirectional_attention": True}, "not computed here for model_type 'qwen3'"),
-        ({"is_causal": False}, "not computed here for model_type 'qwen3'"),
+        ({"use_bidirectional_attention": True}, "not supported for model_type 'qwen3'"),
+        ({"is_causal": False}, "not supported for model_type 'qwen3'"),
     ],
 )
-def test_a_model_that_nothing_here_computes_is_refused_by_name(
-    model: Path, changes: dict[str, Any], complaint: str
-) -> None:
+def test_unsupported_architecture_is_an_error(model: Path, changes: dict[str, Any], complaint: str) -> None:
     change(model, "config.json", **changes)
     with pytest.raises(BrokenModel, match=complaint):
         read_model(model)
     assert complaint in (describe_model(model).problem or "")
 
 
-def test_a_prompt_that_must_not_be_pooled_is_refused(model: Path) -> None:
+def test_prompt_excluded_from_pooling_is_an_error(model: Path) -> None:
     change(model, "1_Pooling/config.json", include_prompt=False)
     assert recipe(model).prompt == ""
     write(

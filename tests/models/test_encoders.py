@@ -1,6 +1,4 @@
-"""Encoders are known by their configuration; one whose configuration the code does not honor is refused by
-the field's name.
-"""
+"""Encoders: supported configurations, and errors naming an unsupported field."""
 
 import json
 import shutil
@@ -23,7 +21,7 @@ def recipe(model: Path) -> EmbeddingRecipe:
 
 
 def copied(name: str, directory: Path, **changes: Any) -> Path:
-    """A forged encoder with another configuration."""
+    """Return a generated encoder with a changed configuration."""
     model = Path(shutil.copytree(tiny_models.encoder(name), directory))
     write(model, "config.json", json.loads((model / "config.json").read_text()) | changes)
     return model
@@ -33,7 +31,7 @@ def write(model: Path, name: str, value: Any) -> None:
     (model / name).write_text(json.dumps(value))
 
 
-def test_the_files_tell_what_computes_an_encoder_and_what_comes_behind() -> None:
+def test_encoder_class_and_modules_are_read_from_files() -> None:
     found = {name: recipe(tiny_models.encoder(name)) for name in tiny_models.ENCODER_NAMES}
     assert {name: (one.encoder, one.pooling) for name, one in found.items()} == {
         "bert": ("bert", ("cls",)),
@@ -61,7 +59,7 @@ def test_the_files_tell_what_computes_an_encoder_and_what_comes_behind() -> None
 
 
 @pytest.mark.parametrize("name", tiny_models.ENCODER_NAMES)
-def test_an_encoder_is_described_as_what_it_is_and_keeps_no_cache(name: str) -> None:
+def test_description_of_an_encoder_has_no_kv_cache(name: str) -> None:
     described = describe_model(tiny_models.encoder(name))
     assert (described.detection.kind, described.problem, described.context_length) == (
         "embeddings",
@@ -73,24 +71,22 @@ def test_an_encoder_is_described_as_what_it_is_and_keeps_no_cache(name: str) -> 
     assert (fit.fits, fit.cache_bytes, fit.predicted_tokens_per_second) == (True, 0, None)
 
 
-def test_bidirectional_attention_makes_an_embedding_model_whatever_it_is_called(tmp_path: Path) -> None:
+def test_bidirectional_attention_means_embedding_model(tmp_path: Path) -> None:
     model = copied("embeddinggemma", tmp_path / "small")
     for file in ("modules.json", "config_sentence_transformers.json"):
         (model / file).unlink()
     (model / "1_Pooling/config.json").unlink()
-    assert describe_model(model).detection.evidence[0] == "config.json lets a token see those behind it"
+    assert describe_model(model).detection.evidence[0] == "config.json has bidirectional attention"
 
 
 @pytest.mark.parametrize(("changes", "max_length"), [({}, 400), ({"max_position_embeddings": 300}, 300 - 2)])
-def test_a_text_is_no_longer_than_there_are_places_for_its_tokens(
-    tmp_path: Path, changes: dict[str, Any], max_length: int
-) -> None:
+def test_position_table_limits_text_length(tmp_path: Path, changes: dict[str, Any], max_length: int) -> None:
     model = copied("xlm_roberta", tmp_path / "x", **changes)
     assert (recipe(model).max_length, read_model(model).context_length) == (max_length, max_length)
 
 
 @pytest.mark.parametrize("model_type", ["roberta", "camembert", "xlm_roberta"])
-def test_the_kin_of_roberta_goes_by_many_names(tmp_path: Path, model_type: str) -> None:
+def test_every_roberta_model_type_is_supported(tmp_path: Path, model_type: str) -> None:
     assert recipe(copied("xlm_roberta", tmp_path / "x", model_type=model_type)).encoder == "xlm_roberta"
 
 
@@ -119,7 +115,7 @@ def test_the_kin_of_roberta_goes_by_many_names(tmp_path: Path, model_type: str) 
         ),
     ],
 )
-def test_what_the_code_would_not_honor_is_refused_by_its_field(
+def test_unsupported_encoder_field_is_an_error_naming_it(
     tmp_path: Path, name: str, changes: dict[str, Any], complaint: str
 ) -> None:
     model = copied(name, tmp_path / "x", **changes)
@@ -129,7 +125,7 @@ def test_what_the_code_would_not_honor_is_refused_by_its_field(
     assert describe_model(model).problem == str(refusal.value)
 
 
-def test_rotations_that_are_the_usual_ones_are_taken_in_the_newer_notation_too(tmp_path: Path) -> None:
+def test_default_rope_is_accepted_in_both_notations(tmp_path: Path) -> None:
     rotations = {
         "full_attention": {"rope_type": "default", "rope_theta": 160_000.0},
         "sliding_attention": {"rope_type": "default", "rope_theta": 10_000.0},
@@ -146,16 +142,14 @@ def test_rotations_that_are_the_usual_ones_are_taken_in_the_newer_notation_too(t
         ("gte-modernbert-base", "cls"),
     ],
 )
-def test_a_conversion_that_lost_its_files_is_pooled_as_its_name_says(
-    tmp_path: Path, name: str, pooling: str
-) -> None:
+def test_known_encoder_name_decides_pooling_without_modules(tmp_path: Path, name: str, pooling: str) -> None:
     model = copied("bert", tmp_path / name)
     (model / "1_Pooling/config.json").unlink()
     (model / "modules.json").unlink()
     assert (recipe(model).pooling, recipe(model).is_normalized) == ((pooling,), True)
 
 
-def test_an_encoder_without_these_files_and_without_a_known_name_is_refused_with_the_remedy(
+def test_unknown_encoder_without_modules_is_an_error_with_remedy(
     tmp_path: Path,
 ) -> None:
     model = copied("bert", tmp_path / "mine")
@@ -164,7 +158,7 @@ def test_an_encoder_without_these_files_and_without_a_known_name_is_refused_with
         read_model(model)
 
 
-def test_dense_layers_that_a_conversion_put_among_the_weights_are_found_by_their_shapes(
+def test_dense_modules_among_the_weights_are_found_by_shape(
     tmp_path: Path,
 ) -> None:
     import numpy as np
@@ -196,15 +190,13 @@ def test_dense_layers_that_a_conversion_put_among_the_weights_are_found_by_their
                 "out_features": 128,
                 "activation_function": "torch.nn.modules.activation.Softmax",
             },
-            "Softmax behind it",
+            "unknown activation Softmax",
         ),
-        ({"in_features": 64}, "how wide its Dense module is"),
+        ({"in_features": 64}, "no width for its Dense module"),
         ({"in_features": 32, "out_features": 128}, "for 32 numbers, but 64 come before it"),
     ],
 )
-def test_a_dense_module_that_is_not_computed_here_is_refused(
-    tmp_path: Path, told: dict[str, Any], complaint: str
-) -> None:
+def test_unsupported_dense_module_is_an_error(tmp_path: Path, told: dict[str, Any], complaint: str) -> None:
     model = copied("embeddinggemma", tmp_path / "x")
     write(model, "2_Dense/config.json", told)
     with pytest.raises(BrokenModel, match=complaint):
@@ -214,15 +206,15 @@ def test_a_dense_module_that_is_not_computed_here_is_refused(
 @pytest.mark.parametrize(
     "lost", [("2_Dense", "3_Dense"), ("2_Dense", "3_Dense", "1_Pooling", "modules.json")]
 )
-def test_dense_modules_that_a_conversion_lost_are_missed(tmp_path: Path, lost: tuple[str, ...]) -> None:
+def test_missing_dense_modules_are_an_error(tmp_path: Path, lost: tuple[str, ...]) -> None:
     model = copied("embeddinggemma", tmp_path / "embeddinggemma-300m-4bit")
     for name in lost:
         shutil.rmtree(model / name) if (model / name).is_dir() else (model / name).unlink()
-    with pytest.raises(BrokenModel, match="lost its Dense modules"):
+    with pytest.raises(BrokenModel, match="lacks Dense modules"):
         read_model(model)
 
 
-def test_what_comes_behind_the_layers_makes_another_model_of_it(tmp_path: Path) -> None:
+def test_modules_change_the_fingerprint(tmp_path: Path) -> None:
     model = copied("embeddinggemma", tmp_path / "x")
     digests = {fingerprint(tiny_models.encoder("embeddinggemma"))}
     write(model, "1_Pooling/config.json", {"pooling_mode_cls_token": True})

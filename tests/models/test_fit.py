@@ -1,4 +1,4 @@
-"""Whether a model fits a machine, how long a conversation may be, and how fast it can be at best."""
+"""Whether a model fits a machine, its longest context and maximum speed."""
 
 import dataclasses
 from typing import Any
@@ -24,7 +24,7 @@ from tests import tiny_models
 from .weight_files import packed, write_model
 
 GIB = 1024**3
-# The shape of an 8-billion-parameter model with 36 layers, 8 key-value heads of 128, packed in 4 bits.
+# An 8-billion-parameter model with 36 layers, 8 key-value heads of 128, packed in 4 bits.
 CONFIG = {
     "model_type": "qwen3", "architectures": ["Qwen3ForCausalLM"], "hidden_size": 4096, "num_hidden_layers": 36,
     "num_attention_heads": 32, "num_key_value_heads": 8, "head_dim": 128, "vocab_size": 151936, "intermediate_size": 12288,
@@ -50,7 +50,7 @@ def machine(usable_gib: float, *, gb_per_second: float | None = 400, has_metal: 
     )
 
 
-def test_the_parts_are_weights_cache_and_a_moment_of_reading(model: ModelDescription) -> None:
+def test_needed_memory_is_weights_cache_and_prefill(model: ModelDescription) -> None:
     fit = fit_model(model, machine(48), context_tokens=8192)
     assert fit is not None
     assert fit.weights_bytes == 2_000_000 * 4096 * 4.5 / 8
@@ -65,7 +65,7 @@ def test_the_parts_are_weights_cache_and_a_moment_of_reading(model: ModelDescrip
     assert fit.fits is True
 
 
-def test_the_longest_context_is_the_last_that_fits(model: ModelDescription) -> None:
+def test_longest_context_is_the_last_that_fits(model: ModelDescription) -> None:
     tight = machine(7)
     fit = fit_model(model, tight)
     assert fit is not None
@@ -77,24 +77,24 @@ def test_the_longest_context_is_the_last_that_fits(model: ModelDescription) -> N
     assert fit_model(model, tight, context_tokens=longest + 256).fits is False
 
 
-def test_a_models_own_length_caps_what_memory_would_allow(model: ModelDescription) -> None:
+def test_model_length_caps_longest_context(model: ModelDescription) -> None:
     fit = fit_model(model, machine(48))
     assert (fit.max_context_tokens, fit.is_capped_by_model) == (40960, True)
 
 
-def test_weights_that_are_too_large_never_fit(model: ModelDescription) -> None:
+def test_too_large_weights_never_fit(model: ModelDescription) -> None:
     fit = fit_model(model, machine(4))
     assert (fit.fits, fit.max_context_tokens) == (False, 0)
 
 
-def test_an_unknown_cache_leaves_the_verdict_open_unless_the_weights_decide(model: ModelDescription) -> None:
+def test_unknown_cache_gives_unknown_fit_unless_weights_are_too_large(model: ModelDescription) -> None:
     strange = dataclasses.replace(model, cache=None)
     assert fit_model(strange, machine(48)).fits is None
     assert fit_model(strange, machine(48)).needed_bytes is None
     assert fit_model(strange, machine(4)).fits is False
 
 
-def test_the_predicted_speed_is_bandwidth_over_what_a_token_reads(model: ModelDescription) -> None:
+def test_predicted_speed_is_bandwidth_by_bytes_per_token(model: ModelDescription) -> None:
     fit = fit_model(model, machine(48, gb_per_second=400), context_tokens=4096)
     assert fit.predicted_tokens_per_second == pytest.approx(
         400e9 / (fit.weights_bytes + 4096 * KV_BYTES_PER_TOKEN)
@@ -102,7 +102,7 @@ def test_the_predicted_speed_is_bandwidth_over_what_a_token_reads(model: ModelDe
     assert fit_model(model, machine(48, gb_per_second=None)).predicted_tokens_per_second is None
 
 
-def test_every_mac_of_the_table_is_worked_out(model: ModelDescription) -> None:
+def test_fit_covers_every_mac_of_the_table(model: ModelDescription) -> None:
     fits = fit_on_macs(model)
     assert len(fits) == sum(len(chip.memory_gib) for chip in CHIPS)
     smallest, largest = fits[0], max(fits, key=lambda fit: fit.machine.memory_bytes)
@@ -128,19 +128,17 @@ def test_every_mac_of_the_table_is_worked_out(model: ModelDescription) -> None:
         ("Apple M99", 16, None),
     ],
 )
-def test_a_chip_is_told_by_its_name_and_the_memory_that_it_is_sold_with(
-    brand: str, memory_gib: int, bandwidth: float | None
-) -> None:
+def test_chip_is_found_by_name_and_memory(brand: str, memory_gib: int, bandwidth: float | None) -> None:
     chip = find_chip(brand, memory_gib * GIB)
     assert (chip.bandwidth_gb_per_second if chip else None) == bandwidth
 
 
-def test_this_machine_offers_what_the_engine_would_take() -> None:
+def test_this_machine_matches_the_engines_limit() -> None:
     assert this_machine().usable_bytes == default_memory_limit()
     assert this_machine(memory_limit_bytes=GIB).usable_bytes == GIB
 
 
-def test_metal_is_asked_in_a_process_of_its_own() -> None:
+def test_metal_limit_is_read_in_a_child_process() -> None:
     import mlx.core as mx
 
     assert ask_metal() == mx.device_info().get("max_recommended_working_set_size", 0)
@@ -148,19 +146,19 @@ def test_metal_is_asked_in_a_process_of_its_own() -> None:
 
 @pytest.mark.parametrize(("chunk", "num_tokens"), [(128, 128), (128, 2048), (512, 1024)])
 @pytest.mark.parametrize("name", ["llama3", "gemma3", "lfm2", "qwen3_next", "gpt_oss"])
-def test_the_estimate_for_a_chunk_is_near_the_measured_peak(name: str, chunk: int, num_tokens: int) -> None:
+def test_chunk_estimate_is_near_the_measured_peak(name: str, chunk: int, num_tokens: int) -> None:
     measured = measure_peak(load(name), chunk=chunk, num_tokens=num_tokens)
 
     estimate = estimate_prefill_bytes(
         config_of(name), chunk_tokens=chunk, context_tokens=num_tokens, float_bytes=4, has_metal=False
     )
 
-    # Half a megabyte is little for any model: recurrent layers take that much more in a short prompt.
+    # Half a megabyte is small for any model; recurrent layers need it for short prompts.
     assert measured / 1.3 - 5e5 < estimate < 1.3 * measured
 
 
 @pytest.mark.parametrize("bits", [None, 4])
-def test_the_estimate_holds_for_weights_of_16_and_of_4_bits(bits: int | None) -> None:
+def test_chunk_estimate_holds_for_16_and_4_bits(bits: int | None) -> None:
     import mlx.core as mx
     import mlx.nn as nn
 
@@ -178,7 +176,7 @@ def test_the_estimate_holds_for_weights_of_16_and_of_4_bits(bits: int | None) ->
 
 
 @pytest.mark.parametrize("num_tokens", [100, 700, 3000, 20_000])
-def test_chunks_are_taken_to_be_as_large_as_the_engine_makes_them(num_tokens: int) -> None:
+def test_assumed_chunk_sizes_match_the_engine(num_tokens: int) -> None:
     quick, slow = (chunks_of_the_engine(num_tokens, seconds_per_token) for seconds_per_token in (1e-6, 1e-3))
 
     assert max(quick) == min(largest_chunk_tokens(num_tokens), 2048)
@@ -187,7 +185,7 @@ def test_chunks_are_taken_to_be_as_large_as_the_engine_makes_them(num_tokens: in
     assert all(chunk <= SLICE_SHARE * DEFAULT_SLICE_SECONDS / 1e-3 + 1 for chunk in slow[2:])
 
 
-def test_a_long_prompt_is_read_in_small_chunks_where_attention_is_slow() -> None:
+def test_long_prompts_are_prefilled_in_small_chunks_on_cpu() -> None:
     config = config_of("llama3")
     whole = estimate_prefill_bytes(
         config, chunk_tokens=2048, context_tokens=8192, float_bytes=4, has_metal=False
@@ -211,7 +209,7 @@ def config_of(name: str) -> Any:
 
 
 def measure_peak(model: Any, *, chunk: int, num_tokens: int) -> int:
-    """Read a prompt in chunks, and return the most that one of them took beyond what is left."""
+    """Prefill in chunks; return the highest additional memory of a chunk, in bytes."""
     import mlx.core as mx
     from mlx_lm.models.cache import make_prompt_cache
 
@@ -228,7 +226,7 @@ def measure_peak(model: Any, *, chunk: int, num_tokens: int) -> int:
 
 
 def chunks_of_the_engine(num_tokens: int, seconds_per_token: float) -> list[int]:
-    """Let the engine's pacer size the chunks of a prompt, each of which takes its time."""
+    """Return the chunk sizes of the engine's pacer for a prompt."""
     pacer = PrefillPacer(slice_seconds=DEFAULT_SLICE_SECONDS, max_tokens=2048)
     chunks: list[int] = []
     while num_tokens > sum(chunks):
@@ -238,10 +236,10 @@ def chunks_of_the_engine(num_tokens: int, seconds_per_token: float) -> list[int]
 
 
 @pytest.mark.parametrize(("bits", "share"), [(8, 8.5 / 16), (4, 4.5 / 16)])
-def test_quantized_keys_and_values_take_less_and_are_read_with_all_scores_in_between(
+def test_quantized_cache_is_smaller_but_attention_is_not_fused(
     model: ModelDescription, bits: int, share: float
 ) -> None:
-    # A scale and a bias of 16 bits for each 64 numbers are half a bit a number.
+    # A 16-bit scale and bias per 64 numbers are half a bit per number.
     plain, fewer = (
         fit_model(each, machine(7)) for each in (model, model.served_with(KVFormat(bits=bits, group_size=64)))
     )
@@ -254,10 +252,10 @@ def test_quantized_keys_and_values_take_less_and_are_read_with_all_scores_in_bet
     assert roomy[1].max_context_tokens > roomy[0].max_context_tokens
 
 
-def test_scores_count_where_attention_is_not_one_kernel(model: ModelDescription) -> None:
+def test_scores_count_without_fused_attention(model: ModelDescription) -> None:
     wide = dataclasses.replace(model, config={**CONFIG, "head_dim": 256})
     plain, unfused = fit_model(model, machine(48)), fit_model(wide, machine(48))
-    # Heads twice as wide keep twice as much, too.
+    # Heads twice as wide also store twice as much.
     wider_bytes = 8192 * KV_BYTES_PER_TOKEN // 36
     assert unfused.transient_bytes - plain.transient_bytes == 2048 * 8192 * (32 * 2 + 1) + wider_bytes
     assert unfused.max_context_tokens <= plain.max_context_tokens

@@ -1,6 +1,4 @@
-"""The memory that a conversation takes: what the configuration foretells is what mlx-lm's caches then really
-hold.
-"""
+"""The estimated memory of a conversation equals that of mlx-lm's caches."""
 
 from typing import Any
 
@@ -73,7 +71,10 @@ CONFIGURATIONS: dict[str, dict[str, Any]] = {
 
 
 def held_bytes(model: Any, num_tokens: int) -> int:
-    """What the caches of a model hold after a prompt and one decoded token, `num_tokens` together."""
+    """Return the size of a model's caches after `num_tokens` tokens.
+
+    A prompt, and one decoded token.
+    """
     cache = make_prompt_cache(model)
     for tokens in ([1] * (num_tokens - 1), [1]):
         model(mx.array([tokens]), cache=cache)
@@ -84,7 +85,7 @@ def held_bytes(model: Any, num_tokens: int) -> int:
 
 
 @pytest.mark.parametrize("model_type", CONFIGURATIONS)
-def test_a_configuration_foretells_what_is_held(model_type: str) -> None:
+def test_cache_size_from_configuration_matches_mlx_lm(model_type: str) -> None:
     config = {**CONFIGURATIONS[model_type], "model_type": model_type}
     shape = find_cache_shape(model_type, config, float_bytes=4)
     model_class, arguments = _get_classes(config)
@@ -95,7 +96,7 @@ def test_a_configuration_foretells_what_is_held(model_type: str) -> None:
 
 
 @pytest.mark.parametrize("name", ["qwen3", "llama3", "gemma3", "lfm2", "qwen3_next", "mistral"])
-def test_a_forged_model_holds_what_was_foretold(name: str) -> None:
+def test_cache_size_of_tiny_models_matches_the_estimate(name: str) -> None:
     config = FAMILIES[name].config
     shape = find_cache_shape(config["model_type"], config, float_bytes=4)
     model, _ = load_model(tiny_models.model(name))
@@ -117,11 +118,11 @@ def test_a_forged_model_holds_what_was_foretold(name: str) -> None:
         ("llama", {**PLAIN, "layer_types": ["a kind of tomorrow"] * 4, "ssm_state": 1}),
     ],
 )
-def test_what_cannot_be_told_stays_unknown(model_type: str, config: dict[str, Any]) -> None:
+def test_unknown_layers_give_no_cache_size(model_type: str, config: dict[str, Any]) -> None:
     assert find_cache_shape(model_type, config, float_bytes=2) is None
 
 
-def test_a_recurrent_state_of_unknown_size_is_said_to_be_unknown() -> None:
+def test_unknown_recurrent_state_has_unknown_size() -> None:
     config = {**PLAIN, "layer_types": ["mamba", "attention"] * 2}
     assert find_cache_shape("granitemoehybrid", config, float_bytes=2) == CacheShape(
         bytes_per_token=256, state_bytes=None

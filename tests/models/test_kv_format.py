@@ -1,4 +1,4 @@
-"""In which bits a model keeps keys and values: what the settings say of all, and of single ones by name."""
+"""The KV cache format by settings, for all models and by name."""
 
 from pathlib import Path
 
@@ -7,7 +7,7 @@ from mlxctl.models.kv_format import chosen_kv_format
 from mlxctl.settings import resolve
 
 
-def test_bits_of_keys_and_values_hold_for_all_models_but_those_that_are_named(tmp_path: Path) -> None:
+def test_kv_bits_apply_to_all_models_except_named_ones(tmp_path: Path) -> None:
     path = tmp_path / "mlxctl.toml"
     path.write_text(
         '[model]\nkv_bits = 8\nkv_group_size = 32\n[pool.kv_bits_by_name]\nsmall = "full"\nlarge = "4"\n'

@@ -1,4 +1,4 @@
-"""Which models lie on a machine, what they are called, and how one is taken away again."""
+"""The library: which models it finds, their names, and their removal."""
 
 from pathlib import Path
 
@@ -23,7 +23,7 @@ OLD, NEW = "a" * 40, "b" * 40
 
 
 def cached(cache: Path, name: str, *, commit: str = NEW, ref: str | None = NEW) -> Path:
-    """A snapshot as the hub's tools lay it out: links to blobs, and a ref that names the commit."""
+    """Create a snapshot as the hub's tools do: links to blobs, and a ref."""
     folder = cache / f"models--{name.replace('/', '--')}"
     blobs = write_model(folder / "blobs", CONFIG, WEIGHTS)
     snapshot = folder / "snapshots" / commit
@@ -48,7 +48,7 @@ def library(places: tuple[Path, Path], **aliases: str) -> Library:
     return Library(LibrarySettings(models_dirs=(places[0],), hub_cache=places[1], aliases=aliases))
 
 
-def test_models_are_found_by_name_in_both_places(places: tuple[Path, Path]) -> None:
+def test_models_are_found_in_directories_and_hub_cache(places: tuple[Path, Path]) -> None:
     write_model(places[0] / "alone", CONFIG, WEIGHTS)
     write_model(places[0] / "org" / "nested", CONFIG, WEIGHTS)
     snapshot = cached(places[1], "org/cached")
@@ -60,24 +60,24 @@ def test_models_are_found_by_name_in_both_places(places: tuple[Path, Path]) -> N
     }
 
 
-def test_the_snapshot_that_main_names_is_meant(places: tuple[Path, Path]) -> None:
+def test_snapshot_of_main_is_used(places: tuple[Path, Path]) -> None:
     cached(places[1], "org/a", commit=OLD, ref=OLD)
     (places[1] / "models--org--a" / "snapshots" / NEW).mkdir()
     assert library(places).find("org/a").path.name == OLD
 
 
-def test_without_a_ref_the_newest_snapshot_is_meant(places: tuple[Path, Path]) -> None:
+def test_newest_snapshot_is_used_without_a_ref(places: tuple[Path, Path]) -> None:
     cached(places[1], "org/a", ref=None)
     assert library(places).find("org/a").path.name == NEW
 
 
 @pytest.mark.parametrize("ref", ["../../../etc", "", "/etc", "g" * 40])
-def test_a_ref_never_leads_out_of_its_repository(places: tuple[Path, Path], ref: str) -> None:
+def test_ref_cannot_lead_out_of_its_repository(places: tuple[Path, Path], ref: str) -> None:
     cached(places[1], "org/a", ref=ref)
     assert library(places).find("org/a").path.name == NEW
 
 
-def test_a_ref_to_a_snapshot_that_is_not_there_is_a_download_that_never_came(
+def test_ref_to_missing_snapshot_means_not_downloaded(
     places: tuple[Path, Path],
 ) -> None:
     cached(places[1], "org/a", ref=OLD)
@@ -87,13 +87,13 @@ def test_a_ref_to_a_snapshot_that_is_not_there_is_a_download_that_never_came(
         library(places).resolve("org/a")
 
 
-def test_datasets_and_strays_in_the_cache_are_no_models(places: tuple[Path, Path]) -> None:
+def test_data_sets_and_other_files_in_the_cache_are_ignored(places: tuple[Path, Path]) -> None:
     for name in ("datasets--org--a", ".locks", "version.txt", "models--", "models--..--x"):
         (places[1] / name).mkdir()
     assert library(places).entries() == []
 
 
-def test_a_broken_model_is_listed_with_its_reason_and_hides_nobody(places: tuple[Path, Path]) -> None:
+def test_broken_model_is_listed_with_its_problem(places: tuple[Path, Path]) -> None:
     write_model(places[0] / "good", CONFIG, WEIGHTS)
     (write_model(places[0] / "bad", CONFIG, WEIGHTS) / "config.json").write_text("[")
     shelf = library(places)
@@ -103,9 +103,7 @@ def test_a_broken_model_is_listed_with_its_reason_and_hides_nobody(places: tuple
 
 
 @pytest.mark.parametrize("file", ["config.json", "1_Pooling/config.json"])
-def test_a_link_out_of_a_model_is_named_and_not_followed(
-    places: tuple[Path, Path], tmp_path: Path, file: str
-) -> None:
+def test_link_out_of_a_model_is_not_followed(places: tuple[Path, Path], tmp_path: Path, file: str) -> None:
     secret = tmp_path / "secret.json"
     secret.write_text('{"model_type": "secret"}')
     link = write_model(places[0] / "sly", CONFIG, WEIGHTS) / file
@@ -118,7 +116,7 @@ def test_a_link_out_of_a_model_is_named_and_not_followed(
     assert described.model_type is None
 
 
-def test_a_model_directory_may_be_a_link_to_another_disk(places: tuple[Path, Path], tmp_path: Path) -> None:
+def test_model_directory_may_be_a_link(places: tuple[Path, Path], tmp_path: Path) -> None:
     disk = tmp_path / "disk"
     for name, target in {
         "plain": write_model(disk / "models" / "a", CONFIG, WEIGHTS),
@@ -132,7 +130,7 @@ def test_a_model_directory_may_be_a_link_to_another_disk(places: tuple[Path, Pat
     )
 
 
-def test_a_linked_model_is_searched_for_links_too(places: tuple[Path, Path], tmp_path: Path) -> None:
+def test_linked_model_is_checked_for_outside_links(places: tuple[Path, Path], tmp_path: Path) -> None:
     outside = write_model(tmp_path / "disk" / "a", CONFIG, WEIGHTS)
     (tmp_path / "disk" / "secret.json").write_text("{}")
     (outside / "tokenizer.json").unlink()
@@ -141,7 +139,7 @@ def test_a_linked_model_is_searched_for_links_too(places: tuple[Path, Path], tmp
     assert "leads out of the library" in (library(places).find("linked").problem or "")
 
 
-def test_a_name_that_is_taken_twice_is_said_to_be_hidden(places: tuple[Path, Path]) -> None:
+def test_duplicate_name_is_a_problem_of_the_second(places: tuple[Path, Path]) -> None:
     mine = write_model(places[0] / "org" / "a", CONFIG, WEIGHTS)
     cached(places[1], "org/a")
     first, second = library(places).entries()
@@ -150,7 +148,7 @@ def test_a_name_that_is_taken_twice_is_said_to_be_hidden(places: tuple[Path, Pat
     assert library(places).find("org/a").path == mine
 
 
-def test_the_part_after_the_slash_is_enough_when_only_one_has_it(places: tuple[Path, Path]) -> None:
+def test_unique_part_after_the_slash_names_a_model(places: tuple[Path, Path]) -> None:
     snapshot = cached(places[1], "org/a")
     assert library(places).resolve("a").path == snapshot
     assert library(places).resolve("a").name == "org/a"
@@ -159,9 +157,7 @@ def test_the_part_after_the_slash_is_enough_when_only_one_has_it(places: tuple[P
         library(places).resolve("a")
 
 
-def test_an_alias_stands_for_a_model_a_directory_or_another_alias(
-    places: tuple[Path, Path], tmp_path: Path
-) -> None:
+def test_alias_may_name_model_directory_or_alias(places: tuple[Path, Path], tmp_path: Path) -> None:
     snapshot, outside = cached(places[1], "org/a"), write_model(tmp_path / "elsewhere", CONFIG, WEIGHTS)
     shelf = library(places, fast="org/a", faster="fast", mine=str(outside))
     assert (shelf.resolve("fast").name, shelf.resolve("fast").path) == ("fast", snapshot)
@@ -172,18 +168,18 @@ def test_an_alias_stands_for_a_model_a_directory_or_another_alias(
 @pytest.mark.parametrize(
     ("name", "complaint"),
     [
-        ("round", "leads back to itself"),
+        ("round", "refers to itself"),
         ("lost", "alias 'lost' stands for 'org/none', but there is no"),
         ("org/b", r"did you mean org/a\?"),
     ],
 )
-def test_a_name_that_leads_nowhere_says_so(places: tuple[Path, Path], name: str, complaint: str) -> None:
+def test_unknown_name_is_an_error_with_hint(places: tuple[Path, Path], name: str, complaint: str) -> None:
     cached(places[1], "org/a")
     with pytest.raises(ModelNotFoundOnDisk, match=complaint):
         library(places, round="about", about="round", lost="org/none").resolve(name)
 
 
-def test_a_name_from_outside_is_never_a_path(places: tuple[Path, Path]) -> None:
+def test_requested_name_is_never_a_path(places: tuple[Path, Path]) -> None:
     write_model(places[0] / "a", CONFIG, WEIGHTS)
     shelf = library(places)
     assert shelf.resolve(str(places[0] / "a")).name == "a"
@@ -192,17 +188,17 @@ def test_a_name_from_outside_is_never_a_path(places: tuple[Path, Path]) -> None:
             shelf.find_named(name)
 
 
-def test_a_cached_model_is_spoken_of_by_its_repository(places: tuple[Path, Path]) -> None:
+def test_cached_model_is_named_by_its_repository(places: tuple[Path, Path]) -> None:
     snapshot = cached(places[1], "org/a")
     (snapshot / "tokenizer.json").unlink()
     with pytest.raises(BrokenModel, match=r"'org/a' has no tokenizer\.json"):
         read_model(snapshot)
 
 
-def test_removing_takes_a_repository_with_its_blobs_and_leaves_a_copy_of_it(
+def test_removing_a_repository_keeps_a_copy_under_another_name(
     places: tuple[Path, Path],
 ) -> None:
-    """A copy has the same commits under another name."""
+    """A copy has the same commits."""
     cached(places[1], "org/a")
     kept = cached(places[1], "org/b")
     remove_model(library(places).find("org/a"))
@@ -210,10 +206,8 @@ def test_removing_takes_a_repository_with_its_blobs_and_leaves_a_copy_of_it(
     assert (kept / "config.json").is_file()
 
 
-def test_weights_that_repositories_share_go_with_the_last_of_them(places: tuple[Path, Path]) -> None:
-    """The hub's tools keep large files once for all repositories, so removing a folder alone would free
-    nothing.
-    """
+def test_shared_weights_are_deleted_with_the_last_repository(places: tuple[Path, Path]) -> None:
+    """The hub's tools may store large files once for several repositories."""
     shared = {"xet_hash": "f" * 64, "cache_dir": places[1]}
     for name, keep in (("org/a", publish_blob_to_shared_store), ("org/b", try_link_from_shared_store)):
         cached(places[1], name)
@@ -227,7 +221,7 @@ def test_weights_that_repositories_share_go_with_the_last_of_them(places: tuple[
     assert not store.exists()
 
 
-def test_removing_a_directory_leaves_what_its_links_point_to(places: tuple[Path, Path]) -> None:
+def test_removing_a_directory_keeps_link_targets(places: tuple[Path, Path]) -> None:
     model = write_model(places[0] / "a", CONFIG, WEIGHTS)
     (places[0] / "big").write_text("kept")
     (model / "link").symlink_to(places[0] / "big")
@@ -236,7 +230,7 @@ def test_removing_a_directory_leaves_what_its_links_point_to(places: tuple[Path,
     assert (places[0] / "big").read_text() == "kept"
 
 
-def test_a_linked_directory_is_not_removed(places: tuple[Path, Path]) -> None:
+def test_linked_directory_is_not_removed(places: tuple[Path, Path]) -> None:
     real = write_model(places[0] / "real", CONFIG, WEIGHTS)
     (places[0] / "link").symlink_to(real)
     with pytest.raises(BrokenModel, match="is a link"):
@@ -253,5 +247,5 @@ def test_a_linked_directory_is_not_removed(places: tuple[Path, Path]) -> None:
         ({}, str(Path.home() / ".cache/huggingface/hub")),
     ],
 )
-def test_the_cache_is_where_the_hubs_own_tools_look(environment: dict[str, str], place: str) -> None:
+def test_hub_cache_directory_follows_the_hubs_variables(environment: dict[str, str], place: str) -> None:
     assert hub_cache_directory(environment) == Path(place)

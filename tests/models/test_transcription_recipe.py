@@ -1,4 +1,4 @@
-"""How a model writes down speech is read from its files, and files of another shape are refused."""
+"""Transcription recipes from files, and rejection of malformed ones."""
 
 import json
 import shutil
@@ -35,7 +35,7 @@ def recipe(model: Path) -> TranscriptionRecipe:
     return found
 
 
-def test_window_context_and_tokens_are_those_of_the_files(model: Path) -> None:
+def test_whisper_recipe_has_window_context_and_tokens(model: Path) -> None:
     found = recipe(model)
     assert (found.window_samples, found.context_length) == (2 * 16_000, 64)
     assert (
@@ -46,7 +46,7 @@ def test_window_context_and_tokens_are_those_of_the_files(model: Path) -> None:
     assert (facts.purpose, facts.context_length) == ("transcription", 64)
 
 
-def test_hugging_face_calls_the_sizes_otherwise(model: Path) -> None:
+def test_hugging_face_field_names_are_read(model: Path) -> None:
     names = {
         "n_audio_ctx": "max_source_positions",
         "n_text_ctx": "max_target_positions",
@@ -61,14 +61,14 @@ def test_hugging_face_calls_the_sizes_otherwise(model: Path) -> None:
     assert recipe(model) == before
 
 
-def test_a_model_for_english_has_no_languages(model: Path) -> None:
+def test_english_model_has_no_languages(model: Path) -> None:
     change(model, "generation_config.json", lambda generation: generation.update(is_multilingual=False))
     assert recipe(model).languages == {}
     change(model, "generation_config.json", lambda generation: generation.pop("is_multilingual"))
     assert recipe(model).languages == {}
 
 
-def test_what_must_not_be_written_is_taken_over(model: Path) -> None:
+def test_suppressed_tokens_are_read(model: Path) -> None:
     change(
         model,
         "generation_config.json",
@@ -82,7 +82,7 @@ def test_what_must_not_be_written_is_taken_over(model: Path) -> None:
     [
         ("config.json", lambda config: config.pop("n_audio_ctx"), "has no size for n_audio_ctx: None"),
         ("config.json", lambda config: config.update(n_text_ctx=-1), "has no size for n_text_ctx: -1"),
-        ("config.json", lambda config: config.update(n_vocab=300), "has an odd token: "),
+        ("config.json", lambda config: config.update(n_vocab=300), "has an invalid token: "),
         (
             "tokenizer.json",
             lambda tokenizer: tokenizer.update(added_tokens=[]),
@@ -100,7 +100,7 @@ def test_what_must_not_be_written_is_taken_over(model: Path) -> None:
         ),
     ],
 )
-def test_files_of_another_shape_are_refused_in_one_line(
+def test_malformed_transcription_files_are_a_one_line_error(
     model: Path, name: str, edit: Change, complaint: str
 ) -> None:
     change(model, name, edit)
@@ -110,9 +110,7 @@ def test_files_of_another_shape_are_refused_in_one_line(
     assert describe_model(model).problem == str(refusal.value)
 
 
-def test_without_the_packages_it_is_said_what_to_install(
-    model: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_missing_packages_are_named(model: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(
         installed, "EXTRAS", {"audio": {"mlx_audio": "mlx-audio", "no_such_module": "miniaudio"}}
     )
@@ -123,7 +121,7 @@ def test_without_the_packages_it_is_said_what_to_install(
     assert "mlxctl[audio]" in (describe_model(model).problem or "")
 
 
-def test_other_models_do_not_hear() -> None:
+def test_other_models_have_no_transcription_recipe() -> None:
     assert read_model(tiny_models.model("qwen3")).transcription is None
     assert not supports_transcription({"model_type": "parakeet"})
     assert describe_model(tiny_models.trained("whisper_words")).problem is None

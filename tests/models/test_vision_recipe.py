@@ -1,4 +1,4 @@
-"""How a model sees is read from its files."""
+"""Vision recipes from files."""
 
 import json
 import shutil
@@ -23,7 +23,7 @@ def change(model: Path, name: str, **changes: Any) -> None:
     (model / name).write_text(json.dumps({key: entry for key, entry in value.items() if entry is not None}))
 
 
-def test_the_files_say_how_pictures_are_cut_and_colored(model: Path) -> None:
+def test_vision_recipe_has_patch_sizes_and_colors(model: Path) -> None:
     image_token_id = json.loads((model / "config.json").read_text())["image_token_index"]
     assert read_model(model).vision == VisionRecipe(
         kind="pixtral",
@@ -36,21 +36,21 @@ def test_the_files_say_how_pictures_are_cut_and_colored(model: Path) -> None:
     )
 
 
-def test_cells_of_merged_patches_are_larger(model: Path) -> None:
+def test_merged_patches_give_larger_cells(model: Path) -> None:
     change(model, "config.json", model_type="mistral3", spatial_merge_size=2)
     vision = read_model(model).vision
     assert vision is not None
     assert vision.cell_size == 32
 
 
-def test_what_the_image_processor_leaves_open_is_as_its_kind_has_it(model: Path) -> None:
+def test_missing_image_processor_fields_get_defaults(model: Path) -> None:
     (model / "preprocessor_config.json").unlink()
     vision = read_model(model).vision
     assert vision is not None
     assert (vision.longest_edge, vision.mean[0]) == (1024, 0.48145466)
 
 
-def test_the_newer_file_of_the_processor_wins(model: Path) -> None:
+def test_newer_processor_file_takes_precedence(model: Path) -> None:
     (model / "processor_config.json").write_text(
         json.dumps({"image_processor": {"size": {"longest_edge": 128}}})
     )
@@ -59,8 +59,8 @@ def test_the_newer_file_of_the_processor_wins(model: Path) -> None:
     assert vision.longest_edge == 128
 
 
-def without_eyes(model: Path) -> Path:
-    """Drop the weights that it sees with, as a conversion for text does."""
+def without_vision_tower(model: Path) -> Path:
+    """Drop the weights of the vision tower, as a text conversion does."""
     import mlx.core as mx
 
     weights: dict[str, Any] = dict(mx.load(str(model / "model.safetensors")))  # type: ignore[arg-type]
@@ -69,25 +69,23 @@ def without_eyes(model: Path) -> Path:
     return model
 
 
-def test_a_conversion_that_left_the_eyes_out_is_a_model_of_text(model: Path) -> None:
-    assert read_model(without_eyes(model)).vision is None
+def test_conversion_without_vision_tower_is_a_text_model(model: Path) -> None:
+    assert read_model(without_vision_tower(model)).vision is None
 
 
-def test_a_model_without_a_part_for_pictures_reads_text_and_nothing_is_missing(model: Path) -> None:
+def test_text_model_has_no_vision_problem(model: Path) -> None:
     change(model, "config.json", vision_config=None)
     facts = read_model(model)
     assert (facts.vision, facts.vision_problem) == (None, None)
 
 
-def test_of_a_kind_that_is_not_computed_here_it_is_told(model: Path) -> None:
+def test_unsupported_vision_type_has_a_problem(model: Path) -> None:
     change(model, "config.json", model_type="idefics3")
     facts = read_model(model)
-    assert (facts.vision, facts.vision_problem) == (None, "images of idefics3 models are not computed here")
+    assert (facts.vision, facts.vision_problem) == (None, "images of idefics3 models are not supported")
 
 
-def test_without_the_packages_a_model_that_sees_reads_text(
-    model: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_vision_model_without_packages_serves_text(model: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(
         installed, "EXTRAS", {"vision": {"mlx_vlm_that_is_missing": "mlx-vlm", "PIL": "Pillow"}}
     )
@@ -101,23 +99,26 @@ def test_without_the_packages_a_model_that_sees_reads_text(
 @pytest.mark.parametrize(
     ("file", "changes", "complaint"),
     [
-        ("config.json", {"image_token_index": "[IMG]"}, "image_token_index is '[IMG]', and no size"),
-        ("config.json", {"vision_config": {}}, "patch_size is None, and no size"),
-        ("config.json", {"image_token_index": None}, "image_token_id is None, and no size"),
-        ("preprocessor_config.json", {"size": {"longest_edge": 0}}, "longest_edge is 0, and no size"),
-        ("preprocessor_config.json", {"image_mean": [0.5]}, "image_mean is [0.5], and not three colors"),
-        ("preprocessor_config.json", {"resample": 17}, "resample is 17, and no filter"),
+        ("config.json", {"image_token_index": "[IMG]"}, "image_token_index is '[IMG]', not a size"),
+        ("config.json", {"vision_config": {}}, "patch_size is None, not a size"),
+        ("config.json", {"image_token_index": None}, "image_token_id is None, not a size"),
+        ("preprocessor_config.json", {"size": {"longest_edge": 0}}, "longest_edge is 0, not a size"),
+        ("preprocessor_config.json", {"image_mean": [0.5]}, "image_mean is [0.5], not three colors"),
+        ("preprocessor_config.json", {"resample": 17}, "resample is 17, not a filter"),
     ],
 )
-def test_a_model_whose_files_are_unclear_reads_text_and_says_why(
+def test_malformed_vision_files_serve_text_with_a_problem(
     model: Path, file: str, changes: dict[str, Any], complaint: str
 ) -> None:
     change(model, file, **changes)
     facts = read_model(model)
-    assert (facts.vision, facts.vision_problem) == (None, f"its files do not say how it sees: {complaint}")
+    assert (facts.vision, facts.vision_problem) == (
+        None,
+        f"its files do not describe its image input: {complaint}",
+    )
 
 
-def test_qwen_names_the_limits_of_a_picture_in_either_of_two_ways() -> None:
+def test_qwen_pixel_limits_are_read_in_both_notations() -> None:
     for name in ("qwen2_vl", "qwen3_vl"):
         vision = read_model(tiny_models.model(name)).vision
         assert vision is not None
@@ -130,7 +131,7 @@ def test_qwen_names_the_limits_of_a_picture_in_either_of_two_ways() -> None:
 
 
 @pytest.mark.parametrize("name", ["qwen2_vl", "qwen2_5_vl", "qwen3_vl", "qwen3_5_seer"])
-def test_each_frequency_follows_the_axis_that_mlx_vlm_gives_it(name: str) -> None:
+def test_rope_axes_match_mlx_vlm(name: str) -> None:
     from mlx_vlm.models.rope_utils import mrope_position_selector
 
     vision = read_model(tiny_models.model(name)).vision
@@ -147,16 +148,16 @@ def copied(name: str, tmp_path: Path) -> Path:
 
 
 @pytest.mark.parametrize("sections", [None, [8], [2, 3, "3"]])
-def test_qwen_without_its_three_axes_reads_text(tmp_path: Path, sections: Any) -> None:
+def test_qwen_with_malformed_mrope_serves_text(tmp_path: Path, sections: Any) -> None:
     model = copied("qwen2_5_vl", tmp_path)
     change(model, "config.json", rope_scaling={"type": "mrope", "mrope_section": sections})
     assert (
         read_model(model).vision_problem
-        == f"its files do not say how it sees: mrope_section is {sections!r}, and not three sizes"
+        == f"its files do not describe its image input: mrope_section is {sections!r}, not three sizes"
     )
 
 
-def test_gemma_sees_a_square_of_so_many_cells(tmp_path: Path) -> None:
+def test_gemma_image_is_a_square_of_cells(tmp_path: Path) -> None:
     model = copied("gemma3_seer", tmp_path)
     vision = read_model(model).vision
     assert vision is not None
@@ -164,5 +165,5 @@ def test_gemma_sees_a_square_of_so_many_cells(tmp_path: Path) -> None:
     change(model, "config.json", mm_tokens_per_image=15)
     assert (
         read_model(model).vision_problem
-        == "its files do not say how it sees: a square of 64 pixels has no 15 cells"
+        == "its files do not describe its image input: a square of 64 pixels has no 15 cells"
     )

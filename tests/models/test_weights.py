@@ -1,4 +1,4 @@
-"""Headers of weight files, and what they add up to."""
+"""Headers of weight files, and their totals."""
 
 from pathlib import Path
 
@@ -13,7 +13,7 @@ from mlxctl.models.weights import sum_tensors
 from .weight_files import packed, write_weights
 
 
-def test_a_plain_model_is_counted(tmp_path: Path) -> None:
+def test_parameters_of_a_float_model(tmp_path: Path) -> None:
     write_weights(tmp_path / "model.safetensors", {"a.weight": ("BF16", (30, 20)), "a.bias": ("BF16", (30,))})
     weights = sum_tensors(read_tensors(tmp_path), {})
     assert (weights.num_parameters, weights.num_bytes, weights.float_bytes) == (630, 1260, 2)
@@ -22,23 +22,21 @@ def test_a_plain_model_is_counted(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("bits", [2, 3, 4, 6, 8])
 @pytest.mark.parametrize("group_size", [32, 64, 128])
-def test_packed_weights_count_as_the_weights_that_they_stand_for(
-    tmp_path: Path, bits: int, group_size: int
-) -> None:
+def test_packed_weights_count_unpacked(tmp_path: Path, bits: int, group_size: int) -> None:
     write_weights(tmp_path / "model.safetensors", packed("a", 256, 512, bits=bits, group_size=group_size))
     weights = sum_tensors(read_tensors(tmp_path), {"quantization": {"bits": bits, "group_size": group_size}})
     assert weights.num_parameters == 256 * 512
     assert weights.bits_per_weight == bits + 32 / group_size
 
 
-def test_a_layer_may_be_packed_otherwise_than_the_rest(tmp_path: Path) -> None:
+def test_layers_may_have_different_quantization(tmp_path: Path) -> None:
     tensors = {**packed("a", 64, 128), **packed("b", 64, 128, bits=8, group_size=32)}
     write_weights(tmp_path / "model.safetensors", tensors)
     config = {"quantization": {"bits": 4, "group_size": 64, "b": {"bits": 8, "group_size": 32}}}
     assert sum_tensors(read_tensors(tmp_path), config).num_parameters == 2 * 64 * 128
 
 
-def test_a_token_reads_the_chosen_experts_and_no_table_that_is_only_looked_up(tmp_path: Path) -> None:
+def test_decode_bytes_exclude_idle_experts_and_embedding_table(tmp_path: Path) -> None:
     tensors = {
         "model.embed_tokens.weight": ("BF16", (1000, 10)),
         "lm_head.weight": ("BF16", (1000, 10)),
@@ -53,23 +51,23 @@ def test_a_token_reads_the_chosen_experts_and_no_table_that_is_only_looked_up(tm
     assert sum_tensors(read_tensors(tmp_path), {}).decode_bytes is None
 
 
-def test_a_tied_embedding_is_read_as_the_head(tmp_path: Path) -> None:
+def test_tied_embedding_counts_as_output_head(tmp_path: Path) -> None:
     write_weights(tmp_path / "model.safetensors", {"model.embed_tokens.weight": ("BF16", (1000, 10))})
     assert sum_tensors(read_tensors(tmp_path), {}).decode_bytes == 20_000
 
 
-def test_a_file_that_is_cut_off_says_so(tmp_path: Path) -> None:
+def test_truncated_file_is_an_error(tmp_path: Path) -> None:
     file = tmp_path / "model.safetensors"
     write_weights(file, {"a": ("F32", (100,))})
     whole = file.read_bytes()
     for length in (0, 4, 20, len(whole) - 1):
         file.write_bytes(whole[:length])
-        with pytest.raises(BrokenModel, match="is cut off") as refusal:
+        with pytest.raises(BrokenModel, match="is truncated") as refusal:
             read_tensors(tmp_path)
         assert "\n" not in str(refusal.value)
 
 
-def test_a_header_is_bounded(tmp_path: Path) -> None:
+def test_too_large_header_is_an_error(tmp_path: Path) -> None:
     with (tmp_path / "model.safetensors").open("wb") as file:
         file.write((MAX_HEADER_BYTES + 1).to_bytes(8, "little"))
         file.truncate(MAX_HEADER_BYTES + 100)
@@ -95,7 +93,7 @@ def test_a_header_is_bounded(tmp_path: Path) -> None:
         ),
     )
 )
-def test_any_header_is_read_or_refused_in_one_line(
+def test_arbitrary_header_is_read_or_a_one_line_error(
     tmp_path_factory: pytest.TempPathFactory, header: bytes
 ) -> None:
     directory = tmp_path_factory.mktemp("any")

@@ -1,6 +1,4 @@
-"""A hub on loopback with the few endpoints that a download needs: what a repository is, its tree, and its
-files with ranges.
-"""
+"""A hub on loopback with the endpoints of a download."""
 
 import hashlib
 import json
@@ -16,9 +14,9 @@ COMMIT = "0123456789abcdef0123456789abcdef01234567"
 
 @dataclass
 class TinyHub:
-    """What the hub holds, how it answers, and what it was asked.
+    """Contents, behavior and request log of the hub.
 
-    `drop_after` ends a connection once, in mid-file.
+    `drop_after` closes one connection in the middle of a file.
     """
 
     files: dict[str, dict[str, bytes]] = field(default_factory=dict)
@@ -29,7 +27,7 @@ class TinyHub:
     url: str = ""
 
     def fetched(self) -> list[str]:
-        """The files whose content was asked for."""
+        """The files whose content was requested."""
         return [
             line.rpartition("/")[2] for line in self.asked if line.startswith("GET") and "/resolve/" in line
         ]
@@ -44,7 +42,7 @@ class TinyHub:
 
 @contextmanager
 def running(hub: TinyHub) -> Iterator[TinyHub]:
-    """Let the hub answer while the block runs."""
+    """Run the hub inside the block."""
 
     class Handler(BaseHTTPRequestHandler):
         protocol_version = "HTTP/1.1"

@@ -1,6 +1,4 @@
-"""Weight files without weights: real headers over holes in a file, so that models of any size fit on any
-disk.
-"""
+"""Weight files of any size: real headers with sparse contents."""
 
 import json
 import math
@@ -11,7 +9,7 @@ _NUM_BYTES = {"F32": 4, "BF16": 2, "F16": 2, "U32": 4, "U8": 1}
 
 
 def write_weights(file: Path, tensors: dict[str, tuple[str, tuple[int, ...]]]) -> None:
-    """Write a safetensors file with these names, dtypes and shapes; its content is a hole."""
+    """Write a sparse safetensors file with these names, dtypes and shapes."""
     header: dict[str, Any] = {"__metadata__": {"format": "mlx"}}
     end = 0
     for name, (dtype, shape) in tensors.items():
@@ -26,7 +24,7 @@ def write_weights(file: Path, tensors: dict[str, tuple[str, tuple[int, ...]]]) -
 def packed(
     layer: str, rows: int, columns: int, *, bits: int = 4, group_size: int = 64
 ) -> dict[str, tuple[str, tuple[int, ...]]]:
-    """The three tensors that MLX makes of a matrix when it packs it."""
+    """Return the three tensors of a matrix packed by MLX."""
     groups = ("BF16", (rows, columns // group_size))
     return {
         f"{layer}.weight": ("U32", (rows, columns * bits // 32)),
@@ -38,7 +36,10 @@ def packed(
 def write_model(
     directory: Path, config: dict[str, Any], tensors: dict[str, tuple[str, tuple[int, ...]]], **files: Any
 ) -> Path:
-    """Write a model directory: configuration, empty tokenizer, weights, and further JSON files by their stem."""
+    """Write a model directory: configuration, empty tokenizer, weights.
+
+    Further JSON files by their name without suffix.
+    """
     directory.mkdir(parents=True, exist_ok=True)
     for stem, value in {"config": config, "tokenizer": {}, **files}.items():
         (directory / f"{stem}.json").write_text(json.dumps(value), encoding="utf-8")

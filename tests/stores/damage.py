@@ -1,6 +1,4 @@
-"""Ways to damage a file, as a hypothesis strategy: what a bad disk, a crash, a wrong copy or a person can
-leave in its place.
-"""
+"""Ways to damage a file, as a hypothesis strategy: bad disk, crash, wrong copy."""
 
 import random
 import shutil
@@ -34,7 +32,7 @@ def overwrite_a_run(path: Path, generator: random.Random) -> None:
 
 
 def write_no_utf8(path: Path, generator: random.Random) -> None:
-    """Letters, which are names, text and JSON, become bytes that are no UTF-8."""
+    """Replace letters (names, text, JSON) by bytes that are not UTF-8."""
     data = bytearray(path.read_bytes())
     letters = [place for place, byte in enumerate(data) if 0x61 <= byte <= 0x7A] or [0]
     data[generator.choice(letters)] = 0xFF
@@ -88,12 +86,12 @@ def put_a_dangling_link(path: Path, generator: random.Random) -> None:
 
 
 def forbid(path: Path, generator: random.Random) -> None:
-    """Root may read it all the same."""
+    """Remove the file's permissions, which root ignores."""
     path.chmod(0)
 
 
 def leave_side_files(path: Path, generator: random.Random) -> None:
-    """A journal or log of something else, or something that is no file, beside it."""
+    """Put a foreign journal or log, or a directory, beside the file."""
     side = path.with_name(path.name + generator.choice(["-wal", "-journal", "-shm"]))
     side.unlink(missing_ok=True)
     match generator.randrange(3):

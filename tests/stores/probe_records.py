@@ -1,4 +1,4 @@
-"""Records of probed models for tests, and strategies that make any of them."""
+"""Probe records for tests, and strategies that generate them."""
 
 from hypothesis import strategies as st
 
@@ -19,7 +19,7 @@ EXCHANGES = st.builds(
 
 
 def findings(question: str) -> st.SearchStrategy[Finding]:
-    """Any answer to this question; one that failed knows nothing."""
+    """Any finding on this question; a failed one is unknown."""
     rest = {
         "question": st.just(question),
         "reason": TEXTS,
@@ -46,7 +46,7 @@ RECORDS = st.builds(
 
 
 def record(*answers: Finding, model: str = "org/model", fingerprint: str = "aa") -> ProbeRecord:
-    """A record with these answers."""
+    """Return a record with these findings."""
     return ProbeRecord(
         fingerprint=fingerprint,
         model=model,

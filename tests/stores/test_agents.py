@@ -1,6 +1,4 @@
-"""What the agent store promises: histories that only grow from where they were, limits, and nothing for
-strangers.
-"""
+"""The agent store: histories, conflicts, limits and ownership."""
 
 from pathlib import Path
 
@@ -26,7 +24,7 @@ def begun(store: AgentStore, agent_id: str = "a") -> tuple[StoredAgent, tuple[by
     return turn
 
 
-def test_a_history_grows_in_order_and_survives_closing(store: AgentStore) -> None:
+def test_history_grows_in_order_and_survives_restart(store: AgentStore) -> None:
     made(store)
     store.end_turn(begun(store)[0], [b"1", b"22"], model="m")
     store.close()
@@ -36,7 +34,7 @@ def test_a_history_grows_in_order_and_survives_closing(store: AgentStore) -> Non
     assert (agent.num_messages, agent.num_bytes, agent.model) == (3, 6, "other")
 
 
-def test_who_did_not_see_the_last_turn_cannot_add_to_the_history(store: AgentStore) -> None:
+def test_turn_from_an_old_history_is_a_conflict(store: AgentStore) -> None:
     made(store)
     first, second = begun(store)[0], begun(store)[0]
     store.end_turn(first, [b"1"], model="m")
@@ -45,7 +43,7 @@ def test_who_did_not_see_the_last_turn_cannot_add_to_the_history(store: AgentSto
     assert begun(store)[1] == (b"1",)
 
 
-def test_a_reset_or_a_new_agent_of_the_same_id_ends_turns_that_are_under_way(store: AgentStore) -> None:
+def test_reset_or_recreation_conflicts_with_running_turns(store: AgentStore) -> None:
     made(store)
     before_reset = begun(store)[0]
     assert store.reset("ann", "a") is not None
@@ -59,7 +57,7 @@ def test_a_reset_or_a_new_agent_of_the_same_id_ends_turns_that_are_under_way(sto
     assert begun(store)[1] == ()
 
 
-def test_a_change_keeps_the_history_and_outlasts_the_turn_that_is_under_way(store: AgentStore) -> None:
+def test_settings_change_keeps_history_and_survives_running_turn(store: AgentStore) -> None:
     made(store)
     before = begun(store)[0]
     changed = store.change("ann", "a", model="chosen", settings=lambda kept: kept + b" ")
@@ -71,7 +69,7 @@ def test_a_change_keeps_the_history_and_outlasts_the_turn_that_is_under_way(stor
     assert store.change("bob", "a", model=None, settings=bytes) is None
 
 
-def test_an_id_is_taken_once_by_each_caller(store: AgentStore) -> None:
+def test_agent_id_is_unique_per_caller(store: AgentStore) -> None:
     made(store)
     made(store, owner="bob")
     with pytest.raises(Conflict) as taken:
@@ -79,7 +77,7 @@ def test_an_id_is_taken_once_by_each_caller(store: AgentStore) -> None:
     assert taken.value.param == "id"
 
 
-def test_a_caller_has_only_so_many_agents(store: AgentStore) -> None:
+def test_number_of_agents_per_caller_is_limited(store: AgentStore) -> None:
     for name in "abc":
         made(store, name)
     with pytest.raises(InvalidRequest) as full:
@@ -88,7 +86,7 @@ def test_a_caller_has_only_so_many_agents(store: AgentStore) -> None:
     assert made(store, "d", owner="bob")
 
 
-def test_agents_are_listed_page_by_page_in_the_order_of_their_making(store: AgentStore) -> None:
+def test_agents_are_listed_in_pages_by_creation(store: AgentStore) -> None:
     for name in "cab":
         made(store, name)
     first, has_more = store.page("ann", after=None, limit=2)
@@ -99,7 +97,7 @@ def test_agents_are_listed_page_by_page_in_the_order_of_their_making(store: Agen
         store.page("ann", after="nobody", limit=2)
 
 
-def test_nobody_sees_another_callers_agent(store: AgentStore) -> None:
+def test_caller_cannot_read_another_callers_agent(store: AgentStore) -> None:
     made(store)
     assert store.find("bob", "a") is None
     assert store.begin_turn("bob", "a") is None
@@ -108,7 +106,7 @@ def test_nobody_sees_another_callers_agent(store: AgentStore) -> None:
     assert store.page("bob", after=None, limit=9) == ((), False)
 
 
-def test_messages_come_from_where_they_are_wanted(store: AgentStore) -> None:
+def test_messages_start_after_the_given_position(store: AgentStore) -> None:
     agent = made(store)
     store.end_turn(begun(store)[0], [b"0", b"1", b"2"], model="m")
     assert store.messages(agent, after=0, limit=1) == ((1, b"1"),)

@@ -1,4 +1,4 @@
-"""What was found out about models is kept for good, comes back as it was, and is never lost to a failure."""
+"""Probe results: they persist, round-trip, and survive failed probes."""
 
 import sqlite3
 import stat
@@ -29,7 +29,7 @@ def store(path: Path) -> Iterator[CapabilityStore]:
 
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=60)
 @given(found=RECORDS)
-def test_any_record_comes_back_as_it_was_in_another_process(path: Path, found: ProbeRecord) -> None:
+def test_record_round_trips_through_another_process(path: Path, found: ProbeRecord) -> None:
     path.unlink(missing_ok=True)
     writer, reader = CapabilityStore(path), CapabilityStore(path)
     assert writer.save(found) == found
@@ -40,7 +40,7 @@ def test_any_record_comes_back_as_it_was_in_another_process(path: Path, found: P
 
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=60)
 @given(first=RECORDS, second=RECORDS)
-def test_no_answer_is_ever_lost_and_a_failure_replaces_none(
+def test_failed_finding_never_replaces_a_stored_one(
     path: Path, first: ProbeRecord, second: ProbeRecord
 ) -> None:
     path.unlink(missing_ok=True)
@@ -53,14 +53,14 @@ def test_no_answer_is_ever_lost_and_a_failure_replaces_none(
     store.close()
 
 
-def test_a_failure_is_told_until_there_is_an_answer(store: CapabilityStore) -> None:
+def test_failed_finding_is_stored_until_one_succeeds(store: CapabilityStore) -> None:
     assert store.save(record(BROKE_DOWN)).findings == (BROKE_DOWN,)
     assert store.save(record(CALLS_TOOLS)).findings == (CALLS_TOOLS,)
     assert store.save(record(BROKE_DOWN, DOES_NOT_THINK)).findings == (CALLS_TOOLS, DOES_NOT_THINK)
     assert store.find("aa") == record(CALLS_TOOLS, DOES_NOT_THINK)
 
 
-def test_a_record_is_complete_once_every_question_has_an_answer_that_did_not_fail() -> None:
+def test_record_is_complete_with_all_findings_without_failure() -> None:
     answers = [Finding(question=question, verdict="unknown", reason="who knows") for question in QUESTIONS]
     assert record(*answers).is_complete
     assert not record(*answers[1:]).is_complete
@@ -69,22 +69,20 @@ def test_a_record_is_complete_once_every_question_has_an_answer_that_did_not_fai
     ).is_complete
 
 
-def test_a_failure_can_never_be_stored_as_a_no(store: CapabilityStore) -> None:
+def test_failed_finding_cannot_be_a_no(store: CapabilityStore) -> None:
     with pytest.raises(StoreError, match="CHECK"):
         store.save(record(replace(BROKE_DOWN, verdict="no")))
     assert store.find("aa") is None
 
 
-def test_models_are_told_apart_by_what_they_are(store: CapabilityStore) -> None:
+def test_records_are_separate_by_fingerprint(store: CapabilityStore) -> None:
     store.save(record(CALLS_TOOLS, model="same name"))
     store.save(record(DOES_NOT_THINK, model="same name", fingerprint="bb"))
     assert store.find("aa") == record(CALLS_TOOLS, model="same name")
     assert store.find("cc") is None
 
 
-def test_nothing_is_made_before_something_is_kept_and_then_only_for_its_owner(
-    store: CapabilityStore, path: Path
-) -> None:
+def test_file_is_created_at_first_save_and_owner_only(store: CapabilityStore, path: Path) -> None:
     assert not store.has_records()
     assert store.find("aa") is None
     assert not path.parent.exists()
@@ -93,7 +91,7 @@ def test_nothing_is_made_before_something_is_kept_and_then_only_for_its_owner(
     assert stat.S_IMODE(path.stat().st_mode) == 0o600
 
 
-def test_a_file_of_a_newer_version_is_left_alone(store: CapabilityStore, path: Path) -> None:
+def test_file_of_a_newer_version_is_not_changed(store: CapabilityStore, path: Path) -> None:
     store.save(record(CALLS_TOOLS))
     store.close()
     connection = sqlite3.connect(path)
@@ -105,9 +103,7 @@ def test_a_file_of_a_newer_version_is_left_alone(store: CapabilityStore, path: P
         assert "\n" not in str(raised.value)
 
 
-def test_what_cannot_be_read_as_a_record_is_told_once_and_set_aside(
-    store: CapabilityStore, path: Path
-) -> None:
+def test_invalid_record_is_logged_once_and_set_aside(store: CapabilityStore, path: Path) -> None:
     store.save(record(CALLS_TOOLS))
     connection = sqlite3.connect(path)
     connection.execute("UPDATE findings SET value = '{'")

@@ -1,5 +1,6 @@
-"""Whatever is in a file that mlxctl wrote: no crash, no wrong content; a miss, or a named refusal, and the
-file is set aside.
+"""Damaged files: no crash and no wrong content, a miss or an error at most.
+
+The damaged file is set aside.
 """
 
 import ast
@@ -60,33 +61,36 @@ FILES = [
 ]
 
 WRITERS = {
-    "bench/server_process.py": "what a measured server says, in a temporary directory",
-    "bench/report.py": "a report, which is never read",
+    "bench/server_process.py": "the output of a measured server, in a temporary directory",
+    "bench/report.py": "a report, which mlxctl never reads",
     "bench/result.py": "a result (tests/bench)",
     "cli/probe/report.py": "capabilities.toml",
     "doctor/generation.py": "an empty settings file, in a temporary directory",
     "inference/preparation/process.py": "nothing: it discards the output of a process",
     "inspector/rendering.py": "nothing: it truncates text",
+    "launch/background_server.py": "a log, which mlxctl never reads",
+    "launch/clients.py": "settings of a client, for that client",
     "prefix_cache/disk/lock.py": "cache/prefixes/lock",
     "prefix_cache/disk/segments.py": SEGMENT,
     "prefix_cache/disk/transfer.py": "cache.archive",
-    "probe/voice.py": "a sound, in a temporary directory",
+    "probe/speech_samples.py": "an audio file, in a temporary directory",
+    "service/manager.py": "the definition of a service, for the system",
     "settings/editing.py": "mlxctl.toml",
     "stores/agent_ids.py": "nothing: it reads agents.sqlite",
     "stores/database.py": "agents.sqlite, responses.sqlite, capabilities.sqlite, chats.db, manifest.sqlite",
     "tui/export.py": "chat.json",
     "tui/preferences.py": "screen.json",
-    "tui/terminal.py": "a log, which is never read",
+    "tui/terminal.py": "a log, which mlxctl never reads",
 }
 """Every module that writes files, and which of FILES they are.
 
-Who adds one adds its file to FILES, or says here why not.
+A new one adds its file to FILES, or the reason why not here.
 """
 
 MESSAGES = [f'{{"role":"user","content":"message {number}"}}'.encode() * 20 for number in range(6)]
 
 
-def test_every_module_that_writes_files_is_in_the_table() -> None:
+def test_table_lists_every_module_that_writes_files() -> None:
     package = Path(__file__).parents[2] / "mlxctl"
     modules = package.rglob("*.py")
     assert {str(path.relative_to(package)) for path in modules if writes(ast.parse(path.read_text()))} == set(
@@ -95,7 +99,7 @@ def test_every_module_that_writes_files_is_in_the_table() -> None:
 
 
 def writes(module: ast.Module) -> bool:
-    """Whether anything is called that makes files: by its name, or by the mode that it is given."""
+    """Whether the module calls a function that creates files, by name or mode."""
     for call in ast.walk(module):
         if not isinstance(call, ast.Call):
             continue
@@ -117,7 +121,7 @@ def writes(module: ast.Module) -> bool:
 
 @pytest.fixture(scope="module")
 def intact() -> Iterator[Path]:
-    """A directory with one of each file, each with some content."""
+    """A directory with one of each file, with content."""
     memory = Path("/dev/shm")
     with tempfile.TemporaryDirectory(dir=memory if memory.is_dir() else None) as name:
         home = Path(name) / "intact"
@@ -188,7 +192,7 @@ def use_agents(home: Path) -> None:
         for agent in agents.page("ann", after=None, limit=9)[0]:
             assert agent.id in ("one", "two", "three")
             assert (agent.model, agent.settings) == ("m", b"{}")
-            # A message that is gone without a trace would be a wrong prompt.
+            # A silently missing message would be a wrong prompt.
             assert [body for _, body in agents.messages(agent)] == (MESSAGES if agent.id != "three" else [])
         if agents.find("ann", "three") is None:
             agents.create("ann", "three", model="m", settings=b"{}")
@@ -241,7 +245,7 @@ def use_sessions(home: Path) -> None:
 def use_cache(home: Path) -> None:
     tier = DiskTier.open(home / "cache", max_bytes=1 << 30, min_free_bytes=0, wake=lambda: None)
     if tier is not None:
-        # Fails when a record is not what was written.
+        # Fails when a record does not match its checksum.
         read_all(tier)
         store(tier, 4)
         closed(tier)
@@ -288,9 +292,7 @@ READERS: list[Callable[[Path], object]] = [
 
 @given(name=st.sampled_from(FILES), damage=damages)
 @settings(max_examples=40, deadline=None, suppress_health_check=list(HealthCheck))
-def test_no_damage_to_any_file_is_more_than_a_miss_or_a_named_refusal(
-    intact: Path, name: str, damage: tuple
-) -> None:
+def test_any_damage_is_at_most_a_miss_or_a_named_error(intact: Path, name: str, damage: tuple) -> None:
     home = intact.parent / "damaged"
     shutil.rmtree(home, ignore_errors=True)
     shutil.copytree(intact, home)
@@ -298,7 +300,7 @@ def test_no_damage_to_any_file_is_more_than_a_miss_or_a_named_refusal(
     how(home / name, random.Random(seed))
 
     for file, use in STORES.items():
-        # The second attempt is what the next start does.
+        # The second attempt is like the next start.
         for _ in range(2):
             try:
                 use(home)
@@ -318,7 +320,7 @@ def check_refusal(error: StoreUnavailable, file: str, *, is_damaged: bool) -> No
 
 
 @pytest.mark.parametrize("name", SQLITE_FILES)
-def test_a_damaged_store_is_set_aside_with_one_line_and_begins_anew(
+def test_damaged_store_is_set_aside_and_replaced(
     intact: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture, name: str
 ) -> None:
     file = tmp_path / name
@@ -335,7 +337,7 @@ def test_a_damaged_store_is_set_aside_with_one_line_and_begins_anew(
     assert [aside.read_bytes() for aside in set_aside_files(file)] == [noise] * MAX_KEPT
 
 
-def test_damage_that_is_found_while_it_runs_costs_one_request(
+def test_damage_found_at_run_time_fails_one_request(
     intact: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     file = Path(shutil.copy(intact / "agents.sqlite", tmp_path))
@@ -356,7 +358,7 @@ def test_damage_that_is_found_while_it_runs_costs_one_request(
     assert len(set_aside_files(file)) == 1
 
 
-def test_a_locked_or_newer_store_is_left_where_it_is(
+def test_locked_or_newer_store_is_not_set_aside(
     intact: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(database, "_LOCK_SECONDS", 0.1)
@@ -373,7 +375,7 @@ def test_a_locked_or_newer_store_is_left_where_it_is(
     assert set_aside_files(file) == []
 
 
-def test_a_chat_that_makes_no_sense_is_an_error_of_that_chat(tmp_path: Path) -> None:
+def test_invalid_chat_is_an_error_of_that_chat(tmp_path: Path) -> None:
     sessions = SessionStore(tmp_path / "chats.db")
     damaged = session("deep")
     sessions.save(Session(summary=damaged.summary, text="", body=b"[" * 100_000))
@@ -383,7 +385,7 @@ def test_a_chat_that_makes_no_sense_is_an_error_of_that_chat(tmp_path: Path) -> 
 
 
 @pytest.mark.parametrize("content", ["a = " + "[" * 100_000, "a = " + "1" * 5000, "\x00", "a = \udcff"])
-def test_settings_that_make_no_sense_are_one_clear_line(tmp_path: Path, content: str) -> None:
+def test_invalid_settings_are_a_one_line_error(tmp_path: Path, content: str) -> None:
     file = tmp_path / "mlxctl.toml"
     file.write_bytes(content.encode(errors="surrogateescape"))
     for use in (edit_settings, lambda home: write_alias(file, "a", "b"), lambda home: read_overrides(file)):

@@ -1,6 +1,4 @@
-"""On a disk without a free byte: what is kept can be read, and deleted, which gives room back; what is new is
-refused.
-"""
+"""A full disk: stored data can be read and deleted; new data is an error."""
 
 import os
 import shutil
@@ -20,7 +18,7 @@ from tests.prefix_cache.test_disk_faults import problems
 
 @pytest.fixture
 def disk(tmp_path: Path) -> Iterator[Path]:
-    """A small file system of its own; skipped where none can be mounted."""
+    """A small file system; skipped where none can be mounted."""
     place = tmp_path / "disk"
     place.mkdir()
     mount = shutil.which("mount")
@@ -34,7 +32,7 @@ def disk(tmp_path: Path) -> Iterator[Path]:
 
 
 def fill(disk: Path) -> None:
-    """Leave no byte free."""
+    """Fill the disk completely."""
     number = len(list(disk.glob("ballast*")))
     with (disk / f"ballast{number}").open("wb", buffering=0) as file:
         for size in (65536, 64):
@@ -47,7 +45,7 @@ def fill(disk: Path) -> None:
 
 
 @pytest.mark.parametrize("is_reopened", [False, True], ids=["running", "after a restart"])
-def test_agents_can_be_read_reset_and_deleted(disk: Path, is_reopened: bool) -> None:
+def test_agents_can_be_read_reset_and_deleted_on_a_full_disk(disk: Path, is_reopened: bool) -> None:
     agents = AgentStore(disk / "agents.sqlite", max_agents=9)
     for name in ("one", "two"):
         agent = agents.create("ann", name, model="m", settings=b"{}")
@@ -71,7 +69,7 @@ def test_agents_can_be_read_reset_and_deleted(disk: Path, is_reopened: bool) -> 
     agents.close()
 
 
-def test_responses_can_be_gone_on_from_and_deleted(disk: Path) -> None:
+def test_responses_can_be_continued_and_deleted_on_a_full_disk(disk: Path) -> None:
     responses = ResponseStore(disk / "responses.sqlite", max_bytes=10**7, ttl_seconds=3600)
     for name, before in (("a", None), ("b", "a")):
         item = StoredItem(id=f"{name}-item", body=os.urandom(300_000))
@@ -90,7 +88,7 @@ def test_responses_can_be_gone_on_from_and_deleted(disk: Path) -> None:
     responses.close()
 
 
-def test_cached_prefixes_can_be_dropped_and_cleared(disk: Path) -> None:
+def test_cached_prefixes_can_be_dropped_on_a_full_disk(disk: Path) -> None:
     tier = opened(disk)
     store(tier, *range(1, 16))
     roots = [chunk.key for chunk in tier.index.chunks() if chunk.parent is None]

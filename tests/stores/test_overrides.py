@@ -1,4 +1,4 @@
-"""What a person lays down in TOML wins over what was found; what probing writes can be laid down as it is."""
+"""Overrides in TOML: precedence over findings, and round trips."""
 
 from pathlib import Path
 
@@ -19,15 +19,16 @@ def file(tmp_path: Path) -> Path:
 
 
 def laid_down(file: Path, lines: str) -> tuple[ModelCapabilities, tuple[tuple[str, str], ...]]:
-    """What holds for a model that was found to call tools and not to think, when these lines are laid down
-    about it.
+    """Return the findings of a model with these override lines.
+
+    It was found to call tools and not to think.
     """
     file.write_text(f'["org/model"]\n{lines}\n')
     merged = apply_overrides((CALLS_TOOLS, DOES_NOT_THINK), read_overrides(file)["org/model"])
     return to_capabilities(merged), tuple((finding.question, finding.verdict) for finding in merged)
 
 
-def test_without_overrides_what_was_found_holds() -> None:
+def test_findings_hold_without_overrides() -> None:
     found = to_capabilities(apply_overrides((DOES_NOT_THINK, CALLS_TOOLS), None))
     assert (found.tools, found.tool_parser_id, found.tool_delivery, found.thinking) == (
         True,
@@ -37,23 +38,23 @@ def test_without_overrides_what_was_found_holds() -> None:
     )
 
 
-def test_what_is_unknown_is_left_to_the_models_files() -> None:
+def test_unknown_findings_leave_detection_from_files() -> None:
     assert to_capabilities(()) == ModelCapabilities()
 
 
-def test_an_answer_that_is_laid_down_replaces_the_one_that_was_found(file: Path) -> None:
+def test_override_replaces_a_finding(file: Path) -> None:
     capabilities, verdicts = laid_down(file, 'tools = "no"\nvision = "yes"')
     assert capabilities.tools is False
     assert verdicts == (("tools", "no"), ("thinking", "no"), ("vision", "yes"))
 
 
-def test_naming_a_parser_means_that_the_model_uses_it_and_keeps_the_rest(file: Path) -> None:
+def test_parser_override_implies_tool_support(file: Path) -> None:
     capabilities, _ = laid_down(file, 'tool_parser = "hermes_json"\nthinking_parser = "think_tag"')
     assert (capabilities.tool_parser_id, capabilities.tool_delivery) == ("hermes_json", "injected")
     assert (capabilities.thinking, capabilities.thinking_parser_id) == (True, "think_tag")
 
 
-def test_the_reason_names_the_file(file: Path) -> None:
+def test_reason_of_an_override_names_the_file(file: Path) -> None:
     file.write_text('["org/model"]\ntools = "no"\n')
     (finding,) = apply_overrides((CALLS_TOOLS,), read_overrides(file)["org/model"])
     assert (finding.reason, finding.exchanges) == (f"set in {file}", ())
@@ -61,9 +62,7 @@ def test_the_reason_names_the_file(file: Path) -> None:
 
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=60)
 @given(records=st.lists(RECORDS, max_size=3, unique_by=lambda found: found.model))
-def test_what_probing_writes_is_read_back_as_the_same_verdicts(
-    file: Path, records: list[ProbeRecord]
-) -> None:
+def test_written_overrides_are_read_as_the_same_verdicts(file: Path, records: list[ProbeRecord]) -> None:
     file.write_text(write_overrides(records), encoding="utf-8")
     overrides = read_overrides(file)
     assert list(overrides) == [found.model for found in records]
@@ -72,7 +71,7 @@ def test_what_probing_writes_is_read_back_as_the_same_verdicts(
         assert overrides[found.model].verdicts == verdicts
 
 
-def test_parser_delivery_and_length_are_written_too(file: Path) -> None:
+def test_written_overrides_include_values(file: Path) -> None:
     file.write_text(write_overrides([record(CALLS_TOOLS)]))
     assert (
         file.read_text()
@@ -83,7 +82,7 @@ def test_parser_delivery_and_length_are_written_too(file: Path) -> None:
     }
 
 
-def test_a_file_that_is_not_there_lays_nothing_down(file: Path) -> None:
+def test_missing_file_has_no_overrides(file: Path) -> None:
     assert read_overrides(file) == {}
 
 
@@ -100,7 +99,7 @@ def test_a_file_that_is_not_there_lays_nothing_down(file: Path) -> None:
         ("[m]\nmax_tokens = true", "expected a whole number"),
     ],
 )
-def test_what_cannot_be_honored_is_refused_by_name(file: Path, text: str, complaint: str) -> None:
+def test_invalid_override_is_an_error_naming_it(file: Path, text: str, complaint: str) -> None:
     file.write_text(text)
     with pytest.raises(SettingsError, match=complaint) as raised:
         read_overrides(file)

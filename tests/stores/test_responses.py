@@ -1,4 +1,4 @@
-"""Answers are kept for their owner, for a while, and within a limit; a chain is whole or not there."""
+"""Stored responses: ownership, expiry, size limits and chains."""
 
 import sqlite3
 import stat
@@ -18,7 +18,7 @@ TTL_SECONDS = 60.0
 
 
 class Clock:
-    """Time that a test moves."""
+    """A clock that the test sets."""
 
     def __init__(self) -> None:
         self.seconds = 1_000_000.0
@@ -45,7 +45,7 @@ def store(path: Path, clock: Clock) -> Iterator[ResponseStore]:
 
 
 def answer(name: str, *, after: str | None = None, size: int = 10) -> StoredResponse:
-    """An answer called `name` with an item in and an item out, `size` bytes together."""
+    """A response `name` with an input and an output item of `size` bytes together."""
     asked, said = StoredItem(id=f"{name}-in", body=b"?"), StoredItem(id=f"{name}-out", body=b"!" * (size - 2))
     return StoredResponse(id=name, previous_id=after, body=b"{", input=(asked,), output=(said,))
 
@@ -55,13 +55,13 @@ def ids(items: tuple[StoredItem, ...] | None) -> list[str]:
     return [item.id for item in items]
 
 
-def test_an_answer_comes_back_as_it_was(store: ResponseStore) -> None:
+def test_response_round_trips(store: ResponseStore) -> None:
     store.save("ann", answer("a"))
     assert store.find("ann", "a") == answer("a")
     assert store.find("ann", "b") is None
 
 
-def test_nobody_sees_what_another_caller_asked(store: ResponseStore) -> None:
+def test_caller_cannot_read_another_callers_response(store: ResponseStore) -> None:
     store.save("ann", answer("a"))
     assert store.find("bob", "a") is None
     assert store.conversation("bob", "a") is None
@@ -70,7 +70,7 @@ def test_nobody_sees_what_another_caller_asked(store: ResponseStore) -> None:
     assert store.find("ann", "a") is not None
 
 
-def test_a_conversation_is_every_item_oldest_first(store: ResponseStore) -> None:
+def test_conversation_has_every_item_oldest_first(store: ResponseStore) -> None:
     store.save("ann", answer("a"))
     store.save("ann", answer("b", after="a"))
     store.save("ann", answer("c", after="b"))
@@ -78,14 +78,14 @@ def test_a_conversation_is_every_item_oldest_first(store: ResponseStore) -> None
     assert ids(store.conversation("ann", "b")) == ["a-in", "a-out", "b-in", "b-out"]
 
 
-def test_two_answers_may_go_on_from_one(store: ResponseStore) -> None:
+def test_two_responses_may_continue_one(store: ResponseStore) -> None:
     store.save("ann", answer("a"))
     store.save("ann", answer("left", after="a"))
     store.save("ann", answer("right", after="a"))
     assert ids(store.conversation("ann", "left"))[:2] == ids(store.conversation("ann", "right"))[:2]
 
 
-def test_a_deleted_answer_is_gone_and_later_ones_can_be_gone_on_from(store: ResponseStore) -> None:
+def test_later_responses_survive_deletion_of_an_earlier_one(store: ResponseStore) -> None:
     for name, before in (("a", None), ("b", "a"), ("c", "b")):
         store.save("ann", answer(name, after=before))
     assert store.delete("ann", "a")
@@ -98,9 +98,7 @@ def test_a_deleted_answer_is_gone_and_later_ones_can_be_gone_on_from(store: Resp
     assert store.facts().num_responses == 1
 
 
-def test_what_was_deleted_leaves_the_disk_with_the_last_answer_that_builds_on_it(
-    store: ResponseStore, path: Path
-) -> None:
+def test_deleted_response_is_erased_with_its_last_descendant(store: ResponseStore, path: Path) -> None:
     secret = StoredItem(id="secret", body=b"the secret word")
     store.save(
         "ann", StoredResponse(id="a", previous_id=None, body=b"{secret body", input=(secret,), output=())
@@ -114,7 +112,7 @@ def test_what_was_deleted_leaves_the_disk_with_the_last_answer_that_builds_on_it
     assert store.facts() == StoreFacts(num_responses=0, num_bytes=0)
 
 
-def test_an_answer_whose_predecessor_was_deleted_while_it_was_made_can_be_gone_on_from(
+def test_response_survives_deletion_of_its_predecessor_meanwhile(
     store: ResponseStore,
 ) -> None:
     store.save("ann", answer("a"))
@@ -130,7 +128,7 @@ def test_an_answer_whose_predecessor_was_deleted_while_it_was_made_can_be_gone_o
     assert store.conversation("ann", "c") is None
 
 
-def test_looking_at_the_last_answer_keeps_what_it_builds_on(store: ResponseStore, clock: Clock) -> None:
+def test_reading_a_response_counts_as_use_of_its_ancestors(store: ResponseStore, clock: Clock) -> None:
     store.save("ann", answer("a"))
     store.save("ann", answer("b", after="a"))
     for _ in range(3):
@@ -139,9 +137,7 @@ def test_looking_at_the_last_answer_keeps_what_it_builds_on(store: ResponseStore
     assert len(ids(store.conversation("ann", "b"))) == 4
 
 
-def test_the_files_stay_below_the_limit_with_all_that_sqlite_keeps_beside_them(
-    path: Path, clock: Clock
-) -> None:
+def test_files_with_side_files_stay_below_the_limit(path: Path, clock: Clock) -> None:
     limit = 1_000_000
     store = ResponseStore(path, max_bytes=limit, ttl_seconds=TTL_SECONDS, now=clock)
     for number in range(120):
@@ -152,7 +148,7 @@ def test_the_files_stay_below_the_limit_with_all_that_sqlite_keeps_beside_them(
     store.close()
 
 
-def test_a_store_of_an_earlier_version_is_taken_over(path: Path, clock: Clock) -> None:
+def test_store_of_an_earlier_version_is_migrated(path: Path, clock: Clock) -> None:
     path.parent.mkdir(parents=True)
     with closing(sqlite3.connect(path, isolation_level=None)) as connection:
         connection.execute("PRAGMA journal_mode = WAL")
@@ -164,7 +160,7 @@ def test_a_store_of_an_earlier_version_is_taken_over(path: Path, clock: Clock) -
     store.close()
 
 
-def test_deleting_takes_the_items_along(store: ResponseStore) -> None:
+def test_deleting_a_response_deletes_its_items(store: ResponseStore) -> None:
     store.save("ann", answer("a"))
     assert store.delete("ann", "a")
     assert not store.delete("ann", "a")
@@ -172,14 +168,12 @@ def test_deleting_takes_the_items_along(store: ResponseStore) -> None:
     assert store.facts() == StoreFacts(num_responses=0, num_bytes=0)
 
 
-def test_single_items_are_found_by_their_ids(store: ResponseStore) -> None:
+def test_items_are_found_by_id(store: ResponseStore) -> None:
     store.save("ann", answer("a"))
     assert store.items("ann", ["a-in", "nothing"]) == {"a-in": b"?"}
 
 
-def test_what_is_not_used_is_gone_in_time_and_use_keeps_the_whole_chain(
-    store: ResponseStore, clock: Clock
-) -> None:
+def test_unused_responses_expire_and_use_keeps_the_chain(store: ResponseStore, clock: Clock) -> None:
     store.save("ann", answer("a"))
     store.save("ann", answer("b", after="a"))
     store.save("ann", answer("unused"))
@@ -192,7 +186,7 @@ def test_what_is_not_used_is_gone_in_time_and_use_keeps_the_whole_chain(
     assert store.facts().num_responses == 0
 
 
-def test_what_was_used_longest_ago_makes_way(store: ResponseStore, clock: Clock) -> None:
+def test_least_recently_used_response_is_evicted(store: ResponseStore, clock: Clock) -> None:
     for name in "abc":
         store.save("ann", answer(name, size=299))
         clock.seconds += 1
@@ -203,14 +197,14 @@ def test_what_was_used_longest_ago_makes_way(store: ResponseStore, clock: Clock)
     assert store.facts() == StoreFacts(num_responses=3, num_bytes=897)
 
 
-def test_what_is_larger_than_everything_is_not_kept_and_costs_nobody_a_place(store: ResponseStore) -> None:
+def test_too_large_response_is_not_stored_and_evicts_nothing(store: ResponseStore) -> None:
     store.save("ann", answer("a"))
     store.save("ann", answer("huge", size=1001))
     assert store.find("ann", "huge") is None
     assert store.find("ann", "a") is not None
 
 
-def test_another_process_finds_what_this_one_kept(store: ResponseStore, path: Path, clock: Clock) -> None:
+def test_another_process_reads_stored_responses(store: ResponseStore, path: Path, clock: Clock) -> None:
     store.save("ann", answer("a"))
     other = ResponseStore(path, max_bytes=1000, ttl_seconds=TTL_SECONDS, now=clock)
     assert other.find("ann", "a") is not None
@@ -219,16 +213,14 @@ def test_another_process_finds_what_this_one_kept(store: ResponseStore, path: Pa
     assert len(ids(store.conversation("ann", "b"))) == 4
 
 
-def test_many_threads_may_ask_at_once(store: ResponseStore) -> None:
+def test_store_is_thread_safe(store: ResponseStore) -> None:
     with ThreadPoolExecutor(8) as pool:
         list(pool.map(lambda number: store.save("ann", answer(f"r{number}")), range(40)))
         found = list(pool.map(lambda number: store.find("ann", f"r{number}"), range(40)))
     assert all(found)
 
 
-def test_nothing_is_made_before_the_first_use_and_then_only_for_its_owner(
-    store: ResponseStore, path: Path
-) -> None:
+def test_file_is_created_at_first_use_and_owner_only(store: ResponseStore, path: Path) -> None:
     assert store.facts().num_responses == 0
     assert not path.exists()
     store.save("ann", answer("a"))
@@ -236,7 +228,7 @@ def test_nothing_is_made_before_the_first_use_and_then_only_for_its_owner(
     assert stat.S_IMODE(path.parent.stat().st_mode) == 0o700
 
 
-def test_a_file_that_cannot_be_used_is_told(path: Path) -> None:
+def test_unusable_file_is_an_error(path: Path) -> None:
     path.parent.parent.mkdir(parents=True)
     path.parent.write_bytes(b"in the place of the directory")
     store = ResponseStore(path, max_bytes=1000, ttl_seconds=TTL_SECONDS)
@@ -244,7 +236,7 @@ def test_a_file_that_cannot_be_used_is_told(path: Path) -> None:
         store.find("ann", "a")
 
 
-def test_a_file_of_a_newer_version_is_left_alone(store: ResponseStore, path: Path) -> None:
+def test_file_of_a_newer_version_is_not_changed(store: ResponseStore, path: Path) -> None:
     store.save("ann", answer("a"))
     store.close()
     with sqlite3.connect(path) as connection:

@@ -1,4 +1,4 @@
-"""Chats that are kept: found by their words, taken up by the beginning of their id, and no more than fit."""
+"""Stored chats: search, lookup by id prefix, and the limit."""
 
 from pathlib import Path
 
@@ -12,7 +12,7 @@ def session(session_id: str, *, title: str = "A title", text: str = "", used_at:
     return Session(summary=summary, text=text, body=f"body of {session_id}".encode())
 
 
-def test_a_chat_is_found_by_the_beginning_of_its_id(tmp_path: Path) -> None:
+def test_chat_is_found_by_id_prefix(tmp_path: Path) -> None:
     store = SessionStore(tmp_path / "chats.db")
     store.save(session("abc1"))
     store.save(session("abd2"))
@@ -21,7 +21,7 @@ def test_a_chat_is_found_by_the_beginning_of_its_id(tmp_path: Path) -> None:
     assert store.find("") is None
 
 
-def test_a_search_wants_all_words_in_title_or_text_and_shows_the_last_first(tmp_path: Path) -> None:
+def test_search_needs_all_words_and_sorts_by_last_use(tmp_path: Path) -> None:
     store = SessionStore(tmp_path / "chats.db")
     store.save(session("1", title="Sailing", text="the sea is 100% blue", used_at=1))
     store.save(session("2", title="Fishing", text="the sea is deep", used_at=2))
@@ -31,7 +31,7 @@ def test_a_search_wants_all_words_in_title_or_text_and_shows_the_last_first(tmp_
     assert store.search("_") == ()
 
 
-def test_saving_again_replaces_and_deleting_forgets(tmp_path: Path) -> None:
+def test_saving_replaces_and_deleting_removes(tmp_path: Path) -> None:
     store = SessionStore(tmp_path / "chats.db")
     store.save(session("1", title="Old"))
     store.save(session("1", title="New"))
@@ -40,14 +40,14 @@ def test_saving_again_replaces_and_deleting_forgets(tmp_path: Path) -> None:
     assert store.search() == ()
 
 
-def test_the_chat_that_was_used_longest_ago_makes_room(tmp_path: Path) -> None:
+def test_least_recently_used_chat_is_evicted(tmp_path: Path) -> None:
     store = SessionStore(tmp_path / "chats.db", max_sessions=2)
     for number in (3, 1, 2):
         store.save(session(str(number), used_at=number))
     assert [found.id for found in store.search()] == ["3", "2"]
 
 
-def test_nothing_is_written_before_something_is_saved(tmp_path: Path) -> None:
+def test_no_file_before_the_first_save(tmp_path: Path) -> None:
     store = SessionStore(tmp_path / "chats.db")
     assert store.search() == ()
     assert not list(tmp_path.iterdir())
