@@ -820,7 +820,7 @@ _mlxctl_models() {
             'pull:Download a model from the Hugging Face hub'
             'rm:Delete a model from disk'
             'alias:Add a name for a model'
-            'search:Search the Hugging Face hub for MLX models, the most downloaded first'
+            'search:Search the Hugging Face hub for MLX models'
             'recommend:Suggest models of the hub that fit this machine, the largest first'
             'ps:List the models of a running server, with what is in memory and in use'
             'load:Load a model of a running server into memory'
