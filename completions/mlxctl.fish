@@ -125,7 +125,7 @@ complete -c mlxctl -n "__mlxctl_at ' models'" -a pull -d 'Download a model from 
 complete -c mlxctl -n "__mlxctl_at ' models'" -a rm -d 'Delete a model from disk'
 complete -c mlxctl -n "__mlxctl_at ' models'" -a alias -d 'Add a name for a model'
 complete -c mlxctl -n "__mlxctl_at ' models'" -a search -d 'Search the Hugging Face hub for MLX models'
-complete -c mlxctl -n "__mlxctl_at ' models'" -a recommend -d 'Suggest models of the hub that fit this machine, the largest first'
+complete -c mlxctl -n "__mlxctl_at ' models'" -a recommend -d 'Suggest models that fit this machine. They are on the hub'
 complete -c mlxctl -n "__mlxctl_at ' models'" -a ps -d 'List the models of a running server, with what is in memory and in use'
 complete -c mlxctl -n "__mlxctl_at ' models'" -a load -d 'Load a model of a running server into memory'
 complete -c mlxctl -n "__mlxctl_at ' models'" -a unload -d 'Unload a model of a running server; requests load it again'

@@ -821,7 +821,7 @@ _mlxctl_models() {
             'rm:Delete a model from disk'
             'alias:Add a name for a model'
             'search:Search the Hugging Face hub for MLX models'
-            'recommend:Suggest models of the hub that fit this machine, the largest first'
+            'recommend:Suggest models that fit this machine. They are on the hub'
             'ps:List the models of a running server, with what is in memory and in use'
             'load:Load a model of a running server into memory'
             'unload:Unload a model of a running server; requests load it again'

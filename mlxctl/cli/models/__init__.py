@@ -20,10 +20,16 @@ COMMANDS = {
     "alias": LazyCommand("mlxctl.cli.models.alias", "Add a name for a model."),
     "search": LazyCommand("mlxctl.cli.models.search", "Search the Hugging Face hub for MLX models."),
     "recommend": LazyCommand("mlxctl.cli.models.recommend", "Suggest models that fit this machine."),
-    "ps": LazyCommand("mlxctl.cli.models.ps", "List the models of a running server."),
+    "ps": LazyCommand(
+        "mlxctl.cli.models.ps", "List the models of a running server, with what is in memory and in use."
+    ),
     "load": LazyCommand("mlxctl.cli.models.load", "Load a model of a running server into memory."),
-    "unload": LazyCommand("mlxctl.cli.models.unload", "Unload a model of a running server."),
-    "pin": LazyCommand("mlxctl.cli.models.pin", "Keep a model of a running server in memory."),
+    "unload": LazyCommand(
+        "mlxctl.cli.models.unload", "Unload a model of a running server; requests load it again."
+    ),
+    "pin": LazyCommand(
+        "mlxctl.cli.models.pin", "Load a model of a running server, and never unload it to make room."
+    ),
     "unpin": LazyCommand("mlxctl.cli.models.unpin", "Allow a pinned model to be unloaded."),
 }
 app = lazy_group("models", COMMANDS, example="mlxctl models ls")

@@ -20,7 +20,7 @@ def recommend(
     as_json: AsJson = False,
     config: ConfigFile = None,
 ) -> None:
-    """Suggest models of the hub that fit this machine, the largest first.
+    """Suggest models that fit this machine. They are on the hub; the largest come first.
 
     Sizes are estimates from published figures, and the speed is an upper bound from memory bandwidth. The
     project has not run these weights itself; after downloading, `mlxctl models fit` and `mlxctl probe` check.

@@ -1,4 +1,4 @@
-"""What `mlxctl models load`, `unload`, `pin` and `unpin` share: one change of one model of a server."""
+"""The commands `mlxctl models load`, `unload`, `pin` and `unpin`: one change of a model."""
 
 from typing import Annotated
 
@@ -6,21 +6,15 @@ import typer
 
 from mlxctl.cli.error_reports import report_errors
 from mlxctl.cli.lazy import create_app
+from mlxctl.cli.models import COMMANDS
 from mlxctl.cli.options import ApiKey, AsJson, ServerUrl, print_json, server_url
-
-_SUMMARIES = {
-    "load": "Load a model of a running server into memory.",
-    "unload": "Unload a model of a running server; requests load it again.",
-    "pin": "Load a model of a running server, and never unload it to make room.",
-    "unpin": "Allow a pinned model to be unloaded.",
-}
 
 
 def change_command(action: str) -> typer.Typer:
     """Return the app of the command that makes this change."""
     app = create_app()
 
-    @app.command(help=_SUMMARIES[action], epilog=f"Example: mlxctl models {action} NAME")
+    @app.command(help=COMMANDS[action].summary, epilog=f"Example: mlxctl models {action} NAME")
     def change(
         name: Annotated[str, typer.Argument(metavar="NAME", help="Model, as `mlxctl models ps` lists it.")],
         as_json: AsJson = False,
