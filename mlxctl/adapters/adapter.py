@@ -128,12 +128,12 @@ class ModelAdapter(AnswerReader):
         )
 
     def _find_delivery(
-        self, template: ChatTemplate | None, shape: TemplateShape, known: ModelCapabilities
+        self, template: ChatTemplate | None, shape: TemplateShape, capabilities: ModelCapabilities
     ) -> DeliveryVerdict:
-        if template is None or known.tools is False:
+        if template is None or capabilities.tools is False:
             return "none"
-        if known.tool_delivery is not None:
-            return known.tool_delivery
+        if capabilities.tool_delivery is not None:
+            return capabilities.tool_delivery
         return "template" if shape.takes_tools else "injected" if self.profile.injected_parser_id else "none"
 
     def _choose_tools(
@@ -141,11 +141,11 @@ class ModelAdapter(AnswerReader):
         template: ChatTemplate | None,
         shape: TemplateShape,
         delivery: DeliveryVerdict,
-        known: ModelCapabilities,
+        capabilities: ModelCapabilities,
     ) -> ToolParser:
         if delivery == "none":
             return NO_TOOLS
-        if parser := known_tool_parser(known):
+        if parser := known_tool_parser(capabilities):
             return parser
         if delivery == "injected":
             return tool_parser(self.profile.injected_parser_id or _INJECTED_PARSER_ID)
@@ -235,19 +235,19 @@ class ModelAdapter(AnswerReader):
         sampling = self._sampling(request)
         prompt = self._write_if_short_enough(request)
         token_ids, prompt_tail, opened = self._encode(prompt, request)
-        seen = self._insert_images(token_ids, request)
+        inputs = self._insert_images(token_ids, request)
         guidance = self._grammars.guidance(request, prompt, grammar_start=prompt_tail[len(prompt.tail) :])
         refuse_early_end(request, guidance)
         return PreparedInput(
-            token_ids=seen.token_ids,
+            token_ids=inputs.token_ids,
             sampling=sampling,
             stop_token_ids=self.stop_token_ids,
-            max_tokens=self._max_tokens(request, seen.token_ids),
+            max_tokens=self._max_tokens(request, inputs.token_ids),
             prompt_tail=prompt_tail,
             opened=opened,
             guidance=guidance,
-            images=seen.images,
-            num_long_ttl_tokens=self._num_long_ttl_tokens(request, seen.token_ids),
+            images=inputs.images,
+            num_long_ttl_tokens=self._num_long_ttl_tokens(request, inputs.token_ids),
         )
 
     def prepare_text(self, request: GenerationRequest, prompt: str | tuple[int, ...]) -> PreparedInput:
@@ -383,22 +383,23 @@ class ModelAdapter(AnswerReader):
 
         All of them where the template cannot render the conversation up to there.
         """
-        longer = request.cache.longer
+        long_ttl = request.cache.long_ttl
         # A breakpoint on tools that are not in the prompt covers nothing.
         if (
-            longer is None
+            long_ttl is None
             or self._writer is None
-            or not (longer.num_messages or request.tool_choice.mode != "none")
+            or not (long_ttl.num_messages or request.tool_choice.mode != "none")
         ):
             return 0
-        beginning = breakpoint_prefix(request, longer)
+        prefix_request = breakpoint_prefix(request, long_ttl)
         try:
-            text = self._writer.write_without_generation_prompt(beginning)
+            text = self._writer.write_without_generation_prompt(prefix_request)
         except InvalidRequest:
             # The template cannot render a conversation that ends there.
             return len(token_ids)
         return num_common(
-            token_ids, self._insert_images(self._encode(Prompt(text=text), request)[0], beginning).token_ids
+            token_ids,
+            self._insert_images(self._encode(Prompt(text=text), request)[0], prefix_request).token_ids,
         )
 
     def _check_ids(self, token_ids: Sequence[int], param: str) -> None:
@@ -406,7 +407,10 @@ class ModelAdapter(AnswerReader):
             raise InvalidRequest("the prompt is empty", param=param)
         if (highest := max(token_ids)) >= self.vocabulary_size:
             last = self.vocabulary_size - 1
-            message = f"the prompt has token {highest}, but model {self.name!r} has no weights for tokens above {last}"
+            message = (
+                f"the prompt has token {highest}, "
+                f"but model {self.name!r} has no weights for tokens above {last}"
+            )
             raise InvalidRequest(message, param=param)
 
     def _check_lower_bound(self, texts: Iterable[str], *, may_lose_spaces: bool = False) -> None:
@@ -417,11 +421,11 @@ class ModelAdapter(AnswerReader):
         long = [text for text in texts if text]
         if sum(map(len, long)) < _LONG_CHARS:
             return
-        least = sum(
+        lower_bound = sum(
             self.vocabulary.token_lower_bound.of(text, may_lose_spaces=may_lose_spaces) for text in long
         )
-        if least > self.facts.context_length:
-            raise ContextTooLong(num_prompt_tokens=least, context_length=self.facts.context_length)
+        if lower_bound > self.facts.context_length:
+            raise ContextTooLong(num_prompt_tokens=lower_bound, context_length=self.facts.context_length)
 
     def _sampling(self, request: GenerationRequest) -> SamplingParams:
         return final_sampling(

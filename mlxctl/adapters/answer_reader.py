@@ -78,8 +78,8 @@ class AnswerReader:
 
         Without available tools, a call is plain text.
         """
-        offers_tools = bool(request.tools) and request.tool_choice.mode != "none"
-        tools = self._tools if offers_tools else NO_TOOLS
+        has_tools = bool(request.tools) and request.tool_choice.mode != "none"
+        tools = self._tools if has_tools else NO_TOOLS
         thinking = NO_THINKING if request.prompts else self._thinking
         hidden_ids = self._hidden_ids[tools.id, thinking.id]
         return StreamProcessor(

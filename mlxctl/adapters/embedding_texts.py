@@ -43,15 +43,15 @@ class EmbeddingTexts:
 
     def _check_lower_bound(self, text: str) -> None:
         """Raise ContextTooLong for a text that cannot fit, without tokenizing."""
-        if (least := self._vocabulary.token_lower_bound.of(text)) > self._recipe.max_length:
-            raise ContextTooLong(num_prompt_tokens=least, context_length=self._recipe.max_length)
+        if (lower_bound := self._vocabulary.token_lower_bound.of(text)) > self._recipe.max_length:
+            raise ContextTooLong(num_prompt_tokens=lower_bound, context_length=self._recipe.max_length)
 
     def _prompt(self, name: str | None) -> str:
         if name is None:
             return self._recipe.prompt
         if name not in self._recipe.prompts:
-            known = ", ".join(sorted(self._recipe.prompts)) or "none"
+            names = ", ".join(sorted(self._recipe.prompts)) or "none"
             raise InvalidRequest(
-                f"model {self._model!r} has no prompt {name!r}; it has: {known}", param="prompt_name"
+                f"model {self._model!r} has no prompt {name!r}; it has: {names}", param="prompt_name"
             )
         return self._recipe.prompts[name]

@@ -117,11 +117,11 @@ def _num_unparsed_chars(parser: ToolParser, shape: TemplateShape) -> int | None:
 
     None if no call was parsed.
     """
-    spoken = extract(shape.generated_call, tools=parser, tool_specs=(PROBE_TOOL,))
-    for message in (spoken, extract(shape.rendered_call, tools=parser, tool_specs=(PROBE_TOOL,))):
+    generated = extract(shape.generated_call, tools=parser, tool_specs=(PROBE_TOOL,))
+    for message in (generated, extract(shape.rendered_call, tools=parser, tool_specs=(PROBE_TOOL,))):
         for call in message.tool_calls:
             if call.name == PROBE_CALL_NAME and arguments_value(call.arguments) == PROBE_CALL_ARGUMENTS:
-                return len(spoken.text)
+                return len(generated.text)
     return None
 
 

@@ -99,7 +99,7 @@ class PromptWriter:
 
     def write(self, request: GenerationRequest) -> Prompt:
         """Write the prompt; raises InvalidRequest for what this model cannot do."""
-        tools = self._offered_tools(request)
+        tools = self._available_tools(request)
         is_forced = request.tool_choice.is_forced
         wants_thinking = False if is_forced else self._wants_thinking(request)
         text = self._render(request, tools, wants_thinking)
@@ -124,7 +124,7 @@ class PromptWriter:
         Raises InvalidRequest as `write` does.
         """
         wants_thinking = False if request.tool_choice.is_forced else self._wants_thinking(request)
-        return self._render(request, self._offered_tools(request), wants_thinking, is_open=False)
+        return self._render(request, self._available_tools(request), wants_thinking, is_open=False)
 
     def _render(
         self,
@@ -158,7 +158,7 @@ class PromptWriter:
             text if self._vision is None or not shown_images(request.messages) else self._vision.frame(text)
         )
 
-    def _offered_tools(self, request: GenerationRequest) -> tuple[ToolSpec, ...]:
+    def _available_tools(self, request: GenerationRequest) -> tuple[ToolSpec, ...]:
         choice = request.tool_choice
         if choice.mode == "none":
             return ()

@@ -12,21 +12,21 @@ def with_tone_curve(options: SamplingOptions, default: ToneCurveOptions) -> Samp
 
     A request with top_p or top_k and without `enabled` gets no curve: under a curve they would do nothing.
     """
-    said = options.tone_curve or _UNSET
+    requested = options.tone_curve or _UNSET
     cuts = options.top_p not in (None, 1) or options.top_k not in (None, 0, -1)
-    if said.enabled is None and cuts:
+    if requested.enabled is None and cuts:
         return replace(options, tone_curve=None)
-    unsaid = {
+    missing = {
         field.name: getattr(default, field.name)
-        for field in fields(said)
-        if getattr(said, field.name) is None
+        for field in fields(requested)
+        if getattr(requested, field.name) is None
     }
-    return replace(options, tone_curve=replace(said, **unsaid))
+    return replace(options, tone_curve=replace(requested, **missing))
 
 
-def final_tone_curve(said: ToneCurveOptions | None) -> ToneCurve | None:
+def final_tone_curve(requested: ToneCurveOptions | None) -> ToneCurve | None:
     """Return the requested curve, None for a plain temperature."""
-    if said is None or not said.enabled:
+    if requested is None or not requested.enabled:
         return None
     names = [field.name for field in fields(ToneCurve)]
-    return ToneCurve(**{name: value for name in names if (value := getattr(said, name)) is not None})
+    return ToneCurve(**{name: value for name in names if (value := getattr(requested, name)) is not None})

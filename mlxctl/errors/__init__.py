@@ -125,8 +125,9 @@ class NotEnoughMemory(ModelError):
     def __init__(self, path: Path | str, *, needed_bytes: int, limit_bytes: int) -> None:
         super().__init__(
             path,
-            f"model {str(path)!r} needs {describe_bytes(needed_bytes)} for its weights alone, but the memory limit is "
-            f"{describe_bytes(limit_bytes)}: raise --memory-limit, or take a smaller or more quantized model",
+            f"model {str(path)!r} needs {describe_bytes(needed_bytes)} for its weights alone, "
+            f"but the memory limit is {describe_bytes(limit_bytes)}: "
+            "raise --memory-limit, or take a smaller or more quantized model",
         )
         self.needed_bytes = needed_bytes
         self.limit_bytes = limit_bytes
@@ -161,8 +162,8 @@ class UnknownModel(RequestError):
     """The request names a model that this server does not serve."""
 
     def __init__(self, model: str, available: tuple[str, ...] = ()) -> None:
-        offer = f"; available: {', '.join(available)}" if available else ""
-        super().__init__(f"model {model!r} is not served here{offer}")
+        names = f"; available: {', '.join(available)}" if available else ""
+        super().__init__(f"model {model!r} is not served here{names}")
         self.model = model
         self.available = available
 
@@ -212,7 +213,8 @@ class HeadersTooLarge(RequestError):
 
     def __init__(self, *, limit_bytes: int) -> None:
         super().__init__(
-            f"request line and headers are larger than the limit of {limit_bytes} bytes (server.max_header_bytes)"
+            f"request line and headers are larger than the limit of {limit_bytes} bytes "
+            "(server.max_header_bytes)"
         )
         self.limit_bytes = limit_bytes
 

@@ -100,8 +100,8 @@ class TaggedValues:
         if strings and is_ambiguous:
             # A terminal matches as long as it can, so alternatives that may end as early as a string have to
             # be part of the same terminal.
-            texts = [word for branch in others for word in _words(branch)]
-            others = [rest for branch in others for rest in _without_words(branch)]
+            texts = [literal for branch in others for literal in _literals(branch)]
+            others = [rest for branch in others for rest in _without_literals(branch)]
         ambiguous = _ambiguous(kinds, others) if is_ambiguous else ()
         contents = [self._content(branch, ambiguous) for branch in strings]
         expressions = [
@@ -136,17 +136,21 @@ class TaggedValues:
     def _closed(self, contents: Iterable[str], texts: Sequence[str], end: str) -> Iterable[str]:
         """Return strings and literals with their closing tags."""
         choices = [self._book.terminal(content) for content in contents]
-        words = self._book.terminal(regex("|".join(texts))) if texts else ""
+        literals = self._book.terminal(regex("|".join(texts))) if texts else ""
         if not self._notation.sections:
             return (
-                [self._book.closed(" | ".join(filter(None, [*choices, words])), end)]
-                if choices or words
+                [self._book.closed(" | ".join(filter(None, [*choices, literals])), end)]
+                if choices or literals
                 else []
             )
         opener, closer = self._notation.sections
         plain = [f"({content} & /[^<&\\n]*/)" for content in choices]
         inside = [f"({content} & ~{containing((closer,))})" for content in choices]
-        closed = [self._book.closed(" | ".join(filter(None, [*plain, words])), end)] if plain or words else []
+        closed = (
+            [self._book.closed(" | ".join(filter(None, [*plain, literals])), end)]
+            if plain or literals
+            else []
+        )
         section = (
             [f"{self._book.literal(opener)} {self._book.closed(' | '.join(inside), closer + end)}"]
             if inside
@@ -162,7 +166,7 @@ def _only(branch: Schema, kinds: Iterable[str]) -> Schema:
     return {**branch, "type": [kind for kind in listed if ("number" if kind == "integer" else kind) in kinds]}
 
 
-def _words(branch: Schema) -> Iterable[str]:
+def _literals(branch: Schema) -> Iterable[str]:
     """Yield the literals of a branch as regular expressions."""
     if (values := listed_values(branch)) is not None:
         yield from (literally(json.dumps(value)) for value in values if not isinstance(value, list | dict))
@@ -176,7 +180,7 @@ def _words(branch: Schema) -> Iterable[str]:
         yield _WHOLE if wants_integers(branch) else _NUMBER
 
 
-def _without_words(branch: Schema) -> Iterable[Schema]:
+def _without_literals(branch: Schema) -> Iterable[Schema]:
     """Yield the rest of a branch without `_words`."""
     if (values := listed_values(branch)) is not None:
         if structures := [value for value in values if isinstance(value, list | dict)]:

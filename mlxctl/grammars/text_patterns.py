@@ -105,7 +105,8 @@ def _patterns(branch: Schema, *, is_strict: bool) -> Iterable[str]:
             yield _FORMATS[name]
         elif is_strict:
             raise UnsupportedSchema(
-                f"the format {name!r} cannot be enforced in this model's calls; these can: {', '.join(_FORMATS)}"
+                f"the format {name!r} cannot be enforced in this model's calls; "
+                f"these can: {', '.join(_FORMATS)}"
             )
 
 

@@ -25,8 +25,9 @@ from mlxctl.grammars.schema_branches import (
 from mlxctl.grammars.text_patterns import Quoting, escaped, literally, regex, string_content
 
 _NOT_ENFORCED = (
-    "not", "if", "then", "else", "patternProperties", "propertyNames", "minProperties", "maxProperties", "dependentRequired",
-    "dependentSchemas", "dependencies", "unevaluatedProperties", "unevaluatedItems", "contains", "uniqueItems", "contentEncoding",
+    "not", "if", "then", "else", "patternProperties", "propertyNames", "minProperties", "maxProperties",
+    "dependentRequired", "dependentSchemas", "dependencies", "unevaluatedProperties", "unevaluatedItems",
+    "contains", "uniqueItems", "contentEncoding",
 )  # fmt: skip
 _EXTRA_NAME = "/[A-Za-z_][A-Za-z0-9_]{0,63}/"
 
@@ -130,7 +131,9 @@ class ValueRules:
         `items` at their positions, then any number of `rest`, `least` to `most` in all.
         """
         before = len(items)
-        more = f"({comma} {rest}){{{max(least - max(before, 1), 0)},{'' if most is None else max(most - max(before, 1), 0)}}}"
+        num_before = max(before, 1)
+        most_more = "" if most is None else max(most - num_before, 0)
+        more = f"({comma} {rest}){{{max(least - num_before, 0)},{most_more}}}"
         if not before:
             if most == 0 or not rest:
                 return ""
@@ -228,7 +231,8 @@ class ValueRules:
     def _extra_key(self, branch: Schema, keys: Keys) -> str:
         if keys.bare or keys.quoting is None:
             return self._book.terminal(extra_name(branch))
-        return f"{self._book.literal(keys.quoting.left)} {self._book.closed(extra_name(branch), keys.quoting.right)}"
+        closed = self._book.closed(extra_name(branch), keys.quoting.right)
+        return f"{self._book.literal(keys.quoting.left)} {closed}"
 
     def _regex(self, pattern: str) -> str:
         return self._book.terminal(regex(pattern))

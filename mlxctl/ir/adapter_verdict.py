@@ -40,9 +40,9 @@ class AdapterVerdict:
 
     def summary(self) -> str:
         """Return one line for the operator who loads the model."""
-        place = "by the template" if self.tool_delivery == "template" else "in the system prompt"
+        delivery = "by the template" if self.tool_delivery == "template" else "in the system prompt"
         tools = (
-            "no tools" if self.tool_delivery == "none" else f"tools {self.tool_parser_id}, offered {place}"
+            "no tools" if self.tool_delivery == "none" else f"tools {self.tool_parser_id}, offered {delivery}"
         )
         switch = f", switched by {self.thinking_switch}" if self.thinking_switch else ""
         thinking = (

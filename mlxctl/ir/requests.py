@@ -157,14 +157,14 @@ CacheMode = Literal["full", "prefix", "off"]
 class CacheBreakpoint:
     """The start of a conversation that has a longer cache TTL.
 
-    It covers `num_messages` messages, the last one without its last `num_parts_behind` parts; with no
+    It covers `num_messages` messages, the last one without its last `num_excluded_parts` parts; with no
     messages it covers `num_tools` tools.
     """
 
     ttl_seconds: float
     num_tools: int
     num_messages: int = 0
-    num_parts_behind: int = 0
+    num_excluded_parts: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -174,14 +174,14 @@ class CacheOptions:
     `full`: matched tokens are restored, prompt and answer are stored. `prefix`: the same, but the answer is
     not stored. `off`: nothing is restored or stored. `ttl_seconds` is how long the request's entries stay
     after it, None as long as there is room; a longer TTL of another request stays. The tokens up to the
-    breakpoint `longer` have a TTL of their own. Requests share prefixes only within the same `namespace`, a
+    breakpoint `long_ttl` have a TTL of their own. Requests share prefixes only within the same `namespace`, a
     digest that the server derives from the caller and from `salt`, the request's own text; empty is the
     namespace of callers without a key.
     """
 
     mode: CacheMode = "full"
     ttl_seconds: float | None = None
-    longer: CacheBreakpoint | None = None
+    long_ttl: CacheBreakpoint | None = None
     salt: str = ""
     namespace: bytes = b""
 

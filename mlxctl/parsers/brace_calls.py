@@ -81,7 +81,7 @@ class BraceCallsBody:
                 return at + len(self._mark), (CallArguments(json='"'),)
             if self._mark.startswith(text[at:]):
                 return None
-            return self._read_word(text, at)
+            return self._read_bare(text, at)
         return self._read_structure(text, at) if at < len(text) else None
 
     def _read_head(self, text: str, at: int) -> Step | None:
@@ -107,7 +107,7 @@ class BraceCallsBody:
         self._state = "colon" if self._state == "key" else "next"
         return at + length + len(self._mark), (*deltas, CallArguments(json='"'))
 
-    def _read_word(self, text: str, at: int) -> Step | None:
+    def _read_bare(self, text: str, at: int) -> Step | None:
         """Parse a key or value without marks, or a bracket."""
         if at < len(text) and text[at] in "{[" and self._state == "value":
             self._open.append(text[at])
@@ -118,21 +118,21 @@ class BraceCallsBody:
         end = _WORD_END[self._state].search(text, at)
         if end is None:
             return None
-        word = text[at : end.start()].strip()
-        if not word:
+        token = text[at : end.start()].strip()
+        if not token:
             return self._break(at)
         if self._state == "key":
-            self._key, self._state = word, "colon"
-            return end.start(), (CallArguments(json=quote(word)),)
+            self._key, self._state = token, "colon"
+            return end.start(), (CallArguments(json=quote(token)),)
         self._state = "next"
-        return end.start(), (CallArguments(json=self._value(word)),)
+        return end.start(), (CallArguments(json=self._value(token)),)
 
-    def _value(self, word: str) -> str:
+    def _value(self, token: str) -> str:
         kinds = self._tools.kinds(self._name, self._key) if len(self._open) == 1 else None
-        literal = literal_as_json(word)
+        literal = literal_as_json(token)
         if literal is not None and (kinds != STRING or literal.startswith('"')):
             return literal
-        return value_as_json(word, kinds)
+        return value_as_json(token, kinds)
 
     def _read_structure(self, text: str, at: int) -> Step:
         match self._state, text[at]:

@@ -154,12 +154,12 @@ class ToolParser:
 
     def closing_after(self, prefix: str) -> Closing | None:
         """Return how a call continues after a forced `prefix`, None if unknown."""
-        fits = (
+        matching = (
             closing
             for closing in self.closings
             if prefix.startswith(closing.prefix_start) and prefix.endswith(closing.prefix_end)
         )
-        return next(fits, None)
+        return next(matching, None)
 
     @property
     def openers(self) -> frozenset[str]:

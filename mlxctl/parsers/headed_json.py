@@ -75,8 +75,8 @@ class HeadedJsonBody:
     def _read_head(self, text: str, at: int) -> tuple[int, Sequence[Signal]]:
         end = text.find("{", at)
         if end < 0:
-            is_hopeless = len(text) - at > MAX_HEAD_CHARS or not self._head.may_begin.fullmatch(text, at)
-            return at, _REJECTED if is_hopeless else ()
+            cannot_match = len(text) - at > MAX_HEAD_CHARS or not self._head.may_begin.fullmatch(text, at)
+            return at, _REJECTED if cannot_match else ()
         found = self._head.pattern.fullmatch(text, at, end)
         name = "" if found is None else self._tools.resolve(found["name"])
         if not name or (

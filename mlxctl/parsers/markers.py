@@ -10,13 +10,13 @@ class MarkerSet:
     Where one marker begins another, it is found once the longer one has become impossible.
     """
 
-    __slots__ = ("_attention", "_beginnings", "_longest", "_pattern", "trims")
+    __slots__ = ("_attention", "_longest", "_partials", "_pattern", "trims")
 
     def __init__(self, markers: Iterable[str], trims: str = "") -> None:
         known = sorted({marker for marker in markers if marker}, key=lambda marker: (-len(marker), marker))
         self.trims = trims if known else ""
         self._pattern = re.compile("|".join(map(re.escape, known)) or r"(?!)")
-        self._beginnings = frozenset(marker[:length] for marker in known for length in range(1, len(marker)))
+        self._partials = frozenset(marker[:length] for marker in known for length in range(1, len(marker)))
         self._longest = max(map(len, known), default=1) - 1
         first = "".join(sorted({re.escape(marker[0]) for marker in known}))
         tail = rf"|[{re.escape(self.trims)}]\Z" if self.trims else ""
@@ -35,24 +35,24 @@ class MarkerSet:
         Final text cannot grow.
         """
         found = self._pattern.search(text)
-        if found is None or is_final or text[found.start() :] not in self._beginnings:
+        if found is None or is_final or text[found.start() :] not in self._partials:
             return found
         return None
 
     def may_begin(self, text: str) -> bool:
         """Whether the whole text is the beginning of a marker."""
-        return text in self._beginnings
+        return text in self._partials
 
     def certain_length(self, text: str) -> int:
         """Return the length of text that no marker can begin in.
 
         The text has no marker. The beginning of one at its end, and trimmed characters before, do not count.
         """
-        certain = len(text) - self._beginning_length(text)
+        certain = len(text) - self._partial_length(text)
         return len(text[:certain].rstrip(self.trims)) if self.trims else certain
 
-    def _beginning_length(self, text: str) -> int:
+    def _partial_length(self, text: str) -> int:
         for length in range(min(self._longest, len(text)), 0, -1):
-            if text[-length:] in self._beginnings:
+            if text[-length:] in self._partials:
                 return length
         return 0

@@ -102,8 +102,8 @@ class PythonCallsBody:
 
     def _finish(self, rest: str) -> Sequence[Signal]:
         if self._is_started:
-            kept = self._scanner.text if self._state == "value" else ""
-            cut = escape(rest) if self._state == "string" else '"' + escape(kept + rest) if kept else ""
+            value = self._scanner.text if self._state == "value" else ""
+            cut = escape(rest) if self._state == "string" else '"' + escape(value + rest) if value else ""
             return *_arguments_delta(cut), CallEnded(is_complete=False), BodyEnded()
         if self._state == "argument" and not self._syntax.is_bare and _CUT_KEYWORD.fullmatch(rest):
             return CallStarted(name=self._name), CallEnded(is_complete=False), BodyEnded()
@@ -231,7 +231,7 @@ class PythonCallsBody:
         """
         end = at + len(self._quote)
         if len(self._quote) == 1:
-            ends = self._ends_behind(text, end)
+            ends = self._string_ends(text, end)
             if ends is None:
                 return None
             if not ends:
@@ -239,18 +239,18 @@ class PythonCallsBody:
         self._state = "value_end"
         return end, (CallArguments(json='"'),)
 
-    def _ends_behind(self, text: str, at: int) -> bool | None:
+    def _string_ends(self, text: str, at: int) -> bool | None:
         """Whether the text after a quote ends the argument; None if undecided."""
-        behind = _BEHIND_QUOTE.match(text, at)
-        if behind is None:
+        after = _BEHIND_QUOTE.match(text, at)
+        if after is None:
             return None
-        if behind["call_end"]:
-            return None if behind["behind_call"] is None else behind["behind_call"] not in "'\""
-        if behind["next"]:
-            if behind["word"] is None or (not behind["equals"] and behind.end() == len(text)):
+        if after["call_end"]:
+            return None if after["behind_call"] is None else after["behind_call"] not in "'\""
+        if after["next"]:
+            if after["word"] is None or (not after["equals"] and after.end() == len(text)):
                 return None
-            return bool(behind["equals"]) or not self._is_keyword
-        return behind["other"] in "]}<+"
+            return bool(after["equals"]) or not self._is_keyword
+        return after["other"] in "]}<+"
 
     def _read_escape(self, text: str, at: int) -> Step | None:
         if _PARTIAL_ESCAPE.match(text, at):

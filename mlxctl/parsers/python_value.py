@@ -23,7 +23,8 @@ ESCAPE = re.compile(
     re.DOTALL,
 )
 _CHARS = {
-    "n": "\n", "t": "\t", "r": "\r", "b": "\b", "f": "\f", "a": "\a", "v": "\v", "\\": "\\", "'": "'", '"': '"', "/": "/"
+    "n": "\n", "t": "\t", "r": "\r", "b": "\b", "f": "\f", "a": "\a", "v": "\v",
+    "\\": "\\", "'": "'", '"': '"', "/": "/",
 }  # fmt: skip
 _WORDS = {"True": "true", "False": "false", "None": "null", "true": "true", "false": "false", "null": "null"}
 _JSON_NUMBER = re.compile(r"-?(0|[1-9]\d{0,300})(\.\d{1,300})?([eE][+-]?\d{1,2})?", re.ASCII)

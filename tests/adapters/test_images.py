@@ -130,7 +130,7 @@ def test_cache_breakpoint_covers_its_image(name: str) -> None:
         Message(role="assistant", parts=(TEXT,)),
         Message(role="user", parts=(TEXT,)),
     )
-    cache = CacheOptions(longer=CacheBreakpoint(ttl_seconds=3600.0, num_tools=0, num_messages=1))
+    cache = CacheOptions(long_ttl=CacheBreakpoint(ttl_seconds=3600.0, num_tools=0, num_messages=1))
     prepared = SEERS[name].prepare_input(
         GenerationRequest(model="m", messages=messages, max_tokens=4, cache=cache)
     )

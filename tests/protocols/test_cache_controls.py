@@ -116,11 +116,11 @@ RESULT = {"type": "tool_result", "tool_use_id": "t", "content": [marked("noon", 
 
 
 @pytest.mark.parametrize(
-    ("fields", "longer"),
+    ("fields", "long_ttl"),
     [
         (
             {"system": [marked("Hi", "1h"), PLAIN]},
-            CacheBreakpoint(ttl_seconds=3600, num_tools=0, num_messages=1, num_parts_behind=1),
+            CacheBreakpoint(ttl_seconds=3600, num_tools=0, num_messages=1, num_excluded_parts=1),
         ),
         (
             {"tools": [CLOCK | {"cache_control": MARK | {"ttl": "1h"}}, CLOCK | {"name": "other"}]},
@@ -147,18 +147,18 @@ RESULT = {"type": "tool_result", "tool_use_id": "t", "content": [marked("noon", 
     ids=["a part of a system prompt", "a tool", "a part of a message", "a tool's result"],
 )
 def test_what_a_mark_keeps_for_an_hour_ends_where_it_stands_when_a_later_one_says_five_minutes(
-    fields: dict[str, Any], longer: CacheBreakpoint
+    fields: dict[str, Any], long_ttl: CacheBreakpoint
 ) -> None:
     fields = {"messages": HELLO} | fields
     later = {"role": "user", "content": [marked("And now?", "5m")]}
     asked = messages(**fields | {"messages": [*fields["messages"], later]})
-    assert asked.cache == CacheOptions(ttl_seconds=300, longer=longer)
+    assert asked.cache == CacheOptions(ttl_seconds=300, long_ttl=long_ttl)
 
 
 def test_a_later_mark_without_a_time_leaves_the_hour_for_all_but_is_counted_as_five_minutes() -> None:
     asked = messages(system=[marked("Hi", "1h")], messages=[{"role": "user", "content": [marked("Hello")]}])
     assert asked.cache == CacheOptions(
-        ttl_seconds=3600, longer=CacheBreakpoint(ttl_seconds=3600, num_tools=0, num_messages=1)
+        ttl_seconds=3600, long_ttl=CacheBreakpoint(ttl_seconds=3600, num_tools=0, num_messages=1)
     )
 
 

@@ -127,11 +127,12 @@ class AnswerGrammars:
             head for head in (*self._thinking.wrappers, self._thinking.opener) if head not in self._stops
         ]
         begun = [head for head in heads if not self._literals.ends_with_control(head)]
+        closer = literal(self._thinking.closer)
         rules = [
             "message: " + " | ".join(literal(head) for head in heads if head not in begun),
             "begun: " + (" | ".join(map(literal, begun)) or '""'),
             r"TEXT: /(.|\n)+/",
-            f"body: (TEXT | begun message | message | {literal(self._thinking.closer)})* (begun whole | whole)?",
+            f"body: (TEXT | begun message | message | {closer})* (begun whole | whole)?",
             "start: " + ("message body | whole" if prompt.tail.endswith(tuple(begun) or "\0") else "body"),
         ]
         # In such a format an answer ends with its first call.

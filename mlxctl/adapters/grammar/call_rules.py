@@ -128,8 +128,8 @@ class CallRules:
         if is_first or closing.counter is None:
             return self._literals.literal(text)
         left, right = closing.counter
-        before, _, behind = text.partition(f"{left}0{right}")
-        return f"{self._literals.literal(before + left)} NUMBER {self._literals.literal(right + behind)}"
+        before, _, suffix = text.partition(f"{left}0{right}")
+        return f"{self._literals.literal(before + left)} NUMBER {self._literals.literal(right + suffix)}"
 
     def _closing(self, name: str) -> Closing:
         closing = self._parser.closing_after(self._force_call(name) or "")

@@ -43,7 +43,7 @@ def _calls_in_shape(messages: list[TemplateMessage], shape: TemplateShape) -> li
     if shape.takes_text_beside_calls and shape.thinking_field and not shape.takes_text_beside_thinking:
         shaped = [_text_into_thinking(message, shape.thinking_field) for message in shaped]
     if not shape.takes_text_beside_calls:
-        shaped = _text_apart(shaped, may_repeat=shape.takes_repeated_roles)
+        shaped = _separate_text(shaped, may_repeat=shape.takes_repeated_roles)
     if shape.wants_short_ids:
         shaped = [_with_short_ids(message) for message in shaped]
     return [_call_details(message, shape) for message in shaped]
@@ -86,13 +86,13 @@ def _one_call_each(messages: Sequence[TemplateMessage]) -> list[TemplateMessage]
 
     Results of no call stay at the end.
     """
-    apart: list[TemplateMessage] = []
+    separated: list[TemplateMessage] = []
     rest = list(messages)
     while rest:
         message = rest.pop(0)
         calls = message.get("tool_calls", ())
         if len(calls) < 2:
-            apart.append(message)
+            separated.append(message)
             continue
         results = []
         while rest and rest[0]["role"] == "tool":
@@ -101,9 +101,9 @@ def _one_call_each(messages: Sequence[TemplateMessage]) -> list[TemplateMessage]
             own = [result for result in results if result["tool_call_id"] == call["id"]]
             results = [result for result in results if result not in own]
             first = message if index == 0 else {"role": message["role"], "content": ""}
-            apart += [{**first, "tool_calls": [call]}, *own]
-        apart += results
-    return apart
+            separated += [{**first, "tool_calls": [call]}, *own]
+        separated += results
+    return separated
 
 
 def _text_into_thinking(message: TemplateMessage, field: str) -> TemplateMessage:
@@ -112,17 +112,17 @@ def _text_into_thinking(message: TemplateMessage, field: str) -> TemplateMessage
     return {**message, "content": "", field: f"{message[field]}\n\n{message['content']}"}
 
 
-def _text_apart(messages: Sequence[TemplateMessage], *, may_repeat: bool) -> list[TemplateMessage]:
+def _separate_text(messages: Sequence[TemplateMessage], *, may_repeat: bool) -> list[TemplateMessage]:
     """Move text beside calls to a message before them."""
     if not may_repeat:
         return _text_in_one_message(messages)
-    apart: list[TemplateMessage] = []
+    separated: list[TemplateMessage] = []
     for message in messages:
         if "tool_calls" in message and message["content"]:
-            apart.append({"role": message["role"], "content": message["content"]})
+            separated.append({"role": message["role"], "content": message["content"]})
             message = {**message, "content": ""}
-        apart.append(message)
-    return apart
+        separated.append(message)
+    return separated
 
 
 def _text_in_one_message(messages: Sequence[TemplateMessage]) -> list[TemplateMessage]:
@@ -130,28 +130,28 @@ def _text_in_one_message(messages: Sequence[TemplateMessage]) -> list[TemplateMe
 
     It joins the turn's answer; in a turn without one, all of it precedes the calls.
     """
-    apart: list[TemplateMessage] = []
-    carried: list[str] = []
-    place: int | None = None
+    separated: list[TemplateMessage] = []
+    pending: list[str] = []
+    position: int | None = None
     messages = _text_at_its_call(messages)
     for index, message in enumerate(messages):
         if "tool_calls" in message and message["content"]:
             if _is_answered(messages[index + 1 :]):
-                carried.append(message["content"])
-            elif place is None:
-                place = len(apart)
-                apart.append({"role": message["role"], "content": message["content"]})
+                pending.append(message["content"])
+            elif position is None:
+                position = len(separated)
+                separated.append({"role": message["role"], "content": message["content"]})
             else:
-                apart[place] = {
-                    **apart[place],
-                    "content": f"{apart[place]['content']}\n\n{message['content']}",
+                separated[position] = {
+                    **separated[position],
+                    "content": f"{separated[position]['content']}\n\n{message['content']}",
                 }
             message = {**message, "content": ""}
-        elif message["role"] == "assistant" and carried and "tool_calls" not in message:
-            message = {**message, "content": "\n\n".join([*carried, *filter(None, [message["content"]])])}
-            carried = []
-        apart.append(message)
-    return apart
+        elif message["role"] == "assistant" and pending and "tool_calls" not in message:
+            message = {**message, "content": "\n\n".join([*pending, *filter(None, [message["content"]])])}
+            pending = []
+        separated.append(message)
+    return separated
 
 
 def _text_at_its_call(messages: Sequence[TemplateMessage]) -> list[TemplateMessage]:
@@ -191,7 +191,7 @@ def _with_short_ids(message: TemplateMessage) -> TemplateMessage:
 def short_id(call_id: str) -> str:
     """Return nine letters and digits, a hash of the id."""
     number = int.from_bytes(hashlib.sha256(call_id.encode()).digest()[:8])
-    return "".join(_ALPHABET[number // 36**place % 36] for place in range(_SHORT_ID_CHARS))
+    return "".join(_ALPHABET[number // 36**position % 36] for position in range(_SHORT_ID_CHARS))
 
 
 def _call_details(message: TemplateMessage, shape: TemplateShape) -> TemplateMessage:

@@ -57,15 +57,15 @@ def in_call_order(messages: Sequence[Message]) -> Sequence[Message]:
         return messages
     ordered: list[Message] = []
     results: list[ToolResultPart] = []
-    places: dict[str, int] = {}
+    positions: dict[str, int] = {}
     for message in messages:
         if message.role == "tool":
             results += message.tool_results
             continue
-        ordered += _one_by_one(results, places)
+        ordered += _one_by_one(results, positions)
         ordered.append(message)
-        results, places = [], {call.id: place for place, call in enumerate(message.tool_calls)}
-    return [*ordered, *_one_by_one(results, places)]
+        results, positions = [], {call.id: position for position, call in enumerate(message.tool_calls)}
+    return [*ordered, *_one_by_one(results, positions)]
 
 
 def shown_images(messages: Sequence[Message]) -> list[ImagePart]:
@@ -81,6 +81,6 @@ def shown_images(messages: Sequence[Message]) -> list[ImagePart]:
     return [part for content in contents for part in content if isinstance(part, ImagePart)]
 
 
-def _one_by_one(results: Sequence[ToolResultPart], places: Mapping[str, int]) -> list[Message]:
-    ordered = sorted(results, key=lambda result: places.get(result.call_id, len(places)))
+def _one_by_one(results: Sequence[ToolResultPart], positions: Mapping[str, int]) -> list[Message]:
+    ordered = sorted(results, key=lambda result: positions.get(result.call_id, len(positions)))
     return [Message(role="tool", parts=(result,)) for result in ordered]

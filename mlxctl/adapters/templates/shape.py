@@ -75,7 +75,7 @@ class TemplateShape:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _CallForm:
+class _CallStyle:
     """One way to represent a past call in a message."""
 
     call_id: str
@@ -113,7 +113,7 @@ _OTHER_USER, _OTHER_REPLY = (
     {"role": "assistant", "content": "probe other"},
 )
 _SYSTEM, _LATER = {"role": "system", "content": "probe system"}, {"role": "system", "content": "probe later"}
-_PLAIN_CALL = _CallForm(call_id=_CALL_IDS[0], content="", as_text=False)
+_PLAIN_CALL = _CallStyle(call_id=_CALL_IDS[0], content="", as_text=False)
 
 
 def probe_shape(template: ChatTemplate, *, placeholder: str | None = None) -> TemplateShape:
@@ -123,11 +123,11 @@ def probe_shape(template: ChatTemplate, *, placeholder: str | None = None) -> Te
     """
     if not _shows(template, [_USER]) and not _shows(template, [_SYSTEM, _USER]):
         return TemplateShape()
-    form = _find_call_form(template)
-    rendered_call = "" if form is None else _rendered_call(template, form)
-    form = form or _PLAIN_CALL
+    style = _find_call_style(template)
+    rendered_call = "" if style is None else _rendered_call(template, style)
+    style = style or _PLAIN_CALL
     prompt = _render(template, [_USER], tools=[_TOOL])
-    field = _thinking_field(template, form)
+    field = _thinking_field(template, style)
     return TemplateShape(
         takes_system=_shows(template, [_SYSTEM, _USER]),
         takes_later_system=_shows(template, [_SYSTEM, _USER, _LATER])
@@ -135,41 +135,41 @@ def probe_shape(template: ChatTemplate, *, placeholder: str | None = None) -> Te
         takes_repeated_roles=_shows(template, [_USER, _OTHER_USER])
         and _shows(template, [_USER, _REPLY, _OTHER_REPLY, _OTHER_USER]),
         takes_leading_assistant=_shows(template, [_REPLY, _USER])
-        and (not rendered_call or _shows_call(template, [form.call(), form.result(), _REPLY, _USER])),
+        and (not rendered_call or _shows_call(template, [style.call(), style.result(), _REPLY, _USER])),
         takes_unanswered_results=not rendered_call
-        or _shows_call(template, [_USER, form.call(), form.result(), _OTHER_USER]),
+        or _shows_call(template, [_USER, style.call(), style.result(), _OTHER_USER]),
         takes_tools=PROBE_CALL_NAME in prompt,
         takes_results=_RESULT in rendered_call,
-        takes_result_images=placeholder is not None and _takes_result_images(template, form, placeholder),
-        takes_parallel_calls=_takes_parallel_calls(template, form),
-        takes_text_beside_calls=_takes_beside(template, form, content=_TEXT),
-        takes_text_beside_thinking=_takes_beside(template, form, content=_TEXT, **{field or "": _THOUGHT}),
+        takes_result_images=placeholder is not None and _takes_result_images(template, style, placeholder),
+        takes_parallel_calls=_takes_parallel_calls(template, style),
+        takes_text_beside_calls=_takes_beside(template, style, content=_TEXT),
+        takes_text_beside_thinking=_takes_beside(template, style, content=_TEXT, **{field or "": _THOUGHT}),
         rendered_call=rendered_call,
         generated_call=_generated_part(rendered_call, prompt),
-        wants_arguments_text=form.as_text,
-        wants_null_content=form.content is None,
-        wants_short_ids=form.call_id == _CALL_IDS[1],
+        wants_arguments_text=style.as_text,
+        wants_null_content=style.content is None,
+        wants_short_ids=style.call_id == _CALL_IDS[1],
         thinking_field=field,
         keeps_thinking=_THOUGHT
         in _render(template, [_USER, {**_REPLY, field or _THINKING_FIELDS[0]: _THOUGHT}, _OTHER_USER]),
     )
 
 
-def _find_call_form(template: ChatTemplate) -> _CallForm | None:
+def _find_call_style(template: ChatTemplate) -> _CallStyle | None:
     """Return the simplest representation of a call that the template renders."""
     for call_id, content, as_text in product(_CALL_IDS, ("", None), (False, True)):
-        form = _CallForm(call_id=call_id, content=content, as_text=as_text)
-        if _rendered_call(template, form):
-            return form
+        style = _CallStyle(call_id=call_id, content=content, as_text=as_text)
+        if _rendered_call(template, style):
+            return style
     return None
 
 
-def _rendered_call(template: ChatTemplate, form: _CallForm) -> str:
+def _rendered_call(template: ChatTemplate, style: _CallStyle) -> str:
     """Return a rendered turn with a call; "" without the call's argument.
 
     The tool's name is rendered by its definition anyway.
     """
-    rendered = _render(template, [_USER, form.call(), form.result(), _REPLY], tools=[_TOOL])
+    rendered = _render(template, [_USER, style.call(), style.result(), _REPLY], tools=[_TOOL])
     return rendered if PROBE_CALL_ARGUMENTS["subject"] in rendered else ""
 
 
@@ -178,13 +178,13 @@ def _generated_part(rendered: str, prompt: str) -> str:
 
     The prompt may open a thought that the rendered turn does not have.
     """
-    shared = _shared_beginning(prompt, rendered)
+    shared = _shared_prefix(prompt, rendered)
     if shared != prompt:
         shared = shared[: max(map(shared.rfind, "\n>]")) + 1]
     return rendered[len(shared) :]
 
 
-def _shared_beginning(one: str, other: str) -> str:
+def _shared_prefix(one: str, other: str) -> str:
     length = next(
         (index for index, pair in enumerate(zip(one, other, strict=False)) if pair[0] != pair[1]),
         min(len(one), len(other)),
@@ -196,27 +196,27 @@ def _shows_call(template: ChatTemplate, messages: Sequence[TemplateMessage]) -> 
     return PROBE_CALL_ARGUMENTS["subject"] in _render(template, messages, tools=[_TOOL])
 
 
-def _takes_parallel_calls(template: ChatTemplate, form: _CallForm) -> bool:
-    rendered = _render(template, [_USER, form.calls(), *form.results(), _REPLY], tools=[_TOOL])
-    said = (*PROBE_CALL_ARGUMENTS.values(), *_OTHER_ARGUMENTS.values(), _RESULT, _OTHER_RESULT)
-    return all(text in rendered for text in said)
+def _takes_parallel_calls(template: ChatTemplate, style: _CallStyle) -> bool:
+    rendered = _render(template, [_USER, style.calls(), *style.results(), _REPLY], tools=[_TOOL])
+    texts = (*PROBE_CALL_ARGUMENTS.values(), *_OTHER_ARGUMENTS.values(), _RESULT, _OTHER_RESULT)
+    return all(text in rendered for text in texts)
 
 
-def _takes_beside(template: ChatTemplate, form: _CallForm, **more: str) -> bool:
-    said = {name: text for name, text in more.items() if name}
-    rendered = _render(template, [_USER, form.call(**said), form.result()], tools=[_TOOL])
-    return all(text in rendered for text in (PROBE_CALL_ARGUMENTS["subject"], *said.values()))
+def _takes_beside(template: ChatTemplate, style: _CallStyle, **more: str) -> bool:
+    texts = {name: text for name, text in more.items() if name}
+    rendered = _render(template, [_USER, style.call(**texts), style.result()], tools=[_TOOL])
+    return all(text in rendered for text in (PROBE_CALL_ARGUMENTS["subject"], *texts.values()))
 
 
-def _takes_result_images(template: ChatTemplate, form: _CallForm, placeholder: str) -> bool:
+def _takes_result_images(template: ChatTemplate, style: _CallStyle, placeholder: str) -> bool:
     shown = [{"type": "image"}, {"type": "text", "text": _RESULT}]
-    rendered = _render(template, [_USER, form.call(), {**form.result(), "content": shown}], tools=[_TOOL])
+    rendered = _render(template, [_USER, style.call(), {**style.result(), "content": shown}], tools=[_TOOL])
     return rendered.count(placeholder) == 1 and _RESULT in rendered
 
 
-def _thinking_field(template: ChatTemplate, form: _CallForm) -> str:
+def _thinking_field(template: ChatTemplate, style: _CallStyle) -> str:
     return next(
-        (field for field in _THINKING_FIELDS if _takes_beside(template, form, **{field: _THOUGHT})), ""
+        (field for field in _THINKING_FIELDS if _takes_beside(template, style, **{field: _THOUGHT})), ""
     )
 
 

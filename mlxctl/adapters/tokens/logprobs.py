@@ -50,10 +50,10 @@ def prompt_logprobs(
     BOS, has no bytes in it.
     """
     data = vocabulary.bytes_of(token_ids[0])
-    told = [TokenLogprob(token_id=token_ids[0], token=_text(data), data=data, logprob=None)]
-    told += [_described(score, vocabulary) for score in scores]
+    tokens = [TokenLogprob(token_id=token_ids[0], token=_text(data), data=data, logprob=None)]
+    tokens += [_described(score, vocabulary) for score in scores]
     return tuple(
-        replace(token, data=part) for token, part in zip(told, _parts(text.encode(), told), strict=True)
+        replace(token, data=part) for token, part in zip(tokens, _parts(text.encode(), tokens), strict=True)
     )
 
 
@@ -62,14 +62,14 @@ def _parts(text: bytes, tokens: Sequence[TokenLogprob]) -> Iterator[bytes]:
 
     A token that the text does not contain as it is keeps its own bytes.
     """
-    place = 0
+    position = 0
     for token in tokens:
-        rest = text[place : place + len(token.data)]
+        rest = text[position : position + len(token.data)]
         part = token.data
-        if rest != part and not place:
+        if rest != part and not position:
             # A tokenizer may put a token, or a space, before a text.
             part = part.removeprefix(b" ") if text.startswith(part.removeprefix(b" ")) else b""
-        place += len(part)
+        position += len(part)
         yield part
 
 

@@ -59,16 +59,16 @@ def _eos_ids(facts: ModelFacts, value: Any) -> Iterable[int]:
     return ids
 
 
-def _end_of_call(vocabulary: Vocabulary, behind: str, markers: Collection[str]) -> int | None:
+def _end_of_call(vocabulary: Vocabulary, text: str, markers: Collection[str]) -> int | None:
     """Return the first special token after a call.
 
     Markers of the format are skipped. The model has to stop there and wait for the tool's result.
     """
     for _ in range(_MAX_MARKERS):
-        token = vocabulary.first_special(behind)
+        token = vocabulary.first_special(text)
         if token is None or not any(token.text in marker for marker in markers):
             return None if token is None else token.token_id
-        behind = behind.partition(token.text)[2]
+        text = text.partition(token.text)[2]
     return None
 
 

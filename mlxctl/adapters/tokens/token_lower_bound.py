@@ -30,7 +30,7 @@ class TokenLowerBound:
         has_all_bytes = isinstance(tokenizer.model, BPE) and (
             "ByteLevel" in kinds or tokenizer.model.byte_fallback
         )
-        self._tells = (
+        self._has_bound = (
             has_all_bytes
             and all(map(_keeps, normalizers))
             and _BYTE_STEPS.issuperset(kinds)
@@ -43,12 +43,12 @@ class TokenLowerBound:
 
         With `may_lose_spaces`, white space does not count.
         """
-        if not self._tells or not self._longest:
+        if not self._has_bound or not self._longest:
             return 0
-        kept = text if self._keeps_spaces and not may_lose_spaces else "".join(text.split())
-        if kept.isascii():
-            return -(-len(kept) // self._longest)
-        num_bytes = len(kept.encode("utf-8", "surrogatepass"))
+        counted = text if self._keeps_spaces and not may_lose_spaces else "".join(text.split())
+        if counted.isascii():
+            return -(-len(counted) // self._longest)
+        num_bytes = len(counted.encode("utf-8", "surrogatepass"))
         return num_bytes // (self._longest * (_MAX_COMPOSITION if self._composes else 1))
 
 

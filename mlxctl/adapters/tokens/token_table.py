@@ -75,7 +75,7 @@ class TokenTable(TokenBytes):
         tokens: Sequence[bytes],
         decoding: Decoding | None,
         *,
-        words: Sequence[str] = (),
+        texts: Sequence[str] = (),
         steps: Any = None,
     ) -> None:
         """Pack the tokens.
@@ -86,7 +86,7 @@ class TokenTable(TokenBytes):
         self.decoding = decoding
         self._data = b"".join(tokens)
         self._ends = array("I", accumulate(map(len, tokens)))
-        self._words = words
+        self._texts = texts
         self._steps = steps
         self._decoder: Any = None
 
@@ -101,7 +101,7 @@ class TokenTable(TokenBytes):
         if self._decoder is None:
             from tokenizers import Tokenizer, models
 
-            vocabulary = {word: token_id for token_id, word in enumerate(self._words) if word}
+            vocabulary = {text: token_id for token_id, text in enumerate(self._texts) if text}
             self._decoder = Tokenizer(models.WordLevel(vocabulary, unk_token=""))
             if self._steps is not None:
                 self._decoder.decoder = self._steps

@@ -69,7 +69,7 @@ class Vocabulary(TokenBytes):
         bare, dressed = (
             tokenizer.encode("a", add_special_tokens=are_added).ids[:1] for are_added in (False, True)
         )
-        self._beginning: list[int] = dressed if dressed != bare else []
+        self._bos_ids: list[int] = dressed if dressed != bare else []
 
     @cached_property
     def token_lower_bound(self) -> TokenLowerBound:
@@ -93,7 +93,7 @@ class Vocabulary(TokenBytes):
     def encode_whole_text(self, text: str) -> list[int]:
         """Return a raw prompt's ids, with the BOS token once."""
         ids = self.encode(text)
-        return ids if ids[:1] == self._beginning else self._beginning + ids
+        return ids if ids[:1] == self._bos_ids else self._bos_ids + ids
 
     def encode_with_ends(self, text: str) -> tuple[list[int], int]:
         """Return a text's ids with all tokens the tokenizer adds.
@@ -103,7 +103,7 @@ class Vocabulary(TokenBytes):
         encoding = self._tokenizer.encode(text)
         is_added: list[int] = encoding.special_tokens_mask
         return encoding.ids, next(
-            (place for place, added in enumerate(reversed(is_added)) if not added), len(is_added)
+            (index for index, added in enumerate(reversed(is_added)) if not added), len(is_added)
         )
 
     def decode(self, token_ids: Sequence[int]) -> str:
@@ -139,10 +139,10 @@ class Vocabulary(TokenBytes):
 
     def bytes_of(self, token_id: int) -> bytes:
         """Return a token's bytes at any position; empty for an unknown id."""
-        known = self._bytes.get(token_id)
-        if known is None:
-            known = self._bytes[token_id] = self._find_bytes(token_id)
-        return known
+        cached = self._bytes.get(token_id)
+        if cached is None:
+            cached = self._bytes[token_id] = self._find_bytes(token_id)
+        return cached
 
     def ids_containing(self, texts: Sequence[str]) -> tuple[int, ...]:
         """Return the tokens whose bytes contain one of the texts."""
@@ -167,12 +167,12 @@ class Vocabulary(TokenBytes):
 
         It has at least `num_ids` entries: a model may have weights for more ids than tokens.
         """
-        most = max([self.size, min(num_ids, _MAX_IDS), *(token_id + 1 for token_id in self.added)])
-        tokens = [self.bytes_of(token_id) for token_id in range(most)]
+        size = max([self.size, min(num_ids, _MAX_IDS), *(token_id + 1 for token_id in self.added)])
+        tokens = [self.bytes_of(token_id) for token_id in range(size)]
         if self.decoding is not None:
             return TokenTable(tokens, self.decoding)
-        words = [self._tokenizer.id_to_token(token_id) or "" for token_id in range(most)]
-        return TokenTable(tokens, None, words=words, steps=self._tokenizer.decoder)
+        texts = [self._tokenizer.id_to_token(token_id) or "" for token_id in range(size)]
+        return TokenTable(tokens, None, texts=texts, steps=self._tokenizer.decoder)
 
     def _find_bytes(self, token_id: int) -> bytes:
         token: str | None = self._tokenizer.id_to_token(token_id)

@@ -241,7 +241,7 @@ class EngineClient(EngineSupervisor):
 
 
 def _lifetime(cache: CacheOptions, num_long_ttl_tokens: int) -> Lifetime:
-    long_ttl_seconds = cache.longer.ttl_seconds if cache.longer else None
+    long_ttl_seconds = cache.long_ttl.ttl_seconds if cache.long_ttl else None
     return Lifetime(
         seconds=cache.ttl_seconds, num_long_ttl_tokens=num_long_ttl_tokens, long_ttl_seconds=long_ttl_seconds
     )

@@ -50,13 +50,13 @@ class _MessageBody:
             may_come = _MESSAGE.startswith(text[end:]) and end - at <= _MAX_HEAD_CHARS
             return at, () if may_come else (BodyRejected(),)
         message = end + len(_MESSAGE)
-        behind = _skip_white_space(text, message)
-        if text.startswith(_CALLS, behind):
-            behind = _skip_white_space(text, behind + len(_CALLS))
-        if text.startswith(_INVOKE, behind):
+        after = _skip_white_space(text, message)
+        if text.startswith(_CALLS, after):
+            after = _skip_white_space(text, after + len(_CALLS))
+        if text.startswith(_INVOKE, after):
             self._has_head = True
-            return self._calls.read(text, behind)
-        rest = text[behind:]
+            return self._calls.read(text, after)
+        rest = text[after:]
         return (
             (at, ()) if _CALLS.startswith(rest) or _INVOKE.startswith(rest) else (message, (BodyRejected(),))
         )

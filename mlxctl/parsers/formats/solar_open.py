@@ -10,7 +10,8 @@ from mlxctl.parsers.declarations import Closing, Opening, ToolParser
 from mlxctl.parsers.headed_json import CallHead, HeadedJsonBody
 
 _CALLS, _CALL, _NAME, _ARGUMENTS, _CALL_END, _CALLS_END = (
-    "<|tool_calls|>", "<|tool_call:begin|>", "<|tool_call:name|>", "<|tool_call:args|>", "<|tool_call:end|>", "<|calls|>"
+    "<|tool_calls|>", "<|tool_call:begin|>", "<|tool_call:name|>",
+    "<|tool_call:args|>", "<|tool_call:end|>", "<|calls|>",
 )  # fmt: skip
 # Ten lowercase letters and digits, as the templates ask for.
 _ANY_ID = "call000000"

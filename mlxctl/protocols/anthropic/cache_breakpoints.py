@@ -42,17 +42,17 @@ def breakpoint_options(
         return CacheOptions(ttl_seconds=longest)
     beginning = read(msgspec.structs.replace(marks[place][1](), tool_choice=None))
     num_messages = len(beginning.messages)
-    longer = CacheBreakpoint(
+    long_ttl = CacheBreakpoint(
         ttl_seconds=SECONDS[_LONG],
         num_tools=len(beginning.tools),
         num_messages=num_messages,
-        num_parts_behind=len(whole.messages[num_messages - 1].parts) - len(beginning.messages[-1].parts)
+        num_excluded_parts=len(whole.messages[num_messages - 1].parts) - len(beginning.messages[-1].parts)
         if num_messages
         else 0,
     )
     # A mark without a time sets none: then all is kept for as long as the longest says.
     is_shorter = any(mark.ttl is not None for mark, _ in marks[place + 1 :])
-    return CacheOptions(ttl_seconds=SECONDS["5m"] if is_shorter else longest, longer=longer)
+    return CacheOptions(ttl_seconds=SECONDS["5m"] if is_shorter else longest, long_ttl=long_ttl)
 
 
 def _breakpoints(request: Request) -> Iterator[tuple[CacheControl, Callable[[], Request]]]:
