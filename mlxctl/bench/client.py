@@ -15,7 +15,7 @@ from typing import Any
 
 from mlxctl.bench.endpoint import ChatEndpoint
 from mlxctl.errors import ConnectionLost, MlxctlError, SequenceFailed, ServerUnreachable
-from mlxctl.inference.remote.errors import refusal
+from mlxctl.inference.remote.errors import error_of_response
 
 _CONNECT_SECONDS = 5.0
 # A marker may be split between two reads; the tail must hold the complete line with the usage.
@@ -209,7 +209,7 @@ class StreamReceiver(asyncio.BufferedProtocol):
         if len(words) < 2 or not words[1].isdigit():
             return ConnectionLost("the server closed the connection without an answer")
         # A chunked error response has chunk sizes around the JSON object.
-        return refusal(int(words[1]), body[body.find(b"{") : body.rfind(b"}") + 1])
+        return error_of_response(int(words[1]), body[body.find(b"{") : body.rfind(b"}") + 1])
 
     def _finish(self) -> None:
         if not self.done.done():

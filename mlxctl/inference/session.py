@@ -1,11 +1,12 @@
 """Engine access to one loaded model. Event-loop thread only."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from mlxctl.adapters import PreparedInput, StreamProcessor
 from mlxctl.adapters.answer_reader import AnswerReader
 from mlxctl.engine import AudioWindow, EngineClient, LookedUp, ModelLoaded, TokenStream, TranscribedWindow
-from mlxctl.ir import GenerationRequest
+from mlxctl.errors import EngineDied
+from mlxctl.ir import FinishReason, GenerationRequest
 from mlxctl.ir.tokens import Salt
 
 
@@ -20,6 +21,17 @@ class ModelSession:
         self.name = name
         self.reader = reader
         self._engine = engine
+
+    def with_reader(self, reader: AnswerReader) -> "ModelSession":
+        """Return a session of the same model whose answers another reader reads."""
+        return ModelSession(self._engine, reader, name=self.name)
+
+    @property
+    def memory_limit_bytes(self) -> int:
+        """Bytes that weights and caches may take together."""
+        hello = self._engine.hello
+        assert hello is not None, "a model is loaded after the engine has started"
+        return hello.memory_limit_bytes
 
     @property
     def loaded(self) -> ModelLoaded:
@@ -43,6 +55,27 @@ class ModelSession:
             images=prepared.images,
             scores_prompt=prepared.scores_prompt,
         )
+
+    async def complete(
+        self, request: GenerationRequest, prepared: PreparedInput, *, on_tokens: Callable[[int], None]
+    ) -> tuple[list[int], FinishReason]:
+        """Submit one prompt and return all generated ids; `on_tokens` gets the number of each step's ids."""
+        stream = self.submit(request, prepared)
+        token_ids: list[int] = []
+        try:
+            while updates := await stream.next():
+                for update in updates:
+                    token_ids += update.token_ids
+                    on_tokens(len(update.token_ids))
+                    if update.finish_reason is not None:
+                        return token_ids, update.finish_reason
+        finally:
+            stream.cancel()
+        raise EngineDied("the engine ended in mid-answer")
+
+    async def wait_ready(self) -> None:
+        """Wait until the engine runs and has the model, also after a restart. Raises ModelError, EngineDied."""
+        await self._engine.wait_ready()
 
     def create_stream_processor(self, request: GenerationRequest, prepared: PreparedInput) -> StreamProcessor:
         """Create the reader of one answer's tokens."""

@@ -1,10 +1,9 @@
-"""Finds out what a model can do by having it generate, and says what proves it.
+"""Tests of a model's capabilities by generating with it, with evidence.
 
-Guesses nothing; a failure is never a no.
+Nothing is guessed, and a failed test is "unknown", never "no".
 """
 
-from mlxctl.probe.observer import SilentWatcher, Watcher
-from mlxctl.probe.outcome import ProbeOutcome
-from mlxctl.probe.run import ProbeRun
+from mlxctl.probe.observer import NullObserver, ProbeObserver
+from mlxctl.probe.run import ProbeOutcome, ProbeRun
 
-__all__ = ["ProbeOutcome", "ProbeRun", "SilentWatcher", "Watcher"]
+__all__ = ["NullObserver", "ProbeObserver", "ProbeOutcome", "ProbeRun"]

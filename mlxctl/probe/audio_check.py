@@ -1,6 +1,6 @@
-"""Whether a model hears: a voice says sentences, and the model has to write each.
+"""Test of transcription with synthesized sentences.
 
-Who writes the same whatever is said does not.
+A model that writes the same text for any audio fails.
 """
 
 import asyncio
@@ -10,60 +10,62 @@ from mlxctl.adapters.media.audio_files import AudioFile
 from mlxctl.errors import InvalidRequest, NoVoice
 from mlxctl.ir import ModelCapabilities, ProbeVerdict
 from mlxctl.probe.interview import Interview
-from mlxctl.probe.questions import SPOKEN
-from mlxctl.probe.speech_samples import NO_VOICE, find_voice
+from mlxctl.probe.questions import SPOKEN_SENTENCES
+from mlxctl.probe.speech_samples import NO_SYNTHESIZER, find_synthesizer
 from mlxctl.stores import Finding
 
 _WORD = re.compile(r"[^\W\d_]+(?:'[^\W\d_]+)?")
 
 
-async def check_hearing(interview: Interview, known: ModelCapabilities) -> tuple[Finding, ...]:  # noqa: ARG001
-    """Have every sentence said and written. Without a voice nothing is known."""
-    voice = find_voice()
-    if voice is None:
-        return (_unknown(NO_VOICE),)
+async def check_transcription(interview: Interview, known: ModelCapabilities) -> tuple[Finding, ...]:  # noqa: ARG001
+    """Transcribe every sentence; without a speech synthesizer the result is unknown."""
+    synthesizer = find_synthesizer()
+    if synthesizer is None:
+        return (_unknown(NO_SYNTHESIZER),)
     try:
-        sounds = [AudioFile(await asyncio.to_thread(voice, sentence)) for sentence in SPOKEN]
+        audios = [AudioFile(await asyncio.to_thread(synthesizer, sentence)) for sentence in SPOKEN_SENTENCES]
     except (NoVoice, InvalidRequest) as error:
-        return (_unknown(f"nothing could be said to it: {error}"),)
-    heard = [
-        await interview.hear(sound, f"(spoken) {sentence}")
-        for sound, sentence in zip(sounds, SPOKEN, strict=True)
+        return (_unknown(f"no speech could be synthesized: {error}"),)
+    exchanges = [
+        await interview.transcribe(audio, f"(spoken) {sentence}")
+        for audio, sentence in zip(audios, SPOKEN_SENTENCES, strict=True)
     ]
-    verdict, reason = judge([exchange.output for exchange in heard])
-    seconds = round(sum(sound.seconds for sound in sounds), 2)
+    verdict, reason = judge([exchange.output for exchange in exchanges])
+    seconds = round(sum(audio.seconds for audio in audios), 2)
     return (
         Finding(
             question="audio",
             verdict=verdict,
             reason=reason,
             value={"seconds": seconds},
-            exchanges=tuple(heard),
+            exchanges=tuple(exchanges),
         ),
     )
 
 
 def judge(texts: list[str]) -> tuple[ProbeVerdict, str]:
-    """Say what follows from what was written of the sentences, in their order.
+    """Return the verdict for the transcriptions of the sentences, in order.
 
-    A sentence counts when at least half of its words are there, and more of them than of those of the others:
-    a voice made of formulas is not always understood to the last word.
+    A transcription is right with at least half of the sentence's words, and more of them than of the words of
+    the other sentences: formant synthesis is not always understood to the last word.
     """
-    num_right = sum(_is_right(words_of(text), place) for place, text in enumerate(texts))
-    # Who writes the same whatever is said is right once at most; who is right more often heard something.
-    verdict: ProbeVerdict = "yes" if num_right == len(SPOKEN) else "unknown" if num_right > 1 else "no"
-    return verdict, f"wrote what was said in {num_right} recordings of {len(SPOKEN)}"
+    num_right = sum(_is_correct(words_of(text), index) for index, text in enumerate(texts))
+    # A constant text is right once at most; more often means that audio was recognized.
+    verdict: ProbeVerdict = (
+        "yes" if num_right == len(SPOKEN_SENTENCES) else "unknown" if num_right > 1 else "no"
+    )
+    return verdict, f"transcribed {num_right} recordings of {len(SPOKEN_SENTENCES)}"
 
 
 def words_of(text: str) -> set[str]:
-    """Return the words, whatever stands around them."""
+    """Return the words without punctuation, in lower case."""
     return set(_WORD.findall(text.casefold()))
 
 
-def _is_right(written: set[str], place: int) -> bool:
-    said = words_of(SPOKEN[place])
-    others = set().union(*(words_of(sentence) for sentence in SPOKEN)) - said
-    return 2 * len(written & said) >= len(said) and len(written & said) > len(written & others)
+def _is_correct(words: set[str], index: int) -> bool:
+    expected = words_of(SPOKEN_SENTENCES[index])
+    others = set().union(*(words_of(sentence) for sentence in SPOKEN_SENTENCES)) - expected
+    return 2 * len(words & expected) >= len(expected) and len(words & expected) > len(words & others)
 
 
 def _unknown(reason: str) -> Finding:

@@ -1,7 +1,7 @@
-"""Whether an answer holds the call that was asked for. Pure.
+"""Judgment of tool calls in an answer. Pure.
 
-A call counts when the tool is the one on offer and the argument is what the question said; a name or a value
-that was made up does not, and the same call when nothing is offered shows that it is a guess.
+A call is right when it names the offered tool and its argument has the value of the question. A wrong name or
+value is made up; the same call without offered tools shows that it is a guess.
 """
 
 import json
@@ -11,20 +11,21 @@ from typing import Literal
 from mlxctl.ir import Message, ToolCallPart
 from mlxctl.probe.questions import ToolQuestion
 
-Judgement = Literal["called", "made_up", "silent"]
+CallJudgment = Literal["called", "made_up", "no_call"]
 
 
-def judge(message: Message, question: ToolQuestion) -> Judgement:
-    """Judge what was read from an answer."""
+def judge(message: Message, question: ToolQuestion) -> CallJudgment:
+    """Judge the tool calls of a parsed answer."""
     calls = message.tool_calls
     if not calls:
-        return "silent"
-    return "called" if all(is_right(call, question) for call in calls) else "made_up"
+        return "no_call"
+    return "called" if all(is_correct(call, question) for call in calls) else "made_up"
 
 
-def is_right(call: ToolCallPart, question: ToolQuestion) -> bool:
-    """Whether this call answers the question: a place may be told more precisely (`Oslo, Norway`), but not
-    another one.
+def is_correct(call: ToolCallPart, question: ToolQuestion) -> bool:
+    """Whether the call answers the question.
+
+    The argument may be more precise than the expected value (`Oslo, Norway`).
     """
     try:
         arguments = json.loads(call.arguments)
@@ -36,11 +37,11 @@ def is_right(call: ToolCallPart, question: ToolQuestion) -> bool:
     return isinstance(value, str) and question.value.casefold() in value.casefold()
 
 
-def is_credited(judgements: Sequence[Judgement]) -> bool:
-    """Whether a model with these answers can call tools: there are more right calls than made-up ones."""
-    return judgements.count("called") > judgements.count("made_up")
+def can_call_tools(judgments: Sequence[CallJudgment]) -> bool:
+    """Whether more answers have a right call than a made-up one."""
+    return judgments.count("called") > judgments.count("made_up")
 
 
-def is_undecided(judgements: Sequence[Judgement]) -> bool:
-    """Whether one more question would tell."""
-    return 0 < judgements.count("called") == judgements.count("made_up")
+def is_undecided(judgments: Sequence[CallJudgment]) -> bool:
+    """Whether another question would decide."""
+    return 0 < judgments.count("called") == judgments.count("made_up")

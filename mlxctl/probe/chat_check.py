@@ -1,6 +1,4 @@
-"""Whether a model takes a conversation and ends its answer by itself, and what its template was found to
-take.
-"""
+"""Test of conversations: whether an answer ends, and what the chat template supports."""
 
 from dataclasses import asdict
 
@@ -13,9 +11,9 @@ _MAX_TOKENS = 256
 
 
 async def check_chat(interview: Interview, known: ModelCapabilities) -> tuple[Finding, ...]:
-    """Have the model answer something simple.
+    """Generate an answer to a simple question.
 
-    One that does not come to an end in time may only be long-winded.
+    A model that does not end in time may only be verbose, so the verdict is unknown then.
     """
     request = GenerationRequest(
         model=interview.model,
@@ -28,16 +26,16 @@ async def check_chat(interview: Interview, known: ModelCapabilities) -> tuple[Fi
     verdict: ProbeVerdict = "yes"
     reason = f"it answered and ended by itself after {len(transcript.token_ids)} tokens"
     if transcript.is_cut_off:
-        verdict, reason = "unknown", f"it had not come to an end after {_MAX_TOKENS} tokens"
+        verdict, reason = "unknown", f"it had not ended after {_MAX_TOKENS} tokens"
     elif not transcript.result.text.strip():
-        verdict, reason = "no", "it ended without a word"
+        verdict, reason = "no", "it ended without text"
     return (Finding(question="chat", verdict=verdict, reason=reason, exchanges=(transcript.evidence(),)),)
 
 
 async def check_template(interview: Interview, known: ModelCapabilities) -> tuple[Finding, ...]:
-    """Say what the canary conversations showed; nothing is generated.
+    """Report what the template's detection found; nothing is generated.
 
-    What a template does not take is converted when served.
+    Content that a template does not support is converted when the model is served.
     """
     shape = interview.adapter(known).verdict
     takes_turns = shape.takes_calls and shape.takes_results

@@ -1,6 +1,4 @@
-"""Whether a model makes vectors that tell texts apart: of how many dimensions, of what length, and of how
-long texts.
-"""
+"""Test of embeddings: dimensions, norm, batch stability and maximum length."""
 
 import math
 import operator
@@ -9,32 +7,31 @@ from itertools import combinations
 
 from mlxctl.errors import EngineError
 from mlxctl.ir import ModelCapabilities
-from mlxctl.probe.interview import Interview, Vector
-from mlxctl.probe.questions import EMBEDDED_TEXTS
+from mlxctl.probe.interview import Interview, ProbeVector
+from mlxctl.probe.questions import EMBEDDING_TEXTS
 from mlxctl.stores import Finding
 
-# Half precision moves a batch's vectors a little against those of single texts; padding that leaks moves them
-# a lot.
+# In half precision, vectors differ slightly between batch and single text; leaking padding changes them more.
 _SAME_COSINE = 0.995
 _UNIT_TOLERANCE = 1e-3
-# Texts of half the length each, before the longest that works is taken for unknown.
+# Attempts, each with half the length, before the maximum length is unknown.
 _MAX_HALVINGS = 6
 
 
 async def check_embeddings(interview: Interview, known: ModelCapabilities) -> tuple[Finding, ...]:  # noqa: ARG001
-    """Embed texts one by one and together, then one as long as the model says it takes."""
-    texts = [interview.adapter().prepare_embedding(text, "input") for text in EMBEDDED_TEXTS]
+    """Embed texts one by one and together, then one of the maximum length."""
+    texts = [interview.adapter().prepare_embedding(text, "input") for text in EMBEDDING_TEXTS]
     alone = [(await interview.embed([text]))[0] for text in texts]
     together = await interview.embed(texts)
     flaw = find_flaw([vector.numbers for vector in alone], [vector.numbers for vector in together])
-    exchanges = tuple(vector.evidence(text) for vector, text in zip(together, EMBEDDED_TEXTS, strict=True))
+    exchanges = tuple(vector.evidence(text) for vector, text in zip(together, EMBEDDING_TEXTS, strict=True))
     if flaw is not None:
         return (Finding(question="embeddings", verdict="no", reason=flaw, exchanges=exchanges),)
     norms = [math.hypot(*vector.numbers) for vector in alone]
     is_normalized = all(abs(norm - 1) < _UNIT_TOLERANCE for norm in norms)
     longest, evidence = await _longest(interview)
     recipe = interview.facts.embedding
-    assert recipe is not None, "only embedding models are asked this"
+    assert recipe is not None, "only embedding models are probed for vectors"
     num_dimensions = len(alone[0].numbers)
     length = f"length {norms[0]:.3f}" if is_normalized else f"lengths {min(norms):.3f} to {max(norms):.3f}"
     limit = "no long text could be embedded" if longest is None else f"{longest:,} tokens at once"
@@ -58,26 +55,26 @@ async def check_embeddings(interview: Interview, known: ModelCapabilities) -> tu
 
 
 def find_flaw(alone: Sequence[Sequence[float]], together: Sequence[Sequence[float]]) -> str | None:
-    """Say what is wrong with vectors of different texts, each made alone and in a batch."""
+    """Return what is wrong with vectors of different texts, made alone and in a batch."""
     if not all(math.isfinite(number) for vector in (*alone, *together) for number in vector):
-        return "its vectors hold what is no number"
+        return "its vectors contain values that are no numbers"
     if not all(any(vector) for vector in alone):
         return "its vectors are empty: every number is zero"
     if any(_cosine(one, other) > 1 - 1e-6 for one, other in combinations(alone, 2)):
         return "different texts have the same vector"
-    likeness = min(_cosine(one, other) for one, other in zip(alone, together, strict=True))
+    cosine = min(_cosine(one, other) for one, other in zip(alone, together, strict=True))
     return (
         None
-        if likeness >= _SAME_COSINE
-        else f"a text has another vector in a batch than alone (cosine {likeness:.3f})"
+        if cosine >= _SAME_COSINE
+        else f"a text has another vector in a batch than alone (cosine {cosine:.3f})"
     )
 
 
-async def _longest(interview: Interview) -> tuple[int | None, Vector | None]:
-    """Embed a text as long as the model says that it takes, and half as long, and so on, until it works."""
+async def _longest(interview: Interview) -> tuple[int | None, ProbeVector | None]:
+    """Embed a text of the maximum length, then of half of it, and so on, until one works."""
     recipe = interview.facts.embedding
-    assert recipe is not None, "only embedding models are asked this"
-    token_id = interview.adapter().prepare_embedding(EMBEDDED_TEXTS[0], "input")[0]
+    assert recipe is not None, "only embedding models are probed for vectors"
+    token_id = interview.adapter().prepare_embedding(EMBEDDING_TEXTS[0], "input")[0]
     lengths = [
         recipe.max_length >> halving for halving in range(_MAX_HALVINGS) if recipe.max_length >> halving
     ]

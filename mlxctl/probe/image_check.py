@@ -1,6 +1,6 @@
-"""Whether a model sees: it is shown images of one color each, and has to name every one.
+"""Test of vision with images of one color each.
 
-Who guesses is right once at most.
+A model that guesses names one color right at most.
 """
 
 import struct
@@ -25,7 +25,7 @@ _SIDE = 64
 
 
 async def check_vision(interview: Interview, known: ModelCapabilities) -> tuple[Finding, ...]:
-    """Show the images one after the other; a color that is named in a thought only counts, too."""
+    """Ask for the color of each image; a color in the thinking counts, too."""
     adapter = interview.adapter(known)
     transcripts = []
     for color in COLORS.values():
@@ -52,7 +52,7 @@ async def check_vision(interview: Interview, known: ModelCapabilities) -> tuple[
 
 
 def judge(results: list[TextResult]) -> tuple[ProbeVerdict, str]:
-    """Say what follows from the answers to the images, in their order."""
+    """Return the verdict for the answers to the images, in order."""
     named = [_named(result) for result in results]
     num_right = sum(names == {color} for names, color in zip(named, COLORS, strict=True))
     if num_right == len(COLORS):
@@ -63,15 +63,16 @@ def judge(results: list[TextResult]) -> tuple[ProbeVerdict, str]:
 
 
 def _named(result: TextResult) -> set[str]:
-    """Return the colors in the answer, or else in the thought before it."""
-    said = result.text.casefold() or result.thinking.casefold()
-    found = {color for color in COLORS if color in said}
+    """Return the colors in the answer, or else in the thinking before it."""
+    answer = result.text.casefold() or result.thinking.casefold()
+    found = {color for color in COLORS if color in answer}
     return found or {color for color in COLORS if color in result.thinking.casefold()}
 
 
 def one_color_png(color: tuple[int, int, int], *, side: int = _SIDE) -> bytes:
-    """Return a square image of one color as a PNG file (ISO/IEC 15948): 8 bits each of red, green and blue,
-    no filter.
+    """Return a square PNG file of one color.
+
+    ISO/IEC 15948: 8 bits each of red, green and blue, no filter.
     """
     rows = (b"\0" + bytes(color) * side) * side
     header = struct.pack(">IIBBBBB", side, side, 8, 2, 0, 0, 0)

@@ -1,6 +1,4 @@
-"""Asks a loaded model, through the adapter and the engine that inference uses, and keeps what was said to the
-letter.
-"""
+"""Requests to a loaded model, with raw transcripts as evidence."""
 
 import asyncio
 import math
@@ -13,6 +11,7 @@ from mlxctl.adapters import ModelAdapter, PreparedInput, create_adapter
 from mlxctl.adapters.media.audio_files import AudioFile
 from mlxctl.engine import AudioWindow, EngineClient, ModelLoaded
 from mlxctl.errors import DeadlineExceeded, EngineDied
+from mlxctl.inference.session import ModelSession
 from mlxctl.ir import (
     Collector,
     FinishReason,
@@ -22,23 +21,20 @@ from mlxctl.ir import (
     SamplingOptions,
     TextResult,
 )
-from mlxctl.probe.observer import Watcher
+from mlxctl.probe.observer import ProbeObserver
 from mlxctl.stores import Exchange
 
 GREEDY = SamplingOptions(temperature=0.0, seed=0)
 UNKNOWN_CAPABILITIES = ModelCapabilities()
 
-_PATIENCE_SECONDS = 30.0
-# Of a vector's numbers, those that are kept as evidence.
+_RESTART_SECONDS = 30.0
+# Number of a vector's components that are kept as evidence.
 _NUM_SHOWN = 8
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProbeTranscript:
-    """One generation.
-
-    `output` is the raw text, special tokens included; `result` is what the adapter read in it.
-    """
+    """One generation: `output` is the raw text with special tokens, `result` the parsed answer."""
 
     request: GenerationRequest
     prepared: PreparedInput
@@ -50,16 +46,16 @@ class ProbeTranscript:
 
     @property
     def is_cut_off(self) -> bool:
-        """Whether the model would have gone on."""
+        """Whether the answer ended at max_tokens."""
         return self.result.reason == "length"
 
     @property
     def is_all_thinking(self) -> bool:
-        """Whether the model was cut off before it said anything."""
+        """Whether max_tokens was reached before any text."""
         return self.is_cut_off and bool(self.result.thinking) and not self.result.text
 
     def evidence(self, *, parser_id: str | None = None) -> Exchange:
-        """Return what is kept of it, with the parser that could read it."""
+        """Return the evidence to store, with the parser that parsed it."""
         return Exchange(
             prompt=self.prompt,
             output=self.output,
@@ -70,15 +66,15 @@ class ProbeTranscript:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Vector:
-    """What came of embedding a text; `duration_seconds` is that of all texts that were embedded with it."""
+class ProbeVector:
+    """Embedding of a text; `duration_seconds` is that of the whole batch."""
 
     numbers: tuple[float, ...]
     num_tokens: int
     duration_seconds: float
 
     def evidence(self, text: str) -> Exchange:
-        """Return what is kept of it."""
+        """Return the evidence to store."""
         first = ", ".join(f"{number:.4f}" for number in self.numbers[:_NUM_SHOWN])
         output = f"{len(self.numbers)} numbers of length {math.hypot(*self.numbers):.4f}: {first}, …"
         duration_seconds = round(self.duration_seconds, 3)
@@ -88,41 +84,34 @@ class Vector:
 
 
 class Interview:
-    """A model that answers.
-
-    Event-loop thread only; `loaded` is what the engine measured when it loaded the model.
-    """
+    """Sends probe requests to one loaded model. Event-loop thread only."""
 
     def __init__(
         self,
-        client: EngineClient,
+        engine: EngineClient,
         model: str,
         facts: ModelFacts,
         *,
         deadline_seconds: float,
-        watcher: Watcher,
+        observer: ProbeObserver,
     ) -> None:
-        """Take a model that `client` has loaded; `deadline_seconds` is the longest time that one answer may
-        take.
-        """
+        """Use a model that `engine` has loaded; an answer may take at most `deadline_seconds`."""
         self.model = model
         self.facts = facts
-        self.loaded: ModelLoaded = client.loaded[model]
-        self._client = client
         self._adapters: dict[ModelCapabilities, ModelAdapter] = {}
+        self._session = ModelSession(engine, self.adapter(), name=model)
+        self.loaded: ModelLoaded = self._session.loaded
         self._deadline_seconds = deadline_seconds
-        self._watcher = watcher
+        self._observer = observer
 
     @property
     def memory_limit_bytes(self) -> int:
-        """What weights and caches may take together."""
-        hello = self._client.hello
-        assert hello is not None, "the engine is up"
-        return hello.memory_limit_bytes
+        """Bytes that weights and caches may take together."""
+        return self._session.memory_limit_bytes
 
     def adapter(self, capabilities: ModelCapabilities = UNKNOWN_CAPABILITIES) -> ModelAdapter:
-        """Return the adapter with which the model would be served if this were known of it."""
-        # A large vocabulary takes a moment to load, and every check wants an adapter.
+        """Return the adapter that would serve the model with these capabilities."""
+        # A large vocabulary takes seconds to load, and every check needs an adapter.
         if capabilities not in self._adapters:
             self._adapters[capabilities] = create_adapter(
                 self.facts, name=self.model, capabilities=capabilities
@@ -130,13 +119,13 @@ class Interview:
         return self._adapters[capabilities]
 
     async def ask(self, adapter: ModelAdapter, request: GenerationRequest) -> ProbeTranscript:
-        """Have the model answer. Raises RequestError, CapacityError and EngineError."""
+        """Generate one answer. Raises RequestError, CapacityError and EngineError."""
         return (await self.ask_together(adapter, [request]))[0]
 
     async def ask_together(
         self, adapter: ModelAdapter, requests: Sequence[GenerationRequest]
     ) -> list[ProbeTranscript]:
-        """Have the model answer all of them in one batch."""
+        """Generate the answers to all requests in one batch."""
         await self._wait_for_engine()
         try:
             async with asyncio.timeout(self._deadline_seconds):
@@ -146,58 +135,56 @@ class Interview:
         except TimeoutError:
             raise DeadlineExceeded(f"the answer took longer than {self._deadline_seconds:g} s") from None
 
-    async def embed(self, texts: Sequence[Sequence[int]]) -> list[Vector]:
-        """Have the model embed texts, given as token ids, in one request.
-
-        Raises CapacityError and EngineError.
-        """
+    async def embed(self, texts: Sequence[Sequence[int]]) -> list[ProbeVector]:
+        """Embed texts of token ids in one request. Raises CapacityError and EngineError."""
         await self._wait_for_engine()
         started = time.monotonic()
         try:
             async with asyncio.timeout(self._deadline_seconds):
-                packed = await self._client.embed(model=self.model, texts=texts)
+                packed = await self._session.embed(texts)
         except TimeoutError:
             raise DeadlineExceeded(f"embedding took longer than {self._deadline_seconds:g} s") from None
-        self._watcher.heard(sum(map(len, texts)))
+        self._observer.tokens_generated(sum(map(len, texts)))
         duration_seconds = time.monotonic() - started
         return [
-            Vector(numbers=tuple(array("f", vector)), num_tokens=len(text), duration_seconds=duration_seconds)
+            ProbeVector(
+                numbers=tuple(array("f", vector)), num_tokens=len(text), duration_seconds=duration_seconds
+            )
             for vector, text in zip(packed, texts, strict=True)
         ]
 
-    async def hear(self, sound: AudioFile, what: str) -> Exchange:
-        """Have the model write down a sound that fits into its window; `what` tells people what it holds.
+    async def transcribe(self, audio: AudioFile, description: str) -> Exchange:
+        """Transcribe audio that fits into one window; `description` is kept as its prompt.
 
         Raises as `embed`.
         """
         recipe = self.facts.transcription
-        assert recipe is not None, "only speech models are asked this"
+        assert recipe is not None, "only transcription models are probed with audio"
         await self._wait_for_engine()
         started = time.monotonic()
-        samples = await asyncio.to_thread(sound.read_window, 0, recipe.window_samples)
+        samples = await asyncio.to_thread(audio.read_window, 0, recipe.window_samples)
         window = AudioWindow(model=self.model, samples=samples, language_id=recipe.languages.get("en"))
         try:
             async with asyncio.timeout(self._deadline_seconds):
-                written = await self._client.transcribe(window)
+                result = await self._session.transcribe(window)
         except TimeoutError:
-            raise DeadlineExceeded(f"writing it down took longer than {self._deadline_seconds:g} s") from None
-        self._watcher.heard(len(written.token_ids))
-        words = [token_id for token_id in written.token_ids if token_id < recipe.end]
+            raise DeadlineExceeded(f"transcription took longer than {self._deadline_seconds:g} s") from None
+        self._observer.tokens_generated(len(result.token_ids))
+        text_ids = [token_id for token_id in result.token_ids if token_id < recipe.end]
+        bytes_of = self.adapter().vocabulary.bytes_of
         return Exchange(
-            prompt=what,
-            output=b"".join(map(self.adapter().vocabulary.bytes_of, words)).decode(errors="replace").strip(),
-            num_tokens=len(written.token_ids),
+            prompt=description,
+            output=b"".join(map(bytes_of, text_ids)).decode(errors="replace").strip(),
+            num_tokens=len(result.token_ids),
             duration_seconds=round(time.monotonic() - started, 3),
         )
 
     async def _wait_for_engine(self) -> None:
-        """After a death it takes a moment, and loading the model again, to come back; one that does not is
-        not waited for.
-        """
-        patience_seconds = min(self._deadline_seconds, _PATIENCE_SECONDS + 3 * self.loaded.load_seconds)
+        """Wait for an engine that restarts and loads the model again, for a bounded time."""
+        wait_seconds = min(self._deadline_seconds, _RESTART_SECONDS + 3 * self.loaded.load_seconds)
         try:
-            async with asyncio.timeout(patience_seconds):
-                await self._client.wait_ready()
+            async with asyncio.timeout(wait_seconds):
+                await self._session.wait_ready()
         except TimeoutError:
             raise EngineDied("the engine died and did not come back") from None
 
@@ -205,40 +192,20 @@ class Interview:
         self, adapter: ModelAdapter, request: GenerationRequest, prepared: PreparedInput
     ) -> ProbeTranscript:
         started = time.monotonic()
-        token_ids, reason = await self._tokens(prepared)
+        session = self._session.with_reader(adapter)
+        token_ids, reason = await session.complete(
+            request, prepared, on_tokens=self._observer.tokens_generated
+        )
+        output_ids = [token_id for token_id in token_ids if token_id not in prepared.stop_token_ids]
         return ProbeTranscript(
             request=request,
             prepared=prepared,
             prompt=raw_text(adapter, prepared.token_ids),
-            output=raw_text(
-                adapter, [token_id for token_id in token_ids if token_id not in prepared.stop_token_ids]
-            ),
+            output=raw_text(adapter, output_ids),
             token_ids=tuple(token_ids),
             result=read(adapter, request, prepared, token_ids, reason),
             duration_seconds=time.monotonic() - started,
         )
-
-    async def _tokens(self, prepared: PreparedInput) -> tuple[list[int], FinishReason]:
-        stream = self._client.submit(
-            model=self.model,
-            prompt_token_ids=prepared.token_ids,
-            sampling=prepared.sampling,
-            stop_token_ids=prepared.stop_token_ids,
-            max_tokens=prepared.max_tokens,
-            guidance=prepared.guidance,
-            images=prepared.images,
-        )
-        token_ids: list[int] = []
-        try:
-            while updates := await stream.next():
-                for update in updates:
-                    token_ids += update.token_ids
-                    self._watcher.heard(len(update.token_ids))
-                    if update.finish_reason is not None:
-                        return token_ids, update.finish_reason
-        finally:
-            stream.cancel()
-        raise EngineDied("the engine ended in mid-answer")
 
 
 def read(
@@ -248,7 +215,7 @@ def read(
     token_ids: Sequence[int],
     reason: FinishReason = "stop",
 ) -> TextResult:
-    """Read generated ids as inference does."""
+    """Parse generated ids as inference does."""
     processor = adapter.create_stream_processor(request, prepared)
     collector = Collector()
     for event in [*processor.feed(token_ids), *processor.finish("length" if reason == "length" else "stop")]:
@@ -257,6 +224,6 @@ def read(
 
 
 def raw_text(adapter: ModelAdapter, token_ids: Sequence[int]) -> str:
-    """Give every token as text, the special ones too."""
+    """Return the text of all tokens, special ones included."""
     detokenizer = adapter.vocabulary.detokenizer(is_continuation=True)
     return "".join(map(detokenizer.feed, token_ids)) + detokenizer.finish()

@@ -1,6 +1,4 @@
-"""How long a conversation may become here, what kind of cache the model has, and whether batching changes its
-answers.
-"""
+"""Context that fits into memory, kind of cache, and stability in batches."""
 
 from mlxctl.ir import GenerationRequest, ModelCapabilities, ProbeVerdict, ThinkingOptions, text_message
 from mlxctl.probe.interview import GREEDY, Interview
@@ -8,17 +6,17 @@ from mlxctl.probe.questions import BATCH_QUESTIONS
 from mlxctl.stores import Finding
 
 _BATCH_TOKENS = 48
-# Shorter answers hardly share a step with the other one.
+# Shorter answers hardly share a decode step with the other one.
 _MIN_BATCH_TOKENS = 4
 _CACHE_KINDS = {
     "plain": "every layer keeps every token",
     "sliding": "some layers keep a window only",
-    "hybrid": "some layers keep a state that cannot be wound back",
+    "hybrid": "some layers keep a state that cannot be trimmed",
 }
 
 
 async def check_limits(interview: Interview, known: ModelCapabilities) -> tuple[Finding, ...]:  # noqa: ARG001
-    """Return what the engine measured when it loaded the model."""
+    """Return findings from the engine's measurements of the loaded model."""
     return check_cache(interview.loaded.cache_kind), check_context(
         context_length=interview.facts.context_length,
         kv_bytes_per_token=interview.loaded.kv_bytes_per_token,
@@ -28,7 +26,7 @@ async def check_limits(interview: Interview, known: ModelCapabilities) -> tuple[
 
 
 def check_cache(kind: str) -> Finding:
-    """Say what the engine found when it made a cache for the model."""
+    """Return the finding on the kind of cache."""
     can_be_cut = kind == "plain"
     return Finding(
         question="trimmable_cache",
@@ -41,15 +39,16 @@ def check_cache(kind: str) -> Finding:
 def check_context(
     *, context_length: int, kv_bytes_per_token: int, weights_bytes: int, memory_limit_bytes: int
 ) -> Finding:
-    """Divide the memory that the weights leave by what a token takes in the cache; the model's own limit is a
-    limit, too.
+    """Return the context that fits into memory beside the weights.
+
+    The free memory divided by the cache bytes per token, at most the model's context length.
     """
-    room = max(memory_limit_bytes - weights_bytes, 0)
-    tokens = min(context_length, room // kv_bytes_per_token) if kv_bytes_per_token else context_length
+    free_bytes = max(memory_limit_bytes - weights_bytes, 0)
+    tokens = min(context_length, free_bytes // kv_bytes_per_token) if kv_bytes_per_token else context_length
     binding = (
         "the model's context length"
         if tokens == context_length
-        else f"{room / 1e9:.2f} GB of memory beside the weights"
+        else f"{free_bytes / 1e9:.2f} GB of memory beside the weights"
     )
     return Finding(
         question="practical_context",
@@ -66,7 +65,7 @@ def check_context(
 
 
 async def check_batch(interview: Interview, known: ModelCapabilities) -> tuple[Finding, ...]:
-    """Have the model answer two questions one by one and then both at once: every token has to be the same."""
+    """Compare the greedy tokens of two answers generated alone and in one batch."""
     adapter = interview.adapter(known)
     requests = [
         GenerationRequest(

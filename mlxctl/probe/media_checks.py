@@ -1,41 +1,41 @@
-"""What is known of a model's senses without asking: there is nothing to ask where they are not computed here."""
+"""Findings on modalities that are not tested here, from the model's files."""
 
 from mlxctl.models.detection import Detection, Kind
 from mlxctl.models.transcription_recipe import TRANSCRIPTION_MODEL_TYPES
 from mlxctl.models.vision_recipe import VISION_MODEL_TYPES
 from mlxctl.stores import QUESTIONS, Finding
 
-_SENSES: dict[str, tuple[Kind, ...]] = {
+_MODALITIES: dict[str, tuple[Kind, ...]] = {
     "vision": ("vision",),
     "embeddings": ("embeddings",),
     "audio": ("speech-to-text", "text-to-speech"),
 }
 _NOT_RUN = {
-    "vision": f"images are shown only to {', '.join(VISION_MODEL_TYPES)} models here, and with mlxctl[vision] installed",
-    "embeddings": "only embedding models are asked for vectors",
+    "vision": f"images are tested only with {', '.join(VISION_MODEL_TYPES)} models here, with mlxctl[vision] installed",
+    "embeddings": "only embedding models are tested for vectors",
     "audio": f"only {', '.join(TRANSCRIPTION_MODEL_TYPES)} models transcribe here, with mlxctl[audio] installed; there is no speech synthesis",
 }
 
 
-def check_senses(detection: Detection) -> tuple[Finding, ...]:
-    """Answer from the kind of model that the files tell; a model of text has no other sense."""
-    return tuple(_sense(question, detection) for question in _SENSES)
+def check_modalities(detection: Detection) -> tuple[Finding, ...]:
+    """Return the findings on vision, embeddings and audio by the detected kind of model."""
+    return tuple(_check_modality(question, detection) for question in _MODALITIES)
 
 
-def refuse_silent(detection: Detection) -> tuple[Finding, ...]:
-    """Answer for a model that is not made to write text: nothing was asked, so nothing is known."""
-    reason = f"its files say {detection.kind} ({detection.evidence[0]}); only models that write text are asked this"
-    senses = {finding.question: finding for finding in check_senses(detection)}
+def unsupported_findings(detection: Detection) -> tuple[Finding, ...]:
+    """Return the findings of a model that cannot be run here: all unknown."""
+    reason = f"its files say {detection.kind} ({detection.evidence[0]}); only models that generate text are asked this"
+    modalities = {finding.question: finding for finding in check_modalities(detection)}
     return tuple(
-        senses.get(question) or Finding(question=question, verdict="unknown", reason=reason)
+        modalities.get(question) or Finding(question=question, verdict="unknown", reason=reason)
         for question in QUESTIONS
     )
 
 
-def _sense(question: str, detection: Detection) -> Finding:
+def _check_modality(question: str, detection: Detection) -> Finding:
     because = f"{detection.kind} ({detection.evidence[0]})" if detection.evidence else detection.kind
     value = {"kind": detection.kind}
-    if detection.kind in _SENSES[question]:
+    if detection.kind in _MODALITIES[question]:
         return Finding(
             question=question,
             verdict="unknown",

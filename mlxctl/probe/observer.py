@@ -1,43 +1,43 @@
-"""Who is told how far probing is."""
+"""Interface for progress of probing."""
 
 from typing import Protocol
 
 from mlxctl.stores import Finding
 
 
-class Watcher(Protocol):
-    """Told from the event loop's thread; must not take long."""
+class ProbeObserver(Protocol):
+    """Called on the event loop's thread; must return quickly."""
 
-    def began(self, model: str, num_steps: int) -> None:
-        """A model is looked at; it will be asked in so many steps."""
+    def model_started(self, model: str, num_steps: int) -> None:
+        """Probing of a model begins, with so many steps."""
 
-    def asks(self, what: str) -> None:
-        """The next step has begun."""
+    def step_started(self, title: str) -> None:
+        """A step begins."""
 
-    def heard(self, num_tokens: int) -> None:
-        """The model has said so many more tokens."""
+    def tokens_generated(self, num_tokens: int) -> None:
+        """The model generated so many more tokens."""
 
     def found(self, finding: Finding) -> None:
         """A question was answered."""
 
     def ended(self) -> None:
-        """The model is done with, whatever came of it."""
+        """Probing of the model has ended, with or without success."""
 
 
-class SilentWatcher:
-    """Tells nobody."""
+class NullObserver:
+    """Ignores all progress."""
 
-    def began(self, model: str, num_steps: int) -> None:
-        """Say nothing."""
+    def model_started(self, model: str, num_steps: int) -> None:
+        pass
 
-    def asks(self, what: str) -> None:
-        """Say nothing."""
+    def step_started(self, title: str) -> None:
+        pass
 
-    def heard(self, num_tokens: int) -> None:
-        """Say nothing."""
+    def tokens_generated(self, num_tokens: int) -> None:
+        pass
 
     def found(self, finding: Finding) -> None:
-        """Say nothing."""
+        pass
 
     def ended(self) -> None:
-        """Say nothing."""
+        pass

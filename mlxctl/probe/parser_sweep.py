@@ -1,75 +1,75 @@
-"""Which parser reads the calls in raw answers: all of them are tried. Pure."""
+"""Parsing of raw answers with every tool parser. Pure."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 from mlxctl.ir import Message
 from mlxctl.parsers import TOOL_PARSER_IDS, extract, thinking_parser, tool_parser
-from mlxctl.probe.call_judgment import Judgement, is_credited, is_undecided, judge
+from mlxctl.probe.call_judgment import CallJudgment, can_call_tools, is_undecided, judge
 from mlxctl.probe.interview import ProbeTranscript
 from mlxctl.probe.questions import ToolQuestion
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ToolAnswers:
-    """What a model said to tool questions, and to the first of them when no tool was offered (`unasked`)."""
+    """Answers to tool questions, and to the first of them without tools."""
 
-    asked: tuple[tuple[ToolQuestion, ProbeTranscript], ...]
-    unasked: ProbeTranscript
+    with_tools: tuple[tuple[ToolQuestion, ProbeTranscript], ...]
+    without_tools: ProbeTranscript
     thinking_parser_id: str
 
     @property
     def transcripts(self) -> tuple[ProbeTranscript, ...]:
-        """All of them."""
-        return (*(transcript for _, transcript in self.asked), self.unasked)
+        """All answers."""
+        return (*(transcript for _, transcript in self.with_tools), self.without_tools)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Reading:
-    """What one parser read.
+class ParserResult:
+    """Judgments with one parser.
 
-    `calls_unasked` says that there were calls when nothing was offered, `guesses` that they were right.
-
-    `num_left_over` counts the characters beside thinking and calls.
+    `calls_without_tools`: it found calls when no tool was offered; `guesses_calls`: these were right.
+    `num_left_over` counts characters outside of thinking and calls.
     """
 
     parser_id: str
-    judgements: tuple[Judgement, ...]
-    calls_unasked: bool
-    guesses: bool
+    judgments: tuple[CallJudgment, ...]
+    calls_without_tools: bool
+    guesses_calls: bool
     num_left_over: int
 
     @property
-    def is_credited(self) -> bool:
-        """Whether these are the answers of a model that calls tools."""
-        return is_credited(self.judgements) and not self.guesses
+    def can_call_tools(self) -> bool:
+        """Whether the answers show tool calling."""
+        return can_call_tools(self.judgments) and not self.guesses_calls
 
     @property
     def is_undecided(self) -> bool:
-        """Whether one more question would tell."""
-        return is_undecided(self.judgements) and not self.guesses
+        """Whether another question would decide."""
+        return is_undecided(self.judgments) and not self.guesses_calls
 
 
-def read_with_all(answers: ToolAnswers, *, own_parser_id: str) -> list[Reading]:
-    """Read with every parser: the model's own first, then the others, those first that leave the least text
-    over.
-    """
+def read_with_all(answers: ToolAnswers, *, own_parser_id: str) -> list[ParserResult]:
+    """Parse with every parser: the model's own first, then by least text left over."""
     parser_ids = [parser_id for parser_id in TOOL_PARSER_IDS if parser_id != "null"]
-    readings = [_read(answers, parser_id) for parser_id in parser_ids]
-    return sorted(readings, key=lambda reading: (reading.parser_id != own_parser_id, reading.num_left_over))
+    results = [_read(answers, parser_id) for parser_id in parser_ids]
+    return sorted(results, key=lambda parsed: (parsed.parser_id != own_parser_id, parsed.num_left_over))
 
 
-def _read(answers: ToolAnswers, parser_id: str) -> Reading:
-    messages = [_extract(transcript, question, answers, parser_id) for question, transcript in answers.asked]
-    first, _ = answers.asked[0]
-    unasked = _extract(answers.unasked, first, answers, parser_id)
-    return Reading(
+def _read(answers: ToolAnswers, parser_id: str) -> ParserResult:
+    messages = [
+        _extract(transcript, question, answers, parser_id) for question, transcript in answers.with_tools
+    ]
+    first, _ = answers.with_tools[0]
+    without_tools = _extract(answers.without_tools, first, answers, parser_id)
+    return ParserResult(
         parser_id=parser_id,
-        judgements=tuple(
-            judge(message, question) for message, (question, _) in zip(messages, answers.asked, strict=True)
+        judgments=tuple(
+            judge(message, question)
+            for message, (question, _) in zip(messages, answers.with_tools, strict=True)
         ),
-        calls_unasked=bool(unasked.tool_calls),
-        guesses=judge(unasked, first) == "called",
+        calls_without_tools=bool(without_tools.tool_calls),
+        guesses_calls=judge(without_tools, first) == "called",
         num_left_over=sum(len(message.text) for message in messages),
     )
 
@@ -86,11 +86,11 @@ def _extract(
     )
 
 
-def first_credited(readings: Sequence[Reading]) -> Reading | None:
-    """Return the best reading that shows a model which calls tools."""
-    return next((reading for reading in readings if reading.is_credited), None)
+def first_working(results: Sequence[ParserResult]) -> ParserResult | None:
+    """Return the best result that shows tool calling."""
+    return next((parsed for parsed in results if parsed.can_call_tools), None)
 
 
 def begins_call(output: str) -> bool:
-    """Whether an answer has a marker with which a call of any format begins."""
+    """Whether an answer contains the opening marker of a call in any format."""
     return any(opener in output for parser_id in TOOL_PARSER_IDS for opener in tool_parser(parser_id).openers)

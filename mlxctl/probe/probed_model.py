@@ -1,4 +1,4 @@
-"""A model that is to be asked: what its files say, read and checked before anything is loaded."""
+"""Files of a model to probe, read and checked before it is loaded."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -13,15 +13,12 @@ from mlxctl.models.detection import Detection
 from mlxctl.models.fingerprint import fingerprint
 from mlxctl.models.transcription_recipe import supports_transcription
 
-_SILENT_KINDS = ("reranker", "speech-to-text", "text-to-speech")
+_UNSUPPORTED_KINDS = ("reranker", "speech-to-text", "text-to-speech")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Subject:
-    """One model.
-
-    `facts` is None for a model that can be asked nothing here: it makes neither text nor vectors.
-    """
+class ProbeSubject:
+    """A model to probe; `facts` is None for a kind that cannot be run here."""
 
     name: str
     directory: NamedDirectory
@@ -31,17 +28,20 @@ class Subject:
     trust_remote_code: bool = False
 
 
-def read_subject(found: NamedDirectory, *, trust_remote_code: bool) -> Subject:
-    """Read a model's files, all but its weights, and try its template. Takes milliseconds to seconds.
+def read_subject(found: NamedDirectory, *, trust_remote_code: bool) -> ProbeSubject:
+    """Read a model's files, except weights, and render its template.
 
-    Raises ModelNotFoundOnDisk, and BrokenModel for whatever would keep the model from answering.
+    Takes milliseconds to seconds. Raises ModelNotFoundOnDisk, and BrokenModel for files that cannot be
+    served.
     """
     described = describe_model(found.path, name=found.name)
-    is_silent = described.detection.kind in _SILENT_KINDS and not supports_transcription(described.config)
-    facts = None if is_silent else read_model(found.path, trust_remote_code=trust_remote_code)
+    is_unsupported = described.detection.kind in _UNSUPPORTED_KINDS and not supports_transcription(
+        described.config
+    )
+    facts = None if is_unsupported else read_model(found.path, trust_remote_code=trust_remote_code)
     if facts is not None and facts.purpose == "text":
-        _check_words(found, facts, described)
-    return Subject(
+        _check_template(found, facts, described)
+    return ProbeSubject(
         name=found.name,
         directory=found,
         fingerprint=fingerprint(found.path),
@@ -51,27 +51,23 @@ def read_subject(found: NamedDirectory, *, trust_remote_code: bool) -> Subject:
     )
 
 
-def _check_words(found: NamedDirectory, facts: ModelFacts, described: ModelDescription) -> None:
-    """Write the shortest conversation: a template that refuses it, or a tokenizer that goes beyond the
-    weights, ends it here.
-    """
+def _check_template(found: NamedDirectory, facts: ModelFacts, described: ModelDescription) -> None:
+    """Prepare a minimal conversation; raise BrokenModel if that fails."""
     if described.runtimes == () and described.problem is not None:
         raise BrokenModel(found.path, described.problem)
     if facts.chat_template is None:
-        raise BrokenModel(
-            found.path, f"model {found.name!r} has no chat template: nothing can be asked of it"
-        )
+        raise BrokenModel(found.path, f"model {found.name!r} has no chat template, so it cannot be probed")
     adapter = create_adapter(facts, name=found.name)
     try:
         adapter.prepare_input(GenerationRequest(model=found.name, messages=(text_message("user", "Hello!"),)))
     except RequestError as error:
         raise BrokenModel(
-            found.path, f"model {found.name!r} cannot be asked: {' '.join(str(error).split())}"
+            found.path, f"model {found.name!r} cannot be probed: {' '.join(str(error).split())}"
         ) from error
 
 
 def versions() -> Mapping[str, str]:
-    """Return the versions of all that decides what a model says and how it is read."""
+    """Return the versions of the packages that influence answers and their parsing."""
     return {
         "mlxctl": __version__,
         **{

@@ -1,4 +1,4 @@
-"""What a model is asked. Tools have one argument each, which only the question can tell."""
+"""Questions for probing. Each tool has one argument, whose value is in the question."""
 
 import json
 from dataclasses import dataclass
@@ -9,7 +9,7 @@ from mlxctl.ir import ToolSpec
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ToolQuestion:
-    """A question that the tool answers, and the value that its one argument has to have."""
+    """A question for a tool, and the value that the tool's argument must have."""
 
     text: str
     tool: ToolSpec
@@ -26,7 +26,7 @@ def _tool(name: str, description: str) -> ToolSpec:
     )
 
 
-# Not the first verbs that come to mind: who calls these has read the offer.
+# Uncommon verbs: a model that uses them has read the tool definitions.
 _WEATHER = _tool("check_weather", "Get the weather of a city")
 _TIME = _tool("show_time", "Get the time of day in a city")
 
@@ -35,32 +35,29 @@ TOOL_QUESTIONS = (
     ToolQuestion(text="What time is it in Oslo?", tool=_TIME, argument="city", value="Oslo"),
     ToolQuestion(text="What is the weather in Nairobi?", tool=_WEATHER, argument="city", value="Nairobi"),
 )
-"""The last is asked only when the first two were answered differently."""
+"""The last is used only when the first two are judged differently."""
 
 CHAT_QUESTION = "Hello! Who are you?"
 THINKING_QUESTIONS = (
     "How many days do three weeks have?",
     "A train leaves at 9:40 and arrives at 13:05. It stands still for 25 minutes on the way. How long does it move?",
 )
-"""The second is asked only when a model whose template offers thinking did not think about the first."""
+"""The second is used only when the template supports thinking and the first answer has none."""
 BATCH_QUESTIONS = ("Tell me about the sea.", "What is a mountain?")
 
 COLOR_QUESTION = "Which color is this image? Answer with one word."
 COLORS = {"red": (220, 20, 20), "green": (20, 150, 40), "blue": (20, 40, 220)}
-"""What is shown, by the one word that is right."""
+"""RGB values of the images by the right answer."""
 
-SPOKEN = ("Please open the window.", "My brother likes music.", "Our garden is green.")
-"""What is said to a model that writes down what it hears.
+SPOKEN_SENTENCES = ("Please open the window.", "My brother likes music.", "Our garden is green.")
+"""Sentences for transcription; no word is in two of them or sounds like another."""
 
-No word is in two of them, and none sounds like another.
-"""
-
-EMBEDDED_TEXTS = (
+EMBEDDING_TEXTS = (
     "The ferry to the island leaves at noon.",
     "Bread.",
     "Whoever wants to cross the mountains in winter needs warm clothes, a map, and enough to eat for at least three days.",
 )
-"""Of different lengths, so that all but one are padded when they are embedded together."""
+"""Texts of different lengths, so that all but one are padded in a batch."""
 
 SCHEMA_QUESTION = "Which city is the capital of France, and on which continent is it?"
 _CONTINENTS = ["Africa", "Antarctica", "Asia", "Australia", "Europe", "North America", "South America"]
@@ -74,11 +71,11 @@ SCHEMA: dict[str, Any] = {
     "required": ["city", "continent"],
     "additionalProperties": False,
 }
-"""Nothing in it can go on for ever: a model that is held to it comes to an end."""
+"""Every value is bounded, so that a constrained answer ends."""
 
 
 def fits_schema(text: str) -> bool:
-    """Whether a whole text is JSON that fits `SCHEMA`."""
+    """Whether a complete text is JSON that fits `SCHEMA`."""
     try:
         value = json.loads(text)
     except (ValueError, RecursionError):

@@ -1,38 +1,65 @@
-"""Probes models one after the other, each in an engine of its own, and keeps what was found.
-
-Event-loop thread only.
-"""
+"""Probing of models one by one, each in an engine of its own. Event-loop thread only."""
 
 import asyncio
 import time
-from collections.abc import AsyncIterator, Callable, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
+from contextlib import asynccontextmanager, contextmanager
+from dataclasses import dataclass, field
 
 from mlxctl.engine import EngineClient, EngineProcess
 from mlxctl.engine.client.launcher import Launcher
 from mlxctl.errors import MlxctlError, StoreError
 from mlxctl.ir import ModelFacts
+from mlxctl.models import NamedDirectory
 from mlxctl.probe.interview import Interview
-from mlxctl.probe.interview_steps import EMBEDDING_STEPS, ROUND, SPEECH_STEPS, Course
-from mlxctl.probe.media_checks import check_senses, refuse_silent
-from mlxctl.probe.observer import Watcher
-from mlxctl.probe.outcome import ProbeOutcome
-from mlxctl.probe.probed_model import Subject, read_subject, versions
-from mlxctl.probe.stopwatch import Stopwatch
-from mlxctl.probe.targets import Target
+from mlxctl.probe.interview_steps import EMBEDDING_STEPS, QUESTIONS_VERSION, TRANSCRIPTION_STEPS, StepRunner
+from mlxctl.probe.media_checks import check_modalities, unsupported_findings
+from mlxctl.probe.observer import ProbeObserver
+from mlxctl.probe.probed_model import ProbeSubject, read_subject, versions
+from mlxctl.probe.targets import ProbeTarget
 from mlxctl.settings import EngineSettings
 from mlxctl.stores import CapabilityStore, Finding, ProbeRecord
 
 _MAX_QUEUE = 8
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ProbeOutcome:
+    """Result of probing one model: its record, or in `problem`, one line, why there is none.
+
+    `name` is the name that was given, `directory` the model's. With `was_known` the record is an earlier one.
+    `phases` are the seconds of each part of probing, in order.
+    """
+
+    name: str
+    directory: NamedDirectory | None = None
+    record: ProbeRecord | None = None
+    was_known: bool = False
+    problem: str | None = None
+    phases: Mapping[str, float] = field(default_factory=dict)
+
+
+class Stopwatch:
+    """Seconds by phase, in the order in which the phases ended."""
+
+    def __init__(self) -> None:
+        self.seconds: dict[str, float] = {}
+
+    @contextmanager
+    def times(self, phase: str) -> Iterator[None]:
+        """Measure the duration of the block, however it ends."""
+        started = time.perf_counter()
+        try:
+            yield
+        finally:
+            self.seconds[phase] = round(time.perf_counter() - started, 4)
+
+
 class ProbeRun:
-    """One run over any number of models.
+    """A run over any number of models; `outcomes` grow, so that a canceled run keeps them.
 
-    `outcomes` grow model by model; a run that is cancelled keeps what was found until then.
-
-    A model that was asked everything by this version's questions is not asked again, unless `is_forced`. What
-    an earlier run left open or failed at is asked, the rest kept, as long as nothing that decides the answers
+    A model that was probed completely with this version of the questions is skipped, unless `is_forced`.
+    Findings of an incomplete or failed run are kept, and only the missing steps run, if no package version
     has changed.
     """
 
@@ -41,24 +68,24 @@ class ProbeRun:
         store: CapabilityStore,
         settings: EngineSettings,
         *,
-        watcher: Watcher,
+        observer: ProbeObserver,
         is_forced: bool = False,
         trust_remote_code: bool = False,
         deadline_seconds: float = 600.0,
         launcher: Callable[[EngineSettings], Launcher] = EngineProcess,
     ) -> None:
-        """`deadline_seconds` is the longest time that one answer may take."""
+        """`deadline_seconds` is the longest time for one answer."""
         self.outcomes: list[ProbeOutcome] = []
         self._store = store
         self._settings = settings
-        self._watcher = watcher
+        self._observer = observer
         self._is_forced = is_forced
         self._trust_remote_code = trust_remote_code
         self._deadline_seconds = deadline_seconds
         self._launcher = launcher
 
-    async def probe(self, targets: Sequence[Target]) -> None:
-        """Probe all of them; a model that cannot be asked does not keep the others from it.
+    async def probe(self, targets: Sequence[ProbeTarget]) -> None:
+        """Probe all targets; a model that cannot be probed does not stop the others.
 
         Raises StoreError.
         """
@@ -71,7 +98,7 @@ class ProbeRun:
             except MlxctlError as error:
                 self.outcomes.append(ProbeOutcome(name=target.name, problem=" ".join(str(error).split())))
 
-    async def _probe(self, target: Target) -> None:
+    async def _probe(self, target: ProbeTarget) -> None:
         if target.directory is None:
             self.outcomes.append(ProbeOutcome(name=target.name, problem=target.problem))
             return
@@ -81,23 +108,30 @@ class ProbeRun:
                 read_subject, target.directory, trust_remote_code=self._trust_remote_code
             )
         before = None if self._is_forced else await asyncio.to_thread(self._store.find, subject.fingerprint)
-        if before is not None and before.is_complete and before.round == ROUND:
+        if before is not None and before.is_complete and before.round == QUESTIONS_VERSION:
             self.outcomes.append(
                 ProbeOutcome(name=target.name, directory=target.directory, record=before, was_known=True)
             )
         elif subject.facts is None:
-            self._keep(target, _record(subject, refuse_silent(subject.detection), started=time.time()), watch)
+            self._keep(
+                target, _record(subject, unsupported_findings(subject.detection), started=time.time()), watch
+            )
         else:
             await self._ask(target, subject, subject.facts, _still_true(before), watch)
 
     async def _ask(
-        self, target: Target, subject: Subject, facts: ModelFacts, known: Sequence[Finding], watch: Stopwatch
+        self,
+        target: ProbeTarget,
+        subject: ProbeSubject,
+        facts: ModelFacts,
+        known: Sequence[Finding],
+        watch: Stopwatch,
     ) -> None:
         started = time.time()
-        course = _course(subject, known)
-        steps = course.missing_steps()
-        self._watcher.began(target.name, len(steps) + 1)
-        self._watcher.asks("loading")
+        runner = _step_runner(subject, known)
+        steps = runner.missing_steps()
+        self._observer.model_started(target.name, len(steps) + 1)
+        self._observer.step_started("loading")
         try:
             async with self._engine(subject, facts, watch) as client:
                 interview = Interview(
@@ -105,23 +139,23 @@ class ProbeRun:
                     subject.name,
                     facts,
                     deadline_seconds=self._deadline_seconds,
-                    watcher=self._watcher,
+                    observer=self._observer,
                 )
                 interview.adapter().check_width(interview.loaded.vocabulary_size)
                 for step in steps:
-                    self._watcher.asks(step.what)
-                    with watch.times(step.what):
-                        found = await course.take(step, interview)
+                    self._observer.step_started(step.title)
+                    with watch.times(step.title):
+                        found = await runner.run(step, interview)
                     for finding in found:
-                        self._watcher.found(finding)
+                        self._observer.found(finding)
         finally:
-            if course.was_begun:
-                self._keep(target, _record(subject, course.findings, started=started), watch)
-            self._watcher.ended()
+            if runner.has_results:
+                self._keep(target, _record(subject, runner.findings, started=started), watch)
+            self._observer.ended()
 
     @asynccontextmanager
     async def _engine(
-        self, subject: Subject, facts: ModelFacts, watch: Stopwatch
+        self, subject: ProbeSubject, facts: ModelFacts, watch: Stopwatch
     ) -> AsyncIterator[EngineClient]:
         client = EngineClient(self._launcher(self._settings), self._settings, max_queue=_MAX_QUEUE)
         spec = facts.spec(subject.name, trust_remote_code=subject.trust_remote_code)
@@ -134,48 +168,47 @@ class ProbeRun:
             with watch.times("ending"):
                 await client.stop(drain_seconds=0.0)
 
-    def _keep(self, target: Target, record: ProbeRecord, watch: Stopwatch) -> None:
-        """Store the record.
-
-        A small write, done here so that a run which is being cancelled does not lose it.
-        """
+    def _keep(self, target: ProbeTarget, record: ProbeRecord, watch: Stopwatch) -> None:
+        """Store the record, on the event loop: a small write that a canceled run must not lose."""
         kept = self._store.save(record)
         self.outcomes.append(
             ProbeOutcome(name=target.name, directory=target.directory, record=kept, phases=watch.seconds)
         )
 
 
-def _course(subject: Subject, known: Sequence[Finding]) -> Course:
-    """Return what the model is to be asked: one that embeds is asked for vectors only, one that hears what it
-    hears.
-    """
+def _step_runner(subject: ProbeSubject, known: Sequence[Finding]) -> StepRunner:
+    """Return the steps for the model's purpose, with the findings that need no test."""
     purpose = "text" if subject.facts is None else subject.facts.purpose
     if purpose == "text":
-        sees = subject.facts is not None and subject.facts.vision is not None
-        told = [
+        has_vision = subject.facts is not None and subject.facts.vision is not None
+        known_findings = [
             finding
-            for finding in check_senses(subject.detection)
-            if not (sees and finding.question == "vision")
+            for finding in check_modalities(subject.detection)
+            if not (has_vision and finding.question == "vision")
         ]
-        return Course([*told, *known])
-    steps, asked = (EMBEDDING_STEPS, "embeddings") if purpose == "embeddings" else (SPEECH_STEPS, "audio")
-    told = [finding for finding in refuse_silent(subject.detection) if finding.question != asked]
-    return Course([*told, *known], steps)
+        return StepRunner([*known_findings, *known])
+    steps, with_tools = (
+        (EMBEDDING_STEPS, "embeddings") if purpose == "embeddings" else (TRANSCRIPTION_STEPS, "audio")
+    )
+    known_findings = [
+        finding for finding in unsupported_findings(subject.detection) if finding.question != with_tools
+    ]
+    return StepRunner([*known_findings, *known], steps)
 
 
 def _still_true(before: ProbeRecord | None) -> tuple[Finding, ...]:
-    if before is None or before.round != ROUND or before.versions != versions():
+    if before is None or before.round != QUESTIONS_VERSION or before.versions != versions():
         return ()
     return tuple(finding for finding in before.findings if not finding.has_failed)
 
 
-def _record(subject: Subject, findings: Sequence[Finding], *, started: float) -> ProbeRecord:
+def _record(subject: ProbeSubject, findings: Sequence[Finding], *, started: float) -> ProbeRecord:
     return ProbeRecord(
         fingerprint=subject.fingerprint,
         model=subject.name,
         path=str(subject.directory.path.resolve()),
         probed_at=started,
-        round=ROUND,
+        round=QUESTIONS_VERSION,
         duration_seconds=round(time.time() - started, 3),
         versions=versions(),
         findings=tuple(findings),

@@ -1,6 +1,4 @@
-"""Whether a model keeps to a JSON schema: asked in words alone, and held to it by the engine as
-`response_format` does.
-"""
+"""Test of structured output: by prompt alone, and with constrained decoding."""
 
 import json
 from dataclasses import replace
@@ -22,9 +20,7 @@ _CONSTRAINT = Constraint(kind="json_schema", value=SCHEMA, param="response_forma
 
 
 async def check_schema(interview: Interview, known: ModelCapabilities) -> tuple[Finding, ...]:
-    """Ask in both ways and read the whole answers; how it is served decides, and what words alone do is told
-    beside it.
-    """
+    """Ask in both ways. Constrained decoding decides; the prompt alone is reported beside it."""
     adapter = interview.adapter(known)
     request = GenerationRequest(
         model=interview.model,
@@ -37,24 +33,26 @@ async def check_schema(interview: Interview, known: ModelCapabilities) -> tuple[
         thinking=ThinkingOptions(enabled=False),
         max_tokens=_MAX_TOKENS,
     )
-    held = await interview.ask(adapter, replace(request, constraint=_CONSTRAINT))
-    asked = await interview.ask(adapter, request)
-    verdict, reason = _judge(held)
-    alone = "and also from a prompt alone" if fits_schema(asked.result.text) else "not from a prompt alone"
+    constrained = await interview.ask(adapter, replace(request, constraint=_CONSTRAINT))
+    with_tools = await interview.ask(adapter, request)
+    verdict, reason = _judge(constrained)
+    alone = (
+        "and also from a prompt alone" if fits_schema(with_tools.result.text) else "not from a prompt alone"
+    )
     return (
         Finding(
             question="structured_output",
             verdict=verdict,
             reason=f"{reason}; {alone}",
             value={"schema": SCHEMA},
-            exchanges=(held.evidence(), asked.evidence()),
+            exchanges=(constrained.evidence(), with_tools.evidence()),
         ),
     )
 
 
-def _judge(held: ProbeTranscript) -> tuple[ProbeVerdict, str]:
-    if fits_schema(held.result.text):
+def _judge(constrained: ProbeTranscript) -> tuple[ProbeVerdict, str]:
+    if fits_schema(constrained.result.text):
         return "yes", "with constrained decoding"
-    if held.is_cut_off:
+    if constrained.is_cut_off:
         return "unknown", f"with constrained decoding, the answer did not end within {_MAX_TOKENS} tokens"
     return "no", "not even with constrained decoding"

@@ -1,7 +1,4 @@
-"""A voice that says what a model is to write down: that of macOS, else espeak-ng's.
-
-The sound is made when it is needed.
-"""
+"""Speech synthesis for tests: by macOS `say`, or else by espeak-ng."""
 
 import ctypes
 import io
@@ -16,46 +13,49 @@ from shutil import which
 from mlxctl.errors import NoVoice
 from mlxctl.installed import file_of
 
-NO_VOICE = "there is no voice here: it takes macOS's say, or espeak-ng (pip install 'mlxctl[audio]')"
-_SAY_SECONDS = 60.0
+NO_SYNTHESIZER = (
+    "no speech synthesizer is installed: macOS has say; elsewhere, pip install 'mlxctl[audio]' (espeak-ng)"
+)
+_SYNTHESIS_SECONDS = 60.0
 
-# Names and numbers of espeak-ng's speak_lib.h.
+# Constants of espeak-ng's speak_lib.h.
 _SYNCHRONOUS, _NO_EVENTS_BUFFER, _DONT_EXIT = 2, 0, 0x8000
 _BY_CHARACTER, _UTF8 = 1, 1
 _Callback = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.POINTER(ctypes.c_short), ctypes.c_int, ctypes.c_void_p)
 
-Voice = Callable[[str], bytes]
+Synthesizer = Callable[[str], bytes]
 
 
-def find_voice() -> Voice | None:
-    """Return what turns an English text into the bytes of a WAV file, or None; it raises NoVoice where the
-    voice fails.
+def find_synthesizer() -> Synthesizer | None:
+    """Return a function from English text to the bytes of a WAV file, or None.
+
+    The function raises NoVoice when synthesis fails.
     """
     if which("say") is not None:
-        return _say
-    return _espeak if file_of("espeakng_loader") is not None else None
+        return _synthesize_macos
+    return _synthesize_espeak if file_of("espeakng_loader") is not None else None
 
 
-def _say(text: str) -> bytes:
-    """Have macOS say it. Raises NoVoice."""
+def _synthesize_macos(text: str) -> bytes:
+    """Synthesize with macOS `say`. Raises NoVoice."""
     with tempfile.TemporaryDirectory() as directory:
-        file = Path(directory) / "said.wav"
+        file = Path(directory) / "speech.wav"
         command = ["say", "--file-format=WAVE", "--data-format=LEI16@22050", "-o", str(file), text]
         try:
-            subprocess.run(command, check=True, capture_output=True, timeout=_SAY_SECONDS)  # noqa: S603
+            subprocess.run(command, check=True, capture_output=True, timeout=_SYNTHESIS_SECONDS)  # noqa: S603
             return file.read_bytes()
         except (OSError, subprocess.SubprocessError) as error:
-            raise NoVoice(f"say said nothing: {error}") from error
+            raise NoVoice(f"say returned no audio: {error}") from error
 
 
-def _espeak(text: str) -> bytes:
-    """Have espeak-ng say it. Not thread-safe: the library has one voice. Raises NoVoice."""
+def _synthesize_espeak(text: str) -> bytes:
+    """Synthesize with espeak-ng, which is not thread-safe. Raises NoVoice."""
     library, rate = _open_espeak()
-    said = bytearray()
+    samples_bytes = bytearray()
 
     def take(samples: "ctypes._Pointer[ctypes.c_short]", num_samples: int, _events: object) -> int:
         if samples and num_samples > 0:
-            said.extend(ctypes.string_at(samples, num_samples * ctypes.sizeof(ctypes.c_short)))
+            samples_bytes.extend(ctypes.string_at(samples, num_samples * ctypes.sizeof(ctypes.c_short)))
         return 0
 
     callback, data = _Callback(take), text.encode()
@@ -64,14 +64,14 @@ def _espeak(text: str) -> bytes:
         data, ctypes.c_size_t(len(data) + 1), 0, _BY_CHARACTER, 0, _UTF8, None, None
     )
     library.espeak_Synchronize()
-    if status or not said:
-        raise NoVoice(f"espeak-ng said nothing (status {status})")
-    return _wav(bytes(said), rate)
+    if status or not samples_bytes:
+        raise NoVoice(f"espeak-ng returned no audio (status {status})")
+    return _wav(bytes(samples_bytes), rate)
 
 
 @cache
 def _open_espeak() -> tuple[ctypes.CDLL, int]:
-    """Return the library, which can be opened once only, and its samples a second. Raises NoVoice."""
+    """Return the library, which can be opened once only, and its sample rate. Raises NoVoice."""
     import espeakng_loader
 
     try:

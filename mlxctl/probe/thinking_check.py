@@ -1,4 +1,4 @@
-"""Whether a model generates thinking, in which format, and whether that can be switched off."""
+"""Test of thinking: whether it is generated, its format, and the switch."""
 
 from collections.abc import Sequence
 
@@ -13,30 +13,30 @@ _MAX_TOKENS = 512
 
 
 async def check_thinking(interview: Interview, known: ModelCapabilities) -> tuple[Finding, ...]:  # noqa: ARG001
-    """Have the model answer with thinking on and off; returns the findings on thinking and on the switch.
+    """Generate with thinking on and off; return findings on thinking and on the switch.
 
-    Only a thought that was generated is a yes. A model whose template offers thinking and that did not think
-    stays unknown: it is served as its template says.
+    Only generated thinking is a "yes". A model whose template supports thinking and that did not think stays
+    unknown, and is served as its template says.
     """
     own = interview.adapter()
     own_parser_id = own.verdict.thinking_parser_id
-    thoughts: list[ProbeTranscript] = []
+    transcripts: list[ProbeTranscript] = []
     parser_id = None
     for question in THINKING_QUESTIONS:
-        thoughts.append(await _ask(interview, own, question, is_on=True))
-        parser_id = _reader(thoughts[-1], own_parser_id)
+        transcripts.append(await _ask(interview, own, question, is_on=True))
+        parser_id = _find_parser(transcripts[-1], own_parser_id)
         if parser_id is not None or not own.supports_thinking:
             break
     if parser_id is None:
-        return _not_seen(own, thoughts)
+        return _no_thinking(own, transcripts)
     adapter = interview.adapter(ModelCapabilities(thinking=True, thinking_parser_id=parser_id))
-    plain = await _ask(interview, adapter, THINKING_QUESTIONS[len(thoughts) - 1], is_on=False)
+    plain = await _ask(interview, adapter, THINKING_QUESTIONS[len(transcripts) - 1], is_on=False)
     reason = (
         "its template offers it, and it did"
         if own.supports_thinking
         else "it did, though its template does not offer it"
     )
-    evidence = thoughts[-1].evidence(parser_id=parser_id)
+    evidence = transcripts[-1].evidence(parser_id=parser_id)
     return (
         Finding(
             question="thinking",
@@ -45,7 +45,7 @@ async def check_thinking(interview: Interview, known: ModelCapabilities) -> tupl
             value={"parser": parser_id},
             exchanges=(evidence,),
         ),
-        _toggle(thoughts[-1], plain, parser_id),
+        _toggle(transcripts[-1], plain, parser_id),
     )
 
 
@@ -60,54 +60,54 @@ async def _ask(interview: Interview, adapter: ModelAdapter, question: str, *, is
     return await interview.ask(adapter, request)
 
 
-def _reader(transcript: ProbeTranscript, own_parser_id: str) -> str | None:
-    """Return the parser that reads thinking in the answer: the model's own, or else any."""
+def _find_parser(transcript: ProbeTranscript, own_parser_id: str) -> str | None:
+    """Return the parser that finds thinking in the answer: the model's own, or else any."""
     others = (parser_id for parser_id in THINKING_PARSER_IDS if parser_id != own_parser_id)
     return next((parser_id for parser_id in (own_parser_id, *others) if _thinks(transcript, parser_id)), None)
 
 
 def _thinks(transcript: ProbeTranscript, parser_id: str) -> bool:
-    """Whether the model generated a thought: it closed one that the prompt opened, or opened one by itself."""
+    """Whether the model generated a complete thinking block, or opened one by itself."""
     parser, tail = thinking_parser(parser_id), transcript.prepared.prompt_tail
     if (
         not parser.opener
         or not extract(transcript.output, thinking=parser, prompt_tail=tail).thinking.strip()
     ):
         return False
-    # Behind an open marker everything is taken for a thought, also the answer of a model that does not think.
+    # After an open marker, all text parses as thinking, also the answer of a model that does not think.
     return parser.closer in transcript.output or parser.opener in transcript.output
 
 
-def _not_seen(own: ModelAdapter, thoughts: Sequence[ProbeTranscript]) -> tuple[Finding, Finding]:
-    exchanges = tuple(transcript.evidence() for transcript in thoughts)
+def _no_thinking(own: ModelAdapter, transcripts: Sequence[ProbeTranscript]) -> tuple[Finding, Finding]:
+    exchanges = tuple(transcript.evidence() for transcript in transcripts)
     verdict: ProbeVerdict
     if not own.supports_thinking:
-        reason, verdict, toggle = "neither its template nor its answer shows any", "no", "it does not think"
-    elif any(transcript.is_cut_off for transcript in thoughts):
+        reason, verdict, toggle = "neither its template nor its answer has any", "no", "it does not think"
+    elif any(transcript.is_cut_off for transcript in transcripts):
         reason, verdict = (
-            f"its template offers it, but no thought ended within {_MAX_TOKENS} tokens",
+            f"its template offers it, but no thinking block ended within {_MAX_TOKENS} tokens",
             "unknown",
         )
-        toggle = "no thought was seen"
+        toggle = "no thinking was generated"
     else:
         reason, verdict = (
-            f"its template offers it, but it did not think in {len(thoughts)} answers",
+            f"its template offers it, but it did not think in {len(transcripts)} answers",
             "unknown",
         )
-        toggle = "no thought was seen"
+        toggle = "no thinking was generated"
     return (
         Finding(question="thinking", verdict=verdict, reason=reason, exchanges=exchanges),
         Finding(question="thinking_toggle", verdict=verdict, reason=toggle),
     )
 
 
-def _toggle(thought: ProbeTranscript, plain: ProbeTranscript, parser_id: str) -> Finding:
-    """Judge the switch of a model that thought when it was told to."""
+def _toggle(transcript_on: ProbeTranscript, plain: ProbeTranscript, parser_id: str) -> Finding:
+    """Judge the thinking switch of a model that thinks when it is on."""
     verdict: ProbeVerdict = "no"
-    if thought.prepared.token_ids == plain.prepared.token_ids:
+    if transcript_on.prepared.token_ids == plain.prepared.token_ids:
         reason = "its prompt is the same with thinking on and off"
     elif _thinks(plain, parser_id):
-        reason = "it also thinks when told not to"
+        reason = "it also thinks when switched off"
     elif not plain.result.text.strip():
         verdict, reason = "unknown", "switched off, it gave no answer"
     else:

@@ -1,89 +1,90 @@
-"""Whether a model calls tools, how they have to be offered, and in which format it calls."""
+"""Test of tool calling: how tools are given to the model, and its call format."""
 
 from dataclasses import dataclass, replace
 from typing import Literal, get_args
 
 from mlxctl.adapters import ModelAdapter
 from mlxctl.ir import GenerationRequest, ModelCapabilities, ThinkingOptions, ToolDelivery, text_message
-from mlxctl.probe.call_judgment import Judgement, judge
+from mlxctl.probe.call_judgment import CallJudgment, judge
 from mlxctl.probe.interview import GREEDY, Interview, ProbeTranscript, read
-from mlxctl.probe.parser_sweep import Reading, ToolAnswers, begins_call, first_credited, read_with_all
+from mlxctl.probe.parser_sweep import ParserResult, ToolAnswers, begins_call, first_working, read_with_all
 from mlxctl.probe.questions import TOOL_QUESTIONS, ToolQuestion
 
 _MAX_TOKENS = 256
-# A model that cannot help thinking aloud needs more room before it calls.
+# A model that thinks although it is switched off needs more tokens before its call.
 _MAX_THINKING_TOKENS = 2048
-# Which parser reads does not change a prompt whose tools the template writes; any will do for a model without
-# one.
-_SOME_PARSER = "hermes_json"
+# The parser does not change a prompt whose tools the template writes, so any one serves for a model without.
+_ANY_PARSER = "hermes_json"
 
-Trouble = Literal["made_up", "unread", "unheard", "broken", "silent"]
+ToolFailure = Literal["made_up", "unparsed", "cut_off", "broken", "no_call"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Attempt:
-    """What came of one way to offer tools.
+class ToolAttempt:
+    """Result of one way to offer tools: the working parser, or the reason of failure.
 
-    `reading` is the parser's that is credited; without one, `trouble` says why.
-
-    The troubles: calls that were not asked for; whole calls that no parser reads; no answer before the limit;
-    calls that are begun and come to nothing; no calls.
+    `failure` is: calls that were not requested (`made_up`), complete calls that no parser reads (`unparsed`),
+    no answer before the limit (`cut_off`), calls that are begun and not completed (`broken`), no calls
+    (`no_call`).
     """
 
     delivery: ToolDelivery
     answers: ToolAnswers
-    reading: Reading | None = None
-    trouble: Trouble = "silent"
+    parsed: ParserResult | None = None
+    failure: ToolFailure = "no_call"
 
 
 class ToolCheck:
-    """Offers tools in both ways until the model calls one. `known` is what was found about its thinking."""
+    """Offers tools in both ways until the model calls one.
+
+    `known` are the capabilities found so far.
+    """
 
     def __init__(self, interview: Interview, known: ModelCapabilities) -> None:
         self._interview = interview
         self._known = replace(known, tools=None, tool_parser_id=None, tool_delivery=None)
         self.own_parser_id = interview.adapter(self._known).verdict.tool_parser_id
 
-    async def attempts(self) -> list[Attempt]:
-        """Try the template's way and then the system prompt; the last attempt is the one that worked, if any
-        did.
-        """
-        attempts: list[Attempt] = []
+    async def attempts(self) -> list[ToolAttempt]:
+        """Try the template, then the system prompt; the last attempt worked, if any did."""
+        attempts: list[ToolAttempt] = []
         for delivery in get_args(ToolDelivery):
-            adapter = self._offering(delivery)
+            adapter = self._adapter_offering(delivery)
             if adapter is None:
                 continue
             attempts.append(await self._attempt(delivery, adapter))
-            if attempts[-1].reading is not None:
+            if attempts[-1].parsed is not None:
                 break
         return attempts
 
-    def _offering(self, delivery: ToolDelivery) -> ModelAdapter | None:
-        """Make the adapter that offers tools in this way; None where that cannot be done."""
-        parser_id = _SOME_PARSER if self.own_parser_id == "null" else self.own_parser_id
-        adapter = self._serving(parser_id, delivery)
+    def _adapter_offering(self, delivery: ToolDelivery) -> ModelAdapter | None:
+        """Create the adapter that offers tools in this way; None if it cannot."""
+        parser_id = _ANY_PARSER if self.own_parser_id == "null" else self.own_parser_id
+        adapter = self._adapter_serving(parser_id, delivery)
         return adapter if adapter.verdict.tool_delivery == delivery else None
 
-    def _serving(self, parser_id: str, delivery: ToolDelivery) -> ModelAdapter:
-        """Make the adapter that would serve the model if this were stored."""
+    def _adapter_serving(self, parser_id: str, delivery: ToolDelivery) -> ModelAdapter:
+        """Create the adapter that would serve the model with these findings."""
         known = replace(self._known, tools=True, tool_parser_id=parser_id, tool_delivery=delivery)
         return self._interview.adapter(known)
 
-    async def _attempt(self, delivery: ToolDelivery, adapter: ModelAdapter) -> Attempt:
+    async def _attempt(self, delivery: ToolDelivery, adapter: ModelAdapter) -> ToolAttempt:
         first, second, third = TOOL_QUESTIONS
         answers = ToolAnswers(
-            asked=((first, await self._ask(adapter, first)), (second, await self._ask(adapter, second))),
-            unasked=await self._ask(adapter, first, is_offered=False),
+            with_tools=((first, await self._ask(adapter, first)), (second, await self._ask(adapter, second))),
+            without_tools=await self._ask(adapter, first, is_offered=False),
             thinking_parser_id=adapter.verdict.thinking_parser_id,
         )
-        readings = read_with_all(answers, own_parser_id=self.own_parser_id)
-        if first_credited(readings) is None and any(reading.is_undecided for reading in readings):
-            answers = replace(answers, asked=(*answers.asked, (third, await self._ask(adapter, third))))
-            readings = read_with_all(answers, own_parser_id=self.own_parser_id)
-        for reading in readings:
-            if reading.is_credited and await self._is_confirmed(reading, delivery, answers):
-                return Attempt(delivery=delivery, answers=answers, reading=reading)
-        return Attempt(delivery=delivery, answers=answers, trouble=_trouble(readings, answers))
+        results = read_with_all(answers, own_parser_id=self.own_parser_id)
+        if first_working(results) is None and any(parsed.is_undecided for parsed in results):
+            answers = replace(
+                answers, with_tools=(*answers.with_tools, (third, await self._ask(adapter, third)))
+            )
+            results = read_with_all(answers, own_parser_id=self.own_parser_id)
+        for parsed in results:
+            if parsed.can_call_tools and await self._is_confirmed(parsed, delivery, answers):
+                return ToolAttempt(delivery=delivery, answers=answers, parsed=parsed)
+        return ToolAttempt(delivery=delivery, answers=answers, failure=_failure_of(results, answers))
 
     async def _ask(
         self, adapter: ModelAdapter, question: ToolQuestion, *, is_offered: bool = True
@@ -101,19 +102,18 @@ class ToolCheck:
             return await self._interview.ask(adapter, replace(request, max_tokens=_MAX_THINKING_TOKENS))
         return transcript
 
-    async def _is_confirmed(self, reading: Reading, delivery: ToolDelivery, answers: ToolAnswers) -> bool:
-        """Whether the adapter that will serve the model reads the same, from the very tokens that it is asked
-        with.
-        """
-        adapter = self._serving(reading.parser_id, delivery)
+    async def _is_confirmed(self, parsed: ParserResult, delivery: ToolDelivery, answers: ToolAnswers) -> bool:
+        """Whether the serving adapter reaches the same judgments from the same token ids."""
+        adapter = self._adapter_serving(parsed.parser_id, delivery)
         return (
-            tuple([await self._judge_again(adapter, *pair) for pair in answers.asked]) == reading.judgements
+            tuple([await self._judge_again(adapter, *pair) for pair in answers.with_tools])
+            == parsed.judgments
         )
 
     async def _judge_again(
         self, adapter: ModelAdapter, question: ToolQuestion, transcript: ProbeTranscript
-    ) -> Judgement:
-        # The format decides how an injected offer is worded, so the prompt may be another one now.
+    ) -> CallJudgment:
+        # The format decides the wording of injected tools, so the prompt may have changed.
         if adapter.prepare_input(transcript.request).token_ids != transcript.prepared.token_ids:
             transcript = await self._ask(adapter, question)
         return judge(
@@ -121,15 +121,15 @@ class ToolCheck:
         )
 
 
-def _trouble(readings: list[Reading], answers: ToolAnswers) -> Trouble:
-    if any(reading.calls_unasked or "made_up" in reading.judgements for reading in readings):
+def _failure_of(results: list[ParserResult], answers: ToolAnswers) -> ToolFailure:
+    if any(parsed.calls_without_tools or "made_up" in parsed.judgments for parsed in results):
         return "made_up"
-    asked = answers.asked
+    with_tools = answers.with_tools
     if any(
         question.tool.name in transcript.output and question.value in transcript.output
-        for question, transcript in asked
+        for question, transcript in with_tools
     ):
-        return "unread"
-    if any(transcript.is_all_thinking for _, transcript in asked):
-        return "unheard"
-    return "broken" if any(begins_call(transcript.output) for _, transcript in asked) else "silent"
+        return "unparsed"
+    if any(transcript.is_all_thinking for _, transcript in with_tools):
+        return "cut_off"
+    return "broken" if any(begins_call(transcript.output) for _, transcript in with_tools) else "no_call"

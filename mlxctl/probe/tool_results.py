@@ -1,65 +1,78 @@
-"""From attempts to offer tools to what is kept of them.
+"""Findings from attempts to offer tools.
 
-Calls that nobody reads, and answers that never came, are no no.
+Unparsed calls and unfinished answers are "unknown", not "no".
 """
 
-from collections.abc import Mapping, Sequence
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from functools import lru_cache
 
 from mlxctl.ir import ModelCapabilities, ProbeVerdict, ToolDelivery
+from mlxctl.parsers import THINKING_PARSER_IDS, TOOL_PARSER_IDS, thinking_parser, tool_parser
 from mlxctl.probe.interview import Interview
-from mlxctl.probe.parser_sweep import Reading
-from mlxctl.probe.tags import unknown_tags
-from mlxctl.probe.tool_check import Attempt, ToolCheck, Trouble
+from mlxctl.probe.parser_sweep import ParserResult
+from mlxctl.probe.tool_check import ToolAttempt, ToolCheck, ToolFailure
 from mlxctl.stores import Finding
 
-_OFFERED: Mapping[ToolDelivery, str] = {
+# <name>, </name>, <name=value>, <name attribute="…">, <|name|>
+_TAG = re.compile(r"</?[A-Za-z_][\w.:-]{0,63}(?:[ =][^<>\n]{0,200})?/?>|<[|｜][^<>|｜\s]{1,64}[|｜]>")
+_NAME = re.compile(r"</?([A-Za-z_][\w.:-]*)")
+# Tags that parsers accept without declaring them as markers.
+_INNER = frozenset({"function", "invoke", "parameter"})
+_MAX_TAGS = 20
+
+_DELIVERIES: Mapping[ToolDelivery, str] = {
     "template": "offered by the chat template",
     "injected": "written into the system prompt",
 }
-_TROUBLES: Mapping[Trouble, tuple[ProbeVerdict, str]] = {
-    "made_up": ("no", "it calls what was not asked for"),
-    "unread": ("unknown", "it seems to call in a format that no parser reads"),
-    "unheard": ("unknown", "it was still thinking when it had to stop"),
-    "broken": ("no", "it begins calls that cannot be read"),
-    "silent": ("no", "it calls nothing"),
+_FAILURES: Mapping[ToolFailure, tuple[ProbeVerdict, str]] = {
+    "made_up": ("no", "it makes up calls"),
+    "unparsed": ("unknown", "it seems to call in a format that no parser knows"),
+    "cut_off": ("unknown", "it was still thinking at the token limit"),
+    "broken": ("no", "it begins calls that cannot be parsed"),
+    "no_call": ("no", "it calls no tool"),
 }
 
 
 async def check_tools(interview: Interview, known: ModelCapabilities) -> tuple[Finding, ...]:
-    """Offer tools and return what was found."""
+    """Offer tools and return the finding."""
     check = ToolCheck(interview, known)
     attempts = await check.attempts()
     if not attempts:
-        return (Finding(question="tools", verdict="no", reason="there is no way to offer tools to it"),)
+        return (Finding(question="tools", verdict="no", reason="its template gives no way to offer tools"),)
     best = attempts[-1]
     return (
-        _refused(attempts) if best.reading is None else _credited(best, best.reading, check.own_parser_id),
+        _no_tools(attempts) if best.parsed is None else _tools_found(best, best.parsed, check.own_parser_id),
     )
 
 
-def _credited(attempt: Attempt, reading: Reading, own_parser_id: str) -> Finding:
-    is_own = reading.parser_id == own_parser_id
-    how = "in its own format" if is_own else f"in a format found by trying all; its files say {own_parser_id}"
-    unasked = "; it also calls when nothing is offered" if reading.calls_unasked else ""
-    num_right = reading.judgements.count("called")
+def _tools_found(attempt: ToolAttempt, parsed: ParserResult, own_parser_id: str) -> Finding:
+    is_own = parsed.parser_id == own_parser_id
+    how = (
+        "in its own format"
+        if is_own
+        else f"in a format found by trying all parsers; its files say {own_parser_id}"
+    )
+    without_tools = "; it also calls when nothing is offered" if parsed.calls_without_tools else ""
+    num_right = parsed.judgments.count("called")
     return Finding(
         question="tools",
         verdict="yes",
-        reason=f"{num_right} of {len(reading.judgements)} right, {_OFFERED[attempt.delivery]}; {how}{unasked}",
-        value={"parser": reading.parser_id, "delivery": attempt.delivery},
+        reason=f"{num_right} of {len(parsed.judgments)} right, {_DELIVERIES[attempt.delivery]}; {how}{without_tools}",
+        value={"parser": parsed.parser_id, "delivery": attempt.delivery},
         exchanges=tuple(
-            transcript.evidence(parser_id=reading.parser_id if transcript.request.tools else None)
+            transcript.evidence(parser_id=parsed.parser_id if transcript.request.tools else None)
             for transcript in attempt.answers.transcripts
         ),
     )
 
 
-def _refused(attempts: Sequence[Attempt]) -> Finding:
-    troubles = [_TROUBLES[attempt.trouble] for attempt in attempts]
-    verdict: ProbeVerdict = "unknown" if any(trouble == "unknown" for trouble, _ in troubles) else "no"
+def _no_tools(attempts: Sequence[ToolAttempt]) -> Finding:
+    failures = [_FAILURES[attempt.failure] for attempt in attempts]
+    verdict: ProbeVerdict = "unknown" if any(failure == "unknown" for failure, _ in failures) else "no"
     reasons = [
-        f"{_OFFERED[attempt.delivery]}: {words}"
-        for attempt, (_, words) in zip(attempts, troubles, strict=True)
+        f"{_DELIVERIES[attempt.delivery]}: {words}"
+        for attempt, (_, words) in zip(attempts, failures, strict=True)
     ]
     transcripts = [transcript for attempt in attempts for transcript in attempt.answers.transcripts]
     tags = unknown_tags((transcript.prompt, transcript.output) for transcript in transcripts)
@@ -72,3 +85,35 @@ def _refused(attempts: Sequence[Attempt]) -> Finding:
         value={"unknown_tags": tags} if tags else {},
         exchanges=tuple(transcript.evidence() for transcript in transcripts),
     )
+
+
+def unknown_tags(transcripts: Iterable[tuple[str, str]]) -> list[str]:
+    """Return the tags in answers that no parser knows, each once.
+
+    `transcripts` are pairs of prompt and answer. Tags in the prompt (roles, the list of tools) are ignored.
+    """
+    known = _known_names()
+    found: dict[str, None] = {}
+    for prompt, answer in transcripts:
+        prompt_names = {_name(tag) for tag in _TAG.findall(prompt)}
+        found |= {tag: None for tag in _TAG.findall(answer) if _name(tag) not in known | prompt_names}
+    return list(found)[:_MAX_TAGS]
+
+
+@lru_cache(maxsize=1)
+def _known_names() -> frozenset[str]:
+    of_tools = (marker for parser in map(tool_parser, TOOL_PARSER_IDS) for marker in parser.markers)
+    of_thinking = (
+        marker for parser in map(thinking_parser, THINKING_PARSER_IDS) for marker in parser.markers
+    )
+    return _INNER | {_name(tag) for marker in (*of_tools, *of_thinking) for tag in _tags(marker)}
+
+
+def _tags(marker: str) -> list[str]:
+    # A marker may open a tag that continues with a name, such as <function=
+    return _TAG.findall(marker) or _TAG.findall(f"{marker}x>")
+
+
+def _name(tag: str) -> str:
+    match = _NAME.match(tag)
+    return match[1] if match else tag

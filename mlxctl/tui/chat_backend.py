@@ -4,15 +4,13 @@ Heavy modules are imported in a worker thread when the backend is opened, after 
 """
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
-import msgspec
-
 from mlxctl.errors import AuthenticationFailed, CapacityError
-from mlxctl.ir import GenerationRequest, StreamEvent
+from mlxctl.ir import GenerationRequest
 from mlxctl.settings import Settings
 from mlxctl.tui.observation import Observation
 
@@ -21,6 +19,7 @@ DEMO_CHOICE = "mlxctl-demo"
 
 if TYPE_CHECKING:
     from mlxctl.bootstrap import Services
+    from mlxctl.inference.interface import AnswerStream, Inference, ModelInfo
     from mlxctl.inference.remote import RemoteInference
 
 
@@ -35,6 +34,18 @@ class BackendModel:
     supports_images: bool | None = None
     is_demo: bool = False
 
+    @classmethod
+    def of(cls, model: "ModelInfo") -> "BackendModel":
+        """Copy the properties of a model of an `Inference`."""
+        return cls(
+            name=model.name,
+            context_length=model.context_length,
+            supports_tools=model.supports_tools,
+            supports_thinking=model.supports_thinking,
+            supports_images=model.supports_images,
+            is_demo=model.is_demo,
+        )
+
     @property
     def image_rejection(self) -> str | None:
         """Reason why the model rejects images; None if it accepts or unknown."""
@@ -48,16 +59,6 @@ class SelectableModel:
     name: str
     note: str = ""
     is_usable: bool = True
-
-
-class GenerationStream(Protocol):
-    """Events of one running generation."""
-
-    def __aiter__(self) -> AsyncIterator[list[StreamEvent]]:
-        """Iterate over batches of events; the very last event is Finished."""
-
-    def cancel(self) -> None:
-        """Cancel the generation. Idempotent."""
 
 
 class ChatBackend(Protocol):
@@ -83,7 +84,7 @@ class ChatBackend(Protocol):
         Raises what `open` raises; after an error no model is loaded until `open` or `switch` succeeds.
         """
 
-    async def start(self, request: GenerationRequest) -> GenerationStream:
+    async def start(self, request: GenerationRequest) -> "AnswerStream":
         """Start a generation. Raises MlxctlError."""
 
     async def observe(self) -> Observation:
@@ -116,15 +117,7 @@ class LocalBackend:
         inference = self._services.inference
         await inference.open()
         await inference.wait_ready()
-        served = inference.models()[0]
-        return BackendModel(
-            name=served.name,
-            context_length=served.facts.context_length,
-            supports_tools=served.supports_tools,
-            supports_thinking=served.supports_thinking,
-            supports_images=None if served.adapter_verdict is None else served.adapter_verdict.takes_images,
-            is_demo=served.is_demo,
-        )
+        return BackendModel.of(inference.models()[0])
 
     async def list_models(self) -> Sequence[SelectableModel]:
         return await asyncio.to_thread(_list_local_models, self._settings)
@@ -136,17 +129,13 @@ class LocalBackend:
         self._settings = replace(self._settings, model=replace(self._settings.model, path=path, name=None))
         return await self.open()
 
-    async def start(self, request: GenerationRequest) -> GenerationStream:
+    async def start(self, request: GenerationRequest) -> "AnswerStream":
         assert self._services is not None, "open() comes first"
         return await self._services.inference.generate(request)
 
     async def observe(self) -> Observation:
         assert self._services is not None, "open() comes first"
-        inference = self._services.inference
-        stats = msgspec.to_builtins(await inference.engine_stats())
-        return Observation(
-            at=asyncio.get_running_loop().time(), stats=stats, requests=tuple(inference.requests())
-        )
+        return await observe(self._services.inference)
 
     async def check(self) -> None:
         """Do nothing: the supervisor restarts a local engine by itself."""
@@ -186,15 +175,7 @@ class RemoteBackend:
             raise AuthenticationFailed(
                 f"the server at {self.address} {problem}: use --api-key KEY or MLXCTL_API_KEY"
             ) from None
-        found = self._inference.find_model(self._model)
-        return BackendModel(
-            name=found.name,
-            context_length=found.context_length,
-            supports_tools=found.supports_tools,
-            supports_thinking=found.supports_thinking,
-            supports_images=found.supports_images,
-            is_demo=found.is_demo,
-        )
+        return BackendModel.of(self._inference.find_model(self._model))
 
     async def list_models(self) -> Sequence[SelectableModel]:
         assert self._inference is not None, "open() comes first"
@@ -209,13 +190,13 @@ class RemoteBackend:
         self._model = name
         return await self.open()
 
-    async def start(self, request: GenerationRequest) -> GenerationStream:
+    async def start(self, request: GenerationRequest) -> "AnswerStream":
         assert self._inference is not None, "open() comes first"
         return await self._inference.generate(request)
 
     async def observe(self) -> Observation:
         assert self._inference is not None, "open() comes first"
-        return await observe_remote(self._inference)
+        return await observe(self._inference)
 
     async def check(self) -> None:
         assert self._inference is not None, "open() comes first"
@@ -241,13 +222,10 @@ def _context_note(context_length: int | None) -> str:
     return f"context {context_length:,}" if context_length else ""
 
 
-async def observe_remote(remote: "RemoteInference") -> Observation:
-    """Return the statistics and requests of a server.
-
-    Raises ServerUnreachable, AuthenticationFailed, and UnknownResource when it has no statistics.
-    """
-    stats, requests = await remote.observe()
-    return Observation(at=asyncio.get_running_loop().time(), stats=stats, requests=tuple(requests))
+async def observe(inference: "Inference") -> Observation:
+    """Return the statistics and requests of an engine or server. Raises as its `stats` does."""
+    stats = await inference.stats()
+    return Observation(at=asyncio.get_running_loop().time(), stats=stats.counters, requests=stats.requests)
 
 
 def _import_bootstrap() -> Callable[[Settings], "Services"]:

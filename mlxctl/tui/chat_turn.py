@@ -8,6 +8,7 @@ import time
 from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import aclosing
 from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
 
 from mlxctl.errors import CapacityError, InvalidRequest, ServerUnreachable
 from mlxctl.ir import (
@@ -24,9 +25,12 @@ from mlxctl.ir import (
     ToolResultPart,
     Usage,
 )
-from mlxctl.tui.chat_backend import BackendModel, ChatBackend, GenerationStream, retry_seconds
+from mlxctl.tui.chat_backend import BackendModel, ChatBackend, retry_seconds
 from mlxctl.tui.conversation import ChatMessage, ChatOptions, Conversation
 from mlxctl.tui.demo_tools import DEMO_TOOLS, run_call
+
+if TYPE_CHECKING:
+    from mlxctl.inference.interface import AnswerStream
 
 MAX_ROUNDS = 8
 """Maximum number of rounds of tool calls for one question."""
@@ -142,7 +146,7 @@ class ChatTurn:
         tools = DEMO_TOOLS if self._options.uses_tools else ()
         request = self._conversation.request(self._model.name, self._options, tools)
         started = time.monotonic()
-        generation: GenerationStream | None = None
+        generation: AnswerStream | None = None
         while generation is None:
             try:
                 generation = await self._backend.start(request)

@@ -9,7 +9,7 @@ import msgspec
 
 from mlxctl import locations
 from mlxctl.inference.remote import RemoteInference
-from mlxctl.tui.chat_backend import observe_remote
+from mlxctl.tui.chat_backend import observe as observe_inference
 from mlxctl.tui.observation import (
     COLUMNS,
     TEXT_COLUMNS,
@@ -62,7 +62,7 @@ def format_text(observation: Observation) -> str:
 async def _observe_once(url: str, api_key: str | None) -> Observation:
     remote = RemoteInference(url, api_key=api_key)
     try:
-        return await observe_remote(remote)
+        return await observe_inference(remote)
     finally:
         await remote.close()
 
@@ -74,7 +74,7 @@ def _run_screen(url: str, api_key: str | None, interval_seconds: float) -> None:
     # Fail before the screen is opened when the server cannot be reached.
     asyncio.run(_observe_once(url, api_key))
     with redirect_stderr(locations.state_directory() / "top.log"):
-        observe = partial(observe_remote, remote)
+        observe = partial(observe_inference, remote)
         preferences = Preferences(preferences_file())
         MonitorApp(
             observe,

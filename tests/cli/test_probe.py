@@ -22,7 +22,7 @@ from typer.testing import CliRunner
 from mlxctl import demo
 from mlxctl.cli import app
 from mlxctl.models.fingerprint import fingerprint
-from mlxctl.probe.interview_steps import ROUND
+from mlxctl.probe.interview_steps import QUESTIONS_VERSION
 from mlxctl.stores import QUESTIONS, CapabilityStore, Exchange, Finding, read_overrides
 from tests import tiny_models
 
@@ -84,7 +84,10 @@ def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         for question in QUESTIONS
     ]
     known = replace(
-        record(*findings, fingerprint=fingerprint(good)), round=ROUND, duration_seconds=12.3, probed_at=1.8e9
+        record(*findings, fingerprint=fingerprint(good)),
+        round=QUESTIONS_VERSION,
+        duration_seconds=12.3,
+        probed_at=1.8e9,
     )
     store = CapabilityStore(tmp_path / "state" / "mlxctl" / "capabilities.sqlite")
     store.save(known)
@@ -137,7 +140,9 @@ def test_embeddings_and_audio_columns_appear_only_if_supported(place: Path, stor
     shutil.copytree(place / "models" / "org" / "good", place / "models" / "org" / "same")
     rare = [run("org/good", "org/same").stdout.split("\n")[0]]
     silent = [Finding(question=question, verdict="no", reason="its files say text") for question in QUESTIONS]
-    known = replace(record(*silent, fingerprint=fingerprint(place / "models" / "org" / "good")), round=ROUND)
+    known = replace(
+        record(*silent, fingerprint=fingerprint(place / "models" / "org" / "good")), round=QUESTIONS_VERSION
+    )
     store = CapabilityStore(store_file)
     store.save(known)
     store.close()

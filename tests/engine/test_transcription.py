@@ -22,7 +22,7 @@ from mlxctl.engine.workload import DecodeLoad, WorkloadContext
 from mlxctl.errors import BrokenModel, ModelInUse, SequenceFailed
 from mlxctl.ir import TranscriptionRecipe
 from mlxctl.models import read_model
-from mlxctl.probe.questions import SPOKEN
+from mlxctl.probe.questions import SPOKEN_SENTENCES
 from mlxctl.settings import EngineSettings
 from tests import tiny_models
 from tests.engine.harness import result_of
@@ -52,7 +52,7 @@ def said(sentence: str) -> bytes:
     return samples_of(say(sentence, pause_seconds=0.3))
 
 
-def window(sentence: str = SPOKEN[0], **fields: Any) -> AudioWindow:
+def window(sentence: str = SPOKEN_SENTENCES[0], **fields: Any) -> AudioWindow:
     return AudioWindow(model="whisper_words", samples=said(sentence), **fields)
 
 
@@ -97,7 +97,7 @@ def written_by_the_layers(asked: AudioWindow) -> list[int]:
     return written
 
 
-@pytest.mark.parametrize("sentence", SPOKEN)
+@pytest.mark.parametrize("sentence", SPOKEN_SENTENCES)
 def test_transcript_equals_greedy_decoding_of_the_layers(sentence: str) -> None:
     async def ask() -> TranscribedWindow:
         async with hearing_engine() as client:
@@ -137,7 +137,9 @@ def test_rows_decode_while_windows_are_transcribed() -> None:
     async def ask() -> tuple[list[int], list[int], list[TranscribedWindow]]:
         async with hearing_engine("endless") as client:
             alone = await finish(submit(client, "endless", list(range(1, 20)), max_tokens=24))
-            jobs = [asyncio.create_task(client.transcribe(window(sentence))) for sentence in SPOKEN * 8]
+            jobs = [
+                asyncio.create_task(client.transcribe(window(sentence))) for sentence in SPOKEN_SENTENCES * 8
+            ]
             beside = await finish(submit(client, "endless", list(range(1, 20)), max_tokens=24))
             assert not all(job.done() for job in jobs), "the row waited for every window"
             return alone.token_ids, beside.token_ids, await asyncio.gather(*jobs)
@@ -145,7 +147,7 @@ def test_rows_decode_while_windows_are_transcribed() -> None:
     alone, beside, written = asyncio.run(ask())
     assert alone == beside
     assert [answer.token_ids for answer in written] == [
-        written_by_the_layers(window(sentence)) for sentence in SPOKEN
+        written_by_the_layers(window(sentence)) for sentence in SPOKEN_SENTENCES
     ] * 8
 
 

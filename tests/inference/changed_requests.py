@@ -1,4 +1,4 @@
-"""Conversations, each with one known difference: what an explanation of a cache miss has to find."""
+"""Pairs of conversations with one known difference each."""
 
 import json
 from collections.abc import Callable

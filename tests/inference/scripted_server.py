@@ -1,6 +1,4 @@
-"""A server of another make: answers `GET /v1/models` and one chat with bytes that a test wrote down, then may
-drop the line.
-"""
+"""An OpenAI-compatible server with scripted responses."""
 
 import asyncio
 from collections.abc import AsyncIterator

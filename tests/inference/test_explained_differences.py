@@ -1,6 +1,4 @@
-"""Every explanation of a cache miss names what was changed, where, and in numbers, whatever the chat
-template.
-"""
+"""Explanations of cache misses name the change, its position and its size."""
 
 from array import array
 from itertools import zip_longest
@@ -33,7 +31,7 @@ def adapters(tmp_path_factory: pytest.TempPathFactory) -> dict[str, ModelAdapter
 
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("template", _TEMPLATES)
-def test_a_difference_is_explained(kind: str, template: str, adapters: dict[str, ModelAdapter]) -> None:
+def test_difference_is_explained(kind: str, template: str, adapters: dict[str, ModelAdapter]) -> None:
     check(kind, adapters[template], Random(crc32(f"{kind} {template}".encode())))
 
 

@@ -1,6 +1,4 @@
-"""Requests are prepared by other processes: what takes too long, breaks, or is for nobody any more ends
-there, and nothing else.
-"""
+"""Preparation in worker processes: timeouts, crashes, cancellation and bounded queues."""
 
 import asyncio
 import os
@@ -41,7 +39,7 @@ async def prepared(pool: PreparationPool, request: PackedRequest) -> jobs.Prepar
     return found
 
 
-def test_what_never_ends_is_ended_and_the_next_one_is_answered() -> None:
+def test_endless_preparation_is_killed_and_the_next_request_succeeds() -> None:
     async def run() -> None:
         async with running() as pool:
             with pytest.raises(InvalidRequest, match="longer to prepare than the"):
@@ -52,7 +50,7 @@ def test_what_never_ends_is_ended_and_the_next_one_is_answered() -> None:
     asyncio.run(run())
 
 
-def test_a_crash_is_an_error_of_its_request_alone() -> None:
+def test_crash_fails_only_its_own_request() -> None:
     async def run() -> None:
         async with running() as pool:
             with pytest.raises(SequenceFailed):
@@ -62,7 +60,7 @@ def test_a_crash_is_an_error_of_its_request_alone() -> None:
     asyncio.run(run())
 
 
-def test_work_for_a_client_that_has_left_ends_at_once() -> None:
+def test_cancel_stops_preparation_at_once() -> None:
     async def run() -> None:
         async with running() as pool:
             first = await pool.run(os.getpid, num_bytes=0)
@@ -76,7 +74,7 @@ def test_work_for_a_client_that_has_left_ends_at_once() -> None:
     asyncio.run(run())
 
 
-def test_more_requests_than_may_wait_are_refused() -> None:
+def test_full_queue_is_rejected() -> None:
     async def run() -> None:
         async with running() as pool:
             waiting = [asyncio.create_task(pool.run(time.sleep, 0.3, num_bytes=0)) for _ in range(2)]
@@ -88,7 +86,7 @@ def test_more_requests_than_may_wait_are_refused() -> None:
     asyncio.run(run())
 
 
-def test_an_answer_is_known_again_by_every_process() -> None:
+def test_every_process_knows_the_ids_of_an_answer() -> None:
     facts = read_model(tiny_models.model("endless"))
 
     async def run() -> None:
@@ -112,7 +110,7 @@ def test_an_answer_is_known_again_by_every_process() -> None:
     asyncio.run(run())
 
 
-def test_a_template_process_that_was_lost_is_started_again() -> None:
+def test_lost_fork_server_is_restarted() -> None:
     facts = read_model(tiny_models.model("endless"))
 
     async def run() -> None:
@@ -127,7 +125,7 @@ def test_a_template_process_that_was_lost_is_started_again() -> None:
     asyncio.run(run())
 
 
-def test_errors_keep_what_they_say() -> None:
+def test_errors_survive_the_process_boundary() -> None:
     facts = read_model(tiny_models.model("endless"))
 
     async def run() -> None:

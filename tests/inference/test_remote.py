@@ -1,6 +1,4 @@
-"""A model behind a URL: the same events as from an engine of our own, and clear words for every way in which
-it fails.
-"""
+"""Inference by another server: the same events as from a local engine, and clear errors."""
 
 import asyncio
 import json
@@ -24,8 +22,7 @@ from mlxctl.errors import (
     UnknownModel,
 )
 from mlxctl.inference.remote import RemoteInference
-from mlxctl.inference.remote.chunks import ChunkReader
-from mlxctl.inference.remote.lines import LineReader
+from mlxctl.inference.remote.chunks import ChunkReader, LineReader
 from mlxctl.inference.remote.request_body import encode_request
 from mlxctl.ir import (
     Constraint,
@@ -77,8 +74,8 @@ EVENTS: list[StreamEvent] = [
 ]
 
 
-def spoken(events: list[StreamEvent]) -> bytes:
-    """What our own server says for these events."""
+def sse_bytes(events: list[StreamEvent]) -> bytes:
+    """Return what mlxctl's own server sends for these events."""
     formatter = OpenAIChatFormatter()
     formatter.parse(encode_request(ASKED))
     return b"".join(
@@ -86,8 +83,8 @@ def spoken(events: list[StreamEvent]) -> bytes:
     )
 
 
-def heard(pieces: list[bytes]) -> list[StreamEvent]:
-    """What the client makes of bytes that come in these pieces."""
+def parsed(pieces: list[bytes]) -> list[StreamEvent]:
+    """Return the client's events for bytes that arrive in these pieces."""
     lines, reader = LineReader(), ChunkReader()
     events: list[StreamEvent] = []
     for piece in pieces:
@@ -99,11 +96,11 @@ def heard(pieces: list[bytes]) -> list[StreamEvent]:
     return [*events, *reader.finish()]
 
 
-@given(st.lists(st.integers(0, len(spoken(EVENTS))), max_size=30))
-def test_what_our_server_says_is_heard_as_it_was_meant_however_it_is_cut(cuts: list[int]) -> None:
-    body, places = spoken(EVENTS), sorted(cuts)
+@given(st.lists(st.integers(0, len(sse_bytes(EVENTS))), max_size=30))
+def test_own_stream_is_parsed_however_it_is_split(cuts: list[int]) -> None:
+    body, places = sse_bytes(EVENTS), sorted(cuts)
     pieces = [body[begin:end] for begin, end in zip([0, *places], [*places, None], strict=True)]
-    assert heard(pieces) == EVENTS
+    assert parsed(pieces) == EVENTS
 
 
 async def ask(server: ScriptedServer, request: GenerationRequest = ASKED) -> TextResult:
@@ -119,7 +116,7 @@ async def ask(server: ScriptedServer, request: GenerationRequest = ASKED) -> Tex
             await remote.close()
 
 
-def test_other_servers_spell_thinking_and_calls_their_own_way() -> None:
+def test_other_servers_field_names_are_parsed() -> None:
     body = stream(
         '{"choices":[{"delta":{"role":"assistant","content":null,"reasoning":"Hm."}}]}',
         '{"choices":[{"delta":{"tool_calls":[{"id":"a","function":{"name":"add","arguments":"{}"}}]}}]}',
@@ -131,7 +128,7 @@ def test_other_servers_spell_thinking_and_calls_their_own_way() -> None:
     assert all(call.id for call in result.tool_calls)
 
 
-def test_a_stream_may_end_without_the_end_mark_but_not_without_a_reason() -> None:
+def test_stream_needs_a_finish_reason_but_no_done_mark() -> None:
     said = '{"choices":[{"delta":{"content":"Yes"}%s}]}'
     whole = ScriptedServer(stream(said % ',"finish_reason":"stop"', done=False))
     assert asyncio.run(ask(whole)).text == "Yes"
@@ -139,12 +136,12 @@ def test_a_stream_may_end_without_the_end_mark_but_not_without_a_reason() -> Non
         asyncio.run(ask(ScriptedServer(stream(said % "", done=False))))
 
 
-def test_an_error_in_mid_stream_is_the_servers_own_words() -> None:
+def test_error_in_mid_stream_keeps_the_servers_message() -> None:
     with pytest.raises(SequenceFailed, match="out of memory"):
         asyncio.run(ask(ScriptedServer(stream('{"error":{"message":"out of memory"}}'))))
 
 
-def test_what_is_no_chunk_is_said_to_be_none() -> None:
+def test_invalid_chunk_raises_connection_lost() -> None:
     with pytest.raises(ConnectionLost, match="cannot be read"):
         asyncio.run(ask(ScriptedServer(stream("<html>"))))
 
@@ -158,9 +155,7 @@ def test_what_is_no_chunk_is_said_to_be_none() -> None:
         (b"500 Internal Server Error", SequenceFailed),
     ],
 )
-def test_a_refusal_is_an_error_of_ours_with_the_servers_words(
-    status: bytes, error: type[MlxctlError]
-) -> None:
+def test_error_response_becomes_an_error_with_its_message(status: bytes, error: type[MlxctlError]) -> None:
     server = ScriptedServer(b'{"error":{"message":"no way"}}', status=status, headers=b"Retry-After: 7\r\n")
     with pytest.raises(error, match="no way") as caught:
         asyncio.run(ask(server))
@@ -177,22 +172,22 @@ async def opened(url: str) -> RemoteInference:
     return remote
 
 
-def test_nobody_at_the_url_is_said_with_the_url() -> None:
+def test_refused_connection_names_the_url() -> None:
     with pytest.raises(ServerUnreachable, match=r"http://127\.0\.0\.1:1/v1: the connection is refused"):
         asyncio.run(opened("127.0.0.1:1"))
 
 
-def test_somebody_else_at_the_url_is_noticed() -> None:
+def test_url_without_model_list_is_reported() -> None:
     async def look() -> None:
         async with listening(ScriptedServer(b"", models=b"<html>Hello</html>")) as server:
             await opened(server.url)
 
-    with pytest.raises(ServerUnreachable, match="does not list models"):
+    with pytest.raises(ServerUnreachable, match="returns no list of models"):
         asyncio.run(look())
 
 
 @pytest.mark.parametrize("url", ["ftp://there", "http://", "http://[:::"])
-def test_what_is_no_url_is_refused_at_once(url: str) -> None:
+def test_invalid_url_is_rejected(url: str) -> None:
     with pytest.raises(SettingsError, match="URL"):
         RemoteInference(url)
 
@@ -204,11 +199,11 @@ def encoded(**fields: Any) -> dict[str, Any]:
     return body
 
 
-def test_what_is_unsaid_is_not_sent() -> None:
+def test_unset_options_are_not_sent() -> None:
     assert encoded().keys() == {"model", "messages", "stream", "stream_options"}
 
 
-def test_what_is_said_is_sent() -> None:
+def test_set_options_are_sent() -> None:
     tool = ToolSpec(name="add", parameters={"type": "object"})
     body = encoded(
         sampling=SamplingOptions(temperature=0.0, seed=3),
@@ -245,7 +240,7 @@ SAMPLING = SamplingOptions(
         Constraint(kind="grammar", value='start: "a"', param="structured_outputs.grammar"),
     ],
 )
-def test_a_server_of_ours_is_asked_for_what_was_asked_for(constraint: Constraint | None) -> None:
+def test_own_server_parses_the_same_request(constraint: Constraint | None) -> None:
     asked = GenerationRequest(
         model="m",
         messages=(text_message("user", "Hi"),),
@@ -263,7 +258,7 @@ def test_a_server_of_ours_is_asked_for_what_was_asked_for(constraint: Constraint
     )
 
 
-def test_thinking_goes_along_only_with_the_answer_that_is_worked_on() -> None:
+def test_thinking_is_sent_only_for_the_current_turn() -> None:
     def thought(*more: ToolCallPart) -> Message:
         return Message(role="assistant", parts=(ThinkingPart(text="Hm."), *more))
 
@@ -273,7 +268,7 @@ def test_thinking_goes_along_only_with_the_answer_that_is_worked_on() -> None:
     assert ["reasoning_content" in message for message in said] == [False, False, False, True]
 
 
-def test_images_go_along_in_questions_and_in_what_tools_gave() -> None:
+def test_images_are_sent_in_user_messages_and_tool_results() -> None:
     image = ImagePart(data=b"pixels", media_type="image/png")
     call = Message(role="assistant", parts=(ToolCallPart(id="c", name="look", arguments="{}"),))
     shown = Message(
@@ -286,7 +281,7 @@ def test_images_go_along_in_questions_and_in_what_tools_gave() -> None:
     assert OpenAIChatFormatter().parse(encode_request(asked)).messages == asked.messages
 
 
-def test_what_another_server_cannot_be_asked_is_refused() -> None:
+def test_unsupported_options_are_rejected() -> None:
     with pytest.raises(InvalidRequest, match="raw prompts"):
         encode_request(GenerationRequest(model="m", prompts=("a",)))
 
@@ -297,7 +292,7 @@ def server() -> Iterator[ServerProcess]:
         yield running
 
 
-def test_a_real_server_is_asked_and_answers(server: ServerProcess) -> None:
+def test_real_server_answers(server: ServerProcess) -> None:
     async def talk() -> tuple[RemoteInference, list[StreamEvent]]:
         remote = RemoteInference(server.url)
         await remote.wait_ready()
@@ -320,7 +315,7 @@ def test_a_real_server_is_asked_and_answers(server: ServerProcess) -> None:
         remote.find_model("gpt-9")
 
 
-def test_leaving_frees_the_place_on_the_server(server: ServerProcess) -> None:
+def test_cancel_ends_the_request_on_the_server(server: ServerProcess) -> None:
     async def leave() -> None:
         remote = RemoteInference(server.url)
         await remote.wait_ready()

@@ -1,4 +1,4 @@
-"""What is remembered of requests: their progress while they run, and the last of them afterwards."""
+"""States of requests while they run, and the last ended ones."""
 
 from math import inf
 from typing import Literal
@@ -20,7 +20,7 @@ class Clock:
         return self.now
 
 
-def test_a_request_is_told_from_waiting_to_its_end() -> None:
+def test_request_states_from_waiting_to_finished() -> None:
     clock = Clock()
     log = RequestLog(clock=clock)
     entry = log.begin("a model", num_prompt_tokens=50)
@@ -46,7 +46,7 @@ def test_a_request_is_told_from_waiting_to_its_end() -> None:
     )
 
 
-def test_the_first_end_counts() -> None:
+def test_first_end_counts() -> None:
     log = RequestLog()
     entry = log.begin("a model", num_prompt_tokens=1)
     entry.end("failed")
@@ -54,7 +54,7 @@ def test_the_first_end_counts() -> None:
     assert [view.state for view in log.views()] == ["failed"]
 
 
-def test_open_requests_come_first_and_only_the_last_ended_ones_are_remembered() -> None:
+def test_open_requests_come_first_and_ended_ones_are_bounded() -> None:
     log = RequestLog(max_ended=2)
     entries = [log.begin("a model", num_prompt_tokens=1) for _ in range(5)]
     for entry in (entries[0], entries[3], entries[1]):
@@ -62,7 +62,7 @@ def test_open_requests_come_first_and_only_the_last_ended_ones_are_remembered() 
     assert [view.number for view in log.views()] == [5, 3, 2, 4]
 
 
-def test_what_ended_requests_came_to_is_counted_by_model() -> None:
+def test_totals_are_counted_by_model() -> None:
     clock = Clock()
     log = RequestLog(clock=clock)
     for end in ENDS:
@@ -81,7 +81,7 @@ def test_what_ended_requests_came_to_is_counted_by_model() -> None:
 
 
 @given(st.lists(st.floats(0, 10)))
-def test_a_distribution_counts_each_value_at_its_bound_and_all_above(values: list[float]) -> None:
+def test_histogram_is_cumulative(values: list[float]) -> None:
     distribution = Distribution((0.5, 1.0, 5.0))
     for value in values:
         distribution.add(value)

@@ -1,4 +1,4 @@
-"""What people read of a chunk: its text, and images by a name of their own, wherever the chunk cuts them."""
+"""Text of cached tokens with images by name."""
 
 import pytest
 
@@ -23,10 +23,10 @@ def letters(run: Tokens) -> str:
         (93, "abcdefghi[image 0a1b2c3d]"),
     ],
 )
-def test_an_image_is_named_where_it_stands(start: int, told: str) -> None:
+def test_image_is_named_at_its_position(start: int, told: str) -> None:
     assert token_text(ALPHABET, [IMAGE], start, letters) == told
 
 
-def test_text_alone_is_as_it_is_and_what_nobody_can_read_is_nothing() -> None:
+def test_plain_text_is_unchanged_and_unknown_tokens_give_none() -> None:
     assert token_text(ALPHABET, [], 512, letters) == "abcdefghij"
     assert token_text(ALPHABET, [IMAGE], 100, lambda _: None) is None

@@ -1,4 +1,4 @@
-"""The oldest turns make way, no more of them than needed, and never what holds the rest together."""
+"""Truncation drops as few of the oldest turns as needed."""
 
 from hypothesis import given
 from hypothesis import strategies as st
@@ -23,7 +23,7 @@ def roles_and_sizes(messages: tuple[Message, ...]) -> list[tuple[str, int]]:
     return [(message.role, len(message.text)) for message in messages]
 
 
-def test_the_oldest_turn_goes_with_all_that_followed_it() -> None:
+def test_oldest_turn_is_dropped_whole() -> None:
     request = conversation(
         ("system", 5),
         ("user", 30),
@@ -38,14 +38,14 @@ def test_the_oldest_turn_goes_with_all_that_followed_it() -> None:
     assert roles_and_sizes(shorter.messages) == [("system", 5), ("user", 10), ("assistant", 9)]
 
 
-def test_what_a_system_said_in_between_stays() -> None:
+def test_system_messages_stay() -> None:
     request = conversation(("user", 80), ("system", 7), ("user", 40))
     shorter = truncate_oldest(request, count, context_length=CONTEXT_LENGTH)
     assert shorter is not None
     assert roles_and_sizes(shorter.messages) == [("system", 7), ("user", 40)]
 
 
-def test_room_is_left_for_the_answer_but_no_more_than_a_quarter() -> None:
+def test_at_most_a_quarter_is_reserved_for_the_answer() -> None:
     turns: list[tuple[Role, int]] = [("user", 30)] * 4
     sizes = {}
     for max_tokens in (5, 1000, None):
@@ -57,7 +57,7 @@ def test_room_is_left_for_the_answer_but_no_more_than_a_quarter() -> None:
     assert sizes == {5: 90, 1000: 60, None: 60}
 
 
-def test_a_last_turn_that_is_too_long_by_itself_cannot_be_helped() -> None:
+def test_too_long_last_turn_gives_none() -> None:
     assert (
         truncate_oldest(conversation(("user", 10), ("user", 90)), count, context_length=CONTEXT_LENGTH)
         is None
@@ -67,7 +67,7 @@ def test_a_last_turn_that_is_too_long_by_itself_cannot_be_helped() -> None:
 
 
 @given(st.lists(st.integers(1, 60), min_size=1, max_size=12))
-def test_one_turn_more_would_not_have_fitted(sizes: list[int]) -> None:
+def test_no_turn_is_dropped_needlessly(sizes: list[int]) -> None:
     request = conversation(*(("user", size) for size in sizes))
     shorter = truncate_oldest(request, count, context_length=CONTEXT_LENGTH)
     if shorter is None:

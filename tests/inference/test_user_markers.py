@@ -1,4 +1,4 @@
-"""What a chat template writes around a question, so that conversations can be called by their first words."""
+"""Markers that a chat template writes around user messages."""
 
 from pathlib import Path
 
@@ -19,7 +19,7 @@ EXPECTED = {
 
 
 @pytest.mark.parametrize("template", EXPECTED)
-def test_the_markers_are_those_of_the_template(template: str, tmp_path: Path) -> None:
+def test_user_markers_are_those_of_the_template(template: str, tmp_path: Path) -> None:
     (case,) = [case for case in CASES if case.name == template]
 
     assert user_markers(adapter_for(case, tmp_path)) == EXPECTED[template]

@@ -23,7 +23,7 @@ OPTIONAL = {
     "mlxctl/engine/embedding/weights.py": {"mlx_vlm"},  # models/encoders.py: find_encoder
     "mlxctl/engine/generation/loading.py": {"mlx_vlm"},  # models/vision_recipe.py
     "mlxctl/engine/vision/loading.py": {"mlx_vlm"},  # models/vision_recipe.py
-    "mlxctl/probe/speech_samples.py": {"espeakng_loader"},  # find_voice
+    "mlxctl/probe/speech_samples.py": {"espeakng_loader"},  # find_synthesizer
 }
 # Files that query installed packages, where absence is no error.
 LOOK_UPS = {"mlxctl/installed.py", "mlxctl/doctor/packages.py"}

@@ -1,4 +1,4 @@
-"""What a model might have said, without a model."""
+"""Transcripts of answers without a model."""
 
 from mlxctl.adapters import PreparedInput
 from mlxctl.ir import Finished, GenerationRequest, SamplingParams, TextDelta, Usage, collect, text_message
@@ -7,8 +7,10 @@ from mlxctl.probe.parser_sweep import ToolAnswers
 from mlxctl.probe.questions import TOOL_QUESTIONS, ToolQuestion
 
 
-def said(output: str, question: ToolQuestion | None = None, *, prompt_tail: str = "") -> ProbeTranscript:
-    """An answer to a question whose tool was on offer, or to one without tools."""
+def transcript(
+    output: str, question: ToolQuestion | None = None, *, prompt_tail: str = ""
+) -> ProbeTranscript:
+    """Create an answer to a tool question, or to one without tools."""
     request = GenerationRequest(
         model="m", messages=(text_message("user", "?"),), tools=() if question is None else (question.tool,)
     )
@@ -31,9 +33,14 @@ def said(output: str, question: ToolQuestion | None = None, *, prompt_tail: str 
     )
 
 
-def answers(*outputs: str, unasked: str = "I do not know.", thinking_parser_id: str = "null") -> ToolAnswers:
-    """Answers to the tool questions, in their order."""
-    asked = tuple(
-        (question, said(output, question)) for question, output in zip(TOOL_QUESTIONS, outputs, strict=False)
+def answers(
+    *outputs: str, without_tools: str = "I do not know.", thinking_parser_id: str = "null"
+) -> ToolAnswers:
+    """Create answers to the tool questions, in order."""
+    with_tools = tuple(
+        (question, transcript(output, question))
+        for question, output in zip(TOOL_QUESTIONS, outputs, strict=False)
     )
-    return ToolAnswers(asked=asked, unasked=said(unasked), thinking_parser_id=thinking_parser_id)
+    return ToolAnswers(
+        with_tools=with_tools, without_tools=transcript(without_tools), thinking_parser_id=thinking_parser_id
+    )

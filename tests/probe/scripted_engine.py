@@ -1,4 +1,4 @@
-"""An engine whose model says what a test wants: everything in front of its socket is real."""
+"""An engine with scripted answers behind a real socket."""
 
 import socket
 import threading
@@ -27,10 +27,9 @@ _READ_BYTES = 1 << 20
 
 
 class ScriptedEngine:
-    """Answers each prompt with what `script` says to it, and ends by itself; the engine dies of None.
+    """Answers each prompt with the result of `script`; None kills the engine.
 
-    The answer is cut at the request's token limit, as a model's would be. After `num_lives` it does not come
-    up any more.
+    Answers are cut at max_tokens. After `num_lives` starts it fails to start.
     """
 
     def __init__(self, model: Path, script: Script, *, num_lives: int = 100) -> None:
@@ -40,26 +39,26 @@ class ScriptedEngine:
         self._thread: threading.Thread | None = None
 
     def __call__(self, settings: EngineSettings) -> "ScriptedEngine":
-        """Be what makes launchers, too."""
+        """Act as its own launcher factory."""
         return self
 
     async def launch(self) -> socket.socket:
-        """Begin a life."""
+        """Start the engine thread."""
         if self._num_lives == 0:
             raise EngineDied("it does not start")
         self._num_lives -= 1
         ours, theirs = socket.socketpair()
-        self._thread = threading.Thread(target=self._live, args=(theirs,), daemon=True)
+        self._thread = threading.Thread(target=self._serve, args=(theirs,), daemon=True)
         self._thread.start()
         return ours
 
     async def end(self, *, grace_seconds: float) -> str | None:
-        """The life ends with its socket."""
+        """Join the engine thread, which ends with its socket."""
         if self._thread is not None:
             self._thread.join(grace_seconds)
         return None
 
-    def _live(self, connection: socket.socket) -> None:
+    def _serve(self, connection: socket.socket) -> None:
         hello = Hello(
             pid=1,
             device="script",
@@ -74,10 +73,10 @@ class ScriptedEngine:
             connection.sendall(encode_frame(hello))
             while data := connection.recv(_READ_BYTES):
                 for command in reader.feed(data):
-                    if not self._carry_out(command, connection):
+                    if not self._execute(command, connection):
                         return
 
-    def _carry_out(self, command: AnyCommand, connection: socket.socket) -> bool:
+    def _execute(self, command: AnyCommand, connection: socket.socket) -> bool:
         if isinstance(command, LoadModel):
             connection.sendall(encode_frame(_loaded(command, self._tokenizer.get_vocab_size())))
         if isinstance(command, Submit):

@@ -1,4 +1,4 @@
-"""A model that claims to hear is spoken to, and believed only when it writes what was said."""
+"""Test of transcription: a model passes only if it transcribes synthesized speech."""
 
 import shutil
 import stat
@@ -8,8 +8,8 @@ import pytest
 
 from mlxctl.probe import audio_check
 from mlxctl.probe.audio_check import judge
-from mlxctl.probe.questions import SPOKEN
-from mlxctl.probe.speech_samples import find_voice
+from mlxctl.probe.questions import SPOKEN_SENTENCES
+from mlxctl.probe.speech_samples import find_synthesizer
 from mlxctl.stores import CapabilityStore, Finding
 from tests import tiny_models
 
@@ -26,7 +26,7 @@ def hears(model: Path, store: CapabilityStore) -> Finding:
 
 @pytest.fixture
 def deaf(tmp_path: Path) -> Path:
-    """The model that hears, with nothing between its ears and what it writes."""
+    """Return the transcription model with a disabled audio encoder."""
     import mlx.core as mx
 
     model = Path(shutil.copytree(tiny_models.trained("whisper_words"), tmp_path / "deaf"))
@@ -38,22 +38,22 @@ def deaf(tmp_path: Path) -> Path:
     return model
 
 
-def test_a_model_that_writes_every_sentence_hears(store: CapabilityStore) -> None:
+def test_model_that_transcribes_every_sentence_passes(store: CapabilityStore) -> None:
     found = hears(tiny_models.trained("whisper_words"), store)
-    assert (found.verdict, found.reason) == ("yes", "wrote what was said in 3 recordings of 3")
+    assert (found.verdict, found.reason) == ("yes", "transcribed 3 recordings of 3")
     written = [exchange.output for exchange in found.exchanges]
-    assert written == [sentence.lower().rstrip(".") for sentence in SPOKEN]
-    assert found.exchanges[0].prompt == f"(spoken) {SPOKEN[0]}"
+    assert written == [sentence.lower().rstrip(".") for sentence in SPOKEN_SENTENCES]
+    assert found.exchanges[0].prompt == f"(spoken) {SPOKEN_SENTENCES[0]}"
     assert 2 < found.value["seconds"] < 6
 
 
-def test_a_model_that_is_deaf_does_not(deaf: Path, store: CapabilityStore) -> None:
+def test_model_with_disabled_encoder_fails(deaf: Path, store: CapabilityStore) -> None:
     found = hears(deaf, store)
     assert found.verdict == "no"
     assert len({exchange.output for exchange in found.exchanges}) == 1
 
 
-def test_nothing_else_is_claimed_of_it_and_it_is_not_asked_again(store: CapabilityStore) -> None:
+def test_other_questions_stay_unknown_and_model_is_skipped_next_time(store: CapabilityStore) -> None:
     first, again = (probed([target(tiny_models.trained("whisper_words"))], store)[0] for _ in range(2))
     assert (first.was_known, again.was_known) == (False, True)
     assert first.record is not None
@@ -62,14 +62,16 @@ def test_nothing_else_is_claimed_of_it_and_it_is_not_asked_again(store: Capabili
     }
 
 
-def test_without_a_voice_nothing_is_known(store: CapabilityStore, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(audio_check, "find_voice", lambda: None)
+def test_audio_is_unknown_without_synthesizer(
+    store: CapabilityStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(audio_check, "find_synthesizer", lambda: None)
     found = hears(tiny_models.trained("whisper_words"), store)
     assert (found.verdict, found.has_failed) == ("unknown", True)
-    assert "there is no voice here" in found.reason
+    assert "no speech synthesizer is installed" in found.reason
 
 
-def test_a_voice_that_fails_is_no_answer(
+def test_failed_synthesis_is_unknown(
     store: CapabilityStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     say = tmp_path / "say"
@@ -78,10 +80,10 @@ def test_a_voice_that_fails_is_no_answer(
     monkeypatch.setenv("PATH", f"{tmp_path}:/usr/bin:/bin")
     found = hears(tiny_models.trained("whisper_words"), store)
     assert found.verdict == "unknown"
-    assert "say said nothing" in found.reason
+    assert "say returned no audio" in found.reason
 
 
-def test_the_voice_of_the_system_comes_first_and_is_asked_for_a_wav_file(
+def test_macos_synthesizer_comes_first_with_wav_output(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     say = tmp_path / "say"
@@ -90,9 +92,9 @@ def test_the_voice_of_the_system_comes_first_and_is_asked_for_a_wav_file(
     )
     say.chmod(say.stat().st_mode | stat.S_IXUSR)
     monkeypatch.setenv("PATH", f"{tmp_path}:/usr/bin:/bin")
-    voice = find_voice()
-    assert voice is not None
-    assert voice("-o hello") == b"-o hello"
+    synthesizer = find_synthesizer()
+    assert synthesizer is not None
+    assert synthesizer("-o hello") == b"-o hello"
     assert (tmp_path / "asked").read_text().split() == ["--file-format=WAVE", "--data-format=LEI16@22050"]
 
 
@@ -111,5 +113,5 @@ RIGHT = ["Please open the window.", " my brother likes music", "Our garden is gr
         ([RIGHT[1], RIGHT[0], RIGHT[2]], "no"),
     ],
 )
-def test_only_who_writes_each_sentence_is_believed(written: list[str], verdict: str) -> None:
+def test_audio_needs_every_sentence(written: list[str], verdict: str) -> None:
     assert judge(written)[0] == verdict

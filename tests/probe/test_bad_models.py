@@ -1,4 +1,4 @@
-"""A model that cannot be asked is one clear line, and keeps nobody else from being asked."""
+"""Models that cannot be probed: one clear line each, and the others are probed."""
 
 import json
 import shutil
@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from mlxctl import demo
-from mlxctl.probe.targets import Target
+from mlxctl.probe.targets import ProbeTarget
 from mlxctl.stores import CapabilityStore, ProbeRecord
 from tests import tiny_models
 
@@ -17,7 +17,7 @@ from .conftest import probed, target
 
 
 def change(model: Path, name: str, **values: Any) -> None:
-    """Change fields of one of the model's JSON files; None takes a field away."""
+    """Change fields of one of the model's JSON files; None removes a field."""
     file = model / name
     content = {**json.loads(file.read_text()), **values}
     file.write_text(json.dumps({key: value for key, value in content.items() if value is not None}))
@@ -59,7 +59,7 @@ BREAKAGES: dict[str, tuple[Callable[[Path], Any], str]] = {
     ),
     "more tokens than weights": (
         lambda model: change(model, "config.json", vocab_size=100),
-        "no weights for tokens beyond 99",
+        "no weights for tokens above 99",
     ),
 }
 
@@ -70,9 +70,7 @@ def model(tmp_path: Path) -> Path:
 
 
 @pytest.mark.parametrize("name", BREAKAGES)
-def test_what_is_wrong_is_one_clear_line_before_anything_is_loaded(
-    model: Path, store: CapabilityStore, name: str
-) -> None:
+def test_broken_files_give_one_line_before_loading(model: Path, store: CapabilityStore, name: str) -> None:
     breakage, complaint = BREAKAGES[name]
     breakage(model)
     (outcome,) = probed([target(model, "x")], store)
@@ -88,7 +86,7 @@ def test_what_is_wrong_is_one_clear_line_before_anything_is_loaded(
     ("change_of_config", "complaint"),
     [({"hidden_size": 32}, "cannot be loaded"), ({"num_hidden_layers": 5}, "cannot be loaded")],
 )
-def test_weights_that_do_not_fit_are_told_when_they_are_loaded(
+def test_wrong_weights_are_reported_at_loading(
     model: Path, store: CapabilityStore, change_of_config: dict[str, Any], complaint: str
 ) -> None:
     change(model, "config.json", **change_of_config)
@@ -98,20 +96,18 @@ def test_weights_that_do_not_fit_are_told_when_they_are_loaded(
     assert "\n" not in outcome.problem
 
 
-def test_the_others_are_probed_all_the_same(
+def test_broken_model_does_not_stop_the_others(
     model: Path, store: CapabilityStore, demo_record: ProbeRecord
 ) -> None:
     (model / "config.json").unlink()
     store.save(demo_record)
-    nowhere = Target(name="nowhere", problem="there is no model 'nowhere'")
+    nowhere = ProbeTarget(name="nowhere", problem="there is no model 'nowhere'")
     outcomes = probed([target(model, "x"), nowhere, target(demo.MODEL_DIR, "good")], store)
     assert [outcome.name for outcome in outcomes if outcome.problem] == ["x", "nowhere"]
     assert outcomes[2].record == demo_record
 
 
-def test_a_model_that_writes_no_text_is_not_asked_and_nothing_is_claimed(
-    model: Path, store: CapabilityStore
-) -> None:
+def test_unsupported_kind_is_unknown_without_generation(model: Path, store: CapabilityStore) -> None:
     change(model, "config.json", model_type="parakeet", architectures=["ParakeetForCTC"])
     (outcome,) = probed([target(model, "x")], store)
     assert outcome.record is not None, outcome.problem

@@ -1,4 +1,4 @@
-"""What a model does decides what is found, whatever its files say; nothing that went wrong becomes a no."""
+"""Findings follow the model's answers, not its files; failures are never a no."""
 
 import shutil
 from pathlib import Path
@@ -27,19 +27,19 @@ INJECTED = "You can call these tools"
 
 @pytest.fixture
 def model(tmp_path: Path) -> Path:
-    """A Qwen3 by all its files."""
+    """Return a model with Qwen3's files."""
     return Path(shutil.copytree(tiny_models.model("qwen3"), tmp_path / "x"))
 
 
 @pytest.fixture
 def plain_model(model: Path) -> Path:
-    """The same with a template that knows neither tools nor thinking."""
+    """Return the same with a template without tools and thinking."""
     (model / "chat_template.jinja").write_text(PLAIN_TEMPLATE)
     return model
 
 
 def caller(format_: str, *, only_if: str = "") -> Script:
-    """A model that calls whatever tool is on offer in this format, if its prompt has this text."""
+    """Script a model that calls any tool in this format, if its prompt contains `only_if`."""
 
     def answer(prompt: str) -> str:
         for question in TOOL_QUESTIONS:
@@ -62,33 +62,29 @@ def finding_of(model: Path, script: Script, store: CapabilityStore, question: st
     return found
 
 
-def test_a_call_in_the_familys_format_is_its_own(model: Path, store: CapabilityStore) -> None:
+def test_call_in_family_format_uses_own_parser(model: Path, store: CapabilityStore) -> None:
     found = finding_of(model, caller(HERMES), store)
     assert (found.verdict, found.value) == ("yes", {"parser": "hermes_json", "delivery": "template"})
     assert found.reason == "2 of 2 right, offered by the chat template; in its own format"
 
 
-def test_a_foreign_format_is_found_by_trying_all_and_then_served(model: Path, store: CapabilityStore) -> None:
+def test_foreign_call_format_is_found_and_served(model: Path, store: CapabilityStore) -> None:
     record = record_of(model, caller(MISTRAL), store)
     found = record.finding("tools")
     assert found is not None
     assert found.value == {"parser": "mistral", "delivery": "template"}
-    assert found.reason.endswith("in a format found by trying all; its files say hermes_json")
+    assert found.reason.endswith("in a format found by trying all parsers; its files say hermes_json")
     serving = create_adapter(read_model(model), name="x", capabilities=to_capabilities(record.findings))
     assert (serving.verdict.tool_parser_id, serving.verdict.tool_delivery) == ("mistral", "template")
 
 
-def test_tools_go_into_the_system_prompt_where_the_template_has_no_place(
-    plain_model: Path, store: CapabilityStore
-) -> None:
+def test_tools_are_injected_when_template_has_none(plain_model: Path, store: CapabilityStore) -> None:
     found = finding_of(plain_model, caller(HERMES, only_if=INJECTED), store)
     assert found.value == {"parser": "hermes_json", "delivery": "injected"}
     assert all(INJECTED in exchange.prompt for exchange in found.exchanges if exchange.parser_id)
 
 
-def test_tools_go_into_the_system_prompt_where_the_template_offers_them_in_vain(
-    model: Path, store: CapabilityStore
-) -> None:
+def test_tools_are_injected_when_template_delivery_fails(model: Path, store: CapabilityStore) -> None:
     record = record_of(model, caller(HERMES, only_if=INJECTED), store)
     capabilities = to_capabilities(record.findings)
     assert (capabilities.tools, capabilities.tool_delivery) == (True, "injected")
@@ -100,29 +96,25 @@ def test_tools_go_into_the_system_prompt_where_the_template_offers_them_in_vain(
     assert INJECTED in prompt
 
 
-def test_a_format_of_its_own_is_found_where_tools_are_injected(
-    plain_model: Path, store: CapabilityStore
-) -> None:
+def test_own_format_is_found_for_injected_tools(plain_model: Path, store: CapabilityStore) -> None:
     found = finding_of(plain_model, caller(TOOL_CODE), store)
     assert (found.verdict, found.value) == ("yes", {"parser": "gemma", "delivery": "injected"})
 
 
-def test_a_format_counts_only_if_the_model_still_calls_when_it_is_asked_for_it(
+def test_format_counts_only_if_confirmed_by_the_serving_adapter(
     plain_model: Path, store: CapabilityStore
 ) -> None:
-    """The format decides how an injected offer is worded."""
+    """The format decides the wording of injected tools."""
     found = finding_of(plain_model, caller(TOOL_CODE, only_if="<tool_call>"), store)
     assert found.verdict == "unknown"
 
 
-def test_who_thinks_for_long_before_calling_gets_the_room(model: Path, store: CapabilityStore) -> None:
+def test_long_thinking_before_a_call_gets_more_tokens(model: Path, store: CapabilityStore) -> None:
     found = finding_of(model, caller("<think>\n" + "hm " * 300 + "\n</think>\n\n" + HERMES), store)
     assert (found.verdict, found.value["parser"]) == ("yes", "hermes_json")
 
 
-def test_a_right_call_beside_one_that_is_made_up_wants_a_third_question(
-    model: Path, store: CapabilityStore
-) -> None:
+def test_undecided_calls_lead_to_a_third_question(model: Path, store: CapabilityStore) -> None:
     def forgetful(prompt: str) -> str:
         call = HERMES.format(name="check_weather", city="Nairobi" if "Nairobi" in prompt else "Lisbon")
         return call if "<tools>" in prompt else "I do not know."
@@ -132,7 +124,7 @@ def test_a_right_call_beside_one_that_is_made_up_wants_a_third_question(
     assert len(found.exchanges) == 4
 
 
-def test_who_calls_the_same_when_nothing_is_offered_has_guessed(model: Path, store: CapabilityStore) -> None:
+def test_same_call_without_tools_is_a_guess(model: Path, store: CapabilityStore) -> None:
     def guesser(prompt: str) -> str:
         return (
             HERMES.format(name="show_time", city="Oslo")
@@ -142,7 +134,7 @@ def test_who_calls_the_same_when_nothing_is_offered_has_guessed(model: Path, sto
 
     found = finding_of(model, guesser, store)
     assert found.verdict == "no"
-    assert "it calls what was not asked for" in found.reason
+    assert "it makes up calls" in found.reason
 
 
 @pytest.mark.parametrize(
@@ -153,15 +145,13 @@ def test_who_calls_the_same_when_nothing_is_offered_has_guessed(model: Path, sto
         MISTRAL.format(name="check_weather", city="Paris"),
     ],
 )
-def test_who_only_makes_calls_up_is_not_credited(model: Path, store: CapabilityStore, call: str) -> None:
+def test_made_up_calls_do_not_count(model: Path, store: CapabilityStore, call: str) -> None:
     found = finding_of(model, lambda prompt: call, store)
     assert found.verdict == "no"
-    assert found.reason.count("it calls what was not asked for") == 2
+    assert found.reason.count("it makes up calls") == 2
 
 
-def test_who_calls_rightly_and_also_unasked_is_credited_and_that_is_told(
-    model: Path, store: CapabilityStore
-) -> None:
+def test_calls_without_tools_are_reported(model: Path, store: CapabilityStore) -> None:
     calls = caller(HERMES)
     found = finding_of(
         model,
@@ -172,57 +162,49 @@ def test_who_calls_rightly_and_also_unasked_is_credited_and_that_is_told(
     assert found.reason.endswith("; it also calls when nothing is offered")
 
 
-def test_calls_that_no_parser_reads_are_unknown_and_their_tags_are_told(
-    model: Path, store: CapabilityStore
-) -> None:
+def test_unparsed_calls_are_unknown_with_their_tags(model: Path, store: CapabilityStore) -> None:
     found = finding_of(model, caller("<my:call what={name}>{city}</my:call>"), store)
     assert found.verdict == "unknown"
     assert found.value == {
         "unknown_tags": ["<my:call what=check_weather>", "</my:call>", "<my:call what=show_time>"]
     }
-    assert "it seems to call in a format that no parser reads" in found.reason
+    assert "it seems to call in a format that no parser knows" in found.reason
 
 
-def test_calls_that_are_begun_and_cannot_be_read_are_not_silence(model: Path, store: CapabilityStore) -> None:
+def test_unparseable_calls_are_reported(model: Path, store: CapabilityStore) -> None:
     found = finding_of(model, lambda prompt: '<tool_call>\n{"name": "sky', store)
     assert found.verdict == "no"
-    assert "it begins calls that cannot be read" in found.reason
+    assert "it begins calls that cannot be parsed" in found.reason
 
 
-def test_who_is_still_thinking_at_the_limit_has_not_refused_to_call(
-    model: Path, store: CapabilityStore
-) -> None:
+def test_thinking_at_the_token_limit_is_unknown(model: Path, store: CapabilityStore) -> None:
     found = finding_of(model, lambda prompt: "<think>" + "hm " * 4000, store)
     assert found.verdict == "unknown"
-    assert "it was still thinking when it had to stop" in found.reason
+    assert "it was still thinking at the token limit" in found.reason
 
 
-def test_an_engine_that_dies_of_a_question_costs_that_answer_only(
-    model: Path, store: CapabilityStore
-) -> None:
+def test_engine_death_fails_only_one_step(model: Path, store: CapabilityStore) -> None:
     record = record_of(model, lambda prompt: None if "<tools>" in prompt else "I am a model.", store)
     tools, batch = record.finding("tools"), record.finding("batch_safe")
     assert tools is not None
     assert batch is not None
     assert (tools.verdict, tools.has_failed) == ("unknown", True)
-    assert tools.reason == "asking failed: the engine died while it worked on this request"
+    assert tools.reason == "probing failed: the engine died while it worked on this request"
     assert batch.verdict == "yes"
     again = record_of(model, caller(HERMES), store)
     assert to_capabilities(again.findings).tools
 
 
-def test_an_engine_that_does_not_come_back_is_not_waited_for(model: Path, store: CapabilityStore) -> None:
+def test_engine_that_stays_down_fails_the_step(model: Path, store: CapabilityStore) -> None:
     engine = ScriptedEngine(model, lambda prompt: None, num_lives=1)
     (outcome,) = probed([target(model, "x")], store, launcher=engine, deadline_seconds=0.2)
     assert outcome.record is not None
     reasons = {finding.reason for finding in outcome.record.findings if finding.has_failed}
-    assert "asking failed: the engine died and did not come back" in reasons
+    assert "probing failed: the engine died and did not come back" in reasons
     assert not outcome.record.is_complete
 
 
-def test_thinking_is_found_though_the_template_says_nothing_of_it(
-    plain_model: Path, store: CapabilityStore
-) -> None:
+def test_thinking_is_found_without_template_support(plain_model: Path, store: CapabilityStore) -> None:
     record = record_of(plain_model, lambda prompt: "<think>\nHm.\n</think>\n\nTwenty-one.", store)
     thinking, toggle = record.finding("thinking"), record.finding("thinking_toggle")
     assert thinking is not None
@@ -231,40 +213,38 @@ def test_thinking_is_found_though_the_template_says_nothing_of_it(
     assert (toggle.verdict, toggle.reason) == ("no", "its prompt is the same with thinking on and off")
 
 
-def test_a_model_that_always_thinks_cannot_be_switched(model: Path, store: CapabilityStore) -> None:
+def test_model_that_always_thinks_has_no_switch(model: Path, store: CapabilityStore) -> None:
     record = record_of(model, lambda prompt: "<think>\nHm.\n</think>\n\nTwenty-one.", store)
     assert verdicts(record) == ("yes", "no")
-    assert record.finding("thinking_toggle").reason == "it also thinks when told not to"
+    assert record.finding("thinking_toggle").reason == "it also thinks when switched off"
 
 
-def test_a_model_that_thinks_only_when_told_to_can_be_switched(model: Path, store: CapabilityStore) -> None:
+def test_model_that_thinks_on_request_has_a_switch(model: Path, store: CapabilityStore) -> None:
     def answer(prompt: str) -> str:
         return "Twenty-one." if "</think>" in prompt else "<think>\nHm.\n</think>\n\nTwenty-one."
 
     assert verdicts(record_of(model, answer, store)) == ("yes", "yes")
 
 
-def test_thinking_that_the_template_offers_and_that_was_not_seen_is_unknown(
-    model: Path, store: CapabilityStore
-) -> None:
+def test_supported_thinking_without_thinking_is_unknown(model: Path, store: CapabilityStore) -> None:
     record = record_of(model, lambda prompt: "Twenty-one.", store)
     assert verdicts(record) == ("unknown", "unknown")
     assert record.finding("thinking").reason == "its template offers it, but it did not think in 2 answers"
-    # It is served as its template says: a thought about something harder is still read as one.
+    # It is served as its template says: thinking in later answers is still parsed.
     assert create_adapter(
         read_model(model), name="x", capabilities=to_capabilities(record.findings)
     ).supports_thinking
 
 
-def test_an_answer_behind_an_opened_thought_is_no_thought(model: Path, store: CapabilityStore) -> None:
-    """A template that opens the thought itself makes everything behind it look like one."""
+def test_answer_after_opened_thinking_is_no_thinking(model: Path, store: CapabilityStore) -> None:
+    """After an opening marker in the prompt, all text parses as thinking."""
     opening = "{% if add_generation_prompt %}<|im_start|>assistant\n<think>\n{% endif %}"
     (model / "chat_template.jinja").write_text(PLAIN_TEMPLATE.rsplit("{% if add", 1)[0] + opening)
 
     assert verdicts(record_of(model, lambda prompt: "Twenty-one.", store)) == ("unknown", "unknown")
 
 
-def test_random_weights_under_a_template_that_offers_thinking_are_not_said_to_think(
+def test_random_weights_do_not_count_as_thinking(
     store: CapabilityStore,
 ) -> None:
     (outcome,) = probed([target(tiny_models.model("qwen3"), "x")], store)
@@ -272,7 +252,7 @@ def test_random_weights_under_a_template_that_offers_thinking_are_not_said_to_th
     assert "yes" not in verdicts(outcome.record)
 
 
-def test_a_hard_question_is_asked_before_thinking_is_given_up(model: Path, store: CapabilityStore) -> None:
+def test_second_question_is_asked_before_thinking_is_unknown(model: Path, store: CapabilityStore) -> None:
     record = record_of(
         model, lambda prompt: "<think>\nHm.\n</think>\n\n3 h." if "train" in prompt else "Twenty-one.", store
     )
@@ -280,14 +260,14 @@ def test_a_hard_question_is_asked_before_thinking_is_given_up(model: Path, store
 
 
 def verdicts(record: ProbeRecord) -> tuple[str, str]:
-    """What was found on thinking, and on its switch."""
+    """Return the verdicts on thinking and its switch."""
     thinking, toggle = record.finding("thinking"), record.finding("thinking_toggle")
     assert thinking is not None
     assert toggle is not None
     return thinking.verdict, toggle.verdict
 
 
-def test_answers_that_are_too_short_prove_nothing_about_batches(model: Path, store: CapabilityStore) -> None:
+def test_short_answers_leave_batch_safety_unknown(model: Path, store: CapabilityStore) -> None:
     found = finding_of(model, lambda prompt: "", store, "batch_safe")
     assert (found.verdict, found.reason) == (
         "unknown",
@@ -295,17 +275,15 @@ def test_answers_that_are_too_short_prove_nothing_about_batches(model: Path, sto
     )
 
 
-def test_an_answer_without_an_end_or_without_words_is_no_proof_of_conversation(
-    model: Path, store: CapabilityStore
-) -> None:
+def test_endless_or_empty_answer_does_not_prove_chat(model: Path, store: CapabilityStore) -> None:
     endless = finding_of(model, lambda prompt: "and so on " * 400, store, "chat")
-    assert (endless.verdict, endless.reason) == ("unknown", "it had not come to an end after 256 tokens")
+    assert (endless.verdict, endless.reason) == ("unknown", "it had not ended after 256 tokens")
 
 
-def test_json_that_fits_is_kept_to_and_json_that_does_not_is_not(
+def test_only_fitting_json_counts_as_structured_output(
     model: Path, store: CapabilityStore, tmp_path: Path
 ) -> None:
-    """A script cannot be held to anything: it says what it says."""
+    """A script cannot be constrained, so it shows both cases."""
     fits = finding_of(
         model, lambda prompt: '{"city": "Paris", "continent": "Europe"}', store, "structured_output"
     )
@@ -315,12 +293,12 @@ def test_json_that_fits_is_kept_to_and_json_that_does_not_is_not(
     assert fits.reason == "with constrained decoding; and also from a prompt alone"
 
 
-def test_another_answer_in_company_is_not_batch_safe(model: Path, store: CapabilityStore) -> None:
-    asked: list[str] = []
+def test_different_answer_in_batch_is_not_batch_safe(model: Path, store: CapabilityStore) -> None:
+    with_tools: list[str] = []
 
     def fickle(prompt: str) -> str:
-        asked.append(prompt)
-        return f"Answer {asked.count(prompt)}."
+        with_tools.append(prompt)
+        return f"Answer {with_tools.count(prompt)}."
 
     found = finding_of(model, fickle, store, "batch_safe")
     assert (found.verdict, len(found.exchanges)) == ("no", 4)

@@ -1,4 +1,4 @@
-"""The demo model, under a name that says nothing, is asked everything and what it said is kept."""
+"""Findings and evidence of the demo model."""
 
 from dataclasses import asdict, replace
 from pathlib import Path
@@ -7,23 +7,23 @@ from mlxctl import demo
 from mlxctl.adapters import create_adapter
 from mlxctl.models import read_model
 from mlxctl.models.fingerprint import fingerprint
-from mlxctl.probe import SilentWatcher
+from mlxctl.probe import NullObserver
 from mlxctl.stores import QUESTIONS, CapabilityStore, Finding, ProbeRecord, to_capabilities
 
 from .conftest import probed, target
 
 
-class Listener(SilentWatcher):
-    """Remembers what the model was asked about."""
+class Listener(NullObserver):
+    """Records the steps."""
 
     def __init__(self) -> None:
         self.steps: list[str] = []
         self.num_tokens = 0
 
-    def asks(self, what: str) -> None:
+    def step_started(self, what: str) -> None:
         self.steps.append(what)
 
-    def heard(self, num_tokens: int) -> None:
+    def tokens_generated(self, num_tokens: int) -> None:
         self.num_tokens += num_tokens
 
 
@@ -33,7 +33,7 @@ def finding(record: ProbeRecord, question: str) -> Finding:
     return found
 
 
-def test_every_question_has_an_answer(demo_record: ProbeRecord) -> None:
+def test_demo_model_answers_every_question(demo_record: ProbeRecord) -> None:
     assert [found.question for found in demo_record.findings] == list(QUESTIONS)
     assert demo_record.is_complete
     yes = {found.question for found in demo_record.findings if found.verdict == "yes"}
@@ -43,15 +43,15 @@ def test_every_question_has_an_answer(demo_record: ProbeRecord) -> None:
     }  # fmt: skip
 
 
-def test_it_says_which_model_it_was_and_what_asked_it(demo_record: ProbeRecord) -> None:
+def test_record_names_model_and_versions(demo_record: ProbeRecord) -> None:
     assert demo_record.fingerprint == fingerprint(demo.MODEL_DIR)
     assert {"mlxctl", "mlx", "mlx-lm", "mlx-vlm", "mlx-audio"} == demo_record.versions.keys()
     assert demo_record.duration_seconds > 0
 
 
-def test_the_evidence_is_the_whole_exchange(demo_record: ProbeRecord) -> None:
+def test_evidence_is_the_whole_exchange(demo_record: ProbeRecord) -> None:
     tools = finding(demo_record, "tools")
-    sky, clock, unasked = tools.exchanges
+    sky, clock, without_tools = tools.exchanges
     assert tools.value == {"parser": "hermes_json", "delivery": "template"}
     assert sky.prompt.endswith(
         "What is the weather in Lisbon?<|im_end|>\n<|im_start|>assistant\n<think>\n\n</think>\n\n"
@@ -59,12 +59,12 @@ def test_the_evidence_is_the_whole_exchange(demo_record: ProbeRecord) -> None:
     assert (
         sky.output == '<tool_call>\n{"name": "check_weather", "arguments": {"city": "Lisbon"}}\n</tool_call>'
     )
-    assert (sky.parser_id, clock.parser_id, unasked.parser_id) == ("hermes_json", "hermes_json", None)
+    assert (sky.parser_id, clock.parser_id, without_tools.parser_id) == ("hermes_json", "hermes_json", None)
     assert sky.num_tokens > 0
-    assert "<tools>" not in unasked.prompt
+    assert "<tools>" not in without_tools.prompt
 
 
-def test_its_thinking_is_heard_on_and_off(demo_record: ProbeRecord) -> None:
+def test_thinking_is_found_with_its_switch(demo_record: ProbeRecord) -> None:
     (on,), (off,) = (
         finding(demo_record, "thinking").exchanges,
         finding(demo_record, "thinking_toggle").exchanges,
@@ -74,28 +74,28 @@ def test_its_thinking_is_heard_on_and_off(demo_record: ProbeRecord) -> None:
     assert "<think>" not in off.output
 
 
-def test_serving_from_what_was_found_is_serving_from_its_files(demo_record: ProbeRecord) -> None:
+def test_probed_capabilities_match_detection_from_files(demo_record: ProbeRecord) -> None:
     facts = read_model(demo.MODEL_DIR)
     known = create_adapter(facts, name="model", capabilities=to_capabilities(demo_record.findings))
     assert known.verdict == create_adapter(facts, name="model").verdict
     assert finding(demo_record, "tool_turns").value["adapter"] == asdict(known.verdict)
 
 
-def test_what_is_known_is_not_asked_again_unless_forced(
+def test_probed_model_is_skipped_unless_forced(
     demo_record: ProbeRecord, store: CapabilityStore, tmp_path: Path
 ) -> None:
     kept = store.save(demo_record)
     listener = Listener()
-    (outcome,) = probed([target(demo.MODEL_DIR, "another name")], store, watcher=listener)
+    (outcome,) = probed([target(demo.MODEL_DIR, "another name")], store, observer=listener)
     assert (outcome.record, outcome.was_known, listener.steps) == (kept, True, [])
 
 
-def test_only_what_is_missing_or_failed_is_asked(demo_record: ProbeRecord, store: CapabilityStore) -> None:
-    failed = Finding(question="batch_safe", verdict="unknown", reason="asking failed", has_failed=True)
+def test_only_missing_or_failed_steps_run(demo_record: ProbeRecord, store: CapabilityStore) -> None:
+    failed = Finding(question="batch_safe", verdict="unknown", reason="probing failed", has_failed=True)
     rest = tuple(found for found in demo_record.findings if found.question not in ("batch_safe", "chat"))
     store.save(replace(demo_record, findings=(*rest, failed)))
     listener = Listener()
-    (outcome,) = probed([target(demo.MODEL_DIR)], store, watcher=listener)
+    (outcome,) = probed([target(demo.MODEL_DIR)], store, observer=listener)
     assert listener.steps == ["loading", "conversation", "batches"]
     assert listener.num_tokens > 0
     assert outcome.record is not None
@@ -105,7 +105,7 @@ def test_only_what_is_missing_or_failed_is_asked(demo_record: ProbeRecord, store
     }
 
 
-def test_an_answer_that_does_not_come_in_time_is_a_failure_and_never_a_no(store: CapabilityStore) -> None:
+def test_timeout_is_a_failure_never_a_no(store: CapabilityStore) -> None:
     (outcome,) = probed([target(demo.MODEL_DIR)], store, deadline_seconds=0.001)
     assert outcome.record is not None
     failed = [found for found in outcome.record.findings if found.has_failed]

@@ -1,4 +1,4 @@
-"""An embedding model is asked for vectors, and what it says of itself is measured."""
+"""Test of embeddings: dimensions, norm and length are measured."""
 
 import json
 import math
@@ -23,7 +23,7 @@ def embeds(model: Path, store: CapabilityStore) -> Finding:
     return found
 
 
-def test_dimensions_norm_and_longest_text_are_measured(store: CapabilityStore) -> None:
+def test_dimensions_norm_and_max_length_are_measured(store: CapabilityStore) -> None:
     found = embeds(tiny_models.model("embedder"), store)
     assert found.verdict == "yes"
     assert found.value == {
@@ -40,7 +40,9 @@ def test_dimensions_norm_and_longest_text_are_measured(store: CapabilityStore) -
 @pytest.mark.parametrize(
     ("name", "dimensions", "pooling"), [("bert", 64, "cls"), ("embeddinggemma", 48, "mean")]
 )
-def test_encoders_are_measured_too(name: str, dimensions: int, pooling: str, store: CapabilityStore) -> None:
+def test_encoder_embeddings_are_measured(
+    name: str, dimensions: int, pooling: str, store: CapabilityStore
+) -> None:
     found = embeds(tiny_models.encoder(name), store)
     assert found.verdict == "yes"
     assert found.value == {
@@ -51,9 +53,7 @@ def test_encoders_are_measured_too(name: str, dimensions: int, pooling: str, sto
     }
 
 
-def test_a_model_without_a_normalize_module_is_found_not_normalized(
-    tmp_path: Path, store: CapabilityStore
-) -> None:
+def test_unnormalized_vectors_are_detected(tmp_path: Path, store: CapabilityStore) -> None:
     model = Path(shutil.copytree(tiny_models.model("embedder"), tmp_path / "x"))
     modules = json.loads((model / "modules.json").read_text())
     (model / "modules.json").write_text(json.dumps(modules[:2]))
@@ -62,7 +62,7 @@ def test_a_model_without_a_normalize_module_is_found_not_normalized(
     assert "not normalized (lengths " in found.reason
 
 
-def test_what_only_a_model_that_writes_could_answer_stays_unknown(store: CapabilityStore) -> None:
+def test_text_questions_stay_unknown_for_embedding_models(store: CapabilityStore) -> None:
     (outcome,) = probed([target(tiny_models.model("embedder"))], store)
     assert outcome.record is not None
     others = {
@@ -71,10 +71,10 @@ def test_what_only_a_model_that_writes_could_answer_stays_unknown(store: Capabil
         if finding.question != "embeddings"
     }
     assert set(others.values()) == {"unknown"}
-    assert outcome.record.findings[0].reason.endswith("only models that write text are asked this")
+    assert outcome.record.findings[0].reason.endswith("only models that generate text are asked this")
 
 
-def test_a_model_that_was_asked_is_not_asked_again(store: CapabilityStore) -> None:
+def test_probed_embedding_model_is_skipped(store: CapabilityStore) -> None:
     first, again = (probed([target(tiny_models.model("embedder"))], store)[0] for _ in range(2))
     assert (first.was_known, again.was_known) == (False, True)
     assert again.record == first.record
@@ -85,7 +85,11 @@ def test_a_model_that_was_asked_is_not_asked_again(store: CapabilityStore) -> No
     [
         ([[1.0, 0.0], [0.0, 1.0]], [[1.0, 0.0], [0.0, 1.0]], None),
         ([[1.0, 0.0], [0.0, 1.0]], [[0.999, 0.01], [0.0, 1.0]], None),
-        ([[1.0, math.nan], [0.0, 1.0]], [[1.0, 0.0], [0.0, 1.0]], "its vectors hold what is no number"),
+        (
+            [[1.0, math.nan], [0.0, 1.0]],
+            [[1.0, 0.0], [0.0, 1.0]],
+            "its vectors contain values that are no numbers",
+        ),
         ([[0.0, 0.0], [0.0, 1.0]], [[0.0, 0.0], [0.0, 1.0]], "its vectors are empty: every number is zero"),
         ([[1.0, 0.0], [2.0, 0.0]], [[1.0, 0.0], [2.0, 0.0]], "different texts have the same vector"),
         (
@@ -95,7 +99,7 @@ def test_a_model_that_was_asked_is_not_asked_again(store: CapabilityStore) -> No
         ),
     ],
 )
-def test_vectors_that_tell_nothing_apart_are_no_embeddings(
+def test_flawed_vectors_are_no_embeddings(
     alone: list[list[float]], together: list[list[float]], flaw: str | None
 ) -> None:
     assert find_flaw(alone, together) == flaw

@@ -1,4 +1,4 @@
-"""A model that claims to see is shown images, and believed only when it names what is on them."""
+"""Test of vision: a model passes only if it names every color."""
 
 import shutil
 from pathlib import Path
@@ -14,7 +14,7 @@ from tests import tiny_models
 from .conftest import probed, target
 
 
-def sees(model: Path, store: CapabilityStore) -> Finding:
+def has_vision(model: Path, store: CapabilityStore) -> Finding:
     (outcome,) = probed([target(model)], store)
     assert outcome.record is not None, outcome.problem
     found = outcome.record.finding("vision")
@@ -24,7 +24,7 @@ def sees(model: Path, store: CapabilityStore) -> Finding:
 
 @pytest.fixture
 def blind(tmp_path: Path) -> Path:
-    """The model that sees, with nothing behind its eyes."""
+    """Return the vision model with a disabled image encoder."""
     import mlx.core as mx
 
     model = Path(shutil.copytree(tiny_models.trained("pixtral_colors"), tmp_path / "blind"))
@@ -43,27 +43,27 @@ def blind(tmp_path: Path) -> Path:
         ("qwen2_5_vl_colors", f"<|vision_start|>{'<|image_pad|>' * 16}<|vision_end|>"),
     ],
 )
-def test_a_model_that_names_every_color_sees(name: str, shown: str, store: CapabilityStore) -> None:
-    found = sees(tiny_models.trained(name), store)
+def test_model_that_names_every_color_has_vision(name: str, shown: str, store: CapabilityStore) -> None:
+    found = has_vision(tiny_models.trained(name), store)
     assert (found.verdict, found.reason) == ("yes", "named the color of 3 images of 3")
     assert [exchange.output for exchange in found.exchanges] == ["Red.", "Green.", "Blue."]
     assert shown in found.exchanges[0].prompt
 
 
-def test_a_model_whose_eyes_do_nothing_does_not(blind: Path, store: CapabilityStore) -> None:
-    found = sees(blind, store)
+def test_model_with_disabled_encoder_has_no_vision(blind: Path, store: CapabilityStore) -> None:
+    found = has_vision(blind, store)
     assert found.verdict == "no"
     assert found.reason in {f"named the color of {number} images of 3" for number in (0, 1)}
 
 
-def test_the_picture_is_a_file_that_others_read(tmp_path: Path) -> None:
+def test_png_is_readable_by_pillow(tmp_path: Path) -> None:
     (tmp_path / "image.png").write_bytes(one_color_png((1, 2, 3), side=5))
     read = Image.open(tmp_path / "image.png")
     assert (read.size, read.mode, read.getcolors()) == ((5, 5), "RGB", [(25, (1, 2, 3))])
 
 
-def said(text: str, *, thought: str = "", reason: FinishReason = "stop") -> TextResult:
-    parts = (*([ThinkingPart(text=thought)] if thought else []), TextPart(text=text))
+def said(text: str, *, transcript_on: str = "", reason: FinishReason = "stop") -> TextResult:
+    parts = (*([ThinkingPart(text=transcript_on)] if transcript_on else []), TextPart(text=text))
     return TextResult(
         message=Message(role="assistant", parts=parts), reason=reason, usage=Usage(num_prompt_tokens=1)
     )
@@ -76,14 +76,14 @@ RIGHT = [said("Red."), said("It is green!"), said("BLUE")]
     ("results", "verdict"),
     [
         (RIGHT, "yes"),
-        ([said("", thought="The image is red all over"), *RIGHT[1:]], "yes"),
-        ([said("It is red.", thought="Not green, not blue."), *RIGHT[1:]], "yes"),
-        ([said("It shows nothing", thought="all red"), *RIGHT[1:]], "yes"),
+        ([said("", transcript_on="The image is red all over"), *RIGHT[1:]], "yes"),
+        ([said("It is red.", transcript_on="Not green, not blue."), *RIGHT[1:]], "yes"),
+        ([said("It shows nothing", transcript_on="all red"), *RIGHT[1:]], "yes"),
         ([said("red"), said("red"), said("red")], "no"),
         ([said("red, green or blue")] * 3, "no"),
         ([said("A cat.")] * 3, "no"),
-        ([said("", thought="Let me see", reason="length"), *RIGHT[1:]], "unknown"),
+        ([said("", transcript_on="Let me see", reason="length"), *RIGHT[1:]], "unknown"),
     ],
 )
-def test_only_who_names_each_color_is_believed(results: list[TextResult], verdict: str) -> None:
+def test_vision_needs_every_color(results: list[TextResult], verdict: str) -> None:
     assert judge(results)[0] == verdict

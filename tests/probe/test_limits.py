@@ -1,4 +1,4 @@
-"""How long a conversation may become is a division; what the cache is like is what the engine saw."""
+"""Practical context from memory, and the kind of cache."""
 
 import pytest
 from hypothesis import given
@@ -10,7 +10,7 @@ SIZES = st.integers(0, 10**12)
 
 
 @given(context=st.integers(1, 10**7), per_token=SIZES, weights=SIZES, limit=SIZES)
-def test_the_longest_conversation_fits_the_memory_and_one_token_more_does_not(
+def test_practical_context_is_what_fits_into_memory(
     context: int, per_token: int, weights: int, limit: int
 ) -> None:
     finding = check_context(
@@ -23,7 +23,7 @@ def test_the_longest_conversation_fits_the_memory_and_one_token_more_does_not(
     assert finding.verdict == ("yes" if tokens else "no")
 
 
-def test_the_reason_says_what_binds() -> None:
+def test_reason_names_the_binding_limit() -> None:
     roomy = check_context(
         context_length=4096, kv_bytes_per_token=1000, weights_bytes=10**6, memory_limit_bytes=10**9
     )
@@ -40,6 +40,6 @@ def test_the_reason_says_what_binds() -> None:
 
 
 @pytest.mark.parametrize(("kind", "verdict"), [("plain", "yes"), ("sliding", "no"), ("hybrid", "no")])
-def test_only_a_plain_cache_can_be_cut_anywhere(kind: str, verdict: str) -> None:
+def test_only_plain_cache_is_trimmable(kind: str, verdict: str) -> None:
     finding = check_cache(kind)
     assert (finding.verdict, finding.value) == (verdict, {"kind": kind})

@@ -1,12 +1,10 @@
-"""Every parser reads the answers; the model's own is believed first, and what nobody reads is told by its
-tags.
-"""
+"""Parsing with every parser: own parser first; unknown tags are listed."""
 
 import pytest
 
 from mlxctl.parsers import TOOL_PARSER_IDS
-from mlxctl.probe.parser_sweep import first_credited, read_with_all
-from mlxctl.probe.tags import unknown_tags
+from mlxctl.probe.parser_sweep import first_working, read_with_all
+from mlxctl.probe.tool_results import unknown_tags
 
 from .sample_transcripts import answers
 
@@ -26,47 +24,47 @@ SKY, CLOCK = {"name": "check_weather", "city": "Lisbon"}, {"name": "show_time", 
 
 @pytest.mark.parametrize("parser_id", FORMATS)
 @pytest.mark.parametrize("own", ["null", "hermes_json", "gemma"])
-def test_the_format_is_found_whatever_the_models_files_say(parser_id: str, own: str) -> None:
+def test_call_format_is_found_from_answers(parser_id: str, own: str) -> None:
     spoken = FORMATS[parser_id]
-    found = first_credited(
+    found = first_working(
         read_with_all(answers(spoken.format(**SKY), spoken.format(**CLOCK)), own_parser_id=own)
     )
     assert found is not None
-    assert (found.parser_id, found.judgements, found.num_left_over) == (parser_id, ("called", "called"), 0)
+    assert (found.parser_id, found.judgments, found.num_left_over) == (parser_id, ("called", "called"), 0)
 
 
 @pytest.mark.parametrize("own", ["gemma", "mistral"])
-def test_every_parser_reads_and_the_models_own_comes_first(own: str) -> None:
-    readings = read_with_all(answers("Sunny.", "Noon."), own_parser_id=own)
-    assert readings[0].parser_id == own
-    assert {reading.parser_id for reading in readings} == set(TOOL_PARSER_IDS) - {"null"}
+def test_every_parser_is_tried_own_parser_first(own: str) -> None:
+    results = read_with_all(answers("Sunny.", "Noon."), own_parser_id=own)
+    assert results[0].parser_id == own
+    assert {parsed.parser_id for parsed in results} == set(TOOL_PARSER_IDS) - {"null"}
 
 
-def test_a_call_that_a_model_only_thinks_of_is_none() -> None:
-    thought = "<think>" + FORMATS["hermes_json"].format(**SKY) + "</think>Sunny."
-    readings = read_with_all(
-        answers(thought, thought, thinking_parser_id="think_tag"), own_parser_id="hermes_json"
+def test_call_inside_thinking_does_not_count() -> None:
+    transcript_on = "<think>" + FORMATS["hermes_json"].format(**SKY) + "</think>Sunny."
+    results = read_with_all(
+        answers(transcript_on, transcript_on, thinking_parser_id="think_tag"), own_parser_id="hermes_json"
     )
-    assert first_credited(readings) is None
+    assert first_working(results) is None
 
 
-def test_calls_of_tools_that_are_not_on_offer_are_not_credited() -> None:
+def test_calls_of_unoffered_tools_do_not_count() -> None:
     made_up = FORMATS["hermes_json"].format(name="get_weather", city="Lisbon")
-    readings = read_with_all(answers(made_up, made_up, unasked=made_up), own_parser_id="hermes_json")
-    assert first_credited(readings) is None
-    assert readings[0].judgements == ("made_up", "made_up")
-    assert readings[0].calls_unasked
+    results = read_with_all(answers(made_up, made_up, without_tools=made_up), own_parser_id="hermes_json")
+    assert first_working(results) is None
+    assert results[0].judgments == ("made_up", "made_up")
+    assert results[0].calls_without_tools
 
 
-def test_one_right_and_one_made_up_call_want_another_question() -> None:
+def test_right_and_made_up_call_need_another_question() -> None:
     spoken = FORMATS["hermes_json"]
-    reading = read_with_all(answers(spoken.format(**SKY), spoken.format(**SKY)), own_parser_id="hermes_json")[
+    parsed = read_with_all(answers(spoken.format(**SKY), spoken.format(**SKY)), own_parser_id="hermes_json")[
         0
     ]
-    assert (reading.is_credited, reading.is_undecided) == (False, True)
+    assert (parsed.can_call_tools, parsed.is_undecided) == (False, True)
 
 
-def test_tags_that_no_parser_knows_are_told_once_without_those_of_the_prompt() -> None:
+def test_unknown_tags_are_listed_once_without_those_of_the_prompt() -> None:
     prompt = "<|im_start|>user\n<tools>{}</tools><|im_end|>"
     said = FOREIGN.format(**SKY) + "<tools><|im_start|><think></think>" + FORMATS["hermes_json"].format(**SKY)
     assert unknown_tags([(prompt, said), (prompt, said)]) == [
@@ -74,5 +72,5 @@ def test_tags_that_no_parser_knows_are_told_once_without_those_of_the_prompt() -
     ]  # fmt: skip
 
 
-def test_less_than_and_greater_than_are_no_tags() -> None:
+def test_comparison_operators_are_no_tags() -> None:
     assert unknown_tags([("", "1 < 2 and 3 > 2, a<b, c>d; <3 <https://x> < tag>")]) == []

@@ -1,4 +1,4 @@
-"""What fits the schema that models are asked to keep to."""
+"""Texts that fit the schema."""
 
 import json
 
@@ -9,7 +9,7 @@ from mlxctl.probe.questions import fits_schema
 RIGHT = {"city": "Paris", "continent": "Europe"}
 
 
-def test_json_that_fits_does_whatever_its_spaces_are() -> None:
+def test_fitting_json_passes_with_any_whitespace() -> None:
     assert fits_schema(json.dumps(RIGHT))
     assert fits_schema(json.dumps(RIGHT, indent=4) + "\n")
 
@@ -31,5 +31,5 @@ def test_json_that_fits_does_whatever_its_spaces_are() -> None:
         "[" * 100_000,
     ],
 )
-def test_anything_else_does_not(text: str) -> None:
+def test_other_text_does_not_fit_the_schema(text: str) -> None:
     assert not fits_schema(text)

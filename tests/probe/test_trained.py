@@ -1,6 +1,4 @@
-"""Models that were taught to call tools, each in its own way, are found out by asking; their names tell
-nothing.
-"""
+"""Models trained to call tools, each in its own format, probed under neutral names."""
 
 from pathlib import Path
 
@@ -14,7 +12,7 @@ from tests import tiny_models
 
 from .conftest import probed, target
 
-# What each was taught; None calls tools that nobody offered.
+# The call format of each; None calls tools that were not offered.
 FORMATS = {
     "qwen3_tools": "hermes_json",
     "glm4_tools": "glm4_native",
@@ -28,7 +26,7 @@ QUESTION = TOOL_QUESTIONS[0]
 
 
 @pytest.mark.parametrize("name", tiny_models.TRAINED_NAMES)
-def test_the_format_that_a_model_was_taught_is_found_by_asking(name: str, store: CapabilityStore) -> None:
+def test_trained_call_format_is_found(name: str, store: CapabilityStore) -> None:
     (outcome,) = probed([target(tiny_models.trained(name))], store)
     assert outcome.record is not None, outcome.problem
     tools = outcome.record.finding("tools")
@@ -41,7 +39,7 @@ def test_the_format_that_a_model_was_taught_is_found_by_asking(name: str, store:
         assert QUESTION.value in tools.exchanges[0].output
 
 
-def test_a_probed_model_is_served_with_tools_over_both_protocols(tmp_path: Path) -> None:
+def test_probed_model_serves_tools_over_both_protocols(tmp_path: Path) -> None:
     model = tiny_models.trained("llama_json_tools")
     store = CapabilityStore(tmp_path / "mlxctl" / "capabilities.sqlite")
     probed([target(model)], store)

@@ -18,7 +18,7 @@ TOOL = {
     "type": "function",
     "function": {"name": "get_weather", "parameters": {"type": "object", "properties": {}}},
 }
-NO_TOOLS = Finding(question="tools", verdict="no", reason="it calls nothing")
+NO_TOOLS = Finding(question="tools", verdict="no", reason="it calls no tool")
 
 
 @pytest.fixture

@@ -3,14 +3,14 @@
 import io
 import wave
 
-from mlxctl.probe.speech_samples import find_voice
+from mlxctl.probe.speech_samples import find_synthesizer
 
 
 def say(*sentences: str, pause_seconds: float = 0.4, every_seconds: float | None = None) -> bytes:
     """Give a WAV file in which these are said, with a pause before each and at the end; or one begun every so
     many seconds.
     """
-    voice = find_voice()
+    voice = find_synthesizer()
     assert voice is not None, "the extra `test` brings a voice"
     rate, said = 0, []
     for sentence in sentences:

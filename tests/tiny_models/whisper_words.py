@@ -17,8 +17,8 @@ from typing import Any
 import numpy as np
 from tokenizers import AddedToken, Tokenizer, decoders, models, pre_tokenizers, trainers
 
-from mlxctl.probe.questions import SPOKEN
-from mlxctl.probe.speech_samples import find_voice
+from mlxctl.probe.questions import SPOKEN_SENTENCES
+from mlxctl.probe.speech_samples import find_synthesizer
 
 from .command_line import make_where_told
 from .gradient_descent import descend, print_sometimes, save_weights
@@ -31,7 +31,7 @@ _ROWS_PER_STEP = 16
 _PEAK_RATE = 3e-3
 _WARMUP_STEPS = 50
 _LONGEST_SECONDS = 1.8
-_SENTENCES = tuple(sentence.lower().rstrip(".") for sentence in SPOKEN)
+_SENTENCES = tuple(sentence.lower().rstrip(".") for sentence in SPOKEN_SENTENCES)
 WORDS = tuple(sorted({word for sentence in _SENTENCES for word in sentence.split()}))
 _SPECIAL = ("<|endoftext|>", "<|startoftranscript|>", "<|en|>", "<|other|>", "<|translate|>", "<|transcribe|>", "<|startoflm|>",
             "<|startofprev|>", "<|nospeech|>", "<|notimestamps|>")  # fmt: skip
@@ -156,7 +156,7 @@ def _heard(text: str, dice: random.Random) -> tuple[Any, float, float]:
 @cache
 def _spoken(text: str) -> Any:
     """Give what the voice says, 16,000 samples a second."""
-    voice = find_voice()
+    voice = find_synthesizer()
     assert voice is not None, "a voice says the lessons: pip install 'mlxctl[audio]'"
     with wave.open(io.BytesIO(voice(text))) as reader:
         said = np.frombuffer(reader.readframes(reader.getnframes()), np.int16) / 32768

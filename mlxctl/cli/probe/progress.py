@@ -47,17 +47,17 @@ class ProgressBar:
     ) -> None:
         self._progress.stop()
 
-    def began(self, model: str, num_steps: int) -> None:
+    def model_started(self, model: str, num_steps: int) -> None:
         self._num_tokens = 0
         self._task = self._progress.add_task(
             plain(model).plain, total=num_steps, completed=-1, what="", tokens=0
         )
 
-    def asks(self, what: str) -> None:
+    def step_started(self, what: str) -> None:
         if self._task is not None:
             self._progress.update(self._task, advance=1, what=what)
 
-    def heard(self, num_tokens: int) -> None:
+    def tokens_generated(self, num_tokens: int) -> None:
         self._num_tokens += num_tokens
         if self._task is not None:
             self._progress.update(self._task, tokens=self._num_tokens)

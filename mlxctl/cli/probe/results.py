@@ -8,7 +8,7 @@ from mlxctl.cli.probe.progress import ProgressBar
 from mlxctl.models import Library
 from mlxctl.models.capability_lookup import CapabilityLookup, ProbedModel, open_capability_lookup, open_store
 from mlxctl.probe import ProbeOutcome, ProbeRun
-from mlxctl.probe.targets import Target, every_target, named_targets
+from mlxctl.probe.targets import ProbeTarget, all_targets, named_targets
 from mlxctl.settings import Settings
 
 _UNKNOWN = ProbedModel()
@@ -56,7 +56,7 @@ def probe_models(names: Sequence[str] | None, settings: Settings, options: Probe
     run = ProbeRun(
         store,
         settings.engine,
-        watcher=progress,
+        observer=progress,
         is_forced=options.force,
         trust_remote_code=options.trust_remote_code or settings.model.trust_remote_code,
         deadline_seconds=options.timeout_seconds,
@@ -91,8 +91,8 @@ def read_results(names: Sequence[str] | None, settings: Settings) -> ProbeResult
     return ProbeResults(models=results)
 
 
-def _targets(names: Sequence[str] | None, library: Library) -> list[Target]:
-    return named_targets(names, library) if names else every_target(library)
+def _targets(names: Sequence[str] | None, library: Library) -> list[ProbeTarget]:
+    return named_targets(names, library) if names else all_targets(library)
 
 
 def _to_result(outcome: ProbeOutcome, knowledge: CapabilityLookup, library: Library) -> ModelResult:
@@ -102,7 +102,7 @@ def _to_result(outcome: ProbeOutcome, knowledge: CapabilityLookup, library: Libr
     return ModelResult(name=outcome.name, known=known, was_known=outcome.was_known, phases=outcome.phases)
 
 
-def _read_result(target: Target, knowledge: CapabilityLookup, library: Library) -> ModelResult:
+def _read_result(target: ProbeTarget, knowledge: CapabilityLookup, library: Library) -> ModelResult:
     if target.directory is None:
         return ModelResult(name=target.name, problem=target.problem)
     known = knowledge.of(target.directory.name, target.directory.path, library)

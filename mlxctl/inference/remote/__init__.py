@@ -1,6 +1,4 @@
-"""Ask a model behind a URL: the words of `InferenceService`, over HTTP to any server with OpenAI's chat
-completions.
-"""
+"""Inference by any server with OpenAI's API, behind a URL."""
 
 from mlxctl.inference.remote.client import RemoteInference
 from mlxctl.inference.remote.generation import RemoteGeneration

@@ -1,7 +1,7 @@
-"""From the chunks of a chat completion stream to events. Knows JSON shapes; neither HTTP nor time.
+"""Conversion of a chat completion stream to events. Pure: no HTTP, no time.
 
-`choices[].delta` as OpenAI documents it, `reasoning_content` (or `reasoning`) as servers of open models add
-it, an `error` object in mid-stream, and the comment `prefill 12/345` of our own server.
+Reads `choices[].delta` as OpenAI documents it, `reasoning_content` (or `reasoning`) as servers of open models
+add it, an `error` object in mid-stream, and mlxctl's own comment `prefill 12/345`.
 """
 
 import re
@@ -30,6 +30,8 @@ _REASONS: dict[str, FinishReason] = {
     "tool_calls": "tool_calls",
     "function_call": "tool_calls",
 }
+# Deltas are small; a longer line is no stream of an answer and must not fill the memory.
+_MAX_LINE_BYTES = 16 * 1024**2
 _PREFILL = re.compile(rb"\s*prefill (\d+)/(\d+)\s*")
 
 
@@ -68,14 +70,14 @@ class _Usage(msgspec.Struct, frozen=True):
     completion_tokens_details: _Details | None = None
 
 
-class _Error(msgspec.Struct, frozen=True):
+class _ChunkError(msgspec.Struct, frozen=True):
     message: str = "the server gave no reason"
 
 
 class _Chunk(msgspec.Struct, frozen=True):
     choices: list[_Choice] = []
     usage: _Usage | None = None
-    error: _Error | str | None = None
+    error: _ChunkError | str | None = None
 
 
 @dataclass(slots=True)
@@ -84,10 +86,24 @@ class _OpenCall:
     index: int
 
 
-class ChunkReader:
-    """The state of one stream: feed it what each SSE line says, then `finish` it.
+class LineReader:
+    """Splits a byte stream at line feeds; a carriage return before one is dropped."""
 
-    Usage that no server told counts as zeros.
+    def __init__(self) -> None:
+        self._rest = b""
+
+    def feed(self, data: bytes) -> list[bytes]:
+        """Return the lines that `data` completes. Raises ConnectionLost for an endless line."""
+        *lines, self._rest = (self._rest + data).split(b"\n")
+        if len(self._rest) > _MAX_LINE_BYTES:
+            raise ConnectionLost(f"the server sent a line of more than {_MAX_LINE_BYTES} bytes")
+        return [line.removesuffix(b"\r") for line in lines]
+
+
+class ChunkReader:
+    """State of one stream: takes the content of each SSE line, then `finish`.
+
+    Missing usage counts as zeros.
     """
 
     def __init__(self) -> None:
@@ -98,14 +114,14 @@ class ChunkReader:
         self._usage = Usage(num_prompt_tokens=0)
 
     def comment(self, text: bytes) -> list[StreamEvent]:
-        """Read an SSE comment; all but progress are keep-alives."""
+        """Return the events of an SSE comment: prefill progress, or none for a keep-alive."""
         match = _PREFILL.fullmatch(text)
         if match is None:
             return []
         return [PromptProgress(num_processed=int(match[1]), num_cached=0, num_prompt_tokens=int(match[2]))]
 
     def data(self, body: bytes) -> list[StreamEvent]:
-        """Read one chunk. Raises SequenceFailed for an error object, ConnectionLost for what is no chunk."""
+        """Return the events of one chunk. Raises SequenceFailed for an error object, ConnectionLost."""
         try:
             chunk = self._decoder.decode(body)
         except msgspec.MsgspecError as error:
@@ -121,20 +137,17 @@ class ChunkReader:
         return events
 
     def finish(self) -> list[StreamEvent]:
-        """Return the last events.
-
-        Raises ConnectionLost when the server never said that the answer was over.
-        """
+        """Return the last events. Raises ConnectionLost if there was no finish_reason."""
         if self._reason is None:
             raise ConnectionLost("the connection ended in mid-answer")
-        # A reason of another vendor ends an answer as well as "stop" does.
+        # An unknown finish_reason counts as "stop".
         reason = _REASONS.get(self._reason, "stop")
         return [*self._end_call(), Finished(reason=reason, usage=self._usage)]
 
     def _delta(self, delta: _Delta) -> list[StreamEvent]:
         events: list[StreamEvent] = []
-        if thought := delta.reasoning_content or delta.reasoning:
-            events += [*self._end_call(), ThinkingDelta(text=thought)]
+        if thinking := delta.reasoning_content or delta.reasoning:
+            events += [*self._end_call(), ThinkingDelta(text=thinking)]
         if delta.content:
             events += [*self._end_call(), TextDelta(text=delta.content)]
         for call in delta.tool_calls or ():

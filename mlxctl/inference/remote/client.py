@@ -1,28 +1,57 @@
-"""Another server as `InferenceService` would be: open, wait, start, close. Event-loop thread only."""
+"""Inference by another server over HTTP. Event-loop thread only."""
 
+import asyncio
+from collections.abc import Mapping
 from typing import Any, TypeVar
 
 import httpx
 import msgspec
 
-from mlxctl.errors import CapacityError, ServerUnreachable, SettingsError, UnknownModel, UnknownResource
-from mlxctl.inference.remote.errors import refusal
+from mlxctl.errors import (
+    CapacityError,
+    MlxctlError,
+    ServerUnreachable,
+    SettingsError,
+    UnknownModel,
+    UnknownResource,
+)
+from mlxctl.inference.interface import InferenceStats
+from mlxctl.inference.remote.errors import error_of_response
 from mlxctl.inference.remote.generation import RemoteGeneration
 from mlxctl.inference.remote.model_list import RemoteModel, read_models
-from mlxctl.inference.remote.request_body import encode_request
+from mlxctl.inference.remote.request_body import chat_body, encode_request
+from mlxctl.inference.remote.results import Embeddings, Transcription, wav_file
 from mlxctl.inference.request_log import RequestView
-from mlxctl.ir import GenerationRequest
+from mlxctl.ir import (
+    EmbeddingRequest,
+    EmbeddingResult,
+    GenerationRequest,
+    TranscriptionRequest,
+    TranscriptionResult,
+)
 
-_Answer = TypeVar("_Answer")
+_Result = TypeVar("_Result")
 
 _CONNECT_SECONDS = 5.0
 _LIST_SECONDS = 10.0
-# A long prompt on a small machine is silent for minutes on servers that send no keep-alive.
+# Servers that send no keep-alive are silent for minutes while a small machine prefills a long prompt.
 _SILENCE_SECONDS = 1800.0
 
 
+class _Explanation(msgspec.Struct, frozen=True):
+    num_prompt_tokens: int
+
+
+class _Explanations(msgspec.Struct, frozen=True):
+    explanations: list[_Explanation]
+
+
 class RemoteInference:
-    """The models behind one base URL (`http://host:port`, with or without `/v1`)."""
+    """Models behind one base URL (`http://host:port`, with or without `/v1`); implements `Inference`.
+
+    `generate`, `embed` and `transcribe` need an OpenAI-compatible server; `stats` and `count_tokens` use
+    routes of `mlxctl serve` and raise UnknownResource elsewhere.
+    """
 
     def __init__(self, url: str, *, api_key: str | None = None) -> None:
         self.url = _base_url(url)
@@ -32,34 +61,26 @@ class RemoteInference:
             headers=headers,
             timeout=httpx.Timeout(_SILENCE_SECONDS, connect=_CONNECT_SECONDS),
             limits=httpx.Limits(max_connections=None),
-            # A proxy of the environment is for the internet; it has no business between a person and their
-            # own server.
+            # Proxies of the environment are for the internet, not for the operator's own server.
             trust_env=False,
         )
 
     async def wait_ready(self) -> None:
-        """Ask once what is served.
+        """Read the list of models once.
 
         Raises ServerUnreachable, CapacityError while models are loaded, AuthenticationFailed.
         """
-        try:
-            response = await self._client.get(f"{self.url}/models", timeout=_LIST_SECONDS)
-        except httpx.HTTPError as error:
-            raise ServerUnreachable(self.url, _reason(error)) from None
-        if response.status_code != 200:
-            raise refusal(
-                response.status_code, response.content, retry_after=response.headers.get("retry-after")
-            )
+        response = await self._request("GET", f"{self.url}/models", timeout=_LIST_SECONDS)
         self._models = read_models(response.content, url=self.url)
         if not self._models:
             raise CapacityError(f"the server at {self.url} serves no model yet")
 
     async def close(self) -> None:
-        """Leave every open answer."""
+        """Close all connections, with the answers on them."""
         await self._client.aclose()
 
     def models(self) -> tuple[RemoteModel, ...]:
-        """The models that requests can name, as of the last `wait_ready`."""
+        """Return the models that requests can name, as of the last `wait_ready`."""
         return self._models
 
     def find_model(self, name: str | None) -> RemoteModel:
@@ -76,55 +97,108 @@ class RemoteInference:
         """The URL without its `/v1`."""
         return self.url.removesuffix("/v1")
 
-    async def observe(self) -> tuple[dict[str, Any], list[RequestView]]:
-        """Return what an mlxctl server tells of itself: its counters and its requests.
-
-        Raises what a refusal means.
-        """
-        stats = await self._look("/stats", dict[str, Any])
-        return stats, (await self._look("/requests", dict[str, list[RequestView]])).get("requests", [])
-
-    async def _look(self, path: str, kind: type[_Answer]) -> _Answer:
-        try:
-            response = await self._client.get(f"{self.root}{path}", timeout=_LIST_SECONDS)
-        except httpx.HTTPError as error:
-            raise ServerUnreachable(self.root, _reason(error)) from None
-        if response.status_code == 404:
-            raise UnknownResource(
-                f"the server at {self.root} has no {path}; only `mlxctl serve` tells what it is doing"
-            )
-        if response.status_code != 200:
-            raise refusal(
-                response.status_code, response.content, retry_after=response.headers.get("retry-after")
-            )
-        try:
-            return msgspec.json.decode(response.content, type=kind)
-        except msgspec.MsgspecError:
-            raise UnknownResource(f"the server at {self.root} answers {path} in words of its own") from None
-
     async def generate(self, request: GenerationRequest) -> RemoteGeneration:
         """Send the request; returns when the server has accepted it.
 
-        Raises what its refusal means, and ServerUnreachable.
+        Raises the error of its response, and ServerUnreachable.
         """
-        body = encode_request(request)
         headers = {"Content-Type": "application/json", "Accept": "text/event-stream"}
         message = self._client.build_request(
-            "POST", f"{self.url}/chat/completions", content=body, headers=headers
+            "POST", f"{self.url}/chat/completions", content=encode_request(request), headers=headers
         )
         try:
             response = await self._client.send(message, stream=True)
             if response.status_code == 200:
                 return RemoteGeneration(response)
-            refused = await response.aread()
+            await response.aread()
         except httpx.HTTPError as error:
             raise ServerUnreachable(self.url, _reason(error)) from None
         await response.aclose()
-        raise refusal(response.status_code, refused, retry_after=response.headers.get("retry-after"))
+        raise _error(response)
+
+    async def embed(self, request: EmbeddingRequest) -> EmbeddingResult:
+        """Return a vector for each text. Raises as `generate` does."""
+        body = {"model": request.model, "input": list(request.inputs), "dimensions": request.dimensions}
+        path = f"{self.url}/embeddings"
+        answer = await self._post(
+            path, {name: value for name, value in body.items() if value is not None}, Embeddings
+        )
+        return answer.result()
+
+    async def transcribe(self, request: TranscriptionRequest) -> TranscriptionResult:
+        """Transcribe an audio file, sent as WAV. Raises as `generate` does."""
+        route = "transcriptions" if request.task == "transcribe" else "translations"
+        path = f"{self.url}/audio/{route}"
+        fields = {"language": request.language or "", "prompt": request.prompt}
+        form = {
+            "model": request.model,
+            "response_format": "verbose_json",
+            "temperature": str(request.temperature),
+            **{name: value for name, value in fields.items() if value},
+        }
+        audio = await asyncio.to_thread(wav_file, request)
+        response = await self._request("POST", path, data=form, files={"file": ("audio.wav", audio)})
+        return self._decode(path, response, Transcription).result()
+
+    async def count_tokens(self, request: GenerationRequest) -> int:
+        """Count the tokens of a conversation's prompt, as the server's template writes it.
+
+        Raises as `generate` does, and UnknownResource for a server other than mlxctl's.
+        """
+        path = f"{self.root}/cache/explain"
+        body = {"protocol": "chat", "body": chat_body(request)}
+        answer = await self._post(path, body, _Explanations)
+        return answer.explanations[0].num_prompt_tokens
+
+    async def stats(self) -> InferenceStats:
+        """Return the counters and requests of an mlxctl server.
+
+        Raises the error of its response, ServerUnreachable, and UnknownResource for another server.
+        """
+        counters = await self._get("/stats", dict[str, Any])
+        found = await self._get("/requests", dict[str, list[RequestView]])
+        return InferenceStats(counters=counters, requests=tuple(found.get("requests", [])))
+
+    async def _get(self, path: str, kind: type[_Result]) -> _Result:
+        url = f"{self.root}{path}"
+        try:
+            response = await self._request("GET", url, timeout=_LIST_SECONDS)
+        except UnknownResource:
+            raise UnknownResource(
+                f"the server at {self.root} has no {path}; only `mlxctl serve` has it"
+            ) from None
+        return self._decode(url, response, kind)
+
+    async def _post(self, url: str, body: Mapping[str, Any], kind: type[_Result]) -> _Result:
+        headers = {"Content-Type": "application/json"}
+        response = await self._request("POST", url, content=msgspec.json.encode(body), headers=headers)
+        return self._decode(url, response, kind)
+
+    async def _request(self, method: str, url: str, **options: Any) -> httpx.Response:
+        try:
+            response = await self._client.request(method, url, **options)
+        except httpx.HTTPError as error:
+            base = self.url if url.startswith(self.url) else self.root
+            raise ServerUnreachable(base, _reason(error)) from None
+        if response.status_code != 200:
+            raise _error(response)
+        return response
+
+    def _decode(self, url: str, response: httpx.Response, kind: type[_Result]) -> _Result:
+        try:
+            return msgspec.json.decode(response.content, type=kind)
+        except msgspec.MsgspecError:
+            path = url.removeprefix(self.root)
+            raise UnknownResource(f"the server at {self.root} answers {path} in an unknown format") from None
+
+
+def _error(response: httpx.Response) -> MlxctlError:
+    retry_after = response.headers.get("retry-after")
+    return error_of_response(response.status_code, response.content, retry_after=retry_after)
 
 
 def _base_url(url: str) -> str:
-    """Return the URL that ends in /v1. Raises SettingsError for what is no URL."""
+    """Return the URL that ends in /v1. Raises SettingsError for an invalid one."""
     whole = url if "://" in url else f"http://{url}"
     try:
         parsed = httpx.URL(whole)

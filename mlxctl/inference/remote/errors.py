@@ -1,7 +1,4 @@
-"""What another server's refusal means in the language of the house.
-
-Reads status, headers and OpenAI's error body.
-"""
+"""Conversion of another server's error responses to mlxctl's errors."""
 
 import msgspec
 
@@ -17,22 +14,22 @@ from mlxctl.errors import (
 _BUSY = frozenset({408, 425, 429, 502, 503, 504, 529})
 
 
-class _Error(msgspec.Struct, frozen=True):
+class _ErrorBody(msgspec.Struct, frozen=True):
     message: str = ""
     param: str | None = None
     code: str | int | None = None
 
 
 class _Body(msgspec.Struct, frozen=True):
-    error: _Error | str | None = None
+    error: _ErrorBody | str | None = None
     message: str | None = None
     detail: str | None = None
 
 
-def refusal(status: int, body: bytes, *, retry_after: str | None = None) -> MlxctlError:
-    """Return the error that the answer stands for; its message is the server's own when it gave one."""
+def error_of_response(status: int, body: bytes, *, retry_after: str | None = None) -> MlxctlError:
+    """Return the error for a response; its message is the server's, if it has one."""
     error = _read(body)
-    message = error.message or f"the server answered {status} and gave no reason"
+    message = error.message or f"the server answered {status} without a reason"
     code = error.code if isinstance(error.code, str) else None
     if status in (401, 403):
         return AuthenticationFailed(message)
@@ -45,16 +42,16 @@ def refusal(status: int, body: bytes, *, retry_after: str | None = None) -> Mlxc
     return SequenceFailed(message)
 
 
-def _read(body: bytes) -> _Error:
+def _read(body: bytes) -> _ErrorBody:
     try:
         read = msgspec.json.decode(body, type=_Body)
     except msgspec.MsgspecError:
-        return _Error()
-    if isinstance(read.error, _Error):
+        return _ErrorBody()
+    if isinstance(read.error, _ErrorBody):
         return read.error
-    return _Error(message=read.error or read.message or read.detail or "")
+    return _ErrorBody(message=read.error or read.message or read.detail or "")
 
 
 def _seconds(retry_after: str | None) -> float:
-    # The header may also be a date, which a chat need not be able to read.
+    # The header may also be a date; the default pause does for that.
     return float(retry_after) if retry_after and retry_after.isdigit() else 1.0

@@ -1,4 +1,4 @@
-"""One answer on its way from another server. Event-loop thread only."""
+"""One streamed answer of another server. Event-loop thread only."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -6,18 +6,15 @@ from collections.abc import AsyncIterator
 import httpx
 
 from mlxctl.errors import ConnectionLost
-from mlxctl.inference.remote.chunks import ChunkReader
-from mlxctl.inference.remote.lines import LineReader
+from mlxctl.inference.remote.chunks import ChunkReader, LineReader
 from mlxctl.ir import Collector, StreamEvent, TextResult
 
 
 class RemoteGeneration:
-    """An async iterator over lists of events, as `Generation` is; everything that one read of the network
-    brought is one list.
+    """Async iterator over lists of events, one list per network read; implements `AnswerStream`.
 
-    The last event of the last list is Finished. Raises EngineError when the server cannot finish it or goes
-    away. Whoever holds it must `cancel` it when done with it, however that came about; leaving is what tells
-    the server.
+    The last event of the last list is Finished. Raises EngineError when the server cannot finish the answer
+    or closes the connection. The holder must `cancel` it at the end: closing the connection stops the server.
     """
 
     def __init__(self, response: httpx.Response) -> None:
@@ -41,13 +38,10 @@ class RemoteGeneration:
         return collector.result()
 
     def cancel(self) -> None:
-        """Leave: the server notices and frees the sequence.
-
-        Idempotent; the connection closes in the background.
-        """
+        """Close the connection in the background, which stops the generation. Idempotent."""
         if self._closing is None:
             self._closing = asyncio.get_running_loop().create_task(
-                self._response.aclose(), name="leave-remote-answer"
+                self._response.aclose(), name="close-remote-answer"
             )
 
     async def _read(self) -> AsyncIterator[list[StreamEvent]]:
@@ -62,11 +56,13 @@ class RemoteGeneration:
                 if events:
                     yield events
         except (httpx.HTTPError, httpx.StreamError) as error:
-            raise ConnectionLost(f"the server went away in mid-answer ({type(error).__name__})") from None
+            raise ConnectionLost(
+                f"the server closed the connection in mid-answer ({type(error).__name__})"
+            ) from None
         yield [*(events if is_over else ()), *self._reader.finish()]
 
     def _events(self, lines: list[bytes]) -> tuple[list[StreamEvent], bool]:
-        """Return what the lines say, and whether the stream said that it is over."""
+        """Return the events of the lines, and whether the stream announced its end."""
         events: list[StreamEvent] = []
         for line in lines:
             if line.startswith(b":"):

@@ -1,7 +1,4 @@
-"""What another server says of its models (`GET /v1/models`).
-
-Servers differ in what they tell, so most of it may be None.
-"""
+"""Model list of another server (`GET /v1/models`)."""
 
 from dataclasses import dataclass
 
@@ -12,10 +9,7 @@ from mlxctl.errors import ServerUnreachable
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RemoteModel:
-    """A model that can be named in a request; None is what the server did not say.
-
-    `context_length` is in tokens.
-    """
+    """A model of another server; implements `ModelInfo`. None is a property that the server does not list."""
 
     name: str
     context_length: int | None = None
@@ -56,15 +50,15 @@ class _Page(msgspec.Struct, frozen=True):
 
 
 def read_models(body: bytes, *, url: str) -> tuple[RemoteModel, ...]:
-    """Read the list; a card with fields of other shapes still counts by its name.
+    """Read the list. Of a card with fields of other types, only the name is used.
 
-    Raises ServerUnreachable for no list at all.
+    Raises ServerUnreachable when the body is no list.
     """
     try:
         return tuple(_read_card(bytes(card)) for card in msgspec.json.decode(body, type=_Page).data)
     except msgspec.MsgspecError:
         raise ServerUnreachable(
-            url, "what answers does not list models; is it an OpenAI-compatible server?"
+            url, "it returns no list of models; is it an OpenAI-compatible server?"
         ) from None
 
 

@@ -1,9 +1,7 @@
-"""From a GenerationRequest to the body of `POST /v1/chat/completions`.
+"""Body of `POST /v1/chat/completions` for a GenerationRequest.
 
-What is unsaid stays unsaid: strict servers refuse nulls.
-
-Raw prompts, several choices, echo and template arguments that only our own server knows are sent or refused
-by name, never dropped.
+Fields without a value are left out, because strict servers reject nulls. Options that the body cannot carry
+(raw prompts, several choices, echo) raise an error and are never dropped.
 """
 
 import base64
@@ -29,8 +27,13 @@ from mlxctl.ir import (
 
 
 def encode_request(request: GenerationRequest) -> bytes:
-    """Return the body of a streamed completion. Raises InvalidRequest for what this way cannot carry."""
-    _refuse_what_cannot_be_said(request)
+    """Return the encoded body of a streamed completion. Raises as `chat_body` does."""
+    return msgspec.json.encode(chat_body(request))
+
+
+def chat_body(request: GenerationRequest) -> dict[str, Any]:
+    """Return the body of a streamed completion. Raises InvalidRequest for options that it cannot carry."""
+    _check_supported(request)
     body: dict[str, Any] = {
         "model": request.model,
         "messages": list(_messages(request.messages)),
@@ -38,26 +41,24 @@ def encode_request(request: GenerationRequest) -> bytes:
         "stream_options": {"include_usage": True},
         **_sampling(request.sampling),
         **_thinking(request),
-        **_form(request.constraint),
+        **_constraint(request.constraint),
         "max_tokens": request.max_tokens,
         "stop": list(request.stop) or None,
         "ignore_eos": request.ignore_eos or None,
         **_tools(request),
     }
-    return msgspec.json.encode({key: value for key, value in body.items() if value is not None})
+    return {key: value for key, value in body.items() if value is not None}
 
 
-def _refuse_what_cannot_be_said(request: GenerationRequest) -> None:
+def _check_supported(request: GenerationRequest) -> None:
     if request.prompts or request.echo:
-        raise InvalidRequest(
-            "raw prompts cannot be sent to another server's chat; send messages", param="prompts"
-        )
+        raise InvalidRequest("raw prompts cannot be sent to another server; send messages", param="prompts")
     if request.num_choices != 1:
-        raise InvalidRequest("one answer is asked of another server at a time", param="num_choices")
+        raise InvalidRequest("another server is asked for one answer at a time", param="num_choices")
 
 
 def _messages(messages: Sequence[Message]) -> Iterable[dict[str, Any]]:
-    last_question = max(
+    last_user_message = max(
         (index for index, message in enumerate(messages) if message.role == "user"), default=-1
     )
     for index, message in enumerate(messages):
@@ -69,20 +70,19 @@ def _messages(messages: Sequence[Message]) -> Iterable[dict[str, Any]]:
                     "content": _content(result.content, result.text),
                 }
         elif message.role == "assistant":
-            # Thinking belongs to the answer that is being worked on; some servers refuse that of earlier
-            # ones.
-            yield _answer(message, with_thinking=index > last_question)
+            # Thinking belongs to the current turn; some servers reject that of earlier ones.
+            yield _assistant_message(message, with_thinking=index > last_user_message)
         else:
             yield {"role": message.role, "content": _content(message.parts, message.text)}
 
 
-def _answer(message: Message, *, with_thinking: bool) -> dict[str, Any]:
-    said: dict[str, Any] = {"role": "assistant", "content": message.text}
+def _assistant_message(message: Message, *, with_thinking: bool) -> dict[str, Any]:
+    fields: dict[str, Any] = {"role": "assistant", "content": message.text}
     if with_thinking and message.thinking:
-        said["reasoning_content"] = message.thinking
+        fields["reasoning_content"] = message.thinking
     if message.tool_calls:
-        said["tool_calls"] = [_call(call) for call in message.tool_calls]
-    return said
+        fields["tool_calls"] = [_call(call) for call in message.tool_calls]
+    return fields
 
 
 def _call(call: ToolCallPart) -> dict[str, Any]:
@@ -90,7 +90,7 @@ def _call(call: ToolCallPart) -> dict[str, Any]:
 
 
 def _content(parts: Sequence[Part], text: str) -> str | list[dict[str, Any]]:
-    """The `text` where all parts are texts."""
+    """Return `text` if all parts are text, otherwise a list of parts."""
     return text if all(isinstance(part, TextPart) for part in parts) else [_part(part) for part in parts]
 
 
@@ -127,7 +127,7 @@ def _repetition(repetition: Repetition | None) -> dict[str, Any]:
     }
 
 
-def _form(constraint: Constraint | None) -> dict[str, Any]:
+def _constraint(constraint: Constraint | None) -> dict[str, Any]:
     match constraint:
         case None:
             return {}
@@ -141,10 +141,10 @@ def _form(constraint: Constraint | None) -> dict[str, Any]:
 def _thinking(request: GenerationRequest) -> dict[str, Any]:
     kwargs = dict(request.template_kwargs)
     if request.thinking.enabled is not None:
-        # Servers of open models take the switch as an argument of the template.
+        # Servers of open models take this option as a template argument.
         kwargs["enable_thinking"] = request.thinking.enabled
-    said = {"reasoning_effort": request.thinking.effort, "thinking_budget": request.thinking.max_tokens}
-    return {"chat_template_kwargs": kwargs or None, **said}
+    budget = {"reasoning_effort": request.thinking.effort, "thinking_budget": request.thinking.max_tokens}
+    return {"chat_template_kwargs": kwargs or None, **budget}
 
 
 def _tools(request: GenerationRequest) -> dict[str, Any]:
