@@ -1,4 +1,4 @@
-"""Who may do what. Decisions only: knows no HTTP framework and no wire format."""
+"""Authentication and cache namespaces. Knows no HTTP framework and no wire format."""
 
 from mlxctl.policy.authentication import Caller, KeyCheck
 from mlxctl.policy.cache_namespace import cache_namespace

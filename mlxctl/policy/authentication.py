@@ -1,4 +1,4 @@
-"""API keys: compared by digest, in constant time, so that neither length nor content of a key leaks."""
+"""API keys, compared by digest in constant time."""
 
 import hashlib
 import hmac
@@ -11,11 +11,10 @@ from mlxctl.policy.cache_namespace import group_scope, key_scope
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Caller:
-    """Who asks.
+    """An authenticated caller.
 
-    `name` is the beginning of the key's digest, empty for a caller who needs no key and has none.
-
-    Callers of the same `cache_scope` share what the prefix cache holds; without a key it is empty.
+    `name` is the start of the key's digest, empty without a key. Callers of the same `cache_scope` share
+    prefix-cache entries; without a key it is empty.
     """
 
     name: str
@@ -24,11 +23,11 @@ class Caller:
 
 
 class KeyCheck:
-    """Knows the accepted keys by their SHA-256 digests only. Without any key everybody is let in.
+    """Checks API keys against SHA-256 digests. Without configured keys it accepts every caller.
 
-    A caller with one of the `admin_keys` may administer; where there are none, so may everybody who is let
-    in. Each key has a cache scope of its own, unless `cache_groups`, lists of keys by the group's name, put
-    it into one. Raises SettingsError for a group with an unknown key, or with one of another group.
+    A caller with one of the `admin_keys` may administer; without configured admin keys every accepted caller
+    may. Each key has its own cache scope, unless `cache_groups` (lists of keys by group name) joins several.
+    Raises SettingsError for a group with an unknown key, or a key of two groups.
     """
 
     def __init__(
@@ -46,17 +45,15 @@ class KeyCheck:
         self._callers_are_one = len({*self._digests}) <= 1
 
     def identify(self, *, authorization: str | None, x_api_key: str | None) -> Caller:
-        """Return the caller by either header's value: `Bearer KEY`, or the bare key; raises
-        AuthenticationFailed.
-        """
+        """Return the caller of a `Bearer KEY` header or a bare key. Raises AuthenticationFailed."""
         offered = [_digest(key) for key in (x_api_key, _bearer(authorization)) if key]
         accepted = [digest for digest in offered if _is_among(digest, self._digests)]
         admins = [digest for digest in accepted if _is_among(digest, self._admins)]
         if self._is_required and not accepted:
             if offered:
-                raise AuthenticationFailed("the API key is not accepted here")
+                raise AuthenticationFailed("the API key is not valid for this server")
             raise AuthenticationFailed(
-                "an API key is needed: send 'Authorization: Bearer KEY' or 'x-api-key: KEY'"
+                "an API key is required: send 'Authorization: Bearer KEY' or 'x-api-key: KEY'"
             )
         may_administer = bool(admins) or not self._admins
         known = next((digest for digest in (*admins, *accepted)), None)
@@ -65,7 +62,10 @@ class KeyCheck:
         return Caller(name=known.hex()[:16], may_administer=may_administer, cache_scope=self._scopes[known])
 
     def may_see_others(self, caller: Caller) -> bool:
-        """Whether the caller may look at what others asked: one who administers, unless several API keys do."""
+        """Whether the caller may see other callers' data.
+
+        That takes an admin key, or being the only API key.
+        """
         return caller.may_administer and (bool(self._admins) or self._callers_are_one)
 
     def _group_scopes(self, groups: Mapping[str, Sequence[str]]) -> dict[bytes, bytes]:
@@ -84,7 +84,7 @@ class KeyCheck:
 
 
 def _is_among(offered: bytes, digests: Sequence[bytes]) -> bool:
-    # SEC: every digest is looked at, so the time taken does not tell which one matched.
+    # SEC: all digests are compared, so the time does not reveal which one matched.
     return sum(hmac.compare_digest(offered, digest) for digest in digests) > 0
 
 

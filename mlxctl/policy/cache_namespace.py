@@ -1,6 +1,6 @@
-"""Prefix-cache namespaces: which callers share what was computed.
+"""Prefix-cache namespaces: which callers share cached prefixes.
 
-Digests only, the same after every restart.
+All are digests, stable across restarts.
 """
 
 from hashlib import blake2b
@@ -9,20 +9,20 @@ _DIGEST_BYTES = 16
 
 
 def key_scope(key_digest: bytes) -> bytes:
-    """Return the scope of an API key that shares with no other; `key_digest` is its SHA-256."""
+    """Return the cache scope of one API key; `key_digest` is its SHA-256."""
     return blake2b(key=key_digest, digest_size=_DIGEST_BYTES, person=b"mlxctl key").digest()
 
 
 def group_scope(name: str) -> bytes:
-    """Return the scope that all keys of a cache group share."""
+    """Return the cache scope of a cache group."""
     return blake2b(name.encode(), digest_size=_DIGEST_BYTES, person=b"mlxctl group").digest()
 
 
 def cache_namespace(scope: bytes, salt: str) -> bytes:
-    """Return the namespace of a request: its caller's scope, divided by the request's `cache_salt` unless
-    that is empty.
+    """Return a request's namespace: the caller's scope, divided by `cache_salt`.
 
-    A salt is hashed under the scope, so that no salt leads into another caller's namespace.
+    The salt is hashed with the scope as key, so no salt leads into another caller's namespace. An empty salt
+    is none.
     """
     if not salt:
         return scope

@@ -1,6 +1,6 @@
-"""Wire formats: what clients send becomes a GenerationRequest, what happens becomes their bytes.
+"""Wire formats: request bodies to GenerationRequest, events and results to response bytes.
 
-Knows no HTTP and no model.
+Knows no HTTP and no model; imports only `ir` and `errors`.
 """
 
 from mlxctl.protocols.anthropic.errors import anthropic_error

@@ -1,16 +1,14 @@
-"""How a request says what the prefix cache is to do for it: our own fields beside OpenAI's, and Anthropic's
-cache_control.
+"""Cache fields of request bodies: `cache_mode`, `ttl`, `session_id`, `cache_salt`, `cache_control`.
 
-`cache_mode`: `full` (the default) takes over what is known of the prompt and keeps prompt and answer;
-`prefix` keeps the prompt only, for answers that are never sent back; `off` takes over nothing and keeps
-nothing. `ttl` is in seconds: what the request used and left is kept for so long after it, unless another
-request keeps it for longer; without one it is kept as long as there is room. `session_id` names the
-conversation, for people who look into the cache. `cache_salt`, named as vLLM does, separates: what a request
-left is taken over only by requests of the same caller with the same salt.
+- `cache_mode`: `full` (default) reuses cached tokens and stores prompt and answer; `prefix` stores only the
+  prompt, for answers that never come back; `off` neither reuses nor stores.
+- `ttl`: seconds that the request's tokens stay stored, unless another request stores them for longer; without
+  it, until they are evicted.
+- `session_id` names the conversation in cache listings.
+- `cache_salt` (vLLM's name): only requests of the same caller with the same salt reuse the tokens.
 
-A `cache_control` of `{"type": "ephemeral", "ttl": "5m"}` (or `"1h"`) says it for the prompt up to where it
-stands, and the last one for what comes after it, too. One without a `ttl` changes nothing, since a cache of
-one's own need not forget after five minutes.
+A `cache_control` of `{"type": "ephemeral", "ttl": "5m"}` (or `"1h"`) sets the time to live of the prompt up
+to its position; the last one also that of the rest. One without `ttl` changes nothing.
 """
 
 from typing import Annotated, Literal
@@ -28,12 +26,12 @@ CacheSalt = Annotated[str, Meta(min_length=1, max_length=256)]
 
 
 class CacheControl(Struct):
-    """A mark that everything up to here is worth keeping."""
+    """Anthropic's cache breakpoint."""
 
     type: Literal["ephemeral"] = "ephemeral"
     ttl: Literal["5m", "1h"] | None = None
 
 
 def cache_options(mode: CacheMode | None, ttl_seconds: float | None, salt: str | None) -> CacheOptions:
-    """Return what `cache_mode`, `ttl` and `cache_salt` mean."""
+    """Return the options of `cache_mode`, `ttl` and `cache_salt`."""
     return CacheOptions(mode=mode or "full", ttl_seconds=ttl_seconds, salt=salt or "")

@@ -1,8 +1,7 @@
-"""From request bytes to a schema value.
+"""Request bytes to schema values.
 
-Refuses with InvalidRequest: bytes that are not UTF-8 or not JSON (NaN and Infinity are not), values of a
-wrong type or out of range, missing fields, and nesting so deep that a recursive reader further on would
-break. Unknown fields are ignored.
+Raises InvalidRequest for bytes that are not UTF-8 or not JSON (NaN and Infinity are not), wrong types, values
+out of range, missing fields and deep nesting. Unknown fields are ignored.
 """
 
 from collections.abc import Iterable
@@ -13,8 +12,7 @@ import msgspec
 from mlxctl.errors import InvalidRequest
 from mlxctl.protocols.validation_errors import explain
 
-# Jinja's tojson and json.dumps recurse per level; Python's own limit of 1000 is shared with their callers'
-# frames.
+# Jinja's tojson and json.dumps recurse per level, within Python's recursion limit of 1000 frames.
 MAX_NESTING = 128
 
 _UNREAD = msgspec.json.Decoder(msgspec.Raw)
@@ -24,18 +22,17 @@ SchemaType = TypeVar("SchemaType")
 
 
 def decode_body(body: bytes, decoder: msgspec.json.Decoder[SchemaType]) -> SchemaType:
-    """Read a JSON request body. Raises InvalidRequest."""
+    """Decode a JSON request body. Raises InvalidRequest."""
     try:
         return _decode(body, decoder)
     except msgspec.ValidationError as error:
-        # The schema's complaint may come before the end of the text: whether it is JSON at all is the first
-        # question.
+        # The validation error may precede a syntax error further on, which is reported first.
         _decode(body, _UNREAD)
         raise explain(str(error), decoder.type, lambda: decode_json(body)) from error
 
 
 def decode_part(text: msgspec.Raw, decoder: msgspec.json.Decoder[SchemaType], path: str) -> SchemaType:
-    """Read a value that a schema left unread at `path`. Raises InvalidRequest."""
+    """Decode a raw value at `path`. Raises InvalidRequest."""
     try:
         return _decode(text, decoder)
     except msgspec.ValidationError as error:
@@ -43,7 +40,7 @@ def decode_part(text: msgspec.Raw, decoder: msgspec.json.Decoder[SchemaType], pa
 
 
 def decode_json(text: bytes | msgspec.Raw) -> Any:
-    """Read any JSON text of a request. Raises InvalidRequest."""
+    """Decode any JSON text of a request. Raises InvalidRequest."""
     try:
         return _decode(text, _ANY)
     except msgspec.ValidationError as error:
@@ -65,7 +62,7 @@ def _decode(text: bytes | msgspec.Raw, decoder: msgspec.json.Decoder[SchemaType]
 
 
 def check_nesting(value: object, path: str) -> None:
-    """Raise InvalidRequest when `value`, free-form JSON at `path`, has more than MAX_NESTING levels."""
+    """Raise InvalidRequest if `value` at `path` is nested deeper than MAX_NESTING."""
     level = [value]
     for _ in range(MAX_NESTING):
         level = [child for node in level for child in _children(node)]

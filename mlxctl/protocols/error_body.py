@@ -1,7 +1,4 @@
-"""An error as it goes over the wire, whatever the protocol: status, JSON body, headers.
-
-Knows no HTTP framework.
-"""
+"""Error responses, independent of protocol and HTTP framework."""
 
 import math
 from dataclasses import dataclass, field
@@ -20,7 +17,7 @@ from mlxctl.errors import (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ErrorBody:
-    """What to answer: the HTTP status, the JSON body, and the headers that belong to this error."""
+    """HTTP status, JSON body and headers of an error."""
 
     status: int
     body: bytes
@@ -28,9 +25,7 @@ class ErrorBody:
 
 
 def error_headers(error: MlxctlError) -> dict[str, str]:
-    """Return the headers that HTTP wants beside this error: when to retry, how to authenticate, what is
-    allowed.
-    """
+    """Return the headers of an error: Retry-After, WWW-Authenticate, Allow."""
     match error:
         case CapacityError():
             return {"Retry-After": str(max(1, math.ceil(error.retry_after_seconds)))}
@@ -39,16 +34,14 @@ def error_headers(error: MlxctlError) -> dict[str, str]:
         case MethodNotAllowed():
             return {"Allow": ", ".join(error.allowed)}
         case ModelUnavailable():
-            # The SDKs try every 500 again and again unless they are told that it is of no use.
+            # The SDKs retry every 500 unless this header says not to.
             return {"x-should-retry": "false"}
         case _:
             return {}
 
 
 def error_message(error: MlxctlError) -> str:
-    """Return the sentence for the caller; errors that concern only the machine's owner (paths, settings) stay
-    inside.
-    """
+    """Return the message for the caller; paths and settings of the operator stay internal."""
     if isinstance(error, (RequestError, CapacityError, EngineError)):
         return str(error)
     if isinstance(error, StoreUnavailable):

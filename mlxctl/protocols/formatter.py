@@ -1,7 +1,4 @@
-"""What every wire format can do: read a request, write an answer, whole or in pieces.
-
-Knows no HTTP framework and no model.
-"""
+"""Interface of a wire format. Knows no HTTP framework and no model."""
 
 from typing import Protocol
 
@@ -10,50 +7,39 @@ from mlxctl.ir import GenerationRequest, StreamEvent, TextResult, Usage
 
 
 class Formatter(Protocol):
-    """The words of one protocol for one request: make one object per request, `parse` once, then either
-    `whole` or the stream.
+    """One wire format for one request: `parse` once, then `whole` or a stream.
 
-    A stream is `begin`, `on_event` for each event up to and including Finished, `finish`; or `on_error`
-    instead of what is left. Where a request has several answers, `number` says which one an event belongs to,
-    and `finish` comes after the last Finished. `ping` fits anywhere. All bytes are complete server-sent
-    events (UTF-8), b"" where the protocol has nothing to say. Not thread-safe; owned by whoever answers the
-    request.
+    A stream is `begin`, `on_event` for each event up to and including Finished, `finish`; `on_error` replaces
+    the rest. With several choices, `number` is the choice of an event, and `finish` follows the last
+    Finished. All bytes are complete server-sent events (UTF-8), b"" where the protocol has none. Not
+    thread-safe.
     """
 
     @property
     def dropped_tools(self) -> tuple[str, ...]:
-        """Types of offered tools that only the protocol's own maker can run; left out of the request, worth a
-        line in the log.
-        """
+        """Types of offered tools that only their provider can run; they are dropped and logged."""
 
     def parse(self, body: bytes) -> GenerationRequest:
-        """Read a request body.
-
-        Raises InvalidRequest, whose message and `param` name the field as the caller wrote it.
-        """
+        """Parse a request body. Raises InvalidRequest with the caller's field as `param`."""
 
     @property
     def begins_with_usage(self) -> bool:
-        """Whether the stream opens with the prompt's counts, and has to wait until it is known what the cache
-        had of it.
-        """
+        """Whether the stream starts with the prompt's counts, and waits until they are known."""
 
     def begin(self, prompt: Usage) -> bytes:
-        """Open the stream; of the counts only those of the prompt are there yet."""
+        """Return the start of the stream; `prompt` has the counts of the prompt only."""
 
     def on_event(self, event: StreamEvent, number: int = 0) -> bytes:
-        """Say what just happened in answer `number`."""
+        """Return the bytes of an event of choice `number`."""
 
     def finish(self) -> bytes:
-        """Close the stream after every answer has finished."""
+        """Return the end of the stream."""
 
     def on_error(self, error: MlxctlError) -> bytes:
-        """Close what is open, say what went wrong, and end the stream; valid at any moment, also before
-        `begin`.
-        """
+        """Return the end of a failed stream; valid at any moment, also before `begin`."""
 
     def ping(self) -> bytes:
-        """Keep the connection alive; valid at any moment, also before `begin`."""
+        """Return a keep-alive; valid at any moment, also before `begin`."""
 
     def whole(self, *results: TextResult) -> bytes:
-        """Write the answers, by their numbers, as one JSON body."""
+        """Return all choices as one JSON body."""

@@ -1,7 +1,4 @@
-"""Images and sounds that travel inside a request as base64.
-
-Fetches nothing: an address is refused, never followed.
-"""
+"""Images and audio in request bodies, as base64. Addresses are refused, never fetched."""
 
 import base64
 import binascii
@@ -16,7 +13,7 @@ _DATA_URL = re.compile(
 
 
 def image_from_data_url(url: str, path: str) -> ImagePart:
-    """Return the image of a `data:image/…;base64,…` address. Raises InvalidRequest for any other."""
+    """Return the image of a `data:image/…;base64,…` URL. Raises InvalidRequest."""
     header = _DATA_URL.match(url)
     if header is None:
         raise InvalidRequest(
@@ -27,7 +24,7 @@ def image_from_data_url(url: str, path: str) -> ImagePart:
 
 
 def image_from_base64(data: str, media_type: str, path: str) -> ImagePart:
-    """Return an image given as base64 `data`; `path` is that of the object with `data` and `media_type`."""
+    """Return the image of base64 `data`; `path` is that of its object. Raises InvalidRequest."""
     if not media_type.startswith("image/"):
         raise InvalidRequest(
             f"{path}.media_type is {media_type!r}; it must be an image type such as 'image/png'",
@@ -37,7 +34,7 @@ def image_from_base64(data: str, media_type: str, path: str) -> ImagePart:
 
 
 def audio_from_base64(data: str, audio_format: str, path: str) -> AudioPart:
-    """Return a sound given as base64 `data`; `path` is that of the object with `data` and `format`."""
+    """Return the audio of base64 `data`; `path` is that of its object. Raises InvalidRequest."""
     return AudioPart(data=_decode(data, f"{path}.data"), media_type=f"audio/{audio_format}")
 
 

@@ -1,6 +1,4 @@
-"""The models endpoints' bodies: one object per model with the fields of both OpenAI's and Anthropic's
-clients, which ask the same address and ignore what they do not know.
-"""
+"""Bodies of /v1/models, with the fields of OpenAI's and Anthropic's clients."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -15,13 +13,13 @@ from mlxctl.ir.models import ModelState
 
 
 class Support(Struct, frozen=True):
-    """Whether something can be asked for."""
+    """Whether a feature is supported."""
 
     supported: bool
 
 
 class EffortSupport(Struct, frozen=True):
-    """How much effort can be asked for, by Anthropic's levels."""
+    """Supported levels of effort."""
 
     supported: bool
     low: Support
@@ -32,7 +30,7 @@ class EffortSupport(Struct, frozen=True):
 
 
 class ServerToolSupport(Struct, frozen=True):
-    """Which tools of the maker's own run here."""
+    """Supported server tools."""
 
     supported: bool
     code_execution: Support
@@ -40,7 +38,7 @@ class ServerToolSupport(Struct, frozen=True):
 
 
 class ThinkingTypes(Struct, frozen=True):
-    """Which ways of thinking a request may name."""
+    """Supported types of thinking."""
 
     adaptive: Support
     between_tools: Support
@@ -49,16 +47,14 @@ class ThinkingTypes(Struct, frozen=True):
 
 
 class ThinkingSupport(Struct, frozen=True):
-    """Whether the model thinks aloud."""
+    """Whether the model thinks, and the types."""
 
     supported: bool
     types: ThinkingTypes
 
 
 class Capabilities(Struct, frozen=True):
-    """Anthropic's capability table; a client of that protocol needs each key, and this server has few of
-    them.
-    """
+    """Anthropic's capability table; its clients need every key."""
 
     batch: Support
     citations: Support
@@ -73,9 +69,7 @@ class Capabilities(Struct, frozen=True):
 
 
 class Model(Struct, frozen=True, kw_only=True):
-    """A model with the fields of OpenAI's and of Anthropic's clients, and what else is known here; null is
-    what is not.
-    """
+    """A model, with the fields of both protocols and more; unknown values are null."""
 
     id: str
     object: Literal["model"] = "model"
@@ -119,14 +113,12 @@ class ModelList(Struct, frozen=True, kw_only=True):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ModelCard:
-    """What a caller may know of a served model.
+    """A served model's public data.
 
     `created` is in unix seconds, `context_length` in tokens, `num_bytes` of weights. `dimensions` is the
-    length of an embedding model's vectors.
-
-    What is not known of a model is None, or its kind "unknown". `verdicts` are what probing found, by
-    question, as "yes", "no" or "unknown"; a model that was never probed has none. `adapter` is what its
-    template showed when its files were looked at.
+    length of an embedding model's vectors. Unknown values are None, an unknown kind is "unknown". `verdicts`
+    are the results of probing by question; empty for a model that was not probed. `adapter` is the analysis
+    of its chat template.
     """
 
     id: str

@@ -1,7 +1,6 @@
-"""The ranges of the numbers and lists that all protocols share, as types for their schemas.
+"""Ranges of numbers and lists in request bodies, shared by all protocols.
 
-As wide as sampling makes sense, not as narrow as one vendor's documentation: what a caller of any server
-sends works here.
+They are as wide as sampling allows, not as narrow as one vendor's documentation.
 """
 
 from typing import Annotated
@@ -44,12 +43,10 @@ NumChoices = Annotated[int, Meta(ge=1, le=MAX_ANSWERS)]
 
 
 def top_k_option(top_k: int | None) -> int | None:
-    """Return `top_k` with both ways to say off, -1 and 0, as 0."""
+    """Return `top_k` with -1, the other way to turn it off, as 0."""
     return None if top_k is None else max(top_k, 0)
 
 
 def seed_option(seed: int | None) -> int | None:
-    """Return `seed` as 63 bits; a negative one loses its sign bit, so that each caller's seed stays one fixed
-    seed.
-    """
+    """Return `seed` as 63 bits; a negative one loses its sign bit."""
     return None if seed is None else seed & (2**63 - 1)

@@ -1,4 +1,4 @@
-"""The registry of wire protocols: who renders their errors, who reads their requests."""
+"""Registry of wire protocols: their formatters and their errors."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass

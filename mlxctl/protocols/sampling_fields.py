@@ -1,7 +1,6 @@
-"""How a caller says how to sample: the fields that OpenAI's endpoints share, with those that users of other
-servers send.
+"""Sampling fields that OpenAI's endpoints share, with those of other servers.
 
-What does not combine is refused here by name; `docs/reference/sampling.md` has the whole table.
+Combinations that cannot work are refused by name; `docs/reference/sampling.md` lists all fields.
 """
 
 import dataclasses
@@ -31,14 +30,14 @@ MinTokens = Annotated[int, Meta(ge=0, le=1_000_000)]
 ThinkingBudget = Annotated[int, Meta(ge=0)]
 Breakers = Annotated[list[Annotated[str, Meta(min_length=1, max_length=40)]], Meta(max_length=32)]
 
-# What a repetition is looked for in, when a caller asks for all there is.
+# The window of DRY for `dry_penalty_last_n` -1.
 _MAX_REPETITION_WINDOW = 8192
 
 
 class ToneCurveFields(Struct):
-    """The tone curve that stands in for a plain temperature; `enabled` false is none.
+    """The tone curve that replaces the temperature; `enabled` false turns it off.
 
-    What is unsaid is as the server has it.
+    Fields that are not set come from the server's settings.
     """
 
     enabled: bool | None = None
@@ -49,7 +48,7 @@ class ToneCurveFields(Struct):
 
 
 class SamplingFields(Struct, kw_only=True):
-    """A base of bodies. Null means unsaid everywhere."""
+    """Base of bodies with sampling fields; null means not set."""
 
     temperature: Temperature | None = None
     top_p: TopP | None = None
@@ -79,7 +78,7 @@ _SAME_NAMED = {field.name for field in dataclasses.fields(SamplingOptions)} & {
 
 
 def sampling_options(fields: SamplingFields, *, num_top_logprobs: int | None) -> SamplingOptions:
-    """Return what was said. Raises InvalidRequest for what does not combine."""
+    """Return the sampling options of a body. Raises InvalidRequest for combinations that cannot work."""
     options: dict[str, Any] = {name: getattr(fields, name) for name in _SAME_NAMED}
     options |= {"top_k": top_k_option(fields.top_k), "seed": seed_option(fields.seed)}
     return SamplingOptions(

@@ -1,7 +1,7 @@
-"""The forms of an answer that callers can ask for: what protocols share of them.
+"""Structured output fields that protocols share.
 
-Beside OpenAI's response_format there are the fields of other servers: vLLM's `structured_outputs`, its older
-`guided_*`, and llama.cpp's `grammar`. A request may ask for one form.
+Besides OpenAI's response_format: vLLM's `structured_outputs`, its older `guided_*`, and llama.cpp's
+`grammar`. A request may set one of them.
 """
 
 from collections.abc import Iterator
@@ -22,7 +22,7 @@ _ANY_OBJECT = {"type": "object"}
 
 
 class StructuredOutputs(Struct, kw_only=True):
-    """One form, as vLLM has it."""
+    """vLLM's structured output options."""
 
     json: str | dict[str, Any] | None = None
     regex: Source | None = None
@@ -33,7 +33,7 @@ class StructuredOutputs(Struct, kw_only=True):
 
 
 class StructuredOutputFields(SamplingFields, kw_only=True):
-    """The fields of a body that ask for a form, behind those that say how to sample; a base of bodies."""
+    """Base of bodies with structured output and sampling fields."""
 
     structured_outputs: StructuredOutputs | None = None
     guided_json: str | dict[str, Any] | None = None
@@ -44,12 +44,12 @@ class StructuredOutputFields(SamplingFields, kw_only=True):
 
 
 def object_constraint(param: str) -> Constraint:
-    """Return the form of any JSON object."""
+    """Return the constraint to any JSON object."""
     return Constraint(kind="json_object", value=_ANY_OBJECT, param=param)
 
 
 def schema_constraint(schema: dict[str, Any] | None, *, param: str, is_strict: bool) -> Constraint:
-    """Return the form of a JSON schema, of any object if there is none. Raises InvalidRequest."""
+    """Return the constraint to a JSON schema, to any object without one. Raises InvalidRequest."""
     check_nesting(schema, param)
     return Constraint(
         kind="json_schema", value=_ANY_OBJECT if schema is None else schema, param=param, is_strict=is_strict
@@ -59,7 +59,7 @@ def schema_constraint(schema: dict[str, Any] | None, *, param: str, is_strict: b
 def requested_constraint(
     fields: StructuredOutputFields, *, response_format: Constraint | None = None
 ) -> Constraint | None:
-    """Return the one form that was asked for, if any. Raises InvalidRequest when there are more."""
+    """Return the requested constraint, if any. Raises InvalidRequest for more than one."""
     asked = [*([response_format] if response_format else []), *_constraints(fields)]
     if len(asked) > 1:
         first, second = asked[0].param, asked[1].param

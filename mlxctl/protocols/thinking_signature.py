@@ -1,10 +1,8 @@
-"""The signature of thinking: opaque to the caller, who sends it back as it is.
+"""Signatures of thinking, which clients send back unchanged.
 
-Anthropic calls it so, OpenAI `encrypted_content`.
-
-It proves nothing and protects nothing. When the caller asked not to see the thinking, or to have it carried,
-the signature carries it, so that a replayed conversation still holds what the model thought and the prompt
-stays the same, token for token.
+Anthropic's `signature`, OpenAI's `encrypted_content`. A signature proves and protects nothing. If the client
+omits or encrypts thinking, the signature carries its text, so that a replayed conversation renders to the
+same prompt tokens.
 """
 
 import base64
@@ -14,12 +12,12 @@ import zlib
 
 _DIGEST = b"d"
 _CARRIED = b"c"
-# SEC: a few kilobytes of deflate can unpack to gigabytes; no model thinks longer than this.
+# SEC: a few kilobytes of deflate can unpack to gigabytes; this bounds the result.
 _MAX_THINKING_BYTES = 4 * 1024 * 1024
 
 
 def sign(thinking: str, *, carry: bool) -> str:
-    """Return a signature for `thinking`: a digest, or the text itself when the signature has to carry it."""
+    """Return the signature of `thinking`: a digest, or with `carry` the compressed text."""
     text = thinking.encode()
     content = (
         _CARRIED + zlib.compress(text) if carry else _DIGEST + hashlib.blake2b(text, digest_size=24).digest()
@@ -28,7 +26,7 @@ def sign(thinking: str, *, carry: bool) -> str:
 
 
 def thinking_from_signature(signature: str | None) -> str:
-    """Return the thinking that a signature carries; "" for any that carries none, whoever made it."""
+    """Return the thinking that a signature carries, "" if it carries none."""
     try:
         content = base64.b64decode(signature or "", validate=True)
         if not content.startswith(_CARRIED):

@@ -1,6 +1,4 @@
-"""The checks that every protocol needs on tools: unique names, choices that name an offered tool, results
-that answer a call.
-"""
+"""Checks of tools that all protocols share."""
 
 from collections.abc import Collection, Sequence
 
@@ -9,7 +7,10 @@ from mlxctl.ir import ToolChoice
 
 
 def check_unique_names(names_with_paths: Sequence[tuple[str, str]]) -> None:
-    """Raise InvalidRequest when two of the (name, path) pairs have the same name; the later path is blamed."""
+    """Raise InvalidRequest if two of the (name, path) pairs have the same name.
+
+    The error names the later path.
+    """
     seen: set[str] = set()
     for name, path in names_with_paths:
         if name in seen:
@@ -20,9 +21,7 @@ def check_unique_names(names_with_paths: Sequence[tuple[str, str]]) -> None:
 
 
 def check_tool_choice(choice: ToolChoice, offered: Collection[str], *, param: str, name_param: str) -> None:
-    """Raise InvalidRequest when `choice` forces a call, but the tool, or any tool, is not among the `offered`
-    names.
-    """
+    """Raise InvalidRequest if `choice` forces a tool that is not offered."""
     if choice.is_forced and not offered:
         raise InvalidRequest(
             f"{param} forces a tool call, but no tool is offered; send tools or choose otherwise", param=param
@@ -34,7 +33,7 @@ def check_tool_choice(choice: ToolChoice, offered: Collection[str], *, param: st
 
 
 def check_result_id(call_id: str, known_ids: Collection[str], *, path: str) -> None:
-    """Raise InvalidRequest when no earlier message holds the call that a tool result answers."""
+    """Raise InvalidRequest if no earlier message has the call of a tool result."""
     if call_id not in known_ids:
         raise InvalidRequest(
             f"{path} is {call_id!r}, but no earlier message calls a tool with that id; send the message with the call too",

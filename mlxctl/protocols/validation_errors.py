@@ -1,6 +1,4 @@
-"""What msgspec complains about, as a sentence in the caller's words: the path of the field, what is wrong,
-what would be right.
-"""
+"""msgspec validation errors as messages with the field's path and the fix."""
 
 import re
 from collections.abc import Callable
@@ -34,10 +32,9 @@ def missing(path: str) -> InvalidRequest:
 def explain(
     complaint: str, schema: type[Any], read_body: Callable[[], object], *, root: str = ""
 ) -> InvalidRequest:
-    """Return the error for the text of a ValidationError from reading a body as `schema`; `read_body` reads
-    it untyped.
+    """Return the InvalidRequest of a ValidationError's text, from decoding as `schema`.
 
-    What was read may be a part of the body: the one at the path `root`.
+    `read_body` decodes the body untyped. A part of the body has its path in `root`.
     """
     match = _COMPLAINT.fullmatch(complaint)
     assert match is not None, "the pattern takes any text"
@@ -68,9 +65,7 @@ def _predicate(what: str, path: str, schema: type[Any], read_body: Callable[[], 
 
 
 def _choices(path: str, schema: type[Any], value: Any) -> list[str]:
-    """Return what may stand at `path` of `value`: the literals, or the tags of the objects, that the schema
-    knows there.
-    """
+    """Return the literals or object tags that `schema` allows at `path` of `value`."""
     nodes = _alternatives(inspect.type_info(schema))
     for step in _STEP.finditer(path):
         name, index = step["name"], step["index"]
@@ -87,7 +82,7 @@ def _choices(path: str, schema: type[Any], value: Any) -> list[str]:
 
 
 def _chosen(nodes: list[inspect.Type], value: Any) -> list[inspect.Type]:
-    """Return the object type whose tag `value` carries, or all when it carries none of theirs."""
+    """Return the object type with the tag of `value`, or all if none matches."""
     if not isinstance(value, dict):
         return nodes
     tagged = [node for node in nodes if isinstance(node, inspect.StructType) and node.tag_field]

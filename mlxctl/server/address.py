@@ -1,4 +1,4 @@
-"""Where the server listens: resolved and checked before anything expensive happens."""
+"""The listening address, resolved and checked before the engine starts."""
 
 import errno
 import socket
@@ -9,21 +9,22 @@ from mlxctl.errors import SettingsError
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Address:
-    """A free place to listen: numeric address and port."""
+    """A numeric address and a free port."""
 
     ip: str
     port: int
 
     @property
     def url(self) -> str:
-        """How a client on this machine reaches it."""
+        """The URL for clients on this machine."""
         reachable = {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(self.ip, self.ip)  # noqa: S104
         return f"http://[{reachable}]:{self.port}" if ":" in reachable else f"http://{reachable}:{self.port}"
 
 
 def claim_address(host: str, port: int) -> Address:
-    """Return where to listen, a free port for port 0; raises SettingsError when the host is unknown or the
-    port is taken.
+    """Return the address to listen on; port 0 takes a free port.
+
+    Raises SettingsError for an unknown host or a port in use.
     """
     try:
         family, kind, protocol, _, resolved = socket.getaddrinfo(
@@ -31,8 +32,8 @@ def claim_address(host: str, port: int) -> Address:
         )[0]
     except (socket.gaierror, UnicodeError):
         raise SettingsError(f"cannot listen on {host!r}: no such host on this machine") from None
-    # NOTE: the server itself binds with SO_REUSEPORT, which would let two servers share a port in silence;
-    # this socket would not.
+    # NOTE: the server binds with SO_REUSEPORT, which lets two servers share a port silently; this probe
+    # socket does not.
     with socket.socket(family, kind, protocol) as probe:
         probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:

@@ -1,6 +1,6 @@
-"""POST /v1/agents/{id}/generate: one turn of a conversation whose history is here.
+"""POST /v1/agents/{id}/generate: a turn of an agent's stored conversation.
 
-What fails leaves the history as it was.
+A turn that fails leaves the history unchanged.
 """
 
 import asyncio
@@ -34,16 +34,19 @@ class _Turns:
 
 
 class AgentQueue:
-    """Holds nothing for agents that nobody talks to. Event-loop thread only."""
+    """Runs one turn at a time for each agent, in order of arrival.
+
+    Holds no entry for idle agents. Event-loop thread only.
+    """
 
     def __init__(self, *, max_waiting: int) -> None:
         self._max_waiting = max_waiting
         self._turns: dict[AgentKey, _Turns] = {}
 
     async def enter(self, key: AgentKey) -> Callable[[], None]:
-        """Wait for the turn and return what ends it, to be called once.
+        """Wait for the turn. Returns a callback that ends it, to be called once.
 
-        Raises QueueFull when too many wait already.
+        Raises QueueFull if too many turns wait already.
         """
         turns = self._turns.setdefault(key, _Turns())
         if turns.lock.locked() and turns.num_waiting >= self._max_waiting:
@@ -70,11 +73,10 @@ class AgentQueue:
 
 
 class AgentTurnResource(GenerationResource[AgentTurnFormatter]):
-    """Generates with the history, and adds the new messages and the answer to it before the end of the answer
-    is sent.
+    """Generates with the stored history and appends the turn to it.
 
-    A client that leaves before then, an error, and an agent that was reset or deleted meanwhile all mean that
-    nothing is added.
+    The turn is stored before the end of the answer is sent. Nothing is stored if the client disconnects
+    earlier, after an error, or if the agent was reset or deleted meanwhile.
     """
 
     def __init__(
@@ -91,7 +93,7 @@ class AgentTurnResource(GenerationResource[AgentTurnFormatter]):
     async def parse(
         self, formatter: AgentTurnFormatter, body: bytes | bytearray, request: Request
     ) -> ParsedRequest:
-        """Read the body; the request is there when the agent's earlier turns are over.
+        """Parse the body; the returned request waits for the agent's earlier turns.
 
         Raises RequestError, QueueFull.
         """
@@ -103,7 +105,7 @@ class AgentTurnResource(GenerationResource[AgentTurnFormatter]):
     async def _wait(
         self, formatter: AgentTurnFormatter, body: bytes | bytearray, num_new_bytes: int, request: Request
     ) -> PackedRequest:
-        """Wait for the agent, and put its history before the new messages."""
+        """Wait for the agent's turn and return the request with its history."""
         caller: str = request.context.caller
         call_at_end(request.scope, await self._queue.enter((caller, formatter.agent_id)))
         begun = await asyncio.to_thread(self._store.begin_turn, caller, formatter.agent_id)
@@ -128,13 +130,15 @@ class AgentTurnResource(GenerationResource[AgentTurnFormatter]):
         return packed
 
     async def ended(self, formatter: AgentTurnFormatter, caller: str) -> None:  # noqa: ARG002
-        """Add to the history.
+        """Append the turn to the history.
 
-        Raises Conflict, StoreError: the answer is not given then, for it is in no history.
+        Raises Conflict, StoreError; the answer then fails, since no history has it.
         """
-        await asyncio.to_thread(self._store.end_turn, formatter.agent, formatter.said, model=formatter.model)
+        await asyncio.to_thread(
+            self._store.end_turn, formatter.agent, formatter.new_messages, model=formatter.model
+        )
 
 
 def unknown_agent(agent_id: str) -> UnknownResource:
-    """Return what to raise when the caller has no such agent."""
+    """Return the error for an agent id that the caller does not have."""
     return UnknownResource(f"there is no agent with the id {agent_id!r}")

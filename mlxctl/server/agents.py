@@ -1,4 +1,4 @@
-"""/v1/agents: make agents, look at them, change them, begin them anew, and delete them."""
+"""/v1/agents: create, read, change, reset and delete agents."""
 
 import asyncio
 from functools import partial
@@ -32,7 +32,7 @@ _READ_AT_ONCE = 4
 
 
 class AgentViews:
-    """Agents with how they stand: the store knows what was said, the engine what of it is still computed."""
+    """Agents with their cache status: the history is in the store, the cache in the engine."""
 
     def __init__(self, store: AgentStore, inference: InferenceService) -> None:
         self.store = store
@@ -47,14 +47,14 @@ class AgentViews:
         return agent
 
     def page(self, caller: str, page: AgentPage) -> tuple[list[StoredAgent], bool]:
-        """Return a page of the caller's agents, and whether there are more.
+        """Return a page of the caller's agents and whether there are more.
 
-        Waits for the disk. Raises InvalidRequest.
+        Blocks on the disk. Raises InvalidRequest.
         """
         found: list[StoredAgent] = []
         num_bytes, after, has_more = 0, page.after, True
         while has_more and len(found) < page.limit:
-            # A few at a time: what the page has no room for is not held.
+            # A few at a time, so that agents that do not fit the page are not read.
             some, has_more = self.store.page(
                 caller, after=after, limit=min(page.limit - len(found), _READ_AT_ONCE)
             )
@@ -67,10 +67,7 @@ class AgentViews:
         return found, has_more
 
     async def standing(self, agent: StoredAgent, request: Request) -> AgentCacheStatus:
-        """Say how much of the context of the caller's agent is kept.
-
-        Of a model that is not here now, nothing is.
-        """
+        """Return how much of the agent's context is cached; unknown if its model is unavailable."""
         if not agent.num_messages:
             return AgentCacheStatus(num_context_tokens=0, num_cached_tokens=0)
         messages = await asyncio.to_thread(self.store.messages, agent)
@@ -90,14 +87,14 @@ class AgentViews:
 
 
 class AgentsResource:
-    """All of the caller's agents."""
+    """The caller's agents."""
 
     def __init__(self, views: AgentViews, settings: ServerSettings) -> None:
         self._views = views
         self._settings = settings
 
     async def on_get(self, request: Request, response: Response) -> None:
-        """List them, oldest first, page by page. Raises InvalidRequest."""
+        """List agents, oldest first. Raises InvalidRequest."""
         page = AgentPage.read(limit=request.get_param("limit"), after=request.get_param("after"))
         agents, has_more = await asyncio.to_thread(self._views.page, request.context.caller, page)
         statuses = [await self._views.standing(agent, request) for agent in agents]
@@ -107,7 +104,7 @@ class AgentsResource:
     on_head = on_get
 
     async def on_post(self, request: Request, response: Response) -> None:
-        """Make one. Raises InvalidRequest, Conflict."""
+        """Create an agent. Raises InvalidRequest, Conflict."""
         body = await read_body(request, limit_bytes=self._settings.max_body_bytes)
         parse = partial(parse_agent, limit_bytes=self._settings.agent_settings_bytes)
         asked = await self._views.preparation.parse(body, parse)
@@ -131,7 +128,7 @@ class AgentResource:
         self._settings = settings
 
     async def on_get(self, request: Request, response: Response, agent_id: str) -> None:
-        """Tell of it. Raises UnknownResource."""
+        """Return the agent. Raises UnknownResource."""
         agent = await self._views.find(request.context.caller, agent_id)
         response.data = encode_agent(agent, await self._views.standing(agent, request))
         response.content_type = falcon.MEDIA_JSON
@@ -139,7 +136,7 @@ class AgentResource:
     on_head = on_get
 
     async def on_patch(self, request: Request, response: Response, agent_id: str) -> None:
-        """Have it otherwise from its next turn on; its history stays.
+        """Change the agent from its next turn on; the history stays.
 
         Raises UnknownResource, InvalidRequest.
         """
@@ -159,10 +156,7 @@ class AgentResource:
         response.content_type = falcon.MEDIA_JSON
 
     async def on_delete(self, request: Request, response: Response, agent_id: str) -> None:
-        """Forget it and all that it said, at once; a turn that is under way then fails.
-
-        Raises UnknownResource.
-        """
+        """Delete the agent and its history; a running turn fails. Raises UnknownResource."""
         if not await asyncio.to_thread(self._views.store.delete, request.context.caller, agent_id):
             raise unknown_agent(agent_id)
         response.data = encode_agent_deletion(agent_id)
@@ -170,13 +164,13 @@ class AgentResource:
 
 
 class AgentMessagesResource:
-    """What an agent and its caller have said."""
+    """The messages of an agent."""
 
     def __init__(self, views: AgentViews) -> None:
         self._views = views
 
     async def on_get(self, request: Request, response: Response, agent_id: str) -> None:
-        """List it in order, page by page. Raises UnknownResource, InvalidRequest."""
+        """List messages in order. Raises UnknownResource, InvalidRequest."""
         page = AgentPage.read(limit=request.get_param("limit"), after=request.get_param("after"))
         agent = await self._views.find(request.context.caller, agent_id)
         found = await asyncio.to_thread(
@@ -192,13 +186,13 @@ class AgentMessagesResource:
 
 
 class AgentResetResource:
-    """Begin an agent anew."""
+    """Deletion of an agent's messages."""
 
     def __init__(self, views: AgentViews) -> None:
         self._views = views
 
     async def on_post(self, request: Request, response: Response, agent_id: str) -> None:
-        """Forget what was said, at once; a turn that is under way then fails. Raises UnknownResource."""
+        """Delete all messages; a running turn fails. Raises UnknownResource."""
         agent = await asyncio.to_thread(self._views.store.reset, request.context.caller, agent_id)
         if agent is None:
             raise unknown_agent(agent_id)

@@ -35,8 +35,8 @@ def create_app(
         app.add_route(route.path, route.resource(context))
     ErrorHandlers(
         {route.path: route.protocol.render_error for route in routes if route.protocol is not None},
-        marked={"anthropic-version": anthropic_error},
-        usual=openai_error,
+        by_header={"anthropic-version": anthropic_error},
+        default=openai_error,
     ).install(app)
     return DisconnectWatch(
         app, body_seconds=min(settings.body_timeout_seconds, settings.request_timeout_seconds)
@@ -44,7 +44,7 @@ def create_app(
 
 
 def _middleware(settings: ServerSettings, routes: Iterable[Route]) -> list[Any]:
-    """Return what every request passes on its way in, in this order."""
+    """Return the middleware in the order in which requests pass it."""
     return [
         RequestId(),
         HeaderLimit(settings.max_header_bytes),

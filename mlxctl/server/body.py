@@ -1,4 +1,4 @@
-"""Read a request body, never holding more of it than the limit allows."""
+"""Request bodies, read within the size limit."""
 
 from typing import TypeVar
 
@@ -14,7 +14,7 @@ Body = TypeVar("Body")
 
 
 async def read_body(request: Request, *, limit_bytes: int) -> bytes | bytearray:
-    """Return the whole body; raises BodyTooLarge at the first byte beyond the limit, announced or not.
+    """Return the whole body. Raises BodyTooLarge at the first byte beyond the limit.
 
     A large one is a bytearray.
     """
@@ -33,5 +33,5 @@ async def read_body(request: Request, *, limit_bytes: int) -> bytes | bytearray:
 
 
 async def read_json(request: Request, decoder: msgspec.json.Decoder[Body], *, limit_bytes: int) -> Body:
-    """Return the body as what `decoder` reads. Raises InvalidRequest, BodyTooLarge."""
+    """Return the decoded body. Raises InvalidRequest, BodyTooLarge."""
     return decode_body(bytes(await read_body(request, limit_bytes=limit_bytes)), decoder)

@@ -1,7 +1,7 @@
-"""/cache: what the prefix cache holds, in pages; pin, unpin, drop, clear; and why a request was or was not
-known.
+"""/cache: list, pin, unpin, delete and explain prefix-cache entries.
 
-Whoever looks here reads pieces of what others said: where there are admin keys, it needs one.
+The answers contain text of other callers' requests, so these routes need an admin key where there are admin
+keys.
 """
 
 from array import array
@@ -31,7 +31,7 @@ Protocol = Literal["chat", "messages", "responses"]
 
 
 class CacheKeys(msgspec.Struct):
-    """Which chunks, as /cache names them."""
+    """Keys of chunks, as /cache lists them."""
 
     keys: Annotated[
         list[Annotated[str, msgspec.Meta(pattern="^[0-9a-f]{32}$")]], msgspec.Meta(max_length=10_000)
@@ -39,7 +39,7 @@ class CacheKeys(msgspec.Struct):
 
 
 class CacheQuestion(msgspec.Struct):
-    """A request that is not to be made, and whose words it is in."""
+    """A request that is explained and not run; `protocol` is its wire format."""
 
     body: msgspec.Raw
     protocol: Protocol = "chat"
@@ -56,7 +56,7 @@ class CacheResource:
         self._inference = inference
 
     async def on_get(self, request: Request, response: Response) -> None:
-        """List a page, the least recently used first; `next_offset` is null on the last.
+        """List a page, least recently used first; `next_offset` is null on the last page.
 
         Raises InvalidRequest.
         """
@@ -90,14 +90,14 @@ class CacheResource:
 
 
 class CacheChangeResource:
-    """POST /cache/pin, unpin and drop, which name `keys`; /cache/clear and gc, which need none."""
+    """POST /cache/pin, /cache/unpin and /cache/drop with `keys`; /cache/clear and /cache/gc without."""
 
     def __init__(self, inference: InferenceService, action: CacheAction) -> None:
         self._inference = inference
         self._action = action
 
     async def on_post(self, request: Request, response: Response) -> None:
-        """Change it and say how much was changed. Raises InvalidRequest."""
+        """Change the chunks and return how many changed. Raises InvalidRequest."""
         keys = [] if self._action in ("clear", "gc") else await self._keys(request)
         answer = await self._inference.cache.change(self._action, keys)
         response.data = msgspec.json.encode(
@@ -108,19 +108,19 @@ class CacheChangeResource:
     async def _keys(self, request: Request) -> list[bytes]:
         keys = (await read_json(request, _KEYS, limit_bytes=_MAX_KEYS_BODY_BYTES)).keys
         if not keys:
-            raise InvalidRequest("keys is empty; name at least one, as /cache lists them", param="keys")
+            raise InvalidRequest("keys is empty; send at least one key of /cache", param="keys")
         return [bytes.fromhex(key) for key in keys]
 
 
 class CacheExplanationResource:
-    """GET /cache/explain?last=N, and POST /cache/explain with a request that was not made."""
+    """GET /cache/explain?last=N; POST /cache/explain with a request that is not run."""
 
     def __init__(self, inference: InferenceService, settings: ServerSettings) -> None:
         self._inference = inference
         self._settings = settings
 
     async def on_get(self, request: Request, response: Response) -> None:
-        """Explain the last requests, the newest first. Raises InvalidRequest."""
+        """Explain the last requests, newest first. Raises InvalidRequest."""
         num = _number(request, "last", default=1, least=1, most=MAX_EXPLAINED)
         explanations = await self._inference.cache.explain_last(num)
         response.data = msgspec.json.encode(Explanations(explanations=explanations))
@@ -129,9 +129,9 @@ class CacheExplanationResource:
     on_head = on_get
 
     async def on_post(self, request: Request, response: Response) -> None:
-        """Explain what would be known of `body`, a request of `protocol`.
+        """Explain how much of `body`, a request of `protocol`, is cached.
 
-        Raises what the request itself would.
+        Raises what the request itself would raise.
         """
         body = await read_body(request, limit_bytes=self._settings.max_body_bytes)
         asked = await self._inference.preparation.parse(body, parse_question)
@@ -142,7 +142,7 @@ class CacheExplanationResource:
 
 
 def parse_question(body: bytes) -> GenerationRequest:
-    """Read the request that a question is about. Raises InvalidRequest."""
+    """Parse the request to explain. Raises InvalidRequest."""
     question = decode_body(body, _QUESTIONS)
     return PROTOCOLS[question.protocol].create_formatter().parse(bytes(question.body))
 

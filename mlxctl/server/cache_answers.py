@@ -1,4 +1,4 @@
-"""What /cache answers, as types. Sizes are in bytes, times in unix seconds; what is not known is null."""
+"""Answers of /cache. Sizes are in bytes, times in unix seconds; unknown values are null."""
 
 from msgspec import Struct
 
@@ -7,12 +7,10 @@ from mlxctl.inference.cache import Explanation
 
 
 class ChunkView(Struct, frozen=True, kw_only=True):
-    """A piece of a prompt that was computed.
+    """A cached piece of a prompt.
 
-    `parent` is the key of the one before it; `text` needs its model's tokenizer.
-
-    `token_ids` are there when they were asked for; tokens of an image are negative numbers made of its
-    digest.
+    `parent` is the key of the chunk before it; `text` needs the model's tokenizer. `token_ids` are included
+    on request; tokens of an image are negative numbers derived from its digest.
     """
 
     key: str
@@ -36,7 +34,7 @@ class ChunkView(Struct, frozen=True, kw_only=True):
     def of(
         cls, chunk: CachedChunk, *, num_tokens: int, text: str | None, token_ids: list[int] | None = None
     ) -> "ChunkView":
-        """Return what is told of a chunk."""
+        """Return the view of a chunk."""
         return cls(
             key=chunk.key.hex(),
             parent=chunk.parent.hex() or None,
@@ -58,10 +56,9 @@ class ChunkView(Struct, frozen=True, kw_only=True):
 
 
 class ChunkPage(Struct):
-    """A page of chunks, the least recently used first; `next_offset` is null on the last.
+    """A page of chunks, least recently used first; `next_offset` is null on the last page.
 
-    `user_markers` is what the chat template of each model on the page writes before and behind a user's
-    message.
+    `user_markers` is the text that each model's chat template puts before and after a user message.
     """
 
     chunks: list[ChunkView]
@@ -71,13 +68,13 @@ class ChunkPage(Struct):
 
 
 class CacheChanged(Struct):
-    """How many chunks were changed, and how many there are now."""
+    """How many chunks changed, and how many there are."""
 
     num_changed: int
     num_chunks: int
 
 
 class Explanations(Struct):
-    """How much of some requests was known, and why not more, the newest first."""
+    """Explanations of cache hits and misses, newest request first."""
 
     explanations: list[Explanation]

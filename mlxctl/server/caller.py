@@ -1,4 +1,4 @@
-"""Whose a request is: its place in the queue, and which computed prefixes it may share."""
+"""The caller of a request: its share of the queue and its cache namespace."""
 
 from dataclasses import replace
 
@@ -9,7 +9,7 @@ from mlxctl.policy import cache_namespace
 
 
 def with_caller(asked: PackedRequest, request: Request) -> PackedRequest:
-    """Return what the caller of `request` asked for, as that caller's."""
+    """Return the request with its caller's fairness key and cache namespace."""
     options = asked.head.cache
     namespace = cache_namespace(request.context.cache_scope, options.salt)
     return asked.with_head(

@@ -1,4 +1,4 @@
-"""The moment by which a request has to be answered, waiting included."""
+"""The deadline of a request, queueing included."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -8,7 +8,7 @@ from mlxctl.errors import DeadlineExceeded
 
 
 class Deadline:
-    """Counts from its making; `end` is in the running event loop's time."""
+    """A deadline `seconds` after creation; `end` is in the event loop's time."""
 
     def __init__(self, seconds: float) -> None:
         self._seconds = seconds
@@ -16,7 +16,7 @@ class Deadline:
         self.end = self._loop.time() + seconds
 
     def check(self) -> None:
-        """Raise DeadlineExceeded when the time is up."""
+        """Raise DeadlineExceeded if the deadline has passed."""
         if self._loop.time() >= self.end:
             raise DeadlineExceeded(
                 f"the request took longer than the {self._seconds:g} seconds that it may take here"
@@ -24,7 +24,7 @@ class Deadline:
 
     @asynccontextmanager
     async def limit(self) -> AsyncIterator[None]:
-        """Cancel what runs inside when the time is up, and raise DeadlineExceeded instead."""
+        """Cancel the enclosed code at the deadline and raise DeadlineExceeded."""
         try:
             async with asyncio.timeout_at(self.end):
                 yield

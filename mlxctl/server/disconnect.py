@@ -1,9 +1,8 @@
-"""The receiving side of every request: the body must arrive, whole and in time, and then the client must
-stay.
+"""Disconnect detection: cancels a request whose client has disconnected.
 
-Falcon reads the connection only while it reads the body, and the server only reports a departure to whoever
-listens. So once the body is in, a watcher listens; when the client goes, the task that answers it is
-cancelled, wherever it waits: in the queue, for the model, or for the socket.
+Falcon reads the connection only while it reads the body, and Granian reports a disconnect only to a waiting
+reader. So once the body is complete, a watcher reads on; when the client disconnects, it cancels the task
+that answers the request, wherever that waits.
 """
 
 import asyncio
@@ -23,15 +22,14 @@ _AT_END = "mlxctl.at_end"
 
 
 def call_at_end(scope: Scope, callback: Callable[[], None]) -> None:
-    """Have `callback` called when the request of `scope` is over, however it ends. It must not raise."""
+    """Call `callback` when the request of `scope` ends, however it ends. It must not raise."""
     scope[_AT_END].append(callback)
 
 
 class DisconnectWatch:
-    """ASGI wrapper: cancels the application's task when its client leaves, and keeps the promises of
-    `call_at_end`.
+    """ASGI wrapper that cancels the application's task on disconnect and runs `call_at_end` callbacks.
 
-    Reading a body raises BodyTooSlow after `body_seconds`, and InvalidRequest when the body breaks off.
+    Reading a body raises BodyTooSlow after `body_seconds`, and InvalidRequest if it ends early.
     """
 
     def __init__(self, application: Application, *, body_seconds: float) -> None:
@@ -44,7 +42,7 @@ class DisconnectWatch:
             return
         callbacks: list[Callable[[], None]] = []
         scope[_AT_END] = callbacks
-        # NOTE: ASGI promises iterables, which may be read once only; the application wants to read them, too.
+        # NOTE: ASGI headers may be one-shot iterables; the application reads them too.
         scope["headers"] = [tuple(header) for header in scope["headers"]]
         # NOTE: Granian writes "1" for HTTP/1.0, which Falcon refuses.
         scope["http_version"] = {"1": "1.0"}.get(scope["http_version"], scope["http_version"])
@@ -62,7 +60,7 @@ class DisconnectWatch:
 
 @dataclass(frozen=True, slots=True)
 class _DeclaredBody:
-    """What the headers say of the body; `num_bytes` is None where they do not tell its length."""
+    """The body as its headers declare it; `num_bytes` is None if they give no length."""
 
     is_there: bool
     num_bytes: int | None
@@ -79,7 +77,7 @@ class _DeclaredBody:
 
 
 class _HttpConnection:
-    """The receiving side of one request: passes the body on, then watches for the end."""
+    """The receiving side of one request: passes the body on, then waits for the disconnect."""
 
     def __init__(self, receive: Receive, announced: _DeclaredBody, *, seconds: float) -> None:
         self.has_ended = False
@@ -94,7 +92,7 @@ class _HttpConnection:
         self._watcher: asyncio.Task[None] | None = None
 
     async def receive(self) -> Event:
-        """Return the next event; after the body, only the client's departure is left to wait for."""
+        """Return the next event; after the body, wait for the disconnect."""
         if self._watcher is not None:
             await asyncio.shield(self._watcher)
             return {"type": "http.disconnect"}
@@ -119,7 +117,7 @@ class _HttpConnection:
         return event
 
     def stop_watching(self) -> None:
-        """The request is over: from now on the client may come and go."""
+        """Stop reacting to a disconnect, since the request has ended."""
         if self._watcher is not None:
             self._watcher.cancel()
 

@@ -12,7 +12,7 @@ from mlxctl.settings import ServerSettings
 
 
 class EmbeddingsResource:
-    """Reads a request, has it computed, and answers whole. Raises what went wrong; others render it."""
+    """Parses the request, computes the vectors and answers."""
 
     def __init__(
         self, inference: InferenceService, open_requests: OpenRequests, settings: ServerSettings
@@ -22,7 +22,7 @@ class EmbeddingsResource:
         self._settings = settings
 
     async def on_post(self, request: Request, response: Response) -> None:
-        """Embed. A client that leaves stops the work."""
+        """Compute embeddings; a disconnect cancels the work."""
         self._open_requests.enter(request.scope)
         formatter = OpenAIEmbeddingsFormatter()
         deadline = Deadline(self._settings.request_timeout_seconds)

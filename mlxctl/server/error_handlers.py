@@ -1,6 +1,6 @@
-"""Errors on their way out, each in the shape of the protocol whose route was asked.
+"""Error responses in the shape of the route's protocol.
 
-The one place where a status is written.
+Status codes are set only here.
 """
 
 import logging
@@ -27,24 +27,24 @@ _log = logging.getLogger(__name__)
 
 
 class ErrorHandlers:
-    """Knows which route speaks which protocol.
+    """Renders errors by route.
 
-    A route of no protocol answers in `marked` when the request carries that header, else in `usual`.
+    A route without a protocol uses `by_header` if the request has that header, else `default`.
     """
 
     def __init__(
         self,
         by_route: Mapping[str, ErrorRenderer],
         *,
-        usual: ErrorRenderer,
-        marked: Mapping[str, ErrorRenderer],
+        default: ErrorRenderer,
+        by_header: Mapping[str, ErrorRenderer],
     ) -> None:
         self._by_route = by_route
-        self._usual = usual
-        self._marked = marked
+        self._default = default
+        self._by_header = by_header
 
     def install(self, app: App[Request, Response]) -> None:
-        """Make `app` answer every error here."""
+        """Register the handlers at `app`."""
         app.add_error_handler(Exception, self._on_unexpected_error)
         app.add_error_handler(falcon.HTTPError, self._on_http_error)
         app.add_error_handler(MlxctlError, self._on_error)
@@ -79,14 +79,14 @@ class ErrorHandlers:
         if route in self._by_route:
             return self._by_route[route]
         return next(
-            (shape for header, shape in self._marked.items() if request.get_header(header)), self._usual
+            (shape for header, shape in self._by_header.items() if request.get_header(header)), self._default
         )
 
 
 def _to_mlxctl_error(request: Request, error: falcon.HTTPError) -> MlxctlError:
-    """Return what Falcon found wrong in the language of the house."""
+    """Return the MlxctlError for an error of Falcon."""
     if isinstance(error, falcon.HTTPMethodNotAllowed):
         return MethodNotAllowed(request.method, tuple(dict(error.headers or ())["Allow"].split(", ")))
     if isinstance(error, falcon.HTTPNotFound):
-        return UnknownResource(f"there is nothing at {request.path!r}")
+        return UnknownResource(f"there is no route {request.path!r}")
     return InvalidRequest(error.description or error.title or "the request cannot be understood")

@@ -1,6 +1,6 @@
-"""The one resource that generates.
+"""Generation over HTTP, for every protocol.
 
-Mounted once per protocol, it knows none: a factory makes the formatter.
+Each protocol mounts GenerationResource with a factory of its formatters.
 """
 
 import logging
@@ -28,7 +28,7 @@ from mlxctl.settings import ServerSettings
 FormatterType = TypeVar("FormatterType", bound=Formatter)
 
 
-# Callers choose these names: so many of them, and so much of each, get into the log.
+# SEC: callers choose these names, so the log gets a limited number of limited length.
 _MOST_TYPES = 64
 _MOST_CHARS = 64
 
@@ -36,24 +36,24 @@ _log = logging.getLogger(__name__)
 
 
 class DroppedToolsLog:
-    """Says of each type once that it is left out. Event-loop thread only."""
+    """Warns once for each tool type that requests contain and models do not get. Event-loop thread only."""
 
     def __init__(self) -> None:
-        self._told: set[str] = set()
+        self._logged: set[str] = set()
 
-    def tell(self, types: Iterable[str]) -> None:
-        """Log the types that were not told before."""
+    def warn_once(self, types: Iterable[str]) -> None:
+        """Log the types that were not logged before."""
         for name in (kind[:_MOST_CHARS] for kind in types):
-            if name not in self._told and len(self._told) < _MOST_TYPES:
-                self._told.add(name)
-                _log.warning("left out of requests from now on, since only its maker can run it: %r", name)
+            if name not in self._logged and len(self._logged) < _MOST_TYPES:
+                self._logged.add(name)
+                _log.warning("tools that only their provider can run are dropped from requests: %r", name)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ParsedRequest:
-    """What a body asks for.
+    """A parsed body.
 
-    `request` returns all of it; where that means to wait, a stream says meanwhile that it lives.
+    `request` returns the whole request; while it waits, a stream sends pings.
     """
 
     stream: bool
@@ -61,7 +61,7 @@ class ParsedRequest:
 
     @classmethod
     def at_once(cls, request: PackedRequest) -> "ParsedRequest":
-        """Return what needs nothing but its body."""
+        """Return a request that needs nothing but its body."""
 
         async def itself() -> PackedRequest:
             return request
@@ -70,9 +70,9 @@ class ParsedRequest:
 
 
 class GenerationResource(Generic[FormatterType]):
-    """Reads a request, starts it, and answers whole or as a stream. Raises what went wrong; others render it.
+    """Parses a request, starts it, and answers with a whole body or a stream.
 
-    A protocol whose requests refer to something says so by overriding `parse`, `started` and `ended`.
+    Protocols whose requests refer to stored data override `parse`, `started` and `ended`.
     """
 
     def __init__(
@@ -94,21 +94,20 @@ class GenerationResource(Generic[FormatterType]):
         body: bytes | bytearray,
         request: Request,  # noqa: ARG002
     ) -> ParsedRequest:
-        """Read the body. Raises RequestError, CapacityError; so does the request that it returns."""
+        """Parse the body. Raises RequestError, CapacityError, as does the returned request."""
         return ParsedRequest.at_once(await self._inference.preparation.parse_with(formatter, "parse", body))
 
     def started(self, formatter: FormatterType, sampling: SamplingParams) -> None:
-        """It is known how the answer will be sampled."""
+        """Called when the final sampling parameters are known."""
 
     async def ended(self, formatter: FormatterType, caller: str) -> None:
-        """The answer is complete, but its end was not sent yet."""
+        """Called when the answer is complete, before its end is sent."""
 
     async def on_post(self, request: Request, response: Response, **names: str) -> None:
-        """Answer one request; `names` are those in its address, for the formatter.
+        """Answer a request; `names` are the path parameters, for the formatter.
 
-        The generation starts before the first byte is sent, so that a refusal has a real status. Only a
-        stream that takes longer to start than a client may be left in silence, because its model is loaded
-        first or its turn has to come, begins with pings.
+        The generation starts before the first byte is sent, so that errors have a status. Only a stream that
+        has not started after the ping interval (model loading, queueing) begins with pings.
         """
         self._open_requests.enter(request.scope)
         deadline = Deadline(self._settings.request_timeout_seconds)
@@ -136,7 +135,7 @@ class GenerationResource(Generic[FormatterType]):
 
     async def _start(self, asked: ParsedRequest, formatter: FormatterType, request: Request) -> Answers:
         whole = with_caller(await asked.request(), request)
-        self._dropped_tools_log.tell(formatter.dropped_tools)
+        self._dropped_tools_log.warn_once(formatter.dropped_tools)
         return await self._inference.generate_all(whole)
 
     async def _stream_of(

@@ -1,4 +1,4 @@
-"""Liveness (/livez), readiness (/readyz) and health (/health) of the server."""
+"""Liveness (/livez), readiness (/readyz) and health (/health)."""
 
 from typing import Literal
 
@@ -15,20 +15,20 @@ from mlxctl.server.open_requests import OpenRequests
 
 
 class Greeting(Struct):
-    """Who is here."""
+    """Name and version of the server."""
 
     name: str
     version: str
 
 
 class Readiness(Struct):
-    """Requests are taken."""
+    """The server accepts requests."""
 
     status: Literal["ready"]
 
 
 class EngineFacts(Struct):
-    """The engine that runs."""
+    """The running engine process."""
 
     pid: int
     device: str
@@ -36,9 +36,9 @@ class EngineFacts(Struct):
 
 
 class Health(Struct):
-    """How the server is; callers without the key learn status and version only.
+    """The server's status; callers without a required key get status and version only.
 
-    What cannot be told is null.
+    Unknown values are null.
     """
 
     status: EngineStatus
@@ -50,7 +50,7 @@ class Health(Struct):
 
 
 class GreetingResource:
-    """Says who is here; clients probe `/` and `/api/hello` before they ask anything."""
+    """Name and version; clients probe `/` and `/api/hello` first."""
 
     async def on_get(self, request: Request, response: Response) -> None:  # noqa: ARG002
         """Answer as soon as the server listens."""
@@ -61,13 +61,13 @@ class GreetingResource:
 
 
 class ReadinessResource:
-    """200 when a request can be answered now, else 503 with Retry-After."""
+    """200 when requests are accepted, else 503 with Retry-After."""
 
     def __init__(self, inference: InferenceService) -> None:
         self._inference = inference
 
     async def on_get(self, request: Request, response: Response) -> None:
-        """Answer for load balancers; a caller without the key that is asked for learns no model's name."""
+        """Answer load balancers; without a required key the answer names no model."""
         status = self._inference.status
         if status == "draining":
             raise ShuttingDown("not ready: the server is shutting down")
@@ -83,14 +83,14 @@ class ReadinessResource:
 
 
 class HealthResource:
-    """Always 200 with the facts; a caller without the key that is asked for learns only status and version."""
+    """Always 200; without a required key, status and version only."""
 
     def __init__(self, inference: InferenceService, open_requests: OpenRequests) -> None:
         self._inference = inference
         self._open_requests = open_requests
 
     async def on_get(self, request: Request, response: Response) -> None:
-        """Answer for people and monitors."""
+        """Return the status."""
         health = Health(status=self._inference.status, version=__version__)
         if request.context.caller is not None:
             health.problem = self._inference.problem

@@ -1,6 +1,4 @@
-"""GET /library, /fit and /downloads, POST /downloads: the models on this machine, for people and tools that
-manage them.
-"""
+"""/library, /fit and /downloads: the models on this machine."""
 
 import asyncio
 
@@ -21,7 +19,7 @@ _MAX_CONTEXT_TOKENS = 1 << 27
 
 
 class LibraryList(Struct):
-    """Every model that lies here, and the aliases that a person gave."""
+    """All models on this machine, and the configured aliases."""
 
     models: list[ModelView]
     aliases: list[str]
@@ -34,7 +32,7 @@ class DownloadList(Struct):
 
 
 class DownloadRequest(Struct, forbid_unknown_fields=True):
-    """Which repository of the hub: ORGANIZATION/NAME."""
+    """A Hub repository, ORGANIZATION/NAME."""
 
     repo: str
 
@@ -43,13 +41,13 @@ _REQUESTS = msgspec.json.Decoder(DownloadRequest)
 
 
 class LibraryResource:
-    """Every model that lies here, served or not, broken ones with their reason."""
+    """All models on this machine, served or not; broken ones with the reason."""
 
     def __init__(self, catalog: Catalog) -> None:
         self._catalog = catalog
 
     async def on_get(self, request: Request, response: Response) -> None:  # noqa: ARG002
-        """List the library as it is now."""
+        """List the library."""
         response.data = msgspec.json.encode(await asyncio.to_thread(self._list))
         response.content_type = falcon.MEDIA_JSON
 
@@ -63,17 +61,17 @@ class LibraryResource:
 
 
 class FitResource:
-    """Whether a model would fit this machine."""
+    """Memory estimates of models."""
 
     def __init__(self, catalog: Catalog, inference: InferenceService) -> None:
         self._catalog = catalog
         self._inference = inference
 
     async def on_get(self, request: Request, response: Response) -> None:
-        """Answer for `model` and, if given, `context` in tokens; raises UnknownModel, InvalidRequest."""
+        """Estimate for `model` and an optional `context` in tokens. Raises UnknownModel, InvalidRequest."""
         name, context = request.get_param("model"), request.get_param("context")
         if not name:
-            raise InvalidRequest("say which model: /fit?model=NAME", param="model")
+            raise InvalidRequest("model is missing; send /fit?model=NAME", param="model")
         if context is not None and not (
             context.isascii() and context.isdigit() and 1 <= int(context[:12]) <= _MAX_CONTEXT_TOKENS
         ):
@@ -104,13 +102,13 @@ class FitResource:
 
 
 class DownloadsResource:
-    """The downloads of this server since it started."""
+    """Downloads since the start of the server."""
 
     def __init__(self, catalog: Catalog) -> None:
         self._catalog = catalog
 
     async def on_get(self, request: Request, response: Response) -> None:  # noqa: ARG002
-        """List them, oldest first."""
+        """List downloads, oldest first."""
         found = self._catalog.downloads.all()
         response.data = msgspec.json.encode(
             DownloadList(downloads=[DownloadView.of(download) for download in found])
@@ -121,10 +119,10 @@ class DownloadsResource:
 
 
 class OpenDownloadsResource(DownloadsResource):
-    """Downloads that clients may start: mounted only where the settings allow it."""
+    """Downloads that clients may start, if the settings allow it."""
 
     async def on_post(self, request: Request, response: Response) -> None:
-        """Start one, or return the one that runs; raises InvalidRequest, QueueFull."""
+        """Start a download, or return the running one. Raises InvalidRequest, QueueFull."""
         asked = await read_json(request, _REQUESTS, limit_bytes=_MAX_BODY_BYTES)
         try:
             started = self._catalog.downloads.start(asked.repo)

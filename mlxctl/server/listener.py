@@ -1,4 +1,4 @@
-"""Granian, embedded: HTTP/1.1 in this process and on this event loop, in one place."""
+"""Granian as an embedded HTTP/1.1 server on this event loop."""
 
 import asyncio
 import resource
@@ -15,17 +15,16 @@ from mlxctl.server.address import Address
 from mlxctl.server.disconnect import Application
 from mlxctl.settings import ServerSettings
 
-# A connection waits here when this many are open; it is not a limit on requests, which is `max_queue`.
+# Further connections wait. The limit on requests is `max_queue`.
 _MAX_CONNECTIONS = 4096
 _STOP_SECONDS = 2.0
 
 
 class Listener:
-    """Serves `application` at `address` from `start` to `stop`. Both belong to the event loop's thread."""
+    """Serves `application` at `address` from `start` to `stop`. Event-loop thread only."""
 
     def __init__(self, application: Application, address: Address, settings: ServerSettings) -> None:
-        # Its errors go to our log; below that it would only warn on each start that embedding is
-        # experimental.
+        # Errors go to our log; lower levels only warn at each start that embedding is experimental.
         self._server = Server(
             application,
             address=address.ip,
@@ -48,13 +47,13 @@ class Listener:
         return self._task is not None and self._task.done()
 
     async def start(self, *, on_end: Callable[[], None]) -> None:
-        """Begin to listen; raises SettingsError if that fails.
+        """Start to listen. Raises SettingsError.
 
-        `on_lost` is called when listening ends, wanted or not.
+        `on_end` is called when listening ends, for whatever reason.
         """
         _raise_file_limit()
         self._task = asyncio.create_task(self._server.serve(), name="listener")
-        # The socket is opened in the task's first step.
+        # The task opens the socket in its first step.
         await asyncio.sleep(0)
         if self._task.done():
             reason = str(self._task.exception()).partition("\n")[0]
@@ -62,14 +61,14 @@ class Listener:
         self._task.add_done_callback(lambda _: on_end())
 
     async def stop(self) -> None:
-        """Close the door; what is still open after a moment is dropped."""
+        """Stop listening; connections still open after a moment are dropped."""
         assert self._task is not None, "stop comes after start"
         self._server.stop()  # type: ignore[no-untyped-call]
         await asyncio.wait({self._task}, timeout=_STOP_SECONDS)
 
 
 def _raise_file_limit() -> None:
-    """Let this process hold as many connections as it may: macOS starts programs with 256 files."""
+    """Raise the limit of open files; macOS starts programs with 256."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     wanted = 2 * _MAX_CONNECTIONS if hard == resource.RLIM_INFINITY else min(hard, 2 * _MAX_CONNECTIONS)
     if sys.platform == "darwin":

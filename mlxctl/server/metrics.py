@@ -1,7 +1,4 @@
-"""GET /metrics: what a Prometheus server scrapes.
-
-Counters of requests and tokens, distributions of times, the engine's state.
-"""
+"""GET /metrics, in the Prometheus text format."""
 
 from collections.abc import Iterator, Mapping
 from math import isfinite
@@ -19,14 +16,14 @@ if TYPE_CHECKING:
 
 
 class MetricsResource:
-    """Answers also while there is no engine, without what only that knows."""
+    """Request counters, latency histograms and engine gauges; without an engine, no gauges."""
 
     def __init__(self, inference: InferenceService) -> None:
         self._inference = inference
 
     async def on_get(self, request: Request, response: Response) -> None:  # noqa: ARG002
-        """Ask the engine and return everything in Prometheus' text format."""
-        # PERF: no start of a server waits for the client library, which nobody may ever ask for.
+        """Query the engine and render all metrics."""
+        # PERF: imported at the first scrape, not at the start of the server.
         from prometheus_client.exposition import CONTENT_TYPE_LATEST, generate_latest
         from prometheus_client.registry import CollectorRegistry
 
@@ -43,7 +40,7 @@ class MetricsResource:
 
 
 class _Snapshot:
-    """One look at everything, as a collector of the client library."""
+    """Collector for one scrape."""
 
     def __init__(self, inference: InferenceService, stats: Stats | None) -> None:
         self._inference = inference
@@ -56,14 +53,14 @@ class _Snapshot:
         return metric_families(totals, status=status, num_restarts=num_restarts, stats=self._stats)
 
     def describe(self) -> "Iterator[Metric]":
-        """Nothing is known before it is looked at."""
+        """Return nothing: the metrics are known only at collection."""
         return iter(())
 
 
 def metric_families(
     totals: Mapping[str, ModelTotals], *, status: EngineStatus, num_restarts: int, stats: Stats | None
 ) -> "Iterator[Metric]":
-    """Return every metric; without `stats` those of the engine are left out."""
+    """Return all metrics; without `stats`, those of the engine are missing."""
     yield from _requests(totals)
     yield from _server(status, num_restarts)
     if stats is not None:

@@ -1,4 +1,4 @@
-"""POST /models/load, /models/unload, /models/pin and /models/unpin: what stays in memory, decided by hand."""
+"""POST /models/load, /models/unload, /models/pin and /models/unpin."""
 
 from collections.abc import Awaitable, Callable
 
@@ -15,13 +15,13 @@ _MAX_BODY_BYTES = 64 * 1024
 
 
 class ModelChoice(Struct, forbid_unknown_fields=True):
-    """Which model."""
+    """The model to act on."""
 
     model: str
 
 
 class ModelStatus(Struct):
-    """How a model is now."""
+    """A model's state after the action."""
 
     model: str
     state: ModelState
@@ -32,7 +32,7 @@ _CHOICES = msgspec.json.Decoder(ModelChoice)
 
 
 class ModelActionResource:
-    """Does one thing with one model, and answers with how it is then. Who may generate may do this, too."""
+    """Runs one action on one model and returns its state."""
 
     def __init__(self, act: Callable[[str], Awaitable[ServedModel]]) -> None:
         self._act = act

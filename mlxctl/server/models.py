@@ -1,4 +1,4 @@
-"""GET /v1/models and /v1/models/{name}: the same for every protocol's clients, which ask the same address."""
+"""GET /v1/models and /v1/models/{name}, for clients of every protocol."""
 
 import asyncio
 
@@ -13,14 +13,14 @@ from mlxctl.protocols import ModelCard, encode_model, encode_model_list
 
 
 class ModelsResource:
-    """The list of models, whole in one page."""
+    """All models in one page."""
 
     def __init__(self, inference: InferenceService, catalog: Catalog) -> None:
         self._inference = inference
         self._catalog = catalog
 
     async def on_get(self, request: Request, response: Response) -> None:  # noqa: ARG002
-        """List what can be asked for, loaded or not, and what was meant to be and cannot be used."""
+        """List served models, loaded or not, and unusable ones."""
         await self._inference.manager.read_capabilities()
         served = self._inference.models()
         cards = [_card(model, await _described(self._catalog, model)) for model in served]
@@ -33,14 +33,14 @@ class ModelsResource:
 
 
 class ModelResource:
-    """One model, by its name, which may contain slashes."""
+    """One model; its name may contain slashes."""
 
     def __init__(self, inference: InferenceService, catalog: Catalog) -> None:
         self._inference = inference
         self._catalog = catalog
 
     async def on_get(self, request: Request, response: Response, name: str) -> None:  # noqa: ARG002
-        """Describe the model, or raise UnknownModel."""
+        """Return the model. Raises UnknownModel."""
         await self._inference.manager.read_capabilities()
         models = {model.name: model for model in self._inference.models()}
         unusable = {model.name: _unusable(model) for model in self._inference.manager.unusable}
@@ -55,7 +55,7 @@ class ModelResource:
 
 
 async def _described(catalog: Catalog, model: ServedModel) -> ModelDescription:
-    # Reads files the first time, so not in the event loop.
+    # Reads files the first time, so it runs in a thread.
     return await asyncio.to_thread(catalog.described, model.name, model.facts.path)
 
 

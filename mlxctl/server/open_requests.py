@@ -1,4 +1,4 @@
-"""The requests that are being answered, so that a server told to stop can let the last answers leave."""
+"""Count of open requests, for a graceful stop."""
 
 import asyncio
 
@@ -6,10 +6,7 @@ from mlxctl.server.disconnect import Scope, call_at_end
 
 
 class OpenRequests:
-    """Counts generations that are open over HTTP.
-
-    Refuses nothing: that is the engine's decision. Event-loop thread only.
-    """
+    """Counts open generations. Event-loop thread only."""
 
     def __init__(self) -> None:
         self.num_open = 0
@@ -23,7 +20,7 @@ class OpenRequests:
         call_at_end(scope, self._leave)
 
     async def wait_done(self, *, seconds: float) -> None:
-        """Wait until nothing is open, but no longer than `seconds`."""
+        """Wait until no request is open, at most `seconds`."""
         try:
             async with asyncio.timeout(seconds):
                 await self._all_done.wait()

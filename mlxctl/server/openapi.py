@@ -1,4 +1,4 @@
-"""The OpenAPI 3.1 document of a table of operations. Pure: types and table in, one dictionary out."""
+"""The OpenAPI 3.1 document of the route table."""
 
 import re
 from collections.abc import Iterable, Sequence
@@ -16,8 +16,7 @@ from mlxctl.protocols.json_union import JsonUnion
 from mlxctl.protocols.openai.errors import OpenAIError
 from mlxctl.server.route import Operation, Route
 
-# What any request may get: it is malformed, its key is missing, or its headers are too large; and any request
-# with a body: it is too slow, or too large.
+# Errors of any request: malformed, without a valid key, headers too large; and of any body: too slow, too large.
 _ALWAYS = (400, 401, 431)
 _WITH_BODY = (408, 413)
 _TO_ADMINISTER = (403,)
@@ -122,7 +121,7 @@ def _answers(operation: Operation) -> tuple[type[Any], ...]:
 
 
 def _as_parts(form: dict[str, Any]) -> None:
-    """Say that bytes are sent as they are: in JSON they would be base64."""
+    """Describe the bytes of a form as raw, since JSON schema would make them base64."""
     for name, schema in form["properties"].items():
         if schema.get("contentEncoding") == "base64":
             form["properties"][name] = {"type": "string", "contentMediaType": "application/octet-stream"}
@@ -176,9 +175,7 @@ def _responses(
 
 
 def _stream(events: list[dict[str, Any]]) -> dict[str, Any]:
-    """Return the schema of a text that is a list of server-sent events, by JSON schema's own words for a text
-    within a text.
-    """
+    """Return the schema of a text of server-sent events, as content within a string."""
     data = {"type": "string", "contentMediaType": "application/json", "contentSchema": _one_of(events)}
     event = {
         "type": "object",

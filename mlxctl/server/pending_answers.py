@@ -1,6 +1,4 @@
-"""The beginning of an answer, which may take minutes when its model is loaded first: nobody is left in
-silence for so long.
-"""
+"""Answers that may take long to start: queueing, or loading the model."""
 
 import asyncio
 from collections.abc import AsyncGenerator, Callable, Coroutine
@@ -14,21 +12,21 @@ from mlxctl.server.stream import encode_stream_error
 
 
 class PendingAnswers:
-    """Answers on their way, in a task of their own.
+    """Starting answers, in their own task.
 
-    Whoever makes it has it cancelled at the end of the request.
+    The creator registers `cancel` for the end of the request.
     """
 
     def __init__(self, starting: Coroutine[Any, Any, Answers]) -> None:
         self._task = asyncio.create_task(starting, name="start")
 
     async def answers_within(self, seconds: float) -> Answers | None:
-        """Wait for them, but only for so long. Raises what `generate_all` raises."""
+        """Wait at most `seconds` for the answers. Raises what starting them raises."""
         await asyncio.wait({self._task}, timeout=seconds)
         return self._task.result() if self._task.done() else None
 
     def cancel(self) -> None:
-        """Begin no more, or free what was begun. Idempotent."""
+        """Cancel the start, or the started answers. Idempotent."""
         if not self._task.done():
             self._task.cancel()
         elif not self._task.cancelled() and self._task.exception() is None:
@@ -43,9 +41,9 @@ async def stream_when_started(
     ping_interval_seconds: float,
     deadline: Deadline,
 ) -> AsyncGenerator[bytes, None]:
-    """Yield pings until the answers have begun, and then what `stream` makes of them.
+    """Yield pings until the answers have started, then the chunks of `stream`.
 
-    An error is told in the stream.
+    An error becomes an event of the stream.
     """
     try:
         yield formatter.ping()

@@ -1,7 +1,4 @@
-"""The life of a serving process: claim the address, listen, load, answer, drain, end.
-
-Returns what the shell should see.
-"""
+"""Life cycle of the server process: bind, listen, load, serve, drain, exit."""
 
 import asyncio
 import gc
@@ -21,27 +18,27 @@ from mlxctl.server.listener import Listener
 from mlxctl.server.open_requests import OpenRequests
 from mlxctl.settings import ServerSettings, Settings
 
-# After the engine has ended, answers that say so need a moment to leave.
+# Time for the last responses to leave after the engine has ended.
 _LAST_RESPONSES_SECONDS = 1.0
 _COLLECTION_THRESHOLDS = (700, 10, 10)
 
 
 class Announcer(Protocol):
-    """Tells the operator how far the server is."""
+    """Receives the milestones of the start."""
 
     def listening(self, address: Address, settings: Settings) -> None:
-        """HTTP is answered; the model is being loaded."""
+        """The server listens; the model is still loading."""
 
     def ready(
         self, address: Address, settings: Settings, models: tuple[ServedModel, ...], *, seconds: float
     ) -> None:
-        """Requests are answered, `seconds` after the start of the server."""
+        """The server accepts requests, `seconds` after its start."""
 
 
 def run(settings: Settings, announcer: Announcer) -> int:
     """Serve until SIGINT, SIGTERM or SIGHUP and return the exit code.
 
-    Raises SettingsError and ModelError for what the operator can mend.
+    Raises SettingsError and ModelError.
     """
     return asyncio.run(_serve(settings, announcer))
 
@@ -73,7 +70,7 @@ async def _serve(settings: Settings, announcer: Announcer) -> int:
 
 
 async def _becomes_ready_before(stop: asyncio.Event, inference: InferenceService) -> bool:
-    """Wait for the model or for the signal to stop, whichever comes first; raises the model's ModelError."""
+    """Wait for readiness or `stop`. Raises the model's ModelError."""
     ready, stopped = asyncio.ensure_future(inference.wait_ready()), asyncio.ensure_future(stop.wait())
     try:
         await asyncio.wait({ready, stopped}, return_when=asyncio.FIRST_COMPLETED)
@@ -94,17 +91,13 @@ async def _end(
 
 
 def _with_cache_directory(settings: Settings) -> Settings:
-    """Let the engine of a server use the disk; others that start one, for a chat or a test, must name a
-    directory themselves.
-    """
+    """Enable the disk cache by default; other users of the engine must set a directory."""
     directory = settings.engine.cache_dir or locations.cache_directory()
     return replace(settings, engine=replace(settings.engine, cache_dir=directory))
 
 
 def _tune_garbage_collection() -> None:
-    """End the thrift of the start, and never look for garbage in what is loaded by now: that would hold every
-    stream at once.
-    """
+    """Exclude loaded objects from garbage collection, whose full passes would pause all streams."""
     gc.freeze()
     gc.set_threshold(*_COLLECTION_THRESHOLDS)
 
@@ -112,8 +105,8 @@ def _tune_garbage_collection() -> None:
 def _stop_signals() -> asyncio.Event:
     """Return the event that the first SIGINT, SIGTERM or SIGHUP sets.
 
-    A further SIGINT or SIGTERM ends the process at once (the engine follows). A further SIGHUP does not: a
-    terminal that closes may send several. Where SIGHUP is ignored from the start (nohup), it stays so.
+    A second SIGINT or SIGTERM ends the process at once, and the engine with it. A second SIGHUP does not,
+    since a closing terminal may send several. If SIGHUP is ignored at the start (nohup), it stays ignored.
     """
     stop = asyncio.Event()
 

@@ -1,6 +1,4 @@
-"""/v1/responses and what is kept behind it: answers that the same caller can go on from, look at again, and
-delete.
-"""
+"""/v1/responses and stored responses."""
 
 import asyncio
 import logging
@@ -30,7 +28,7 @@ _log = logging.getLogger(__name__)
 
 
 class ResponsesResource(GenerationResource[OpenAIResponsesFormatter]):
-    """Generates, with what is kept of earlier answers; keeps the new answer before its end is sent."""
+    """Generates with stored context; stores the response before its end is sent."""
 
     def __init__(
         self,
@@ -45,7 +43,7 @@ class ResponsesResource(GenerationResource[OpenAIResponsesFormatter]):
     async def parse(
         self, formatter: OpenAIResponsesFormatter, body: bytes | bytearray, request: Request
     ) -> ParsedRequest:
-        """Read the body and what it refers to. Raises RequestError."""
+        """Parse the body and read the stored items that it refers to. Raises RequestError."""
         caller: str = request.context.caller
         preparation = self._inference.preparation
         wanted: PackedRequest | References = await preparation.parse_with(formatter, "parse_or_refer", body)
@@ -65,31 +63,29 @@ class ResponsesResource(GenerationResource[OpenAIResponsesFormatter]):
         return ParsedRequest.at_once(asked)
 
     def started(self, formatter: OpenAIResponsesFormatter, sampling: SamplingParams) -> None:
-        """Tell the sampling."""
+        """Pass the final sampling parameters to the formatter."""
         formatter.set_sampling(sampling)
 
     async def ended(self, formatter: OpenAIResponsesFormatter, caller: str) -> None:
-        """Keep the answer. A store that fails costs nobody the answer itself."""
+        """Store the response. If the store fails, the answer is sent all the same."""
         if formatter.record is None:
             return
         try:
             await asyncio.to_thread(self._store.save, caller, formatter.record, earlier=formatter.earlier)
         except StoreError as error:
-            _log.warning("a response was not kept: %s", error)
+            _log.warning("a response was not stored: %s", error)
 
 
 class StoredResponseResource:
-    """One answer that is kept."""
+    """One stored response."""
 
     def __init__(self, store: ResponseStore) -> None:
         self._store = store
 
     async def on_get(self, request: Request, response: Response, response_id: str) -> None:
-        """Give it as it was given. Raises UnknownResource."""
+        """Return the response as it was sent. Raises UnknownResource."""
         if request.get_param("stream") == "true":
-            raise InvalidRequest(
-                "stream is not supported: a response that is kept is whole; leave it out", param="stream"
-            )
+            raise InvalidRequest("stream is not supported for stored responses; leave it out", param="stream")
         kept = await find_response(self._store, request.context.caller, response_id)
         response.data = kept.body
         response.content_type = falcon.MEDIA_JSON
@@ -97,7 +93,7 @@ class StoredResponseResource:
     on_head = on_get
 
     async def on_delete(self, request: Request, response: Response, response_id: str) -> None:
-        """Forget it. Raises UnknownResource."""
+        """Delete the response. Raises UnknownResource."""
         if not await asyncio.to_thread(self._store.delete, request.context.caller, response_id):
             raise _unknown(response_id)
         response.data = encode_deletion(response_id)
@@ -105,13 +101,13 @@ class StoredResponseResource:
 
 
 class InputItemsResource:
-    """What led to an answer that is kept."""
+    """The input items of a stored response."""
 
     def __init__(self, store: ResponseStore) -> None:
         self._store = store
 
     async def on_get(self, request: Request, response: Response, response_id: str) -> None:
-        """List the items, those of earlier answers that it went on from included. Raises UnknownResource."""
+        """List the items, with those of earlier responses. Raises UnknownResource."""
         page = Page.read(
             limit=request.get_param("limit"),
             order=request.get_param("order"),
@@ -130,25 +126,25 @@ class InputItemsResource:
 
 
 class CancellationResource:
-    """Cancels nothing: only background responses can be cancelled, and there are none.
+    """Cancellation of background responses, which this server does not have.
 
-    A client cancels by leaving.
+    A client cancels by disconnecting.
     """
 
     def __init__(self, store: ResponseStore) -> None:
         self._store = store
 
     async def on_post(self, request: Request, response: Response, response_id: str) -> None:  # noqa: ARG002
-        """Say so. Raises UnknownResource, InvalidRequest."""
+        """Refuse the cancellation. Raises UnknownResource, InvalidRequest."""
         await find_response(self._store, request.context.caller, response_id)
         raise InvalidRequest(
-            f"response {response_id!r} has ended; only background responses can be cancelled, and this server has none",
+            f"response {response_id!r} has ended; only background responses can be cancelled, and they are not supported",
             param="response_id",
         )
 
 
 async def find_response(store: ResponseStore, caller: str, response_id: str) -> StoredResponse:
-    """Return the caller's answer with this id. Raises UnknownResource."""
+    """Return the caller's stored response. Raises UnknownResource."""
     kept = await asyncio.to_thread(store.find, caller, response_id)
     if kept is None:
         raise _unknown(response_id)
@@ -156,4 +152,4 @@ async def find_response(store: ResponseStore, caller: str, response_id: str) -> 
 
 
 def _unknown(response_id: str) -> UnknownResource:
-    return UnknownResource(f"no response with the id {response_id!r} is kept here")
+    return UnknownResource(f"there is no stored response with the id {response_id!r}")

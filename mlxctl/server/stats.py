@@ -1,6 +1,4 @@
-"""What the engine has done since its start, what it holds now, and what the requests are doing, for people
-and monitors.
-"""
+"""GET /stats and /requests: counters, memory figures and recent requests."""
 
 import asyncio
 from typing import Any
@@ -21,7 +19,7 @@ _COUNTERS = [field for field in msgspec.structs.fields(Stats) if field.name != "
 
 
 class StoredResponseStats(Struct):
-    """How much is kept for the Responses API."""
+    """Size of the response store."""
 
     num_responses: int
     num_bytes: int
@@ -45,22 +43,20 @@ models.
 
 
 class RequestList(Struct):
-    """The open requests, then the last ones, each the last first: counts and times, never what was said."""
+    """Open requests, then ended ones, newest first: counts and times, no content."""
 
     requests: list[RequestView]
 
 
 class StatsResource:
-    """GET /stats: counters of requests, tokens, memory and the prefix cache, which models are in memory, and
-    what is kept.
-    """
+    """GET /stats: counters of requests, tokens, memory, cache, models and stored responses."""
 
     def __init__(self, inference: InferenceService, responses: ResponseStore) -> None:
         self._inference = inference
         self._responses = responses
 
     async def on_get(self, request: Request, response: Response) -> None:  # noqa: ARG002
-        """Ask the engine. Raises EngineRecovering while there is none."""
+        """Query the engine. Raises EngineRecovering."""
         stats = await self._inference.engine_stats()
         counters = {field.name: getattr(stats, field.name) for field in _COUNTERS}
         pool, responses = self._inference.manager.stats(), await self._stored_responses()
@@ -70,7 +66,7 @@ class StatsResource:
     on_head = on_get
 
     async def _stored_responses(self) -> StoredResponseStats | None:
-        """Return None when the file of the responses cannot be used."""
+        """Return None if the store cannot be read."""
         try:
             kept = await asyncio.to_thread(self._responses.facts)
         except StoreError:
@@ -79,13 +75,13 @@ class StatsResource:
 
 
 class RequestsResource:
-    """GET /requests: the open requests and the last ones."""
+    """GET /requests."""
 
     def __init__(self, inference: InferenceService) -> None:
         self._inference = inference
 
     async def on_get(self, request: Request, response: Response) -> None:
-        """Return those of all callers that this one may see, the open ones first."""
+        """Return the requests that the caller may see, open ones first."""
         caller = None if request.context.may_see_others else request.context.caller
         response.data = msgspec.json.encode(RequestList(requests=self._inference.requests(caller)))
         response.content_type = falcon.MEDIA_JSON

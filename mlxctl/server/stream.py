@@ -1,6 +1,6 @@
-"""One response as server-sent events.
+"""An answer as server-sent events.
 
-The stream owns its ending: whatever happens, generation is cancelled when it is over.
+The generation is cancelled when the stream ends, for whatever reason.
 """
 
 import asyncio
@@ -25,21 +25,18 @@ async def stream_answer(
 ) -> AsyncGenerator[bytes, None]:
     """Yield the chunks of `resp.stream`.
 
-    Events that are ready together are one chunk; silence is broken by a ping.
-
-    `before_end` is awaited when everything was said, before the client can read the end.
-
-    An error after the first byte cannot change the status any more, so the formatter says it in the stream
-    and ends it properly.
+    Events that are ready together become one chunk; after an interval without events comes a ping.
+    `before_end` is awaited after the last event and before the end is sent. After the first byte the status
+    is fixed, so an error becomes an event and ends the stream.
     """
-    silence = _PingTimer(answers, ping_interval_seconds, deadline)
+    ping_timer = _PingTimer(answers, ping_interval_seconds, deadline)
     try:
         has_begun = not formatter.begins_with_usage
         if has_begun:
             yield formatter.begin(answers.prompt_usage)
-        silence.start()
+        ping_timer.start()
         async for number, events in answers:
-            silence.broken()
+            ping_timer.reset()
             deadline.check()
             opening = b""
             if events and not has_begun:
@@ -57,14 +54,12 @@ async def stream_answer(
     except Exception as error:
         yield encode_stream_error(error, formatter)
     finally:
-        silence.stop()
+        ping_timer.stop()
         answers.cancel()
 
 
 def encode_stream_error(error: Exception, formatter: Formatter) -> bytes:
-    """Return how a stream whose head is out ends with an error, whatever it is: nobody further up could tell
-    the client.
-    """
+    """Return the event that ends a started stream with `error`, whatever it is."""
     if isinstance(error, MlxctlError):
         _log.warning("a stream ended early: %s", error)
         return formatter.on_error(error)
@@ -73,10 +68,10 @@ def encode_stream_error(error: Exception, formatter: Formatter) -> bytes:
 
 
 class _PingTimer:
-    """Nudges the answers when nothing has come for an interval, and at the deadline.
+    """Wakes the answers after an interval without events, and at the deadline.
 
-    PERF: one timer a stream, moved on when it fires; a timeout around every token costs a tenth of the
-    front's CPU time.
+    PERF: one timer a stream, rescheduled when it fires; a timeout around every token would cost a tenth of
+    the front's CPU time.
     """
 
     def __init__(self, answers: Answers, interval_seconds: float, deadline: Deadline) -> None:
@@ -88,17 +83,17 @@ class _PingTimer:
         self._timer: asyncio.TimerHandle | None = None
 
     def start(self) -> None:
-        """Begin to watch."""
+        """Schedule the timer."""
         self._timer = self._loop.call_at(
             min(self._last + self._interval_seconds, self._deadline.end), self._look
         )
 
-    def broken(self) -> None:
-        """Something came."""
+    def reset(self) -> None:
+        """Restart the interval."""
         self._last = self._loop.time()
 
     def stop(self) -> None:
-        """Watch no more."""
+        """Cancel the timer."""
         if self._timer is not None:
             self._timer.cancel()
 

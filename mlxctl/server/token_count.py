@@ -1,7 +1,4 @@
-"""POST /v1/messages/count_tokens: the size of a prompt, by the same way that the prompt would go.
-
-Nothing is generated.
-"""
+"""POST /v1/messages/count_tokens: the length of a prompt, without generation."""
 
 import falcon
 from falcon.asgi import Request, Response
@@ -14,14 +11,14 @@ from mlxctl.settings import ServerSettings
 
 
 class TokenCountResource:
-    """Takes no place in the queue and never asks the engine."""
+    """Counts with the request's own prompt rendering; uses no queue and no engine."""
 
     def __init__(self, inference: InferenceService, settings: ServerSettings) -> None:
         self._inference = inference
         self._settings = settings
 
     async def on_post(self, request: Request, response: Response) -> None:
-        """Count."""
+        """Count the tokens."""
         body = await read_body(request, limit_bytes=self._settings.max_body_bytes)
         asked = await self._inference.preparation.parse(body, parse_count_tokens)
         response.data = encode_token_count(await self._inference.count_tokens(with_caller(asked, request)))

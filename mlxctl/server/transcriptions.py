@@ -50,20 +50,15 @@ def _parse(body: bytes, content_type: str) -> dict[str, list[bytes]]:
             fields.setdefault(part.name or "", []).append(part.get_data())
     except falcon.HTTPError as error:
         raise InvalidRequest(
-            f"the request body is no readable form: {error.description or error.title}"
+            f"the request body is not a valid form: {error.description or error.title}"
         ) from error
     except UnicodeDecodeError as error:
-        raise InvalidRequest(
-            "the request body is no readable form: the names of its fields are not UTF-8"
-        ) from error
+        raise InvalidRequest("the request body is not a valid form: field names are not UTF-8") from error
     return fields
 
 
 class TranscriptionsResource:
-    """Reads a form, has its file written down, and answers whole.
-
-    Raises what went wrong; others render it.
-    """
+    """Parses a form, transcribes its file and answers."""
 
     def __init__(
         self,
@@ -79,7 +74,7 @@ class TranscriptionsResource:
         self._task: SpeechTask = task
 
     async def on_post(self, request: Request, response: Response) -> None:
-        """Write down what is said. A client that leaves stops the work."""
+        """Transcribe the file; a disconnect cancels the work."""
         self._open_requests.enter(request.scope)
         formatter = OpenAITranscriptionFormatter(self._task)
         deadline = Deadline(self._settings.request_timeout_seconds)

@@ -22,20 +22,20 @@ def told(log: pytest.LogCaptureFixture) -> list[str]:
     return [
         record.getMessage()
         for record in log.records
-        if record.levelno >= at_least and "left out" in record.getMessage()
+        if record.levelno >= at_least and "dropped from requests" in record.getMessage()
     ]
 
 
 def test_each_type_is_told_once(caplog: pytest.LogCaptureFixture) -> None:
     left_out = DroppedToolsLog()
     for _ in range(3):
-        left_out.tell(["web_search", "mcp", "web_search"])
+        left_out.warn_once(["web_search", "mcp", "web_search"])
     assert [line.rsplit(": ", 1)[1] for line in told(caplog)] == ["'web_search'", "'mcp'"]
 
 
 def test_callers_cannot_fill_the_log(caplog: pytest.LogCaptureFixture) -> None:
     left_out = DroppedToolsLog()
-    left_out.tell(["a\nb" * 10_000, *map(str, range(10_000))])
+    left_out.warn_once(["a\nb" * 10_000, *map(str, range(10_000))])
     lines = told(caplog)
     assert len(lines) == 64
     assert max(map(len, lines)) < 200

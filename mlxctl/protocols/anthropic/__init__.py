@@ -1,1 +1,1 @@
-"""Anthropic's protocols."""
+"""Anthropic's wire format."""

@@ -1,4 +1,4 @@
-"""Content blocks of an answer, whole and in a stream."""
+"""Content blocks of a message, whole and in a stream."""
 
 from typing import Any, Literal
 
@@ -49,10 +49,10 @@ def _block(part: Part, *, omit_thinking: bool) -> AnswerBlock:
 
 
 class BlockWriter:
-    """Writes the blocks of one stream: one open at a time, indexes from 0, each with its stop.
+    """Writes the blocks of a stream: one open at a time, indexes from 0, each with its stop.
 
-    With `omit_thinking` a thinking block has no text and a signature that carries it. PERF: the head of a
-    block's deltas is encoded once per block; a text delta costs one JSON string and one join.
+    With `omit_thinking` a thinking block has no text, and its signature carries the thinking. PERF: the start
+    of a block's deltas is encoded once per block; a text delta costs one JSON string and one join.
     """
 
     def __init__(self, *, omit_thinking: bool) -> None:
@@ -63,7 +63,7 @@ class BlockWriter:
         self._thinking_pieces: list[str] = []
 
     def text(self, text: str) -> bytes:
-        """Return what says more of the answer, closing another kind of block first."""
+        """Return more text, closing another kind of block first."""
         if self._open_kind == "text":
             return self._delta(text) if text else b""
         closed = self.close()
@@ -72,7 +72,7 @@ class BlockWriter:
         return closed + self._start("text", TextBlock(text=""), TextBlockDelta(text="")) + self._delta(text)
 
     def thinking(self, text: str) -> bytes:
-        """Return what says more of the thinking, closing another kind of block first."""
+        """Return more thinking, closing another kind of block first."""
         started = b""
         if self._open_kind != "thinking":
             started = self.close()
@@ -83,7 +83,7 @@ class BlockWriter:
         return started if self._omit_thinking or not text else started + self._delta(text)
 
     def start_call(self, call_id: str, name: str) -> bytes:
-        """Return the start of a call, with the empty first piece of arguments that the real API sends too."""
+        """Return the start of a call, with the empty first delta that Anthropic sends too."""
         call = ToolUseBlock(id=call_id, name=name, input={})
         return self.close() + self._start("tool_use", call, InputJsonDelta(partial_json="")) + self._delta("")
 
@@ -92,7 +92,7 @@ class BlockWriter:
         return self._delta(json) if json else b""
 
     def close(self) -> bytes:
-        """Return the stop of the open block, its signature first when it is thinking; b"" when none is open."""
+        """Return the stop of the open block, b"" without one; a signature precedes it for thinking."""
         if self._open_kind is None:
             return b""
         signed = b""
@@ -121,9 +121,7 @@ class BlockWriter:
 
 
 def _input_object(arguments: str) -> dict[str, Any]:
-    """Return the arguments as an object; a call that was cut off before its JSON was complete has none to
-    give.
-    """
+    """Return the arguments as an object, {} if they were cut off."""
     try:
         value = msgspec.json.decode(arguments)
     except (msgspec.DecodeError, RecursionError):

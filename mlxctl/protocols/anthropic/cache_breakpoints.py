@@ -1,8 +1,7 @@
-"""Where a messages request marks what to keep, and what that means: `cache_control` on a tool, a block, or
-the request itself.
+"""Cache breakpoints of a messages request: `cache_control` on a tool, a block or the request.
 
-Each mark speaks for all of the prompt before it, so of two that say different times the longer one matters
-where it stands later.
+A breakpoint covers the whole prompt before it. Of two breakpoints with different times to live, the longer
+one applies up to its position.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -20,20 +19,21 @@ _LONG: Literal["1h"] = "1h"
 
 
 def cache_controls(request: Request) -> list[CacheControl]:
-    """Return every mark of a request, in the order of the prompt."""
+    """Return the breakpoints of a request in prompt order."""
     return [mark for mark, _ in _breakpoints(request)]
 
 
 def last_is_long(marks: Sequence[CacheControl]) -> bool:
-    """Whether all of the prompt, as far as it is marked, is kept for the longer time."""
+    """Whether the last breakpoint has the one-hour time to live."""
     return bool(marks) and marks[-1].ttl == _LONG
 
 
 def breakpoint_options(
     request: Request, read: Callable[[Request], GenerationRequest], whole: GenerationRequest
 ) -> CacheOptions:
-    """Return what the marks mean; `read` translates what decides about a prompt, and `whole` is what it makes
-    of the request.
+    """Return the cache options of a request's breakpoints.
+
+    `read` translates a request's prompt; `whole` is the translation of all of it.
     """
     marks = list(_breakpoints(request))
     longest = max((SECONDS[mark.ttl] for mark, _ in marks if mark.ttl is not None), default=None)
@@ -50,13 +50,13 @@ def breakpoint_options(
         if num_messages
         else 0,
     )
-    # A mark without a time sets none: then all is kept for as long as the longest says.
+    # A breakpoint without a ttl sets none: the longest one then applies to all.
     is_shorter = any(mark.ttl is not None for mark, _ in marks[place + 1 :])
     return CacheOptions(ttl_seconds=SECONDS["5m"] if is_shorter else longest, long_ttl=long_ttl)
 
 
 def _breakpoints(request: Request) -> Iterator[tuple[CacheControl, Callable[[], Request]]]:
-    """Every mark with what gives the request up to it."""
+    """Yield each breakpoint with a function that returns the request up to it."""
     for place, part, beginning in _places(request):
         inner = _listed(getattr(part, "content", None)) if place == "block" else ()
         for marked in (*inner, part):
@@ -66,7 +66,7 @@ def _breakpoints(request: Request) -> Iterator[tuple[CacheControl, Callable[[], 
 
 
 def _places(request: Request) -> Iterator[tuple[str, Any, Callable[[], Request]]]:
-    """Everything that may carry a mark, in the order of the prompt."""
+    """Yield everything that may have a breakpoint, in prompt order."""
     up_to = partial(msgspec.structs.replace, request)
     for index, tool in enumerate(request.tools or ()):
         yield "tool", tool, partial(up_to, tools=(request.tools or [])[: index + 1], system=None, messages=[])
@@ -80,7 +80,7 @@ def _places(request: Request) -> Iterator[tuple[str, Any, Callable[[], Request]]
 
 
 def _cut(request: Request, number: int, num_blocks: int) -> Request:
-    """The request up to some blocks of one of its messages."""
+    """Return the request up to the first blocks of one of its messages."""
     message: Any = request.messages[number]
     last = msgspec.structs.replace(message, content=message.content[:num_blocks])
     return msgspec.structs.replace(request, messages=[*request.messages[:number], last])

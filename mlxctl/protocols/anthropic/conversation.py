@@ -1,5 +1,6 @@
-"""From Anthropic's messages to the house's: one user turn with tool results becomes tool messages and user
-messages, in order.
+"""Anthropic's messages to `ir` messages.
+
+A user turn with tool results becomes tool messages and user messages, in order.
 """
 
 from collections.abc import Iterable, Mapping
@@ -22,10 +23,10 @@ UserBlock = schema.AnthropicText | schema.AnthropicImage | schema.AnthropicToolR
 
 @dataclass(slots=True, kw_only=True)
 class AnthropicConversation:
-    """The reader of one conversation; remembers which calls were made, so that each result finds its own.
+    """Translates one conversation; tool results must answer a call of an earlier message.
 
-    `deferred_tools` are not offered at the front of the prompt: the definition of each stands where a
-    tool_reference names it, so that a tool which is found later leaves everything before it as it was.
+    `deferred_tools` are not offered at the front of the prompt. The definition of each is put where a
+    tool_reference names it, so that a tool found later leaves the prompt before it unchanged.
     """
 
     deferred_tools: Mapping[str, ToolSpec]
@@ -111,7 +112,7 @@ def _blocks(content: str | list[BlockType]) -> Iterable[schema.AnthropicText | B
 
 
 def _texts(content: str | list[schema.AnthropicText]) -> Iterable[TextPart]:
-    """Yield the texts; empty ones are nothing, so that a string and a list of one block are equal."""
+    """Yield the non-empty texts, so that a string equals a list of one block."""
     return (TextPart(text=block.text) for block in _blocks(content) if block.text)
 
 

@@ -1,4 +1,4 @@
-"""Errors in Anthropic's words: `{"type": "error", "error": {"type", "message"}, "request_id"}`."""
+"""Errors in Anthropic's shape: `{"type": "error", "error": {"type", "message"}, "request_id"}`."""
 
 from typing import Literal
 
@@ -9,8 +9,7 @@ from mlxctl import errors
 from mlxctl.errors import MlxctlError
 from mlxctl.protocols.error_body import ErrorBody, error_headers, error_message
 
-# The nearest ancestor in this table decides: (HTTP status, type). 529 is this protocol's own number for
-# overload.
+# (HTTP status, type) of the nearest ancestor. 529 is Anthropic's status for overload.
 _ANSWERS: dict[type[MlxctlError], tuple[int, str]] = {
     errors.RequestError: (400, "invalid_request_error"),
     errors.UnknownModel: (404, "not_found_error"),
@@ -48,7 +47,7 @@ class AnthropicError(Struct):
 
 
 def anthropic_error(error: MlxctlError, *, request_id: str | None = None) -> ErrorBody:
-    """Return what to answer instead of a result."""
+    """Return the error response."""
     status, _ = _answer(error)
     return ErrorBody(
         status=status, body=error_json(error, request_id=request_id), headers=error_headers(error)
@@ -56,7 +55,7 @@ def anthropic_error(error: MlxctlError, *, request_id: str | None = None) -> Err
 
 
 def error_json(error: MlxctlError, *, request_id: str | None = None) -> bytes:
-    """Return the error object as JSON, the same in a body and in a stream."""
+    """Return the error object, for a body or an event."""
     _, kind = _answer(error)
     detail = AnthropicErrorDetail(type=kind, message=error_message(error))
     return msgspec.json.encode(AnthropicError(type="error", error=detail, request_id=request_id))

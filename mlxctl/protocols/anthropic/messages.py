@@ -1,10 +1,9 @@
-"""Anthropic messages: the formatter. Knows no HTTP and no model.
+"""Formatter of Anthropic messages.
 
 The stream is `message_start`, then for each block `content_block_start`, deltas and `content_block_stop`,
-then `message_delta` with the stop reason and the final counts, then `message_stop`. Blocks have one index
-each and never overlap. Clients lose the text of a block that has no stop, so an error first closes the open
-block; then `event: error` is the last thing said, as the real API does it: agents ask again after it, while a
-`message_stop` would let them take the partial answer for the whole.
+then `message_delta` with stop reason and final counts, then `message_stop`. Clients lose the text of a block
+without a stop, so an error first closes the open block. `event: error` is the last event, as in Anthropic's
+API: agents retry after it, while after `message_stop` they would take the partial answer for a whole one.
 """
 
 import secrets
@@ -62,9 +61,9 @@ _PING = encode_event(Ping())
 
 
 class AnthropicMessagesFormatter:
-    """One message.
+    """Formatter of one message.
 
-    It opens with the counts of its prompt, once these are known. `response_id` is made up when not given.
+    Its stream starts with the prompt's token counts. `response_id` is generated if not given.
     """
 
     begins_with_usage = True
@@ -76,7 +75,7 @@ class AnthropicMessagesFormatter:
         self._cache_ttl: Literal["5m", "1h"] | None = None
 
     def parse(self, body: bytes) -> GenerationRequest:
-        """Read a request body. Raises InvalidRequest."""
+        """Parse a request body. Raises InvalidRequest."""
         messages = decode_messages(body)
         request = to_generation_request(messages)
         self.dropped_tools = dropped_tool_types(messages)
@@ -124,8 +123,9 @@ class AnthropicMessagesFormatter:
         return closed + b"event: error\ndata: " + error_json(error) + b"\n\n"
 
     def ping(self) -> bytes:
-        """Return a ping; before the message has begun, where some clients know no event but message_start, a
-        comment.
+        """Return a ping, a comment before `message_start`.
+
+        Some clients accept no event before `message_start`.
         """
         return _PING if self._has_begun else b": ping\n\n"
 
@@ -161,11 +161,11 @@ class AnthropicMessagesFormatter:
         )
 
     def _usage(self, usage: Usage) -> AnthropicUsage:
-        """Return the counts; the whole prompt is the sum of read, newly cached and other input tokens.
+        """Return the counts; read, newly cached and other input tokens add up to the prompt.
 
         Newly cached tokens are counted only for requests with cache breakpoints, otherwise they are part of
-        `input_tokens`. They count as cached for 5 minutes or an hour by the last breakpoint; tokens up to an
-        earlier one-hour breakpoint are counted apart.
+        `input_tokens`. The last breakpoint decides whether they count for 5 minutes or an hour; tokens up to
+        an earlier one-hour breakpoint are counted apart.
         """
         num_created = usage.num_stored_tokens if self._cache_ttl else 0
         num_long = (
@@ -184,10 +184,10 @@ class AnthropicMessagesFormatter:
 
 
 def parse_count_tokens(body: bytes) -> GenerationRequest:
-    """Read a body as the request whose prompt is to be counted. Raises InvalidRequest."""
+    """Parse a `count_tokens` body as a request. Raises InvalidRequest."""
     return to_prompt_request(decode_count_tokens(body))
 
 
 def encode_token_count(num_tokens: int) -> bytes:
-    """Return the answer."""
+    """Return the body of a token count."""
     return msgspec.json.encode(TokenCount(input_tokens=num_tokens))

@@ -1,6 +1,4 @@
-"""From a messages body to a GenerationRequest: checks what a schema cannot, names the caller's field in every
-refusal.
-"""
+"""Messages bodies to GenerationRequest; errors name the caller's field."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
@@ -32,25 +30,25 @@ _COUNT_TOKENS = msgspec.json.Decoder(schema.CountTokensRequest)
 
 
 def decode_messages(body: bytes) -> schema.MessagesRequest:
-    """Read a body and refuse by name what this server does not do. Raises InvalidRequest."""
+    """Decode a body and refuse unsupported fields by name. Raises InvalidRequest."""
     request = decode_body(body, _MESSAGES)
     _check_supported(request)
     if request.n not in (None, 1):
         raise InvalidRequest(
-            "n is no field of this protocol, which gives one message per request; leave it out", param="n"
+            "n is not a field of this protocol, which answers with one message; leave it out", param="n"
         )
     return request
 
 
 def decode_count_tokens(body: bytes) -> schema.CountTokensRequest:
-    """Read the body of a question for the size of a prompt. Raises InvalidRequest."""
+    """Decode a `count_tokens` body. Raises InvalidRequest."""
     request = decode_body(body, _COUNT_TOKENS)
     _check_supported(request)
     return request
 
 
 def dropped_tool_types(request: schema.MessagesRequest) -> tuple[str, ...]:
-    """Return the types of the offered tools that only the protocol's maker can run."""
+    """Return the types of offered tools that only Anthropic can run."""
     return tuple(tool.type for tool in request.tools or () if tool.type not in (None, "custom"))
 
 
@@ -71,9 +69,9 @@ def to_generation_request(request: schema.MessagesRequest) -> GenerationRequest:
 
 
 def to_prompt_request(request: schema.CountTokensRequest) -> GenerationRequest:
-    """Translate what decides about the prompt, so that a count is that of the request itself.
+    """Translate the fields that decide the prompt. Raises InvalidRequest.
 
-    Raises InvalidRequest.
+    Shared by both routes, so that a count is that of the request itself.
     """
     specs = _tool_specs(request.tools or [])
     deferred = {tool.name for tool in request.tools or () if tool.defer_loading}
@@ -149,9 +147,9 @@ def _thinking(request: schema.CountTokensRequest, choice: ToolChoice) -> Thinkin
 
 
 def _constraint(request: schema.MessagesRequest) -> Constraint | None:
-    """The form that was asked for, in the newer place or the older one.
+    """Return the requested output format, from its current or its older field.
 
-    Schemas are enforced to the letter, or refused.
+    Schemas are strict: enforced, or refused.
     """
     formats = {
         "output_config.format": request.output_config.format if request.output_config else None,
@@ -160,7 +158,7 @@ def _constraint(request: schema.MessagesRequest) -> Constraint | None:
     asked = [(path, wish) for path, wish in formats.items() if wish is not None]
     if len(asked) > 1:
         raise InvalidRequest(
-            "output_format and output_config.format say the same; send one of them", param="output_format"
+            "output_format is the older name of output_config.format; send one of them", param="output_format"
         )
     if not asked:
         return None

@@ -1,9 +1,7 @@
-"""The bodies of `POST /v1/messages` and `/v1/messages/count_tokens` as Anthropic documents them.
+"""Bodies of `POST /v1/messages` and `/v1/messages/count_tokens`, as Anthropic documents them.
 
-One type per concept; null means unsaid everywhere.
-
-Fields that are not here are ignored, as the protocol's clients expect (metadata, service_tier,
-context_management, betas, container, …).
+Null means not set. Other fields (metadata, service_tier, context_management, betas, container, …) are
+ignored, as clients expect.
 """
 
 from typing import Annotated, Any, Literal
@@ -25,7 +23,7 @@ from mlxctl.protocols.ranges import (
 
 
 class AnthropicText(Struct, tag_field="type", tag="text"):
-    """A piece of text."""
+    """Text."""
 
     text: str
     cache_control: CacheControl | None = None
@@ -39,13 +37,13 @@ class Base64Source(Struct, tag_field="type", tag="base64"):
 
 
 class UrlSource(Struct, tag_field="type", tag="url"):
-    """An image elsewhere; refused by name."""
+    """The address of an image; refused by name."""
 
     url: str
 
 
 class FileSource(Struct, tag_field="type", tag="file"):
-    """An image in another server's store; refused by name."""
+    """An uploaded image; refused by name."""
 
     file_id: str
 
@@ -58,20 +56,20 @@ class AnthropicImage(Struct, tag_field="type", tag="image"):
 
 
 class AnthropicThinking(Struct, tag_field="type", tag="thinking"):
-    """Replayed thinking."""
+    """Thinking of an earlier answer."""
 
     thinking: str
     signature: str | None = None
 
 
 class RedactedThinking(Struct, tag_field="type", tag="redacted_thinking"):
-    """Replayed thinking of another server's model that only its maker can read; it says nothing to ours."""
+    """Encrypted thinking of another provider's model; ignored."""
 
     data: str | None = None
 
 
 class AnthropicToolUse(Struct, tag_field="type", tag="tool_use"):
-    """A replayed call; `input` stays the JSON text that the client sent."""
+    """A call of an earlier answer; `input` stays the JSON text that the client sent."""
 
     id: str
     name: str
@@ -80,13 +78,13 @@ class AnthropicToolUse(Struct, tag_field="type", tag="tool_use"):
 
 
 class ToolReference(Struct, tag_field="type", tag="tool_reference"):
-    """What a tool search found: the name of a deferred tool, whose definition is due here."""
+    """The name of a deferred tool, whose definition is inserted here."""
 
     tool_name: str
 
 
 class AnthropicToolResult(Struct, tag_field="type", tag="tool_result"):
-    """What a tool gave back."""
+    """The result of a tool call."""
 
     tool_use_id: str
     content: str | Annotated[list[AnthropicText | AnthropicImage | ToolReference], MessageLimit] | None = None
@@ -95,19 +93,19 @@ class AnthropicToolResult(Struct, tag_field="type", tag="tool_result"):
 
 
 class AnthropicSystemMessage(Struct, tag_field="role", tag="system"):
-    """Instructions in mid-conversation."""
+    """A system message within the conversation."""
 
     content: str | Annotated[list[AnthropicText], MessageLimit]
 
 
 class AnthropicUserMessage(Struct, tag_field="role", tag="user"):
-    """A question, results of tools, or both."""
+    """A user message, tool results, or both."""
 
     content: str | Annotated[list[AnthropicText | AnthropicImage | AnthropicToolResult], MessageLimit]
 
 
 class AnthropicAssistantMessage(Struct, tag_field="role", tag="assistant"):
-    """An answer that is replayed."""
+    """An earlier answer."""
 
     content: (
         str
@@ -121,9 +119,9 @@ ConversationMessage = AnthropicSystemMessage | AnthropicUserMessage | AnthropicA
 
 
 class AnthropicTool(Struct):
-    """A tool on offer; the input of a `strict` one always fits its schema.
+    """An offered tool; the input of a `strict` one always fits its schema.
 
-    A `type` other than custom names a tool that the protocol's maker runs; those are dropped.
+    A `type` other than custom names a tool that Anthropic runs; those are dropped.
     """
 
     name: Name | None = None
@@ -156,7 +154,7 @@ class NoneChoice(Struct, tag_field="type", tag="none"):
 
 
 class ThinkingConfig(Struct):
-    """Whether to think. `adaptive` leaves it to the model, `between_tools` means off."""
+    """Thinking options: `adaptive` leaves it to the model, `between_tools` means off."""
 
     type: Literal["enabled", "disabled", "adaptive", "between_tools"]
     budget_tokens: MaxTokens | None = None
@@ -170,14 +168,14 @@ class AnthropicSchemaFormat(Struct, tag_field="type", tag="json_schema"):
 
 
 class OutputConfig(Struct):
-    """How to answer."""
+    """Effort and output format."""
 
     effort: Literal["low", "medium", "high", "xhigh", "max"] | None = None
     format: AnthropicSchemaFormat | None = None
 
 
 class CountTokensRequest(Struct, kw_only=True):
-    """The body of `count_tokens`: what decides about the prompt, and nothing about the answer."""
+    """Body of `count_tokens`: the fields that decide the prompt."""
 
     model: Name
     messages: Annotated[list[ConversationMessage], MessageLimit]
@@ -192,11 +190,10 @@ class CountTokensRequest(Struct, kw_only=True):
 
 
 class MessagesRequest(CountTokensRequest, kw_only=True):
-    """The body of `messages`.
+    """Body of `messages`.
 
-    With `max_tokens` 0 the prompt is only read, so that its next question is answered sooner.
-
-    `n` is no field of this protocol: one that asks for more answers is refused by name.
+    With `max_tokens` 0 the prompt is only prefilled into the cache. `n` is not a field of this protocol;
+    other values than 1 are refused by name.
     """
 
     max_tokens: MaxTokensOrZero

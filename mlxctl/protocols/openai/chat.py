@@ -1,10 +1,9 @@
-"""OpenAI chat completions: the formatter. Knows no HTTP and no model.
+"""Formatter of OpenAI chat completions.
 
-How a stream ends when generation fails was decided by what real clients do with each ending: a missing end
-without an error makes one agent repeat its request twelve times a second; a finish_reason of "stop" would let
-every client take the partial answer for the whole; an error object makes the SDKs raise and agents stop or
-retry with back-off. So a failed stream says the error object, then `[DONE]`, and never a finish_reason that
-is not true.
+A failed stream ends with the error object and `[DONE]`, without a finish_reason. Measured with real clients:
+without any end, one agent repeats its request twelve times a second; with finish_reason "stop", clients take
+the partial answer for a whole one; after an error object the SDKs raise, and agents stop or retry with
+back-off.
 """
 
 import secrets
@@ -58,12 +57,11 @@ _encode = msgspec.json.Encoder().encode
 
 
 class OpenAIChatFormatter:
-    """One chat completion.
+    """Formatter of one chat completion.
 
-    `system_fingerprint` names the serving configuration, `response_id` and `created` (unix seconds) are made
-    up when not given.
-
-    PERF: chunks of text and of thinking are encoded once, in `parse`; a delta costs one JSON string and one join.
+    `system_fingerprint` names the server's configuration; `response_id` and `created` (unix seconds) are
+    generated if not given. PERF: chunks of text and thinking are encoded once, in `parse`; a delta costs one
+    JSON string and one join.
     """
 
     begins_with_usage = False
@@ -82,14 +80,14 @@ class OpenAIChatFormatter:
         self._usages: dict[int, Usage] = {}
 
     def parse(self, body: bytes) -> GenerationRequest:
-        """Read a request body. Raises InvalidRequest."""
+        """Parse a request body. Raises InvalidRequest."""
         chat = decode_chat(body)
         request = to_generation_request(chat)
         self.adopt(chat, request)
         return request
 
     def adopt(self, chat: ChatRequest, request: GenerationRequest) -> None:
-        """Take what a decoded body says about the shape of the answer."""
+        """Set what decides the shape of the answer."""
         self.dropped_tools = dropped_tool_types(chat)
         self._model = chat.model
         self._include_usage = bool(chat.stream_options and chat.stream_options.include_usage)

@@ -1,6 +1,4 @@
-"""Calls in the words of chat completions: of functions, whose arguments are JSON, and of tools that take any
-text.
-"""
+"""Tool calls of chat completions: of functions, and of custom tools, which take free text."""
 
 from collections.abc import Collection
 
@@ -20,10 +18,7 @@ from mlxctl.protocols.openai.freeform import FreeformInput
 
 
 class ChatCalls:
-    """The calls of one answer.
-
-    `freeform` are the names of tools that take any text; all others are functions.
-    """
+    """The calls of one choice; `freeform` are the names of custom tools."""
 
     def __init__(self, freeform: Collection[str]) -> None:
         self._freeform = freeform
@@ -38,7 +33,7 @@ class ChatCalls:
         return ChatFunctionToolCall(id=call.id, type="function", function=function)
 
     def replayed(self, call: ToolCallPart) -> ChatMessageToolCall:
-        """Return a call as a conversation that goes on holds it."""
+        """Return a call as a message of the history holds it."""
         if call.name in self._freeform:
             custom = ChatCustomCall(name=call.name, input=FreeformInput.of(call.arguments))
             return ChatMessageToolCall(id=call.id, type="custom", custom=custom)

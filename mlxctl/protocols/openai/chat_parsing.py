@@ -1,6 +1,4 @@
-"""From a chat completions body to a GenerationRequest: checks what a schema cannot, names the caller's field
-in every refusal.
-"""
+"""Chat completion bodies to GenerationRequest; errors name the caller's field."""
 
 from collections.abc import Iterable, Sequence
 from typing import assert_never
@@ -37,14 +35,14 @@ _DECODER = msgspec.json.Decoder(schema.ChatRequest)
 
 
 def decode_chat(body: bytes) -> schema.ChatRequest:
-    """Read a body and refuse by name what this server does not do. Raises InvalidRequest."""
+    """Decode a body and refuse unsupported fields by name. Raises InvalidRequest."""
     request = decode_body(body, _DECODER)
     check_supported(request)
     return request
 
 
 def to_generation_request(request: schema.ChatRequest, before: tuple[Message, ...] = ()) -> GenerationRequest:
-    """Translate a decoded body; its messages go on from those `before`. Raises InvalidRequest."""
+    """Translate a decoded body; its messages follow those `before`. Raises InvalidRequest."""
     tools, choice = tools_and_choice(request)
     thinking, template_kwargs = _thinking(request)
     return GenerationRequest(
@@ -70,7 +68,7 @@ def to_generation_request(request: schema.ChatRequest, before: tuple[Message, ..
 
 
 def check_supported(request: schema.ChatRequest) -> None:
-    """Refuse by name what this server does not do, and a request that says nothing. Raises InvalidRequest."""
+    """Refuse unsupported fields by name, and empty messages. Raises InvalidRequest."""
     if not request.messages:
         raise InvalidRequest("messages is empty; send at least one message", param="messages")
     if "audio" in (request.modalities or ()):
@@ -82,7 +80,7 @@ def check_supported(request: schema.ChatRequest) -> None:
     if request.web_search_options is not None:
         _refuse(
             "web_search_options",
-            "web_search_options is not supported: this server searches no web; leave it out",
+            "web_search_options is not supported; leave it out",
         )
 
 
@@ -117,9 +115,9 @@ def _response_format(wish: schema.ResponseFormat | None) -> Constraint | None:
 
 
 def _thinking(request: schema.ChatRequest) -> tuple[ThinkingOptions, dict[str, object]]:
-    """Return what was said about thinking, and the template's arguments without it: one wish, one way on.
+    """Return the thinking options, and the template's arguments without them.
 
-    The most explicit word wins: enable_thinking, then the one in chat_template_kwargs, then a
+    Of several fields the first wins: enable_thinking, chat_template_kwargs.enable_thinking, a
     reasoning_effort of none.
     """
     kwargs = dict(request.chat_template_kwargs or {})
@@ -139,9 +137,9 @@ def _thinking(request: schema.ChatRequest) -> tuple[ThinkingOptions, dict[str, o
 def translate_messages(
     messages: Sequence[schema.ChatMessage], before: Sequence[Message] = ()
 ) -> tuple[Message, ...]:
-    """Translate messages that go on from those `before`, whose calls they may answer.
+    """Translate messages that follow those `before`. Raises InvalidRequest.
 
-    Raises InvalidRequest.
+    Tool results may answer calls of messages `before`.
     """
     call_ids = {call.id for message in before for call in message.tool_calls}
     translated = []
@@ -207,9 +205,7 @@ ContentPart = schema.ChatTextPart | schema.ChatRefusalPart | schema.ChatImagePar
 
 
 def _content(content: str | Sequence[ContentPart], path: str) -> Iterable[TextPart | ImagePart | AudioPart]:
-    """Yield the parts of a content; a string is one text, and empty texts are nothing, so that equal content
-    is equal.
-    """
+    """Yield the non-empty parts; a string equals a list of one text."""
     parts = (schema.ChatTextPart(text=content),) if isinstance(content, str) else content
     for index, part in enumerate(parts):
         match part:

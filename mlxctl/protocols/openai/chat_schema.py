@@ -1,9 +1,8 @@
-"""The body of `POST /v1/chat/completions` as OpenAI documents it, plus what its other servers' users send
-(how to sample, what form the answer has, chat_template_kwargs, enable_thinking, thinking_budget,
-reasoning_content). One type per concept; null means unsaid everywhere.
+"""Body of `POST /v1/chat/completions`.
 
-Fields that are not here are ignored, as the protocol's clients expect (metadata, store, user, service_tier,
-prediction, …).
+OpenAI's documented fields, and those of vLLM and other servers (sampling, structured output,
+chat_template_kwargs, enable_thinking, thinking_budget, reasoning_content). Null means not set. Other fields
+(metadata, store, user, service_tier, prediction, …) are ignored, as clients expect.
 """
 
 from typing import Annotated, Any, Literal
@@ -31,19 +30,19 @@ Effort = Literal["none", "minimal", "low", "medium", "high", "xhigh", "max"]
 
 
 class ChatTextPart(Struct, tag_field="type", tag="text"):
-    """A piece of text."""
+    """Text."""
 
     text: str
 
 
 class ChatRefusalPart(Struct, tag_field="type", tag="refusal"):
-    """A replayed refusal of another server's model; it says nothing to ours."""
+    """A refusal of another provider's model; ignored."""
 
     refusal: str | None = None
 
 
 class ChatImageUrl(Struct):
-    """Where the image is; `detail` is ignored."""
+    """A data URL of an image; `detail` is ignored."""
 
     url: str
 
@@ -55,20 +54,20 @@ class ChatImagePart(Struct, tag_field="type", tag="image_url"):
 
 
 class AudioData(Struct):
-    """A sound as base64."""
+    """Audio as base64."""
 
     data: str
     format: Literal["wav", "mp3", "flac", "ogg"]
 
 
 class ChatAudioPart(Struct, tag_field="type", tag="input_audio"):
-    """A sound."""
+    """Audio."""
 
     input_audio: AudioData
 
 
 class ChatMessageToolCall(Struct, omit_defaults=True):
-    """A replayed call, of a function unless its type says `custom`."""
+    """A call of an earlier answer: of a function unless its type is `custom`."""
 
     id: str
     type: Literal["function", "custom"] | None = None
@@ -84,18 +83,18 @@ class ChatSystemMessage(Struct, tag_field="role", tag="system"):
 
 
 class ChatDeveloperMessage(ChatSystemMessage, tag_field="role", tag="developer"):
-    """Instructions, by their newer name."""
+    """Instructions, under their newer role."""
 
 
 class ChatUserMessage(Struct, tag_field="role", tag="user"):
-    """A question."""
+    """A user message."""
 
     content: str | Annotated[list[ChatTextPart | ChatImagePart | ChatAudioPart], MessageLimit]
     name: str | None = None
 
 
 class ChatAssistantMessage(Struct, tag_field="role", tag="assistant"):
-    """An answer that is replayed; `reasoning` is the newer name of `reasoning_content` on some servers."""
+    """An earlier answer; `reasoning` is vLLM's newer name of `reasoning_content`."""
 
     content: str | Annotated[list[ChatTextPart | ChatRefusalPart], MessageLimit] | None = None
     reasoning_content: str | None = None
@@ -106,7 +105,7 @@ class ChatAssistantMessage(Struct, tag_field="role", tag="assistant"):
 
 
 class ChatToolMessage(Struct, tag_field="role", tag="tool"):
-    """What a tool gave back."""
+    """The result of a tool call."""
 
     tool_call_id: str
     content: str | Annotated[list[ChatTextPart | ChatImagePart], MessageLimit]
@@ -128,17 +127,17 @@ class ChatFunction(Struct):
 
 
 class ChatPlainInput(Struct, tag_field="type", tag="text"):
-    """Any text."""
+    """Free text."""
 
 
 class ChatGrammarInput(Struct, tag_field="type", tag="grammar"):
-    """A text that fits a grammar."""
+    """Text that fits a grammar."""
 
     grammar: InputGrammar
 
 
 class ChatCustomTool(Struct):
-    """The definition of a tool that takes any text."""
+    """Definition of a custom tool, which takes free text."""
 
     name: Name
     description: str | None = None
@@ -146,7 +145,7 @@ class ChatCustomTool(Struct):
 
 
 class ChatTool(Struct):
-    """A tool on offer; types other than these two belong to another server and are dropped."""
+    """An offered tool; other types than function and custom are dropped."""
 
     type: str | None = None
     function: ChatFunction | None = None
@@ -166,13 +165,13 @@ class ChatNamedTool(Struct, tag_field="type", tag="function"):
 
 
 class ChatNamedCustomTool(Struct, tag_field="type", tag="custom"):
-    """A reference to a tool that takes any text."""
+    """A reference to a custom tool."""
 
     custom: ChatToolName
 
 
 class ChatAllowedTools(Struct):
-    """A part of the tools, and whether one must be called."""
+    """A subset of the tools, and whether one must be called."""
 
     tools: list[ChatNamedTool | ChatNamedCustomTool]
     mode: Literal["auto", "required"] = "auto"
@@ -185,25 +184,25 @@ class ChatAllowedToolsChoice(Struct, tag_field="type", tag="allowed_tools"):
 
 
 class StreamOptions(Struct):
-    """How to stream."""
+    """Options of a stream."""
 
     include_usage: bool | None = None
 
 
 class ChatTextFormat(Struct, tag_field="type", tag="text"):
-    """Any text."""
+    """Free text."""
 
 
 class ChatObjectFormat(Struct, tag_field="type", tag="json_object"):
-    """A JSON object; other servers' users may give its schema."""
+    """A JSON object; some servers accept its schema here."""
 
     schema: dict[str, Any] | None = None
 
 
 class ChatSchema(Struct):
-    """A schema; without `strict`, what of it cannot be enforced is left to the model.
+    """A schema; without `strict`, parts that cannot be enforced are ignored.
 
-    The name says nothing to us.
+    The name is not used.
     """
 
     name: str | None = None
@@ -218,7 +217,7 @@ class ChatSchemaFormat(Struct, tag_field="type", tag="json_schema"):
 
 
 class ChatGrammarFormat(Struct, tag_field="type", tag="grammar"):
-    """A text that fits a grammar, as some other servers have it."""
+    """Text that fits a grammar, as some other servers accept it."""
 
     grammar: Source
 
@@ -227,7 +226,7 @@ ResponseFormat = ChatTextFormat | ChatObjectFormat | ChatSchemaFormat | ChatGram
 
 
 class ChatRequest(StructuredOutputFields, kw_only=True):
-    """The whole body."""
+    """Body of a chat completion."""
 
     model: Name
     messages: Annotated[list[ChatMessage], MessageLimit]

@@ -1,4 +1,4 @@
-"""The tools of a chat and the choice among them, in the words of the house."""
+"""Tools and tool choice of chat completions."""
 
 from collections.abc import Iterable
 
@@ -12,19 +12,19 @@ from mlxctl.protocols.validation_errors import missing
 
 
 def dropped_tool_types(request: schema.ChatRequest) -> tuple[str, ...]:
-    """Return the types of the offered tools that only the protocol's maker can run."""
+    """Return the types of offered tools that only OpenAI can run."""
     return tuple(tool.type for tool in request.tools or () if tool.type not in (None, "function", "custom"))
 
 
 def freeform_names(request: schema.ChatRequest) -> frozenset[str]:
-    """Return the names of the tools that take any text."""
+    """Return the names of custom tools."""
     return frozenset(
         tool.custom.name for tool in request.tools or () if tool.type == "custom" and tool.custom
     )
 
 
 def tools_and_choice(request: schema.ChatRequest) -> tuple[tuple[ToolSpec, ...], ToolChoice]:
-    """Return the tools that may be called, and whether one must be. Raises InvalidRequest."""
+    """Return the tools that may be called, and the choice. Raises InvalidRequest."""
     tools = tool_specs(request.tools or ())
     match request.tool_choice:
         case None:
@@ -43,7 +43,7 @@ def tools_and_choice(request: schema.ChatRequest) -> tuple[tuple[ToolSpec, ...],
 
 
 def tool_specs(tools: Iterable[schema.ChatTool]) -> tuple[ToolSpec, ...]:
-    """Translate the offered tools, without those of other servers. Raises InvalidRequest."""
+    """Translate the offered tools, without dropped ones. Raises InvalidRequest."""
     specs: list[ToolSpec] = []
     names: list[tuple[str, str]] = []
     for index, tool in enumerate(tools):
@@ -93,7 +93,7 @@ def _allowed(tools: tuple[ToolSpec, ...], allowed: schema.ChatAllowedTools) -> t
 
 
 def _reference(tool: schema.ChatNamedTool | schema.ChatNamedCustomTool) -> tuple[str, str]:
-    """Return the kind and the name of a tool that is referred to."""
+    """Return kind and name of a referenced tool."""
     if isinstance(tool, schema.ChatNamedCustomTool):
         return "custom", tool.custom.name
     return "function", tool.function.name

@@ -1,8 +1,7 @@
-"""OpenAI's legacy completions: the formatter. Knows no HTTP and no model.
+"""Formatter of OpenAI's legacy completions.
 
-A stream is chunks of the same shape as the whole, then `[DONE]`; it fails as a chat's does, with an error
-object and without a finish_reason. What a chat would take for thinking or a call is text here, so only text
-is ever said.
+A stream is chunks of the same shape as the whole, then `[DONE]`; it fails like a chat's, with an error object
+and without a finish_reason. Answers are text only: thinking and calls are not parsed.
 """
 
 import secrets
@@ -42,12 +41,10 @@ _encode = msgspec.json.Encoder().encode
 
 
 class OpenAICompletionsFormatter:
-    """One completion request.
+    """Formatter of one completion request.
 
-    `system_fingerprint` names the serving configuration, `response_id` and `created` (unix seconds) are made
-    up when not given.
-
-    PERF: everything of a chunk but its text is encoded once, in `parse`.
+    `system_fingerprint` names the server's configuration; `response_id` and `created` (unix seconds) are
+    generated if not given. PERF: chunks are encoded once, in `parse`, but for their text.
     """
 
     dropped_tools: tuple[str, ...] = ()
@@ -67,7 +64,7 @@ class OpenAICompletionsFormatter:
         self._usages: dict[int, Usage] = {}
 
     def parse(self, body: bytes) -> GenerationRequest:
-        """Read a request body. Raises InvalidRequest."""
+        """Parse a request body. Raises InvalidRequest."""
         completion = decode_completion(body)
         request = to_generation_request(completion)
         self._model = completion.model
@@ -97,7 +94,7 @@ class OpenAICompletionsFormatter:
                 raise AssertionError(f"a continued text holds no {type(event).__name__}")
 
     def finish(self) -> bytes:
-        """Return the usage, when it was asked for, and the end mark."""
+        """Return the usage, if requested, and the end mark."""
         if not self._include_usage:
             return _DONE
         usages = [self._usages[number] for number in range(len(self._logprobs))]
@@ -113,7 +110,7 @@ class OpenAICompletionsFormatter:
         return b": ping\n\n"
 
     def whole(self, *results: TextResult) -> bytes:
-        """Return the text_completion object: of the answers to each prompt, the best `n`."""
+        """Return the text_completion object, with the best `n` answers to each prompt."""
         best: list[TextResult] = []
         for start in range(0, len(results), self._num_candidates):
             best += self._best(results[start : start + self._num_candidates])
@@ -142,9 +139,7 @@ class OpenAICompletionsFormatter:
         )
 
     def _best(self, results: Sequence[TextResult]) -> Sequence[TextResult]:
-        """Return the answers whose tokens were likeliest on average, best first; one without any token comes
-        last.
-        """
+        """Return the answers with the highest mean log probability; empty ones come last."""
         if self._num_candidates == self._num_choices:
             return results
         return sorted(results, key=self._mean_logprob, reverse=True)[: self._num_choices]

@@ -1,6 +1,4 @@
-"""From a completions body to a GenerationRequest: checks what a schema cannot, names the caller's field in
-every refusal.
-"""
+"""Completion bodies to GenerationRequest; errors name the caller's field."""
 
 import msgspec
 
@@ -18,14 +16,14 @@ _DECODER = msgspec.json.Decoder(schema.CompletionRequest)
 
 
 def decode_completion(body: bytes) -> schema.CompletionRequest:
-    """Read a body and refuse what this server does not do, or nobody could. Raises InvalidRequest."""
+    """Decode a body and refuse unsupported fields by name. Raises InvalidRequest."""
     request = decode_body(body, _DECODER)
     if request.suffix:
-        message = "suffix is not supported: models here continue a text, they do not fill a gap; leave it out"
+        message = "suffix is not supported: text cannot be inserted; leave it out"
         raise InvalidRequest(message, param="suffix", code="unsupported_parameter")
     if request.max_tokens == 0 and not request.echo:
         raise InvalidRequest(
-            "max_tokens is 0, so that there is nothing to answer; ask for more, or for echo",
+            "max_tokens is 0, which needs echo; raise max_tokens or set echo",
             param="max_tokens",
         )
     num_tried, num_wanted = num_candidates(request), request.n or 1
@@ -41,7 +39,7 @@ def decode_completion(body: bytes) -> schema.CompletionRequest:
 
 
 def num_candidates(request: schema.CompletionRequest) -> int:
-    """Return how many answers each prompt gets, of which `n` are given out."""
+    """Return how many answers are generated per prompt; `n` of them are returned."""
     return request.best_of or request.n or 1
 
 
@@ -70,7 +68,7 @@ def to_generation_request(request: schema.CompletionRequest) -> GenerationReques
 
 
 def _sampling(request: schema.CompletionRequest) -> SamplingOptions:
-    # The best candidates are found by their log-probabilities, asked for or not.
+    # The best candidates are selected by log probability, requested or not.
     is_ranked = num_candidates(request) > (request.n or 1)
     return sampling_options(
         request, num_top_logprobs=0 if is_ranked and request.logprobs is None else request.logprobs

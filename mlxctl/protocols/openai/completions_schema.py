@@ -1,6 +1,6 @@
-"""The body of `POST /v1/completions`: text to be continued as it is, as OpenAI documented it before chats,
-plus what users of other servers send (how to sample, what form the answer has). Null means unsaid everywhere;
-fields that are not here are ignored.
+"""Bodies of `POST /v1/completions`, OpenAI's legacy text continuation.
+
+With the sampling and structured output fields of other servers. Null means not set; other fields are ignored.
 """
 
 from typing import Literal
@@ -17,9 +17,9 @@ from mlxctl.protocols.structured_output import StructuredOutputFields
 
 
 class CompletionRequest(StructuredOutputFields, kw_only=True):
-    """The whole body.
+    """Body of a completion.
 
-    A `prompt` is one text, a list of texts, one list of token ids, or a list of such lists.
+    `prompt` is a text, a list of texts, a list of token ids, or a list of such lists.
     """
 
     model: Name

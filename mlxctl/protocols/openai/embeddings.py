@@ -1,4 +1,4 @@
-"""OpenAI embeddings: the formatter. Knows no HTTP and no model."""
+"""Formatter of OpenAI embeddings."""
 
 from array import array
 from base64 import b64encode
@@ -23,10 +23,10 @@ _DECODER = msgspec.json.Decoder(EmbeddingsRequest)
 
 
 class OpenAIEmbeddingsFormatter:
-    """One request for vectors: `parse` once, then `whole`."""
+    """Formatter of one request: `parse` once, then `whole`."""
 
     def parse(self, body: bytes) -> EmbeddingRequest:
-        """Read a request body. Raises InvalidRequest."""
+        """Parse a request body. Raises InvalidRequest."""
         asked = decode_body(body, _DECODER)
         texts = read_texts(asked.input, "input")
         if len(texts) > MAX_TEXTS:
@@ -35,13 +35,11 @@ class OpenAIEmbeddingsFormatter:
             )
         if "" in texts or () in texts:
             place = next(place for place, text in enumerate(texts) if not text)
-            raise InvalidRequest(
-                f"input[{place}] is empty, and nothing has no meaning; leave it out", param=f"input[{place}]"
-            )
+            raise InvalidRequest(f"input[{place}] is empty; leave it out", param=f"input[{place}]")
         self._model = asked.model
         self._as_base64 = asked.encoding_format == "base64"
         if asked.prompt_name is not None and not isinstance(texts[0], str):
-            message = "prompt_name is for texts, and input is token ids; put the prompt's before them, or send texts"
+            message = "prompt_name needs texts, but input has token ids; send texts, or put the prompt's token ids before them"
             raise InvalidRequest(message, param="prompt_name")
         return EmbeddingRequest(
             model=asked.model,

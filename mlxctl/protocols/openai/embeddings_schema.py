@@ -1,6 +1,6 @@
-"""The body of `POST /v1/embeddings` as OpenAI documents it.
+"""Bodies of `POST /v1/embeddings`.
 
-Null means unsaid; fields that are not here (user) are ignored.
+Null means not set; other fields (user) are ignored.
 """
 
 from typing import Annotated, Literal
@@ -12,10 +12,10 @@ from mlxctl.protocols.ranges import Name
 
 
 class EmbeddingsRequest(Struct, kw_only=True):
-    """The whole body. In base64, a vector is its float32 numbers, little-endian.
+    """Body of an embeddings request; base64 vectors are little-endian float32.
 
-    Beyond OpenAI: `prompt_name` is that of the model's own prompts which is put before every text (`query`,
-    `document`, …); `truncate` cuts what is longer than the model takes, which is refused otherwise.
+    Beyond OpenAI: `prompt_name` selects one of the model's prompts (`query`, `document`, …), which is put
+    before every text; `truncate` cuts texts that are too long, which are refused otherwise.
     """
 
     model: Name

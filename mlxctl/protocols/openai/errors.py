@@ -1,7 +1,4 @@
-"""Errors in OpenAI's words: `{"error": {"message", "type", "param", "code"}}`.
-
-All four keys are always there.
-"""
+"""Errors in OpenAI's shape: `{"error": {"message", "type", "param", "code"}}`, all four keys present."""
 
 import msgspec
 from msgspec import Struct
@@ -17,7 +14,7 @@ from mlxctl.errors import (
 )
 from mlxctl.protocols.error_body import ErrorBody, error_headers, error_message
 
-# The nearest ancestor in this table decides: (HTTP status, type, code).
+# (HTTP status, type, code) of the nearest ancestor.
 _ANSWERS: dict[type[MlxctlError], tuple[int, str, str | None]] = {
     errors.RequestError: (400, "invalid_request_error", None),
     errors.ContextTooLong: (400, "invalid_request_error", "context_length_exceeded"),
@@ -58,14 +55,14 @@ class OpenAIError(Struct):
 
 
 def openai_error(error: MlxctlError, *, prompt_field: str = "messages") -> ErrorBody:
-    """Return what to answer instead of a result; `prompt_field` is what the route calls its prompt."""
+    """Return the error response; `prompt_field` is the route's name of the prompt."""
     status, _, _ = _answer(error)
     body = error_json(error, prompt_field=prompt_field)
     return ErrorBody(status=status, body=body, headers=error_headers(error))
 
 
 def error_json(error: MlxctlError, *, prompt_field: str = "messages") -> bytes:
-    """Return the error object as JSON, the same in a body and in a stream."""
+    """Return the error object, for a body or an event."""
     _, kind, code = _answer(error)
     param = _param(error, prompt_field)
     return msgspec.json.encode(

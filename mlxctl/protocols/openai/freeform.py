@@ -1,8 +1,7 @@
-"""Tools that take any text (OpenAI's `custom` tools): to a model they are functions of one string.
+"""OpenAI's custom tools, which take free text; to a model they are functions of one string.
 
-The format of such an input may be a regular expression, which every call is held to, or a Lark grammar. The
-latter is told to the model and not enforced: in most formats of calls the text is a JSON string, in which a
-grammar of the text cannot be followed.
+The text may have a format: a regular expression, which is enforced, or a Lark grammar, which is put into the
+description and not enforced, because most call formats wrap the text in a JSON string.
 """
 
 import json
@@ -17,7 +16,7 @@ from mlxctl.protocols.structured_output import Source
 
 _HEAD = re.compile(r'\s*\{\s*"input"\s*:\s*"')
 _HEAD_BEGINS = re.compile(r'\s*(?:\{\s*(?:"(?:i(?:n(?:p(?:u(?:t(?:"\s*(?::\s*)?)?)?)?)?)?)?)?)?')
-# Characters of a JSON string, each whole: one outside the basic plane is written as two escapes.
+# Whole characters of a JSON string; one outside the basic plane is two escapes.
 _CHARACTERS = re.compile(
     r'(?:[^"\\]|\\[^u]|\\u[0-9a-fA-F]{0,3}(?=[^0-9a-fA-F])|\\u(?![dD][89abAB])[0-9a-fA-F]{4}|\\u[dD][89abAB][0-9a-fA-F]{2}'
     r"(?:\\u[dD][c-fC-F][0-9a-fA-F]{2}|(?=[^\\]|\\[^u]|\\u[0-9a-fA-F]{0,3}[^0-9a-fA-F]|\\u(?![dD][c-fC-F])[0-9a-fA-F]{4})))*"
@@ -26,7 +25,7 @@ _ESCAPE = re.compile(r'(\\(?:["\\/bfnrt]|u[0-9a-fA-F]{4}))|\\')
 
 
 class InputGrammar(Struct):
-    """What an input has to look like."""
+    """The format of a custom tool's input."""
 
     definition: Source
     syntax: Literal["lark", "regex"]
@@ -35,9 +34,7 @@ class InputGrammar(Struct):
 def freeform_spec(
     name: str, *, description: str | None, grammar: InputGrammar | None, param: str
 ) -> ToolSpec:
-    """Return the function that a model is offered as `name`; `param` is the field of the grammar's
-    definition.
-    """
+    """Return the function of a custom tool; `param` is the field of its grammar's definition."""
     text: dict[str, Any] = {"type": "string"}
     told, pattern = description or "", ""
     if grammar is not None and grammar.syntax == "regex":
@@ -62,14 +59,14 @@ def freeform_spec(
 
 
 def freeform_arguments(text: str) -> str:
-    """Return an input as the arguments of the function that its tool is to a model."""
+    """Return the function arguments of an input."""
     return encode({"input": text}).decode()
 
 
 class FreeformInput:
-    """Reads the text out of a call's arguments as they come.
+    """Reads the input out of a call's arguments, piece by piece.
 
-    Arguments of another form are the text themselves.
+    Arguments of another shape are the input themselves.
     """
 
     def __init__(self) -> None:
@@ -78,19 +75,19 @@ class FreeformInput:
 
     @classmethod
     def of(cls, arguments: str) -> str:
-        """Return the text in whole arguments."""
+        """Return the input in whole arguments."""
         reader = cls()
         return reader.feed(arguments) + reader.finish()
 
     def feed(self, arguments: str) -> str:
-        """Take more of the arguments' JSON and return what it says of the text."""
+        """Take more arguments and return the input in them."""
         self._held += arguments
         if self._place == "head":
             self._find_text()
         return self._read() if self._place == "text" else ""
 
     def finish(self) -> str:
-        """Return what was held back."""
+        """Return the rest."""
         return _input_of_object(self._held) if self._place in ("head", "elsewhere") else ""
 
     def _find_text(self) -> None:
@@ -109,7 +106,7 @@ class FreeformInput:
 
 
 def _decode_text(text: str) -> str:
-    """Return what a part of a JSON string says; a backslash that escapes nothing is one."""
+    """Decode a part of a JSON string; an invalid escape keeps its backslash."""
     whole = _ESCAPE.sub(lambda found: found[1] or r"\\", text)
     said: str = json.loads(f'"{whole}"', strict=False)
     return said.encode("utf-16", "surrogatepass").decode("utf-16", "replace")

@@ -1,6 +1,4 @@
-"""Texts as OpenAI's older routes take them: one text, a list of texts, the token ids of one text, or a list
-of such lists.
-"""
+"""Text inputs of completions and embeddings: texts or token ids, one or many."""
 
 from typing import Annotated, TypeVar
 
@@ -15,9 +13,9 @@ TextInputs = str | list[str | TokenId | list[TokenId]]
 
 
 def read_texts(texts: TextInputs, field: str) -> tuple[str | tuple[int, ...], ...]:
-    """Return what the field holds as separate texts.
+    """Return the inputs of a field as separate texts.
 
-    Raises InvalidRequest when it is empty, or mixes the kinds.
+    Raises InvalidRequest if it is empty or mixes texts and token ids.
     """
     if isinstance(texts, str):
         return (texts,)
@@ -33,14 +31,11 @@ def read_texts(texts: TextInputs, field: str) -> tuple[str | tuple[int, ...], ..
 
 
 def _all(items: list[str | int | list[int]], kind: type[Item], field: str, name: str) -> list[Item]:
-    """Return the items as what the first one is.
-
-    Raises InvalidRequest at the first that is something else.
-    """
+    """Return the items, all of one type. Raises InvalidRequest for the first of another type."""
     fitting: list[Item] = [item for item in items if isinstance(item, kind)]
     if len(fitting) < len(items):
         index = next(index for index, item in enumerate(items) if not isinstance(item, kind))
         raise InvalidRequest(
-            f"{field}[{index}] is something else than the {name} before it", param=f"{field}[{index}]"
+            f"{field}[{index}] must be of the same type as the {name} before it", param=f"{field}[{index}]"
         )
     return fitting

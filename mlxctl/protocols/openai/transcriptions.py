@@ -1,4 +1,4 @@
-"""OpenAI transcriptions and translations: the formatter. Knows no HTTP and no model."""
+"""Formatter of OpenAI transcriptions and translations."""
 
 import math
 from collections.abc import Callable, Mapping
@@ -25,7 +25,7 @@ _FORMS: dict[SpeechTask, type[TranslationForm]] = {
     "translate": TranslationForm,
 }
 _LISTS = ("timestamp_granularities",)
-# OpenAI's own models take these, and what they ask for would be missing in the answer.
+# Fields of OpenAI's models that would change the answer.
 _UNSUPPORTED_FIELDS = (
     "chunking_strategy",
     "include",
@@ -34,14 +34,14 @@ _UNSUPPORTED_FIELDS = (
     "known_speaker_references",
     "languages",
 )
-# OpenAI counts where a window begins in frames of the spectrum, of a hundredth of a second each.
+# OpenAI's `seek` counts spectrogram frames of a hundredth of a second.
 _FRAME_SAMPLES = 160
 _JSON, _TEXT = "application/json", "text/plain; charset=utf-8"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ParsedTranscription:
-    """What a form asks for; the file is still to be decoded."""
+    """A parsed form; `file` is not decoded yet."""
 
     file: bytes
     model: str
@@ -52,16 +52,16 @@ class ParsedTranscription:
 
 
 class OpenAITranscriptionFormatter:
-    """One request for what is said in a file: `parse` once, then `whole`."""
+    """Formatter of one audio file: `parse` once, then `whole`."""
 
     def __init__(self, task: SpeechTask) -> None:
         self._task = task
 
     def parse(self, fields: Mapping[str, list[bytes]]) -> ParsedTranscription:
-        """Read a form, each field with all its values. Raises InvalidRequest."""
+        """Parse a form: all values of each field. Raises InvalidRequest."""
         values = {name.removesuffix("[]"): given for name, given in fields.items()}
         if refused := next((name for name in _UNSUPPORTED_FIELDS if name in values), None):
-            raise InvalidRequest(f"{refused} is not supported here; leave it out", param=refused)
+            raise InvalidRequest(f"{refused} is not supported; leave it out", param=refused)
         form = _read(values, _FORMS[self._task])
         language = None
         if isinstance(form, TranscriptionForm):
@@ -79,11 +79,11 @@ class OpenAITranscriptionFormatter:
 
     @property
     def media_type(self) -> str:
-        """That of the answer."""
+        """Media type of the answer."""
         return _JSON if self._format in ("json", "verbose_json") else _TEXT
 
     def whole(self, result: TranscriptionResult) -> bytes:
-        """Return the answer in the form that was asked for."""
+        """Return the answer in the requested response_format."""
         match self._format:
             case "json":
                 return msgspec.json.encode(Transcription(text=result.text, usage=self._usage(result)))
@@ -131,14 +131,12 @@ def _read(values: Mapping[str, list[bytes]], schema: type[TranslationForm]) -> T
 
 def _check_options(form: TranscriptionForm) -> None:
     if form.stream:
-        raise InvalidRequest("stream is not supported for transcriptions here; leave it out", param="stream")
+        raise InvalidRequest("stream is not supported for transcriptions; leave it out", param="stream")
     if "word" in form.timestamp_granularities:
-        message = (
-            "timestamp_granularities: times of single words are not known here; ask for those of segments"
-        )
+        message = "timestamp_granularities: word timestamps are not supported; request segment timestamps"
         raise InvalidRequest(message, param="timestamp_granularities")
     if form.timestamp_granularities and form.response_format != "verbose_json":
-        message = "timestamp_granularities needs response_format verbose_json; no other has times that could be chosen"
+        message = "timestamp_granularities needs response_format verbose_json"
         raise InvalidRequest(message, param="timestamp_granularities")
 
 
@@ -170,7 +168,7 @@ def _vtt_cue(_number: int, segment: SpeechSegment) -> str:
 
 
 def _cue_text(segment: SpeechSegment) -> str:
-    # What looks like the line of times would begin another cue.
+    # An arrow in the text would look like a cue's times.
     return segment.text.strip().replace("-->", "->")
 
 

@@ -1,7 +1,6 @@
-"""The form of `POST /v1/audio/transcriptions` and `/v1/audio/translations` as OpenAI documents it.
+"""Forms of `POST /v1/audio/transcriptions` and `/v1/audio/translations`.
 
-Fields that are not here are ignored; those that would change the answer and are not honored are refused by
-name.
+Other fields are ignored; unsupported ones that would change the answer are refused by name.
 """
 
 from typing import Annotated, Literal
@@ -14,7 +13,7 @@ TranscriptionFormat = Literal["json", "text", "srt", "verbose_json", "vtt"]
 
 
 class TranslationForm(Struct, kw_only=True):
-    """The whole form of a translation; `file` is a sound file."""
+    """Form of a translation; `file` is an audio file."""
 
     file: bytes
     model: Name
@@ -24,7 +23,7 @@ class TranslationForm(Struct, kw_only=True):
 
 
 class TranscriptionForm(TranslationForm, kw_only=True):
-    """The whole form of a transcription. Times are those of segments; those of words are not known here."""
+    """Form of a transcription; timestamps are those of segments, not words."""
 
     language: Name | None = None
     stream: bool = False

@@ -1,4 +1,1 @@
-"""Glue between HTTP and decisions taken elsewhere: one concern per file.
-
-It refuses early and adds headers, nothing else.
-"""
+"""Middleware: early refusals and response headers, one concern per file."""

@@ -1,8 +1,8 @@
-"""Refuse requests whose Host header is malformed, or names somebody else.
+"""Refuse requests with a malformed or foreign Host header.
 
 SEC: a web page can point its own host name at 127.0.0.1 (DNS rebinding) and then read a local server as its
-own origin. Such requests carry the page's name, so a server that listens on loopback answers loopback names
-only, and those a person added.
+own origin. Such requests carry the page's host name, so a server that listens on loopback answers only
+loopback names and configured ones.
 """
 
 import ipaddress
@@ -13,21 +13,19 @@ from falcon.asgi import Request, Response
 
 from mlxctl.errors import InvalidRequest
 
-# RFC 9110, 7.2: a name or an address, an IPv6 one in brackets, and perhaps a port.
+# RFC 9110, section 7.2: a name or an address (IPv6 in brackets), optionally with a port.
 _HOST = re.compile(r"(?:\[([0-9A-Za-z:.%]+)\]|([\w.~%!$&'()*+;=-]+))(?::[0-9]{1,5})?", re.ASCII)
 
 
 class AllowedHosts:
-    """Listening beyond loopback and given no names, any Host is answered: which names lead there cannot be
-    known.
-    """
+    """Checks the Host header. Beyond loopback and without configured names, any is accepted."""
 
     def __init__(self, *, bound_host: str, allowed_hosts: Sequence[str]) -> None:
         self._names = {_normalized(name) for name in (*allowed_hosts, bound_host)}
         self._is_open = not _is_loopback(bound_host) and not allowed_hosts
 
     async def process_request(self, request: Request, response: Response) -> None:  # noqa: ARG002
-        """Raise InvalidRequest for a malformed Host, and for a foreign name."""
+        """Raise InvalidRequest for a malformed or foreign Host."""
         hosts = [value.decode("latin-1") for name, value in request.scope["headers"] if name == b"host"]
         if hosts in ([], [""]):
             return
@@ -40,7 +38,7 @@ class AllowedHosts:
         name = _normalized(parts[1] or parts[2])
         if not self._is_open and name not in self._names and not _is_loopback(name):
             raise InvalidRequest(
-                f"this server does not answer to the host name {name!r}; add it to server.allowed_hosts",
+                f"host name {name!r} is not allowed; add it to server.allowed_hosts",
                 code="host_not_allowed",
             )
 

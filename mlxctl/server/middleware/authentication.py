@@ -1,4 +1,4 @@
-"""Ask the key check, except on open routes, and refuse routes that need another key."""
+"""Authenticate callers and enforce the access that routes need."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -11,16 +11,14 @@ from mlxctl.server.route import Access
 
 
 class Authentication:
-    """Leaves in `request.context` who the caller is: a name, never the key; what it may do; and its cache
-    scope.
-    """
+    """Sets `request.context.caller` (a name, never the key), its permissions and its cache scope."""
 
     def __init__(self, keys: KeyCheck, access: Mapping[str, Access]) -> None:
         self._keys = keys
         self._access = access
 
     async def process_request(self, request: Request, response: Response) -> None:  # noqa: ARG002
-        """Let the caller in, or raise AuthenticationFailed. On an open route a stranger is let in as None."""
+        """Authenticate, or raise AuthenticationFailed; on open routes the caller may be None."""
         context = request.context
         context.caller, context.may_administer, context.may_see_others, context.cache_scope = (
             None,
@@ -48,14 +46,12 @@ class Authentication:
         _: object,
         __: dict[str, Any],
     ) -> None:
-        """Raise PermissionDenied where the route needs another key."""
+        """Raise PermissionDenied if the route needs another key."""
         access = self._access[request.uri_template or ""]
         if access in ("admin", "all_callers") and not request.context.may_administer:
-            raise PermissionDenied(
-                f"{request.path} administers this server, or shows what others asked: it needs an admin key"
-            )
+            raise PermissionDenied(f"{request.path} needs an admin key")
         if access == "all_callers" and not request.context.may_see_others:
             raise PermissionDenied(
-                f"{request.path} is about all callers, and this server has several API keys: it needs an admin key; "
+                f"{request.path} covers all callers and this server has several API keys, so it needs an admin key; "
                 "start the server with --admin-key"
             )

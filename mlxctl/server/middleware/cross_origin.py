@@ -1,9 +1,6 @@
-"""Let pages of chosen origins call the server from a browser (CORS).
+"""Cross-origin requests (CORS) from configured origins.
 
-Mounted only when origins were configured.
-
-SEC: `access-control-allow-credentials` is never sent, with a wildcard or without: callers send their key in a
-header.
+SEC: `access-control-allow-credentials` is never sent; callers send their key in a header.
 """
 
 from collections.abc import Sequence
@@ -17,13 +14,13 @@ _EXPOSED = "x-request-id, request-id, retry-after"
 
 
 class CrossOrigin:
-    """Answers preflights, and names the origin in the answers to allowed ones."""
+    """Answers preflights and adds the CORS headers for allowed origins."""
 
     def __init__(self, origins: Sequence[str]) -> None:
         self._origins = frozenset(origins)
 
     async def process_request(self, request: Request, response: Response) -> None:
-        """Answer a preflight of an allowed origin before anything else looks at it."""
+        """Answer a preflight of an allowed origin before authentication."""
         wanted = request.get_header("access-control-request-method")
         if request.method != "OPTIONS" or not wanted or self._allowed(request) is None:
             return
@@ -38,7 +35,7 @@ class CrossOrigin:
         response.complete = True
 
     async def process_response(self, request: Request, response: Response, _: Any, __: bool) -> None:
-        """Name the origin, so that the browser hands the answer to the page."""
+        """Add the CORS headers."""
         response.append_header("vary", "Origin")
         if (allowed := self._allowed(request)) is not None:
             response.set_headers(

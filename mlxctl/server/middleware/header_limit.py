@@ -1,19 +1,18 @@
-"""Refuse a request whose request line and headers are too large.
+"""Refuse requests whose request line and headers exceed the limit.
 
-The HTTP server below bounds its read buffer, which is never smaller than 16 kB; this is the exact limit.
+Granian only bounds its read buffer, at 16 kB or more; this is the exact limit.
 """
 
 from falcon.asgi import Request, Response
 
 from mlxctl.errors import HeadersTooLarge
 
-# The spaces, version and line ends of a request line; the colon, space and line end of a header; the empty
-# line at the end.
+# Bytes of a request line besides method and target; of a header besides name and value; of the empty line.
 _LINE_BYTES, _HEADER_BYTES, _END_BYTES = 12, 4, 2
 
 
 class HeaderLimit:
-    """Counts bytes as they were sent."""
+    """Counts the bytes of the request head as sent."""
 
     def __init__(self, limit_bytes: int) -> None:
         self._limit_bytes = limit_bytes

@@ -5,7 +5,7 @@ import secrets
 
 from falcon.asgi import Request, Response
 
-# SEC: what a client sends is echoed, so only harmless characters and a bounded length are taken over.
+# SEC: the client's id is echoed, so only safe characters and a bounded length are accepted.
 _HARMLESS = re.compile(r"[A-Za-z0-9._-]{1,128}")
 
 

@@ -1,4 +1,1 @@
-"""Agents: conversations whose history the server keeps, so that only new messages are sent.
-
-Turns speak chat completions.
-"""
+"""Agents: conversations whose history the server stores; clients send only new messages."""

@@ -1,7 +1,4 @@
-"""One turn of an agent: chat completions, but the history comes from the server and goes back to it.
-
-Knows no HTTP.
-"""
+"""Formatter of an agent's turn: a chat completion with stored history."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -31,16 +28,16 @@ _encode = msgspec.json.Encoder().encode
 
 
 class AgentTurnFormatter(OpenAIChatFormatter):
-    """Answers as a chat completion does. `read` takes the body, `translate` what is kept of the agent.
+    """Formatter of one turn: `read` takes the body, `translate` the stored agent.
 
-    After the end, `said` is what has to be added to the history of `agent`, in chat completions' words, and
-    `model` who said it.
+    After the end, `new_messages` are the messages to append to the history of `agent`, as JSON, and `model`
+    is the model that answered.
     """
 
     def __init__(self, *, agent_id: str) -> None:
         super().__init__()
         self.agent_id = agent_id
-        self.said: tuple[bytes, ...] = ()
+        self.new_messages: tuple[bytes, ...] = ()
         self._collector = Collector()
 
     def outline(self, body: bytes) -> tuple[int, bool]:
@@ -57,7 +54,7 @@ class AgentTurnFormatter(OpenAIChatFormatter):
         return request
 
     def read(self, body: bytes) -> int:
-        """Read a body and return how many bytes its messages will take to keep. Raises InvalidRequest."""
+        """Decode a body and return the stored size of its messages in bytes. Raises InvalidRequest."""
         self._turn = decode_body(body, _DECODER)
         if (self._turn.n or 1) > 1:
             raise InvalidRequest("n must be 1: an agent goes on from one answer", param="n")
@@ -67,11 +64,11 @@ class AgentTurnFormatter(OpenAIChatFormatter):
 
     @property
     def streams(self) -> bool:
-        """Whether the answer is to be streamed; known once the body was read."""
+        """Whether the answer is streamed; known after `read`."""
         return bool(self._turn.stream)
 
     def translate(self, agent: StoredAgent, history: Sequence[bytes]) -> GenerationRequest:
-        """Return the request with all that was said before. Raises InvalidRequest."""
+        """Return the request with its history. Raises InvalidRequest."""
         self.agent = agent
         settings = _SETTINGS.decode(agent.settings)
         self._turn.model = self._turn.model or agent.model
@@ -102,7 +99,7 @@ class AgentTurnFormatter(OpenAIChatFormatter):
 
     @property
     def model(self) -> str:
-        """The model that answers."""
+        """Name of the model that answers."""
         return self._model
 
     def _keep(self, result: TextResult) -> None:
@@ -110,17 +107,17 @@ class AgentTurnFormatter(OpenAIChatFormatter):
         answer = ChatAssistantMessage(
             content=result.text or None, reasoning_content=result.thinking or None, tool_calls=calls or None
         )
-        self.said = (*self._new, _encode(answer))
+        self.new_messages = (*self._new, _encode(answer))
 
 
 def stored_conversation(agent: StoredAgent, history: Sequence[bytes]) -> GenerationRequest:
-    """Return the request that an agent's next turn would begin with."""
+    """Return the request that starts an agent's next turn."""
     settings = _SETTINGS.decode(agent.settings)
     asked = ChatRequest(model=agent.model, messages=[], tools=settings.tools, cache_salt=settings.cache_salt)
     return to_generation_request(asked, before=conversation(settings, history))
 
 
 def conversation(settings: AgentSettings, history: Sequence[bytes]) -> tuple[Message, ...]:
-    """Return what was said so far, the agent's instructions first."""
+    """Return the messages so far, the agent's instructions first."""
     first = (text_message("system", settings.instructions),) if settings.instructions else ()
     return first + translate_messages([_HISTORY.decode(body) for body in history])

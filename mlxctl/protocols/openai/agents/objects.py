@@ -1,4 +1,4 @@
-"""What is told of agents: one, a page of them, its messages, and that it is gone."""
+"""Answers of the agents API."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -21,7 +21,7 @@ _SETTINGS = msgspec.json.Decoder(AgentSettings)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AgentCacheStatus:
-    """How much of an agent's context would not have to be computed again. None is what is not known now."""
+    """How much of an agent's context is cached; None is unknown."""
 
     status: AgentStatus = "cold"
     num_context_tokens: int | None = None
@@ -31,7 +31,7 @@ class AgentCacheStatus:
     def of(
         cls, *, num_context_tokens: int, num_cached_tokens: int, num_tokens_on_disk: int
     ) -> "AgentCacheStatus":
-        """Hot is at least half of the context in memory, warm is at least half on disk, cold is less."""
+        """Return hot (at least half in memory), warm (at least half on disk) or cold."""
         status: AgentStatus = "cold"
         if 2 * num_cached_tokens >= num_context_tokens:
             status = "hot"
@@ -42,19 +42,19 @@ class AgentCacheStatus:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AgentPage:
-    """Which part of a list is wanted: up to `limit` entries behind the one that `after` names."""
+    """The requested page: up to `limit` entries after the one that `after` names."""
 
     limit: int = DEFAULT_PAGE_LIMIT
     after: str | None = None
 
     @classmethod
     def read(cls, *, limit: str | None, after: str | None) -> "AgentPage":
-        """Read what an address says. Raises InvalidRequest."""
+        """Parse the query parameters. Raises InvalidRequest."""
         return cls(limit=parse_limit(limit), after=after)
 
     @property
     def position(self) -> int:
-        """`after` as the position of a message; -1 when it says nothing. Raises InvalidRequest."""
+        """`after` as the position of a message, -1 if not set. Raises InvalidRequest."""
         if self.after is None:
             return -1
         if not (self.after.isascii() and self.after.isdigit() and len(self.after) < 10):
@@ -63,10 +63,7 @@ class AgentPage:
 
 
 class AgentObject(Struct, kw_only=True):
-    """An agent, and how much of its context is computed already; null is what is not known now.
-
-    Times are unix seconds.
-    """
+    """An agent and its cache status; null is unknown. Times are unix seconds."""
 
     id: str
     object: Literal["agent"] = "agent"

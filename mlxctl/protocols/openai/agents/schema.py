@@ -1,7 +1,7 @@
-"""The bodies of `POST /v1/agents`, `PATCH /v1/agents/{id}` and `POST /v1/agents/{id}/generate`.
+"""Bodies of the agents API.
 
-A turn is a chat completion whose `messages` are only the new ones. What an agent was made with holds where a
-turn says nothing.
+A turn is a chat completion whose `messages` are only the new ones; fields that a turn does not set come from
+the agent.
 """
 
 from typing import Annotated, Literal
@@ -20,9 +20,7 @@ Tools = Annotated[list[ChatTool], Meta(max_length=MAX_TOOLS)]
 
 
 class AgentSettings(Struct):
-    """What stays the same between turns; `metadata` is the caller's own and only told back, `cache_salt` is
-    never told.
-    """
+    """Settings that stay between turns; `metadata` is returned unchanged, `cache_salt` never."""
 
     instructions: str | None = None
     tools: Tools | None = None
@@ -32,20 +30,14 @@ class AgentSettings(Struct):
 
 
 class AgentSpec(AgentSettings, kw_only=True):
-    """A new agent.
-
-    Without an `id` it gets one; `model` is the one that answers until a turn names another.
-    """
+    """A new agent; `id` is generated if not given, `model` is the default of its turns."""
 
     model: Name
     id: AgentId | None = None
 
 
 class AgentChange(Struct, forbid_unknown_fields=True):
-    """What is to be otherwise from an agent's next turn on.
-
-    What is not said stays as it is; null takes it away.
-    """
+    """Changes from the next turn on; absent fields stay, null removes a value."""
 
     model: Name | UnsetType = UNSET
     instructions: str | UnsetType | None = UNSET
@@ -56,7 +48,7 @@ class AgentChange(Struct, forbid_unknown_fields=True):
 
 
 class AgentTurn(ChatRequest, kw_only=True):
-    """New messages for an agent, and how to answer them."""
+    """New messages for an agent."""
 
     model: Name | None = None  # type: ignore[assignment]
     context_overflow: Overflow | None = None

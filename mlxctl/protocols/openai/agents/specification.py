@@ -1,4 +1,4 @@
-"""From a body to a new agent, or to an agent that is otherwise from now on: read, check, keep."""
+"""Parsing of new agents and changes."""
 
 import secrets
 from dataclasses import dataclass
@@ -19,7 +19,7 @@ _SETTINGS = msgspec.json.Decoder(AgentSettings)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NewAgent:
-    """An agent that was asked for; `settings` is what has to be kept of it, as JSON."""
+    """A requested agent; `settings` is the JSON to store."""
 
     id: str
     model: str
@@ -27,7 +27,7 @@ class NewAgent:
 
 
 def parse_agent(body: bytes, *, limit_bytes: int = USUAL_SETTINGS_BYTES) -> NewAgent:
-    """Read a body. Raises InvalidRequest, also when what has to be kept takes more than `limit_bytes`."""
+    """Parse a new agent. Raises InvalidRequest, also if its settings exceed `limit_bytes`."""
     asked = decode_body(body, _DECODER)
     tool_specs(asked.tools or ())
     settings = AgentSettings(
@@ -43,14 +43,14 @@ def parse_agent(body: bytes, *, limit_bytes: int = USUAL_SETTINGS_BYTES) -> NewA
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ChangedAgent:
-    """A change that was asked for; `model` is None where it stays."""
+    """A requested change; `model` is None if unchanged."""
 
     model: str | None
     _asked: AgentChange
     _limit_bytes: int
 
     def settings(self, kept: bytes) -> bytes:
-        """Return what has to be kept instead of `kept`. Raises InvalidRequest when that takes too much."""
+        """Return the stored settings with the change. Raises InvalidRequest if too large."""
         settings = _SETTINGS.decode(kept)
         for name in settings.__struct_fields__:
             if (value := getattr(self._asked, name)) is not msgspec.UNSET:
@@ -59,14 +59,14 @@ class ChangedAgent:
 
 
 def parse_agent_change(body: bytes, *, limit_bytes: int = USUAL_SETTINGS_BYTES) -> ChangedAgent:
-    """Read a body. Raises InvalidRequest. What has to be kept may take `limit_bytes`."""
+    """Parse a change; the settings may have `limit_bytes`. Raises InvalidRequest."""
     asked = decode_body(body, _CHANGES)
     tool_specs(asked.tools or ())
     return ChangedAgent(model=asked.model or None, _asked=asked, _limit_bytes=limit_bytes)
 
 
 def _bounded(settings: AgentSettings, limit_bytes: int) -> bytes:
-    """Return the settings as JSON; the refusal names the largest of them."""
+    """Return the settings as JSON; the error names the largest of them."""
     kept = msgspec.json.encode(settings)
     if len(kept) > limit_bytes:
         largest = max(

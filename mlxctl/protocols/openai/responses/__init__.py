@@ -1,1 +1,1 @@
-"""OpenAI's Responses API: items in, items out, and responses that the next request can refer to."""
+"""OpenAI's Responses API: items in, items out, stored responses."""

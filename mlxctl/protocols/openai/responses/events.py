@@ -1,6 +1,4 @@
-"""The events of one response, numbered in a row, and its output items as they grow: one open at a time, each
-with its end.
-"""
+"""Writer of a response's events and output items."""
 
 from collections.abc import Sequence
 from typing import Any, Literal
@@ -44,11 +42,11 @@ _encode = msgspec.json.Encoder().encode
 
 
 class EventWriter:
-    """Writes the events of one stream.
+    """Writes the events of one stream, with sequence numbers; one item is open at a time.
 
-    `output` are the items that have ended. A text that is cut off, by length or an error, ends as incomplete;
-    a call that is cut off by an error does not end at all: clients act on a call as soon as it has ended.
-    PERF: the head of a text's deltas is encoded once per item; a delta costs one JSON string and one join.
+    `output` holds the ended items. Text that is cut off, by length or an error, ends as incomplete. A call
+    that an error cuts off does not end: clients run a call as soon as it has ended. PERF: the start of a
+    delta is encoded once per item; a delta costs one JSON string and one join.
     """
 
     def __init__(self, style: OutputStyle) -> None:
@@ -60,7 +58,7 @@ class EventWriter:
         self._pieces: list[str] = []
         self._logprobs: list[TokenLogprob] = []
         self._call: ToolCallStarted | None = None
-        # Reads the text out of the open call's arguments, where its tool takes a text.
+        # Reads the input of a custom tool out of the open call's arguments.
         self._input: FreeformInput | None = None
         self._item_id = ""
         self._delta_head = b""
@@ -293,7 +291,10 @@ class EventWriter:
         return b"event: %b\ndata: %b\n\n" % (event.type.encode(), _encode(event))
 
     def _freeze(self, empty: DeltaEvent) -> None:
-        """Keep the bytes of a delta before and behind its text; number and text of `empty` are 0 and ""."""
+        """Keep the bytes of a delta before and behind its text.
+
+        `empty` has no text and the sequence number 0.
+        """
         # Inside a JSON string the quotes would be escaped, so the pattern occurs once.
         head, tail = self._write(empty).split(b'"delta":""')
         self._delta_head = head + b'"delta":'

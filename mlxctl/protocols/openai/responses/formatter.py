@@ -1,9 +1,8 @@
-"""OpenAI's Responses API: the formatter. Knows no HTTP, no model and no store.
+"""Formatter of OpenAI's Responses API. Knows no HTTP, no model and no store.
 
-A stream is `response.created`, `response.in_progress`, then for each item its start, its parts, deltas and
-ends, then `response.completed` or `response.incomplete`. Clients take their answer from the items that have
-ended, so an error first ends the open text; then `response.failed` is what counts: agents ask again after it,
-and ignore an `error` event.
+A stream is `response.created`, `response.in_progress`, then for each item its start, parts, deltas and ends,
+then `response.completed` or `response.incomplete`. Clients read the ended items, so an error first ends the
+open text; then comes `response.failed`, after which agents retry. They ignore an `error` event.
 """
 
 import secrets
@@ -53,12 +52,13 @@ _encode = msgspec.json.Encoder().encode
 
 
 class OpenAIResponsesFormatter:
-    """One response. `response_id` is made up when not given; `now` is the clock, in unix seconds.
+    """Formatter of one response.
 
-    Its requests may refer to what is kept: `read` says to what, `translate` takes what was found; `parse` is
-    both, with nothing found. `parse_or_refer` and `parse_again` keep nothing of a body that is not needed
-    later. `settle` may tell the sampling that is used. After the end, `record` is what has
-    to be kept, and `earlier` the conversation that it goes on from.
+    `response_id` is generated if not given; `now` is the clock, in unix seconds. `read` returns the
+    references to stored data, `translate` takes what was found; `parse` is both, with nothing found.
+    `parse_or_refer` and `parse_again` keep nothing of a body that is not needed later. `set_sampling` sets
+    the final sampling parameters. After the end, `record` is the response to store, and `earlier` the
+    conversation that it continues.
     """
 
     begins_with_usage = False
@@ -72,12 +72,12 @@ class OpenAIResponsesFormatter:
         self._has_begun = False
 
     def parse(self, body: bytes) -> GenerationRequest:
-        """Read a request that refers to nothing. Raises InvalidRequest."""
+        """Parse a request without references. Raises InvalidRequest."""
         self.read(body)
         return self.translate(StoredContext())
 
     def parse_or_refer(self, body: bytes) -> GenerationRequest | References:
-        """Read a request; if it refers to something, return to what, and forget it. Raises InvalidRequest."""
+        """Parse a request; if it has references, return these and keep nothing. Raises InvalidRequest."""
         wanted = self.read(body)
         if wanted == References():
             return self._translate_whole(body, StoredContext())
@@ -85,19 +85,19 @@ class OpenAIResponsesFormatter:
         return wanted
 
     def parse_again(self, body: bytes, context: StoredContext) -> GenerationRequest:
-        """Read a request with what it referred to, which is not kept. Raises InvalidRequest."""
+        """Parse a request with its stored context, which is not kept. Raises InvalidRequest."""
         self.read(body)
         request = self._translate_whole(body, context)
         self.earlier = ()
         return request
 
     def read(self, body: bytes) -> References:
-        """Read a request body and return what it refers to. Raises InvalidRequest."""
+        """Decode a body and return its references. Raises InvalidRequest."""
         self._request = decode_responses(body)
         return references(self._request)
 
     def translate(self, context: StoredContext) -> GenerationRequest:
-        """Return the request with what it referred to. Raises InvalidRequest."""
+        """Return the request with its stored context. Raises InvalidRequest."""
         asked, suffix = self._request, self._id.removeprefix("resp_")
         offer = OfferedTools(offered_tools(asked))
         self.earlier = context.conversation or ()
@@ -132,13 +132,13 @@ class OpenAIResponsesFormatter:
         return request
 
     def set_sampling(self, sampling: SamplingParams) -> None:
-        """Learn what sampling is used, model's defaults included, so that the response can say it."""
+        """Set the final sampling parameters, which the response repeats."""
         self._template = ResponseTemplate(
             id=self._id, created=self._created, request=self._request, offer=self._offer, sampling=sampling
         )
 
     def begin(self, prompt: Usage) -> bytes:  # noqa: ARG002 -- this protocol counts at the end
-        """Return the two events that say that there is a response, and that it is worked on."""
+        """Return `response.created` and `response.in_progress`."""
         self._has_begun = True
         response = self._template.in_progress()
         return self._events.response("response.created", response) + self._events.response(
@@ -210,7 +210,7 @@ class OpenAIResponsesFormatter:
 
 
 def _requested_sampling(request: GenerationRequest) -> SamplingParams:
-    """Return the sampling as far as the caller said it."""
+    """Return the sampling parameters as far as the request sets them."""
     said = request.sampling
     return SamplingParams(
         temperature=1.0 if said.temperature is None else said.temperature,

@@ -1,4 +1,4 @@
-"""What is told of responses that are kept: their input, page by page, and that they are gone."""
+"""Input item lists and deletions of stored responses."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -14,10 +14,9 @@ from mlxctl.protocols.openai.lists import DEFAULT_PAGE_LIMIT, Deletion, num_fitt
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Page:
-    """Which part of a list is wanted: up to `limit` items behind the one with the id `after`, newest first
-    unless `asc`.
+    """The requested page: up to `limit` items after the id `after`, newest first unless `asc`.
 
-    A page with large items ends earlier.
+    Large items end a page earlier.
     """
 
     limit: int = DEFAULT_PAGE_LIMIT
@@ -26,7 +25,7 @@ class Page:
 
     @classmethod
     def read(cls, *, limit: str | None, order: str | None, after: str | None) -> "Page":
-        """Read what an address says. Raises InvalidRequest."""
+        """Parse the query parameters. Raises InvalidRequest."""
         if order not in (None, "asc", "desc"):
             raise InvalidRequest(
                 f"order is {order!r}, which is not supported here; use one of: 'asc', 'desc'", param="order"
@@ -34,9 +33,9 @@ class Page:
         return cls(limit=parse_limit(limit), order="asc" if order == "asc" else "desc", after=after)
 
     def cut(self, items: Sequence[StoredItem]) -> tuple[list[StoredItem], bool]:
-        """Return the wanted items, and whether there are more.
+        """Return the page's items and whether there are more.
 
-        Raises InvalidRequest when there is no item `after`.
+        Raises InvalidRequest for an unknown `after`.
         """
         ordered = list(items) if self.order == "asc" else list(reversed(items))
         start = 0

@@ -1,7 +1,6 @@
-"""From input items to messages: what one side did in a row, thinking, speaking and calling, is one message.
+"""Input items to messages; consecutive items of the assistant become one message.
 
-Each item of the request itself is also made ready to be kept: with an id, and in the shape in which it is
-listed.
+The request's own items are also prepared for the store, with an id and the shape in which they are listed.
 """
 
 from collections.abc import Iterable, Sequence
@@ -42,8 +41,7 @@ _KINDS: dict[str, msgspec.json.Decoder[Any]] = {
     "custom_tool_call_output": msgspec.json.Decoder(schema.ResponsesCallOutput),
     "reasoning": msgspec.json.Decoder(schema.ResponsesReasoning),
 }
-# What other servers' own tools and services leave in a history; it means nothing to a model that never had
-# them.
+# Items of OpenAI's own tools and services, which are dropped from a history.
 UNSUPPORTED_ITEM_TYPES = frozenset(
     {
         "apply_patch_call", "apply_patch_call_output", "code_interpreter_call", "compaction", "compaction_trigger",
@@ -67,10 +65,7 @@ _ID_PREFIXES = {
 
 
 def item_type(item: msgspec.Raw, path: str) -> str:
-    """Return the type of an item; two of them may leave it out.
-
-    Raises InvalidRequest for one that nobody knows.
-    """
+    """Return the type of an item; messages and references may omit it. Raises InvalidRequest."""
     tagged = decode_part(item, _TYPE_TAG, path)
     kind = tagged.type or ("item_reference" if tagged.role is None else "message")
     if kind in _KINDS or kind in UNSUPPORTED_ITEM_TYPES or kind in ("item_reference", ADDITIONAL_TOOLS):
@@ -87,9 +82,9 @@ def referred_id(item: msgspec.Raw, path: str) -> str:
 
 
 def stored_item(item: msgspec.Raw, kind: str, path: str, fallback_id: str) -> StoredItem:
-    """Return an item as it is kept and listed; one without an id gets one made of `spare_id`.
+    """Return an item in its stored shape. Raises InvalidRequest.
 
-    Raises InvalidRequest.
+    An item without an id gets one made of `fallback_id`.
     """
     fields: dict[str, Any] = decode_json(item)
     check_nesting(fields, path)
@@ -113,7 +108,7 @@ def stored_item(item: msgspec.Raw, kind: str, path: str, fallback_id: str) -> St
 
 
 class ResponsesConversation:
-    """The reader of one conversation; remembers which calls were made, so that each result finds its own."""
+    """Translates one conversation; tool results must answer an earlier call."""
 
     def __init__(self) -> None:
         self._messages: list[Message] = []
@@ -121,7 +116,7 @@ class ResponsesConversation:
         self._call_ids: set[str] = set()
 
     def add(self, item: msgspec.Raw, kind: str, path: str) -> None:
-        """Take the next item. Raises InvalidRequest."""
+        """Add an item. Raises InvalidRequest."""
         match decode_part(item, _KINDS[kind], path):
             case schema.ResponsesMessage(role="assistant") as message:
                 self._answer.extend(_content(message.content, f"{path}.content"))
@@ -155,7 +150,7 @@ class ResponsesConversation:
                     self._answer.append(ThinkingPart(text=thinking))
 
     def add_user_text(self, text: str) -> None:
-        """Take an input that is no item but a text."""
+        """Add an input that is a plain text."""
         self._say(Message(role="user", parts=(TextPart(text=text),) if text else ()))
 
     def messages(self) -> tuple[Message, ...]:
@@ -174,7 +169,7 @@ class ResponsesConversation:
 
 
 def _thinking(reasoning: schema.ResponsesReasoning) -> str:
-    """Return what was thought: as it was, else as it was carried, else as it was summed up."""
+    """Return the verbatim thinking, else the one in `encrypted_content`, else the summary."""
     told = "".join(thought.text for thought in reasoning.content or ())
     return (
         told
@@ -186,9 +181,7 @@ def _thinking(reasoning: schema.ResponsesReasoning) -> str:
 def _content(
     content: str | Sequence[schema.Content], path: str
 ) -> Iterable[TextPart | ImagePart | AudioPart]:
-    """Yield the parts of a content; a string is one text, and empty texts are nothing, so that equal content
-    is equal.
-    """
+    """Yield the non-empty parts; a string equals a list of one text."""
     parts: Sequence[schema.Content] = (
         (schema.InputText(text=content),) if isinstance(content, str) else content
     )
@@ -204,7 +197,7 @@ def _content(
             case schema.InputFile():
                 where = f"{path}[{index}].type"
                 raise InvalidRequest(
-                    f"{where} is 'input_file', but documents are not read here; send their text", param=where
+                    f"{where} is 'input_file', but files are not supported; send their text", param=where
                 )
             case schema.ResponsesRefusal():
                 pass
@@ -215,7 +208,7 @@ def _content(
 def _image(part: schema.InputImage, path: str) -> ImagePart:
     if part.file_id is not None:
         raise InvalidRequest(
-            f"{path}.file_id is not supported: no files are kept here; send a data URL",
+            f"{path}.file_id is not supported: there are no uploaded files; send a data URL",
             param=f"{path}.file_id",
         )
     if part.image_url is None:

@@ -1,4 +1,4 @@
-"""Output items, as they are when they are complete, and the ids by which they are known."""
+"""Output items and their ids."""
 
 from collections import deque
 from collections.abc import Sequence
@@ -29,10 +29,10 @@ CallItem = FunctionCallItem | CustomCallItem
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OutputStyle:
-    """How items are written for one request.
+    """How output items are written for one request.
 
-    Thinking is told as its own summary when the caller asked for one, since clients show that, else as it is.
-    With `carries_thinking` it is also put where a caller keeps what it cannot read.
+    Thinking is written as a summary if the request asks for one, since clients show that, else verbatim. With
+    `encrypts_thinking` the `encrypted_content` carries it too.
     """
 
     offer: OfferedTools
@@ -125,7 +125,7 @@ class OutputStyle:
         )
 
     def items(self, result: TextResult) -> list[OutputItem]:
-        """Return the items of a whole answer, in the order in which the model produced them."""
+        """Return the items of a whole answer, in the order of generation."""
         last = len(result.message.parts) - 1
         logprobs = deque(result.logprobs)
         items: list[OutputItem] = []
@@ -152,7 +152,7 @@ def text_part(text: str, logprobs: Sequence[TokenLogprob]) -> OutputTextPart:
 
 
 def _take(logprobs: deque[TokenLogprob], num_bytes: int) -> list[TokenLogprob]:
-    """Remove and return the tokens that begin in the next `num_bytes` of text."""
+    """Remove and return the tokens that start in the next `num_bytes` of text."""
     taken: list[TokenLogprob] = []
     while logprobs and num_bytes > 0:
         taken.append(logprobs.popleft())

@@ -1,6 +1,4 @@
-"""From a responses body, and what it refers to, to a GenerationRequest; names the caller's field in every
-refusal.
-"""
+"""Responses bodies, with their stored context, to GenerationRequest; errors name the caller's field."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -40,7 +38,7 @@ _WITH_LOGPROBS = "message.output_text.logprobs"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class References:
-    """What a request refers to instead of sending it: an earlier answer with all before it, and single items."""
+    """References of a request: an earlier response with its context, and single items."""
 
     previous_id: str | None = None
     item_ids: tuple[str, ...] = ()
@@ -48,8 +46,9 @@ class References:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StoredContext:
-    """What was found of it; `conversation` is None when the earlier answer is not kept, `items` lacks those
-    that are not.
+    """What the store has of the references.
+
+    `conversation` is None if the earlier response is not stored; `items` lacks unknown ones.
     """
 
     conversation: tuple[StoredItem, ...] | None = None
@@ -57,15 +56,13 @@ class StoredContext:
 
     @property
     def num_bytes(self) -> int:
-        """How much there is to read."""
+        """Size of all items in bytes."""
         return sum(len(item.body) for item in self.conversation or ()) + sum(map(len, self.items.values()))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReadInput:
-    """An input that was read: the messages with all before them, its own items as they are kept, and the
-    types left out.
-    """
+    """A parsed input: all messages, the request's own items, and dropped item types."""
 
     messages: tuple[Message, ...]
     own_items: tuple[StoredItem, ...]
@@ -73,25 +70,23 @@ class ReadInput:
 
 
 def decode_responses(body: bytes) -> schema.ResponsesRequest:
-    """Read a body and refuse by name what this server does not do. Raises InvalidRequest."""
+    """Decode a body and refuse unsupported fields by name. Raises InvalidRequest."""
     request = decode_body(body, _DECODER)
     if request.input is None:
         raise missing("input")
     if request.input == []:
         raise InvalidRequest("input is empty; send a text, or at least one item", param="input")
     if request.background:
-        _refuse(
-            "background", "background is not supported: every answer is waited for; leave it out, or stream"
-        )
+        _refuse("background", "background is not supported; leave it out, or stream")
     if request.conversation is not None:
         _refuse(
             "conversation",
-            "conversation is not supported: no conversations are kept here; use previous_response_id",
+            "conversation is not supported; use previous_response_id",
         )
     if request.prompt is not None:
         _refuse(
             "prompt",
-            "prompt is not supported: no prompt templates are kept here; send instructions and input",
+            "prompt is not supported; send instructions and input",
         )
     return request
 
@@ -101,7 +96,7 @@ def _refuse(param: str, message: str) -> None:
 
 
 def references(request: schema.ResponsesRequest) -> References:
-    """Return what has to be looked up before the request can be read. Raises InvalidRequest."""
+    """Return what to look up before parsing. Raises InvalidRequest."""
     items = request.input if isinstance(request.input, list) else ()
     paths = [(item, f"input[{index}]") for index, item in enumerate(items)]
     item_ids = tuple(
@@ -111,9 +106,7 @@ def references(request: schema.ResponsesRequest) -> References:
 
 
 def offered_tools(request: schema.ResponsesRequest) -> list[tuple[msgspec.Raw, str]]:
-    """Return the tools that are offered, each with its path: those of the request, and those in items of its
-    input.
-    """
+    """Return the tools of the request and of its input items, each with its path."""
     tools = [(tool, f"tools[{index}]") for index, tool in enumerate(request.tools or ())]
     for index, item in enumerate(request.input if isinstance(request.input, list) else ()):
         path = f"input[{index}]"
@@ -124,9 +117,9 @@ def offered_tools(request: schema.ResponsesRequest) -> list[tuple[msgspec.Raw, s
 
 
 def read_input(request: schema.ResponsesRequest, context: StoredContext, *, fallback_id: str) -> ReadInput:
-    """Read the conversation; items without an id are kept with one made of `spare_id`.
+    """Parse the conversation. Raises InvalidRequest.
 
-    Raises InvalidRequest.
+    Items without an id get one made of `fallback_id`.
     """
     conversation = ResponsesConversation()
     dropped: list[str] = []
@@ -141,7 +134,7 @@ def read_input(request: schema.ResponsesRequest, context: StoredContext, *, fall
     messages = conversation.messages()
     if not messages:
         raise InvalidRequest(
-            "input holds nothing that a model can read; send at least one message", param="input"
+            "input has no item that a model can read; send at least one message", param="input"
         )
     if request.instructions:
         messages = (Message(role="system", parts=(TextPart(text=request.instructions),)), *messages)
@@ -150,7 +143,7 @@ def read_input(request: schema.ResponsesRequest, context: StoredContext, *, fall
 
 def _add_earlier(conversation: ResponsesConversation, previous_id: str, context: StoredContext) -> None:
     if context.conversation is None:
-        message = f"previous_response_id is {previous_id!r}, but no such response is kept here (any more); send its items as input"
+        message = f"previous_response_id is {previous_id!r}, but no such response is stored; send its items as input"
         raise InvalidRequest(message, param="previous_response_id", code="previous_response_not_found")
     for stored in context.conversation:
         item = msgspec.Raw(stored.body)
@@ -184,7 +177,7 @@ def _add_items(
 def _referred(item: msgspec.Raw, context: StoredContext, path: str) -> msgspec.Raw:
     item_id = referred_id(item, path)
     if item_id not in context.items:
-        message = f"{path}.id is {item_id!r}, but no such item is kept here (any more); send the item itself"
+        message = f"{path}.id is {item_id!r}, but no such item is stored; send the item itself"
         raise InvalidRequest(message, param=f"{path}.id")
     return msgspec.Raw(context.items[item_id])
 

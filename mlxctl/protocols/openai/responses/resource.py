@@ -1,4 +1,4 @@
-"""The response object: every key that the protocol's specification requires, at each stage of its life."""
+"""The response object at each stage of its life."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -27,10 +27,9 @@ from mlxctl.protocols.openai.usage import ReasoningTokens
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ResponseTemplate:
-    """What a response says of itself from the beginning: whose answer it is, and what was asked for.
+    """The constant part of a response: id, request and sampling.
 
-    `created` is in unix seconds. `sampling` is what is used, whether the caller said it or the model's own
-    defaults.
+    `created` is in unix seconds; `sampling` is final, with the model's defaults.
     """
 
     id: str

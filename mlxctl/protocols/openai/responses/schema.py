@@ -1,9 +1,8 @@
-"""The body of `POST /v1/responses` as OpenAI documents it, plus what users of other servers send (top_k,
-min_p, repetition_penalty, seed, thinking_budget, …). Null means unsaid everywhere; fields that are not here
-are ignored.
+"""Body of `POST /v1/responses`.
 
-Items, tools and choices stay unread in the body's own type: which type they are decides how they are read,
-and there are many that only the protocol's maker knows.
+OpenAI's documented fields, and those of other servers (top_k, min_p, repetition_penalty, seed,
+thinking_budget, …). Null means not set; other fields are ignored. Items, tools and choices stay raw in the
+body: their type decides how they are decoded, and many types exist only at OpenAI.
 """
 
 from typing import Annotated, Any, Literal
@@ -20,34 +19,34 @@ from mlxctl.protocols.structured_output import StructuredOutputFields
 
 
 class InputText(Struct, tag_field="type", tag="input_text"):
-    """A piece of text."""
+    """Text."""
 
     text: str
 
 
 class OutputText(InputText, tag_field="type", tag="output_text"):
-    """A piece of a replayed answer."""
+    """Text of an earlier answer."""
 
 
 class PlainText(InputText, tag_field="type", tag="text"):
-    """A piece of text, by the name that chats give it."""
+    """Text, by its name in chat completions."""
 
 
 class ResponsesRefusal(Struct, tag_field="type", tag="refusal"):
-    """A replayed refusal of another server's model; it says nothing to ours."""
+    """A refusal of another provider's model; ignored."""
 
     refusal: str | None = None
 
 
 class InputImage(Struct, tag_field="type", tag="input_image"):
-    """An image as a data URL; one in another server's store is refused by name."""
+    """An image as a data URL; an uploaded file is refused by name."""
 
     image_url: str | None = None
     file_id: str | None = None
 
 
 class InputAudio(Struct, tag_field="type", tag="input_audio"):
-    """A sound."""
+    """Audio."""
 
     input_audio: AudioData
 
@@ -60,14 +59,17 @@ Content = InputText | OutputText | PlainText | ResponsesRefusal | InputImage | I
 
 
 class ResponsesMessage(Struct):
-    """What somebody said."""
+    """A message."""
 
     role: Literal["user", "assistant", "system", "developer"]
     content: str | Annotated[list[Content], MessageLimit]
 
 
 class ResponsesFunctionCall(Struct):
-    """A replayed call; `arguments` is JSON text. The tool of a namespace is named by both."""
+    """A call of an earlier answer; `arguments` is JSON text.
+
+    Name and namespace together name a tool in a namespace.
+    """
 
     call_id: str
     name: str
@@ -76,7 +78,7 @@ class ResponsesFunctionCall(Struct):
 
 
 class ResponsesCustomCall(Struct):
-    """A replayed call of a tool that takes any text."""
+    """A call of a custom tool of an earlier answer."""
 
     call_id: str
     name: str
@@ -85,7 +87,7 @@ class ResponsesCustomCall(Struct):
 
 
 class ResponsesCallOutput(Struct):
-    """What a tool gave back."""
+    """The result of a tool call."""
 
     call_id: str
     output: str | list[InputText | OutputText | PlainText | InputImage | InputFile]
@@ -98,7 +100,7 @@ class ReasoningPart(Struct):
 
 
 class ResponsesReasoning(Struct):
-    """Replayed thinking: in the open, or carried where the caller could not read it."""
+    """Thinking of an earlier answer, verbatim or in `encrypted_content`."""
 
     summary: list[ReasoningPart] | None = None
     content: list[ReasoningPart] | None = None
@@ -106,13 +108,13 @@ class ResponsesReasoning(Struct):
 
 
 class ItemReference(Struct):
-    """The id of an item that this server keeps."""
+    """The id of a stored item."""
 
     id: str
 
 
 class TypeTag(Struct):
-    """What tells the kinds of items and tools apart."""
+    """The fields that decide the type of an item or tool."""
 
     type: str | None = None
     role: Any = None
@@ -128,15 +130,15 @@ class ResponsesFunction(Struct):
 
 
 class ResponsesPlainInput(Struct, tag_field="type", tag="text"):
-    """Any text."""
+    """Free text."""
 
 
 class ResponsesGrammarInput(InputGrammar, tag_field="type", tag="grammar"):
-    """A text that fits a grammar."""
+    """Text that fits a grammar."""
 
 
 class ResponsesCustomTool(Struct):
-    """The definition of a tool that takes any text."""
+    """Definition of a custom tool, which takes free text."""
 
     name: Name
     description: str | None = None
@@ -144,7 +146,7 @@ class ResponsesCustomTool(Struct):
 
 
 class AdditionalTools(Struct):
-    """Tools that are offered from within the input."""
+    """Tools offered within the input."""
 
     tools: Annotated[list[Raw], ToolLimit] | None = None
 
@@ -165,11 +167,11 @@ class ResponsesNamedTool(Struct, tag_field="type", tag="function"):
 
 
 class ResponsesNamedCustomTool(ResponsesNamedTool, tag_field="type", tag="custom"):
-    """A reference to a tool that takes any text."""
+    """A reference to a custom tool."""
 
 
 class ResponsesAllowedTool(Struct):
-    """A reference to a tool of any type; those that only the protocol's maker can run are not offered anyway."""
+    """A reference to a tool of any type; dropped types are ignored."""
 
     type: str | None = None
     name: str | None = None
@@ -177,14 +179,14 @@ class ResponsesAllowedTool(Struct):
 
 
 class ResponsesAllowedTools(Struct, tag_field="type", tag="allowed_tools"):
-    """A part of the tools, and whether one must be called."""
+    """A subset of the tools, and whether one must be called."""
 
     tools: list[ResponsesAllowedTool]
     mode: Literal["auto", "required"] = "auto"
 
 
 class ReasoningOptions(Struct):
-    """How much to think, and how to tell of it; `generate_summary` is the older name of `summary`."""
+    """Reasoning options; `generate_summary` is the older name of `summary`."""
 
     effort: Effort | None = None
     summary: Literal["auto", "concise", "detailed"] | None = None
@@ -192,7 +194,7 @@ class ReasoningOptions(Struct):
 
 
 class ResponsesTextFormat(Struct, tag_field="type", tag="text"):
-    """Any text."""
+    """Free text."""
 
 
 class ResponsesObjectFormat(Struct, tag_field="type", tag="json_object"):
@@ -200,7 +202,7 @@ class ResponsesObjectFormat(Struct, tag_field="type", tag="json_object"):
 
 
 class ResponsesSchemaFormat(Struct, tag_field="type", tag="json_schema"):
-    """JSON that fits a schema; without `strict`, what of it cannot be enforced is left to the model."""
+    """JSON that fits a schema; without `strict`, parts that cannot be enforced are ignored."""
 
     schema: dict[str, Any] | None = None
     name: str | None = None
@@ -209,14 +211,13 @@ class ResponsesSchemaFormat(Struct, tag_field="type", tag="json_schema"):
 
 
 class TextOptions(Struct):
-    """How to answer; `verbosity` is a hint that models here do not know."""
+    """Output options; `verbosity` is not used."""
 
     format: ResponsesTextFormat | ResponsesObjectFormat | ResponsesSchemaFormat | None = None
     verbosity: Literal["low", "medium", "high"] | None = None
 
 
-# What can be asked for beside the answer. Most of it is of tools that only the protocol's maker can run:
-# there is none of it here.
+# Extra output. Most values concern OpenAI's own tools, which this server does not run.
 Includable = Literal[
     "reasoning.encrypted_content",
     "message.output_text.logprobs",
@@ -230,7 +231,7 @@ Includable = Literal[
 
 
 class ResponsesRequest(StructuredOutputFields, kw_only=True):
-    """The whole body."""
+    """Body of a response."""
 
     model: Name
     input: str | Annotated[list[Raw], MessageLimit] | None = None

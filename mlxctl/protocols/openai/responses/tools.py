@@ -1,6 +1,6 @@
-"""The tools of a request: functions and tools that take any text, flat or in namespaces.
+"""Tools of a response: functions and custom tools, flat or in namespaces.
 
-The model knows a tool of a namespace as `namespace__name`; callers say, and are told, the two apart.
+The model sees a tool of a namespace as `namespace__name`; clients send and receive the two apart.
 """
 
 from collections.abc import Iterable, Sequence
@@ -25,15 +25,13 @@ _NAMESPACE = msgspec.json.Decoder(schema.ResponsesNamespace)
 
 
 def full_name(name: str, namespace: str | None) -> str:
-    """Return the name by which the model knows a tool."""
+    """Return the tool name that the model sees."""
     return f"{namespace}{_SEPARATOR}{name}" if namespace else name
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OfferedTool:
-    """A tool on offer: as the model knows it, as the caller calls it, and as a response repeats it, its
-    namespace left out.
-    """
+    """An offered tool: its spec, its name for clients, and its description in the response."""
 
     spec: ToolSpec
     name: str
@@ -43,13 +41,10 @@ class OfferedTool:
 
 
 class OfferedTools:
-    """Reads the tools and the choice among them.
-
-    `dropped` are the types of tools that only the protocol's maker can run.
-    """
+    """Parses tools and tool choice; `dropped` are the types that only OpenAI can run."""
 
     def __init__(self, tools: Sequence[tuple[msgspec.Raw, str]]) -> None:
-        """Read tools, each with its path. Raises InvalidRequest."""
+        """Parse tools, each with its path. Raises InvalidRequest."""
         self.dropped: list[str] = []
         self.offered: list[OfferedTool] = []
         self._descriptions: dict[str, str] = {}
@@ -61,25 +56,23 @@ class OfferedTools:
 
     @property
     def specs(self) -> tuple[ToolSpec, ...]:
-        """The tools as the model knows them."""
+        """The specs of all tools."""
         return tuple(tool.spec for tool in self.offered)
 
     def called(self, name: str) -> tuple[str, str | None]:
-        """Return name and namespace of the tool that the model called; what was never offered has no
-        namespace.
-        """
+        """Return name and namespace of a called tool; an unknown tool has no namespace."""
         tool = self._by_full_name.get(name)
         return (name, None) if tool is None else (tool.name, tool.namespace)
 
     def is_freeform(self, name: str) -> bool:
-        """Whether the tool that the model called takes any text."""
+        """Whether the called tool is a custom tool."""
         tool = self._by_full_name.get(name)
         return tool is not None and tool.is_freeform
 
     def choose(
         self, choice: str | schema.ResponsesNamedTool | schema.ResponsesAllowedTools | None
     ) -> tuple[tuple[ToolSpec, ...], ToolChoice]:
-        """Return the tools that may be called, and whether one must be. Raises InvalidRequest."""
+        """Return the tools that may be called, and the choice. Raises InvalidRequest."""
         specs = self.specs
         match choice:
             case schema.ResponsesNamedTool():
@@ -96,7 +89,7 @@ class OfferedTools:
         return specs, chosen
 
     def describe(self) -> list[dict[str, Any]]:
-        """Return the tools as a response repeats them: those that were offered, in their order."""
+        """Return the offered tools as the response repeats them."""
         described: list[dict[str, Any]] = []
         spaces: dict[str, list[dict[str, Any]]] = {}
         for tool in self.offered:
