@@ -1,4 +1,4 @@
-"""The scheduler in simulated time: a formula says how many seconds a batch takes, and no real clock is read."""
+"""Scheduler in simulated time: a formula gives the seconds of a batch."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
@@ -18,10 +18,7 @@ _COSTS = ModelCosts(weights_bytes=1 << 30, kv_bytes_per_token=1)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Machine:
-    """Seconds that a pass and a decode step take.
-
-    `pass_fixed` is 0 where a pass costs nothing but its tokens.
-    """
+    """Seconds of a pass and of a decode step; `pass_fixed` is 0 without a fixed cost."""
 
     pass_fixed: float = 0.002
     pass_token: float = 0.0002
@@ -40,7 +37,7 @@ class Machine:
 
 @dataclass(slots=True, kw_only=True)
 class Request:
-    """What came of one request, in simulated seconds."""
+    """Times of one request, in simulated seconds."""
 
     arrived: float
     tokens: list[float] = field(default_factory=list)
@@ -51,12 +48,15 @@ class Request:
         return self.tokens[0] - self.arrived
 
     def gaps(self, *, after: float = 0.0, before: float = float("inf")) -> list[float]:
-        """Return the pauses between tokens that ended within this time."""
+        """Return the gaps between tokens that ended within this time."""
         return [late - early for early, late in pairwise(self.tokens) if after < late <= before]
 
 
 class Simulation:
-    """A scheduler, a machine and a clock. `disturb` may change how long the n-th batch takes."""
+    """A scheduler, a machine and a clock.
+
+    `disturb` may change the duration of the n-th batch.
+    """
 
     def __init__(
         self,
@@ -77,7 +77,7 @@ class Simulation:
         self._scheduler.open_model("m", _COSTS)
 
     def ask(self, num_prompt_tokens: int, *, num_tokens: int) -> Request:
-        """Add a request for an answer of so many tokens, to a prompt unlike any other."""
+        """Add a request for so many output tokens, with a unique prompt."""
         sequence_id = len(self._requests) + 1
         sequence = engine.Sequence(
             sequence_id=sequence_id,
@@ -99,13 +99,13 @@ class Simulation:
         return self._scheduler.counts()[2]
 
     def run(self, *, seconds: float = float("inf"), until: Callable[[], bool] = lambda: False) -> None:
-        """Run for so long, until something holds, or until nothing is left to do."""
+        """Run for a time, until a condition holds, or until no work is left."""
         end = self.now + seconds
         while self._scheduler.has_work and self.now < end and not until():
             self._step()
 
     def run_first(self, requests: Sequence[Request]) -> float:
-        """Run until each of the requests has its first token, and return the slowest."""
+        """Run until each request has its first token; return the slowest."""
         self.run(until=lambda: all(request.tokens for request in requests))
         return max(request.ttft for request in requests)
 

@@ -1,4 +1,4 @@
-"""Rows that are held to a form, beside rows that are free, in a running engine."""
+"""Structured output beside unconstrained rows in a running engine."""
 
 import asyncio
 import re
@@ -30,7 +30,7 @@ def text(token_ids: list[int]) -> str:
 async def answer(
     client: EngineClient, guidance: Guidance | None, *, seed: int = 0, max_tokens: int = 30
 ) -> tuple[list[int], str]:
-    """What a row gives, and why it ended."""
+    """Return a row's output and finish reason."""
     sampling = SamplingParams(temperature=1.5, seed=seed)
     stream = submit(
         client,
@@ -46,7 +46,7 @@ async def answer(
     return output.token_ids, str(output.last.finish_reason)
 
 
-def test_rows_keep_to_their_forms_beside_each_other_and_end_where_they_are_complete() -> None:
+def test_rows_follow_their_grammars_and_end_when_complete() -> None:
     patterns = ["[0-9]{4}", "(yes|no)", "[a-z]+ [a-z]{2}!"]
 
     async def run() -> None:
@@ -67,7 +67,7 @@ def test_rows_keep_to_their_forms_beside_each_other_and_end_where_they_are_compl
     asyncio.run(run())
 
 
-def test_a_form_that_cannot_be_used_fails_alone() -> None:
+def test_unusable_grammar_fails_only_its_row() -> None:
     async def run() -> None:
         async with running_engine(MODEL) as client:
             free = asyncio.create_task(answer(client, None))
@@ -81,7 +81,7 @@ def test_a_form_that_cannot_be_used_fails_alone() -> None:
     asyncio.run(run())
 
 
-def test_a_row_may_leave_while_its_guide_is_made() -> None:
+def test_request_can_be_canceled_during_compilation() -> None:
     async def run() -> None:
         async with running_engine(MODEL) as client:
             for _ in range(5):
@@ -93,7 +93,7 @@ def test_a_row_may_leave_while_its_guide_is_made() -> None:
     asyncio.run(run())
 
 
-def test_thinking_ends_at_its_limit_in_tokens_of_the_engine() -> None:
+def test_thinking_ends_at_limit_in_engine() -> None:
     limit = ThinkingLimit(
         max_tokens=4, is_open=True, opener_ids=(506,), closer_ids=(507,), closing_ids=(10, 507, 10)
     )
@@ -108,7 +108,7 @@ def test_thinking_ends_at_its_limit_in_tokens_of_the_engine() -> None:
     asyncio.run(run())
 
 
-def test_a_repetition_is_broken_off() -> None:
+def test_repetition_penalty_stops_loop() -> None:
     loop = [30, 31, 32, 33] * 6
     strong = Repetition(multiplier=50.0, allowed_length=2)
 

@@ -1,4 +1,4 @@
-"""Decode groups never pad more than reading the weights again would cost."""
+"""Decode groups: padding never costs more than another weights pass."""
 
 from hypothesis import given
 from hypothesis import strategies as st
@@ -9,7 +9,7 @@ groups = st.lists(st.lists(st.integers(1, 40_000), min_size=1, max_size=5), min_
 
 
 @given(groups, st.integers(0, 100_000))
-def test_every_group_is_placed_once_and_what_is_joined_stays_affordable(
+def test_every_group_is_planned_once_within_affordable_padding(
     lengths: list[list[int]], affordable: int
 ) -> None:
     plan = plan_joins(lengths, affordable_padding_tokens=affordable)
@@ -21,10 +21,10 @@ def test_every_group_is_placed_once_and_what_is_joined_stays_affordable(
         assert len(members) == 1 or joined.padding - before <= affordable * (len(members) - 1)
 
 
-def test_a_long_row_does_not_make_short_ones_pay_its_length() -> None:
+def test_long_row_is_not_joined_with_short_ones() -> None:
     assert plan_joins([[30_000], [100], [120], [90]], affordable_padding_tokens=1000) == [[0], [2, 1, 3]]
 
 
-def test_padding_is_affordable_up_to_the_traffic_of_the_weights() -> None:
+def test_affordable_padding_equals_weights_traffic() -> None:
     assert affordable_padding(weights_bytes=4_000_000, kv_bytes_per_token=1000) == 4000
     assert affordable_padding(weights_bytes=4_000_000, kv_bytes_per_token=0) > 1 << 40

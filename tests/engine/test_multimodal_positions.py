@@ -1,4 +1,4 @@
-"""Where tokens stand in prompts with images: as mlx-vlm has it for Qwen, however the prompt is sliced."""
+"""Three-axis positions equal those of mlx-vlm for Qwen, for any slicing."""
 
 from typing import Any
 
@@ -19,9 +19,7 @@ GRIDS = st.lists(st.tuples(st.integers(1, 5), st.integers(1, 5), st.integers(0, 
 
 
 def laid_out(grids: Grids) -> tuple[list[ProcessedImage], int]:
-    """Pictures of so many rows and columns, each after its first token and some words; and where a prompt
-    with them ends.
-    """
+    """Return images of these grid sizes with text between them, and the prompt's length."""
     images, end = [], 0
     for rows, columns, num_words in grids:
         start = end + num_words + 1
@@ -41,14 +39,14 @@ def laid_out(grids: Grids) -> tuple[list[ProcessedImage], int]:
 
 @pytest.fixture(scope="module")
 def language_model() -> Any:
-    """What numbers the tokens in mlx-vlm."""
+    """Return the mlx-vlm model that computes the positions."""
     import mlx_vlm.utils
 
     return mlx_vlm.utils.load_model(tiny_models.model("qwen2_5_vl"), lazy=True).language_model
 
 
 @given(grids=GRIDS, data=st.data())
-def test_positions_are_those_of_mlx_vlm_in_every_slice(
+def test_positions_equal_mlx_vlm_in_every_slice(
     language_model: Any, grids: Grids, data: st.DataObject
 ) -> None:
     images, end = laid_out(grids)
@@ -66,9 +64,7 @@ def test_positions_are_those_of_mlx_vlm_in_every_slice(
 
 
 @given(grids=GRIDS, data=st.data())
-def test_a_slice_is_divided_without_a_gap_and_each_part_is_of_one_kind(
-    grids: Grids, data: st.DataObject
-) -> None:
+def test_segments_cover_slice_without_gaps(grids: Grids, data: st.DataObject) -> None:
     images, end = laid_out(grids)
     start = data.draw(st.integers(0, end - 1))
     stop = data.draw(st.integers(start + 1, end))

@@ -1,4 +1,4 @@
-"""What a pass costs is found from a few measured ones, whatever disturbs some of them."""
+"""Cost model of passes fitted to a few disturbed measurements."""
 
 import random
 
@@ -21,7 +21,7 @@ def observed(
 
 
 @given(fixed=st.floats(0.0005, 0.5), per_token=st.floats(1e-5, 1e-2))
-def test_the_fixed_cost_and_the_cost_of_a_token_are_told_apart(fixed: float, per_token: float) -> None:
+def test_fixed_cost_and_cost_per_token_are_separated(fixed: float, per_token: float) -> None:
     cost = observed(fixed=fixed, per_token=per_token).cost()
 
     assert cost is not None
@@ -29,11 +29,11 @@ def test_the_fixed_cost_and_the_cost_of_a_token_are_told_apart(fixed: float, per
     assert cost.per_token == pytest.approx(per_token, rel=0.05)
 
 
-def test_nothing_is_known_before_the_first_pass() -> None:
+def test_no_cost_before_first_pass() -> None:
     assert PassCosts().cost(step_seconds=0.01) is None
 
 
-def test_after_one_pass_a_decode_step_says_what_the_pass_itself_costs_at_most() -> None:
+def test_decode_step_bounds_fixed_cost_after_one_pass() -> None:
     costs = PassCosts()
     costs.observe(100, 0.05)
 
@@ -46,7 +46,7 @@ def test_after_one_pass_a_decode_step_says_what_the_pass_itself_costs_at_most() 
 
 
 @pytest.mark.parametrize("at", [0, 5, 20])
-def test_an_outlier_says_nothing_once_others_of_its_size_are_known(at: int) -> None:
+def test_outlier_is_ignored_among_passes_of_its_size(at: int) -> None:
     costs = PassCosts()
     for number, num in enumerate(SIZES * 3):
         costs.observe(num, 5.0 if number == at else 0.005 + 0.0002 * num)
@@ -57,7 +57,7 @@ def test_an_outlier_says_nothing_once_others_of_its_size_are_known(at: int) -> N
     assert cost.seconds(100) == pytest.approx(0.025, rel=0.05)
 
 
-def test_a_first_pass_that_compiled_is_outweighed_by_quick_ones_of_other_sizes() -> None:
+def test_slow_first_pass_is_outweighed_by_other_sizes() -> None:
     costs = PassCosts()
     costs.observe(128, 3.0)
     for num in (8, 20, 50):
@@ -69,7 +69,7 @@ def test_a_first_pass_that_compiled_is_outweighed_by_quick_ones_of_other_sizes()
     assert cost.seconds(50) < 0.03
 
 
-def test_a_machine_that_becomes_slower_is_followed() -> None:
+def test_cost_follows_slower_machine() -> None:
     costs = observed(fixed=0.005, per_token=0.0002)
     for num in SIZES:
         costs.observe(num, 3 * (0.005 + 0.0002 * num))
@@ -80,7 +80,7 @@ def test_a_machine_that_becomes_slower_is_followed() -> None:
     assert cost.seconds(100) == pytest.approx(0.075, rel=0.2)
 
 
-def test_noise_makes_no_part_of_the_cost_negative() -> None:
+def test_noise_gives_no_negative_cost() -> None:
     for noise in (0.2, 1.0, 5.0):
         cost = observed(fixed=0.0001, per_token=0.0005, noise=noise).cost()
         assert cost is not None
@@ -94,7 +94,7 @@ def test_noise_makes_no_part_of_the_cost_negative() -> None:
     assert cost.per_token >= 0
 
 
-def test_what_is_read_after_a_long_context_says_nothing_of_what_is_read_after_a_short_one() -> None:
+def test_context_ranges_are_fitted_separately() -> None:
     costs = observed(fixed=0.005, per_token=0.0002)
     for _ in range(10):
         costs.observe(20, 0.1, context=30_000)

@@ -1,4 +1,4 @@
-"""Which prompts one pass reads to their end, and where they are after each part of it, in ints."""
+"""Prefill batching on ints: which prompts one pass finishes, and its checkpoints."""
 
 from itertools import pairwise
 
@@ -16,7 +16,10 @@ PLENTY = 1 << 30
 def prompt(
     num_left: int, *, num_computed: int = 100, remaining_checkpoints: tuple[int, ...] = ()
 ) -> Sequence:
-    """One of which `num_left` tokens are left to read, with `remaining_checkpoints` so many tokens from here."""
+    """Return a prompt with `num_left` remaining tokens.
+
+    `remaining_checkpoints` are relative to the current position.
+    """
     return Sequence(
         sequence_id=1,
         model="m",
@@ -38,42 +41,42 @@ def choose(
     )
 
 
-def test_a_prompt_that_does_not_fit_is_read_alone_and_keeps_no_other_from_joining() -> None:
+def test_prompt_too_large_for_batch_is_left_out() -> None:
     short, long, other = prompt(50), prompt(101), prompt(50)
 
     assert choose([long, short], max_tokens=100) == [long]
     assert choose([short, long, other], max_tokens=100) == [short, other]
 
 
-def test_a_prompt_joins_only_while_the_padding_that_it_adds_is_cheaper_than_a_pass_of_its_own() -> None:
+def test_prompt_joins_only_if_padding_is_cheaper_than_a_pass() -> None:
     short, like_it, long = prompt(90), prompt(100), prompt(120)
 
     assert choose([short, like_it, long], worthwhile=20) == [short, like_it]
     assert choose([short, like_it, long], worthwhile=40) == [short, like_it, long]
 
 
-def test_padding_counts_and_who_would_need_too_much_of_it_is_left_out() -> None:
+def test_padding_counts_toward_pass_size() -> None:
     first, longer, equal = prompt(5), prompt(20), prompt(5)
 
     assert choose([first, longer, equal], max_tokens=30) == [first, equal]
     assert padded_tokens([first, longer, equal]) == 60
 
 
-def test_rows_that_should_not_decode_together_are_not_read_together() -> None:
+def test_rows_of_different_decode_groups_are_not_batched() -> None:
     here, far = prompt(5, num_computed=0), prompt(5, num_computed=5000)
 
     assert choose([here, far], padding=4999) == [here]
     assert choose([here, far], padding=5000) == [here, far]
 
 
-def test_prompts_of_which_nothing_is_left_go_on_among_themselves() -> None:
+def test_fully_cached_prompts_are_batched_separately() -> None:
     known, short, other = prompt(0), prompt(3), prompt(0)
 
     assert choose([known, short, other]) == [known, other]
     assert choose([short, known, other]) == [short]
 
 
-def test_who_has_fewer_tokens_left_than_passes_are_needed_is_left_out() -> None:
+def test_prompt_with_fewer_tokens_than_passes_is_left_out() -> None:
     first, tiny = prompt(20, remaining_checkpoints=(4, 9)), prompt(2)
 
     assert choose([first, tiny, prompt(3)])[1:] != [tiny]
@@ -91,7 +94,7 @@ def test_who_has_fewer_tokens_left_than_passes_are_needed_is_left_out() -> None:
         max_size=6,
     )
 )
-def test_every_pass_reads_something_of_every_prompt_and_stops_at_all_its_pauses(
+def test_every_pass_advances_every_prompt_and_meets_checkpoints(
     rows: list[tuple[int, tuple[int, ...]]],
 ) -> None:
     prompts = [

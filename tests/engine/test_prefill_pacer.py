@@ -1,4 +1,4 @@
-"""Passes over prompts fit their time, whatever a pass and a token cost and whatever was served before."""
+"""Prefill passes fit their target time for any cost of passes and tokens."""
 
 import pytest
 from hypothesis import given, settings
@@ -21,7 +21,7 @@ def make_pacer(
 def read(
     pacer: PrefillPacer, *, fixed: float, per_token: float, rows: int = 1, passes: int = 20, **situation: int
 ) -> int:
-    """Read parts of a long prompt and return the size of the next."""
+    """Prefill parts of a long prompt and return the size of the next pass."""
     for _ in range(passes):
         num_tokens = pacer.chunk_tokens(rows=rows, **situation)
         pacer.observe_prefill(num_tokens, fixed + num_tokens * per_token, rows=rows)
@@ -29,13 +29,13 @@ def read(
 
 
 @pytest.mark.parametrize("per_token", [0.0001, 0.0005, 0.002])
-def test_beside_rows_a_part_of_a_long_prompt_takes_two_decode_steps(per_token: float) -> None:
+def test_long_prompt_beside_rows_takes_two_steps_per_pass(per_token: float) -> None:
     num_tokens = read(make_pacer(), fixed=0.002, per_token=per_token)
 
     assert 0.030 <= 0.002 + num_tokens * per_token <= 0.041
 
 
-def test_a_step_that_runs_on_beside_the_pass_is_no_part_of_it() -> None:
+def test_overlapping_step_is_not_counted_as_pass() -> None:
     pacer = make_pacer()
     for _ in range(20):
         num_tokens = pacer.chunk_tokens(rows=1)
@@ -45,7 +45,7 @@ def test_a_step_that_runs_on_beside_the_pass_is_no_part_of_it() -> None:
     assert 0.030 <= 0.002 + pacer.chunk_tokens(rows=1) * 0.0005 <= 0.041
 
 
-def test_every_prompt_that_waits_buys_two_steps_up_to_nine() -> None:
+def test_each_waiting_prompt_adds_two_steps_up_to_nine() -> None:
     pacer = make_pacer()
     for num in (1, 2, 3, 5):
         read(pacer, fixed=0.002, per_token=0.0005, num_waiting=num)
@@ -56,7 +56,7 @@ def test_every_prompt_that_waits_buys_two_steps_up_to_nine() -> None:
     assert 0.002 + 0.0005 * pacer.final_pass_tokens(rows=1) == pytest.approx(0.18, rel=0.1)
 
 
-def test_a_prompt_that_waits_too_long_lets_passes_take_what_the_gap_allows_and_no_more() -> None:
+def test_overdue_prompt_fills_target_gap() -> None:
     pacer = make_pacer(step=0.005, gap_seconds=0.1)
     for _ in range(20):
         num_tokens = pacer.final_pass_tokens(rows=1, is_overdue=True)
@@ -71,11 +71,11 @@ def test_a_prompt_that_waits_too_long_lets_passes_take_what_the_gap_allows_and_n
     assert in_time == pytest.approx(0.045, rel=0.05)
 
 
-def test_a_pass_beside_rows_is_never_shorter_than_one_and_a_half_times_its_fixed_cost() -> None:
+def test_pass_beside_rows_takes_at_least_1_5_fixed_costs() -> None:
     pacer = make_pacer(step=0.001)
     read(pacer, fixed=0.05, per_token=0.0005)
 
-    # Every fourth pass tries whether half the size is really no shorter.
+    # Every fourth pass measures half the size.
     seconds = sorted(0.05 + 0.0005 * read(pacer, fixed=0.05, per_token=0.0005, passes=1) for _ in range(8))
 
     assert seconds[0] >= 0.06
@@ -86,7 +86,7 @@ def test_a_pass_beside_rows_is_never_shorter_than_one_and_a_half_times_its_fixed
     "step", [None, 0.02, 0.15], ids=["no step was measured", "quick steps", "steps as slow as passes"]
 )
 @pytest.mark.parametrize("rows", [0, 1])
-def test_a_fixed_cost_above_every_target_does_not_make_passes_tiny(step: float | None, rows: int) -> None:
+def test_high_fixed_cost_does_not_make_passes_tiny(step: float | None, rows: int) -> None:
     pacer, seconds, num_read = make_pacer(step=step), 0.0, 0
     while num_read < 8000:
         num_tokens = pacer.chunk_tokens(rows=rows)
@@ -99,7 +99,7 @@ def test_a_fixed_cost_above_every_target_does_not_make_passes_tiny(step: float |
 
 
 @pytest.mark.parametrize("num_streams", [1, 1000])
-def test_the_steps_of_single_streams_say_nothing_of_what_a_token_of_a_prompt_costs(num_streams: int) -> None:
+def test_decode_steps_do_not_set_cost_per_prompt_token(num_streams: int) -> None:
     fresh, old = make_pacer(step=0.005), make_pacer(step=0.005)
     for _ in range(num_streams):
         old.observe_decode(0.005, alone=True)
@@ -109,9 +109,7 @@ def test_the_steps_of_single_streams_say_nothing_of_what_a_token_of_a_prompt_cos
     assert old.final_pass_tokens(rows=1) == fresh.final_pass_tokens(rows=1) > 150
 
 
-def test_while_nothing_decodes_a_pass_of_one_prompt_takes_five_steps_and_one_of_several_the_whole_slice() -> (
-    None
-):
+def test_without_rows_one_prompt_takes_five_steps_several_the_slice() -> None:
     pacer = make_pacer(step=0.01)
     alone = read(pacer, fixed=0.0, per_token=0.001, rows=0)
     for _ in range(5):
@@ -122,7 +120,7 @@ def test_while_nothing_decodes_a_pass_of_one_prompt_takes_five_steps_and_one_of_
     assert pacer.final_pass_tokens(rows=0) == pytest.approx(500, abs=5)
 
 
-def test_a_pass_is_bounded_in_tokens_and_grows_by_no_more_than_double() -> None:
+def test_pass_is_bounded_and_at_most_doubles() -> None:
     pacer = make_pacer(step=0.1)
 
     first = pacer.chunk_tokens(rows=0)
@@ -132,7 +130,7 @@ def test_a_pass_is_bounded_in_tokens_and_grows_by_no_more_than_double() -> None:
     assert read(pacer, fixed=0.0, per_token=1e-6, rows=0) == 2048
 
 
-def test_one_disturbed_step_or_pass_does_not_change_the_next_pass() -> None:
+def test_outlier_does_not_change_next_pass() -> None:
     pacer = make_pacer()
     usual = read(pacer, fixed=0.002, per_token=0.0005)
 
@@ -142,9 +140,7 @@ def test_one_disturbed_step_or_pass_does_not_change_the_next_pass() -> None:
     assert pacer.chunk_tokens(rows=1) == pytest.approx(usual, rel=0.05)
 
 
-def test_long_steps_of_many_rows_make_passes_beside_them_longer_but_not_those_that_a_short_request_waits_for() -> (
-    None
-):
+def test_steps_of_many_rows_lengthen_only_passes_beside_them() -> None:
     pacer = make_pacer(step=0.005)
     alone = read(pacer, fixed=0.001, per_token=0.0005, rows=0)
     beside_one = pacer.chunk_tokens(rows=1)
@@ -164,7 +160,7 @@ def test_long_steps_of_many_rows_make_passes_beside_them_longer_but_not_those_th
     rows=st.integers(0, 32),
     noise=st.lists(st.floats(0.3, 10), min_size=30, max_size=30),
 )
-def test_whatever_is_measured_a_pass_has_some_tokens_and_no_more_than_the_most(
+def test_pass_size_is_within_bounds_for_any_measurements(
     fixed: float, per_token: float, step: float, rows: int, noise: list[float]
 ) -> None:
     pacer = make_pacer(step=step)

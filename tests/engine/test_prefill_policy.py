@@ -1,6 +1,4 @@
-"""What requests feel of each other under the scheduler's policy, in simulated seconds on machines of
-different kinds.
-"""
+"""Latency of requests beside each other, in simulated seconds on several machines."""
 
 import random
 import statistics
@@ -9,7 +7,7 @@ import pytest
 
 from tests.engine.simulation import Machine, Request, Simulation
 
-# A small model on two cores; a middle one on a Mac; a large dense one whose every pass costs a lot.
+# A small model on two cores, a medium one on a Mac, a large dense one with a high fixed cost.
 CPU = Machine(pass_fixed=0.0045, pass_token=0.00022, step_fixed=0.004, step_row=0.0007)
 MAC = Machine(pass_fixed=0.02, pass_token=0.0008, step_fixed=0.018, step_row=0.002)
 DENSE = Machine(pass_fixed=0.15, pass_token=0.004, step_fixed=0.15, step_row=0.002)
@@ -17,14 +15,14 @@ MACHINES = pytest.mark.parametrize("machine", [CPU, MAC, DENSE], ids=["cpu", "ma
 
 
 def serve_alone(simulation: Simulation, num: int) -> None:
-    """Serve so many single streams, one after the other."""
+    """Serve single streams one after the other."""
     for _ in range(num):
         simulation.ask(100, num_tokens=64)
         simulation.run()
 
 
 def start_stream(simulation: Simulation) -> Request:
-    """Start a stream that decodes until nobody looks any more."""
+    """Start a stream that decodes for the rest of the simulation."""
     stream = simulation.ask(50, num_tokens=1_000_000)
     simulation.run(seconds=40 * (simulation.machine.step_fixed + simulation.machine.step_row))
     return stream
@@ -41,13 +39,13 @@ def p99(values: list[float]) -> float:
 @MACHINES
 @pytest.mark.parametrize("num_prompt_tokens", [100, 345])
 @pytest.mark.parametrize("num_streams", [0, 1, 20], ids=["fresh", "after a stream", "after many"])
-def test_a_burst_is_read_nearly_as_fast_as_in_one_pass_whatever_was_served_before(
+def test_burst_is_prefilled_nearly_as_fast_as_in_one_pass(
     machine: Machine, num_prompt_tokens: int, num_streams: int
 ) -> None:
     simulation = Simulation(machine)
     serve_alone(simulation, num_streams)
 
-    # The engine hears of the others when it has read the first.
+    # The other requests reach the engine after the first one's prefill.
     requests = [simulation.ask(num_prompt_tokens, num_tokens=256)]
     simulation.run(until=lambda: simulation.num_decoding > 0)
     requests += [simulation.ask(num_prompt_tokens, num_tokens=256) for _ in range(15)]
@@ -63,7 +61,7 @@ def test_a_burst_is_read_nearly_as_fast_as_in_one_pass_whatever_was_served_befor
 
 
 @MACHINES
-def test_a_burst_beside_a_stream_makes_its_gaps_no_longer_than_twelve_steps(machine: Machine) -> None:
+def test_burst_beside_stream_keeps_gaps_below_twelve_steps(machine: Machine) -> None:
     simulation = Simulation(machine, target_ttft_seconds=1000)
     serve_alone(simulation, 2)
     stream = start_stream(simulation)
@@ -75,7 +73,7 @@ def test_a_burst_beside_a_stream_makes_its_gaps_no_longer_than_twelve_steps(mach
 
 
 @MACHINES
-def test_a_long_prompt_beside_a_stream_makes_its_gaps_no_longer_than_four_steps(machine: Machine) -> None:
+def test_long_prompt_beside_stream_keeps_gaps_below_four_steps(machine: Machine) -> None:
     simulation = Simulation(machine)
     serve_alone(simulation, 2)
     stream = start_stream(simulation)
@@ -88,7 +86,7 @@ def test_a_long_prompt_beside_a_stream_makes_its_gaps_no_longer_than_four_steps(
 
 
 @MACHINES
-def test_a_short_request_beside_a_long_prompt_does_not_wait_for_it(machine: Machine) -> None:
+def test_short_request_does_not_wait_for_long_prompt(machine: Machine) -> None:
     simulation = Simulation(machine)
     serve_alone(simulation, 2)
     idle = simulation.run_first([simulation.ask(20, num_tokens=6)])
@@ -101,7 +99,7 @@ def test_a_short_request_beside_a_long_prompt_does_not_wait_for_it(machine: Mach
     assert beside <= 5 * idle
 
 
-def test_a_prompt_that_waits_behind_shorter_ones_makes_passes_longer_until_it_is_read() -> None:
+def test_overdue_prompt_lengthens_passes_until_prefilled() -> None:
     patient, hurried = (Simulation(CPU, target_ttft_seconds=seconds) for seconds in (1000.0, 0.2))
     slowest = []
     for simulation in (patient, hurried):
@@ -113,7 +111,7 @@ def test_a_prompt_that_waits_behind_shorter_ones_makes_passes_longer_until_it_is
 
 
 @pytest.mark.parametrize("gap", [0.02, 0.06])
-def test_no_gap_is_longer_than_the_operator_wants_where_a_pass_can_be_so_short(gap: float) -> None:
+def test_gaps_stay_within_configured_target(gap: float) -> None:
     simulation = Simulation(CPU, target_gap_seconds=gap, target_ttft_seconds=0.0)
     serve_alone(simulation, 2)
     stream, begun = start_stream(simulation), simulation.now
@@ -123,7 +121,7 @@ def test_no_gap_is_longer_than_the_operator_wants_where_a_pass_can_be_so_short(g
     assert p99(stream.gaps(after=begun)) <= 1.25 * gap
 
 
-def test_a_machine_that_stumbles_is_not_taken_for_a_slow_one() -> None:
+def test_single_delays_do_not_count_as_slow_machine() -> None:
     steady = Simulation(CPU)
     stumbling = Simulation(CPU, disturb=lambda number, seconds: 20 * seconds if number % 10 == 3 else seconds)
     num_passes = []
@@ -136,7 +134,7 @@ def test_a_machine_that_stumbles_is_not_taken_for_a_slow_one() -> None:
     assert num_passes[1] <= num_passes[0] + 2
 
 
-def test_a_machine_that_becomes_slower_keeps_its_bound_on_gaps() -> None:
+def test_slower_machine_keeps_gap_bound() -> None:
     simulation = Simulation(CPU, disturb=lambda number, seconds: 4 * seconds if number > 200 else seconds)
     serve_alone(simulation, 3)
     stream = start_stream(simulation)
@@ -148,7 +146,7 @@ def test_a_machine_that_becomes_slower_keeps_its_bound_on_gaps() -> None:
     assert p99(stream.gaps(after=begun + 2)) <= 4 * idle
 
 
-def test_on_a_machine_with_bad_times_a_long_prompt_hardly_lengthens_gaps_more_than_on_a_quiet_one() -> None:
+def test_noisy_machine_hardly_lengthens_gaps() -> None:
     source, ratios = random.Random(1), []
     slowness = [1.0]
 

@@ -1,4 +1,4 @@
-"""Every sampling parameter does what its definition says, per row, whatever the other rows ask for."""
+"""Sampling parameters follow their definition, per row."""
 
 import math
 from collections import Counter
@@ -44,45 +44,45 @@ def draws(logits: list[float], sampling: dict[str, object], num: int = 400) -> C
 
 
 def ramp(step: float = 1.0) -> list[float]:
-    """Logits that fall by `step` from token to token: token 0 is the likeliest."""
+    """Return logits that fall by `step` from token to token."""
     return [-index * step for index in range(VOCABULARY)]
 
 
-def test_temperature_zero_takes_the_likeliest_and_one_draws_by_probability() -> None:
+def test_temperature_zero_is_greedy_and_one_samples_by_probability() -> None:
     assert set(draws(ramp(), {"temperature": 0.0})) == {0}
     share = draws(ramp(), {"temperature": 1.0}, num=2000)[0] / 2000
     assert share == pytest.approx(1 - math.exp(-1), abs=0.04)
 
 
-def test_temperature_flattens_the_distribution_as_its_formula_says() -> None:
+def test_temperature_follows_formula() -> None:
     share = draws(ramp(), {"temperature": 4.0}, num=2000)[0] / 2000
     expected = 1 / sum(math.exp(-index / 4) for index in range(VOCABULARY))
     assert share == pytest.approx(expected, abs=0.04)
 
 
-def test_top_k_keeps_the_k_likeliest() -> None:
+def test_top_k_keeps_k_most_likely() -> None:
     assert set(draws(ramp(0.01), {"temperature": 1.0, "top_k": 3})) == {0, 1, 2}
 
 
-def test_top_p_keeps_the_smallest_set_that_reaches_p() -> None:
+def test_top_p_keeps_smallest_set_reaching_p() -> None:
     logits = [math.log(p) for p in (0.5, 0.3, 0.15, 0.05)]
     assert set(draws(logits, {"temperature": 1.0, "top_p": 0.75})) == {0, 1}
     assert set(draws(logits, {"temperature": 1.0, "top_p": 0.81})) == {0, 1, 2}
     assert set(draws(logits, {"temperature": 1.0, "top_p": 1e-9})) == {0}
 
 
-def test_top_p_counts_within_what_top_k_left() -> None:
+def test_top_p_applies_after_top_k() -> None:
     logits = [math.log(p) for p in (0.4, 0.3, 0.2, 0.1)]
     # Of the two that top_k leaves, the first alone has 4/7.
     assert set(draws(logits, {"temperature": 1.0, "top_k": 2, "top_p": 0.5})) == {0}
 
 
-def test_min_p_drops_what_is_far_below_the_likeliest() -> None:
+def test_min_p_drops_tokens_below_share_of_maximum() -> None:
     logits = [math.log(p) for p in (0.6, 0.25, 0.1, 0.05)]
     assert set(draws(logits, {"temperature": 1.0, "min_p": 0.2})) == {0, 1}
 
 
-def test_penalties_count_generated_tokens_only_with_the_one_in_flight() -> None:
+def test_penalties_count_generated_tokens_and_token_in_flight() -> None:
     flat = [0.0] * VOCABULARY
     logits = [flat.copy() for _ in range(3)]
     for row in logits:
@@ -98,7 +98,7 @@ def test_penalties_count_generated_tokens_only_with_the_one_in_flight() -> None:
     ) == [4]
 
 
-def test_counts_grow_with_every_token_that_is_sampled() -> None:
+def test_counts_grow_with_every_sampled_token() -> None:
     row = make_row(SamplingParams(temperature=0, frequency_penalty=1.0))
     sampler = BatchSampler([row], inputs=mx.array([0]), vocabulary_size=3)
 
@@ -121,7 +121,7 @@ def test_logit_bias_shifts_and_bans() -> None:
     assert sample([ramp()] * 3, [favored, banned, free]) == [9, 1, 0]
 
 
-def test_scores_are_of_the_raw_distribution_in_float32_and_only_for_rows_that_ask() -> None:
+def test_scores_are_raw_float32_and_only_for_requesting_rows() -> None:
     rows = [
         make_row(SamplingParams(temperature=0, logit_bias={3: 100.0}, num_top_logprobs=2)),
         make_row(SamplingParams(temperature=0)),
@@ -146,7 +146,7 @@ def test_scores_are_of_the_raw_distribution_in_float32_and_only_for_rows_that_as
     assert third.top == []
 
 
-def test_keys_differ_by_seed_and_position_and_are_made_of_32_bit_words() -> None:
+def test_random_keys_differ_by_seed_and_position() -> None:
     keys = {position_key(seed, position) for seed in range(50) for position in range(50)}
 
     assert len(keys) == 2500
@@ -154,7 +154,7 @@ def test_keys_differ_by_seed_and_position_and_are_made_of_32_bit_words() -> None
     assert position_key(2**63 - 1, 0) != position_key(0, 2**31)
 
 
-def test_a_row_is_drawn_alike_beside_rows_that_use_other_passes() -> None:
+def test_draw_is_independent_of_other_rows_parameters() -> None:
     plain = SamplingParams(temperature=1.0, seed=11)
     others = [
         SamplingParams(temperature=1.0, top_k=2, seed=1),

@@ -1,4 +1,4 @@
-"""Each cut, and the tone curve, leaves what a plain computation of its definition leaves, row by row."""
+"""Sampling filters and the tone curve equal a plain computation, row by row."""
 
 from typing import Any
 
@@ -66,19 +66,19 @@ def typical_tokens(row: Row, share: float) -> set[int]:
 
 
 @given(rows=logits(2), share=st.sampled_from([0.1, 0.5, 0.9]))
-def test_typical_keeps_the_least_surprising_up_to_a_probability(rows: Row, share: float) -> None:
+def test_typical_keeps_tokens_nearest_to_entropy(rows: Row, share: float) -> None:
     token_filter = TypicalFilter.of([SamplingParams(typical_p=share), NOTHING])
     assert token_filter is not None
     left = kept(token_filter.apply(mx.array(rows)))
     expected = typical_tokens(rows[0], share)
-    # Tokens that are equally far from the expectation stay together.
+    # Tokens equally far from the entropy stay together.
     assert left[0] >= expected or len(left[0] ^ expected) <= 1
     assert len(left[0]) <= len(expected) + 1
     assert left[1] == set(range(WIDTH))
 
 
 @given(rows=logits(3), threshold=st.sampled_from([0.05, 0.2, 0.5]))
-def test_xtc_leaves_the_least_likely_of_the_likely(rows: Row, threshold: float) -> None:
+def test_xtc_leaves_least_likely_above_threshold(rows: Row, threshold: float) -> None:
     chosen = SamplingParams(xtc_probability=0.5, xtc_threshold=threshold)
     token_filter = XtcFilter.of([chosen, chosen, NOTHING])
     assert token_filter is not None
@@ -113,9 +113,7 @@ curves = st.builds(
 
 
 @given(rows=logits(2), curve=curves, temperature=st.sampled_from([0.5, 1.0, 2.0]))
-def test_the_tone_curve_is_its_formula_and_keeps_the_order(
-    rows: Row, curve: ToneCurve, temperature: float
-) -> None:
+def test_tone_curve_equals_formula_and_keeps_order(rows: Row, curve: ToneCurve, temperature: float) -> None:
     params = [SamplingParams(temperature=temperature, tone_curve=curve), NOTHING]
     tone = ToneCurves.of(params)
     assert tone is not None
@@ -128,7 +126,7 @@ def test_the_tone_curve_is_its_formula_and_keeps_the_order(
     assert np.array_equal(bent[1], rows[1])
 
 
-def test_a_tone_curve_that_is_wide_enough_is_a_temperature() -> None:
+def test_wide_tone_curve_equals_temperature() -> None:
     rows = mx.array([[0.0, -1.0, -3.0, -9.0]])
     tone = ToneCurves.of([SamplingParams(temperature=0.7, tone_curve=ToneCurve(width=1000.0))])
     assert tone is not None
@@ -136,11 +134,11 @@ def test_a_tone_curve_that_is_wide_enough_is_a_temperature() -> None:
     np.testing.assert_allclose(np.array(mx.softmax(bent)), np.array(mx.softmax(rows / 0.7)), atol=1e-6)
 
 
-def test_a_tone_curve_does_nothing_where_nothing_is_drawn() -> None:
+def test_tone_curve_is_ignored_at_temperature_zero() -> None:
     assert ToneCurves.of([SamplingParams(temperature=0.0, tone_curve=ToneCurve())]) is None
 
 
-def test_stop_tokens_wait_for_min_tokens() -> None:
+def test_stop_tokens_are_banned_below_min_tokens() -> None:
     likes_to_stop = mx.array([[0.0, 5.0, 1.0]] * 3)
     patient = SamplingParams(temperature=0.0, min_tokens=2)
     rows = [
@@ -157,7 +155,7 @@ def words(*allowed: int) -> list[int]:
     return [sum(1 << token for token in allowed)]
 
 
-def test_steering_masks_its_rows_and_no_others() -> None:
+def test_constraints_mask_only_their_rows() -> None:
     rows = [make_row(SamplingParams(temperature=0.0)) for _ in range(3)]
     masks = np.array([words(3, 5)], dtype=np.int32)
     falling = mx.array([[float(-token) for token in range(WIDTH)]] * 3)
@@ -166,7 +164,7 @@ def test_steering_masks_its_rows_and_no_others() -> None:
     assert tokens.tolist() == [0, 3, 0]
 
 
-def test_steering_forces_and_penalizes() -> None:
+def test_constraints_force_and_penalize_tokens() -> None:
     rows = [make_row(SamplingParams(temperature=0.0)) for _ in range(3)]
     falling = mx.array([[float(-token) for token in range(WIDTH)]] * 3)
     constraints = LogitConstraints(
@@ -178,7 +176,7 @@ def test_steering_forces_and_penalizes() -> None:
     assert tokens.tolist() == [0, 6, 1]
 
 
-def test_scores_are_those_of_the_free_distribution() -> None:
+def test_scores_ignore_constraints() -> None:
     row = make_row(SamplingParams(temperature=0.0, num_top_logprobs=1))
     masks = np.array([words(1)], dtype=np.int32)
     rows, values = [row, make_row(SamplingParams(temperature=0.0))], mx.array([[0.0, -1.0], [0.0, -1.0]])
@@ -192,7 +190,7 @@ def test_scores_are_those_of_the_free_distribution() -> None:
     assert score.top[0][0] == 0
 
 
-def test_xtc_draws_alike_alone_and_in_any_place_of_a_batch_and_otherwise_at_another_position() -> None:
+def test_xtc_depends_on_position_not_on_batch_row() -> None:
     xtc = SamplingParams(temperature=1.0, xtc_probability=0.5, xtc_threshold=0.1, seed=7)
     even = mx.array([[1.0, 0.9, 0.8, -9.0]])
     drawn = []
@@ -205,5 +203,5 @@ def test_xtc_draws_alike_alone_and_in_any_place_of_a_batch_and_otherwise_at_anot
         )
         assert beside[2].item() == alone[0].item()
         drawn.append(alone[0].item())
-    # Half of the time only the least likely of the likely is left, and otherwise it has a good quarter.
+    # xtc applies to half of the draws; otherwise that token has a probability above a quarter.
     assert 18 < drawn.count(2) < 35

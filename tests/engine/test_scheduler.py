@@ -1,4 +1,4 @@
-"""The scheduler's policy, in ints: who runs next, in what portions, and what is told of it."""
+"""Scheduler policy on ints: order, batch sizes, and reported updates."""
 
 import pytest
 
@@ -12,7 +12,7 @@ from mlxctl.ir.cache_usage import NO_CACHE_USAGE, CacheUsage
 from mlxctl.ir.tokens import pack
 
 COSTS = ModelCosts(weights_bytes=1000, kv_bytes_per_token=1)
-# Rows of any lengths may be padded to one.
+# Padding between rows of any lengths is affordable.
 ROOMY = ModelCosts(weights_bytes=1 << 20, kv_bytes_per_token=1)
 PLENTY = 1 << 40
 STOP = 99
@@ -27,7 +27,7 @@ def make_scheduler(*, max_rows: int = 4, costs: ModelCosts = COSTS, max_tokens: 
 def make_sequence(
     sequence_id: int, num_tokens: int = 5, *, first_token: int | None = None, **fields: object
 ) -> Sequence:
-    """A sequence whose prompt begins like no other's, unless `first_token` says so."""
+    """Return a sequence with a unique prompt, unless `first_token` is given."""
     first = first_token if first_token is not None else 100_000 * sequence_id
     values: dict[str, object] = {
         "max_tokens": 3,
@@ -46,8 +46,9 @@ def run_step(
     seconds: float = 0.01,
     cache_usage: CacheUsage = NO_CACHE_USAGE,
 ) -> tuple[Batch, list[RowUpdate]]:
-    """Play the runner: every row gives `token_id` one step after it was launched; of a prompt to be restored
-    `found` is known.
+    """Run one step in place of the runner.
+
+    Every row gives `token_id` one step after its launch; of a prompt to be restored `found` is cached.
     """
     batch = scheduler.next_batch(now=now, available_bytes=PLENTY)
     results = (
@@ -72,7 +73,7 @@ def run_until_idle(scheduler: Scheduler, limit: int = 1000) -> list[Batch]:
     return batches
 
 
-def test_a_prompt_is_read_but_for_its_last_token_and_then_decoded_to_its_limit() -> None:
+def test_prefill_leaves_last_token_and_decode_stops_at_limit() -> None:
     scheduler = make_scheduler()
     scheduler.add(make_sequence(1, num_tokens=5, max_tokens=3))
 
@@ -90,7 +91,7 @@ def test_a_prompt_is_read_but_for_its_last_token_and_then_decoded_to_its_limit()
     assert (scheduler.num_prompt_tokens, scheduler.num_generated_tokens) == (4, 3)
 
 
-def test_a_stop_token_ends_the_row_and_is_reported() -> None:
+def test_stop_token_ends_row_and_is_reported() -> None:
     scheduler = make_scheduler()
     scheduler.add(make_sequence(1, max_tokens=50))
     for _ in range(3):
@@ -116,7 +117,7 @@ def test_prefill_and_decode_take_turns_when_both_have_work() -> None:
     assert phases == ["decode", "prefill"] * 3
 
 
-def test_short_prompts_that_wait_together_are_restored_at_once_and_read_in_one_slice() -> None:
+def test_short_prompts_are_restored_and_prefilled_together() -> None:
     scheduler = make_scheduler(max_rows=8, costs=ROOMY)
     for sequence_id, num_tokens in enumerate([9, 12, 7, 1000]):
         scheduler.add(make_sequence(sequence_id, num_tokens=num_tokens))
@@ -130,7 +131,7 @@ def test_short_prompts_that_wait_together_are_restored_at_once_and_read_in_one_s
     assert [[row.sequence_id for row in group] for group in decoded.groups] == [[2, 0, 1]]
 
 
-def test_prompts_whose_caches_cannot_be_merged_are_read_one_by_one() -> None:
+def test_unmergeable_caches_are_prefilled_one_by_one() -> None:
     scheduler = make_scheduler(costs=ModelCosts(weights_bytes=1 << 30, kv_bytes_per_token=1, can_batch=False))
     for sequence_id in range(3):
         scheduler.add(make_sequence(sequence_id))
@@ -140,7 +141,7 @@ def test_prompts_whose_caches_cannot_be_merged_are_read_one_by_one() -> None:
     assert [len(batch.prompts) for batch in batches if batch.phase == "prefill"] == [1, 1, 1]
 
 
-def test_those_who_waited_for_a_prefix_go_on_together_once_it_is_read() -> None:
+def test_followers_of_shared_prefix_are_prefilled_together() -> None:
     scheduler = make_scheduler(max_rows=16, costs=ROOMY, max_tokens=512)
     trunk = range(1000, 1400)
     for sequence_id in range(8):
@@ -155,7 +156,7 @@ def test_those_who_waited_for_a_prefix_go_on_together_once_it_is_read() -> None:
     assert (read.phase, len(read.prompts)) == ("prefill", 8)
 
 
-def test_a_short_prompt_overtakes_a_long_one_that_is_half_read() -> None:
+def test_short_prompt_overtakes_partially_prefilled_long_one() -> None:
     scheduler = make_scheduler()
     scheduler.add(make_sequence(1, num_tokens=5000))
     run_step(scheduler)
@@ -167,7 +168,7 @@ def test_a_short_prompt_overtakes_a_long_one_that_is_half_read() -> None:
     assert [sequence.sequence_id for sequence in batch.prompts] == [2]
 
 
-def test_a_higher_priority_goes_first_and_waiting_makes_up_for_a_lower_one() -> None:
+def test_priority_orders_prompts_and_waiting_raises_it() -> None:
     scheduler = make_scheduler()
     scheduler.add(make_sequence(1, num_tokens=20, priority=0, arrived_at=0.0, served_at=0.0))
     scheduler.add(make_sequence(2, num_tokens=20, priority=1, arrived_at=1.9, served_at=1.9))
@@ -180,7 +181,7 @@ def test_a_higher_priority_goes_first_and_waiting_makes_up_for_a_lower_one() -> 
     assert (fresh.sequence_id, aged.sequence_id) == (2, 1)
 
 
-def test_a_key_that_was_served_less_goes_first() -> None:
+def test_least_served_fairness_key_goes_first() -> None:
     scheduler = make_scheduler(max_rows=1)
     scheduler.add(make_sequence(1, num_tokens=60, fairness_key="greedy"))
     scheduler.add(make_sequence(2, num_tokens=60, fairness_key="greedy"))
@@ -193,7 +194,7 @@ def test_a_key_that_was_served_less_goes_first() -> None:
     ] == [1, 3, 2]
 
 
-def test_no_more_rows_hold_a_cache_than_allowed() -> None:
+def test_at_most_max_rows_hold_a_cache() -> None:
     scheduler = make_scheduler(max_rows=2)
     for sequence_id in range(5):
         scheduler.add(make_sequence(sequence_id, max_tokens=4))
@@ -207,7 +208,7 @@ def test_no_more_rows_hold_a_cache_than_allowed() -> None:
     assert most == 2
 
 
-def test_a_prompt_that_does_not_fit_waits_for_the_rows_that_run() -> None:
+def test_prompt_without_memory_waits_for_running_rows() -> None:
     scheduler = make_scheduler()
     scheduler.add(make_sequence(1, max_tokens=2))
     run_step(scheduler)
@@ -219,7 +220,7 @@ def test_a_prompt_that_does_not_fit_waits_for_the_rows_that_run() -> None:
     assert phases == ["decode"] * 3
 
 
-def test_rows_of_very_different_lengths_decode_in_groups_of_their_own() -> None:
+def test_rows_of_different_lengths_decode_in_separate_groups() -> None:
     scheduler = make_scheduler(costs=ModelCosts(weights_bytes=100, kv_bytes_per_token=1))
     for sequence_id, num_tokens in enumerate([5, 8, 300, 310]):
         scheduler.add(make_sequence(sequence_id, num_tokens=num_tokens, max_tokens=50))
@@ -229,7 +230,7 @@ def test_rows_of_very_different_lengths_decode_in_groups_of_their_own() -> None:
     assert [sorted(row.sequence_id for row in group) for group in decodes[-1].groups] == [[2, 3], [0, 1]]
 
 
-def test_rows_whose_caches_cannot_be_merged_decode_alone() -> None:
+def test_unmergeable_caches_decode_alone() -> None:
     scheduler = make_scheduler(costs=ModelCosts(weights_bytes=1 << 30, kv_bytes_per_token=1, can_batch=False))
     scheduler.add(make_sequence(1, max_tokens=50))
     scheduler.add(make_sequence(2, max_tokens=50))
@@ -240,7 +241,7 @@ def test_rows_whose_caches_cannot_be_merged_decode_alone() -> None:
 
 
 @pytest.mark.parametrize("num_steps", [0, 1, 3])
-def test_a_cancelled_sequence_is_gone_before_the_next_step(num_steps: int) -> None:
+def test_canceled_sequence_is_removed_before_next_step(num_steps: int) -> None:
     scheduler = make_scheduler()
     sequence = make_sequence(1, num_tokens=100, max_tokens=50)
     scheduler.add(sequence)
@@ -254,7 +255,7 @@ def test_a_cancelled_sequence_is_gone_before_the_next_step(num_steps: int) -> No
     assert not scheduler.has_work
 
 
-def test_a_row_that_fails_fails_alone() -> None:
+def test_failure_ends_only_its_row() -> None:
     scheduler = make_scheduler()
     scheduler.add(make_sequence(1, max_tokens=50))
     scheduler.add(make_sequence(2, max_tokens=50))
@@ -283,7 +284,7 @@ def test_models_take_turns() -> None:
     assert models.count("m") == models.count("n") == 4
 
 
-def test_a_prompt_that_another_is_reading_waits_for_it_and_lends_it_its_priority() -> None:
+def test_prompt_waits_for_producer_and_raises_its_priority() -> None:
     scheduler = make_scheduler()
     producer = make_sequence(1, num_tokens=1000, first_token=0)
     waiter = make_sequence(2, num_tokens=900, first_token=0, priority=3)
@@ -302,7 +303,7 @@ def test_a_prompt_that_another_is_reading_waits_for_it_and_lends_it_its_priority
     assert 899 in producer.checkpoint_positions
 
 
-def test_when_the_one_that_reads_dies_a_waiter_takes_over_and_the_others_wait_for_it() -> None:
+def test_waiter_replaces_canceled_producer() -> None:
     scheduler = make_scheduler()
     scheduler.add(make_sequence(1, num_tokens=1000, first_token=0))
     run_step(scheduler)
@@ -317,7 +318,7 @@ def test_when_the_one_that_reads_dies_a_waiter_takes_over_and_the_others_wait_fo
     assert len({sequence.sequence_id for batch in batches for sequence in batch.prompts}) == 1
 
 
-def test_reading_pauses_where_something_is_to_be_kept() -> None:
+def test_prefill_pauses_at_checkpoints() -> None:
     scheduler = make_scheduler()
     scheduler.add(make_sequence(1, num_tokens=200))
     batch = scheduler.next_batch(now=0, available_bytes=PLENTY)
@@ -344,7 +345,7 @@ def test_reading_pauses_where_something_is_to_be_kept() -> None:
     assert {50, 120, 199} <= set(ends)
 
 
-def test_a_model_whose_prompts_have_no_room_is_passed_over_until_another_gives_some() -> None:
+def test_model_without_memory_is_skipped_until_some_is_freed() -> None:
     scheduler = make_scheduler(max_rows=1)
     scheduler.open_model("n", COSTS)
     scheduler.add(make_sequence(1, max_tokens=3))
@@ -358,7 +359,7 @@ def test_a_model_whose_prompts_have_no_room_is_passed_over_until_another_gives_s
     assert models == ["m"] * 5 + ["n"] * 6
 
 
-def test_a_model_is_in_use_as_long_as_a_sequence_waits_or_runs() -> None:
+def test_model_is_in_use_while_sequences_wait_or_run() -> None:
     scheduler = make_scheduler()
     assert not scheduler.is_in_use("m")
     scheduler.add(make_sequence(1, max_tokens=2))

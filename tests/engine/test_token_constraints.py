@@ -1,4 +1,4 @@
-"""What decides about a row's tokens by those before them, on token ids: grammar, thinking limit, repetition."""
+"""Token constraints on token ids: grammar, thinking budget, repetition penalty."""
 
 from collections.abc import Sequence
 
@@ -31,8 +31,9 @@ def limited(max_tokens: int, *, is_open: bool = True) -> ThinkingBudget:
 
 
 def generate(part: ThinkingBudget, wishes: Sequence[int]) -> list[int]:
-    """What a row gets whose model wishes for these tokens, when the watch is asked as the engine asks it: one
-    token behind.
+    """Return the output of a row whose model prefers these tokens.
+
+    The constraint is called as the engine does, one token behind.
     """
     got: list[int] = []
     num_told = 0
@@ -46,30 +47,30 @@ def generate(part: ThinkingBudget, wishes: Sequence[int]) -> list[int]:
     return got
 
 
-def test_thinking_is_closed_after_so_many_tokens() -> None:
+def test_thinking_is_closed_at_its_limit() -> None:
     assert generate(limited(3), [WORD] * 8) == [WORD, WORD, WORD, NEWLINE, CLOSER, NEWLINE, WORD, WORD]
     assert generate(limited(0), [WORD] * 4) == [NEWLINE, CLOSER, NEWLINE, WORD]
 
 
-def test_thinking_that_ends_by_itself_is_left_alone() -> None:
+def test_thinking_that_ends_early_is_unchanged() -> None:
     for num in range(3):
         wishes = [WORD] * num + [CLOSER] + [WORD] * 6
         assert generate(limited(3), wishes) == wishes
 
 
-def test_thinking_is_counted_from_where_it_begins() -> None:
+def test_thinking_tokens_are_counted_from_opening_marker() -> None:
     wishes = [NEWLINE, OPENER, *[WORD] * 6]
     assert generate(limited(2, is_open=False), wishes)[2:7] == [WORD, WORD, NEWLINE, CLOSER, NEWLINE]
 
 
-def test_an_answer_without_thinking_is_left_alone() -> None:
+def test_output_without_thinking_is_unchanged() -> None:
     wishes = [WORD] * 12
     part = limited(2, is_open=False)
     assert generate(part, wishes) == wishes
     assert not part.needs_last_token(12)
 
 
-def test_nothing_waits_before_the_limit_is_near() -> None:
+def test_last_token_is_needed_only_near_the_limit() -> None:
     part = limited(10)
     assert [part.needs_last_token(position) for position in (0, 9, 10)] == [False, False, True]
 
@@ -77,7 +78,7 @@ def test_nothing_waits_before_the_limit_is_near() -> None:
 def naive_penalties(
     tokens: Sequence[int], repetition: Repetition, breakers: frozenset[int]
 ) -> dict[int, float]:
-    """The penalty as its author defines it, place by place."""
+    """Compute the DRY penalty by its definition."""
     found: dict[int, float] = {}
     tokens = tokens[-repetition.num_last :]
     for place in range(len(tokens) - 1):
@@ -102,7 +103,7 @@ def naive_penalties(
     num_last=st.integers(2, 40),
     breakers=st.frozensets(st.integers(0, 3), max_size=1),
 )
-def test_repetition_costs_what_its_definition_says(
+def test_repetition_penalty_equals_definition(
     tokens: list[int], num_prompt: int, allowed: int, num_last: int, breakers: frozenset[int]
 ) -> None:
     repetition = Repetition(multiplier=0.8, base=1.5, allowed_length=allowed, num_last=num_last)
@@ -125,7 +126,7 @@ def allowed_ids(constraint: TokenConstraint) -> set[int]:
     return set(np.nonzero(np.unpackbits(words.view(np.uint8), bitorder="little"))[0].tolist())
 
 
-def test_a_grammar_allows_what_it_can_go_on_with_and_a_stop_token_where_it_is_complete(
+def test_grammar_allows_continuations_and_stop_when_complete(
     tokenizer: LLTokenizer,
 ) -> None:
     constraint = TokenConstraint(grammar=GrammarMatcher(tokenizer, LLMatcher.grammar_from_regex("ab?")))
@@ -140,7 +141,7 @@ def test_a_grammar_allows_what_it_can_go_on_with_and_a_stop_token_where_it_is_co
     assert not constraint.failure
 
 
-def test_a_guide_sees_each_token_once_though_it_is_told_of_it_twice(tokenizer: LLTokenizer) -> None:
+def test_constraint_consumes_each_token_once(tokenizer: LLTokenizer) -> None:
     constraint = TokenConstraint(grammar=GrammarMatcher(tokenizer, LLMatcher.grammar_from_regex("aaa")))
     (a,) = tokenizer.tokenize_str("a")
     constraint.consume([], [a])
@@ -149,7 +150,7 @@ def test_a_guide_sees_each_token_once_though_it_is_told_of_it_twice(tokenizer: L
     assert allowed_ids(constraint) == {a}
 
 
-def test_a_token_that_is_not_allowed_is_a_failure_and_so_is_a_grammar_that_is_none(
+def test_disallowed_token_and_invalid_grammar_fail(
     tokenizer: LLTokenizer,
 ) -> None:
     constraint = TokenConstraint(grammar=GrammarMatcher(tokenizer, LLMatcher.grammar_from_regex("a")))

@@ -1,8 +1,7 @@
-"""Records without a model, for tests of the disk alone: what each must hold is told from its seed and its
-place.
+"""Records without a model, for tests of the disk tier.
 
-`python -m tests.prefix_cache.disk_records DIRECTORY SEED` writes to a tier without an end, so that it can be
-killed at any moment.
+A record's content depends on its seed and position. `python -m tests.prefix_cache.disk_records DIRECTORY
+SEED` writes to a disk tier until it is killed.
 """
 
 import itertools
@@ -33,7 +32,7 @@ def opened(
     min_free_bytes: int = 0,
     clock: Callable[[], float] = time.time,
 ) -> DiskTier:
-    """A tier on the directory."""
+    """Open a disk tier on the directory."""
     return DiskTier(
         claim_directory(directory),
         max_bytes=max_bytes,
@@ -66,7 +65,7 @@ def state(seed: int, position: int) -> StateRecord:
 def remember(
     index: PrefixIndex[Record], seed: int, num_tokens: int = 1200, salts: Sequence[Salt] = ()
 ) -> Chunk[Record]:
-    """Publish a conversation with a state at its end and one in its middle."""
+    """Publish a conversation with states in its middle and at its end."""
     tokens = conversation(seed, num_tokens)
     parent: Chunk[Record] | None = None
     for start in range(0, num_tokens, CHUNK_TOKENS):
@@ -85,14 +84,14 @@ def remember(
 
 
 def store(tier: DiskTier, *seeds: int, num_tokens: int = 1200) -> None:
-    """Have conversations written."""
+    """Write conversations to disk."""
     index: PrefixIndex[Record] = PrefixIndex(max_bytes=1 << 40)
     for seed in seeds:
         tier.store(remember(index, seed, num_tokens), deadline=time.monotonic() + 30)
 
 
 def store_tokens(tier: DiskTier, index: PrefixIndex[Record], tokens: Tokens) -> None:
-    """Have a conversation of these tokens written, whose keys and values nobody reads."""
+    """Write a conversation of these tokens to disk; its keys and values are zeros."""
     place: Chunk[Record] | None = None
     for start in range(0, len(tokens), CHUNK_TOKENS):
         piece = tokens[start : start + CHUNK_TOKENS]
@@ -104,8 +103,11 @@ def store_tokens(tier: DiskTier, index: PrefixIndex[Record], tokens: Tokens) -> 
 
 
 def read_all(tier: DiskTier) -> tuple[int, int]:
-    """Read every record; return how many came whole and how many did not. One that is wrong fails."""
-    num_whole = num_spoiled = 0
+    """Read every record; return how many are intact and how many damaged.
+
+    Fails if a record has wrong content.
+    """
+    num_whole = num_damaged = 0
     for chunk in list(tier.index.chunks()):
         for stored in (chunk.payload, *(checkpoint.payload for checkpoint in chunk.checkpoints)):
             if not tier.index.contains(chunk):
@@ -113,13 +115,13 @@ def read_all(tier: DiskTier) -> tuple[int, int]:
             data = _read(tier, stored)
             if data is None:
                 tier.invalidate(chunk, stored.position, "for the test")
-                num_spoiled += 1
+                num_damaged += 1
                 continue
             seed = int.from_bytes(chunk.tokens[:4], sys.byteorder) // 1000
             record = decode(data, chunk=name_in_header(chunk, stored.position), position=stored.position)
             _assert_true(record, seed, chunk.start, chunk.end, stored.position)
             num_whole += 1
-    return num_whole, num_spoiled
+    return num_whole, num_damaged
 
 
 def _read(tier: DiskTier, stored: object) -> bytes | None:
@@ -144,8 +146,8 @@ def _assert_true(record: Record, seed: int, start: int, end: int, position: int 
     assert (none, place, truth) == (None, position, True)
 
 
-def _write_for_ever(directory: Path, first: int) -> None:
-    # So little room that old records make way all the time, and their room is used again.
+def _write_forever(directory: Path, first: int) -> None:
+    # A small limit, so that old records are evicted all the time and their extents reused.
     tier = opened(directory, max_bytes=400_000)
     print("writing", flush=True)
     for seed in itertools.count(first):
@@ -154,4 +156,4 @@ def _write_for_ever(directory: Path, first: int) -> None:
 
 
 if __name__ == "__main__":
-    _write_for_ever(Path(sys.argv[1]), int(sys.argv[2]))
+    _write_forever(Path(sys.argv[1]), int(sys.argv[2]))

@@ -1,4 +1,4 @@
-"""What lies on disk goes into one file and comes out of it elsewhere, whole or not at all."""
+"""Export of the disk tier into an archive, and import: complete or not at all."""
 
 import asyncio
 import random
@@ -21,7 +21,7 @@ from tests.prefix_cache.disk_records import NAMESPACE, closed, conversation, ope
 from tests.prefix_cache.test_disk import on_disk, tokens
 from tests.prefix_cache.test_reuse import END_OF_MESSAGE, FAMILIES, ask, cold, text
 
-# Of each conversation of 1200 tokens: three chunks and two states.
+# A conversation of 1200 tokens has three chunks and two states.
 NUM_RECORDS = 5
 HOUR = 3600
 
@@ -62,7 +62,7 @@ def assert_whole(directory: Path, num_records: int) -> None:
 
 
 @pytest.mark.parametrize("family", FAMILIES)
-def test_after_export_clear_and_import_a_new_engine_knows_the_prompt(tmp_path: Path, family: str) -> None:
+def test_imported_archive_restores_prompt_in_new_engine(tmp_path: Path, family: str) -> None:
     async def answered() -> tuple[list[list[int]], int]:
         async with running_engine(family, settings=on_disk(tmp_path / "cache")) as client:
             output = await ask(client, family, prompt)
@@ -80,7 +80,7 @@ def test_after_export_clear_and_import_a_new_engine_knows_the_prompt(tmp_path: P
     assert answer == asyncio.run(cold(family, [prompt]))
 
 
-def test_what_comes_out_is_what_went_in_with_its_pins(tmp_path: Path) -> None:
+def test_archive_round_trip_keeps_records_and_pins(tmp_path: Path) -> None:
     source = with_conversations(tmp_path / "source", 1, 2)
     with_conversations(source, 1, num_tokens=1400)
     maintenance.set_pins(source, [listed(source)[0][0]], is_pinned=True)
@@ -96,7 +96,7 @@ def test_what_comes_out_is_what_went_in_with_its_pins(tmp_path: Path) -> None:
     assert_whole(tmp_path / "target", done.num_records)
 
 
-def test_what_an_image_means_survives_a_restart_and_an_archive(tmp_path: Path) -> None:
+def test_image_salts_survive_restart_and_archive(tmp_path: Path) -> None:
     images = [(Salt(700, 800, digest),) for digest in (b"red", b"blue")]
     tier = opened(tmp_path / "source")
     index: PrefixIndex[Record] = PrefixIndex(max_bytes=1 << 40)
@@ -106,8 +106,7 @@ def test_what_an_image_means_survives_a_restart_and_an_archive(tmp_path: Path) -
     exported(tmp_path / "source", tmp_path / "file")
     imported(tmp_path / "target", tmp_path / "file")
 
-    # The first chunk, before the image, is there once; the two behind it for each image, with the state at
-    # the end.
+    # The chunk before the image is stored once, the two after it once for each image, with the last state.
     for directory in (tmp_path / "source", tmp_path / "target"):
         assert len(listed(directory)) == 5
         assert_whole(directory, 8)
@@ -120,7 +119,7 @@ def test_what_an_image_means_survives_a_restart_and_an_archive(tmp_path: Path) -
         assert without.num_tokens == 700
 
 
-def test_what_is_there_stays_and_is_not_written_twice(tmp_path: Path) -> None:
+def test_import_does_not_rewrite_stored_records(tmp_path: Path) -> None:
     exported(with_conversations(tmp_path / "source", 1, 2), tmp_path / "file")
     target = with_conversations(tmp_path / "target", 2, 3)
 
@@ -130,7 +129,7 @@ def test_what_is_there_stays_and_is_not_written_twice(tmp_path: Path) -> None:
     assert_whole(target, 3 * NUM_RECORDS)
 
 
-def test_a_longer_ending_that_is_there_stands_for_the_shorter_and_the_other_way_round(tmp_path: Path) -> None:
+def test_import_merges_longer_and_shorter_partial_chunks(tmp_path: Path) -> None:
     short = with_conversations(tmp_path / "short", 1)
     long = with_conversations(tmp_path / "long", 1, num_tokens=1400)
     exported(short, tmp_path / "short.file")
@@ -145,7 +144,7 @@ def test_a_longer_ending_that_is_there_stands_for_the_shorter_and_the_other_way_
     assert_whole(long, 6)
 
 
-def test_what_was_there_lives_as_long_as_what_builds_on_it_now(tmp_path: Path) -> None:
+def test_import_extends_lifetime_of_stored_parents(tmp_path: Path) -> None:
     exported(with_conversations(tmp_path / "source", 1, num_tokens=1400), tmp_path / "file")
     tier = opened(tmp_path / "target", clock=lambda: time.time() - 23 * HOUR)
     store(tier, 1)
@@ -160,7 +159,7 @@ def test_what_was_there_lives_as_long_as_what_builds_on_it_now(tmp_path: Path) -
     assert all(expiry is not None and expiry > time.time() + 20 * HOUR for expiry in expiries)
 
 
-def test_what_has_no_room_is_left_out_with_all_that_builds_on_it(tmp_path: Path) -> None:
+def test_import_without_room_skips_chunk_and_descendants(tmp_path: Path) -> None:
     exported(with_conversations(tmp_path / "source", *range(1, 9)), tmp_path / "file")
     max_bytes = (tmp_path / "file").stat().st_size // 3
 
@@ -173,7 +172,7 @@ def test_what_has_no_room_is_left_out_with_all_that_builds_on_it(tmp_path: Path)
     assert imported(tmp_path / "full", tmp_path / "file", min_free_bytes=1 << 60).num_taken == 0
 
 
-def test_what_is_damaged_is_left_out_of_an_archive(tmp_path: Path) -> None:
+def test_export_leaves_out_damaged_records(tmp_path: Path) -> None:
     source = with_conversations(tmp_path / "source", 1, 2)
     segment = source / "prefixes" / "00000000.segment"
     data = bytearray(segment.read_bytes())
@@ -182,14 +181,14 @@ def test_what_is_damaged_is_left_out_of_an_archive(tmp_path: Path) -> None:
 
     done = exported(source, tmp_path / "file")
 
-    # The first chunk of a conversation was hit: all of that goes.
+    # The first chunk is damaged, so the whole conversation is left out.
     assert (done.num_records, done.num_left_out) == (NUM_RECORDS, NUM_RECORDS)
     assert imported(tmp_path / "target", tmp_path / "file").num_taken == NUM_RECORDS
 
 
 @given(seed=st.integers(0, 2**32), harm=st.sampled_from(["flip", "cut", "append"]))
 @settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
-def test_a_file_that_was_changed_anywhere_is_refused_whole(tmp_path: Path, seed: int, harm: str) -> None:
+def test_modified_archive_is_rejected_whole(tmp_path: Path, seed: int, harm: str) -> None:
     file = tmp_path / "file"
     if not file.exists():
         exported(with_conversations(tmp_path / "source", 1), file)
@@ -210,7 +209,7 @@ def test_a_file_that_was_changed_anywhere_is_refused_whole(tmp_path: Path, seed:
     assert not (tmp_path / "target").exists()
 
 
-def test_files_and_directories_that_cannot_be_used_are_one_line(tmp_path: Path) -> None:
+def test_unusable_paths_give_one_line_error(tmp_path: Path) -> None:
     source = with_conversations(tmp_path / "source", 1)
     exported(source, tmp_path / "file")
     with pytest.raises(StoreError, match="is there already"):

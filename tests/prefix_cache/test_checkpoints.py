@@ -1,4 +1,4 @@
-"""States are kept where conversations part, and thinned so that they stay spread."""
+"""Checkpoint policy: planned positions, and which checkpoints are dropped."""
 
 from hypothesis import given
 from hypothesis import strategies as st
@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 from mlxctl.prefix_cache.checkpoints import STRIDE_TOKENS, planned_positions, surplus
 
 
-def test_a_prompt_is_kept_after_the_system_prompt_the_last_messages_the_branch_and_each_stride() -> None:
+def test_planned_positions_cover_messages_branch_and_strides() -> None:
     boundaries = [900, 1500, 2000, 2500, 5000, 9000]
 
     positions = planned_positions(num_prompt_tokens=9010, boundaries=boundaries, branch=1234, num_cached=0)
@@ -14,14 +14,14 @@ def test_a_prompt_is_kept_after_the_system_prompt_the_last_messages_the_branch_a
     assert positions == [900, 1234, 2000, 2500, STRIDE_TOKENS, 5000, 2 * STRIDE_TOKENS, 9000, 9009]
 
 
-def test_nothing_is_planned_where_the_state_was_restored_from_or_behind_the_last_token() -> None:
+def test_no_position_before_restored_state_or_after_last_token() -> None:
     assert planned_positions(
         num_prompt_tokens=100, boundaries=[20, 50, 100, 120], branch=None, num_cached=20
     ) == [50, 99]
 
 
 @given(st.sets(st.integers(1, 100_000), max_size=60), st.integers(2, 20))
-def test_the_first_and_the_newest_stay_and_no_more_than_wanted(positions: set[int], keep: int) -> None:
+def test_surplus_keeps_first_and_newest_checkpoints(positions: set[int], keep: int) -> None:
     kept = positions - set(surplus(positions, keep=keep))
 
     assert len(kept) == min(keep, len(positions))
@@ -29,10 +29,10 @@ def test_the_first_and_the_newest_stay_and_no_more_than_wanted(positions: set[in
         assert {min(positions), max(positions)} <= kept
 
 
-def test_the_closest_pair_loses_one() -> None:
+def test_surplus_drops_one_of_closest_pair() -> None:
     assert surplus([100, 110, 500, 1000], keep=3) == [110]
 
 
-def test_the_newest_few_stay_however_close_they_are() -> None:
+def test_surplus_keeps_newest_even_when_close() -> None:
     spread, newest = range(0, 16_000, 1000), [16_000, 16_010, 16_020, 16_030, 16_031, 16_055]
     assert not set(surplus([*spread, *newest])) & set(newest)

@@ -1,4 +1,4 @@
-"""One process has a cache directory; another is told which one, or waits while it is about to be released."""
+"""Directory lock: one owner at a time; the error names it."""
 
 import os
 import threading
@@ -11,7 +11,7 @@ from mlxctl.errors import StoreError
 from mlxctl.prefix_cache.disk.lock import DirectoryLock
 
 
-def test_the_process_that_has_it_is_named(tmp_path: Path) -> None:
+def test_lock_error_names_owner_process(tmp_path: Path) -> None:
     lock = DirectoryLock.acquire(tmp_path)
     with pytest.raises(StoreError, match=rf"used by another mlxctl, process {os.getpid()}; --cache-dir"):
         DirectoryLock.acquire(tmp_path)
@@ -20,12 +20,12 @@ def test_the_process_that_has_it_is_named(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("content", [b"", b"\xff\xfe", b"12 ending", b"-1", b"9" * 4000])
-def test_whatever_is_in_the_file_it_can_be_taken(tmp_path: Path, content: bytes) -> None:
+def test_lock_ignores_file_content(tmp_path: Path, content: bytes) -> None:
     (tmp_path / "lock").write_bytes(content)
     DirectoryLock.acquire(tmp_path).release()
 
 
-def test_one_that_ends_is_waited_for(tmp_path: Path) -> None:
+def test_lock_waits_for_announced_release(tmp_path: Path) -> None:
     lock = DirectoryLock.acquire(tmp_path)
     lock.announce_release()
     started = time.monotonic()

@@ -1,6 +1,4 @@
-"""What memory had no room for comes back from disk, also after a restart, and continues with exactly the
-tokens of a cold run.
-"""
+"""Disk tier: evicted prefixes are restored, also after a restart, with exact outputs."""
 
 import asyncio
 import logging
@@ -18,7 +16,7 @@ from mlxctl.settings import EngineSettings
 from tests.engine.harness import Output, finish, running_engine, submit
 from tests.prefix_cache.test_reuse import END_OF_MESSAGE, FAMILIES, GREEDY, SEEDED, ask, cold, text
 
-# Memory for one or two prompts of the length that is used here, so that the next one pushes them out.
+# Memory for one or two prompts of these tests, so that the next one evicts them.
 ONE_PROMPT = 700_000
 
 
@@ -50,7 +48,7 @@ def segment_bytes(directory: Path) -> int:
 
 @pytest.mark.parametrize("sampling", [GREEDY, SEEDED], ids=["greedy", "seeded"])
 @pytest.mark.parametrize("family", FAMILIES)
-def test_after_a_restart_a_conversation_goes_on_with_the_tokens_of_a_cold_run(
+def test_conversation_after_restart_equals_cold_run(
     tmp_path: Path, family: str, sampling: SamplingParams
 ) -> None:
     async def run() -> None:
@@ -68,7 +66,7 @@ def test_after_a_restart_a_conversation_goes_on_with_the_tokens_of_a_cold_run(
 
 
 @pytest.mark.parametrize("family", FAMILIES)
-def test_what_memory_had_to_give_up_is_not_computed_again(tmp_path: Path, family: str) -> None:
+def test_evicted_prefix_is_restored_from_disk(tmp_path: Path, family: str) -> None:
     async def run() -> None:
         prompts = [[*text(300, seed), END_OF_MESSAGE, *text(10, 90 + seed)] for seed in range(6)]
         async with running_engine(family, settings=on_disk(tmp_path, memory_bytes=ONE_PROMPT)) as client:
@@ -84,9 +82,7 @@ def test_what_memory_had_to_give_up_is_not_computed_again(tmp_path: Path, family
 
 
 @pytest.mark.parametrize("family", FAMILIES)
-def test_prompts_that_part_anywhere_from_what_is_on_disk_answer_as_if_nothing_were(
-    tmp_path: Path, family: str
-) -> None:
+def test_partial_matches_on_disk_equal_cold_run(tmp_path: Path, family: str) -> None:
     async def run() -> None:
         trunk = text(700, 3)
         prompts = [[*trunk[:length], *text(20, length)] for length in (699, 5, 17, 255, 256, 257, 400, 513)]
@@ -104,7 +100,7 @@ def test_prompts_that_part_anywhere_from_what_is_on_disk_answer_as_if_nothing_we
 
 
 @pytest.mark.parametrize("family", FAMILIES)
-def test_rows_that_run_at_once_share_what_came_from_disk(tmp_path: Path, family: str) -> None:
+def test_concurrent_rows_share_promoted_prefix(tmp_path: Path, family: str) -> None:
     async def run() -> None:
         trunk = [*text(400, 4), END_OF_MESSAGE]
         prompts = [[*trunk, *text(10 + agent, 50 + agent)] for agent in range(6)]
@@ -118,7 +114,7 @@ def test_rows_that_run_at_once_share_what_came_from_disk(tmp_path: Path, family:
     asyncio.run(run())
 
 
-def test_while_the_disk_is_slow_other_rows_go_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_slow_disk_does_not_block_other_rows(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     may_read = threading.Event()
     read = SegmentFiles.read
 
@@ -144,7 +140,7 @@ def test_while_the_disk_is_slow_other_rows_go_on(tmp_path: Path, monkeypatch: py
     asyncio.run(run())
 
 
-def test_to_evict_again_what_came_from_disk_writes_nothing(tmp_path: Path) -> None:
+def test_second_eviction_of_promoted_prefix_writes_nothing(tmp_path: Path) -> None:
     def written() -> dict[str, int]:
         return {path.name: path.stat().st_mtime_ns for path in tmp_path.rglob("*.segment")}
 
@@ -163,7 +159,7 @@ def test_to_evict_again_what_came_from_disk_writes_nothing(tmp_path: Path) -> No
 
 
 @pytest.mark.parametrize("family", ["qwen3", "lfm2"])
-def test_the_files_stay_within_their_quota_and_the_last_used_stays(tmp_path: Path, family: str) -> None:
+def test_files_stay_within_limit_and_keep_last_used(tmp_path: Path, family: str) -> None:
     async def run() -> None:
         prompts = [text(600, seed) for seed in range(8)]
         quota = 2_500_000
@@ -184,7 +180,7 @@ def test_the_files_stay_within_their_quota_and_the_last_used_stays(tmp_path: Pat
     asyncio.run(run())
 
 
-def test_where_too_little_would_stay_free_nothing_is_written(tmp_path: Path) -> None:
+def test_nothing_is_written_below_minimum_free_space(tmp_path: Path) -> None:
     async def run() -> None:
         prompt = text(600, 1)
         for _ in range(2):
@@ -196,7 +192,7 @@ def test_where_too_little_would_stay_free_nothing_is_written(tmp_path: Path) -> 
     asyncio.run(run())
 
 
-def test_nobody_but_the_owner_can_read_it(tmp_path: Path) -> None:
+def test_files_are_readable_by_owner_only(tmp_path: Path) -> None:
     async def run() -> None:
         async with running_engine("qwen3", settings=on_disk(tmp_path / "cache")) as client:
             await ask(client, "qwen3", text(300, 1))
@@ -207,7 +203,7 @@ def test_nobody_but_the_owner_can_read_it(tmp_path: Path) -> None:
     assert {path.stat().st_mode & 0o777 for path in home.iterdir()} == {0o600}
 
 
-def test_a_second_server_on_the_directory_runs_without_it_and_says_so_once(
+def test_second_server_runs_without_disk_tier_and_logs_once(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     async def run() -> None:
@@ -237,7 +233,7 @@ def linked(directory: Path) -> None:
 
 
 @pytest.mark.parametrize("make_unusable", [forbidden, linked])
-def test_a_directory_that_cannot_be_used_costs_one_line_and_nothing_else(
+def test_unusable_directory_costs_one_log_line(
     tmp_path: Path, caplog: pytest.LogCaptureFixture, make_unusable: Callable[[Path], None]
 ) -> None:
     make_unusable(tmp_path / "cache")
@@ -255,7 +251,7 @@ def test_a_directory_that_cannot_be_used_costs_one_line_and_nothing_else(
     assert "running without its disk tier" in lines[0]
 
 
-def test_the_counters_tell_what_is_on_disk_and_that_something_was_damaged(tmp_path: Path) -> None:
+def test_stats_report_disk_contents_and_damage(tmp_path: Path) -> None:
     async def run() -> None:
         prompt = text(600, 1)
         async with running_engine("qwen3", settings=on_disk(tmp_path)) as client:
@@ -276,7 +272,7 @@ def test_the_counters_tell_what_is_on_disk_and_that_something_was_damaged(tmp_pa
     asyncio.run(run())
 
 
-def test_without_a_directory_there_are_no_counters_of_it() -> None:
+def test_stats_without_disk_tier_have_no_disk_figures() -> None:
     async def run() -> None:
         async with running_engine("qwen3") as client:
             assert (await client.stats()).cache_disk is None

@@ -1,6 +1,4 @@
-"""Whatever happened to the files before a start: the answer of a cold run, one line in the log, and verifying
-names the fault.
-"""
+"""Damaged files before a start: exact outputs, one log line, and verify names the fault."""
 
 import asyncio
 from collections.abc import Callable
@@ -18,7 +16,7 @@ PROMPT = [*text(1100, 1), END_OF_MESSAGE, *text(20, 2)]
 
 
 def served(directory: Path, family: str) -> tuple[Output, Output]:
-    """What a server on this directory answers to the prompt, and to the same once more."""
+    """Return a server's outputs for the prompt, twice."""
 
     async def run() -> tuple[Output, Output]:
         async with running_engine(family, settings=on_disk(directory)) as client:
@@ -32,7 +30,7 @@ def served(directory: Path, family: str) -> tuple[Output, Output]:
     [(truncated, "truncated"), (flipped, "damaged"), (missing, "missing"), (foreign, "damaged")],
 )
 @pytest.mark.parametrize("family", ["qwen3", "lfm2"])
-def test_a_damaged_prefix_is_read_again_and_told_of_once(
+def test_damaged_prefix_is_recomputed_and_logged_once(
     tmp_path: Path, caplog: pytest.LogCaptureFixture, family: str, damage: Callable[[Path], None], named: str
 ) -> None:
     served(tmp_path, family)
@@ -48,7 +46,7 @@ def test_a_damaged_prefix_is_read_again_and_told_of_once(
     assert problems(tmp_path) == []
 
 
-def test_records_of_a_later_format_are_read_again_and_told_of_once(
+def test_newer_record_format_is_recomputed_and_logged_once(
     tmp_path: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with monkeypatch.context() as later:
@@ -63,8 +61,8 @@ def test_records_of_a_later_format_are_read_again_and_told_of_once(
     assert len(warnings(caplog)) == 1
 
 
-def test_rows_that_run_at_once_while_prefixes_push_each_other_out_answer_as_alone() -> None:
-    """What one row takes over is never evicted under it, however little room there is."""
+def test_concurrent_rows_under_eviction_equal_single_runs() -> None:
+    """Restored chunks are leased, so they are not evicted however small the budget is."""
     prompts = [[*text(600, seed % 3), *text(10, 90 + seed)] for seed in range(9)]
 
     async def run() -> None:

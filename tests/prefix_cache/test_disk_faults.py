@@ -1,6 +1,4 @@
-"""Whatever happens to the files: no wrong record, no crash, a miss and one line in the log; and verifying
-says what is wrong.
-"""
+"""Faults of the disk tier: a miss and one log line, never a wrong record or a crash."""
 
 import errno
 import logging
@@ -31,13 +29,13 @@ HOME = "prefixes"
 SEGMENT = f"{HOME}/00000000.segment"
 MANIFEST = f"{HOME}/manifest.sqlite"
 PWRITE = os.pwrite
-# Of each of three conversations: three chunks and two states.
+# Three conversations with three chunks and two states each.
 NUM_RECORDS = 15
 
 
 @pytest.fixture
 def filled(tmp_path: Path) -> Path:
-    """A directory with three conversations, closed."""
+    """Create a closed directory with three conversations."""
     tier = opened(tmp_path)
     store(tier, 1, 2, 3)
     closed(tier)
@@ -56,7 +54,7 @@ def warnings(caplog: pytest.LogCaptureFixture) -> list[str]:
     return [record.getMessage() for record in caplog.records if record.levelno >= logging.WARNING]
 
 
-def test_what_is_untouched_is_whole(filled: Path, caplog: pytest.LogCaptureFixture) -> None:
+def test_untouched_directory_verifies_clean(filled: Path, caplog: pytest.LogCaptureFixture) -> None:
     assert problems(filled) == []
     tier = opened(filled)
     assert read_all(tier) == (NUM_RECORDS, 0)
@@ -64,7 +62,7 @@ def test_what_is_untouched_is_whole(filled: Path, caplog: pytest.LogCaptureFixtu
     assert warnings(caplog) == []
 
 
-def test_a_state_that_a_longer_chunk_took_over_is_found_after_a_restart(tmp_path: Path) -> None:
+def test_state_reassigned_to_longer_chunk_survives_restart(tmp_path: Path) -> None:
     tier = opened(tmp_path)
     store(tier, 1)
     store(tier, 1, num_tokens=1400)
@@ -97,7 +95,7 @@ def foreign(directory: Path) -> None:
 
 
 def newer_records(directory: Path) -> None:
-    """Records of a later format, with digests that fit."""
+    """Write records of a later format version with valid digests."""
     known, header.FORMAT_VERSION = header.FORMAT_VERSION, 99
     try:
         shutil.rmtree(directory / HOME)
@@ -109,9 +107,7 @@ def newer_records(directory: Path) -> None:
 
 
 @pytest.mark.parametrize("damage", [truncated, flipped, missing, foreign, newer_records])
-def test_damaged_segments_are_misses_that_verifying_tells_of(
-    filled: Path, damage: Callable[[Path], None]
-) -> None:
+def test_damaged_segments_are_misses_and_findings(filled: Path, damage: Callable[[Path], None]) -> None:
     damage(filled)
 
     assert problems(filled)
@@ -125,9 +121,7 @@ def test_damaged_segments_are_misses_that_verifying_tells_of(
 
 
 @pytest.mark.parametrize("damage", [truncated, flipped, missing, foreign, newer_records])
-def test_collecting_removes_what_is_damaged_and_leaves_the_rest(
-    filled: Path, damage: Callable[[Path], None]
-) -> None:
+def test_collect_removes_only_damaged_records(filled: Path, damage: Callable[[Path], None]) -> None:
     damage(filled)
 
     collected = maintenance.collect(filled, max_bytes=1 << 30)
@@ -141,9 +135,7 @@ def test_collecting_removes_what_is_damaged_and_leaves_the_rest(
 
 @given(seed=st.integers(0, 2**32), num_flips=st.integers(1, 4), name=st.sampled_from([SEGMENT, MANIFEST]))
 @settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
-def test_bits_flipped_anywhere_never_give_a_wrong_record(
-    filled: Path, seed: int, num_flips: int, name: str
-) -> None:
+def test_flipped_bits_never_give_a_wrong_record(filled: Path, seed: int, num_flips: int, name: str) -> None:
     home = filled.parent / "copy"
     shutil.rmtree(home, ignore_errors=True)
     shutil.copytree(filled, home)
@@ -156,7 +148,7 @@ def test_bits_flipped_anywhere_never_give_a_wrong_record(
     try:
         tier = opened(home)
     except StoreError:
-        # A newer version's, by the flip of a bit; the server runs without it.
+        # The flipped bit made it a newer version, so the server runs without it.
         return
     read_all(tier)
     store(tier, 4)
@@ -167,7 +159,7 @@ def test_bits_flipped_anywhere_never_give_a_wrong_record(
 
 
 @pytest.mark.parametrize("content", [b"", b"no database at all, but long enough to be taken for one" * 100])
-def test_a_manifest_that_is_none_is_replaced_with_one_line(
+def test_invalid_manifest_is_replaced_with_one_log_line(
     filled: Path, caplog: pytest.LogCaptureFixture, content: bytes
 ) -> None:
     (filled / MANIFEST).write_bytes(content)
@@ -182,7 +174,7 @@ def test_a_manifest_that_is_none_is_replaced_with_one_line(
 
 
 @pytest.mark.parametrize("is_running", [False, True])
-def test_clearing_removes_damaged_manifests_too_for_they_hold_prompts(filled: Path, is_running: bool) -> None:
+def test_clear_deletes_renamed_damaged_manifests(filled: Path, is_running: bool) -> None:
     (filled / MANIFEST).write_bytes(b"no database" * 1000)
     tier = opened(filled)
     store(tier, 1)
@@ -195,7 +187,7 @@ def test_clearing_removes_damaged_manifests_too_for_they_hold_prompts(filled: Pa
     assert list((filled / HOME).glob("*.damaged-*")) == []
 
 
-def test_a_newer_manifest_is_left_alone_and_the_server_runs_without(
+def test_newer_manifest_is_kept_and_disk_tier_disabled(
     filled: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     connection = sqlite3.connect(filled / MANIFEST)
@@ -210,7 +202,7 @@ def test_a_newer_manifest_is_left_alone_and_the_server_runs_without(
     assert "newer" in warnings(caplog)[0]
 
 
-def test_an_older_manifest_is_left_to_the_next_server(tmp_path: Path) -> None:
+def test_older_manifest_is_left_to_next_server(tmp_path: Path) -> None:
     (tmp_path / HOME).mkdir()
     connection = sqlite3.connect(tmp_path / MANIFEST, isolation_level=None)
     connection.executescript(f"{MIGRATIONS[0]}; PRAGMA user_version = 1")
@@ -224,7 +216,7 @@ def test_an_older_manifest_is_left_to_the_next_server(tmp_path: Path) -> None:
     assert problems(tmp_path) == []
 
 
-def test_a_manifest_that_turns_out_damaged_while_it_runs_is_set_aside_and_the_cache_begins_anew(
+def test_manifest_damaged_at_runtime_is_replaced(
     filled: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def malformed(*_: object) -> None:
@@ -257,7 +249,7 @@ def unwritable(number: int) -> Callable[..., int]:
 
 
 def filling_up(file: int, view: memoryview, offset: int) -> int:
-    """Half of what is to be written still fits."""
+    """Let the disk be full after half of the remaining bytes."""
     if len(view) < 512:
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
     return PWRITE(file, view[: len(view) // 2], offset)
@@ -278,7 +270,7 @@ def without_rows(*_: object) -> None:
     ],
     ids=["full", "full in the middle of a record", "broken", "forbidden", "forbidden manifest"],
 )
-def test_a_disk_that_takes_nothing_costs_what_was_to_be_written_and_one_line(
+def test_failing_disk_loses_writes_and_logs_once(
     filled: Path,
     caplog: pytest.LogCaptureFixture,
     monkeypatch: pytest.MonkeyPatch,
@@ -304,7 +296,7 @@ def test_a_disk_that_takes_nothing_costs_what_was_to_be_written_and_one_line(
     closed(again)
 
 
-def test_where_nothing_may_be_written_the_server_runs_without_and_says_so_once(
+def test_unwritable_directory_disables_disk_tier_with_one_log_line(
     tmp_path: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(Path, "mkdir", unwritable(errno.EACCES))
@@ -315,7 +307,7 @@ def test_where_nothing_may_be_written_the_server_runs_without_and_says_so_once(
     assert "Permission denied" in warnings(caplog)[0]
 
 
-def test_a_server_that_uses_it_is_not_disturbed_by_those_who_clean_up(filled: Path) -> None:
+def test_maintenance_is_rejected_while_server_runs(filled: Path) -> None:
     tier = opened(filled)
     for clean in (lambda: maintenance.clear(filled), lambda: maintenance.collect(filled, max_bytes=1 << 30)):
         with pytest.raises(StoreError, match="used by another"):
@@ -327,7 +319,7 @@ def test_a_server_that_uses_it_is_not_disturbed_by_those_who_clean_up(filled: Pa
     assert sorted(path.name for path in (filled / HOME).iterdir()) == ["lock"]
 
 
-def test_whoever_looks_while_another_writes_finds_nothing_wrong(tmp_path: Path) -> None:
+def test_inspection_during_writes_finds_no_defect(tmp_path: Path) -> None:
     command = [sys.executable, "-m", "tests.prefix_cache.disk_records", str(tmp_path), "1"]
     with subprocess.Popen(command, stdout=subprocess.PIPE) as writer:
         assert writer.stdout is not None
@@ -338,7 +330,7 @@ def test_whoever_looks_while_another_writes_finds_nothing_wrong(tmp_path: Path) 
     assert found == []
 
 
-def test_killed_at_any_moment_it_leaves_nothing_wrong_behind(tmp_path: Path) -> None:
+def test_kill_at_any_moment_leaves_consistent_files(tmp_path: Path) -> None:
     generator = random.Random(7)
     num_whole = 0
     for round_number in range(12):
@@ -357,16 +349,16 @@ def test_killed_at_any_moment_it_leaves_nothing_wrong_behind(tmp_path: Path) -> 
         process.wait()
         process.stdout.close()
         tier = opened(tmp_path, max_bytes=400_000)
-        whole, spoiled = read_all(tier)
+        whole, damaged = read_all(tier)
         num_whole += whole
-        assert spoiled == 0
+        assert damaged == 0
         assert sum(path.stat().st_size for path in tmp_path.rglob("*.segment")) <= 400_000
         closed(tier)
         assert problems(tmp_path) == []
     assert num_whole > 0
 
 
-def test_what_is_pinned_in_memory_stays_pinned_on_disk(tmp_path: Path) -> None:
+def test_pin_in_memory_is_stored_on_disk(tmp_path: Path) -> None:
     index: PrefixIndex[Record] = PrefixIndex(max_bytes=1 << 40)
     chunk = remember(index, 1)
     index.pin(chunk.key)
@@ -376,13 +368,13 @@ def test_what_is_pinned_in_memory_stays_pinned_on_disk(tmp_path: Path) -> None:
     closed(tier)
 
     tier = opened(tmp_path, max_bytes=1)
-    # Its keys and values and the state at its end; the state on the way there is not needed for it.
+    # Keys, values and the last state; the earlier state is not needed.
     assert read_all(tier) == (4, 0)
     closed(tier)
 
 
 @pytest.mark.parametrize("was_there", [False, True], ids=["written so", "renewed"])
-def test_a_beginning_that_is_kept_for_longer_is_so_on_disk_too(tmp_path: Path, was_there: bool) -> None:
+def test_long_ttl_prefix_keeps_its_lifetime_on_disk(tmp_path: Path, was_there: bool) -> None:
     now = [1000.0]
     last = remember(PrefixIndex(max_bytes=1 << 40), 1)
     assert last.parent is not None

@@ -1,4 +1,4 @@
-"""Room in the segment files: never given twice, given back, and never more than was allowed."""
+"""Byte ranges of segment files: no overlap, freed ranges reused, limits kept."""
 
 from itertools import pairwise
 
@@ -9,7 +9,7 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 from mlxctl.prefix_cache.disk.space import Extent, SegmentSpace
 
 
-def test_a_segment_grows_at_its_end_and_is_filled_again_where_records_have_gone() -> None:
+def test_freed_ranges_are_reused_before_growth() -> None:
     space = SegmentSpace(segment_bytes=100)
     first, second, third = (space.allocate(30, max_growth=1000) for _ in range(3))
     assert [first, second, third] == [Extent(0, 0, 30), Extent(0, 30, 30), Extent(0, 60, 30)]
@@ -20,7 +20,7 @@ def test_a_segment_grows_at_its_end_and_is_filled_again_where_records_have_gone(
     assert space.allocate(30, max_growth=1000) == Extent(1, 0, 30)
 
 
-def test_what_is_free_at_the_end_of_a_file_is_given_back() -> None:
+def test_free_bytes_at_file_end_are_returned() -> None:
     space = SegmentSpace(segment_bytes=100)
     extents = [space.allocate(30, max_growth=1000) for _ in range(3)]
 
@@ -28,13 +28,13 @@ def test_what_is_free_at_the_end_of_a_file_is_given_back() -> None:
     assert space.sizes == {}
 
 
-def test_without_leave_to_grow_there_is_only_what_has_been_freed() -> None:
+def test_allocation_without_growth_uses_freed_ranges_only() -> None:
     space = SegmentSpace(segment_bytes=100)
     assert space.allocate(30, max_growth=29) is None
     assert space.allocate(300, max_growth=300) == Extent(0, 0, 300)
 
 
-def test_extents_that_overlap_others_are_refused_at_the_start() -> None:
+def test_overlapping_extents_are_rejected_at_load() -> None:
     space = SegmentSpace(segment_bytes=100)
 
     refused = space.reserve([Extent(3, 10, 20), Extent(3, 25, 10), Extent(3, 40, 5), Extent(3, 50, 0)])
@@ -46,9 +46,7 @@ def test_extents_that_overlap_others_are_refused_at_the_start() -> None:
 
 
 class AgainstNaiveModel(RuleBasedStateMachine):
-    """Whatever is allocated and freed: extents never overlap, and files are as long as their last record
-    says.
-    """
+    """Random allocations: extents never overlap, files end with their last record."""
 
     def __init__(self) -> None:
         super().__init__()

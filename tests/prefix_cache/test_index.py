@@ -1,6 +1,4 @@
-"""The index, in ints: the longest known prefix to the token, what is shared is stored once, and the oldest
-goes first.
-"""
+"""Prefix index on ints: longest match, shared payloads, eviction order."""
 
 from collections.abc import Sequence
 from itertools import accumulate, pairwise
@@ -20,8 +18,7 @@ from mlxctl.prefix_cache.policy import MIN_REUSE_TOKENS
 NAMESPACE = b"weights"
 
 
-# What is kept of a run of tokens: the tokens themselves, a byte each, those of an image with what is in it;
-# of a state, its name.
+# Payload of tokens: one value each, with the image that it belongs to; payload of a state: its name.
 Payload = tuple[object, ...] | str
 
 
@@ -51,7 +48,7 @@ def publish(
 
 
 def meanings(tokens: Tokens, salts: Sequence[Salt]) -> list[object]:
-    """What the tokens stand for: themselves, or a part of an image."""
+    """Return each token with the image that it belongs to."""
     return [
         next(
             ((token, salt.start, salt.end, salt.digest) for salt in salts if salt.start <= place < salt.end),
@@ -62,7 +59,7 @@ def meanings(tokens: Tokens, salts: Sequence[Salt]) -> list[object]:
 
 
 def kept(match: PrefixMatch[Payload]) -> list[object]:
-    """What the payloads on the way of a match say, up to its end."""
+    """Return the payloads on the path of a match, up to its end."""
     return [token for chunk in match.chunks for _, payload in chunk.payloads() for token in payload][
         : match.num_tokens
     ]
@@ -72,7 +69,7 @@ def sequence(trunk: int, *tail: int) -> Tokens:
     return pack([*range(trunk), *tail])
 
 
-def test_a_prompt_matches_to_the_token_where_it_parts_from_what_is_known() -> None:
+def test_match_ends_at_first_different_token() -> None:
     index: PrefixIndex[Payload] = made()
     publish(index, sequence(600, 1, 2, 3))
 
@@ -82,7 +79,7 @@ def test_a_prompt_matches_to_the_token_where_it_parts_from_what_is_known() -> No
     assert index.match(b"other weights", sequence(600)).num_tokens == 0
 
 
-def test_a_trunk_is_stored_once_for_all_conversations_on_it() -> None:
+def test_shared_prefix_is_stored_once() -> None:
     index: PrefixIndex[Payload] = made()
     for agent in range(10):
         publish(index, sequence(2048, *([agent] * 100)))
@@ -91,7 +88,7 @@ def test_a_trunk_is_stored_once_for_all_conversations_on_it() -> None:
 
 
 @pytest.mark.parametrize("trunk", [2000, 2048, 2100, 2559])
-def test_a_trunk_that_ends_anywhere_is_stored_once_for_all_conversations_on_it(trunk: int) -> None:
+def test_shared_prefix_of_any_length_is_stored_once(trunk: int) -> None:
     index = made()
     for agent in range(10):
         publish(index, sequence(trunk, *([agent] * 100)))
@@ -104,7 +101,7 @@ def test_a_trunk_that_ends_anywhere_is_stored_once_for_all_conversations_on_it(t
         ]
 
 
-def test_what_conversations_share_stays_until_the_last_of_them_goes() -> None:
+def test_shared_segment_stays_until_last_owner_is_removed() -> None:
     index = made()
     tails = ([7] * 50, [*[7] * 30, *[8] * 20], [9] * 50)
     for tail in tails:
@@ -122,7 +119,7 @@ def test_what_conversations_share_stays_until_the_last_of_them_goes() -> None:
     assert sizes == [100 + 30 + 20 + 50, 100 + 30 + 20 + 50 - 20 - 30, 0]
 
 
-def test_a_conversation_that_goes_on_is_one_piece_again_but_for_what_others_have_of_it() -> None:
+def test_extended_chunk_replaces_shorter_one_except_shared_segments() -> None:
     index = made()
     publish(index, sequence(100, *([7] * 50)))
     publish(index, sequence(100, *([8] * 50)))
@@ -136,7 +133,7 @@ def test_a_conversation_that_goes_on_is_one_piece_again_but_for_what_others_have
     assert index.num_bytes == 100 + 90 + 50
 
 
-def test_what_is_shared_is_cut_again_where_another_conversation_parts_earlier() -> None:
+def test_shared_segment_is_split_at_earlier_branch() -> None:
     index = made()
     conversations = [
         sequence(100, *([7] * 50)),
@@ -161,7 +158,7 @@ def test_what_is_shared_is_cut_again_where_another_conversation_parts_earlier() 
     index.check_integrity()
 
 
-def test_of_images_that_differ_only_the_text_before_them_is_shared_and_kept_once() -> None:
+def test_different_images_share_only_text_before_them() -> None:
     index = made()
     tokens = sequence(40)
     images = [(Salt(20, 30, digest),) for digest in (b"red", b"blue")]
@@ -179,7 +176,7 @@ def test_of_images_that_differ_only_the_text_before_them_is_shared_and_kept_once
 
 
 @pytest.mark.parametrize("behind", [5, 500])
-def test_a_conversation_about_the_same_image_is_known_behind_it(behind: int) -> None:
+def test_equal_images_match_beyond_the_image(behind: int) -> None:
     index = made()
     image = (Salt(20, 30, b"red"),)
     publish(index, sequence(30 + behind, 7), image)
@@ -194,7 +191,7 @@ def test_a_conversation_about_the_same_image_is_known_behind_it(behind: int) -> 
     index.check_integrity()
 
 
-def test_a_longer_sequence_replaces_the_partial_end_of_a_shorter_one_and_keeps_its_checkpoints() -> None:
+def test_longer_sequence_replaces_partial_chunk_and_keeps_checkpoints() -> None:
     index: PrefixIndex[Payload] = made()
     publish(index, sequence(300))
     partial = index.match(NAMESPACE, sequence(300)).chunks[-1]
@@ -210,7 +207,7 @@ def test_a_longer_sequence_replaces_the_partial_end_of_a_shorter_one_and_keeps_i
     index.check_integrity()
 
 
-def test_a_checkpoint_counts_only_within_what_matches_and_before_the_last_token() -> None:
+def test_checkpoint_is_usable_only_within_match() -> None:
     index: PrefixIndex[Payload] = made()
     publish(index, sequence(1024))
     first, second = index.match(NAMESPACE, sequence(1024)).chunks
@@ -227,7 +224,7 @@ def test_a_checkpoint_counts_only_within_what_matches_and_before_the_last_token(
     assert positions == [900, 900, 100, 100, None]
 
 
-def test_a_checkpoint_serves_all_chunks_that_begin_alike_and_counts_once() -> None:
+def test_checkpoint_is_shared_by_siblings_and_counted_once() -> None:
     index: PrefixIndex[Payload] = made()
     publish(index, sequence(100, *([7] * 50)))
     publish(index, sequence(100, *([8] * 50)))
@@ -242,7 +239,7 @@ def test_a_checkpoint_serves_all_chunks_that_begin_alike_and_counts_once() -> No
     index.check_integrity()
 
 
-def test_the_least_recently_used_leaf_goes_first_and_a_leased_one_never() -> None:
+def test_lru_leaf_is_evicted_first_and_leased_never() -> None:
     index: PrefixIndex[Payload] = made(max_bytes=3 * CHUNK_TOKENS)
     old, used, leased = (sequence(0, *([number] * CHUNK_TOKENS)) for number in (1, 2, 3))
     for tokens in (leased, old, used):
@@ -261,14 +258,14 @@ def test_the_least_recently_used_leaf_goes_first_and_a_leased_one_never() -> Non
 
 
 def with_state(index: PrefixIndex[Payload], trunk: int, tail: int, state_bytes: int) -> Checkpoint[Payload]:
-    """Publish a conversation of 100 tokens that ends with a state."""
+    """Publish a conversation of 100 tokens with a state at its end."""
     publish(index, pack([trunk] * 50 + [tail] * 50))
     state = Checkpoint(100, "state", state_bytes)
     index.add_checkpoint(index.match(NAMESPACE, pack([trunk] * 50 + [tail] * 50)).chunks[-1], state)
     return state
 
 
-def test_states_may_not_push_out_what_they_belong_to() -> None:
+def test_states_stay_within_their_share() -> None:
     index: PrefixIndex[Payload] = made(max_bytes=4000)
     states = [with_state(index, 1, tail, 500) for tail in range(8)]
 
@@ -278,7 +275,7 @@ def test_states_may_not_push_out_what_they_belong_to() -> None:
     index.check_integrity()
 
 
-def test_of_the_states_the_least_recently_used_goes_first_and_a_leased_one_never() -> None:
+def test_lru_state_is_evicted_first_and_leased_never() -> None:
     index: PrefixIndex[Payload] = made(max_bytes=4000)
     leased, used, idle, last = (with_state(index, trunk, trunk, 500) for trunk in range(4))
     lease = index.match(NAMESPACE, pack([0] * 100))
@@ -298,7 +295,7 @@ def test_of_the_states_the_least_recently_used_goes_first_and_a_leased_one_never
     index.check_integrity()
 
 
-def test_a_budget_of_buffers_holds_beside_that_of_bytes() -> None:
+def test_buffer_budget_is_enforced() -> None:
     index: PrefixIndex[Payload] = made(
         max_buffers=10, buffers_of=lambda payload: 3 if payload == "state" else 2
     )
@@ -309,7 +306,7 @@ def test_a_budget_of_buffers_holds_beside_that_of_bytes() -> None:
     index.check_integrity()
 
 
-def test_what_is_evicted_is_told_before_and_what_is_released_after() -> None:
+def test_on_evict_precedes_on_release() -> None:
     evicted: list[int] = []
     released: list[Payload] = []
     index: PrefixIndex[Payload] = made(
@@ -324,7 +321,7 @@ def test_what_is_evicted_is_told_before_and_what_is_released_after() -> None:
     assert released == ["state", (1,) * 100, tuple(range(512, 600)), tuple(range(512))]
 
 
-def test_a_chunk_that_turned_out_to_be_unusable_takes_along_what_builds_on_it() -> None:
+def test_discard_removes_descendants() -> None:
     index: PrefixIndex[Payload] = made()
     publish(index, sequence(5 * CHUNK_TOKENS))
     path = index.match(NAMESPACE, sequence(5 * CHUNK_TOKENS)).chunks
@@ -336,7 +333,7 @@ def test_a_chunk_that_turned_out_to_be_unusable_takes_along_what_builds_on_it() 
     index.check_integrity()
 
 
-def test_what_is_larger_than_the_budget_is_not_kept() -> None:
+def test_chunk_larger_than_budget_is_not_stored() -> None:
     index: PrefixIndex[Payload] = made(max_bytes=100)
     publish(index, sequence(1000))
 
@@ -344,7 +341,7 @@ def test_what_is_larger_than_the_budget_is_not_kept() -> None:
     index.check_integrity()
 
 
-def test_an_image_salts_only_the_chunks_that_it_overlaps() -> None:
+def test_image_salts_only_overlapping_chunks() -> None:
     tokens = sequence(3 * CHUNK_TOKENS).tobytes()
     one, other = (
         Salt(CHUNK_TOKENS + 5, CHUNK_TOKENS + 50, b"red"),
@@ -364,17 +361,17 @@ def test_an_image_salts_only_the_chunks_that_it_overlaps() -> None:
 
 
 def num_common(one: Sequence[object], other: Sequence[object]) -> int:
-    """The length of the common prefix, counted one by one."""
+    """Return the length of the common prefix by a naive count."""
     places = zip(one, other, strict=False)
     return next((place for place, pair in enumerate(places) if pair[0] != pair[1]), min(len(one), len(other)))
 
 
 @given(st.lists(st.integers(0, 3)), st.lists(st.integers(0, 3)))
-def test_the_common_length_is_that_of_a_naive_count(one: list[int], other: list[int]) -> None:
+def test_common_length_equals_naive_count(one: list[int], other: list[int]) -> None:
     assert common_tokens(pack(one), pack(other)) == num_common(one, other)
 
 
-# Runs of tokens, each of them text or one image.
+# Token runs, each of text or of one image.
 Shape = list[tuple[int, int, bytes | None]]
 SHAPES = st.lists(
     st.tuples(st.integers(0, 2), st.integers(1, 300), st.sampled_from([None, None, b"red", b"blue"])),
@@ -392,9 +389,10 @@ def shaped(shape: Shape) -> tuple[Tokens, tuple[Salt, ...]]:
 
 
 class AgainstNaiveModel(RuleBasedStateMachine):
-    """Whatever is published and matched, the longest match is that of a list of all sequences, what is kept
-    of it is true to the token and to the image, and no token is kept twice but a few at the beginning of
-    chunks that part there.
+    """Compares matches with those of a list of all published sequences.
+
+    Payloads along a match are those of its tokens and images; no token is stored twice, except few at the
+    start of chunks that differ there.
     """
 
     def __init__(self) -> None:
@@ -418,7 +416,7 @@ class AgainstNaiveModel(RuleBasedStateMachine):
         assert kept(match) == said[:longest]
 
     @invariant()
-    def nothing_is_kept_twice(self) -> None:
+    def nothing_is_stored_twice(self) -> None:
         ordered = sorted(
             {repr(said): said for said in self.known}.values(), key=lambda said: list(map(repr, said))
         )
@@ -427,7 +425,7 @@ class AgainstNaiveModel(RuleBasedStateMachine):
         assert least <= self.index.num_bytes <= least + (MIN_REUSE_TOKENS - 1) * len(ordered)
 
     @invariant()
-    def books_balance(self) -> None:
+    def totals_are_correct(self) -> None:
         self.index.check_integrity()
 
 
@@ -445,7 +443,7 @@ TestAgainstNaiveModel = AgainstNaiveModel.TestCase
     state_bytes=st.integers(0, 400),
 )
 @settings(max_examples=40, deadline=None, derandomize=True)
-def test_under_any_budget_a_match_is_true_and_the_books_balance(
+def test_matches_and_totals_are_correct_under_any_budget(
     budget: int, shapes: list[list[tuple[int, int]]], state_bytes: int
 ) -> None:
     index: PrefixIndex[Payload] = made(max_bytes=budget, max_buffers=12)

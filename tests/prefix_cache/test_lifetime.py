@@ -1,4 +1,4 @@
-"""A prompt whose beginning is kept for longer than the rest: each part for its own time after the last use."""
+"""Prompts whose first tokens have a longer lifetime than the rest."""
 
 import math
 from typing import Any
@@ -16,12 +16,12 @@ from mlxctl.prefix_cache.records import CacheLayout
 from tests.prefix_cache.test_lifetimes import Clock
 
 PROMPT = pack([20 + place % 400 for place in range(2000)])
-# The marked place is in the second of four chunks.
+# The long-TTL prefix ends in the second of four chunks.
 LIFETIME = Lifetime(seconds=300, num_long_ttl_tokens=700, long_ttl_seconds=3600)
 
 
 class Kept:
-    """A prefix cache whose time a test tells, and what it knows of the prompt."""
+    """A prefix cache with a test clock, and one stored prompt."""
 
     def __init__(self) -> None:
         self.clock = Clock()
@@ -52,15 +52,15 @@ def read(num_tokens: int) -> list[Any]:
     return [layer]
 
 
-def test_the_rest_goes_after_its_time_and_the_beginning_after_its_own() -> None:
+def test_long_ttl_prefix_outlives_the_rest() -> None:
     kept = Kept()
     kept.remember(LIFETIME)
 
-    # The chunk in which the marked place lies is kept whole.
+    # The chunk in which the long-TTL prefix ends gets the long TTL as a whole.
     assert [kept.num_matched_after(seconds) for seconds in (299, 2, 3200, 200)] == [2000, 1024, 1024, 0]
 
 
-def test_a_use_renews_each_part_for_its_own_time() -> None:
+def test_use_renews_each_part_with_its_own_ttl() -> None:
     kept = Kept()
     kept.remember(LIFETIME)
     assert kept.num_matched_after(200) == 2000
@@ -70,7 +70,7 @@ def test_a_use_renews_each_part_for_its_own_time() -> None:
     assert [kept.num_matched_after(seconds) for seconds in (299, 2, 3200, 200)] == [2000, 1024, 1024, 0]
 
 
-def test_who_goes_on_in_a_cache_of_his_own_renews_it_too() -> None:
+def test_reuse_of_working_cache_renews_ttl() -> None:
     kept = Kept()
     kept.remember(LIFETIME)
     assert kept.num_matched_after(200) == 2000
@@ -80,7 +80,7 @@ def test_who_goes_on_in_a_cache_of_his_own_renews_it_too() -> None:
     assert [kept.num_matched_after(seconds) for seconds in (299, 2, 3200, 200)] == [2000, 1024, 1024, 0]
 
 
-def test_what_another_keeps_for_good_stays_for_good() -> None:
+def test_unlimited_lifetime_is_not_shortened() -> None:
     kept = Kept()
     kept.remember(LIFETIME)
     kept.remember(UNLIMITED_LIFETIME, 1536)
@@ -89,7 +89,7 @@ def test_what_another_keeps_for_good_stays_for_good() -> None:
 
 
 @pytest.mark.parametrize("num_longer", [1, 512, 513, 5000])
-def test_every_chunk_that_begins_in_the_beginning_belongs_to_it(num_longer: int) -> None:
+def test_chunks_starting_in_long_ttl_prefix_get_long_ttl(num_longer: int) -> None:
     kept = Kept()
     kept.remember(Lifetime(seconds=300, num_long_ttl_tokens=num_longer, long_ttl_seconds=3600))
 

@@ -1,4 +1,4 @@
-"""How long a prefix is kept: for a time, for good, or pinned; the longest wish of all who share it holds."""
+"""Lifetimes of prefixes: TTL, none, pinned; the longest of all users applies."""
 
 from hypothesis import settings
 from hypothesis import strategies as st
@@ -13,7 +13,7 @@ NAMESPACE = b"weights"
 
 
 class Clock:
-    """Time that passes only when told."""
+    """A clock that a test advances."""
 
     def __init__(self) -> None:
         self.now = 1_000.0
@@ -45,7 +45,7 @@ def conversation(trunk: int, tail: int, num_tail: int = 50) -> Tokens:
     return pack([*range(trunk), *([tail] * num_tail)])
 
 
-def test_what_has_expired_is_not_found_and_makes_room() -> None:
+def test_expired_prefix_does_not_match_and_is_removed() -> None:
     clock = Clock()
     index: PrefixIndex[str] = PrefixIndex(max_bytes=1 << 20, clock=clock)
     publish(index, conversation(512, 7), ttl_seconds=300)
@@ -58,7 +58,7 @@ def test_what_has_expired_is_not_found_and_makes_room() -> None:
     assert index.num_bytes == 0
 
 
-def test_a_use_within_the_time_renews_it() -> None:
+def test_use_renews_ttl() -> None:
     clock = Clock()
     index: PrefixIndex[str] = PrefixIndex(max_bytes=1 << 20, clock=clock)
     publish(index, conversation(512, 7), ttl_seconds=300)
@@ -70,7 +70,7 @@ def test_a_use_within_the_time_renews_it() -> None:
     assert known(index, conversation(512, 7)) == 562
 
 
-def test_a_shared_trunk_lives_as_long_as_the_longest_of_its_conversations() -> None:
+def test_shared_prefix_has_longest_lifetime_of_its_users() -> None:
     clock = Clock()
     index: PrefixIndex[str] = PrefixIndex(max_bytes=1 << 20, clock=clock)
     publish(index, conversation(512, 7), ttl_seconds=300)
@@ -84,7 +84,7 @@ def test_a_shared_trunk_lives_as_long_as_the_longest_of_its_conversations() -> N
     index.check_integrity()
 
 
-def test_without_a_time_to_live_nothing_expires() -> None:
+def test_nothing_expires_without_ttl() -> None:
     clock = Clock()
     index: PrefixIndex[str] = PrefixIndex(max_bytes=1 << 20, clock=clock)
     publish(index, conversation(300, 7), ttl_seconds=10)
@@ -96,7 +96,7 @@ def test_without_a_time_to_live_nothing_expires() -> None:
     assert known(index, conversation(300, 7)) == 350
 
 
-def test_a_pinned_prefix_outlives_its_time_and_every_budget_until_it_is_unpinned() -> None:
+def test_pinned_prefix_survives_ttl_and_budget_until_unpinned() -> None:
     clock = Clock()
     index: PrefixIndex[str] = PrefixIndex(max_bytes=700, clock=clock)
     chunk = publish(index, conversation(512, 7), ttl_seconds=10)
@@ -114,7 +114,7 @@ def test_a_pinned_prefix_outlives_its_time_and_every_budget_until_it_is_unpinned
     assert known(index, conversation(512, 7)) == 0
 
 
-def test_a_pin_stays_with_the_longer_chunk_that_replaces_the_pinned_one() -> None:
+def test_longer_chunk_inherits_pin() -> None:
     index: PrefixIndex[str] = PrefixIndex(max_bytes=1 << 20)
     short = publish(index, conversation(0, 7, 40))
     assert short is not None
@@ -126,20 +126,18 @@ def test_a_pin_stays_with_the_longer_chunk_that_replaces_the_pinned_one() -> Non
     assert known(index, conversation(0, 7, 80)) == 80
 
 
-def test_what_is_not_there_can_be_neither_pinned_nor_unpinned() -> None:
+def test_missing_chunk_cannot_be_pinned_or_unpinned() -> None:
     index: PrefixIndex[str] = PrefixIndex(max_bytes=1 << 20)
     chunk = publish(index, conversation(0, 7))
     assert chunk is not None
 
-    assert not index.pin(b"nobody")
-    assert not index.unpin(b"nobody")
+    assert not index.pin(b"missing")
+    assert not index.unpin(b"missing")
     assert not index.unpin(chunk.key)
 
 
 class Lifetimes(RuleBasedStateMachine):
-    """Whatever is published, used, pinned and let go of: who named no end, or pinned it, finds it again, and
-    the books balance.
-    """
+    """Random operations: unexpired and pinned prefixes match, and the integrity check passes."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -174,7 +172,7 @@ class Lifetimes(RuleBasedStateMachine):
         self.alive_until.clear()
 
     @invariant()
-    def what_was_promised_is_there(self) -> None:
+    def unexpired_prefixes_match(self) -> None:
         for packed, until in self.alive_until.items():
             tokens = pack([])
             tokens.frombytes(packed)
@@ -183,7 +181,7 @@ class Lifetimes(RuleBasedStateMachine):
             assert known(self.index, tokens) == len(tokens)
 
     @invariant()
-    def books_balance(self) -> None:
+    def totals_are_correct(self) -> None:
         self.index.check_integrity()
 
 

@@ -1,4 +1,4 @@
-"""What one caller's requests left is taken over only in the caller's own namespace, whatever the layers keep."""
+"""Cache namespaces: prefixes match only within a client's own namespace."""
 
 import asyncio
 from collections.abc import Sequence
@@ -39,7 +39,7 @@ def answers(
 
 
 @pytest.mark.parametrize("family", ["qwen3", "gemma3", "lfm2"])
-def test_a_prompt_is_known_in_its_own_namespace_only(family: str) -> None:
+def test_prompt_matches_only_in_its_namespace(family: str) -> None:
     prompt = text(900, 1)
     first, other, longer, again = answers(
         family,
@@ -54,7 +54,7 @@ def test_a_prompt_is_known_in_its_own_namespace_only(family: str) -> None:
     assert first.token_ids == other.token_ids == answers(family, COLD, (prompt, b""))[0].token_ids
 
 
-def test_callers_that_arrive_together_do_not_wait_for_each_other() -> None:
+def test_clients_of_different_namespaces_do_not_share_prefill() -> None:
     prompt = text(900, 4)
     separate = answers("qwen3", WARM, (prompt, ALPHA), (prompt, BETA), together=True)
     shared = answers("qwen3", WARM, (prompt, ALPHA), ([*prompt, 7, 8], ALPHA), together=True)
@@ -68,7 +68,7 @@ def test_callers_that_arrive_together_do_not_wait_for_each_other() -> None:
     num_common=st.integers(1, 3 * CHUNK_TOKENS),
     num_more=st.integers(0, 40),
 )
-def test_prompts_meet_to_the_token_within_a_namespace_and_never_across(
+def test_common_prefix_is_counted_only_within_a_namespace(
     namespaces: tuple[bytes, bytes], num_common: int, num_more: int
 ) -> None:
     one = pack(range(10, 10 + num_common))
@@ -81,7 +81,7 @@ def test_prompts_meet_to_the_token_within_a_namespace_and_never_across(
     assert common_tokens(one, other, salts, other_salts) == expected
 
 
-def test_a_salt_leads_into_no_other_callers_namespace() -> None:
+def test_namespace_cannot_be_forged_by_another_salt() -> None:
     scopes = [b"", group_scope("alpha"), *(key_scope(sha256(key).digest()) for key in (b"alpha", b"beta"))]
     salts = ["", "alpha", "beta", *(scope.hex() for scope in scopes[1:])]
     assert len({cache_namespace(scope, salt) for scope in scopes for salt in salts}) == len(scopes) * len(

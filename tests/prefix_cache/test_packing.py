@@ -1,6 +1,4 @@
-"""What is kept in fewer bits: it is smaller, close to what it was, only beyond the exact beginning, and never
-taken for exact.
-"""
+"""Packed records: smaller, close to the original, never mixed with exact ones."""
 
 import asyncio
 from pathlib import Path
@@ -28,7 +26,7 @@ def record(dim: int = 64, dtype: mx.Dtype = mx.bfloat16) -> KVRecord:
 
 
 @pytest.mark.parametrize(("bits", "share", "error"), [(8, 0.54, 0.01), (4, 0.29, 0.1)])
-def test_a_packed_record_is_smaller_and_close_to_what_it_was(bits: int, share: float, error: float) -> None:
+def test_packed_record_is_smaller_and_close_to_original(bits: int, share: float, error: float) -> None:
     exact = record()
     packed = pack_record(exact, bits)
     again = unpack_record(packed)
@@ -40,12 +38,12 @@ def test_a_packed_record_is_smaller_and_close_to_what_it_was(bits: int, share: f
         assert mx.mean(mx.abs(one - other).astype(mx.float32)).item() <= error
 
 
-def test_what_cannot_be_packed_stays_as_it_is() -> None:
+def test_unpackable_record_is_unchanged() -> None:
     for odd in (record(dim=80), record(dtype=mx.uint32)):
         assert pack_record(odd, 8) is odd
 
 
-def test_a_packed_record_comes_back_from_bytes_as_it_was() -> None:
+def test_packed_record_round_trips_through_bytes() -> None:
     packed = pack_record(record(), 4)
     again = decode(b"".join(encode(packed, chunk=b"key", position=None)), chunk=b"key", position=None)
 
@@ -56,7 +54,7 @@ def test_a_packed_record_comes_back_from_bytes_as_it_was() -> None:
         assert all(mx.array_equal(part, twin) for part, twin in zip(one, other, strict=True))
 
 
-def test_what_was_packed_is_kept_apart_from_what_is_exact() -> None:
+def test_packed_and_exact_prefixes_never_mix() -> None:
     model = tiny_models.model("bench5m")
     packings = (
         None,
@@ -74,7 +72,7 @@ def test_what_was_packed_is_kept_apart_from_what_is_exact() -> None:
     assert len(namespaces) == len(packings) * len(forms)
 
 
-def test_an_engine_that_packs_holds_more_and_keeps_the_beginning_exact(tmp_path: Path) -> None:
+def test_packing_engine_stores_more_and_keeps_first_tokens_exact(tmp_path: Path) -> None:
     def packing(bits: str) -> EngineSettings:
         return EngineSettings(
             prefix_cache_bytes=1 << 30,

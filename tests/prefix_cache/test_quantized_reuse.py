@@ -1,6 +1,4 @@
-"""Models that run with quantized keys and values: hits continue with exactly the tokens of a cold run, and
-formats never mix.
-"""
+"""Prefix hits of models with a quantized KV cache equal a cold run."""
 
 import asyncio
 from collections.abc import Sequence
@@ -21,8 +19,7 @@ from tests.prefix_cache.test_disk import on_disk, tokens
 from tests.prefix_cache.test_reuse import COLD, END_OF_MESSAGE, GREEDY, SEEDED, WARM, ask, text
 from tests.tiny_models.wide_heads import wide_model
 
-# Plain attention, sliding windows (which stay as they are), short convolutions, linear attention with
-# experts.
+# Full attention, sliding windows (not quantized), short convolutions, linear attention with experts.
 FAMILIES = ["qwen3", "gemma3", "lfm2", "qwen3_next"]
 IN_8, IN_4 = KVFormat(bits=8, group_size=32), KVFormat(bits=4, group_size=32)
 
@@ -48,9 +45,7 @@ async def cold(
 
 @pytest.mark.parametrize("form", [IN_8, IN_4], ids=["8", "4"])
 @pytest.mark.parametrize("family", FAMILIES)
-def test_a_conversation_goes_on_with_the_tokens_of_a_cold_run_also_after_a_restart(
-    tmp_path: Path, family: str, form: KVFormat
-) -> None:
+def test_conversation_equals_cold_run_also_after_restart(tmp_path: Path, family: str, form: KVFormat) -> None:
     async def run() -> None:
         first = [*text(290, 1), END_OF_MESSAGE, *text(40, 2), END_OF_MESSAGE]
         async with engine(family, form, on_disk(tmp_path)) as client:
@@ -70,9 +65,7 @@ def test_a_conversation_goes_on_with_the_tokens_of_a_cold_run_also_after_a_resta
 @pytest.mark.parametrize("family", FAMILIES)
 @settings(max_examples=2, deadline=None, derandomize=True)
 @given(lengths=st.lists(st.integers(17, 699), min_size=4, max_size=6, unique=True))
-def test_prompts_that_part_anywhere_from_what_is_known_answer_as_if_nothing_were(
-    family: str, lengths: list[int]
-) -> None:
+def test_partial_matches_equal_cold_run(family: str, lengths: list[int]) -> None:
     async def run() -> None:
         trunk = text(700, 3)
         prompts = [[*trunk[:length], *text(20, length)] for length in lengths]
@@ -87,7 +80,7 @@ def test_prompts_that_part_anywhere_from_what_is_known_answer_as_if_nothing_were
 
 
 @pytest.mark.parametrize("family", FAMILIES)
-def test_rows_that_run_at_once_share_a_hit_and_answer_as_alone(family: str) -> None:
+def test_concurrent_rows_sharing_a_hit_equal_single_runs(family: str) -> None:
     async def run() -> None:
         trunk = [*text(400, 4), END_OF_MESSAGE]
         prompts = [[*trunk, *text(10 + agent, 50 + agent)] for agent in range(6)]
@@ -102,7 +95,7 @@ def test_rows_that_run_at_once_share_a_hit_and_answer_as_alone(family: str) -> N
     asyncio.run(run())
 
 
-def test_what_was_computed_in_other_bits_or_as_it_is_is_never_taken_over(tmp_path: Path) -> None:
+def test_prefix_of_another_kv_format_is_not_reused(tmp_path: Path) -> None:
     async def run() -> None:
         prompt = text(600, 5)
         seen: list[tuple[Output, Output]] = []
@@ -115,7 +108,7 @@ def test_what_was_computed_in_other_bits_or_as_it_is_is_never_taken_over(tmp_pat
     asyncio.run(run())
 
 
-def test_fewer_bits_take_less_room_and_are_counted_when_a_prompt_is_refused_for_its_length() -> None:
+def test_quantized_cache_size_counts_for_prompt_limit() -> None:
     weights_bytes, room_bytes, answer_room = 2_102_784, 1280 * 2048, 256
     # In floats of 32 bits: 4 layers, keys and values of 2 heads of 32 numbers; a scale and a bias for each
     # head.
@@ -124,7 +117,7 @@ def test_fewer_bits_take_less_room_and_are_counted_when_a_prompt_is_refused_for_
     async def run() -> None:
         for form, size in sizes.items():
             settings = replace(COLD, memory_limit_bytes=weights_bytes + room_bytes)
-            # In a process of its own: what other tests hold counts against the limit.
+            # In its own process: memory of other tests would count against the limit.
             async with running_engine(
                 models=[source("qwen3", form)], settings=settings, own_process=True
             ) as client:

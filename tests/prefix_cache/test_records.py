@@ -1,6 +1,4 @@
-"""Records of quantized caches: cut by position like any others, they continue as a run does that computed
-everything itself.
-"""
+"""Records of quantized caches: cut by position, restored, exact outputs."""
 
 from typing import Any
 
@@ -41,7 +39,7 @@ def answer(model: Any, caches: list[Any], token: int, num: int = 6) -> list[int]
 
 
 @pytest.mark.parametrize("bits", [8, 4])
-def test_a_hit_at_any_length_on_a_quantized_cache_continues_like_a_cold_run(model: Any, bits: int) -> None:
+def test_hit_of_any_length_equals_cold_run(model: Any, bits: int) -> None:
     caches = quantized(model, bits)
     layout = CacheLayout(caches)
     read(model, caches, PROMPT)
@@ -54,7 +52,7 @@ def test_a_hit_at_any_length_on_a_quantized_cache_continues_like_a_cold_run(mode
         assert answer(model, warm, 5) == answer(model, cold, 5)
 
 
-def test_a_quantized_record_takes_few_buffers_and_comes_back_from_bytes_as_it_was(model: Any) -> None:
+def test_quantized_record_has_few_buffers_and_round_trips(model: Any) -> None:
     caches = quantized(model, 4)
     layout = CacheLayout(caches)
     read(model, caches, PROMPT[:256])

@@ -1,6 +1,4 @@
-"""A hit continues with exactly the tokens of a cold run, for every kind of layer; and what was computed is
-not computed again.
-"""
+"""Prefix hits equal a cold run for every kind of layer, without recomputation."""
 
 import asyncio
 import random
@@ -44,7 +42,7 @@ async def cold(
 
 @pytest.mark.parametrize("sampling", [GREEDY, SEEDED], ids=["greedy", "seeded"])
 @pytest.mark.parametrize("family", FAMILIES)
-def test_a_conversation_goes_on_with_the_tokens_of_a_cold_run(family: str, sampling: SamplingParams) -> None:
+def test_conversation_equals_cold_run(family: str, sampling: SamplingParams) -> None:
     async def run() -> None:
         system = [*text(290, 1), END_OF_MESSAGE]
         prompts = []
@@ -56,14 +54,14 @@ def test_a_conversation_goes_on_with_the_tokens_of_a_cold_run(family: str, sampl
                 outputs.append(await ask(client, family, prompt, sampling))
                 prompt = [*prompt, *outputs[-1].token_ids, *text(30, 10 + turn), END_OF_MESSAGE, *text(4, 99)]
         assert [output.token_ids for output in outputs] == await cold(family, prompts, sampling)
-        # Every turn takes up what the one before left: all but the new message.
+        # Every turn restores everything except the new message.
         assert all(output.num_cached >= len(prompts[turn]) for turn, output in enumerate(outputs[1:]))
 
     asyncio.run(run())
 
 
 @pytest.mark.parametrize("family", FAMILIES)
-def test_prompts_that_part_anywhere_from_what_is_known_answer_as_if_nothing_were(family: str) -> None:
+def test_partial_matches_equal_cold_run(family: str) -> None:
     async def run() -> None:
         trunk = text(700, 3)
         prompts = [
@@ -80,10 +78,10 @@ def test_prompts_that_part_anywhere_from_what_is_known_answer_as_if_nothing_were
 
 
 @pytest.mark.parametrize("family", FAMILIES)
-def test_rows_that_run_at_once_share_a_hit_and_spoil_nothing_for_each_other(family: str) -> None:
+def test_concurrent_rows_share_a_hit_without_interference(family: str) -> None:
     async def run() -> None:
         trunk = [*text(400, 4), END_OF_MESSAGE]
-        # Texts after which the best two tokens never lie within rounding of each other, alone or in a batch.
+        # Prompts after which rounding never decides between the two best tokens.
         prompts = [[*trunk, *text(10 + agent, 350 + agent)] for agent in range(6)]
         async with running_engine(family, settings=WARM) as client:
             await ask(client, family, [*trunk, *text(9, 1)])
@@ -98,7 +96,7 @@ def test_rows_that_run_at_once_share_a_hit_and_spoil_nothing_for_each_other(fami
 
 
 @pytest.mark.parametrize("family", ["qwen3", "lfm2"])
-def test_agents_that_arrive_together_on_a_cold_prefix_compute_it_once(family: str) -> None:
+def test_concurrent_requests_compute_cold_prefix_once(family: str) -> None:
     async def run() -> None:
         trunk = [*text(1500, 5), END_OF_MESSAGE]
         prompts = [[*trunk, *text(10, 70 + agent)] for agent in range(8)]
@@ -112,7 +110,7 @@ def test_agents_that_arrive_together_on_a_cold_prefix_compute_it_once(family: st
 
 
 @pytest.mark.parametrize("family", ["qwen3", "lfm2"])
-def test_a_prompt_whose_client_left_half_way_is_not_read_again_from_the_start(family: str) -> None:
+def test_partial_prefill_of_canceled_request_is_reused(family: str) -> None:
     async def run() -> None:
         prompt = text(3000, 6)
         async with running_engine(family, settings=WARM) as client:
@@ -129,7 +127,7 @@ def test_a_prompt_whose_client_left_half_way_is_not_read_again_from_the_start(fa
 
 
 @pytest.mark.parametrize("family", FAMILIES)
-def test_after_eviction_answers_stay_the_same(family: str) -> None:
+def test_outputs_are_equal_after_eviction(family: str) -> None:
     async def run() -> None:
         prompts = [text(300, seed) for seed in range(6)]
         small = EngineSettings(max_rows=2, prefix_cache_bytes=700_000)
@@ -144,7 +142,7 @@ def test_after_eviction_answers_stay_the_same(family: str) -> None:
     asyncio.run(run())
 
 
-def test_models_do_not_read_each_others_prefixes() -> None:
+def test_prefixes_are_not_shared_between_models() -> None:
     async def run() -> None:
         prompt = text(300, 8)
         async with running_engine("qwen3", "mistral", settings=WARM) as client:

@@ -1,6 +1,4 @@
-"""Conversations on one trunk keep it once, wherever it ends: records are cut where they part, and go on as if
-they never were.
-"""
+"""Records split where conversations branch: stored once, restored exactly."""
 
 import asyncio
 from pathlib import Path
@@ -17,7 +15,7 @@ from mlxctl.settings import EngineSettings
 from tests.engine.harness import running_engine
 from tests.prefix_cache.test_reuse import FAMILIES, WARM, ask, cold, text
 
-# On no grid, and more than a chunk.
+# Not a multiple of the chunk size, and more than one chunk.
 TRUNK = text(700, 1)
 PROMPTS = [[*TRUNK, *text(40, 10 + agent)] for agent in range(6)]
 
@@ -35,7 +33,7 @@ def arrays(whole: Record) -> list[mx.array]:
 
 @pytest.mark.parametrize("num_tokens", [1, 100, 255])
 @pytest.mark.parametrize("bits", [None, 8, 4])
-def test_a_record_that_was_cut_and_put_together_is_what_it_was(num_tokens: int, bits: int | None) -> None:
+def test_split_and_joined_record_is_unchanged(num_tokens: int, bits: int | None) -> None:
     whole = pack_record(record(256), bits) if bits else record(256)
 
     parts = split_record(whole, num_tokens)
@@ -55,7 +53,7 @@ async def stored(client: EngineClient, family: str, prompts: list[list[int]]) ->
     return (await client.stats()).cache_bytes - before
 
 
-def test_conversations_on_a_trunk_take_no_more_than_the_trunk_and_their_tails() -> None:
+def test_branches_take_only_bytes_of_prefix_and_tails() -> None:
     async def run() -> None:
         async with running_engine("qwen3", settings=WARM) as client:
             of_trunk = await stored(client, "qwen3", [TRUNK])
@@ -66,7 +64,7 @@ def test_conversations_on_a_trunk_take_no_more_than_the_trunk_and_their_tails() 
 
 
 @pytest.mark.parametrize("family", FAMILIES)
-def test_what_was_cut_goes_to_disk_and_comes_back_like_anything_else(tmp_path: Path, family: str) -> None:
+def test_split_records_round_trip_through_disk(tmp_path: Path, family: str) -> None:
     async def run() -> None:
         # So little memory that every conversation pushes out the one before.
         small = EngineSettings(max_rows=8, prefix_cache_bytes=900_000, cache_dir=tmp_path)
