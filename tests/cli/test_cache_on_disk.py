@@ -27,7 +27,7 @@ from tests.prefix_cache.disk_records import (
     closed,
     conversation,
     opened,
-    remember,
+    publish_conversation,
     store,
     store_tokens,
 )
@@ -331,7 +331,7 @@ def test_explain_on_disk_matches_images_by_content(tmp_path: Path) -> None:
     tier = opened(tmp_path)
     tier.set_model_name(NAMESPACE, "tiny")
     assert tier.store(
-        remember(PrefixIndex(max_bytes=1 << 40), 1, salts=[red]), deadline=time.monotonic() + 30
+        publish_conversation(PrefixIndex(max_bytes=1 << 40), 1, salts=[red]), deadline=time.monotonic() + 30
     )
     closed(tier)
     inspector = DiskInspector.open(tmp_path)

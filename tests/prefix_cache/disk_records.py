@@ -62,7 +62,7 @@ def state(seed: int, position: int) -> StateRecord:
     return StateRecord(([window, None], (window + 1, position, True)))
 
 
-def remember(
+def publish_conversation(
     index: PrefixIndex[Record], seed: int, num_tokens: int = 1200, salts: Sequence[Salt] = ()
 ) -> Chunk[Record]:
     """Publish a conversation with states in its middle and at its end."""
@@ -76,8 +76,8 @@ def remember(
         )
         assert parent is not None
         if start in (0, end - end % CHUNK_TOKENS):
-            kept = state(seed, end)
-            index.add_checkpoint(parent, Checkpoint(end, kept, kept.num_bytes))
+            states = state(seed, end)
+            index.add_checkpoint(parent, Checkpoint(end, states, states.num_bytes))
     assert parent is not None
     index.touch(parent)
     return parent
@@ -87,7 +87,7 @@ def store(tier: DiskTier, *seeds: int, num_tokens: int = 1200) -> None:
     """Write conversations to disk."""
     index: PrefixIndex[Record] = PrefixIndex(max_bytes=1 << 40)
     for seed in seeds:
-        tier.store(remember(index, seed, num_tokens), deadline=time.monotonic() + 30)
+        tier.store(publish_conversation(index, seed, num_tokens), deadline=time.monotonic() + 30)
 
 
 def store_tokens(tier: DiskTier, index: PrefixIndex[Record], tokens: Tokens) -> None:

@@ -17,7 +17,15 @@ from mlxctl.prefix_cache.disk.transfer import Exported, Imported, export_archive
 from mlxctl.prefix_cache.index import PrefixIndex
 from mlxctl.prefix_cache.packing import Record
 from tests.engine.harness import running_engine
-from tests.prefix_cache.disk_records import NAMESPACE, closed, conversation, opened, read_all, remember, store
+from tests.prefix_cache.disk_records import (
+    NAMESPACE,
+    closed,
+    conversation,
+    opened,
+    publish_conversation,
+    read_all,
+    store,
+)
 from tests.prefix_cache.test_disk import on_disk, tokens
 from tests.prefix_cache.test_reuse import END_OF_MESSAGE, FAMILIES, ask, cold, text
 
@@ -101,7 +109,7 @@ def test_image_salts_survive_restart_and_archive(tmp_path: Path) -> None:
     tier = opened(tmp_path / "source")
     index: PrefixIndex[Record] = PrefixIndex(max_bytes=1 << 40)
     for image in images:
-        assert tier.store(remember(index, 1, salts=image), deadline=time.monotonic() + 30)
+        assert tier.store(publish_conversation(index, 1, salts=image), deadline=time.monotonic() + 30)
     closed(tier)
     exported(tmp_path / "source", tmp_path / "file")
     imported(tmp_path / "target", tmp_path / "file")

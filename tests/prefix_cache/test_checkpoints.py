@@ -22,11 +22,11 @@ def test_no_position_before_restored_state_or_after_last_token() -> None:
 
 @given(st.sets(st.integers(1, 100_000), max_size=60), st.integers(2, 20))
 def test_surplus_keeps_first_and_newest_checkpoints(positions: set[int], keep: int) -> None:
-    kept = positions - set(surplus(positions, keep=keep))
+    remaining = positions - set(surplus(positions, keep=keep))
 
-    assert len(kept) == min(keep, len(positions))
+    assert len(remaining) == min(keep, len(positions))
     if positions:
-        assert {min(positions), max(positions)} <= kept
+        assert {min(positions), max(positions)} <= remaining
 
 
 def test_surplus_drops_one_of_closest_pair() -> None:

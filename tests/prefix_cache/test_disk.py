@@ -123,15 +123,15 @@ def test_slow_disk_does_not_block_other_rows(tmp_path: Path, monkeypatch: pytest
         return read(files, extent)
 
     async def run() -> None:
-        known, other = text(600, 1), text(600, 2)
+        cached, other = text(600, 1), text(600, 2)
         async with running_engine("qwen3", settings=on_disk(tmp_path)) as client:
-            await ask(client, "qwen3", known)
+            await ask(client, "qwen3", cached)
         monkeypatch.setattr(SegmentFiles, "read", read_late)
         async with running_engine("qwen3", settings=on_disk(tmp_path)) as client:
-            waiting = submit(client, "qwen3", known, max_tokens=4)
+            waiting = submit(client, "qwen3", cached, max_tokens=4)
             meanwhile = await ask(client, "qwen3", other)
-            cancelled = submit(client, "qwen3", [*known, 7, 8, 9], max_tokens=4)
-            cancelled.cancel()
+            canceled = submit(client, "qwen3", [*cached, 7, 8, 9], max_tokens=4)
+            canceled.cancel()
             may_read.set()
             late = await finish(waiting)
         assert meanwhile.num_cached == 0

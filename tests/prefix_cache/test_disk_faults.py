@@ -23,7 +23,7 @@ from mlxctl.prefix_cache.disk.inspection import DiskInspector
 from mlxctl.prefix_cache.disk.manifest import MIGRATIONS, Manifest
 from mlxctl.prefix_cache.disk.tier import DiskTier, Record
 from mlxctl.prefix_cache.index import PrefixIndex
-from tests.prefix_cache.disk_records import closed, opened, read_all, remember, store
+from tests.prefix_cache.disk_records import closed, opened, publish_conversation, read_all, store
 
 HOME = "prefixes"
 SEGMENT = f"{HOME}/00000000.segment"
@@ -96,14 +96,14 @@ def foreign(directory: Path) -> None:
 
 def newer_records(directory: Path) -> None:
     """Write records of a later format version with valid digests."""
-    known, header.FORMAT_VERSION = header.FORMAT_VERSION, 99
+    version, header.FORMAT_VERSION = header.FORMAT_VERSION, 99
     try:
         shutil.rmtree(directory / HOME)
         tier = opened(directory)
         store(tier, 1, 2, 3)
         closed(tier)
     finally:
-        header.FORMAT_VERSION = known
+        header.FORMAT_VERSION = version
 
 
 @pytest.mark.parametrize("damage", [truncated, flipped, missing, foreign, newer_records])
@@ -248,7 +248,7 @@ def unwritable(number: int) -> Callable[..., int]:
     return fail
 
 
-def filling_up(file: int, view: memoryview, offset: int) -> int:
+def half_full(file: int, view: memoryview, offset: int) -> int:
     """Let the disk be full after half of the remaining bytes."""
     if len(view) < 512:
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
@@ -260,10 +260,10 @@ def without_rows(*_: object) -> None:
 
 
 @pytest.mark.parametrize(
-    ("place", "name", "failing", "told"),
+    ("owner", "name", "failing", "message"),
     [
         (os, "pwrite", unwritable(errno.ENOSPC), "No space left"),
-        (os, "pwrite", filling_up, "No space left"),
+        (os, "pwrite", half_full, "No space left"),
         (os, "pwrite", unwritable(errno.EIO), "Input/output error"),
         (os, "pwrite", unwritable(errno.EACCES), "Permission denied"),
         (Manifest, "add", without_rows, "readonly database"),
@@ -274,14 +274,14 @@ def test_failing_disk_loses_writes_and_logs_once(
     filled: Path,
     caplog: pytest.LogCaptureFixture,
     monkeypatch: pytest.MonkeyPatch,
-    place: object,
+    owner: object,
     name: str,
     failing: Callable[..., object],
-    told: str,
+    message: str,
 ) -> None:
     tier = opened(filled)
     with monkeypatch.context() as patch:
-        patch.setattr(place, name, failing)
+        patch.setattr(owner, name, failing)
         store(tier, 4, 5)
         tier._writer.wait_below(0, deadline=time.monotonic() + 10)
     tier.maintain()
@@ -290,7 +290,7 @@ def test_failing_disk_loses_writes_and_logs_once(
     closed(tier)
 
     assert len(warnings(caplog)) == 1
-    assert told in warnings(caplog)[0]
+    assert message in warnings(caplog)[0]
     again = opened(filled)
     assert read_all(again) == (NUM_RECORDS + 5, 0)
     closed(again)
@@ -360,7 +360,7 @@ def test_kill_at_any_moment_leaves_consistent_files(tmp_path: Path) -> None:
 
 def test_pin_in_memory_is_stored_on_disk(tmp_path: Path) -> None:
     index: PrefixIndex[Record] = PrefixIndex(max_bytes=1 << 40)
-    chunk = remember(index, 1)
+    chunk = publish_conversation(index, 1)
     index.pin(chunk.key)
     tier = opened(tmp_path)
     tier.store(chunk)
@@ -376,7 +376,7 @@ def test_pin_in_memory_is_stored_on_disk(tmp_path: Path) -> None:
 @pytest.mark.parametrize("was_there", [False, True], ids=["written so", "renewed"])
 def test_long_ttl_prefix_keeps_its_lifetime_on_disk(tmp_path: Path, was_there: bool) -> None:
     now = [1000.0]
-    last = remember(PrefixIndex(max_bytes=1 << 40), 1)
+    last = publish_conversation(PrefixIndex(max_bytes=1 << 40), 1)
     assert last.parent is not None
     assert last.parent.parent is not None
     path = (last, last.parent, last.parent.parent)
@@ -397,7 +397,7 @@ def test_pins_and_lifetimes_survive_a_restart(tmp_path: Path) -> None:
     now = [1000.0]
     tier = opened(tmp_path, clock=lambda: now[0])
     store(tier, 1, 2)
-    pinned = remember(PrefixIndex(max_bytes=1 << 40), 1).key
+    pinned = publish_conversation(PrefixIndex(max_bytes=1 << 40), 1).key
     assert tier.pin(pinned)
     closed(tier)
 

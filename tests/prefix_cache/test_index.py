@@ -27,7 +27,7 @@ def split(payload: Payload, num_tokens: int) -> tuple[Payload, Payload]:
     return payload[:num_tokens], payload[num_tokens:]
 
 
-def made(*, max_bytes: int = 1 << 30, **options: Any) -> PrefixIndex[Payload]:
+def make_index(*, max_bytes: int = 1 << 30, **options: Any) -> PrefixIndex[Payload]:
     return PrefixIndex(max_bytes=max_bytes, split=split, **options)
 
 
@@ -39,7 +39,7 @@ def publish(
     for start in range(0, len(tokens), CHUNK_TOKENS):
         piece = tokens[start : start + CHUNK_TOKENS]
         reused = index.reusable_prefix(namespace, parent, piece.tobytes(), salts)
-        rest = tuple(meanings(tokens, salts)[start + reused.num_tokens : start + CHUNK_TOKENS])
+        rest = tuple(tokens_with_images(tokens, salts)[start + reused.num_tokens : start + CHUNK_TOKENS])
         parent = index.publish(namespace, parent, piece.tobytes(), rest, len(rest), salts, reused=reused)
         if parent is None:
             return
@@ -47,7 +47,7 @@ def publish(
         index.touch(parent)
 
 
-def meanings(tokens: Tokens, salts: Sequence[Salt]) -> list[object]:
+def tokens_with_images(tokens: Tokens, salts: Sequence[Salt]) -> list[object]:
     """Return each token with the image that it belongs to."""
     return [
         next(
@@ -58,7 +58,7 @@ def meanings(tokens: Tokens, salts: Sequence[Salt]) -> list[object]:
     ]
 
 
-def kept(match: PrefixMatch[Payload]) -> list[object]:
+def matched_payloads(match: PrefixMatch[Payload]) -> list[object]:
     """Return the payloads on the path of a match, up to its end."""
     return [token for chunk in match.chunks for _, payload in chunk.payloads() for token in payload][
         : match.num_tokens
@@ -70,7 +70,7 @@ def sequence(trunk: int, *tail: int) -> Tokens:
 
 
 def test_match_ends_at_first_different_token() -> None:
-    index: PrefixIndex[Payload] = made()
+    index: PrefixIndex[Payload] = make_index()
     publish(index, sequence(600, 1, 2, 3))
 
     assert index.match(NAMESPACE, sequence(600, 1, 2, 9)).num_tokens == 602
@@ -80,7 +80,7 @@ def test_match_ends_at_first_different_token() -> None:
 
 
 def test_shared_prefix_is_stored_once() -> None:
-    index: PrefixIndex[Payload] = made()
+    index: PrefixIndex[Payload] = make_index()
     for agent in range(10):
         publish(index, sequence(2048, *([agent] * 100)))
 
@@ -89,20 +89,20 @@ def test_shared_prefix_is_stored_once() -> None:
 
 @pytest.mark.parametrize("trunk", [2000, 2048, 2100, 2559])
 def test_shared_prefix_of_any_length_is_stored_once(trunk: int) -> None:
-    index = made()
+    index = make_index()
     for agent in range(10):
         publish(index, sequence(trunk, *([agent] * 100)))
 
     assert index.num_bytes == trunk + 10 * 100
     for agent in range(10):
-        assert kept(index.match(NAMESPACE, sequence(trunk, *([agent] * 100)))) == [
+        assert matched_payloads(index.match(NAMESPACE, sequence(trunk, *([agent] * 100)))) == [
             *range(trunk),
             *([agent] * 100),
         ]
 
 
 def test_shared_segment_stays_until_last_owner_is_removed() -> None:
-    index = made()
+    index = make_index()
     tails = ([7] * 50, [*[7] * 30, *[8] * 20], [9] * 50)
     for tail in tails:
         publish(index, sequence(100, *tail))
@@ -113,14 +113,14 @@ def test_shared_segment_stays_until_last_owner_is_removed() -> None:
         index.drop(index.match(NAMESPACE, sequence(100, *tail)).chunks[-1].key)
         sizes.append(index.num_bytes)
         for other in tails[place + 1 :]:
-            assert kept(index.match(NAMESPACE, sequence(100, *other))) == [*range(100), *other]
+            assert matched_payloads(index.match(NAMESPACE, sequence(100, *other))) == [*range(100), *other]
         index.check_integrity()
 
     assert sizes == [100 + 30 + 20 + 50, 100 + 30 + 20 + 50 - 20 - 30, 0]
 
 
 def test_extended_chunk_replaces_shorter_one_except_shared_segments() -> None:
-    index = made()
+    index = make_index()
     publish(index, sequence(100, *([7] * 50)))
     publish(index, sequence(100, *([8] * 50)))
     publish(index, sequence(100, *([7] * 90)))
@@ -134,7 +134,7 @@ def test_extended_chunk_replaces_shorter_one_except_shared_segments() -> None:
 
 
 def test_shared_segment_is_split_at_earlier_branch() -> None:
-    index = made()
+    index = make_index()
     conversations = [
         sequence(100, *([7] * 50)),
         sequence(100, *([8] * 50)),
@@ -145,7 +145,7 @@ def test_shared_segment_is_split_at_earlier_branch() -> None:
         publish(index, tokens)
 
     assert index.num_bytes == 100 + 50 + 50 + 20 + 50
-    assert [kept(index.match(NAMESPACE, tokens)) for tokens in conversations] == [
+    assert [matched_payloads(index.match(NAMESPACE, tokens)) for tokens in conversations] == [
         list(tokens) for tokens in conversations
     ]
     assert [
@@ -159,15 +159,15 @@ def test_shared_segment_is_split_at_earlier_branch() -> None:
 
 
 def test_different_images_share_only_text_before_them() -> None:
-    index = made()
+    index = make_index()
     tokens = sequence(40)
     images = [(Salt(20, 30, digest),) for digest in (b"red", b"blue")]
     for image in images:
         publish(index, tokens, image)
 
     assert index.num_bytes == 20 + 2 * 20
-    assert [kept(index.match(NAMESPACE, tokens, image)) for image in images] == [
-        meanings(tokens, image) for image in images
+    assert [matched_payloads(index.match(NAMESPACE, tokens, image)) for image in images] == [
+        tokens_with_images(tokens, image) for image in images
     ]
     assert [
         index.match(NAMESPACE, tokens, other).num_tokens for other in ((), (Salt(20, 30, b"green"),))
@@ -177,7 +177,7 @@ def test_different_images_share_only_text_before_them() -> None:
 
 @pytest.mark.parametrize("behind", [5, 500])
 def test_equal_images_match_beyond_the_image(behind: int) -> None:
-    index = made()
+    index = make_index()
     image = (Salt(20, 30, b"red"),)
     publish(index, sequence(30 + behind, 7), image)
 
@@ -192,7 +192,7 @@ def test_equal_images_match_beyond_the_image(behind: int) -> None:
 
 
 def test_longer_sequence_replaces_partial_chunk_and_keeps_checkpoints() -> None:
-    index: PrefixIndex[Payload] = made()
+    index: PrefixIndex[Payload] = make_index()
     publish(index, sequence(300))
     partial = index.match(NAMESPACE, sequence(300)).chunks[-1]
     index.add_checkpoint(partial, Checkpoint(290, "state", 7))
@@ -208,7 +208,7 @@ def test_longer_sequence_replaces_partial_chunk_and_keeps_checkpoints() -> None:
 
 
 def test_checkpoint_is_usable_only_within_match() -> None:
-    index: PrefixIndex[Payload] = made()
+    index: PrefixIndex[Payload] = make_index()
     publish(index, sequence(1024))
     first, second = index.match(NAMESPACE, sequence(1024)).chunks
     index.add_checkpoint(first, Checkpoint(100, "early", 1))
@@ -225,7 +225,7 @@ def test_checkpoint_is_usable_only_within_match() -> None:
 
 
 def test_checkpoint_is_shared_by_siblings_and_counted_once() -> None:
-    index: PrefixIndex[Payload] = made()
+    index: PrefixIndex[Payload] = make_index()
     publish(index, sequence(100, *([7] * 50)))
     publish(index, sequence(100, *([8] * 50)))
     holder = index.match(NAMESPACE, sequence(100, *([8] * 50))).chunks[-1]
@@ -240,7 +240,7 @@ def test_checkpoint_is_shared_by_siblings_and_counted_once() -> None:
 
 
 def test_lru_leaf_is_evicted_first_and_leased_never() -> None:
-    index: PrefixIndex[Payload] = made(max_bytes=3 * CHUNK_TOKENS)
+    index: PrefixIndex[Payload] = make_index(max_bytes=3 * CHUNK_TOKENS)
     old, used, leased = (sequence(0, *([number] * CHUNK_TOKENS)) for number in (1, 2, 3))
     for tokens in (leased, old, used):
         publish(index, tokens)
@@ -266,7 +266,7 @@ def with_state(index: PrefixIndex[Payload], trunk: int, tail: int, state_bytes: 
 
 
 def test_states_stay_within_their_share() -> None:
-    index: PrefixIndex[Payload] = made(max_bytes=4000)
+    index: PrefixIndex[Payload] = make_index(max_bytes=4000)
     states = [with_state(index, 1, tail, 500) for tail in range(8)]
 
     assert index.num_state_bytes == 2000
@@ -276,7 +276,7 @@ def test_states_stay_within_their_share() -> None:
 
 
 def test_lru_state_is_evicted_first_and_leased_never() -> None:
-    index: PrefixIndex[Payload] = made(max_bytes=4000)
+    index: PrefixIndex[Payload] = make_index(max_bytes=4000)
     leased, used, idle, last = (with_state(index, trunk, trunk, 500) for trunk in range(4))
     lease = index.match(NAMESPACE, pack([0] * 100))
     index.lease(lease)
@@ -296,7 +296,7 @@ def test_lru_state_is_evicted_first_and_leased_never() -> None:
 
 
 def test_buffer_budget_is_enforced() -> None:
-    index: PrefixIndex[Payload] = made(
+    index: PrefixIndex[Payload] = make_index(
         max_buffers=10, buffers_of=lambda payload: 3 if payload == "state" else 2
     )
     for trunk in range(5):
@@ -309,7 +309,7 @@ def test_buffer_budget_is_enforced() -> None:
 def test_on_evict_precedes_on_release() -> None:
     evicted: list[int] = []
     released: list[Payload] = []
-    index: PrefixIndex[Payload] = made(
+    index: PrefixIndex[Payload] = make_index(
         on_evict=lambda chunk: evicted.append(chunk.end), on_release=released.append
     )
     with_state(index, 1, 1, 1)
@@ -322,7 +322,7 @@ def test_on_evict_precedes_on_release() -> None:
 
 
 def test_discard_removes_descendants() -> None:
-    index: PrefixIndex[Payload] = made()
+    index: PrefixIndex[Payload] = make_index()
     publish(index, sequence(5 * CHUNK_TOKENS))
     path = index.match(NAMESPACE, sequence(5 * CHUNK_TOKENS)).chunks
     index.pin(path[-1].key)
@@ -334,7 +334,7 @@ def test_discard_removes_descendants() -> None:
 
 
 def test_chunk_larger_than_budget_is_not_stored() -> None:
-    index: PrefixIndex[Payload] = made(max_bytes=100)
+    index: PrefixIndex[Payload] = make_index(max_bytes=100)
     publish(index, sequence(1000))
 
     assert index.num_bytes <= 100
@@ -397,28 +397,29 @@ class AgainstNaiveModel(RuleBasedStateMachine):
 
     def __init__(self) -> None:
         super().__init__()
-        self.index: PrefixIndex[Payload] = made()
-        self.known: list[list[object]] = []
+        self.index: PrefixIndex[Payload] = make_index()
+        self.sequences: list[list[object]] = []
 
     @rule(shape=SHAPES)
     def publish(self, shape: Shape) -> None:
         tokens, salts = shaped(shape)
         publish(self.index, tokens, salts)
-        self.known.append(meanings(tokens, salts))
+        self.sequences.append(tokens_with_images(tokens, salts))
 
     @rule(shape=SHAPES)
     def match(self, shape: Shape) -> None:
         tokens, salts = shaped(shape)
-        said = meanings(tokens, salts)
-        longest = max((num_common(said, other) for other in self.known), default=0)
+        expected = tokens_with_images(tokens, salts)
+        longest = max((num_common(expected, other) for other in self.sequences), default=0)
         match = self.index.match(NAMESPACE, tokens, salts)
         assert match.num_tokens == longest
-        assert kept(match) == said[:longest]
+        assert matched_payloads(match) == expected[:longest]
 
     @invariant()
     def nothing_is_stored_twice(self) -> None:
         ordered = sorted(
-            {repr(said): said for said in self.known}.values(), key=lambda said: list(map(repr, said))
+            {repr(tokens): tokens for tokens in self.sequences}.values(),
+            key=lambda tokens: list(map(repr, tokens)),
         )
         shared = sum(num_common(one, other) for one, other in pairwise(ordered))
         least = sum(map(len, ordered)) - shared
@@ -446,12 +447,12 @@ TestAgainstNaiveModel = AgainstNaiveModel.TestCase
 def test_matches_and_totals_are_correct_under_any_budget(
     budget: int, shapes: list[list[tuple[int, int]]], state_bytes: int
 ) -> None:
-    index: PrefixIndex[Payload] = made(max_bytes=budget, max_buffers=12)
+    index: PrefixIndex[Payload] = make_index(max_bytes=budget, max_buffers=12)
     for shape in shapes:
         tokens = pack([token for token, repeat in shape for _ in range(repeat)])
         publish(index, tokens)
         match = index.match(NAMESPACE, tokens)
-        assert kept(match) == list(tokens[: match.num_tokens])
+        assert matched_payloads(match) == list(tokens[: match.num_tokens])
         if match.chunks:
             index.add_checkpoint(match.chunks[-1], Checkpoint(match.chunks[-1].end, "state", state_bytes))
         assert index.num_bytes <= budget

@@ -20,7 +20,7 @@ PROMPT = pack([20 + place % 400 for place in range(2000)])
 LIFETIME = Lifetime(seconds=300, num_long_ttl_tokens=700, long_ttl_seconds=3600)
 
 
-class Kept:
+class StoredPrompt:
     """A prefix cache with a test clock, and one stored prompt."""
 
     def __init__(self) -> None:
@@ -30,9 +30,14 @@ class Kept:
         )
         self.cache = PrefixCache(self.index, namespace=b"weights", layout=CacheLayout([KVCache()]))
 
-    def remember(self, lifetime: Lifetime, num_tokens: int = 2000) -> None:
+    def store(self, lifetime: Lifetime, num_tokens: int = 2000) -> None:
         self.cache.store(
-            PROMPT, num_tokens, read(num_tokens), last_chunk=None, at_checkpoint=True, lifetime=lifetime
+            PROMPT,
+            num_tokens,
+            filled_caches(num_tokens),
+            last_chunk=None,
+            at_checkpoint=True,
+            lifetime=lifetime,
         )
 
     def use(self, lifetime: Lifetime) -> None:
@@ -46,51 +51,51 @@ class Kept:
         return self.cache.plan(PROMPT, boundary_ids=frozenset()).num_matched
 
 
-def read(num_tokens: int) -> list[Any]:
+def filled_caches(num_tokens: int) -> list[Any]:
     layer = KVCache()
     layer.update_and_fetch(mx.zeros((1, 1, num_tokens, 8)), mx.zeros((1, 1, num_tokens, 8)))
     return [layer]
 
 
 def test_long_ttl_prefix_outlives_the_rest() -> None:
-    kept = Kept()
-    kept.remember(LIFETIME)
+    stored = StoredPrompt()
+    stored.store(LIFETIME)
 
     # The chunk in which the long-TTL prefix ends gets the long TTL as a whole.
-    assert [kept.num_matched_after(seconds) for seconds in (299, 2, 3200, 200)] == [2000, 1024, 1024, 0]
+    assert [stored.num_matched_after(seconds) for seconds in (299, 2, 3200, 200)] == [2000, 1024, 1024, 0]
 
 
 def test_use_renews_each_part_with_its_own_ttl() -> None:
-    kept = Kept()
-    kept.remember(LIFETIME)
-    assert kept.num_matched_after(200) == 2000
+    stored = StoredPrompt()
+    stored.store(LIFETIME)
+    assert stored.num_matched_after(200) == 2000
 
-    kept.use(LIFETIME)
+    stored.use(LIFETIME)
 
-    assert [kept.num_matched_after(seconds) for seconds in (299, 2, 3200, 200)] == [2000, 1024, 1024, 0]
+    assert [stored.num_matched_after(seconds) for seconds in (299, 2, 3200, 200)] == [2000, 1024, 1024, 0]
 
 
 def test_reuse_of_working_cache_renews_ttl() -> None:
-    kept = Kept()
-    kept.remember(LIFETIME)
-    assert kept.num_matched_after(200) == 2000
+    stored = StoredPrompt()
+    stored.store(LIFETIME)
+    assert stored.num_matched_after(200) == 2000
 
-    kept.cache.record_reuse(kept.cache.plan(PROMPT, boundary_ids=frozenset()), 1999, lifetime=LIFETIME)
+    stored.cache.record_reuse(stored.cache.plan(PROMPT, boundary_ids=frozenset()), 1999, lifetime=LIFETIME)
 
-    assert [kept.num_matched_after(seconds) for seconds in (299, 2, 3200, 200)] == [2000, 1024, 1024, 0]
+    assert [stored.num_matched_after(seconds) for seconds in (299, 2, 3200, 200)] == [2000, 1024, 1024, 0]
 
 
 def test_unlimited_lifetime_is_not_shortened() -> None:
-    kept = Kept()
-    kept.remember(LIFETIME)
-    kept.remember(UNLIMITED_LIFETIME, 1536)
+    stored = StoredPrompt()
+    stored.store(LIFETIME)
+    stored.store(UNLIMITED_LIFETIME, 1536)
 
-    assert kept.num_matched_after(1e9) == 1536
+    assert stored.num_matched_after(1e9) == 1536
 
 
-@pytest.mark.parametrize("num_longer", [1, 512, 513, 5000])
-def test_chunks_starting_in_long_ttl_prefix_get_long_ttl(num_longer: int) -> None:
-    kept = Kept()
-    kept.remember(Lifetime(seconds=300, num_long_ttl_tokens=num_longer, long_ttl_seconds=3600))
+@pytest.mark.parametrize("num_long_ttl_tokens", [1, 512, 513, 5000])
+def test_chunks_starting_in_long_ttl_prefix_get_long_ttl(num_long_ttl_tokens: int) -> None:
+    stored = StoredPrompt()
+    stored.store(Lifetime(seconds=300, num_long_ttl_tokens=num_long_ttl_tokens, long_ttl_seconds=3600))
 
-    assert kept.num_matched_after(301) == min(2000, math.ceil(num_longer / 512) * 512)
+    assert stored.num_matched_after(301) == min(2000, math.ceil(num_long_ttl_tokens / 512) * 512)

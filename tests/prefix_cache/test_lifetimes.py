@@ -37,7 +37,7 @@ def publish(
     return parent
 
 
-def known(index: PrefixIndex[str], tokens: Tokens) -> int:
+def num_matched(index: PrefixIndex[str], tokens: Tokens) -> int:
     return index.match(NAMESPACE, tokens).num_tokens
 
 
@@ -51,9 +51,9 @@ def test_expired_prefix_does_not_match_and_is_removed() -> None:
     publish(index, conversation(512, 7), ttl_seconds=300)
 
     clock.now += 299
-    assert known(index, conversation(512, 7)) == 562
+    assert num_matched(index, conversation(512, 7)) == 562
     clock.now += 1
-    assert known(index, conversation(512, 7)) == 0
+    assert num_matched(index, conversation(512, 7)) == 0
     assert index.expire() == 2
     assert index.num_bytes == 0
 
@@ -67,7 +67,7 @@ def test_use_renews_ttl() -> None:
     index.touch(index.match(NAMESPACE, conversation(512, 7)).chunks[-1], ttl_seconds=300)
     clock.now += 200
 
-    assert known(index, conversation(512, 7)) == 562
+    assert num_matched(index, conversation(512, 7)) == 562
 
 
 def test_shared_prefix_has_longest_lifetime_of_its_users() -> None:
@@ -79,8 +79,8 @@ def test_shared_prefix_has_longest_lifetime_of_its_users() -> None:
     clock.now += 301
     index.expire()
 
-    assert known(index, conversation(512, 7)) == 512
-    assert known(index, conversation(512, 8)) == 562
+    assert num_matched(index, conversation(512, 7)) == 512
+    assert num_matched(index, conversation(512, 8)) == 562
     index.check_integrity()
 
 
@@ -93,7 +93,7 @@ def test_nothing_expires_without_ttl() -> None:
     clock.now += 1e9
 
     assert index.expire() == 0
-    assert known(index, conversation(300, 7)) == 350
+    assert num_matched(index, conversation(300, 7)) == 350
 
 
 def test_pinned_prefix_survives_ttl_and_budget_until_unpinned() -> None:
@@ -107,11 +107,11 @@ def test_pinned_prefix_survives_ttl_and_budget_until_unpinned() -> None:
     index.expire()
     publish(index, pack([9] * 600))
     index.shrink(0)
-    assert known(index, conversation(512, 7)) == 562
+    assert num_matched(index, conversation(512, 7)) == 562
 
     assert index.unpin(chunk.key)
     index.shrink(0)
-    assert known(index, conversation(512, 7)) == 0
+    assert num_matched(index, conversation(512, 7)) == 0
 
 
 def test_longer_chunk_inherits_pin() -> None:
@@ -123,7 +123,7 @@ def test_longer_chunk_inherits_pin() -> None:
 
     index.shrink(0)
 
-    assert known(index, conversation(0, 7, 80)) == 80
+    assert num_matched(index, conversation(0, 7, 80)) == 80
 
 
 def test_missing_chunk_cannot_be_pinned_or_unpinned() -> None:
@@ -176,9 +176,9 @@ class Lifetimes(RuleBasedStateMachine):
         for packed, until in self.alive_until.items():
             tokens = pack([])
             tokens.frombytes(packed)
-            assert until <= self.clock.now or known(self.index, tokens) == len(tokens)
+            assert until <= self.clock.now or num_matched(self.index, tokens) == len(tokens)
         for tokens in self.pinned.values():
-            assert known(self.index, tokens) == len(tokens)
+            assert num_matched(self.index, tokens) == len(tokens)
 
     @invariant()
     def totals_are_correct(self) -> None:

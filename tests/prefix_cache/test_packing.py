@@ -88,10 +88,10 @@ def test_packing_engine_stores_more_and_keeps_first_tokens_exact(tmp_path: Path)
             async with running_engine("bench5m", settings=packing(bits)) as client:
                 await ask(client, "bench5m", prompt)
                 sizes[bits] = (await client.stats()).cache_bytes
-                known = await ask(client, "bench5m", prompt)
-                beginning = await ask(client, "bench5m", [*prompt[:512], 7, 8, 9])
-            assert (known.num_cached, beginning.num_cached) == (1199, 512)
-            assert [beginning.token_ids] == await cold("bench5m", [[*prompt[:512], 7, 8, 9]])
+                output = await ask(client, "bench5m", prompt)
+                other_output = await ask(client, "bench5m", [*prompt[:512], 7, 8, 9])
+            assert (output.num_cached, other_output.num_cached) == (1199, 512)
+            assert [other_output.token_ids] == await cold("bench5m", [[*prompt[:512], 7, 8, 9]])
         assert sizes["8"] < 0.7 * sizes["full"]
         async with running_engine("bench5m", settings=packing("8")) as client:
             assert (await ask(client, "bench5m", prompt)).num_cached == 1199
