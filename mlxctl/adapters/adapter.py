@@ -409,7 +409,7 @@ class ModelAdapter(AnswerReader):
             last = self.vocabulary_size - 1
             message = (
                 f"the prompt has token {highest}, "
-                f"but model {self.name!r} has no weights for tokens above {last}"
+                f"but model {self.name!r} has no weights for tokens beyond {last}"
             )
             raise InvalidRequest(message, param=param)
 
