@@ -6,12 +6,13 @@ Tokens are counted by the server's `usage` where it sends one, else by events.
 
 import asyncio
 import contextlib
-import json
 import re
 import time
 from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import Any
+
+import msgspec
 
 from mlxctl.bench.endpoint import ChatEndpoint
 from mlxctl.errors import ConnectionLost, MlxctlError, SequenceFailed, ServerUnreachable
@@ -26,6 +27,20 @@ _MAX_REFUSAL_BYTES = 64 * 1024
 _DELTA = re.compile(rb'"(?:content|reasoning_content|reasoning|arguments)": ?"[^"]')
 _FAILURE = re.compile(rb'data: ?(\{"error".*)')
 _USAGE = re.compile(rb"data: ?(\{.*\})")
+
+
+class _PromptDetails(msgspec.Struct):
+    cached_tokens: int | None = None
+
+
+class _StreamUsage(msgspec.Struct):
+    completion_tokens: int | None = None
+    prompt_tokens: int | None = None
+    prompt_tokens_details: _PromptDetails | None = None
+
+
+class _Event(msgspec.Struct):
+    usage: _StreamUsage | None = None
 
 
 @dataclass(slots=True)
@@ -189,19 +204,17 @@ class StreamReceiver(asyncio.BufferedProtocol):
         self._num_counted_bytes = max(measure_client_cost, len(whole) - _MARKER_BYTES, dropped) - dropped
 
     def _read_usage(self, line: bytes) -> None:
-        with contextlib.suppress(ValueError, AttributeError, TypeError):
-            usage = json.loads(line).get("usage") or {}
-            stream = self._stream
-            stream.num_tokens = (
-                int(usage["completion_tokens"]) if "completion_tokens" in usage else stream.num_tokens
-            )
-            stream.num_prompt_tokens = (
-                int(usage["prompt_tokens"]) if "prompt_tokens" in usage else stream.num_prompt_tokens
-            )
-            details = usage.get("prompt_tokens_details") or {}
-            stream.num_cached_tokens = (
-                int(details["cached_tokens"]) if "cached_tokens" in details else stream.num_cached_tokens
-            )
+        with contextlib.suppress(msgspec.MsgspecError):
+            usage = msgspec.json.decode(line, type=_Event).usage
+            if usage is None:
+                return
+            stream, details = self._stream, usage.prompt_tokens_details
+            if usage.completion_tokens is not None:
+                stream.num_tokens = usage.completion_tokens
+            if usage.prompt_tokens is not None:
+                stream.num_prompt_tokens = usage.prompt_tokens
+            if details is not None and details.cached_tokens is not None:
+                stream.num_cached_tokens = details.cached_tokens
 
     def _error_response(self) -> MlxctlError:
         head, _, body = self._head.partition(b"\r\n\r\n")

@@ -1,10 +1,11 @@
 """A parsed server URL that builds HTTP requests as bytes."""
 
-import json
 import ssl
 from dataclasses import dataclass
 from typing import Any
 from urllib.parse import urlsplit
+
+import msgspec
 
 from mlxctl.errors import SettingsError
 
@@ -52,7 +53,7 @@ class ChatEndpoint:
 
     def message(self, body: dict[str, Any]) -> bytes:
         """Return the complete HTTP request."""
-        payload = json.dumps(body).encode()
+        payload = msgspec.json.encode(body)
         host = f"[{self.host}]" if ":" in self.host else self.host
         key = f"Authorization: Bearer {self.api_key}\r\n" if self.api_key else ""
         head = (

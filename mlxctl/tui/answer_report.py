@@ -1,8 +1,9 @@
 """Statistics of one answer, as a line for people or as JSON for programs. Pure."""
 
-import json
 import time
 from typing import Any, Literal
+
+import msgspec
 
 from mlxctl.ir import Collector, Finished, StreamEvent
 from mlxctl.tui.chat_turn import Update, Updates
@@ -70,4 +71,4 @@ class AnswerReport:
             "tokens_per_second": metrics.tokens_per_second,
             "total_seconds": time.monotonic() - self._started,
         }
-        return json.dumps(body, ensure_ascii=False)
+        return msgspec.json.encode(body).decode()

@@ -3,9 +3,10 @@
 An existing file is never overwritten.
 """
 
-import json
 from collections.abc import Sequence
 from pathlib import Path
+
+import msgspec
 
 from mlxctl.errors import StoreError
 from mlxctl.ir import ImagePart, TextPart, ThinkingPart, ToolCallPart, ToolResultPart
@@ -66,12 +67,8 @@ def to_markdown(messages: Sequence[ChatMessage], *, model: str, system_prompt: s
 def to_json(messages: Sequence[ChatMessage], *, model: str, system_prompt: str) -> str:
     """Return a JSON document whose messages are OpenAI chat messages."""
     system = [{"role": "system", "content": system_prompt}] if system_prompt else []
-    return (
-        json.dumps(
-            {"model": model, "messages": [*system, *to_messages(messages)]}, ensure_ascii=False, indent=2
-        )
-        + "\n"
-    )
+    document = {"model": model, "messages": [*system, *to_messages(messages)]}
+    return msgspec.json.format(msgspec.json.encode(document), indent=2).decode() + "\n"
 
 
 def _markdown_part(part: object) -> list[str]:

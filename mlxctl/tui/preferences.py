@@ -1,15 +1,20 @@
 """The remembered theme. File errors are ignored."""
 
-import json
 import os
 from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
 
+import msgspec
+
 from mlxctl import locations
 
 _MAX_BYTES = 10_000
 _LIGHT_BACKGROUNDS = ("7", "15")
+
+
+class _Stored(msgspec.Struct):
+    theme: str | None = None
 
 
 class Preferences:
@@ -24,11 +29,9 @@ class Preferences:
         try:
             if self._path is None or self._path.stat().st_size > _MAX_BYTES:
                 return None
-            found = json.loads(self._path.read_text(encoding="utf-8"))
+            return msgspec.json.decode(self._path.read_bytes(), type=_Stored).theme
         except (OSError, ValueError, RecursionError):
             return None
-        theme = found.get("theme") if isinstance(found, dict) else None
-        return theme if isinstance(theme, str) else None
 
     def save_theme(self, name: str) -> None:
         if self._path is None:
@@ -36,7 +39,7 @@ class Preferences:
         partial = self._path.with_suffix(f".{os.getpid()}.tmp")
         with suppress(OSError):
             self._path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-            partial.write_text(json.dumps({"theme": name}) + "\n", encoding="utf-8")
+            partial.write_bytes(msgspec.json.encode(_Stored(theme=name)) + b"\n")
             partial.replace(self._path)
 
 

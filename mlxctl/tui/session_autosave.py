@@ -4,10 +4,11 @@ Event-loop thread only; worker threads access the store.
 """
 
 import asyncio
-import json
 import secrets
 import time
 from dataclasses import dataclass
+
+import msgspec
 
 from mlxctl.errors import StoreError
 from mlxctl.settings.documents import DocumentError, parse_json
@@ -114,7 +115,7 @@ class SessionAutosave:
     ) -> None:
         assert self._store is not None, "checked by the caller"
         system = [{"role": "system", "content": system_prompt}] if system_prompt else []
-        body = json.dumps([*system, *to_messages(messages)], ensure_ascii=False).encode()
+        body = msgspec.json.encode([*system, *to_messages(messages)])
         summary = SessionSummary(
             id=session_id,
             title=title,

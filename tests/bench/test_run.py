@@ -128,7 +128,7 @@ def test_unreachable_server_and_unknown_model_are_errors() -> None:
 
 def test_server_without_model_list_needs_a_named_model() -> None:
     with fixed_rate_server(lists_models=False) as server:
-        with pytest.raises(CapacityError, match="does not list models"):
+        with pytest.raises(CapacityError, match="no list of models"):
             run_bench(SMALL, options(server.url), RecordingObserver())
         result = run_bench(SMALL, options(server.url, num_rounds=1, model="named"), RecordingObserver())
     assert result.servers[0].model == server.bodies[-1]["model"] == "named"

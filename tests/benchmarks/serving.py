@@ -9,9 +9,9 @@ from dataclasses import replace
 
 from mlxctl.bench.endpoint import ChatEndpoint
 from mlxctl.bench.prompts import Prompts
-from mlxctl.bench.scenarios import Contention
+from mlxctl.bench.scenarios import Contention, Throughput
 from mlxctl.bench.target import BenchTarget
-from tests.benchmarks.load import chat_body, run_many, run_stream
+from tests.benchmarks.load import chat_body, run_stream
 from tests.benchmarks.raw import Raw
 from tests.benchmarks.rounds import Finding, Ratio
 from tests.benchmarks.servers import Server
@@ -23,51 +23,47 @@ _CONTENTION = Contention(prompt_tokens=14_000, watch_seconds=3.0)
 
 def throughput(ours: Server, theirs: Server, raw: Raw, *, rounds: int, num_tokens: int) -> Iterator[Finding]:
     """Measure 1, 8 and 16 streams beside raw mlx_lm and mlx_lm.server."""
-    body = chat_body(_SHORT, max_tokens=num_tokens)
-    our_rates, their_rates, raw_rates = [], [], []
-    for _ in range(rounds):
-        our_rates.append(asyncio.run(run_stream(ours.port, body)).tokens_per_second)
-        raw_rates.append(raw.single(num_tokens))
-        their_rates.append(asyncio.run(run_stream(theirs.port, body)).tokens_per_second)
-    yield Finding(
-        "1 stream / stream_generate", Ratio.of(our_rates, raw_rates), 0.98, True, _rates(our_rates, raw_rates)
-    )
-    yield Finding(
-        "1 stream / mlx_lm.server",
-        Ratio.of(our_rates, their_rates),
-        1.0,
-        True,
-        _rates(our_rates, their_rates),
-    )
-    for num in (8, 16):
-        our_rates, their_rates, raw_rates = [], [], []
-        for _ in range(rounds):
-            our_rates.append(asyncio.run(run_many(ours.port, num, max_tokens=num_tokens)))
-            raw_rates.append(raw.batch(num, num_tokens))
-            their_rates.append(asyncio.run(run_many(theirs.port, num, max_tokens=num_tokens)))
-        yield Finding(
-            f"{num} streams / BatchGenerator",
-            Ratio.of(our_rates, raw_rates),
-            0.9,
-            True,
-            _rates(our_rates, raw_rates),
-        )
-        yield Finding(
-            f"{num} streams / mlx_lm.server",
-            Ratio.of(our_rates, their_rates),
-            1.8,
-            True,
-            _rates(our_rates, their_rates),
-        )
+    scenario = Throughput(streams=(1, 8, 16), answer_tokens=num_tokens, prompt_tokens=64)
+    targets = [_target(server) for server in (ours, theirs)]
+    prompts = _calibrated(targets[0])
+    rates: dict[tuple[str, int], list[float]] = {}
+    for number in range(rounds):
+        for target in targets:
+            sample = asyncio.run(scenario.measure(target, prompts, f"round {number}"))
+            for num in scenario.streams:
+                rate = sample.get(f"decode_tokens_per_second_x{num}")
+                assert rate is not None, f"{num} answers never decoded at once; use a larger --tokens"
+                rates.setdefault((target.name, num), []).append(rate)
+        for num in scenario.streams:
+            rate = raw.single(num_tokens) if num == 1 else raw.batch(num, num_tokens)
+            rates.setdefault(("raw", num), []).append(rate)
+    for num, label, raw_name, raw_bar, server_bar in (
+        (1, "1 stream", "stream_generate", 0.98, 1.0),
+        (8, "8 streams", "BatchGenerator", 0.9, 1.8),
+        (16, "16 streams", "BatchGenerator", 0.9, 1.8),
+    ):
+        our_rates = rates[ours.name, num]
+        for name, bar, others in (
+            (raw_name, raw_bar, rates["raw", num]),
+            ("mlx_lm.server", server_bar, rates[theirs.name, num]),
+        ):
+            ratio = Ratio.of(our_rates, others)
+            yield Finding(f"{label} / {name}", ratio, bar, True, _rates(our_rates, others))
+
+
+def _target(server: Server) -> BenchTarget:
+    return BenchTarget("A", server.name, ChatEndpoint.of(f"http://127.0.0.1:{server.port}"), "default_model")
+
+
+def _calibrated(target: BenchTarget) -> Prompts:
+    prompts = Prompts(seed=1, nonce=secrets.token_hex(6))
+    return replace(prompts, tokens_per_word=asyncio.run(target.calibrate(prompts)))
 
 
 def latency(server: Server, *, rounds: int) -> Iterator[Finding]:
     """Measure short requests idle, beside a stream, and beside a prefill."""
-    target = BenchTarget(
-        "A", server.name, ChatEndpoint.of(f"http://127.0.0.1:{server.port}"), "default_model"
-    )
-    prompts = Prompts(seed=1, nonce=secrets.token_hex(6))
-    prompts = replace(prompts, tokens_per_word=asyncio.run(target.calibrate(prompts)))
+    target = _target(server)
+    prompts = _calibrated(target)
     samples = [
         asyncio.run(_CONTENTION.measure(target, prompts, f"round {number}")) for number in range(rounds)
     ]

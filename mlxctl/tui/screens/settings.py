@@ -3,7 +3,6 @@
 Nothing is applied before every value is valid.
 """
 
-import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -103,12 +102,12 @@ class SettingsScreen(ModalScreen[ChatOptions | None]):
                         )
             with Horizontal():
                 yield Label("Stop strings")
-                stops = json.dumps(self._options.stop, ensure_ascii=False) if self._options.stop else ""
+                stops = msgspec.json.encode(self._options.stop).decode() if self._options.stop else ""
                 yield Input(stops, placeholder='one string, or JSON: ["a", "b"]', id="stop", compact=True)
             with Horizontal():
                 yield Label("JSON schema")
                 schema = self._options.json_schema
-                text = "" if schema is None else json.dumps(schema, ensure_ascii=False)
+                text = "" if schema is None else msgspec.json.encode(schema).decode()
                 yield Input(text, placeholder="none: answers are free text", id="json_schema", compact=True)
             with Horizontal():
                 yield Label("Thinking")

@@ -1,7 +1,6 @@
 """Confirmation of a tool call: run it, replace its result, or refuse."""
 
-import json
-
+import msgspec
 from textual import on
 from textual.app import ComposeResult
 from textual.binding import Binding
@@ -69,6 +68,6 @@ class ToolCallScreen(ModalScreen[ToolResultPart]):
 
 def _indented(arguments: str) -> str:
     try:
-        return json.dumps(json.loads(arguments), indent=2, ensure_ascii=False)
-    except ValueError:
+        return msgspec.json.format(arguments, indent=2)
+    except (msgspec.MsgspecError, ValueError):
         return arguments
