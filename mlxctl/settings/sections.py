@@ -12,7 +12,7 @@ KVBits = Literal["full", "8", "4"]
 
 
 def bounded(default: Any, *, least: float, most: float | None = None) -> Any:
-    """Return a field for a number that must lie between `least` and `most`, both included."""
+    """Return a field for a number from `least` to `most`, inclusive."""
     return field(default=default, metadata={"least": least, "most": most})
 
 

@@ -1,4 +1,4 @@
-"""Statistics of one answer, as a line for people or as JSON for programs. Pure."""
+"""Statistics of one answer as a line of text or JSON. Pure."""
 
 import time
 from typing import Any, Literal
@@ -13,7 +13,10 @@ ReportFormat = Literal["text", "json"]
 
 
 class AnswerReport:
-    """Watches the updates of one question and sums them up; times are in seconds since its creation."""
+    """Collects the updates of one turn and summarizes them.
+
+    Times are in seconds since its creation.
+    """
 
     def __init__(self, model: str) -> None:
         self._model = model

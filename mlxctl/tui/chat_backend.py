@@ -223,7 +223,10 @@ def _context_note(context_length: int | None) -> str:
 
 
 async def observe(inference: "Inference") -> Observation:
-    """Return the statistics and requests of an engine or server. Raises as its `stats` does."""
+    """Return the statistics of an engine or server.
+
+    Raises what its `stats` raises.
+    """
     stats = await inference.stats()
     return Observation(at=asyncio.get_running_loop().time(), stats=stats.counters, requests=stats.requests)
 

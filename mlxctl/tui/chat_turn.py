@@ -78,7 +78,10 @@ class ServerBusy:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DemoToolFailed:
-    """A tool call of the demo model failed; the turn ends, as it cannot correct calls."""
+    """The demo model's tool call failed, which ends the turn.
+
+    The demo model cannot correct a call.
+    """
 
 
 Update = (

@@ -69,10 +69,10 @@ def run_chat(
     is_plain: bool,
     report: ReportFormat | None = None,
 ) -> int:
-    """Chat until the person quits, or answer `prompt` with piped text below it; returns the exit code.
+    """Chat until the user quits, or answer `prompt`; return the exit code.
 
-    The `images` go with the first question. Raises StoreError when the conversation or an image cannot be
-    read, and MlxctlError when a plain chat cannot be opened.
+    Piped text is added below the prompt. The `images` go with the first question. Raises StoreError when the
+    conversation or an image cannot be read, and MlxctlError when a plain chat cannot be opened.
     """
     autosave = SessionAutosave(_store() if initial.is_saved else None)
     options, conversation = asyncio.run(load_initial_conversation(initial, options, autosave))

@@ -1,4 +1,4 @@
-"""The requests of these measurements, sent by the client of `mlxctl bench`: the same for every server."""
+"""Requests of these benchmarks, sent by the client of `mlxctl bench`."""
 
 from typing import Any
 
@@ -8,7 +8,7 @@ from mlxctl.bench.endpoint import ChatEndpoint
 
 
 def chat_body(text: str, *, max_tokens: int, **fields: Any) -> dict[str, Any]:
-    """A streaming chat request that both servers take."""
+    """Return a streaming chat request that both servers accept."""
     messages = [{"role": "user", "content": text}]
     return {
         "model": "default_model",
@@ -20,5 +20,5 @@ def chat_body(text: str, *, max_tokens: int, **fields: Any) -> dict[str, Any]:
 
 
 async def run_stream(port: int, body: dict[str, Any]) -> Stream:
-    """Send the request to a server of this machine and read the answer to its end."""
+    """Send the request to a local server and read the whole answer."""
     return await send(ChatEndpoint.of(f"http://127.0.0.1:{port}"), body)

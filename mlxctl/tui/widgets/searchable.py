@@ -12,7 +12,10 @@ _MATCH_STYLE = Style(reverse=True)
 
 
 class SearchableStatic(Static):
-    """Highlights matches in its drawn lines; a match across a line break is not highlighted."""
+    """Highlights matches in its drawn lines.
+
+    A match across a line break is not highlighted.
+    """
 
     _pattern: re.Pattern[str] | None = None
 
@@ -30,7 +33,10 @@ class SearchableStatic(Static):
         return strip
 
     def row_of_match(self, number: int) -> int:
-        """Return the row of match `number`; the last row with a match, or 0, beyond the drawn matches."""
+        """Return the row of match `number`.
+
+        Beyond the drawn matches: the last row with a match, or 0.
+        """
         row = num_matches = 0
         for y in range(self.size.height):
             if num_found := len(self._matches(super().render_line(y))):

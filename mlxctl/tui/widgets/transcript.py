@@ -165,7 +165,10 @@ class ChatTranscript(VerticalScroll, can_focus=False):
         ]
 
     def highlight(self, query: str, match: tuple[Widget, int] | None) -> None:
-        """Highlight the text in all widgets and scroll to a match; an empty query ends it."""
+        """Highlight the text in all widgets and scroll to a match.
+
+        An empty query removes the highlights.
+        """
         self.query(".-found").remove_class("-found")
         for searchable in self.query(SearchableStatic):
             searchable.highlight(query)
