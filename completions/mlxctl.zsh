@@ -1008,6 +1008,9 @@ _mlxctl_serve() {
         '*--host[Address to listen on. 0.0.0.0 accepts connections from the network]: :' \
         '*--port[Port to listen on. 0 picks a free port and prints it]: :' \
         '*-p[Port to listen on. 0 picks a free port and prints it]: :' \
+        '*--tls-cert[Certificate for HTTPS, in PEM format, with its chain. Needs `tls_key`]: :_files' \
+        '*--tls-key[Private key of the certificate, in PEM format, without a password]: :_files' \
+        '*--tls-client-ca[Certificate authority in PEM format]: :_files' \
         '*--api-key[API key that clients must send, as `Authorization]: :' \
         '*--admin-key[Key for managing models]: :' \
         '*--cache-group[API key of a group that shares one prefix cache]: :' \

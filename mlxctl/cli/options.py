@@ -39,7 +39,7 @@ def read_settings(
 def server_url(url: str | None) -> str:
     """Return `url`, or that of the server that `mlxctl serve` starts. Raises SettingsError."""
     server = read_settings().server
-    return url or f"http://{server.host}:{server.port}"
+    return url or f"{'https' if server.tls_cert else 'http'}://{server.host}:{server.port}"
 
 
 def print_json(value: Any) -> None:

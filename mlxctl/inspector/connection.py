@@ -8,6 +8,7 @@ from typing import Any, Self
 
 import httpx
 
+from mlxctl.certificates import client_context
 from mlxctl.errors import AuthenticationFailed, InvalidRequest, ServerUnreachable, UnknownResource
 
 _CONNECT_SECONDS = 5.0
@@ -25,7 +26,9 @@ class ServerConnection:
         self.root = whole.rstrip("/").removesuffix("/v1")
         headers = {"Authorization": f"Bearer {api_key}"} if api_key else {}
         timeout = httpx.Timeout(_ANSWER_SECONDS, connect=_CONNECT_SECONDS)
-        self._client = httpx.Client(headers=headers, timeout=timeout, trust_env=False)
+        self._client = httpx.Client(
+            headers=headers, timeout=timeout, trust_env=False, verify=client_context(self.root)
+        )
 
     def __enter__(self) -> Self:
         return self

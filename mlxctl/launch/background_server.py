@@ -12,6 +12,7 @@ from typing import Any
 import httpx
 
 from mlxctl import locations
+from mlxctl.certificates import client_context
 from mlxctl.errors import AuthenticationFailed, ClientNotReady, ServerUnreachable
 from mlxctl.settings import Settings
 
@@ -74,7 +75,9 @@ def list_models(url: str, api_key: str | None) -> list[dict[str, Any]]:
     headers = {"Authorization": f"Bearer {api_key}"} if api_key else {}
     timeout = httpx.Timeout(_READ_SECONDS, connect=_CONNECT_SECONDS)
     try:
-        answer = httpx.get(f"{url}/v1/models", headers=headers, timeout=timeout, trust_env=False)
+        answer = httpx.get(
+            f"{url}/v1/models", headers=headers, timeout=timeout, trust_env=False, verify=client_context(url)
+        )
         if answer.status_code in (401, 403):
             raise AuthenticationFailed(f"the server at {url} wants a key; give it with --api-key")
         cards = answer.raise_for_status().json()["data"]
@@ -92,12 +95,13 @@ def default_url(settings: Settings) -> str:
     host = settings.server.host
     if host in ("0.0.0.0", "::"):  # noqa: S104 -- compared, not bound
         host = "127.0.0.1"
-    return f"http://{f'[{host}]' if ':' in host else host}:{settings.server.port or 8080}"
+    scheme = "https" if settings.server.tls_cert else "http"
+    return f"{scheme}://{f'[{host}]' if ':' in host else host}:{settings.server.port or 8080}"
 
 
 def _wait_until_ready(url: str, process: "subprocess.Popen[bytes]", log_file: Path) -> None:
     deadline = time.monotonic() + _START_SECONDS
-    with httpx.Client(trust_env=False, timeout=_READ_SECONDS) as client:
+    with httpx.Client(trust_env=False, timeout=_READ_SECONDS, verify=client_context(url)) as client:
         while time.monotonic() < deadline:
             if process.poll() is not None:
                 raise ClientNotReady(f"the server ended at its start: {_last_line(log_file)}")

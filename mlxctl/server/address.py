@@ -3,6 +3,7 @@
 import errno
 import socket
 from dataclasses import dataclass
+from typing import Literal
 
 from mlxctl.errors import SettingsError
 
@@ -13,12 +14,14 @@ class Address:
 
     ip: str
     port: int
+    scheme: Literal["http", "https"] = "http"
 
     @property
     def url(self) -> str:
         """The URL for clients on this machine."""
         reachable = {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(self.ip, self.ip)  # noqa: S104
-        return f"http://[{reachable}]:{self.port}" if ":" in reachable else f"http://{reachable}:{self.port}"
+        host = f"[{reachable}]" if ":" in reachable else reachable
+        return f"{self.scheme}://{host}:{self.port}"
 
 
 def claim_address(host: str, port: int) -> Address:

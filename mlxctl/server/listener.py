@@ -5,7 +5,7 @@ import resource
 import sys
 from collections.abc import Callable
 
-from granian.constants import HTTPModes, Interfaces
+from granian.constants import HTTPModes, Interfaces, SSLProtocols
 from granian.http import HTTP1Settings
 from granian.log import LogLevels
 from granian.server.embed import Server
@@ -35,6 +35,12 @@ class Listener:
             websockets=False,
             backlog=_MAX_CONNECTIONS,
             backpressure=_MAX_CONNECTIONS,
+            ssl_cert=settings.tls_cert,
+            ssl_key=settings.tls_key,
+            # Older Pythons and Macs speak no newer version.
+            ssl_protocol_min=SSLProtocols.tls12,
+            ssl_ca=settings.tls_client_ca,
+            ssl_client_verify=settings.tls_client_ca is not None,
             log_level=LogLevels.error,
             log_dictconfig={"loggers": {"_granian": {"propagate": True}}},
         )

@@ -11,6 +11,7 @@ from typing import Protocol
 
 from mlxctl import locations
 from mlxctl.bootstrap import build_services
+from mlxctl.certificates import check_server_files
 from mlxctl.inference import InferenceService, ServedModel
 from mlxctl.server.address import Address, claim_address
 from mlxctl.server.app import create_app
@@ -46,7 +47,10 @@ def run(settings: Settings, announcer: Announcer) -> int:
 async def _serve(settings: Settings, announcer: Announcer) -> int:
     started = time.monotonic()
     stop = _stop_signals()
+    check_server_files(settings.server.tls_cert, settings.server.tls_key, settings.server.tls_client_ca)
     address = claim_address(settings.server.host, settings.server.port)
+    if settings.server.tls_cert:
+        address = replace(address, scheme="https")
     services = build_services(_with_cache_directory(settings))
     open_requests = OpenRequests()
     listener = Listener(create_app(services, settings.server, open_requests), address, settings.server)

@@ -27,6 +27,15 @@ class ServerSettings:
     port: int = bounded(8080, least=0, most=65535)
     """Port to listen on. 0 picks a free port and prints it."""
 
+    tls_cert: Path | None = None
+    """Certificate for HTTPS, in PEM format, with its chain. Needs `tls_key`."""
+
+    tls_key: Path | None = None
+    """Private key of the certificate, in PEM format, without a password."""
+
+    tls_client_ca: Path | None = None
+    """Certificate authority in PEM format. Clients must then have a certificate of it (mutual TLS)."""
+
     api_keys: tuple[str, ...] = field(default=(), repr=False)
     """API key that clients must send, as `Authorization: Bearer` or `x-api-key`.
 

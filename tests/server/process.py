@@ -34,7 +34,7 @@ class ServerProcess:
                 **(environment or {}),
             },
         )
-        self.url = self._read_until(r"mlxctl \S+ on (http://\S+)")
+        self.url = self._read_until(r"mlxctl \S+ on (https?://\S+)")
 
     def wait_ready(self, *, seconds: float = 60.0) -> None:
         """Wait until requests are taken."""

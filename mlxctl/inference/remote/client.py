@@ -7,6 +7,7 @@ from typing import Any, TypeVar
 import httpx
 import msgspec
 
+from mlxctl.certificates import client_context
 from mlxctl.errors import (
     CapacityError,
     MlxctlError,
@@ -63,6 +64,7 @@ class RemoteInference:
             limits=httpx.Limits(max_connections=None),
             # Proxies of the environment are for the internet, not for the operator's own server.
             trust_env=False,
+            verify=client_context(self.url),
         )
 
     async def wait_ready(self) -> None:

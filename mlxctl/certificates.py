@@ -1,0 +1,60 @@
+"""TLS: checks of the server's files, and the context with which clients verify a server.
+
+Certificates of an own authority are trusted as OpenSSL has it: `SSL_CERT_FILE` or `SSL_CERT_DIR`. A client
+certificate for mutual TLS is the file in `MLXCTL_CLIENT_CERT` (certificate and key in one PEM file).
+"""
+
+import os
+import ssl
+from pathlib import Path
+
+from mlxctl.errors import SettingsError
+
+CLIENT_CERTIFICATE_VARIABLE = "MLXCTL_CLIENT_CERT"
+
+
+def check_server_files(certificate: Path | None, key: Path | None, client_ca: Path | None) -> None:
+    """Raise SettingsError unless the files exist and belong together, or none is given."""
+    if certificate is None and key is None:
+        if client_ca is not None:
+            raise SettingsError("server.tls_client_ca needs server.tls_cert and server.tls_key")
+        return
+    if certificate is None or key is None:
+        raise SettingsError("TLS needs both --tls-cert and --tls-key")
+    for name, path in (("tls_cert", certificate), ("tls_key", key), ("tls_client_ca", client_ca)):
+        if path is not None and not os.access(path, os.R_OK):
+            raise SettingsError(f"server.{name}: {str(path)!r} does not exist or cannot be read")
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    try:
+        # An encrypted key would ask for its password on the terminal.
+        context.load_cert_chain(certificate, key, password=lambda: "")
+    except ssl.SSLError as error:
+        reason = (error.reason or str(error)).replace("_", " ").lower()
+        raise SettingsError(
+            f"{str(certificate)!r} and {str(key)!r} cannot be used for TLS: {reason}"
+        ) from None
+    if client_ca is not None:
+        try:
+            context.load_verify_locations(client_ca)
+        except ssl.SSLError:
+            raise SettingsError(
+                f"server.tls_client_ca: {str(client_ca)!r} has no certificate in PEM format"
+            ) from None
+
+
+def client_context(url: str) -> ssl.SSLContext | bool:
+    """Return httpx's `verify` for a URL: a context for https, True for what needs none.
+
+    Raises SettingsError for a client certificate that cannot be used.
+    """
+    if not url.lower().startswith("https:"):
+        return True
+    import httpx
+
+    context = httpx.create_ssl_context(trust_env=True)
+    if own := os.environ.get(CLIENT_CERTIFICATE_VARIABLE):
+        try:
+            context.load_cert_chain(own)
+        except OSError as error:
+            raise SettingsError(f"{CLIENT_CERTIFICATE_VARIABLE}: {own!r} cannot be used: {error}") from None
+    return context

@@ -1,0 +1,148 @@
+"""HTTPS and mutual TLS, with certificates made by openssl, for every client of the package."""
+
+import json
+import os
+import ssl
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import anthropic
+import httpx
+import httpx2
+import openai
+import pytest
+
+from mlxctl.certificates import check_server_files
+from mlxctl.errors import SettingsError
+from tests.server.process import ServerProcess
+
+LEAF = ["-addext", "basicConstraints=critical,CA:FALSE"]
+SUBJECT = ["-subj", "/CN=localhost", "-addext", "subjectAltName=DNS:localhost,IP:127.0.0.1"]
+
+
+def openssl(directory: Path, *arguments: str) -> None:
+    subprocess.run(["openssl", *arguments], cwd=directory, check=True, capture_output=True)
+
+
+@pytest.fixture(scope="module")
+def certificates(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A directory with an authority (ca), and a server's and a client's certificate of it."""
+    directory = tmp_path_factory.mktemp("certificates")
+    new = [
+        "req",
+        "-x509",
+        "-newkey",
+        "ec",
+        "-pkeyopt",
+        "ec_paramgen_curve:prime256v1",
+        "-nodes",
+        "-days",
+        "2",
+    ]
+    openssl(directory, *new, "-keyout", "ca.key", "-out", "ca.pem", "-subj", "/CN=mlxctl test authority")
+    for name in ("server", "client"):
+        signed = ["-CA", "ca.pem", "-CAkey", "ca.key", "-keyout", f"{name}.key", "-out", f"{name}.pem"]
+        openssl(directory, *new, *signed, *SUBJECT, *LEAF)
+    (directory / "client-both.pem").write_bytes(
+        (directory / "client.pem").read_bytes() + (directory / "client.key").read_bytes()
+    )
+    return directory
+
+
+def trusted(certificates: Path, *, client: bool = False) -> ssl.SSLContext:
+    context = ssl.create_default_context(cafile=certificates / "ca.pem")
+    if client:
+        context.load_cert_chain(certificates / "client-both.pem")
+    return context
+
+
+def start(certificates: Path, *options: str) -> ServerProcess:
+    files = ["--tls-cert", str(certificates / "server.pem"), "--tls-key", str(certificates / "server.key")]
+    return ServerProcess(*files, *options, environment={"SSL_CERT_FILE": str(certificates / "ca.pem")})
+
+
+@pytest.fixture(scope="module")
+def server(certificates: Path) -> Iterator[ServerProcess]:
+    """A server of the demo model over HTTPS."""
+    started = start(certificates)
+    wait_ready(started, trusted(certificates))
+    yield started
+    started.kill()
+
+
+def wait_ready(server: ServerProcess, context: ssl.SSLContext) -> None:
+    deadline = time.monotonic() + 60
+    with httpx.Client(verify=context) as client:
+        while client.get(f"{server.url}/readyz").status_code != 200:
+            assert time.monotonic() < deadline, "the server did not become ready"
+            time.sleep(0.05)
+
+
+def command(certificates: Path, *arguments: str, **environment: str) -> "subprocess.CompletedProcess[str]":
+    known = {**os.environ, "SSL_CERT_FILE": str(certificates / "ca.pem"), **environment}
+    return subprocess.run(
+        [sys.executable, "-m", "mlxctl", *arguments],
+        env=known, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=120, check=False,
+    )  # fmt: skip
+
+
+def test_both_sdks_answer_over_https(server: ServerProcess, certificates: Path) -> None:
+    assert server.url.startswith("https://")
+    with httpx2.Client(verify=trusted(certificates)) as http:
+        chat = openai.OpenAI(base_url=f"{server.url}/v1", api_key="any", http_client=http)
+        messages = anthropic.Anthropic(base_url=server.url, api_key="any", http_client=http)
+        said = [{"role": "user", "content": "Hello!"}]
+        whole = chat.chat.completions.create(model="mlxctl-demo", messages=said)  # type: ignore[arg-type]
+        message = messages.messages.create(model="mlxctl-demo", messages=said, max_tokens=64)  # type: ignore[arg-type]
+    assert whole.choices[0].message.content == "Hello! How can I help you?"
+    assert message.content[-1].text == "Hello! How can I help you?"  # type: ignore[union-attr]
+
+
+def test_the_commands_of_the_package_answer_over_https(server: ServerProcess, certificates: Path) -> None:
+    chat = command(certificates, "chat", "--url", server.url, "Hello!")
+    top = command(certificates, "top", "--url", server.url, "--json")
+    models = command(certificates, "models", "ps", "--url", server.url, "--json")
+    assert chat.stdout == "Hello! How can I help you?\n", chat.stderr
+    assert top.returncode == 0, top.stderr
+    assert json.loads(models.stdout)[0]["name"] == "mlxctl-demo"
+
+
+def test_an_unknown_authority_is_an_error_in_one_line(server: ServerProcess, certificates: Path) -> None:
+    done = command(certificates, "models", "ps", "--url", server.url, SSL_CERT_FILE="")
+    assert done.returncode == 1
+    assert "certificate verify failed" in done.stderr.lower()
+    assert "Traceback" not in done.stderr
+
+
+def test_mutual_tls_refuses_clients_without_a_certificate(certificates: Path) -> None:
+    server = start(certificates, "--tls-client-ca", str(certificates / "ca.pem"))
+    try:
+        with pytest.raises(httpx.TransportError):
+            httpx.get(f"{server.url}/livez", verify=trusted(certificates))
+        wait_ready(server, trusted(certificates, client=True))
+        with_own = httpx.get(f"{server.url}/livez", verify=trusted(certificates, client=True))
+        own = str(certificates / "client-both.pem")
+        models = command(certificates, "models", "ps", "--url", server.url, MLXCTL_CLIENT_CERT=own)
+    finally:
+        server.kill()
+    assert with_own.status_code == 200
+    assert models.returncode == 0, models.stderr
+
+
+def test_files_that_cannot_be_used_are_named(certificates: Path, tmp_path: Path) -> None:
+    server, key = certificates / "server.pem", certificates / "server.key"
+    broken = tmp_path / "broken.pem"
+    broken.write_text("no certificate")
+    for files, reason in {
+        (server, None, None): "needs both --tls-cert and --tls-key",
+        (server, tmp_path / "none", None): "does not exist",
+        (server, certificates / "client.key", None): "key values mismatch",
+        (broken, key, None): "cannot be used for TLS",
+        (server, key, broken): "server.tls_client_ca",
+        (None, None, certificates / "ca.pem"): "needs server.tls_cert",
+    }.items():
+        with pytest.raises(SettingsError, match=reason):
+            check_server_files(*files)
