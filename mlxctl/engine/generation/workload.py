@@ -129,11 +129,11 @@ class GenerationWorkload(Workload):
 
     def step(self) -> None:
         self._admit()
+        for sequence in self._take_fetched():
+            self._scheduler.resume(sequence)
         if not self._scheduler.has_work:
             self._waits_for_disk = False
             return
-        for sequence in self._take_fetched():
-            self._scheduler.resume(sequence)
         started = time.monotonic()
         batch = self._scheduler.next_batch(now=started, available_bytes=self._memory.available_bytes)
         self._waits_for_disk = batch is None
