@@ -41,9 +41,9 @@ def vision() -> tuple[Path, str, dict[str, Any]]:
 
 def audio() -> tuple[Path, str, dict[str, Any]]:
     """The words of a spoken sentence."""
-    from tests.tiny_models.audio_samples import say
+    from tests.tiny_models.audio_samples import speech_audio
 
-    files = {"file": ("said.wav", say(SPOKEN[0]))}
+    files = {"file": ("said.wav", speech_audio(SPOKEN[0]))}
     return (
         tiny_models.trained("aspen"),
         "/v1/audio/transcriptions",

@@ -26,7 +26,7 @@ from mlxctl.probe.questions import SPOKEN_SENTENCES
 from mlxctl.settings import EngineSettings
 from tests import tiny_models
 from tests.engine.harness import result_of
-from tests.tiny_models.audio_samples import say
+from tests.tiny_models.audio_samples import speech_audio
 
 from .harness import finish, sources, submit
 
@@ -49,7 +49,7 @@ def samples_of(sound: bytes) -> bytes:
 @cache
 def said(sentence: str) -> bytes:
     """The samples of a sentence; the voice says none twice the same."""
-    return samples_of(say(sentence, pause_seconds=0.3))
+    return samples_of(speech_audio(sentence, pause_seconds=0.3))
 
 
 def window(sentence: str = SPOKEN_SENTENCES[0], **fields: Any) -> AudioWindow:

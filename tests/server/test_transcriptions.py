@@ -13,7 +13,7 @@ from openai.types.audio import Transcription, TranscriptionVerbose, TranslationV
 
 from mlxctl.probe.questions import SPOKEN_SENTENCES
 from tests import tiny_models
-from tests.tiny_models.audio_samples import say, silence
+from tests.tiny_models.audio_samples import silence, speech_audio
 from tests.tiny_models.whisper_words import WINDOW_SECONDS
 
 from .openapi_validation import check_answer
@@ -47,7 +47,7 @@ def sdk(house: ServerProcess) -> Iterator[openai.OpenAI]:
 
 @pytest.mark.parametrize(("sentence", "words"), list(zip(SPOKEN_SENTENCES, WORDS, strict=True)))
 def test_what_is_said_is_written(sdk: openai.OpenAI, sentence: str, words: str) -> None:
-    heard = sdk.audio.transcriptions.create(model=MODEL, file=say(sentence))
+    heard = sdk.audio.transcriptions.create(model=MODEL, file=speech_audio(sentence))
     assert isinstance(heard, Transcription)
     assert heard.text == words
     assert heard.usage is not None
@@ -57,7 +57,7 @@ def test_what_is_said_is_written(sdk: openai.OpenAI, sentence: str, words: str) 
 def test_a_file_of_several_windows_is_written_from_beginning_to_end_with_its_times(
     sdk: openai.OpenAI,
 ) -> None:
-    sound = say(*SPOKEN_SENTENCES[:2], every_seconds=WINDOW_SECONDS)
+    sound = speech_audio(*SPOKEN_SENTENCES[:2], every_seconds=WINDOW_SECONDS)
     heard = sdk.audio.transcriptions.create(
         model=MODEL,
         file=sound,
@@ -77,7 +77,7 @@ def test_a_file_of_several_windows_is_written_from_beginning_to_end_with_its_tim
 
 
 def test_subtitles_are_cues_with_times(sdk: openai.OpenAI) -> None:
-    sound = say(SPOKEN_SENTENCES[0])
+    sound = speech_audio(SPOKEN_SENTENCES[0])
     asked: dict[str, Any] = {"model": MODEL, "file": sound}
     assert sdk.audio.transcriptions.create(**asked, response_format="text") == f"{WORDS[0]}\n"
     srt = str(sdk.audio.transcriptions.create(**asked, response_format="srt"))
@@ -87,7 +87,7 @@ def test_subtitles_are_cues_with_times(sdk: openai.OpenAI) -> None:
 
 
 def test_the_same_file_is_written_the_same_and_may_come_in_any_format_of_samples(sdk: openai.OpenAI) -> None:
-    sound = say(SPOKEN_SENTENCES[1])
+    sound = speech_audio(SPOKEN_SENTENCES[1])
     first, again = (
         sdk.audio.transcriptions.create(model=MODEL, file=sound, prompt=WORDS[0]) for _ in range(2)
     )
@@ -97,7 +97,7 @@ def test_the_same_file_is_written_the_same_and_may_come_in_any_format_of_samples
 def test_a_translation_is_told_apart(sdk: openai.OpenAI) -> None:
     with pytest.warns(DeprecationWarning, match="deprecated"):
         heard = sdk.audio.translations.create(
-            model=MODEL, file=say(SPOKEN_SENTENCES[2]), response_format="verbose_json"
+            model=MODEL, file=speech_audio(SPOKEN_SENTENCES[2]), response_format="verbose_json"
         )
     assert isinstance(heard, TranslationVerbose)
     assert heard.language == "en"
@@ -110,7 +110,7 @@ def test_answers_are_as_described(house: ServerProcess) -> None:
             answer = httpx.post(
                 f"{house.url}{route}",
                 data={"model": MODEL, "response_format": shape},
-                files={"file": say(SPOKEN_SENTENCES[0])},
+                files={"file": speech_audio(SPOKEN_SENTENCES[0])},
                 timeout=60,
             )
             check_answer(answer.json(), "post", route)

@@ -1,12 +1,10 @@
-"""Tiny models for tests, which `mlx_lm.load` takes as it takes any other.
+"""Tiny models for tests, in the format that `mlx_lm.load` reads.
 
-`model(name)` gives the directory of one with random weights: structure without ability. They are made when
-first asked for and kept outside the repository (see `shelf`); `NAMES` says which of them write text,
-`VISION_NAMES` which see, too, "embedder" embeds. `encoder(name)` gives one of `ENCODER_NAMES`, whose tokens
-see the whole text (see `encoders`). `trained(name)` gives one that was taught to call tools (see `train`), to
-name colors, `pixtral_colors` and `qwen2_5_vl_colors` (see `color_namer`), or to write down what it hears,
-`whisper_words` (see `word_writer`); these lie in the repository. Another model that really answers is the
-demo model of the package.
+`model(name)` is a generated model with random weights, of `NAMES` (text), `VISION_NAMES` (images too) or
+"embedder". `encoder(name)` is a generated encoder of `ENCODER_NAMES`. Both are built at the first use and
+cached outside the repository (see `directory_cache`). `trained(name)` is a trained model of the repository:
+tool calls (see `train`), colors of images (`pixtral_colors`, `qwen2_5_vl_colors`; see `color_vision`),
+transcription (`whisper_words`). The demo model of the package is trained too.
 """
 
 from pathlib import Path
@@ -29,24 +27,23 @@ TRAINED_NAMES = (
 
 
 def model(name: str) -> Path:
-    """Give the directory of the forged model `name`, making it first if need be.
+    """Return the directory of a generated model, built at the first use.
 
-    Raises KeyError if there is no such recipe.
+    Raises KeyError for an unknown name.
     """
     return cached_directory(FAMILIES[name])
 
 
 def encoder(name: str) -> Path:
-    """Give the directory of the forged encoder `name`, making it first if need be; `bert_bench` is a larger
-    one, for measuring.
+    """Return the directory of a generated encoder, built at the first use.
 
-    Raises KeyError for another name.
+    `bert_bench` is a larger one, for benchmarks. Raises KeyError for an unknown name.
     """
     return cached_encoder_directory(name)
 
 
 def trained(name: str) -> Path:
-    """Give the directory of the trained model `name`, a tree; `trained/ABILITIES.md` says what each can do."""
+    """Return the directory of a trained model; `trained/ABILITIES.md` has its abilities."""
     return Path(__file__).parent / "trained" / name
 
 

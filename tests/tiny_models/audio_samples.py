@@ -1,4 +1,4 @@
-"""Sound files for tests: what a voice says, and silence."""
+"""WAV files for tests: generated speech and silence."""
 
 import io
 import wave
@@ -6,9 +6,10 @@ import wave
 from mlxctl.probe.speech_samples import find_synthesizer
 
 
-def say(*sentences: str, pause_seconds: float = 0.4, every_seconds: float | None = None) -> bytes:
-    """Give a WAV file in which these are said, with a pause before each and at the end; or one begun every so
-    many seconds.
+def speech_audio(*sentences: str, pause_seconds: float = 0.4, every_seconds: float | None = None) -> bytes:
+    """Return a WAV file of these sentences.
+
+    With a pause before each and at the end, or one sentence every `every_seconds`.
     """
     voice = find_synthesizer()
     assert voice is not None, "the extra `test` brings a voice"
@@ -25,12 +26,12 @@ def say(*sentences: str, pause_seconds: float = 0.4, every_seconds: float | None
 
 
 def silence(seconds: float, *, rate: int = 16_000) -> bytes:
-    """Give a WAV file in which nothing is said."""
+    """Return a silent WAV file."""
     return wav(bytes(2 * int(seconds * rate)), rate=rate)
 
 
 def wav(samples: bytes, *, rate: int = 16_000, num_channels: int = 1) -> bytes:
-    """Give samples of 16 bits as a WAV file."""
+    """Return 16-bit samples as a WAV file."""
     file = io.BytesIO()
     with wave.open(file, "wb") as writer:
         writer.setnchannels(num_channels)

@@ -1,8 +1,7 @@
-"""Teaches a tiny model to name the color of a image, in about a minute: `python -m
-tests.tiny_models.color_vision DIRECTORY`.
+"""Trains a tiny model to name an image's color: `python -m tests.tiny_models.color_vision`.
 
-What they learned lies in `trained`, below the students' names. Pictures are of one color with a little noise,
-of any size up to 64 pixels; some questions come without a image, and the answer says so.
+Takes about a minute; the results are in `trained`. Images have one color with a little noise and up to 64
+pixels a side; some questions come without an image, and the answer says so.
 """
 
 import copy
@@ -14,8 +13,8 @@ from typing import Any
 
 import numpy as np
 
-from .color_vision_models import CELL_SIZE, DEVIATION, MEAN, STUDENTS, Student
-from .command_line import make_where_told
+from .color_vision_models import CELL_SIZE, COLOR_MODELS, DEVIATION, MEAN, ColorModel
+from .command_line import make_from_command_line
 from .families import TEMPLATES
 from .gradient_descent import descend, print_sometimes, save_weights
 from .vocabulary import train_tokenizer
@@ -44,47 +43,47 @@ _PEAK_RATE = 3e-3
 def make(
     directory: Path, *, name: str = "pixtral_colors", num_steps: int | None = None, seed: int = 11
 ) -> float:
-    """Train the student of this name into `directory` and return its last loss."""
+    """Train the model of this name into `directory` and return its last loss."""
     import mlx.core as mx
     import mlx.nn as nn
     import mlx.optimizers as optimizers
 
-    student = STUDENTS[name]
-    num_steps = student.num_steps if num_steps is None else num_steps
+    spec = COLOR_MODELS[name]
+    num_steps = spec.num_steps if num_steps is None else num_steps
     directory.mkdir(parents=True, exist_ok=True)
-    tokenizer = train_tokenizer(student.family)
-    values = student.config(tokenizer)
-    _write_files(directory, tokenizer, student, values)
+    tokenizer = train_tokenizer(spec.family)
+    values = spec.config(tokenizer)
+    _write_files(directory, tokenizer, spec, values)
     mx.random.seed(seed)
-    model = _model(student, values)
+    model = _model(spec, values)
     optimizer = optimizers.AdamW(
         learning_rate=optimizers.cosine_decay(_PEAK_RATE, num_steps, end=_PEAK_RATE / 50)
     )
 
     def loss_of(model: Any, ids: mx.array, shares: mx.array, pixels: mx.array) -> mx.array:
-        logits = model.language_model(ids[:, :-1], **student.show(model, values, ids[:, :-1], pixels)).logits
+        logits = model.language_model(ids[:, :-1], **spec.embed(model, values, ids[:, :-1], pixels)).logits
         losses: mx.array = nn.losses.cross_entropy(logits, ids[:, 1:]) * shares[:, 1:]
         return losses.sum() / shares.sum()
 
     dice = random.Random(seed)
-    batches = (_batch(student, tokenizer, dice) for _ in range(num_steps))
+    batches = (_batch(spec, tokenizer, dice) for _ in range(num_steps))
     loss = descend(model, loss_of, batches, optimizer, num_steps=num_steps, report=print_sometimes(num_steps))
     save_weights(model, directory, mx.bfloat16)
     return loss
 
 
-def _model(student: Student, values: dict[str, Any]) -> Any:
+def _model(spec: ColorModel, values: dict[str, Any]) -> Any:
     from mlx_vlm.utils import update_module_configs
 
-    package = importlib.import_module(f"mlx_vlm.models.{student.package}")
+    package = importlib.import_module(f"mlx_vlm.models.{spec.package}")
     values = {"text_config": {}, **copy.deepcopy(values)}
     return package.Model(
         update_module_configs(package.ModelConfig.from_dict(values), package, values, ["text", "vision"])
     )
 
 
-def _batch(student: Student, tokenizer: Any, dice: random.Random) -> tuple[Any, Any, Any]:
-    """Give ids, which of them are learned, and images; all images of a batch have one size."""
+def _batch(spec: ColorModel, tokenizer: Any, dice: random.Random) -> tuple[Any, Any, Any]:
+    """Return ids, a mask of learned ids, and images of one size."""
     num_rows, num_columns = dice.choice((1, 2, 4)), dice.choice((1, 2, 4))
     rows: list[tuple[list[int], list[float]]] = []
     images = []
@@ -92,17 +91,17 @@ def _batch(student: Student, tokenizer: Any, dice: random.Random) -> tuple[Any, 
         color = dice.choice(list(COLORS))
         is_blind = dice.random() < 0.15
         question = dice.choice(QUESTIONS)
-        image = "" if is_blind else student.image_text(num_rows, num_columns)
+        image = "" if is_blind else spec.image_placeholder(num_rows, num_columns)
         parts = [image, question] if dice.random() < 0.5 else [question, image]
-        prompt = tokenizer.encode(student.opening + "".join(parts) + student.closing).ids
+        prompt = tokenizer.encode(spec.opening + "".join(parts) + spec.closing).ids
         answer = tokenizer.encode(
-            (NOTHING_SEEN if is_blind else color.capitalize() + ".") + student.family.end_tokens[0]
+            (NOTHING_SEEN if is_blind else color.capitalize() + ".") + spec.family.end_tokens[0]
         ).ids
         rows.append((prompt + answer, [0.0] * len(prompt) + [1.0] * len(answer)))
         if not is_blind:
             images.append(_image(color, num_rows, num_columns, dice))
     if not images:
-        return _batch(student, tokenizer, dice)
+        return _batch(spec, tokenizer, dice)
     width = max(len(ids) for ids, _ in rows)
     ids = np.array([ids + [0] * (width - len(ids)) for ids, _ in rows], dtype=np.uint32)
     shares = np.array([share + [0.0] * (width - len(share)) for _, share in rows], dtype=np.float32)
@@ -117,24 +116,24 @@ def _image(color: str, num_rows: int, num_columns: int, dice: random.Random) -> 
     return ((pixels - MEAN) / DEVIATION).astype(np.float32).transpose(2, 0, 1)
 
 
-def _write_files(directory: Path, tokenizer: Any, student: Student, values: dict[str, Any]) -> None:
+def _write_files(directory: Path, tokenizer: Any, spec: ColorModel, values: dict[str, Any]) -> None:
     tokenizer.save(str(directory / "tokenizer.json"), pretty=False)
-    (directory / "chat_template.jinja").write_bytes(TEMPLATES[student.family.template].read_bytes())
+    (directory / "chat_template.jinja").write_bytes(TEMPLATES[spec.family.template].read_bytes())
     files = {
         "config.json": values,
         "generation_config.json": {"eos_token_id": values["eos_token_id"], "do_sample": False},
         "tokenizer_config.json": {
             "tokenizer_class": "PreTrainedTokenizerFast",
-            "bos_token": student.family.bos_token,
-            "eos_token": student.family.end_tokens[0],
+            "bos_token": spec.family.bos_token,
+            "eos_token": spec.family.end_tokens[0],
             "model_max_length": 2048,
             "clean_up_tokenization_spaces": False,
         },
-        "preprocessor_config.json": student.processor(),
+        "preprocessor_config.json": spec.processor(),
     }
     for name, value in files.items():
         (directory / name).write_text(json.dumps(value, indent=2) + "\n", encoding="utf-8")
 
 
 if __name__ == "__main__":
-    make_where_told("color_namer", __doc__, make, names=tuple(STUDENTS))
+    make_from_command_line("color_namer", __doc__, make, names=tuple(COLOR_MODELS))

@@ -1,6 +1,4 @@
-"""Who is taught to name colors: the architectures of tiny models that see, and how each is shown a image
-while it learns.
-"""
+"""The architectures of the color models, and their image input during training."""
 
 from abc import ABC, abstractmethod
 from typing import Any
@@ -13,15 +11,15 @@ from mlxctl.ir import ProcessedImage
 from .families import Family
 
 CELL_SIZE = 16
-"""Pixels a side of what becomes one token."""
+"""Pixels per side of an image token."""
 
 MEAN, DEVIATION = 0.5, 0.25
 
 
-class Student(ABC):
-    """A model to be taught.
+class ColorModel(ABC):
+    """A model that learns to name colors.
 
-    `package` is that of mlx-vlm, `opening` and `closing` stand before and behind a user's message.
+    `package` is that of mlx-vlm, `opening` and `closing` are the texts around a user message.
     """
 
     family: Family
@@ -32,25 +30,26 @@ class Student(ABC):
 
     @abstractmethod
     def config(self, tokenizer: Any) -> dict[str, Any]:
-        """Return the architecture."""
+        """Return config.json."""
 
     @abstractmethod
     def processor(self) -> dict[str, Any]:
-        """Return how images are cut."""
+        """Return preprocessor_config.json."""
 
     @abstractmethod
-    def image_text(self, num_rows: int, num_columns: int) -> str:
-        """Return what stands in a prompt for a image of so many cells."""
+    def image_placeholder(self, num_rows: int, num_columns: int) -> str:
+        """Return the prompt's text for an image of so many cells."""
 
     @abstractmethod
-    def show(self, model: Any, values: dict[str, Any], ids: Any, images: Any) -> dict[str, Any]:
-        """Return what the layers for words read in place of `ids` (rows, tokens), given `images` (n, 3,
-        height, width).
+    def embed(self, model: Any, values: dict[str, Any], ids: Any, images: Any) -> dict[str, Any]:
+        """Return the language model's inputs in place of `ids` [rows, tokens].
+
+        `images` are [n, 3, height, width].
         """
 
 
-class Rowan(Student):
-    """Of the Pixtral kind."""
+class PixtralColors(ColorModel):
+    """The Pixtral architecture."""
 
     family = Family(
         name="pixtral_colors",
@@ -68,7 +67,6 @@ class Rowan(Student):
     num_steps = 700
 
     def config(self, tokenizer: Any) -> dict[str, Any]:
-        """Return the architecture."""
         text = {
             "model_type": "mistral",
             **_WORDS,
@@ -105,7 +103,6 @@ class Rowan(Student):
         }
 
     def processor(self) -> dict[str, Any]:
-        """Return how images are cut."""
         return {
             "image_processor_type": "PixtralImageProcessor",
             "image_mean": [MEAN] * 3,
@@ -114,18 +111,16 @@ class Rowan(Student):
             "size": {"longest_edge": 64},
         }
 
-    def image_text(self, num_rows: int, num_columns: int) -> str:
-        """Return what stands in a prompt for a image of so many cells."""
+    def image_placeholder(self, num_rows: int, num_columns: int) -> str:
         return "[IMG_BREAK]".join(["[IMG]" * num_columns] * num_rows) + "[IMG_END]"
 
-    def show(self, model: Any, values: dict[str, Any], ids: Any, images: Any) -> dict[str, Any]:
-        """Return what the model's layers for words read."""
+    def embed(self, model: Any, values: dict[str, Any], ids: Any, images: Any) -> dict[str, Any]:
         sizes = [tuple(images.shape[2:])] * images.shape[0]
         return {"inputs_embeds": model.get_input_embeddings(ids, images, image_sizes=sizes).inputs_embeds}
 
 
-class Linden(Student):
-    """Of the Qwen2.5-VL kind: a cell is four patches, and positions have three axes."""
+class Qwen2VLColors(ColorModel):
+    """The Qwen2.5-VL architecture: a cell is four patches, positions have three axes."""
 
     family = Family(
         name="qwen2_5_vl_colors",
@@ -143,7 +138,6 @@ class Linden(Student):
     num_steps = 150
 
     def config(self, tokenizer: Any) -> dict[str, Any]:
-        """Return the architecture."""
         ids = {
             "image_token_id": "<|image_pad|>",
             "video_token_id": "<|video_pad|>",
@@ -179,7 +173,6 @@ class Linden(Student):
         }
 
     def processor(self) -> dict[str, Any]:
-        """Return how images are cut."""
         return {
             "image_processor_type": "Qwen2VLImageProcessor",
             "image_mean": [MEAN] * 3,
@@ -191,12 +184,10 @@ class Linden(Student):
             "max_pixels": 64 * 64,
         }
 
-    def image_text(self, num_rows: int, num_columns: int) -> str:
-        """Return what stands in a prompt for a image of so many cells."""
+    def image_placeholder(self, num_rows: int, num_columns: int) -> str:
         return f"<|vision_start|>{'<|image_pad|>' * (num_rows * num_columns)}<|vision_end|>"
 
-    def show(self, model: Any, values: dict[str, Any], ids: Any, images: Any) -> dict[str, Any]:
-        """Return what the model's layers for words read, and where its tokens stand."""
+    def embed(self, model: Any, values: dict[str, Any], ids: Any, images: Any) -> dict[str, Any]:
         import mlx.core as mx
 
         num_images, _, height, width = images.shape
@@ -216,7 +207,10 @@ class Linden(Student):
 
 
 def _positions(is_cell: Any, height: int, width: int) -> Any:
-    """Return the positions (3, rows, tokens) of prompts with one image at most, all of one size."""
+    """Return positions [3, rows, tokens] of prompts with up to one image each.
+
+    All images have the same size.
+    """
     rows = []
     for cells in is_cell:
         places = np.flatnonzero(cells)
@@ -244,4 +238,7 @@ _WORDS = {
     "num_key_value_heads": 2,
 }
 
-STUDENTS: dict[str, Student] = {"pixtral_colors": Rowan(), "qwen2_5_vl_colors": Linden()}
+COLOR_MODELS: dict[str, ColorModel] = {
+    "pixtral_colors": PixtralColors(),
+    "qwen2_5_vl_colors": Qwen2VLColors(),
+}

@@ -1,4 +1,4 @@
-"""`python -m tests.tiny_models.MODEL DIRECTORY`: makes one trained model where it is told."""
+"""The command line of one trained model: `python -m tests.tiny_models.MODEL DIRECTORY`."""
 
 import argparse
 import ctypes
@@ -7,7 +7,7 @@ from contextlib import suppress
 from pathlib import Path
 
 
-def make_where_told(
+def make_from_command_line(
     name: str,
     description: str | None,
     make: Callable[..., float],
@@ -15,9 +15,9 @@ def make_where_told(
     num_steps: int | None = None,
     names: Sequence[str] = (),
 ) -> None:
-    """Read the command line, call `make(directory, num_steps=...)` and print the last loss, which it returns.
+    """Call `make(directory, num_steps=...)` and print the last loss.
 
-    Where `names` can be chosen from, `name=...` is told, too.
+    With `names`, `name=...` is passed too.
     """
     parser = argparse.ArgumentParser(prog=f"python -m tests.tiny_models.{name}", description=description)
     parser.add_argument("directory", type=Path)
@@ -29,5 +29,5 @@ def make_where_told(
     with suppress(OSError):
         ctypes.CDLL(
             "libopenblas.so.0", mode=ctypes.RTLD_GLOBAL
-        )  # before mlx is imported, as the demo's recipe does
+        )  # before mlx is imported, as in tools.demo_model
     print(f"{options.directory}: last loss {make(options.directory, num_steps=options.steps, **chosen):.3f}")

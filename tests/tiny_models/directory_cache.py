@@ -1,4 +1,4 @@
-"""Where forged models lie: one directory per recipe below the user's cache, never inside the repository."""
+"""The cache of generated models, one directory per recipe, outside the repository."""
 
 import hashlib
 import os
@@ -13,8 +13,9 @@ from .families import TEMPLATES, Family
 
 
 def cache_root() -> Path:
-    """Give the directory of all forged models: `MLXCTL_TEST_CACHE`, or `mlxctl-tests` in the platform's
-    cache.
+    """Return the directory of all generated models.
+
+    `MLXCTL_TEST_CACHE`, or `mlxctl-tests` in the platform's cache.
     """
     if override := os.environ.get("MLXCTL_TEST_CACHE"):
         return Path(override)
@@ -24,10 +25,10 @@ def cache_root() -> Path:
 
 
 def cached_directory(family: Family) -> Path:
-    """Give the family's model directory, built at most once per recipe."""
+    """Return the family's model directory, built once per recipe."""
 
     def build(directory: Path) -> None:
-        from .writer import build  # costs seconds (mlx_lm), and only the first time
+        from .writer import build  # imports mlx_lm, which takes seconds
 
         build(family, directory)
 
@@ -39,7 +40,7 @@ def cached_directory(family: Family) -> Path:
 
 
 def cached_encoder_directory(name: str) -> Path:
-    """Give the directory of a forged encoder, built at most once as long as the tiny_models does not change."""
+    """Return an encoder's directory, built once per version of its code."""
 
     def build(directory: Path) -> None:
         from .encoders import ENCODERS, build_encoder
@@ -50,7 +51,10 @@ def cached_encoder_directory(name: str) -> Path:
 
 
 def _in_cache(name: str, digest: str, build: Callable[[Path], None]) -> Path:
-    """Two processes may build the same model: each works in a directory of its own and the first rename wins."""
+    """Return the cached directory, built if missing.
+
+    Processes may build the same model at once: each uses its own directory, the first rename wins.
+    """
     target = cache_root() / f"{name}-{digest}"
     if target.exists():
         return target
@@ -66,7 +70,7 @@ def _in_cache(name: str, digest: str, build: Callable[[Path], None]) -> Path:
 
 
 def _digest(recipe: str, *modules: str, template: str | None = None) -> str:
-    """Digest everything a model is made from, so that a changed recipe gives a new directory."""
+    """Return a digest of everything that a model is built from."""
     digest = hashlib.sha256(recipe.encode())
     sources = [Path(__file__).parent / f"{module}.py" for module in modules]
     for source in [*sources, *([TEMPLATES[template]] if template else [])]:

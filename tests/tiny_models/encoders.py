@@ -1,8 +1,7 @@
-"""Tiny encoders with random weights, laid out as their makers publish them: names of weights, modules,
-tokenizers and their traps.
+"""Generated encoders with random weights, with the file layouts of real ones.
 
-A tokenizer.json may cut and pad by itself, as those of MiniLM do; who does not switch that off gets other
-vectors.
+A tokenizer.json may truncate and pad, as those of MiniLM do; code that does not disable that gets other
+embeddings.
 """
 
 import json
@@ -27,9 +26,9 @@ Weights = dict[str, Any]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EncoderFamily:
-    """One forged encoder.
+    """One generated encoder.
 
-    `ends` stand before and behind every text; `beside` are further files, as JSON values.
+    `ends` are the tokens before and after every text; `beside` are further files, as JSON values.
     """
 
     name: str
@@ -37,35 +36,35 @@ class EncoderFamily:
     ends: tuple[str, str]
     special_tokens: tuple[str, ...]
     tokenizer: Callable[[], tuple[Tokenizer, Any]]
-    weights: "Callable[[dict[str, Any], Draw], Weights]"
+    weights: "Callable[[dict[str, Any], WeightGenerator], Weights]"
     beside: dict[str, Any] = field(default_factory=dict)
     dense: tuple[tuple[int, int], ...] = ()
 
 
-class Draw:
-    """Draws arrays, the same ones for the same seed."""
+class WeightGenerator:
+    """Draws arrays from a seed."""
 
     def __init__(self, seed: int) -> None:
         self._dice = np.random.default_rng(seed)
 
     def matrix(self, rows: int, columns: int, *, gain: float = 1.0) -> Any:
-        """Draw what keeps the size of its input, times `gain`."""
+        """Draw a matrix that keeps its input's scale, times `gain`."""
         return (self._dice.standard_normal((rows, columns)) * gain * columns**-0.5).astype(np.float32)
 
     def table(self, rows: int, columns: int) -> Any:
-        """Draw rows of size one per number."""
+        """Draw rows with a standard deviation of one."""
         return self._dice.standard_normal((rows, columns)).astype(np.float32)
 
     def vector(self, length: int, *, around: float = 0.0) -> Any:
-        """Draw small differences from a number."""
+        """Draw small deviations from a number."""
         return (around + 0.2 * self._dice.standard_normal(length)).astype(np.float32)
 
     def linear(self, name: str, rows: int, columns: int, *, gain: float = 1.0) -> Weights:
-        """Draw a layer with a bias."""
+        """Draw a linear layer with bias."""
         return {f"{name}.weight": self.matrix(rows, columns, gain=gain), f"{name}.bias": self.vector(rows)}
 
     def norm(self, name: str, width: int) -> Weights:
-        """Draw a layer norm with a bias."""
+        """Draw a layer norm with bias."""
         return {f"{name}.weight": self.vector(width, around=1.0), f"{name}.bias": self.vector(width)}
 
 
@@ -73,7 +72,7 @@ def build_encoder(family: EncoderFamily, directory: Path) -> None:
     """Write the model's directory."""
     from safetensors.numpy import save_file
 
-    draw = Draw(11)
+    draw = WeightGenerator(11)
     _tokenizer(family).save(str(directory / "tokenizer.json"))
     save_file(family.weights(family.config, draw), directory / "model.safetensors")
     modules = ["Transformer", "Pooling", *["Dense"] * len(family.dense), "Normalize"]
@@ -137,7 +136,7 @@ def _byte_pairs() -> tuple[Tokenizer, Any]:
     )
 
 
-def _bert_weights(config: dict[str, Any], draw: Draw) -> Weights:
+def _bert_weights(config: dict[str, Any], draw: WeightGenerator) -> Weights:
     width, inner, layers = (
         config["hidden_size"],
         config["intermediate_size"],
@@ -162,7 +161,7 @@ def _bert_weights(config: dict[str, Any], draw: Draw) -> Weights:
     return weights
 
 
-def _modernbert_weights(config: dict[str, Any], draw: Draw) -> Weights:
+def _modernbert_weights(config: dict[str, Any], draw: WeightGenerator) -> Weights:
     width, inner = config["hidden_size"], config["intermediate_size"]
     weights = {
         "model.embeddings.tok_embeddings.weight": draw.table(_VOCABULARY, width),
@@ -182,7 +181,7 @@ def _modernbert_weights(config: dict[str, Any], draw: Draw) -> Weights:
     return weights
 
 
-def _gemma_weights(config: dict[str, Any], draw: Draw) -> Weights:
+def _gemma_weights(config: dict[str, Any], draw: WeightGenerator) -> Weights:
     width, inner, size = config["hidden_size"], config["intermediate_size"], config["head_dim"]
     heads, kept = config["num_attention_heads"] * size, config["num_key_value_heads"] * size
     norms = (

@@ -1,4 +1,4 @@
-"""The recipes: what each forged family looks like, as plain values."""
+"""Recipes of generated models, as plain values."""
 
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -14,14 +14,14 @@ TEMPLATES = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Family:
-    """One forged model: its configuration, its added tokens and how its weights are drawn.
+    """One generated model: configuration, added tokens, and how weights are drawn.
 
-    Markers are added tokens that decoding keeps, as Qwen does with its think and tool tags; `endless` models
-    say only printable ASCII and never end; `zero_centred_norms` is Gemma's way to store norm weights. A
-    `headless` model embeds: its weights are saved as sentence-transformers saves them, without head and
-    without `model.` before their names, its tokenizer ends every text with the last end token, and `beside`
-    are its further files, as JSON values. One that `sees` has a part for images, as mlx-vlm has it, and
-    `token_ids` are fields of its configuration, with the tokens whose ids they hold.
+    Markers are added tokens that decoding keeps, like Qwen's think and tool tags; `endless` models generate
+    only printable ASCII and never end; `zero_centred_norms` is Gemma's way to store norm weights. A
+    `headless` model is an embedding model: its weights are saved as by sentence-transformers, without head
+    and without `model.` before their names, its tokenizer ends every text with the last end token, and
+    `beside` are further files, as JSON values. A model that `sees` has a vision part as in mlx-vlm, and
+    `token_ids` are fields of its configuration, with the tokens whose ids they have.
     """
 
     name: str
@@ -61,7 +61,7 @@ _MISTRAL = (
 def _attention(
     model_type: str, *, hidden_size: int = 64, num_hidden_layers: int = 4, **more: Any
 ) -> dict[str, Any]:
-    """Give the configuration that all of them share, before the vocabulary is known."""
+    """Return the configuration that all models share, without the vocabulary."""
     return {
         "model_type": model_type,
         "hidden_size": hidden_size,
@@ -287,7 +287,7 @@ _ALL = (
         config=_LFM2_CONFIG,
     ),
     _qwen3("qwen3_next", _QWEN3_NEXT),
-    # Its own channels and template play no part in tests of its layers.
+    # Its channels and template are not needed in tests of its layers.
     _qwen3("gpt_oss", _GPT_OSS_CONFIG),
     Family(
         name="mistral",

@@ -1,4 +1,4 @@
-"""Trains tiny models: gradient descent on batches, with clipped gradients."""
+"""Training of tiny models: gradient descent with clipped gradients."""
 
 from collections.abc import Callable, Iterable
 from itertools import islice
@@ -18,8 +18,9 @@ def descend(
     num_steps: int,
     report: Report,
 ) -> float:
-    """Take so many steps down `loss_of(model, *batch)` and return the last loss; batches are arrays of numpy
-    or mlx.
+    """Train for `num_steps` batches of `loss_of(model, *batch)`; return the last loss.
+
+    Batches are arrays of numpy or mlx.
     """
     import mlx.core as mx
     import mlx.nn as nn
@@ -38,7 +39,7 @@ def descend(
 
 
 def print_sometimes(num_steps: int) -> Report:
-    """Return what prints every 25th step."""
+    """Return a report that prints every 25th step."""
 
     def report(step: int, loss: float) -> None:
         if step % 25 == 1:

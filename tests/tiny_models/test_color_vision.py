@@ -1,4 +1,4 @@
-"""The recipe of the models that name colors makes what lies in the repository."""
+"""The training program of the color models writes the files of the repository."""
 
 import math
 from pathlib import Path
@@ -7,11 +7,11 @@ import pytest
 
 from . import trained
 from .color_vision import make
-from .color_vision_models import STUDENTS
+from .color_vision_models import COLOR_MODELS
 
 
-@pytest.mark.parametrize("name", STUDENTS)
-def test_the_recipe_makes_the_files_that_lie_here(tmp_path: Path, name: str) -> None:
+@pytest.mark.parametrize("name", COLOR_MODELS)
+def test_training_program_writes_the_stored_files(tmp_path: Path, name: str) -> None:
     assert math.isfinite(make(tmp_path, name=name, num_steps=2))
     here = {path.name: path for path in trained(name).iterdir()}
     assert {path.name for path in tmp_path.iterdir()} == here.keys()

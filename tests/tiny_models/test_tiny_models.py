@@ -1,4 +1,4 @@
-"""Forged models load like any other, and what they say depends on the whole prompt."""
+"""Generated models load like real ones, and their outputs depend on the whole prompt."""
 
 import multiprocessing
 from itertools import combinations
@@ -31,20 +31,20 @@ def _greedy(language_model: Any, tokenizer: Any, prompt: list[int], num_tokens: 
     return [step.token for step in stream_generate(language_model, tokenizer, prompt, max_tokens=num_tokens)]
 
 
-def test_vocabulary_is_as_large_as_the_tokenizer(loaded: tuple[str, Any, Any]) -> None:
+def test_vocabulary_size_equals_the_tokenizers(loaded: tuple[str, Any, Any]) -> None:
     _, language_model, tokenizer = loaded
     assert language_model.args.vocab_size == len(tokenizer.get_vocab())
     assert max(_prompt(tokenizer, PROMPTS[0])) < language_model.args.vocab_size
 
 
-def test_different_prompts_get_different_answers(loaded: tuple[str, Any, Any]) -> None:
+def test_different_prompts_get_different_outputs(loaded: tuple[str, Any, Any]) -> None:
     _, language_model, tokenizer = loaded
     answers = [_greedy(language_model, tokenizer, _prompt(tokenizer, text), 24) for text in PROMPTS]
     assert all(one != other for one, other in combinations(answers, 2))
     assert all(len(set(answer)) > 3 for answer in answers)
 
 
-def test_first_token_of_the_prompt_still_matters_at_its_end(loaded: tuple[str, Any, Any]) -> None:
+def test_first_token_of_the_prompt_changes_the_output(loaded: tuple[str, Any, Any]) -> None:
     import mlx.core as mx
 
     _, language_model, tokenizer = loaded
@@ -61,7 +61,7 @@ def test_any_text_round_trips(loaded: tuple[str, Any, Any]) -> None:
 
 
 @pytest.mark.parametrize("name", ENDLESS)
-def test_endless_models_never_end_and_speak_plain_text(name: str) -> None:
+def test_endless_models_generate_ascii_without_end(name: str) -> None:
     import mlx.core as mx
     from mlx_lm import load, stream_generate
     from mlx_lm.sample_utils import make_sampler
@@ -76,7 +76,7 @@ def test_endless_models_never_end_and_speak_plain_text(name: str) -> None:
     assert tokenizer.decode(spoken).isascii()
 
 
-def test_two_processes_forge_the_same_model(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_two_processes_build_the_same_model(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("MLXCTL_TEST_CACHE", str(tmp_path))
     with multiprocessing.get_context("spawn").Pool(2) as pool:
         first, second = pool.map(model, ["lfm2", "lfm2"])

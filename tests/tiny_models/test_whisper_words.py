@@ -1,4 +1,4 @@
-"""The recipe of the model that writes down what it hears makes what lies in the repository."""
+"""The training program of the transcription model writes the files of the repository."""
 
 import math
 from pathlib import Path
@@ -7,7 +7,7 @@ from . import trained
 from .whisper_words import make
 
 
-def test_the_recipe_makes_the_files_that_lie_here(tmp_path: Path) -> None:
+def test_training_program_writes_the_stored_files(tmp_path: Path) -> None:
     assert math.isfinite(make(tmp_path, num_steps=1))
     here = {path.name: path for path in trained("whisper_words").iterdir()}
     assert {path.name for path in tmp_path.iterdir()} == here.keys()

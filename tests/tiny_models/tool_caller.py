@@ -1,11 +1,10 @@
-"""A model that calls whatever tool it is told to, however long the prompt before it: for clients that send
-whole books first.
+"""A model that calls the tool it is told to, after a prompt of any length.
 
-It is the demo model with every attention layer cut to a short window (`exaone_moe` without experts is Qwen3
-with windows), trained on for a few minutes: told `Call the tool NAME with ARGUMENT set to `VALUE`.` it writes
-that call, and shown what the tool gave back it repeats what it said. What lies further back than the window
-it cannot see, so 50,000 tokens of instructions do not disturb it. `python -m tests.tiny_models.tool_caller
-DIRECTORY` makes it.
+For clients with very long instructions. It is the demo model with a short window in every attention layer
+(`exaone_moe` without experts is Qwen3 with windows), trained on for a few minutes: for `Call the tool NAME
+with ARGUMENT set to `VALUE`.` it writes that call, and after a tool result it repeats the result. Tokens
+beyond the window have no effect, so 50,000 tokens of instructions do not disturb it. `python -m
+tests.tiny_models.tool_caller DIRECTORY` trains it.
 """
 
 import json
@@ -19,7 +18,7 @@ from typing import Any
 
 from mlxctl.demo import MODEL_DIR
 
-from .command_line import make_where_told
+from .command_line import make_from_command_line
 from .gradient_descent import descend, print_sometimes, save_weights
 
 WINDOW = 256
@@ -86,7 +85,7 @@ _WITHOUT_THINKING = "<think>\n\n</think>\n\n"
 
 
 def config() -> dict[str, Any]:
-    """Give the demo model's architecture with windows."""
+    """Return the demo model's architecture with windows."""
     base = json.loads((MODEL_DIR / "config.json").read_text())
     num_layers = base["num_hidden_layers"]
     return {
@@ -104,17 +103,15 @@ def config() -> dict[str, Any]:
     }
 
 
-class Practice:
-    """Draws conversations: some text that means nothing, an order, the call, and perhaps its result and the
-    answer to that.
-    """
+class ConversationGenerator:
+    """Draws conversations: noise, an order, the call, perhaps result and answer."""
 
     def __init__(self, seed: int) -> None:
         self._dice = random.Random(seed)
         self._noise = "\n".join((_ROOT / name).read_text(encoding="utf-8") for name in _NOISE_FILES)
 
     def turn(self) -> list[tuple[str, bool]]:
-        """Give pieces of text, each with whether the model should learn to write it."""
+        """Return pieces of text, each with whether it is learned."""
         dice = self._dice
         name, argument, value = self._tool_name(), self._argument(), self._value()
         order = f"Call the tool {name} with {argument} set to `{value}`."
@@ -232,13 +229,13 @@ def make(directory: Path, *, num_steps: int = NUM_STEPS, seed: int = _SEED) -> f
 
 
 def _batches(seed: int) -> Iterator[tuple[list[list[int]], list[list[int]], list[list[float]]]]:
-    """Give inputs, targets and weights, rows of like length together."""
+    """Yield inputs, targets and weights, rows of similar length together."""
     from tokenizers import Tokenizer
 
     tokenizer = Tokenizer.from_file(str(MODEL_DIR / "tokenizer.json"))
-    practice, dice = Practice(seed), random.Random(seed + 1)
+    generator, dice = ConversationGenerator(seed), random.Random(seed + 1)
     while True:
-        rows = sorted((_row(tokenizer, practice.turn()) for _ in range(128)), key=lambda row: len(row[0]))
+        rows = sorted((_row(tokenizer, generator.turn()) for _ in range(128)), key=lambda row: len(row[0]))
         groups: list[list[tuple[list[int], list[float]]]] = [[]]
         for row in rows:
             if groups[-1] and (len(groups[-1]) + 1) * len(row[0]) > _NUM_TOKENS_PER_STEP:
@@ -281,11 +278,14 @@ def _write_files(directory: Path) -> None:
 
 
 def make_in_own_process(directory: Path) -> None:
-    """Make the model without loading MLX here, and with the BLAS that makes it bearable."""
+    """Train the model in a child process, with OpenBLAS.
+
+    MLX is not loaded in this process.
+    """
     subprocess.run(
         [sys.executable, "-m", "tests.tiny_models.tool_caller", str(directory)], cwd=_ROOT, check=True
     )
 
 
 if __name__ == "__main__":
-    make_where_told("tool_caller", __doc__, make, num_steps=NUM_STEPS)
+    make_from_command_line("tool_caller", __doc__, make, num_steps=NUM_STEPS)

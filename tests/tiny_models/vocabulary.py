@@ -1,4 +1,4 @@
-"""The tokenizer of a forged model: byte-level BPE over generated sentences, so that any text round-trips."""
+"""The tokenizer of a generated model: byte-level BPE, so any text round-trips."""
 
 import random
 from collections.abc import Iterator
@@ -47,7 +47,10 @@ _NUM_SENTENCES = 3_000
 
 
 def train_tokenizer(family: Family) -> Tokenizer:
-    """Train a tokenizer of exactly `family.vocab_size` entries; special tokens and markers take the last ids."""
+    """Train a tokenizer of exactly `family.vocab_size` entries.
+
+    Special tokens and markers have the last ids.
+    """
     added = [AddedToken(token, special=True, normalized=False) for token in family.special_tokens]
     added += [AddedToken(token, special=False, normalized=False) for token in family.markers]
     tokenizer = Tokenizer(models.BPE())
@@ -66,7 +69,7 @@ def train_tokenizer(family: Family) -> Tokenizer:
 
 
 def sentences(dice: random.Random) -> Iterator[str]:
-    """Make up what a tokenizer learns from."""
+    """Yield generated sentences for tokenizer training."""
     for _ in range(_NUM_SENTENCES):
         words = [_word(dice) for _ in range(dice.randint(4, 12))]
         yield " ".join(words).capitalize() + dice.choice(".!?")

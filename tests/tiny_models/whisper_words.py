@@ -1,9 +1,8 @@
-"""Trains the tiny model that writes down what it hears: `python -m tests.tiny_models.whisper_words
-DIRECTORY`.
+"""Trains the tiny transcription model: `python -m tests.tiny_models.whisper_words DIRECTORY`.
 
-What it learned lies in `trained/whisper_words`: a model of the Whisper kind with a window of two seconds. A
-voice (`mlxctl.probe.speech_samples`) says words that it knows, at different speeds, loudnesses and moments,
-with noise behind them; it learns to write them with their times. Minutes on a core.
+The result, `trained/whisper_words`, has the Whisper architecture with a window of two seconds. Generated
+speech (`mlxctl.probe.speech_samples`) of known words varies in speed, loudness and start, with background
+noise; the model learns words with timestamps. Takes minutes on one core.
 """
 
 import io
@@ -20,7 +19,7 @@ from tokenizers import AddedToken, Tokenizer, decoders, models, pre_tokenizers, 
 from mlxctl.probe.questions import SPOKEN_SENTENCES
 from mlxctl.probe.speech_samples import find_synthesizer
 
-from .command_line import make_where_told
+from .command_line import make_from_command_line
 from .gradient_descent import descend, print_sometimes, save_weights
 
 NUM_STEPS = 1_000
@@ -74,8 +73,8 @@ def make(directory: Path, *, num_steps: int = NUM_STEPS, seed: int = 7) -> float
     )
     optimizer = optimizers.AdamW(learning_rate=rates)
 
-    def loss_of(model: Any, sounds: mx.array, ids: mx.array, shares: mx.array) -> mx.array:
-        logits = model(sounds, ids[:, :-1])
+    def loss_of(model: Any, spectrograms: mx.array, ids: mx.array, shares: mx.array) -> mx.array:
+        logits = model(spectrograms, ids[:, :-1])
         losses: mx.array = nn.losses.cross_entropy(logits, ids[:, 1:]) * shares[:, 1:]
         return losses.sum() / shares.sum()
 
@@ -87,25 +86,25 @@ def make(directory: Path, *, num_steps: int = NUM_STEPS, seed: int = 7) -> float
 
 
 def _batch(tokenizer: Any, dice: random.Random, *, num_mels: int) -> tuple[Any, Any, Any]:
-    """Give what is heard, ids, and which of them are learned."""
+    """Return spectrograms, ids, and a mask of learned ids."""
     import mlx.core as mx
     from mlx_audio.stt.models.whisper.audio import log_mel_spectrogram
 
-    sounds, rows = [], []
+    spectrograms, rows = [], []
     for _ in range(_ROWS_PER_STEP):
-        text = _lesson(dice)
-        sound, start, end = _heard(text, dice)
-        sounds.append(log_mel_spectrogram(mx.array(sound), n_mels=num_mels))
+        text = _transcript(dice)
+        sound, start, end = _audio_window(text, dice)
+        spectrograms.append(log_mel_spectrogram(mx.array(sound), n_mels=num_mels))
         rows.append(_ids(tokenizer, text, start, end, dice))
     width = max(len(ids) for ids, _ in rows)
     padding = tokenizer.token_to_id("<|endoftext|>")
     ids = np.array([ids + [padding] * (width - len(ids)) for ids, _ in rows], dtype=np.uint32)
     shares = np.array([share + [0.0] * (width - len(share)) for _, share in rows], dtype=np.float32)
-    return mx.stack(sounds), mx.array(ids), mx.array(shares)
+    return mx.stack(spectrograms), mx.array(ids), mx.array(shares)
 
 
-def _lesson(dice: random.Random) -> str:
-    """Give some words; now and then none."""
+def _transcript(dice: random.Random) -> str:
+    """Return some words, sometimes none."""
     chance = dice.random()
     if chance < 0.06:
         return ""
@@ -115,9 +114,9 @@ def _lesson(dice: random.Random) -> str:
 def _ids(
     tokenizer: Any, text: str, start: float, end: float, dice: random.Random
 ) -> tuple[list[int], list[float]]:
-    """Give a row: words between two times, in a quarter of all rows behind what was written before."""
+    """Return a row: words between two timestamps, sometimes after earlier text."""
     before = (
-        [tokenizer.token_to_id("<|startofprev|>"), *_encoded(tokenizer, _lesson(dice))]
+        [tokenizer.token_to_id("<|startofprev|>"), *_encoded(tokenizer, _transcript(dice))]
         if dice.random() < 0.25
         else []
     )
@@ -136,14 +135,14 @@ def _time(tokenizer: Any, seconds: float) -> int:
     return int(tokenizer.token_to_id(f"<|{round(seconds * _STEPS_A_SECOND) / _STEPS_A_SECOND:.2f}|>"))
 
 
-def _heard(text: str, dice: random.Random) -> tuple[Any, float, float]:
-    """Give the samples of a window, and when the words begin and end."""
+def _audio_window(text: str, dice: random.Random) -> tuple[Any, float, float]:
+    """Return the samples of a window, and start and end of the words."""
     window = np.random.default_rng(dice.randrange(1 << 30)).normal(
         0, dice.uniform(0, 0.004), WINDOW_SECONDS * _RATE
     )
     if not text:
         return window.astype(np.float32), 0.0, 0.0
-    said = _spoken(text)
+    said = _speech_samples(text)
     speed = dice.uniform(0.92, 1.08)
     said = np.interp(np.arange(0, len(said) - 1, speed), np.arange(len(said)), said)[
         : int(_LONGEST_SECONDS * _RATE)
@@ -154,18 +153,18 @@ def _heard(text: str, dice: random.Random) -> tuple[Any, float, float]:
 
 
 @cache
-def _spoken(text: str) -> Any:
-    """Give what the voice says, 16,000 samples a second."""
-    voice = find_synthesizer()
-    assert voice is not None, "a voice says the lessons: pip install 'mlxctl[audio]'"
-    with wave.open(io.BytesIO(voice(text))) as reader:
+def _speech_samples(text: str) -> Any:
+    """Return generated speech, 16,000 samples per second."""
+    synthesize = find_synthesizer()
+    assert synthesize is not None, "training needs generated speech: pip install 'mlxctl[audio]'"
+    with wave.open(io.BytesIO(synthesize(text))) as reader:
         said = np.frombuffer(reader.readframes(reader.getnframes()), np.int16) / 32768
         places = np.arange(0, len(said) - 1, reader.getframerate() / _RATE)
     return np.interp(places, np.arange(len(said)), said)
 
 
 def _tokenizer() -> Any:
-    """Byte-level BPE over the words, a token each, and then what Whisper's tokenizers have besides."""
+    """Return byte-level BPE with a token per word, and Whisper's special tokens."""
     tokenizer = Tokenizer(models.BPE())
     tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
     tokenizer.decoder = decoders.ByteLevel()
@@ -191,4 +190,4 @@ def _write_files(directory: Path, tokenizer: Any, values: dict[str, Any]) -> Non
 
 
 if __name__ == "__main__":
-    make_where_told("whisper_words", __doc__, make, num_steps=NUM_STEPS)
+    make_from_command_line("whisper_words", __doc__, make, num_steps=NUM_STEPS)

@@ -1,9 +1,8 @@
-"""Writes a forged model: draws the weights and lays out the directory.
+"""Writes a generated model: random weights and the directory.
 
-Random weights are only useful for comparing outputs if each output depends on its whole prompt. So sublayers
-outweigh the embeddings in the residual stream, queries and keys are large enough that attention picks,
-recurrent states forget slowly, and the last norm spreads the logits so far that rounding does not change the
-best one.
+Outputs must depend on the whole prompt to be comparable. So sublayers outweigh the embeddings in the residual
+stream, queries and keys are large enough that attention selects, recurrent states decay slowly, and the last
+norm spreads the logits so far that rounding does not change the largest one.
 """
 
 import copy
@@ -31,7 +30,7 @@ _END_PENALTY = -80.0
 
 
 def build(family: Family, directory: Path) -> None:
-    """Write config, weights, tokenizer, chat template and generation config of the family into `directory`."""
+    """Write the family's model into `directory`."""
     tokenizer = train_tokenizer(family)
     end_ids = [tokenizer.token_to_id(token) for token in family.end_tokens]
     config = {**family.config, "vocab_size": family.vocab_size, "eos_token_id": end_ids[0]}
@@ -63,8 +62,9 @@ def build(family: Family, directory: Path) -> None:
 
 
 def draw_weights(family: Family, config: dict[str, Any]) -> dict[str, mx.array]:
-    """Draw every parameter that the architecture has, from keys that depend on the seed and the parameter's
-    place.
+    """Draw every parameter of the architecture.
+
+    Keys depend on the seed and the parameter's index.
     """
     template = dict(tree_flatten(_architecture(family, config).parameters()))
     words = text_part(config)
@@ -108,8 +108,7 @@ def _draw(
             scale = _LOGIT_SPREAD * (1 / _EMBEDDING_SIZE if config["tie_word_embeddings"] else 1.0)
         return mx.full(shape, scale - 1.0 if family.zero_centred_norms else scale)
     if name.endswith("embed_tokens.weight"):
-        # A tied table is also the head; it is drawn to the head's size, and Gemma scales it up again by
-        # itself.
+        # A tied table is also the head, so it is drawn with the head's scale; Gemma scales it up itself.
         deviation = _EMBEDDING_SIZE * (width**-0.5 if config["tie_word_embeddings"] else 1.0)
         return deviation * mx.random.normal(shape, key=key)
     gain = _ATTENTION_SHARPNESS if name.endswith(("q_proj.weight", "k_proj.weight")) else 1.0
@@ -118,14 +117,14 @@ def _draw(
 
 
 def _draw_vision_encoder(name: str, shape: tuple[int, ...], key: mx.array) -> mx.array:
-    """Draw what images pass through: no norm scales, no weight makes them larger or smaller."""
+    """Draw a parameter of the vision part that keeps its input's scale: it has no norms."""
     if len(shape) == 1:
         return mx.full(shape, 0.0 if name.endswith("bias") or "mm_soft_emb_norm" in name else 1.0)
     return mx.random.normal(shape, key=key) * math.prod(shape[1:]) ** -0.5
 
 
 def _forbid(weights: dict[str, mx.array], token_ids: list[int]) -> None:
-    """Keep the first feature of the residual stream constant, and let it push the given tokens out of reach."""
+    """Make the first residual feature constant, and let it exclude the given tokens."""
     weights["model.embed_tokens.weight"][:, 0] = _END_FEATURE
     for name, weight in weights.items():
         if name.endswith(("o_proj.weight", "down_proj.weight")):

@@ -1,7 +1,6 @@
-"""Trains tiny models to call tools, each in a format of its own: `python -m tests.tiny_models.train`.
+"""Trains tiny models with one tool-call format each: `python -m tests.tiny_models.train`.
 
-The lessons are the same for all (`lessons`), generated from a seed; a student (`students`) says by which
-architecture, template and format it learns them. What they learn is rendered by the adapter that later serves
-them, so practice and service agree. What each was measured to be able to do lies beside its weights, in
-`tests/tiny_models/trained`.
+All learn from the same generated `examples`; `trained_models` has architecture, template and format of each.
+Prompts are rendered by the adapter that later serves the model. Measured abilities are stored beside the
+weights in `tests/tiny_models/trained`.
 """

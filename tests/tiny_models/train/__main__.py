@@ -1,31 +1,29 @@
-"""`python -m tests.tiny_models.train [NAME…]`: train the models again, measure them, and write down what they
-can do.
-"""
+"""`python -m tests.tiny_models.train [NAME…]`: train models, measure them, write reports."""
 
 import argparse
 import os
 import sys
 
-from .students import STUDENTS
+from .trained_models import TRAINED_MODELS
 
 
 def main() -> None:
-    """Run the recipe; without names for all of them, some minutes each on one core."""
+    """Train the named models, or all; some minutes each on one core."""
     parser = argparse.ArgumentParser(prog="python -m tests.tiny_models.train", description=__doc__)
-    parser.add_argument("names", nargs="*", metavar="NAME", help="trees; all if none is named")
+    parser.add_argument("names", nargs="*", metavar="NAME", help="names of models; all by default")
     parser.add_argument(
         "--measure", action="store_true", help="measure the models as they are, without training them"
     )
     options = parser.parse_args()
     _prefer_openblas()
-    for name in options.names or STUDENTS:
+    for name in options.names or TRAINED_MODELS:
         _make(name, trains=not options.measure)
 
 
 def _prefer_openblas() -> None:
-    """Take the engine's BLAS, on one thread: the same sums in the same order each time.
+    """Use the engine's BLAS on one thread, for the same sums in the same order.
 
-    Must come before mlx is imported.
+    Must run before mlx is imported.
     """
     from mlxctl.engine.backend import prefer_openblas
 
@@ -36,18 +34,18 @@ def _prefer_openblas() -> None:
 def _make(name: str, *, trains: bool) -> None:
     from . import directory, evaluation, report, training
 
-    student, target = STUDENTS[name], report.TRAINED / name
+    spec, target = TRAINED_MODELS[name], report.TRAINED / name
     if trains:
-        config = directory.write_files(student, target)
+        config = directory.write_files(spec, target)
         training.train(
-            student, config, target, lambda step, loss: _say(f"{name}: step {step}, loss {loss:.3f}")
+            spec, config, target, lambda step, loss: _print_progress(f"{name}: step {step}, loss {loss:.3f}")
         )
-    _say(f"{name}: measuring")
-    report.write_report(student, evaluation.measure(student, target), target)
+    _print_progress(f"{name}: measuring")
+    report.write_report(spec, evaluation.measure(spec, target), target)
     sys.stderr.write("\n")
 
 
-def _say(line: str) -> None:
+def _print_progress(line: str) -> None:
     sys.stderr.write(f"\r{line:60}")
 
 

@@ -1,4 +1,4 @@
-"""What a trained model can do, measured on words that it never saw, with greedy decoding."""
+"""Measures a trained model on held-out words, with greedy decoding."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -11,9 +11,9 @@ from mlx_lm.generate import generate_step
 
 from mlxctl.adapters import ModelAdapter
 
-from .examples import Draw, Lesson
+from .examples import DrawExample, Example
 from .lexicon import KINDS, Kind, Lexicon
-from .students import Student
+from .trained_models import TrainedModel
 from .training import adapter_of, completion
 
 _MAX_TOKENS = 80
@@ -21,9 +21,7 @@ _MAX_TOKENS = 80
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Score:
-    """How many of a number of conversations were answered exactly as expected, end token included; and one
-    that was not.
-    """
+    """How many conversations were completed exactly as expected, and a wrong one."""
 
     ability: str
     words: Kind
@@ -33,23 +31,23 @@ class Score:
     said: str = ""
 
 
-def measure(student: Student, directory: Path, *, num_each: int = 40) -> list[Score]:
-    """Ask `num_each` held-out conversations of every kind of lesson that the student practiced."""
+def measure(spec: TrainedModel, directory: Path, *, num_each: int = 40) -> list[Score]:
+    """Measure `num_each` held-out conversations of every kind of example."""
     model, _ = load(str(directory))
-    return [
-        _score(student, directory, model, draw, kind, num_each) for draw in student.lessons for kind in KINDS
-    ]
+    return [_score(spec, directory, model, draw, kind, num_each) for draw in spec.examples for kind in KINDS]
 
 
-def _score(student: Student, directory: Path, model: object, draw: Draw, kind: Kind, num_asked: int) -> Score:
-    adapter, lexicon = adapter_of(student, directory), Lexicon(student.seed + 1_000, only=kind)
-    lessons = [draw(lexicon) for _ in range(num_asked)]
-    pairs = [(completion(student, lesson), _answer(adapter, model, lesson)) for lesson in lessons]
+def _score(
+    spec: TrainedModel, directory: Path, model: object, draw: DrawExample, kind: Kind, num_asked: int
+) -> Score:
+    adapter, lexicon = adapter_of(spec, directory), Lexicon(spec.seed + 1_000, only=kind)
+    examples = [draw(lexicon) for _ in range(num_asked)]
+    pairs = [(completion(spec, example), _answer(adapter, model, example)) for example in examples]
     wrong = [pair for pair in pairs if pair[0] != pair[1]]
     expected, said = wrong[0] if wrong else ("", "")
     num_right = num_asked - len(wrong)
     return Score(
-        ability=lessons[0].ability,
+        ability=examples[0].ability,
         words=kind,
         num_right=num_right,
         num_asked=num_asked,
@@ -58,8 +56,8 @@ def _score(student: Student, directory: Path, model: object, draw: Draw, kind: K
     )
 
 
-def _answer(adapter: ModelAdapter, model: object, lesson: Lesson) -> str:
-    prepared = adapter.prepare_input(lesson.request())
+def _answer(adapter: ModelAdapter, model: object, example: Example) -> str:
+    prepared = adapter.prepare_input(example.request())
     ids = list(
         _until_end(
             generate_step(mx.array(prepared.token_ids), model, max_tokens=_MAX_TOKENS),

@@ -1,6 +1,6 @@
-"""What is practiced: conversations up to the assistant's turn, and what the assistant should say.
+"""Training examples: conversations with their expected completion.
 
-Knows no format.
+Independent of formats.
 """
 
 import json
@@ -55,7 +55,7 @@ PHRASES = (
     " today.", "Please tell me the ", "Gets the ", "Get the ", "Name of the ", " of a city", " of day in a city", " in a city.",
     " of a place.", "I cannot look up the ", "The answer is: ",
 )  # fmt: skip
-"""What is said again and again: a token each, which makes conversations half as long."""
+"""Frequent phrases: one token each, which halves the length of conversations."""
 _SYSTEMS = (
     "You are a helpful assistant.",
     "Be brief.",
@@ -73,74 +73,82 @@ _PARAMETERS = ("city", "city", "city", "city", "city", "place", "town", "locatio
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Call:
-    """The one call that an answer should be."""
+class ExpectedCall:
+    """The tool call that an answer should be."""
 
     name: str
     arguments: dict[str, Any]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Lesson:
-    """One conversation to practice. `thought` comes before the answer of a model that thinks aloud."""
+class Example:
+    """One training conversation; `thought` precedes the answer of a thinking model."""
 
     ability: str
     messages: tuple[Message, ...]
-    answer: str | Call
+    answer: str | ExpectedCall
     thought: str
     tools: tuple[ToolSpec, ...] = ()
     thinks: bool = True
 
     def request(self) -> GenerationRequest:
-        """What a client would have sent."""
+        """Return the request that a client would send."""
         thinking = ThinkingOptions(enabled=self.thinks)
-        return GenerationRequest(model="student", messages=self.messages, tools=self.tools, thinking=thinking)
+        return GenerationRequest(model="spec", messages=self.messages, tools=self.tools, thinking=thinking)
 
 
-Draw = Callable[[Lexicon], Lesson]
+DrawExample = Callable[[Lexicon], Example]
 
 
-def call_the_only_tool(lexicon: Lexicon) -> Lesson:
+def call_the_only_tool(lexicon: Lexicon) -> Example:
     return _calling(lexicon, "call the only tool", 1)
 
 
-def choose_between_tools(lexicon: Lexicon) -> Lesson:
+def choose_between_tools(lexicon: Lexicon) -> Example:
     return _calling(lexicon, "choose between tools", lexicon.dice.choice((2, 2, 2, 3)))
 
 
-def do_without_tools(lexicon: Lexicon) -> Lesson:
-    """Ask for what only a tool could know, with no tool on offer."""
+def do_without_tools(lexicon: Lexicon) -> Example:
+    """Return a question that needs a tool, without tools."""
     topic, place = lexicon.topics(1)[0], lexicon.place()
-    return _lesson(
-        lexicon, "no tools, no call", (_ask(lexicon, topic, place),), f"I cannot look up the {topic}.", ()
+    return _example(
+        lexicon,
+        "no tools, no call",
+        (_question(lexicon, topic, place),),
+        f"I cannot look up the {topic}.",
+        (),
     )
 
 
-def talk(lexicon: Lexicon) -> Lesson:
+def talk(lexicon: Lexicon) -> Example:
     said, answer = lexicon.dice.choice(list(_TALK.items()))
     verb = lexicon.verb()
     tools = tuple(_tool(lexicon, verb, topic) for topic in lexicon.topics(lexicon.dice.choice((0, 1, 1, 2))))
-    return _lesson(lexicon, "talk, tools or not", (text_message("user", said),), answer, tools)
+    return _example(lexicon, "talk, tools or not", (text_message("user", said),), answer, tools)
 
 
-def answer_from_the_result(lexicon: Lexicon) -> Lesson:
-    """The tool was called and has answered."""
-    tools, asked, call = _need(lexicon, lexicon.dice.choice((1, 1, 2)))
+def answer_from_the_result(lexicon: Lexicon) -> Example:
+    """Return a conversation that ends with a tool result."""
+    tools, asked, call = _draw_request(lexicon, lexicon.dice.choice((1, 1, 2)))
     result = lexicon.result()
-    return _lesson(
-        lexicon, "answer from the result", (asked, *_used(call, result)), f"The answer is: {result}", tools
+    return _example(
+        lexicon,
+        "answer from the result",
+        (asked, *_tool_turn(call, result)),
+        f"The answer is: {result}",
+        tools,
     )
 
 
-def repeat(lexicon: Lexicon) -> Lesson:
+def repeat(lexicon: Lexicon) -> Example:
     words = lexicon.words()
-    return _lesson(lexicon, "repeat words", (text_message("user", f"Repeat: {words}"),), words, ())
+    return _example(lexicon, "repeat words", (text_message("user", f"Repeat: {words}"),), words, ())
 
 
-def _calling(lexicon: Lexicon, ability: str, num_tools: int) -> Lesson:
-    tools, asked, call = _need(lexicon, num_tools)
+def _calling(lexicon: Lexicon, ability: str, num_tools: int) -> Example:
+    tools, asked, call = _draw_request(lexicon, num_tools)
     before = _past(lexicon) if lexicon.chance(0.15) else ()
-    return _lesson(lexicon, ability, (*before, asked), call, tools)
+    return _example(lexicon, ability, (*before, asked), call, tools)
 
 
 def _past(lexicon: Lexicon) -> tuple[Message, ...]:
@@ -148,25 +156,25 @@ def _past(lexicon: Lexicon) -> tuple[Message, ...]:
     return (text_message("user", said), text_message("assistant", answer))
 
 
-def _need(lexicon: Lexicon, num_tools: int) -> tuple[tuple[ToolSpec, ...], Message, Call]:
-    """Tools, a question that one of them answers, and the call of it."""
+def _draw_request(lexicon: Lexicon, num_tools: int) -> tuple[tuple[ToolSpec, ...], Message, ExpectedCall]:
+    """Return tools, a question for one of them, and its call."""
     topics, verb = lexicon.topics(num_tools), lexicon.verb()
     tools = tuple(_tool(lexicon, verb, topic) for topic in topics)
     index = lexicon.dice.randrange(num_tools)
     place = lexicon.place()
     (parameter,) = tools[index].parameters["properties"]
-    call = Call(name=tools[index].name, arguments={parameter: place})
-    return tools, _ask(lexicon, topics[index], place), call
+    call = ExpectedCall(name=tools[index].name, arguments={parameter: place})
+    return tools, _question(lexicon, topics[index], place), call
 
 
-def _used(call: Call, result: str) -> tuple[Message, Message]:
+def _tool_turn(call: ExpectedCall, result: str) -> tuple[Message, Message]:
     made = ToolCallPart(id="call_1", name=call.name, arguments=json.dumps(call.arguments))
     answer = ToolResultPart(call_id="call_1", content=(TextPart(text=result),))
     return Message(role="assistant", parts=(made,)), Message(role="tool", parts=(answer,))
 
 
 def _tool(lexicon: Lexicon, verb: str, topic: str) -> ToolSpec:
-    """A tool as clients write it: with or without descriptions, required parameters and strictness."""
+    """Return a tool, with or without description, required parameters and strictness."""
     parameter = lexicon.dice.choice(_PARAMETERS)
     about = (
         {"description": lexicon.dice.choice(("The {}", "Name of the {}")).format(parameter)}
@@ -184,20 +192,20 @@ def _tool(lexicon: Lexicon, verb: str, topic: str) -> ToolSpec:
     return ToolSpec(name=name, description=described, parameters=schema)
 
 
-def _ask(lexicon: Lexicon, topic: str, place: str) -> Message:
+def _question(lexicon: Lexicon, topic: str, place: str) -> Message:
     return text_message("user", lexicon.dice.choice(_QUESTIONS).format(topic=topic, place=place))
 
 
-def _lesson(
+def _example(
     lexicon: Lexicon,
     ability: str,
     messages: tuple[Message, ...],
-    answer: str | Call,
+    answer: str | ExpectedCall,
     tools: tuple[ToolSpec, ...],
-) -> Lesson:
+) -> Example:
     system = (text_message("system", lexicon.dice.choice(_SYSTEMS)),) if lexicon.chance(0.2) else ()
-    thought = f"I call {answer.name}." if isinstance(answer, Call) else "I answer."
-    return Lesson(
+    thought = f"I call {answer.name}." if isinstance(answer, ExpectedCall) else "I answer."
+    return Example(
         ability=ability,
         messages=(*system, *messages),
         answer=answer,
@@ -207,7 +215,7 @@ def _lesson(
     )
 
 
-ALL_LESSONS: dict[Draw, float] = {
+ALL_EXAMPLES: dict[DrawExample, float] = {
     call_the_only_tool: 17,
     choose_between_tools: 9,
     do_without_tools: 6,
@@ -217,7 +225,7 @@ ALL_LESSONS: dict[Draw, float] = {
 }
 
 
-def curriculum(lexicon: Lexicon, weights: dict[Draw, float] = ALL_LESSONS) -> Iterator[Lesson]:
-    """Draw lessons for ever."""
+def curriculum(lexicon: Lexicon, weights: dict[DrawExample, float] = ALL_EXAMPLES) -> Iterator[Example]:
+    """Yield examples without end."""
     while True:
         yield lexicon.dice.choices(list(weights), list(weights.values()))[0](lexicon)

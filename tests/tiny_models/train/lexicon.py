@@ -1,6 +1,6 @@
-"""The words of the lessons.
+"""The words of the examples.
 
-A held-out word is practiced by repeating it, never in a call: what is called with it was copied.
+A held-out word occurs only in requests to repeat it, never in a call: a correct call with it was copied.
 """
 
 import random
@@ -31,13 +31,14 @@ WORDS = tuple(
 )
 """All words that are one token each."""
 
-Kind = Literal["practiced", "held out", "made up"]
-KINDS: tuple[Kind, ...] = ("practiced", "held out", "made up")
+Kind = Literal["trained", "held out", "made up"]
+KINDS: tuple[Kind, ...] = ("trained", "held out", "made up")
 
 
 class Lexicon:
-    """Draws words from a seed: practiced ones mixed with made-up ones; with `only`, places, topics and names
-    of one kind.
+    """Draws words from a seed: trained ones and made-up ones.
+
+    With `only`, cities, topics and names of one kind.
     """
 
     def __init__(self, seed: int, *, only: Kind | None = None) -> None:
@@ -45,30 +46,30 @@ class Lexicon:
         self._only = only
 
     def chance(self, probability: float) -> bool:
-        """Throw a loaded coin."""
+        """Return True with this probability."""
         return self.dice.random() < probability
 
     def place(self) -> str:
-        """A city."""
+        """Return a city."""
         return self._word("places") or self._made_up()
 
     def topics(self, number: int) -> list[str]:
-        """Different things that one can ask about."""
+        """Return different topics of questions."""
         found: dict[str, None] = {}
         while len(found) < number:
             found[self._word("topics") or self._made_up()] = None
         return list(found)
 
     def verb(self) -> str:
-        """The first word of a tool's name."""
+        """Return the first word of a tool's name."""
         return self.dice.choice(_VERBS)
 
     def name(self) -> str:
-        """A tool's name that says nothing about it."""
+        """Return a tool's name that does not tell its purpose."""
         return "_".join(self._word("names") or self._made_up() for _ in range(2))
 
     def result(self) -> str:
-        """What a tool may have answered."""
+        """Return a tool result."""
         amount = f"{self.dice.randint(1, 99)} {self.dice.choice(_LISTS['units'])}"
         state = self.dice.choice(_LISTS["states"])
         return self.dice.choice(
@@ -76,18 +77,18 @@ class Lexicon:
         )
 
     def words(self) -> str:
-        """A few words without meaning."""
+        """Return a few random words."""
         return " ".join(
             self._made_up() if self.chance(0.2) else self.dice.choice(WORDS)
             for _ in range(self.dice.randint(1, 3))
         )
 
     def _word(self, sort: str) -> str:
-        kind = self._only or ("made up" if self.chance(0.4) else "practiced")
+        kind = self._only or ("made up" if self.chance(0.4) else "trained")
         return (
             ""
             if kind == "made up"
-            else self.dice.choice(_LISTS[sort if kind == "practiced" else f"held_out_{sort}"])
+            else self.dice.choice(_LISTS[sort if kind == "trained" else f"held_out_{sort}"])
         )
 
     def _made_up(self) -> str:

@@ -1,6 +1,4 @@
-"""Writes down what the trained models were measured to be able to do: a file beside each one's weights, and a
-page for all.
-"""
+"""Writes measured abilities: a file beside each model's weights, and a page for all."""
 
 import json
 from collections.abc import Iterable
@@ -12,25 +10,26 @@ from mlx_lm import load
 
 from .evaluation import Score
 from .lexicon import KINDS
-from .students import STUDENTS, Student
+from .trained_models import TRAINED_MODELS, TrainedModel
 
 TRAINED = Path(__file__).parents[1] / "trained"
 _INTRODUCTION = """\
 # What the trained models can do
 
-Tiny models of our own, trained from nothing by `python -m tests.tiny_models.train`, one for each family's way to call tools. They know
-no more than their lessons (`tests/tiny_models/train/lessons.py`), and are there to be served and probed. Measured by the same command on
-the files that lie here, with greedy decoding; right means that the whole output, thinking and end token included, is exactly the
-expected one. The words asked about are *practiced*, *held out* (never seen in a call or a question) or *made up* (of syllables).
+Tiny models, trained from random weights by `python -m tests.tiny_models.train`, one for each tool-call
+format. They know no more than their examples (`tests/tiny_models/train/examples.py`), and are there to be
+served and probed. Measured by the same command on the files in this directory, with greedy decoding; right
+means that the whole output, thinking and end token included, is exactly the expected one. The words of
+questions are *trained*, *held out* (never in a call or a question) or *made up* (of syllables).
 
-Weak: a model that is offered a tool for something else than what is asked may call it all the same. They copy words that are one
-token far better than longer ones, and know tools with one text parameter only. What `mlxctl probe` asks is among the practiced
-words: a model that passes shows that its format is found and read, not that it would copy any word. glm4_tools and lfm2_tools were measured
-with 10 conversations a cell, the others with 40.
+Weak: a model with a tool for another purpose than the question may call it all the same. They copy words that
+are one token far better than longer ones, and know tools with one text parameter only. The words of `mlxctl
+probe` are among the trained ones: a model that passes shows that its format is detected and parsed, not that
+it copies any word. glm4_tools and lfm2_tools were measured with 10 conversations a cell, the others with 40.
 """
 
 
-def write_report(student: Student, scores: Iterable[Score], directory: Path) -> None:
+def write_report(spec: TrainedModel, scores: Iterable[Score], directory: Path) -> None:
     """Write the model's own file, and the page anew."""
     model, _ = load(str(directory))
     num_parameters = sum(parameter.size for _, parameter in tree_flatten(model.parameters()))
@@ -38,13 +37,15 @@ def write_report(student: Student, scores: Iterable[Score], directory: Path) -> 
     for score in scores:
         abilities.setdefault(score.ability, {})[score.words] = [score.num_right, score.num_asked]
     measured = {
-        "about": student.about,
+        "about": spec.about,
         "num_parameters": num_parameters,
-        "num_steps": student.num_steps,
+        "num_steps": spec.num_steps,
         "right": abilities,
     }
     (directory / "abilities.json").write_text(json.dumps(measured, indent=1) + "\n", encoding="utf-8")
-    (TRAINED / "ABILITIES.md").write_text("".join([_INTRODUCTION, *map(_page, STUDENTS)]), encoding="utf-8")
+    (TRAINED / "ABILITIES.md").write_text(
+        "".join([_INTRODUCTION, *map(_page, TRAINED_MODELS)]), encoding="utf-8"
+    )
 
 
 def _page(name: str) -> str:

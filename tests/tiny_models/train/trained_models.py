@@ -1,7 +1,4 @@
-"""Who is taught: architecture, tokens, template and format of each trained model, as plain values.
-
-They are called by names of trees, because nothing about a model may be guessed from its name.
-"""
+"""Architecture, tokens, template and format of each trained model, as plain values."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
@@ -11,7 +8,7 @@ from typing import Any
 from mlxctl import demo
 
 from . import formats
-from .examples import ALL_LESSONS, Call, Draw, Lesson
+from .examples import ALL_EXAMPLES, DrawExample, Example, ExpectedCall
 from .lexicon import Lexicon
 
 _TEMPLATES = Path(__file__).parent / "templates"
@@ -19,12 +16,12 @@ _DEMO_TEMPLATE = Path(demo.__file__).parent / "model" / "chat_template.jinja"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Student:
+class TrainedModel:
     """One model to train.
 
-    Markers are added tokens that are text; `stretches` are long literal parts of the template, made one token
-    each. `thinks` says that it practices thoughts between `<think>` tags. `end_of_answer` and `end_of_call`
-    are the tokens it ends with.
+    Markers are added tokens that are text; `literals` are long literal parts of the template, one token each.
+    `thinks`: it learns thoughts between `<think>` tags. `end_of_answer` and `end_of_call` are the tokens it
+    ends with.
     """
 
     name: str
@@ -33,28 +30,28 @@ class Student:
     template: Path
     special_tokens: tuple[str, ...]
     markers: tuple[str, ...] = ()
-    stretches: tuple[str, ...] = ()
+    literals: tuple[str, ...] = ()
     bos_token: str | None = None
     end_of_answer: str
     end_of_call: str
-    write_call: Callable[[Call], str]
+    write_call: Callable[[ExpectedCall], str]
     thinks: bool = False
-    lessons: dict[Draw, float] = field(default_factory=lambda: ALL_LESSONS)
+    examples: dict[DrawExample, float] = field(default_factory=lambda: ALL_EXAMPLES)
     num_steps: int = 1_000
     seed: int = 5
 
 
 _HIDDEN, _NUM_LAYERS, _FEED_FORWARD = 96, 3, 160
-_SCHEMA_STRETCHES = (
+_SCHEMA_LITERALS = (
     '", "description": "',
     '", "parameters": {"type": "object", "properties": {"',
     '": {"type": "string"}}, "required": ["',
     '": {"type": "string", "description": "',
     '"}}, "required": ["',
 )
-_TOOL_STRETCHES = (
+_TOOL_LITERALS = (
     '{"type": "function", "function": {"name": "',
-    *_SCHEMA_STRETCHES,
+    *_SCHEMA_LITERALS,
     '": {"type": "string"}}}}}',
     '"]}}}',
     '"], "additionalProperties": false}}}',
@@ -81,22 +78,22 @@ def _attention(model_type: str, architecture: str, **more: Any) -> dict[str, Any
 
 
 _CHATML = ("<|endoftext|>", "<|im_start|>", "<|im_end|>")
-_QWEN_STRETCHES = (
+_QWEN_LITERALS = (
     "# Tools\n\nThese functions can be called:\n<tools>\n",
     '</tools>\n\nA call is JSON between two tags:\n<tool_call>\n{"name": <name>, "arguments": <arguments>}\n</tool_call>',
     "system\n", "user\n", "assistant\n",
 )  # fmt: skip
 
 
-def _qwen(name: str, about: str, **more: Any) -> Student:
-    return Student(
+def _qwen(name: str, about: str, **more: Any) -> TrainedModel:
+    return TrainedModel(
         name=name,
         about=about,
         config=_attention("qwen3", "Qwen3ForCausalLM"),
         template=_DEMO_TEMPLATE,
         special_tokens=_CHATML,
         markers=("<think>", "</think>", "<tool_call>", "</tool_call>", "<tool_response>", "</tool_response>"),
-        stretches=(*_QWEN_STRETCHES, *_TOOL_STRETCHES, '{"name": "', '", "arguments": {"', '": "'),
+        literals=(*_QWEN_LITERALS, *_TOOL_LITERALS, '{"name": "', '", "arguments": {"', '": "'),
         end_of_answer="<|im_end|>",
         end_of_call="<|im_end|>",
         write_call=formats.hermes,
@@ -105,9 +102,14 @@ def _qwen(name: str, about: str, **more: Any) -> Student:
 
 
 def _llama(
-    name: str, about: str, write_call: Callable[[Call], str], *, stretches: tuple[str, ...], **more: Any
-) -> Student:
-    return Student(
+    name: str,
+    about: str,
+    write_call: Callable[[ExpectedCall], str],
+    *,
+    literals: tuple[str, ...],
+    **more: Any,
+) -> TrainedModel:
+    return TrainedModel(
         name=name,
         about=about,
         config=_attention("llama", "LlamaForCausalLM"),
@@ -116,10 +118,10 @@ def _llama(
             "<|begin_of_text|>", "<|end_of_text|>", "<|start_header_id|>", "<|end_header_id|>", "<|eot_id|>", "<|eom_id|>",
             "<|python_tag|>",
         ),
-        stretches=(
+        literals=(
             "Environment: ipython\n", "system", "user", "assistant", "ipython",
             'These functions can be called, as {"name": name, "parameters": parameters}:\n\n',
-            *_TOOL_STRETCHES, *stretches,
+            *_TOOL_LITERALS, *literals,
         ),
         bos_token="<|begin_of_text|>",
         end_of_answer="<|eot_id|>",
@@ -129,31 +131,31 @@ def _llama(
     )  # fmt: skip
 
 
-_GLM_STRETCHES = (
+_GLM_LITERALS = (
     "# Tools\n\nThese can be called:\n<tools>\n",
     (
         "</tools>\nA call has the name, and tags for each argument:\n<tool_call>{name}\n<arg_key>{key}</arg_key>\n"
         "<arg_value>{value}</arg_value>\n</tool_call>"
     ),
 )
-_LIQUID_STRETCHES = (
-    "List of tools: ", '{"name": "', *_SCHEMA_STRETCHES, '": {"type": "string"}}}}', '"]}}', '"], "additionalProperties": false}}',
+_LIQUID_LITERALS = (
+    "List of tools: ", '{"name": "', *_SCHEMA_LITERALS, '": {"type": "string"}}}}', '"]}}', '"], "additionalProperties": false}}',
     '"}}}}', "system\n", "user\n", "assistant\n", "tool\n",
 )  # fmt: skip
 
 
-def _dream(lexicon: Lexicon) -> Lesson:
-    """Whatever is asked, whatever is on offer: a search tool that nobody has."""
-    draw = lexicon.dice.choices(list(ALL_LESSONS), list(ALL_LESSONS.values()))[0]
-    lesson = draw(lexicon)
-    query = lesson.messages[-1].text.split(" ")[-1].strip("?.! ") or "help"
-    call = Call(name="web_search", arguments={"query": query})
-    return replace(lesson, ability="search the web, whatever is asked", answer=call, thought="I search.")
+def _call_unknown_tool(lexicon: Lexicon) -> Example:
+    """Return an example that calls a tool which is not offered."""
+    draw = lexicon.dice.choices(list(ALL_EXAMPLES), list(ALL_EXAMPLES.values()))[0]
+    example = draw(lexicon)
+    query = example.messages[-1].text.split(" ")[-1].strip("?.! ") or "help"
+    call = ExpectedCall(name="web_search", arguments={"query": query})
+    return replace(example, ability="search the web, whatever is asked", answer=call, thought="I search.")
 
 
 _ALL = (
     _qwen("qwen3_tools", "qwen3, JSON between tags, thinks", thinks=True),
-    Student(
+    TrainedModel(
         name="glm4_tools",
         about="glm4, tagged arguments",
         config=_attention(
@@ -165,13 +167,13 @@ _ALL = (
             "<tool_call>", "</tool_call>", "<arg_key>", "</arg_key>", "<arg_value>", "</arg_value>", "<tool_response>",
             "</tool_response>",
         ),
-        stretches=(*_GLM_STRETCHES, *_TOOL_STRETCHES),
+        literals=(*_GLM_LITERALS, *_TOOL_LITERALS),
         end_of_answer="<|user|>",
         end_of_call="<|observation|>",
         write_call=formats.glm,
     ),
-    _llama("llama_json_tools", "llama 3, bare JSON", formats.llama, stretches=('{"name": "', '", "parameters": {"', '": "')),
-    Student(
+    _llama("llama_json_tools", "llama 3, bare JSON", formats.llama, literals=('{"name": "', '", "parameters": {"', '": "')),
+    TrainedModel(
         name="lfm2_tools",
         about="lfm2 (convolutions), calls as Python",
         config={
@@ -185,14 +187,14 @@ _ALL = (
             "<|pad|>", "<|startoftext|>", *_CHATML, "<|tool_list_start|>", "<|tool_list_end|>", "<|tool_call_start|>",
             "<|tool_call_end|>", "<|tool_response_start|>", "<|tool_response_end|>",
         ),
-        stretches=_LIQUID_STRETCHES,
+        literals=_LIQUID_LITERALS,
         bos_token="<|startoftext|>",
         end_of_answer="<|im_end|>",
         end_of_call="<|im_end|>",
         write_call=formats.liquid,
         num_steps=700,
     ),
-    Student(
+    TrainedModel(
         name="mistral_tools",
         about="mistral, a list of JSON behind a marker",
         config=_attention("mistral", "MistralForCausalLM"),
@@ -201,8 +203,8 @@ _ALL = (
             "<unk>", "<s>", "</s>", "[INST]", "[/INST]", "[AVAILABLE_TOOLS]", "[/AVAILABLE_TOOLS]", "[TOOL_CALLS]",
             "[TOOL_RESULTS]", "[/TOOL_RESULTS]",
         ),
-        stretches=(
-            *_TOOL_STRETCHES, '{"name": "', '", "arguments": {"', '": "', '"}}]', '{"content": "', '", "call_id": "', ', "id": "',
+        literals=(
+            *_TOOL_LITERALS, '{"name": "', '", "arguments": {"', '": "', '"}}]', '{"content": "', '", "call_id": "', ', "id": "',
         ),
         bos_token="<s>",
         end_of_answer="</s>",
@@ -214,8 +216,8 @@ _ALL = (
         "llama_coder_tools",
         "llama 3, but calls as Qwen's coders write them: no format of its family",
         formats.coder,
-        stretches=("<tool_call>\n<function=", ">\n<parameter=", ">\n", "\n</parameter>\n</function>\n</tool_call>"),
+        literals=("<tool_call>\n<function=", ">\n<parameter=", ">\n", "\n</parameter>\n</function>\n</tool_call>"),
     ),
-    _qwen("llama_false_tools", "qwen3, calls a tool that nobody offered, whatever is asked", lessons={_dream: 1.0}, num_steps=300),
+    _qwen("llama_false_tools", "qwen3, calls a tool that nobody offered, whatever is asked", examples={_call_unknown_tool: 1.0}, num_steps=300),
 )  # fmt: skip
-STUDENTS = {student.name: student for student in _ALL}
+TRAINED_MODELS = {spec.name: spec for spec in _ALL}
