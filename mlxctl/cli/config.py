@@ -69,7 +69,7 @@ def init(
         text = _template()
         try:
             file.parent.mkdir(parents=True, exist_ok=True)
-            # Keys may be added to it, so that nobody else may read it.
+            # The file may hold API keys, so only its owner may read it.
             flags = os.O_WRONLY | os.O_CREAT | (os.O_TRUNC if force else os.O_EXCL)
             with os.fdopen(os.open(file, flags, 0o600), "w", encoding="utf-8") as opened:
                 opened.write(text)

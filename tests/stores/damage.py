@@ -77,7 +77,7 @@ def swap_with_a_neighbor(path: Path, generator: random.Random) -> None:
 def put_a_directory(path: Path, generator: random.Random) -> None:
     path.unlink()
     path.mkdir()
-    (path / "something").write_text("of somebody")
+    (path / "something").write_text("foreign")
 
 
 def put_a_dangling_link(path: Path, generator: random.Random) -> None:

@@ -94,7 +94,7 @@ def test_agents_are_listed_in_pages_by_creation(store: AgentStore) -> None:
     assert [agent.id for agent in (*first, *rest)] == ["c", "a", "b"]
     assert (has_more, has_more_still) == (True, False)
     with pytest.raises(InvalidRequest):
-        store.page("ann", after="nobody", limit=2)
+        store.page("ann", after="unknown", limit=2)
 
 
 def test_caller_cannot_read_another_callers_agent(store: AgentStore) -> None:

@@ -59,13 +59,13 @@ def _in_cache(name: str, digest: str, build: Callable[[Path], None]) -> Path:
     if target.exists():
         return target
     target.parent.mkdir(parents=True, exist_ok=True)
-    workshop = Path(tempfile.mkdtemp(dir=target.parent, prefix=f".{name}-"))
+    temporary = Path(tempfile.mkdtemp(dir=target.parent, prefix=f".{name}-"))
     try:
-        build(workshop)
+        build(temporary)
         with suppress(OSError):
-            workshop.replace(target)
+            temporary.replace(target)
     finally:
-        shutil.rmtree(workshop, ignore_errors=True)
+        shutil.rmtree(temporary, ignore_errors=True)
     return target
 
 

@@ -218,6 +218,6 @@ _ALL = (
         formats.coder,
         literals=("<tool_call>\n<function=", ">\n<parameter=", ">\n", "\n</parameter>\n</function>\n</tool_call>"),
     ),
-    _qwen("llama_false_tools", "qwen3, calls a tool that nobody offered, whatever is asked", examples={_call_unknown_tool: 1.0}, num_steps=300),
+    _qwen("llama_false_tools", "qwen3, calls a tool that was not offered, for any question", examples={_call_unknown_tool: 1.0}, num_steps=300),
 )  # fmt: skip
 TRAINED_MODELS = {spec.name: spec for spec in _ALL}
