@@ -278,7 +278,7 @@ class InferenceService:
             entry,
             self.cache.record(normalized, prepared.token_ids, salts, model=session.name),
             num_prompt_tokens=num_prompt_tokens,
-            on_complete=partial(self.preparation.remember, session.name, preparation.opened[number]),
+            on_complete=partial(self.preparation.record_answer, session.name, preparation.opened[number]),
             on_end=lease.share().release,
             echo=PromptEcho.of(prepared, session.reader),
         )

@@ -97,7 +97,7 @@ def test_every_process_knows_the_ids_of_an_answer() -> None:
             tokens = {reader.tokens.bytes_of(token_id): token_id for token_id in range(500)}
             word = next(token.decode() for token in tokens if len(token) == 2 and token.isalpha())
             ids = [tokens[letter.encode()] for letter in word]
-            pool.remember("tiny", first.opened[0], [*ids, min(reader.stop_token_ids)])
+            pool.record_answer("tiny", first.opened[0], [*ids, min(reader.stop_token_ids)])
             known = await prepared(pool, asked("a question", word, "go on"))
             with pytest.raises(SequenceFailed):
                 await pool.run(os.abort, num_bytes=0)

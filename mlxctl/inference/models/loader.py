@@ -143,7 +143,7 @@ class ModelLoader:
             oldest = next(iter(self._unloaded_readers))
             del self._unloaded_readers[oldest]
             if oldest not in self._readers:
-                await self._preparation.forget(oldest)
+                await self._preparation.unload(oldest)
 
     async def _match_engine(self, model: ServedModel, reader: AnswerReader) -> AnswerReader:
         """Return a reader that accepts images only if the engine could load the vision encoder."""

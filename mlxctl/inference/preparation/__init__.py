@@ -1,8 +1,7 @@
 """Worker processes for request preparation: parsing, chat templates, tokenizing.
 
-The front speaks to them through `pool`; `process` and `jobs` run in them. They are forks of a template
-process that has read the models' tokenizers once, so that one that was killed is replaced within
-milliseconds, and their memory is shared.
+The front uses `pool`; `process` and `jobs` run in the workers. Workers are forks of a server process that has
+read the models' tokenizers once, so that a killed one is replaced within milliseconds and memory is shared.
 """
 
 from mlxctl.inference.preparation.packed_request import PackedRequest

@@ -1,6 +1,6 @@
-"""Token ids of one model's answers, kept for workers that do not have them yet.
+"""Token ids of one model's answers, for workers that lack them.
 
-Bounded; event-loop thread only.
+Bounded. Event-loop thread only.
 """
 
 from collections import deque
@@ -14,7 +14,7 @@ _ENTRY_BYTES = 250
 
 
 class AnswerSegmentLog:
-    """Segments in the order in which they became known; the oldest make way."""
+    """Segments in order of arrival; the oldest are dropped."""
 
     def __init__(self, *, max_bytes: int = MAX_BYTES) -> None:
         self.end = 0
@@ -23,7 +23,7 @@ class AnswerSegmentLog:
         self._segments: deque[EncodedSegment] = deque()
 
     def add(self, segments: Iterable[EncodedSegment]) -> None:
-        """Add what became known."""
+        """Append segments."""
         for segment in segments:
             self._segments.append(segment)
             self._num_bytes += _size(segment)
@@ -32,7 +32,7 @@ class AnswerSegmentLog:
             self._num_bytes -= _size(self._segments.popleft())
 
     def after(self, number: int) -> list[EncodedSegment]:
-        """Return what became known after the first `number` segments, as far as it is still here."""
+        """Return the segments after the first `number` ones that are still stored."""
         first = self.end - len(self._segments)
         return list(islice(self._segments, max(0, number - first), None))
 

@@ -1,9 +1,7 @@
-"""The process that all others are forks of, and that has read every model's tokenizer.
+"""The process that all workers are forks of. Event-loop thread only.
 
-Event-loop thread only.
-
-What may take long, or never come to an end, is done in a fork, which takes the template's place when it has
-succeeded. So the files of a model cannot break the template: they break a fork of it.
+Slow or risky commands, such as reading a tokenizer, run in a fork, which replaces the fork server when it has
+succeeded. So the files of a model can break a fork, but never the fork server.
 """
 
 import asyncio
@@ -22,13 +20,13 @@ _EXIT_SECONDS = 5.0
 
 
 class ForkServer:
-    """Started when first needed, and again when it was lost.
+    """Starts at first use, and again when it was lost.
 
-    `generation` grows with every change of what forks know.
+    `generation` grows with every replacement.
     """
 
     def __init__(self, modules: Sequence[str]) -> None:
-        """Forks have imported `modules`."""
+        """`modules` are imported before forking."""
         self.generation = 0
         self._modules = modules
         self._process: subprocess.Popen[bytes] | None = None
@@ -38,11 +36,11 @@ class ForkServer:
 
     @property
     def is_running(self) -> bool:
-        """Whether it runs, as far as is known."""
+        """Whether the process runs, as far as is known."""
         return self._worker is not None and not self._worker.has_ended
 
     async def start(self) -> None:
-        """Start it anew, knowing nothing. Raises WorkerEnded."""
+        """Start a new process without models. Raises WorkerEnded."""
         await self.close()
         ours, theirs = connected_pair()
         with theirs:
@@ -53,8 +51,8 @@ class ForkServer:
                 str(theirs.fileno()),
                 *self._modules,
             ]
-            # It returns once the program was found; what it does then is not waited for.
-            # macOS ends forks that touch Objective-C, which some libraries do when they are imported.
+            # It returns when the program was found, and does not wait for it.
+            # macOS kills forks that use Objective-C, which some libraries do at import.
             environment = {**os.environ, "OBJC_DISABLE_INITIALIZE_FORK_SAFETY": "YES"}
             self._process = subprocess.Popen(  # noqa: S603, ASYNC220
                 command,
@@ -68,35 +66,33 @@ class ForkServer:
         await self._worker.begin()
 
     async def fork(self, *, niceness: int) -> Worker:
-        """Return a new process that knows all that the template knows. Raises WorkerEnded."""
+        """Return a new worker with the models and answers of the fork server. Raises WorkerEnded."""
         async with self._forking:
-            template = self._worker
-            if template is None or template.has_ended:
-                raise WorkerEnded("the template of the preparation processes has ended")
+            server = self._worker
+            if server is None or server.has_ended:
+                raise WorkerEnded("the fork server of the preparation processes has ended")
             ours, theirs = connected_pair()
             with theirs:
-                forked = Worker(ours, generation=template.generation)
-                forked.num_answers_sent = dict(template.num_answers_sent)
+                forked = Worker(ours, generation=server.generation)
+                forked.num_answers_sent = dict(server.num_answers_sent)
                 try:
-                    await template.tell(Fork(niceness=niceness), theirs.fileno())
+                    await server.send_command(Fork(niceness=niceness), theirs.fileno())
                 except BaseException:
                     forked.end()
                     raise
         await forked.begin()
         return forked
 
-    async def change(self, command: object) -> Any:
-        """Have a fork do something that later ones are to know, and put it in the template's place.
+    async def execute_and_replace(self, command: object) -> Any:
+        """Execute a command in a fork, and replace the fork server by it.
 
-        Raises what `Worker.ask` does.
-
-        Raises TimeoutError when that takes longer than LOAD_SECONDS.
+        Raises what `Worker.execute` does, and TimeoutError after LOAD_SECONDS.
         """
         async with self._changing:
             forked = await self.fork(niceness=0)
             try:
                 async with asyncio.timeout(LOAD_SECONDS):
-                    value = await forked.ask(command)
+                    value = await forked.execute(command)
                 await self._forking.acquire()
             except BaseException:
                 forked.kill()
@@ -110,19 +106,19 @@ class ForkServer:
             self._reap()
             return value
 
-    async def tell(self, command: object) -> None:
-        """Say something that later forks are to know, too. Raises WorkerEnded."""
+    async def send_command(self, command: object) -> None:
+        """Send a command without reply. Raises WorkerEnded."""
         async with self._forking:
             if self._worker is not None:
-                await self._worker.tell(command)
+                await self._worker.send_command(command)
 
     @property
     def num_answers_sent(self) -> dict[int, int]:
-        """How many answers of each model it was told of, by the model's number."""
+        """Number of answer segments that the process has, by the model's number."""
         return self._worker.num_answers_sent if self._worker is not None else {}
 
     async def close(self) -> None:
-        """End it."""
+        """Stop the process."""
         if self._worker is not None:
             self._worker.kill()
             self._worker = None

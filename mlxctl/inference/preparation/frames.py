@@ -1,8 +1,7 @@
-"""Frames between the front and its preparation processes: one pickled value, and the large byte strings of it
-as they are.
+"""Frames between the front and its preparation processes: pickled values.
 
-SEC: both ends are processes of this server, connected by a socket pair that has no name; nothing else can
-write to it.
+Large byte strings are sent beside the pickle, without a copy. SEC: both ends are processes of this server,
+connected by a socket pair without a name; nothing else can write to it.
 """
 
 import asyncio
@@ -21,11 +20,11 @@ Parts = list[bytes | pickle.PickleBuffer]
 
 
 class ConnectionEnded(Exception):
-    """The other end is gone."""
+    """The other process has closed the connection."""
 
 
 def encode(value: object) -> Parts:
-    """Return a value as the parts of a frame, the first of which says how long the others are."""
+    """Return a value as the parts of a frame; the first holds the lengths of the others."""
     buffers: list[pickle.PickleBuffer] = []
     parts: Parts = [pickle.dumps(value, protocol=5, buffer_callback=buffers.append), *buffers]
     lengths = b"".join(_LENGTH.pack(memoryview(part).nbytes) for part in parts)
@@ -38,7 +37,7 @@ def decode(parts: Sequence[bytearray]) -> Any:
 
 
 def connected_pair() -> tuple[socket.socket, socket.socket]:
-    """Return a pair of sockets that take large frames in few pieces."""
+    """Return a pair of connected sockets with large buffers."""
     pair = socket.socketpair(socket.AF_UNIX, socket.SOCK_STREAM)
     for end in pair:
         end.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 1 << 20)
@@ -52,9 +51,9 @@ def send(connection: socket.socket, value: object) -> None:
 
 
 def receive(connection: socket.socket) -> tuple[Any, int | None]:
-    """Return the value of the next frame, and a file descriptor if one came with it.
+    """Return the next value, and a file descriptor if one came with it.
 
-    Blocks; raises ConnectionEnded.
+    Blocks. Raises ConnectionEnded.
     """
     head, descriptors, _, _ = socket.recv_fds(connection, _COUNT.size, 1)
     if not head:
@@ -77,7 +76,7 @@ def _read(connection: socket.socket, num_bytes: int) -> bytearray:
 
 
 async def send_async(connection: socket.socket, parts: Parts) -> None:
-    """Send a frame from the event loop. Raises OSError when the other end is gone."""
+    """Send a frame from the event loop. Raises OSError when the other end is closed."""
     loop = asyncio.get_running_loop()
     if sum(memoryview(part).nbytes for part in parts) < _SMALL_BYTES:
         await loop.sock_sendall(connection, b"".join(parts))
@@ -87,7 +86,7 @@ async def send_async(connection: socket.socket, parts: Parts) -> None:
 
 
 async def receive_async(connection: socket.socket) -> Any:
-    """Return the value of the next frame, on the event loop; there is no other behind it.
+    """Return the next value, from the event loop; no other frame may follow it.
 
     Raises ConnectionEnded, OSError.
     """

@@ -1,35 +1,31 @@
-"""What preparation processes do: functions of one request, and of its model's adapter.
-
-Nothing here runs in the front.
-"""
+"""Functions that run in preparation processes, on one request and its model's adapter."""
 
 import pickle
 from array import array
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from hashlib import blake2b
 from typing import Any
 
 from mlxctl.adapters import ModelAdapter, PreparedInput
 from mlxctl.adapters.prepared import PromptTokens
 from mlxctl.adapters.tokens.encoded_segments import EncodedSegment, OpenSegment
 from mlxctl.errors import ContextTooLong, InvalidRequest
-from mlxctl.inference.preparation.image_digests import without_image_bytes
 from mlxctl.inference.preparation.packed_request import PackedRequest, PackedTexts
 from mlxctl.inference.truncation import truncate_oldest
-from mlxctl.ir import EmbeddingRequest, GenerationRequest
+from mlxctl.ir import EmbeddingRequest, GenerationRequest, ImagePart, Message, Part, TextPart, ToolResultPart
 from mlxctl.ir.tokens import Salt, prompt_salts
 
 MAX_TOKENS = 300_000
-"""The most tokens that the texts of one request for embeddings may have together; OpenAI's limit."""
+"""Most tokens of all texts of an embedding request; OpenAI's limit."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Preparation:
-    """The inputs of a request, one for each prompt; the ids are packed, and what an answer continues is in
-    `opened`, pickled.
+    """Prepared inputs of a request, one per prompt.
 
-    `seen` is the request as the model saw it, for explanations: without what was left out, and without the
-    bytes of images. None if it is the request that was sent.
+    Token ids are packed. `opened` are the pickled segments that the answers continue. `normalized` is the
+    request as the model gets it, with digests in place of images; None if that equals the original.
     """
 
     inputs: tuple[PreparedInput, ...]
@@ -39,7 +35,7 @@ class Preparation:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PackedPrompt:
-    """The ids of a prompt, and what its images make of them. `seen` as in Preparation."""
+    """Token ids of a prompt, and the salts of its images; `normalized` as in Preparation."""
 
     token_ids: "array[int]"
     salts: tuple[Salt, ...]
@@ -47,12 +43,12 @@ class PackedPrompt:
 
 
 def call(function: Callable[..., Any], *arguments: Any) -> Any:
-    """Return what the function makes of `arguments`; a request is packed, and views of bytes are bytes again."""
+    """Call a function; requests in the result come packed."""
     return _pack_request(function(*map(_unwrap_buffer, arguments)))
 
 
 def call_method(target: object, name: str, *arguments: Any) -> tuple[dict[str, Any], Any]:
-    """Call a method and return how its object is afterwards, and what it returned."""
+    """Call a method and return the state of its object, and the result."""
     result = call(getattr(target, name), *arguments)
     return vars(target), result
 
@@ -73,7 +69,7 @@ def prepare(adapter: ModelAdapter, packed: PackedRequest) -> Preparation:
 
 
 def count_tokens(adapter: ModelAdapter, packed: PackedRequest) -> int:
-    """Count the tokens of a conversation's prompt, which may be longer than the model takes.
+    """Count the tokens of a prompt, which may exceed the context length.
 
     Raises InvalidRequest.
     """
@@ -81,12 +77,12 @@ def count_tokens(adapter: ModelAdapter, packed: PackedRequest) -> int:
 
 
 def prompt_tokens(adapter: ModelAdapter, packed: PackedRequest) -> PackedPrompt:
-    """Return a conversation's prompt, which may be longer than the model takes. Raises InvalidRequest."""
+    """Return a prompt, which may exceed the context length. Raises InvalidRequest."""
     return _prompt_tokens(adapter, packed, adapter.prompt_tokens)
 
 
 def fitting_prompt_tokens(adapter: ModelAdapter, packed: PackedRequest) -> PackedPrompt:
-    """Return a conversation's prompt. Raises InvalidRequest, ContextTooLong."""
+    """Return a prompt. Raises InvalidRequest, ContextTooLong."""
     return _prompt_tokens(adapter, packed, adapter.fitting_prompt_tokens)
 
 
@@ -104,7 +100,7 @@ def _prompt_tokens(
 
 
 def prepare_texts(adapter: ModelAdapter, packed: PackedTexts) -> "list[array[int]]":
-    """Return the token ids of all texts to be embedded. Raises InvalidRequest, ContextTooLong."""
+    """Return the token ids of all texts to embed. Raises InvalidRequest, ContextTooLong."""
     request = packed.unpack()
     found: list[array[int]] = []
     num_tokens = 0
@@ -121,14 +117,14 @@ def prepare_texts(adapter: ModelAdapter, packed: PackedTexts) -> "list[array[int
 
 
 def encode_text(adapter: ModelAdapter, text: str) -> list[int]:
-    """Return the ids of a text by itself."""
+    """Return the token ids of a text."""
     return adapter.vocabulary.encode(text)
 
 
 def answer_segments(
     adapter: ModelAdapter, opened: bytes, generated_ids: Sequence[int]
 ) -> list[EncodedSegment]:
-    """Return what is worth knowing of an answer that came to its end."""
+    """Return the segments of a finished answer that are worth recording."""
     segment: OpenSegment = pickle.loads(opened)  # noqa: S301 -- pickled by `prepare`
     return adapter.answer_segments(segment, generated_ids)
 
@@ -144,7 +140,7 @@ def _pack_request(result: Any) -> Any:
 
 
 def _if_changed(original: GenerationRequest, request: GenerationRequest) -> PackedRequest | None:
-    normalized = without_image_bytes(request)
+    normalized = _without_image_bytes(request)
     return None if normalized.messages == original.messages else PackedRequest.of(normalized)
 
 
@@ -160,3 +156,24 @@ def _prepare_conversation(adapter: ModelAdapter, request: GenerationRequest) -> 
         if shorter is None:
             raise
     return adapter.prepare_input(shorter)
+
+
+def _without_image_bytes(request: GenerationRequest) -> GenerationRequest:
+    """Return the request with a digest in place of each image, enough to compare them."""
+    if not any(message.num_images for message in request.messages):
+        return request
+    return replace(request, messages=tuple(map(_without_bytes, request.messages)))
+
+
+def _without_bytes(message: Message) -> Message:
+    return replace(message, parts=tuple(map(_digested, message.parts)))
+
+
+def _digested(part: Part) -> Part:
+    if isinstance(part, ToolResultPart):
+        return replace(part, content=tuple(_digest_image(inner) for inner in part.content))
+    return _digest_image(part) if isinstance(part, ImagePart) else part
+
+
+def _digest_image(part: TextPart | ImagePart) -> TextPart | ImagePart:
+    return replace(part, data=blake2b(part.data).digest()) if isinstance(part, ImagePart) else part

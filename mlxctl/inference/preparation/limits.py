@@ -1,30 +1,28 @@
-"""How long the preparation of a request may take, how many are prepared at once, and how many wait."""
+"""Limits of request preparation: time, concurrency and queue length."""
 
 from dataclasses import dataclass
 
 SHORT_BYTES = 64 * 1024
-"""Requests of fewer bytes are prepared apart from the others, so that they never wait for a long one."""
+"""Shorter requests have a queue of their own, so that they never wait for a long one."""
 
 INLINE_BYTES = 8 * 1024
-"""Bodies of fewer bytes are parsed in place: handing them to another process takes as long."""
+"""Shorter bodies are parsed in the front: sending them to a process takes as long."""
 
 LOAD_SECONDS = 60.0
-"""How long reading a model's tokenizer and template may take."""
+"""Longest time for reading a model's tokenizer and template."""
 
 GROWTH_BYTES = 256 * 1024**2
-"""A process whose memory has grown by so much is replaced: it would keep what one large request needed."""
+"""A process whose memory has grown by more is replaced, since it does not shrink after a large request."""
 
 MAX_COMMAND_SECONDS = 120
-"""After so long at one thing a process ends by itself, in case that nobody is left to end it."""
+"""A process ends by itself after so long with one command, in case that the front is gone."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class QueueLimits:
-    """Limits of the requests of one size: processes, seconds for each request, requests that wait, how nice
-    they are to others.
+    """Limits for requests of one size; `niceness` lowers the processes' priority.
 
-    A request may take `cpu_seconds`, and several times as long by the clock on a machine that has other
-    things to do.
+    A request may take `cpu_seconds`, and `clock_seconds` of wall time on a busy machine.
     """
 
     max_workers: int

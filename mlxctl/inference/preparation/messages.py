@@ -1,4 +1,4 @@
-"""What the front tells a preparation process, and what that answers. Pure values."""
+"""Commands to preparation processes, and their replies. Pure values."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -14,10 +14,9 @@ _MAX_QUOTED_CHARS = 2000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Fork:
-    """Become two processes: the new one serves the socket that comes with this, and answers there with its
-    process id.
+    """Fork; the new process serves the socket that comes with this and replies there.
 
-    `niceness` is by how much it gives way to others.
+    `niceness` lowers its priority.
     """
 
     niceness: int = 0
@@ -25,7 +24,7 @@ class Fork:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Load:
-    """Read a model's tokenizer and template, and answer with what reads its answers."""
+    """Create a model's adapter, and reply with its answer reader."""
 
     name: str
     facts: ModelFacts
@@ -34,22 +33,22 @@ class Load:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ReadGrammarVocabulary:
-    """Make ready to compile grammars for a model."""
+class LoadGrammarVocabulary:
+    """Read a model's vocabulary for compiling grammars."""
 
     name: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Forget:
-    """Let a model go. Has no answer."""
+class UnloadModel:
+    """Drop a model's adapter. No reply."""
 
     name: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Learn:
-    """Know the ids of answers of a model. Has no answer."""
+class StoreAnswers:
+    """Store token ids of a model's answers. No reply."""
 
     name: str
     segments: Sequence[EncodedSegment]
@@ -57,7 +56,7 @@ class Learn:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Call:
-    """Answer with what a function returns; that of a model gets its adapter before all other arguments.
+    """Call a function, with the adapter of `model` as first argument, and reply its result.
 
     The process ends if that takes more than `cpu_seconds`.
     """
@@ -70,7 +69,7 @@ class Call:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Started:
-    """A process is there. `memory_bytes` is what it holds by now."""
+    """A process has started; `memory_bytes` is its memory."""
 
     pid: int
     memory_bytes: int
@@ -78,7 +77,7 @@ class Started:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Done:
-    """What was asked for is done."""
+    """A command has succeeded."""
 
     value: Any
     memory_bytes: int
@@ -86,7 +85,7 @@ class Done:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Raised:
-    """An error of ours, in parts: not every exception can be made again from its arguments."""
+    """An MlxctlError in parts: not every exception can be created from its arguments."""
 
     kind: type[MlxctlError]
     arguments: tuple[Any, ...]
@@ -94,12 +93,12 @@ class Raised:
 
     @classmethod
     def of(cls, error: MlxctlError) -> "Raised":
-        """Take an error apart; what it quotes of a request may be long, and is cut."""
+        """Take an error apart; long quotes of a request are cut."""
         attributes = {name: _cut(value) for name, value in vars(error).items()}
         return cls(kind=type(error), arguments=tuple(map(_cut, error.args)), attributes=attributes)
 
     def error(self) -> MlxctlError:
-        """Put it together again."""
+        """Create the error again."""
         made = self.kind.__new__(self.kind, *self.arguments)
         made.args = self.arguments
         vars(made).update(self.attributes)
@@ -108,9 +107,9 @@ class Raised:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Crashed:
-    """A mistake of ours or of a library: `reason` in a line, and where.
+    """An unexpected exception: `reason` in one line, and the traceback.
 
-    A native one is a panic of a library.
+    `is_native` is a panic of a native library.
     """
 
     reason: str

@@ -1,4 +1,4 @@
-"""A request on its way through the front: what the front asks of it is there, its words are packed."""
+"""Requests in the front: options are readable, content is pickled."""
 
 import pickle
 from collections.abc import Iterable
@@ -10,24 +10,20 @@ from mlxctl.ir import EmbeddingRequest, GenerationRequest, ToolSpec
 
 MAX_MODEL_CHARS = 1024
 MAX_VALUES = 100_000
-"""What the schemas of a request's tools may hold together, and the options for its template: objects, lists,
-names and values.
-"""
+"""Most objects, lists, names and values in the schemas of a request's tools, and in its template arguments."""
 
 MAX_HEAD_BYTES = 4 << 20
-"""How large a head may be: the front reads it on its event loop."""
+"""Largest head, because the front unpickles it on its event loop."""
 
-_WORDS = ("messages", "prompts", "tools", "constraint", "template_kwargs")
+_CONTENT_FIELDS = ("messages", "prompts", "tools", "constraint", "template_kwargs")
 
 
 class PackedRequest:
-    """A request to generate.
+    """A generation request.
 
-    `head` is the request without its words: without messages, and its tools without descriptions.
-
-    A head has one empty prompt where the request has prompts. `packed` is the whole of it, to be read by
-    `unpack`, which takes long for a long one. `has_answers` says that something was answered before, which
-    may be known.
+    `head` has the options, without messages and without descriptions of tools, and one empty prompt if the
+    request has prompts. `packed` is the whole request for `unpack`, which is slow for a long one.
+    `has_answers` says that the conversation has earlier answers.
     """
 
     __slots__ = ("has_answers", "head", "packed")
@@ -39,7 +35,7 @@ class PackedRequest:
 
     @classmethod
     def of(cls, request: GenerationRequest) -> "PackedRequest":
-        """Pack a request. Raises InvalidRequest for one that would be too much to look at."""
+        """Pack a request. Raises InvalidRequest for one with too many values."""
         _check_size(request)
         head = replace(
             request,
@@ -56,17 +52,17 @@ class PackedRequest:
 
     @property
     def num_bytes(self) -> int:
-        """How large it is: about what there is to read."""
+        """Size of the pickle."""
         return len(self.packed)
 
     def with_head(self, **changes: Any) -> "PackedRequest":
-        """Return the request with another head; what it says of sampling and cache goes on with the words."""
+        """Return the request with changed options."""
         return PackedRequest(replace(self.head, **changes), self.packed, has_answers=self.has_answers)
 
     def unpack(self) -> GenerationRequest:
-        """Return the request, with the head as it is now."""
+        """Return the request with the options of `head`."""
         whole: GenerationRequest = pickle.loads(self.packed)  # noqa: S301 -- packed by `of`, in a process of this server
-        return replace(self.head, **{name: getattr(whole, name) for name in _WORDS})
+        return replace(self.head, **{name: getattr(whole, name) for name in _CONTENT_FIELDS})
 
     def __reduce__(self) -> tuple[Any, ...]:
         return _restore, (self.head, pickle.PickleBuffer(self.packed), self.has_answers)
@@ -77,7 +73,7 @@ def _restore(head: GenerationRequest, packed: Any, has_answers: bool) -> PackedR
 
 
 class PackedTexts:
-    """A request for embeddings, in the same way; its `head` has one empty input."""
+    """An embedding request; `head` has one empty input."""
 
     __slots__ = ("head", "packed")
 
@@ -93,7 +89,7 @@ class PackedTexts:
 
     @property
     def num_bytes(self) -> int:
-        """How large it is: about what there is to read."""
+        """Size of the pickle."""
         return len(self.packed)
 
     def unpack(self) -> EmbeddingRequest:
@@ -117,7 +113,7 @@ def _check_size(request: GenerationRequest) -> None:
 
 
 def _check_head_size(head: GenerationRequest, packed: bytes) -> None:
-    # PERF: a head is never larger than the whole, which is small as a rule.
+    # PERF: a head is never larger than the whole request, which is usually small.
     if len(packed) > MAX_HEAD_BYTES and len(pickle.dumps(head, protocol=5)) > MAX_HEAD_BYTES:
         message = f"tool schemas and names may have {MAX_HEAD_BYTES} bytes together; send less"
         raise InvalidRequest(message, param="tools")
@@ -126,12 +122,12 @@ def _check_head_size(head: GenerationRequest, packed: bytes) -> None:
 def _check_model_name(model: str) -> None:
     if len(model) > MAX_MODEL_CHARS:
         raise InvalidRequest(
-            f"model has {len(model)} characters; no name is longer than {MAX_MODEL_CHARS}", param="model"
+            f"model has {len(model)} characters; the maximum is {MAX_MODEL_CHARS}", param="model"
         )
 
 
 def _num_values(values: Iterable[Any]) -> int:
-    """Count the values within values, up to a few more than are allowed."""
+    """Count nested values, up to a few more than MAX_VALUES."""
     open_values = list(values)
     number = 0
     while open_values and number <= MAX_VALUES:

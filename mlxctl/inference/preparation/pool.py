@@ -1,9 +1,7 @@
-"""Has requests prepared by other processes: who does it, for how long, and what is known of each model.
+"""Pool of preparation processes, and the models that they have. Event-loop thread only.
 
-Event-loop thread only.
-
-A request that takes longer than it may, or whose client has left, ends with the process that prepares it;
-another one takes its place. A mistake, even a crash, is an error of its request and of no other.
+A request that exceeds its time, or whose client has left, is stopped by killing its process; another one
+replaces it. An error, even a crash, fails only its own request.
 """
 
 import asyncio
@@ -32,14 +30,13 @@ from mlxctl.inference.preparation.limits import (
     SHORT_BYTES,
     QueueLimits,
 )
-from mlxctl.inference.preparation.messages import Call, Forget, Learn, Load, ReadGrammarVocabulary
+from mlxctl.inference.preparation.messages import Call, Load, LoadGrammarVocabulary, StoreAnswers, UnloadModel
 from mlxctl.inference.preparation.worker import Worker, WorkerCrashed, WorkerEnded
 from mlxctl.inference.preparation.worker_queue import WorkerQueue
 from mlxctl.ir import ModelCapabilities, ModelFacts
 
-# An answer that is still being looked at is waited for, since the next request may go on from it; but not for
-# long.
-_ANSWER_SECONDS = 1.0
+# The next request may continue an answer that is still being recorded, so it waits, but not longer than this.
+_RECORDING_SECONDS = 1.0
 
 _log = logging.getLogger(__name__)
 _numbers = itertools.count(1)
@@ -47,7 +44,7 @@ _numbers = itertools.count(1)
 
 @dataclass(slots=True, kw_only=True, eq=False)
 class _ModelState:
-    """One that was read: how, from which generation of the template on it is known, and its answers."""
+    """A loaded model, the first generation of the fork server that has it, and its answers."""
 
     load: Load
     generation: int
@@ -57,7 +54,7 @@ class _ModelState:
 
 
 class PreparationPool:
-    """The processes that prepare requests. Starts when first needed, or by `start`."""
+    """Prepares requests in worker processes, which start at first use or by `start`."""
 
     def __init__(
         self,
@@ -67,9 +64,9 @@ class PreparationPool:
         short: QueueLimits = SHORT,
         long: QueueLimits = LONG,
     ) -> None:
-        """`short` and `long` are the limits for requests of fewer and more than SHORT_BYTES.
+        """`short` and `long` are the limits for requests below and above SHORT_BYTES.
 
-        `modules` are those that functions come from which `call` is given: they are imported only once.
+        `modules` are imported once, before forking: those of functions passed to `call`.
         """
         self._request_defaults = request_defaults
         self._fork_server = ForkServer([jobs.__name__, *modules])
@@ -81,7 +78,7 @@ class PreparationPool:
         self._is_closed = False
 
     def start(self) -> None:
-        """Begin to start; returns at once."""
+        """Start the fork server in the background."""
         self._in_background(self._begin())
 
     async def close(self) -> None:
@@ -98,7 +95,7 @@ class PreparationPool:
         await self._fork_server.close()
 
     async def load(self, name: str, facts: ModelFacts, capabilities: ModelCapabilities) -> AnswerReader:
-        """Read a model's tokenizer and template; requests to it can be prepared then. Raises BrokenModel."""
+        """Read a model's tokenizer and template, and return its reader. Raises BrokenModel."""
         load = Load(
             name=name,
             facts=facts,
@@ -122,23 +119,23 @@ class PreparationPool:
         self._in_background(self._warm_up(load))
         return reader
 
-    async def forget(self, name: str) -> None:
-        """Let go what is known of a model."""
+    async def unload(self, name: str) -> None:
+        """Drop a model's adapter and answers."""
         if self._models.pop(name, None) is not None:
             with suppress(WorkerEnded):
-                await self._fork_server.tell(Forget(name=name))
+                await self._fork_server.send_command(UnloadModel(name=name))
 
     async def parse(self, body: bytes | bytearray, function: Callable[..., Any]) -> Any:
-        """Return what `function` makes of a body.
+        """Return the result of `function` on a body; requests come packed.
 
-        A request that it returns comes packed. Raises what it raises, and `run` does.
+        Raises what the function and `run` raise.
         """
         return await self.call(function, pickle.PickleBuffer(body), num_bytes=len(body))
 
     async def parse_with(self, target: Any, method: str, body: bytes | bytearray) -> Any:
-        """Return what a method of `target` makes of a body; `target` is then as that left it.
+        """Return the result of a method of `target` on a body.
 
-        Raises as `parse` does.
+        The state of `target` is updated. Raises as `parse` does.
         """
         return await self.run_with(target, method, pickle.PickleBuffer(body), num_bytes=len(body))
 
@@ -158,8 +155,7 @@ class PreparationPool:
             return jobs.call(getattr(target, method), *arguments)
         state, result = await self.run(jobs.call_method, target, method, *arguments, num_bytes=num_bytes)
         vars(target).update(state)
-        # To take over what a large body has left takes a while: the others come first, before anything else
-        # is done with it.
+        # Freeing the buffers of a large body takes a while; other tasks run first.
         await asyncio.sleep(0)
         return result
 
@@ -171,35 +167,32 @@ class PreparationPool:
         model: str | None = None,
         knows_answers: bool = True,
     ) -> Any:
-        """Have a function called in another process, with a model's adapter if one is named, which
-        `knows_answers` up to the last.
+        """Call a function in a worker, with the adapter of `model` as first argument if given.
 
-        It may take so long as its `num_bytes` allow. Raises what the function raises, QueueFull when too many
-        wait, InvalidRequest when it takes too long, or breaks a library, and SequenceFailed when its process
-        has ended.
+        The time limit follows from `num_bytes`. With `knows_answers`, the adapter has all answers so far.
+        Raises what the function raises, QueueFull, InvalidRequest when the request takes too long or crashes
+        a library, and SequenceFailed when the process has ended.
         """
         queue = self._short if num_bytes < SHORT_BYTES else self._long
         state = None if model is None else self._models[model]
         if state is not None and state.pending and knows_answers:
-            await asyncio.wait(state.pending, timeout=_ANSWER_SECONDS)
+            await asyncio.wait(state.pending, timeout=_RECORDING_SECONDS)
         return await self._run(
             queue,
             Call(function=function, arguments=arguments, model=model, cpu_seconds=queue.limits.cpu_seconds),
             state,
         )
 
-    def remember(self, model: str, opened: bytes, generated_ids: Sequence[int]) -> None:
-        """Keep the ids of an answer that came to its end, so that its text becomes these ids again when it is
-        sent back.
-        """
+    def record_answer(self, model: str, opened: bytes, generated_ids: Sequence[int]) -> None:
+        """Record the ids of a finished answer, so that its text is encoded to the same ids."""
         state = self._models.get(model)
         if state is None or not opened or self._is_closed:
             return
-        task = self._in_background(self._remember(state, opened, array("I", generated_ids)))
+        task = self._in_background(self._record_answer(state, opened, array("I", generated_ids)))
         state.pending.add(task)
         task.add_done_callback(state.pending.discard)
 
-    async def _remember(self, model: _ModelState, opened: bytes, generated_ids: "array[int]") -> None:
+    async def _record_answer(self, model: _ModelState, opened: bytes, generated_ids: "array[int]") -> None:
         size = len(opened) + 4 * len(generated_ids)
         queue = self._short if size < SHORT_BYTES else self._long
         arguments = (pickle.PickleBuffer(opened), generated_ids)
@@ -208,10 +201,10 @@ class PreparationPool:
         try:
             model.answers.add(await self._run(queue, call, model))
         except MlxctlError as error:
-            _log.debug("an answer of model %r is not known again: %s", model.load.name, error)
+            _log.debug("an answer of model %r is not recorded: %s", model.load.name, error)
 
     async def _run(self, queue: WorkerQueue, call: Call, model: _ModelState | None) -> Any:
-        await queue.enter()
+        await queue.acquire()
         try:
             worker = await self._take(queue, model)
             self._busy.add(worker)
@@ -221,7 +214,7 @@ class PreparationPool:
                 self._busy.discard(worker)
                 self._return_worker(queue, worker)
         finally:
-            queue.leave()
+            queue.release()
 
     async def _call_worker(
         self, queue: WorkerQueue, worker: Worker, call: Call, model: _ModelState | None
@@ -231,7 +224,7 @@ class PreparationPool:
             async with asyncio.timeout(limits.clock_seconds):
                 if model is not None:
                     await self._send_new_answers(worker, model)
-                return await worker.ask(call)
+                return await worker.execute(call)
         except MlxctlError:
             raise
         except TimeoutError:
@@ -241,7 +234,7 @@ class PreparationPool:
             worker.kill()
             if error.is_native:
                 raise InvalidRequest(
-                    f"the request cannot be prepared: a library gave up ({error.reason})"
+                    f"the request cannot be prepared: a library failed ({error.reason})"
                 ) from None
             raise
         except WorkerEnded:
@@ -249,7 +242,7 @@ class PreparationPool:
                 raise _timed_out(limits.cpu_seconds) from None
             raise SequenceFailed("the process that prepared the request has ended") from None
         except BaseException:
-            # The client has left, so the result is not needed.
+            # The client has disconnected, so the result is not needed.
             worker.kill()
             raise
 
@@ -257,7 +250,9 @@ class PreparationPool:
         num_answers_sent = worker.num_answers_sent.get(model.number, 0)
         if num_answers_sent < model.answers.end:
             worker.num_answers_sent[model.number] = model.answers.end
-            await worker.tell(Learn(name=model.load.name, segments=model.answers.after(num_answers_sent)))
+            await worker.send_command(
+                StoreAnswers(name=model.load.name, segments=model.answers.after(num_answers_sent))
+            )
 
     async def _take(self, queue: WorkerQueue, model: _ModelState | None) -> Worker:
         worker = queue.take_idle(0 if model is None else model.generation)
@@ -267,7 +262,7 @@ class PreparationPool:
             await self._ensure_fork_server()
             return await self._fork(queue)
         except WorkerEnded:
-            # The template was lost since it was last looked at.
+            # The fork server was lost in the meantime.
             await self._ensure_fork_server()
         try:
             return await self._fork(queue)
@@ -279,8 +274,8 @@ class PreparationPool:
             num_answers_sent = self._fork_server.num_answers_sent.get(model.number, 0)
             if num_answers_sent < model.answers.end:
                 self._fork_server.num_answers_sent[model.number] = model.answers.end
-                await self._fork_server.tell(
-                    Learn(name=model.load.name, segments=model.answers.after(num_answers_sent))
+                await self._fork_server.send_command(
+                    StoreAnswers(name=model.load.name, segments=model.answers.after(num_answers_sent))
                 )
         return await self._fork_server.fork(niceness=queue.limits.niceness)
 
@@ -296,11 +291,11 @@ class PreparationPool:
         try:
             await self._ensure_fork_server()
         except WorkerEnded as error:
-            # The first model to be read says so to a person.
+            # The first model to be loaded reports it.
             _log.debug("%s", error)
 
     async def _ensure_fork_server(self) -> None:
-        """Start the template if it does not run, and have it read what was read before.
+        """Start the fork server if it does not run, with all models.
 
         Raises WorkerEnded.
         """
@@ -312,13 +307,13 @@ class PreparationPool:
                 try:
                     await self._read(model.load)
                 except (MlxctlError, TimeoutError, WorkerCrashed, WorkerEnded) as error:
-                    _log.error("model %r cannot be read again: %s", model.load.name, error)
+                    _log.error("model %r cannot be loaded again: %s", model.load.name, error)
 
     async def _read(self, load: Load) -> AnswerReader:
-        reader: AnswerReader = await self._fork_server.change(load)
+        reader: AnswerReader = await self._fork_server.execute_and_replace(load)
         model = self._models.get(load.name)
         if model is not None and model.load is load:
-            # Read again, because the template was lost; no process knows its answers now.
+            # Loaded again after the fork server was lost; no process has its answers now.
             model.generation, model.number = self._fork_server.generation, next(_numbers)
         else:
             self._models[load.name] = _ModelState(load=load, generation=self._fork_server.generation)
@@ -326,15 +321,15 @@ class PreparationPool:
         return reader
 
     async def _warm_up(self, load: Load) -> None:
-        """Read the model's vocabulary for grammars, and have processes ready that know all of it."""
+        """Read the vocabulary for grammars, and fork workers that have it."""
         try:
             await self._prefork()
             if load.facts.purpose == "text":
-                await self._fork_server.change(ReadGrammarVocabulary(name=load.name))
+                await self._fork_server.execute_and_replace(LoadGrammarVocabulary(name=load.name))
                 self._end_idle()
                 await self._prefork()
         except (MlxctlError, TimeoutError, WorkerCrashed, WorkerEnded) as error:
-            # Then the first grammar does it, or fails.
+            # The first grammar reads it then, or fails.
             _log.debug("the vocabulary of model %r is not ready for grammars: %s", load.name, error)
 
     async def _prefork(self) -> None:

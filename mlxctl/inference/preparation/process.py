@@ -1,10 +1,7 @@
 """A preparation process: `python -m mlxctl.inference.preparation.process DESCRIPTOR [MODULE ...]`.
 
-Started by `template`.
-
-It does one thing after another, as it is told, until the socket is closed. Every one of them is the same
-program: the template is the one that is only ever told to fork, a worker is told to call functions. None has
-threads, so that each may fork.
+Executes one command after another until its socket is closed. The fork server and the workers run the same
+program: the former gets commands to fork, the latter calls. It has no threads, because it forks.
 """
 
 import gc
@@ -25,13 +22,13 @@ from mlxctl.inference.preparation.messages import (
     Call,
     Crashed,
     Done,
-    Forget,
     Fork,
-    Learn,
     Load,
+    LoadGrammarVocabulary,
     Raised,
-    ReadGrammarVocabulary,
     Started,
+    StoreAnswers,
+    UnloadModel,
 )
 
 
@@ -43,7 +40,7 @@ class PreparationProcess:
         self._adapters: dict[str, ModelAdapter] = {}
 
     def serve(self) -> None:
-        """Do as told until the front is gone."""
+        """Execute commands until the front closes the connection."""
         self._report_started()
         while True:
             try:
@@ -51,25 +48,24 @@ class PreparationProcess:
                 self._execute(command, descriptor)
             except (ConnectionEnded, OSError):
                 return
-            # What a command has brought is not needed while the next one is waited for.
+            # Free the command before waiting for the next one.
             del command
 
     def _execute(self, command: object, descriptor: int | None) -> None:
         match command:
             case Fork(niceness=niceness):
-                assert descriptor is not None, "a fork comes with its socket"
+                assert descriptor is not None, "a Fork command comes with a socket"
                 self._fork(socket.socket(fileno=descriptor), niceness)
-            case Forget(name=name):
+            case UnloadModel(name=name):
                 self._adapters.pop(name, None)
-            case Learn(name=name, segments=segments):
+            case StoreAnswers(name=name, segments=segments):
                 if name in self._adapters:
                     self._adapters[name].store_segments(segments)
             case _:
                 self._reply(command)
 
     def _reply(self, command: object) -> None:
-        # Whatever it does, even a library that never returns: the system ends a process that handles neither
-        # of these signals.
+        # The system kills a process that handles neither signal, also inside a library that never returns.
         signal.setitimer(signal.ITIMER_REAL, MAX_COMMAND_SECONDS)
         if isinstance(command, Call):
             signal.setitimer(signal.ITIMER_PROF, command.cpu_seconds)
@@ -103,14 +99,14 @@ class PreparationProcess:
                     request_defaults=command.request_defaults,
                 )
                 return adapter.reader()
-            case ReadGrammarVocabulary(name=name):
+            case LoadGrammarVocabulary(name=name):
                 if name in self._adapters:
                     self._adapters[name].read_grammar_vocabulary()
                 return None
         raise AssertionError(f"no command: {command!r}")
 
     def _fork(self, connection: socket.socket, niceness: int) -> None:
-        # PERF: what is there by now is looked at by no collection, and so stays shared.
+        # PERF: objects so far are exempt from collections, so that their memory stays shared.
         gc.freeze()
         if os.fork():
             connection.close()
@@ -118,8 +114,7 @@ class PreparationProcess:
         self._connection.close()
         self._connection = connection
         os.nice(niceness)
-        # A library that panics says so to a person who can do nothing about it; the front says it to the
-        # client.
+        # Panics of libraries are reported to the client by the front, not on stderr.
         with open(os.devnull, "wb") as nowhere:  # noqa: PTH123
             os.dup2(nowhere.fileno(), 2)
         self._report_started()
@@ -129,23 +124,22 @@ class PreparationProcess:
 
 
 def memory_bytes() -> int:
-    """Return the most memory that this process ever had."""
+    """Return the peak memory of this process."""
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     return peak if sys.platform == "darwin" else peak * 1024
 
 
 def main(descriptor: str, *modules: str) -> None:
-    """Serve the socket with this number until it is closed; forks need not import `modules` again."""
-    # The terminal and service managers signal the whole group; the front decides when this ends.
+    """Serve the socket with this number until it is closed, after importing `modules`."""
+    # Terminals and service managers signal the whole group; the front decides when this process ends.
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, signal.SIG_IGN)
-    # Forks are reaped by the system.
+    # The system reaps forks.
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
-    # PERF: what a large body becomes is no garbage, and looking through it again and again takes as long as
-    # to make it.
+    # PERF: objects of a large body are no garbage, and collections during parsing take as long as the parsing.
     gc.set_threshold(100_000, 20, 100)
-    # A thread would not survive a fork, and what it has locked would stay locked.
+    # Threads do not survive a fork, and their locks would stay locked.
     os.environ.update({"TOKENIZERS_PARALLELISM": "false", "RAYON_NUM_THREADS": "1"})
     for module in modules:
         importlib.import_module(module)

@@ -15,13 +15,13 @@ _BEGIN_SECONDS = 30.0
 
 
 class WorkerEnded(Exception):
-    """The process is gone, and with it what it was asked."""
+    """The process has ended, with its command."""
 
 
 class WorkerCrashed(Exception):
-    """The process made a mistake, or a library did; it is not to be used any more.
+    """The process or a library failed unexpectedly; it must not be used again.
 
-    `is_native` says that a library panicked.
+    `is_native` is a panic of a native library.
     """
 
     def __init__(self, failed: Crashed) -> None:
@@ -31,9 +31,9 @@ class WorkerCrashed(Exception):
 
 
 class Worker:
-    """One process: asked one thing at a time.
+    """One process, which executes one command at a time.
 
-    `generation` is that of the template that it was forked from.
+    `generation` is that of the fork server that it was forked from.
     """
 
     def __init__(self, connection: socket.socket, *, generation: int) -> None:
@@ -46,7 +46,7 @@ class Worker:
         self._last_bytes = 0
 
     async def begin(self) -> None:
-        """Wait until it is there. Raises WorkerEnded."""
+        """Wait until the process has started. Raises WorkerEnded."""
         try:
             async with asyncio.timeout(_BEGIN_SECONDS):
                 begun: Started = await receive_async(self._connection)
@@ -58,10 +58,10 @@ class Worker:
             raise
         self._pid, self._first_bytes = begun.pid, begun.memory_bytes
 
-    async def ask(self, command: object) -> Any:
-        """Have something done and return what comes of it.
+    async def execute(self, command: object) -> Any:
+        """Send a command and return its result.
 
-        Raises our own errors, WorkerFailed, WorkerEnded.
+        Raises the command's MlxctlError, WorkerCrashed, WorkerEnded.
         """
         try:
             await send_async(self._connection, encode(command))
@@ -78,14 +78,14 @@ class Worker:
             case Crashed():
                 raise WorkerCrashed(answer)
 
-    async def tell(self, command: object, descriptor: int | None = None) -> None:
-        """Say something that has no answer, with a file descriptor if need be. Raises WorkerEnded."""
+    async def send_command(self, command: object, descriptor: int | None = None) -> None:
+        """Send a command without reply, with a file descriptor if given. Raises WorkerEnded."""
         parts = encode(command)
         try:
             if descriptor is None:
                 await send_async(self._connection, parts)
             else:
-                # So little always fits at once: nothing else is on its way to a process that is to fork.
+                # The few bytes fit into the empty socket buffer: the fork server has no other command pending.
                 socket.send_fds(self._connection, [b"".join(parts)], [descriptor])
         except OSError as error:
             self.end()
@@ -93,20 +93,20 @@ class Worker:
 
     @property
     def has_grown(self) -> bool:
-        """Whether it holds so much more than at its beginning that another one does better."""
+        """Whether its memory has grown so much that it must be replaced."""
         return self._last_bytes > self._first_bytes + GROWTH_BYTES
 
     @property
     def has_ended(self) -> bool:
-        """Whether it was ended, or has ended."""
+        """Whether the connection is closed."""
         return self._connection.fileno() < 0
 
     def end(self) -> None:
-        """Let it end by itself, when what it does is done. Idempotent."""
+        """Close the connection; the process ends after its command. Idempotent."""
         self._connection.close()
 
     def kill(self) -> None:
-        """End it at once, whatever it does. Idempotent."""
+        """Kill the process at once. Idempotent."""
         if not self.has_ended and self._pid is not None:
             with contextlib.suppress(ProcessLookupError):
                 os.kill(self._pid, signal.SIGKILL)
