@@ -74,7 +74,10 @@ class ModelSession:
         raise EngineDied("the engine ended in mid-answer")
 
     async def wait_ready(self) -> None:
-        """Wait until the engine runs and has the model, also after a restart. Raises ModelError, EngineDied."""
+        """Wait until the engine has the model, also after a restart.
+
+        Raises ModelError, EngineDied.
+        """
         await self._engine.wait_ready()
 
     def create_stream_processor(self, request: GenerationRequest, prepared: PreparedInput) -> StreamProcessor:

@@ -1,5 +1,1 @@
-"""Looking into a running server: what its prefix cache keeps, how that hangs together, why a prompt was not
-known; its agents.
-
-Speaks HTTP, and knows neither the engine nor a model.
-"""
+"""Inspection of a server and of the prefix cache, for commands."""

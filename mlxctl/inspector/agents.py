@@ -1,4 +1,4 @@
-"""The agents of a running `mlxctl serve`: conversations whose history is kept there."""
+"""Agents of a running `mlxctl serve`."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass, fields
@@ -14,10 +14,10 @@ _PAGE = 100
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Agent:
-    """An agent as the server lists it: `status` says how much of its context is computed.
+class AgentSummary:
+    """An agent as the server lists it; times are unix seconds.
 
-    Times are unix seconds.
+    `status` says how much of its context is cached.
     """
 
     id: str
@@ -31,44 +31,44 @@ class Agent:
     instructions: str | None
 
 
-_FIELDS = {field.name for field in fields(Agent)}
+_FIELDS = {field.name for field in fields(AgentSummary)}
 
 
 class AgentServer(ServerConnection):
-    """The addresses about agents. A caller sees its own: those that were made with the same API key."""
+    """Requests about agents. A caller sees the agents of its API key."""
 
-    def agents(self) -> list[Agent]:
-        """All of them, oldest first."""
+    def agents(self) -> list[AgentSummary]:
+        """Return all agents, oldest first."""
         return [_agent(found) for found in self._pages("/v1/agents")]
 
-    def find(self, agent_id: str) -> Agent:
-        """One of them."""
-        return _agent(self.ask("GET", _address(agent_id)))
+    def find(self, agent_id: str) -> AgentSummary:
+        """Return one agent."""
+        return _agent(self.request("GET", _agent_path(agent_id)))
 
     def messages(self, agent_id: str) -> list[dict[str, Any]]:
-        """Everything that was said, in order, as messages of chat completions."""
-        return [found["message"] for found in self._pages(f"{_address(agent_id)}/messages")]
+        """Return the whole conversation as messages of chat completions."""
+        return [found["message"] for found in self._pages(f"{_agent_path(agent_id)}/messages")]
 
     def reset(self, agent_id: str) -> None:
-        """Forget what was said."""
-        self.ask("POST", f"{_address(agent_id)}/reset")
+        """Delete the agent's conversation."""
+        self.request("POST", f"{_agent_path(agent_id)}/reset")
 
     def delete(self, agent_id: str) -> None:
-        """Forget the agent."""
-        self.ask("DELETE", _address(agent_id))
+        """Delete the agent."""
+        self.request("DELETE", _agent_path(agent_id))
 
     def _pages(self, path: str) -> Iterable[dict[str, Any]]:
         after = ""
         while True:
-            page = self.ask("GET", f"{path}?limit={_PAGE}{after}")
+            page = self.request("GET", f"{path}?limit={_PAGE}{after}")
             yield from page["data"]
             if not page["has_more"]:
                 return
             after = f"&after={quote(page['last_id'], safe='')}"
 
 
-def agents_table(agents: Iterable[Agent], *, now: float) -> Table:
-    """One line for each agent."""
+def agents_table(agents: Iterable[AgentSummary], *, now: float) -> Table:
+    """Return a table with one row per agent."""
     table = Table("agent", "model", "status", box=None, pad_edge=False, header_style="bold")
     for heading in ("messages", "context", "cached", "used"):
         table.add_column(heading, justify="right", no_wrap=True)
@@ -80,11 +80,11 @@ def agents_table(agents: Iterable[Agent], *, now: float) -> Table:
     return table
 
 
-def _agent(found: dict[str, Any]) -> Agent:
-    return Agent(**{name: value for name, value in found.items() if name in _FIELDS})
+def _agent(found: dict[str, Any]) -> AgentSummary:
+    return AgentSummary(**{name: value for name, value in found.items() if name in _FIELDS})
 
 
-def _address(agent_id: str) -> str:
+def _agent_path(agent_id: str) -> str:
     return f"/v1/agents/{quote(agent_id, safe='')}"
 
 

@@ -1,18 +1,16 @@
-"""A run of tokens in the prefix cache, as it is listed. Pure."""
+"""Chunk of the prefix cache, as the server or the disk lists it. Pure."""
 
 from dataclasses import asdict, dataclass
 from typing import Any
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class CachedChunk:
-    """A run of tokens that is kept, as the server lists it; `start` is its place in the prompt.
+class ListedChunk:
+    """A run of tokens from `start` of a prompt; times are unix seconds.
 
-    Times are unix seconds.
-
-    On disk alone hits are not counted and only the order of use is known: `num_hits` and `used_at` are None.
-    Tokens of an image are negative numbers made of its digest; `token_ids` are None where a server does not
-    tell them.
+    On disk, hits are not counted and only the order of use is known: `num_hits` and `used_at` are None.
+    Tokens of an image are negative numbers made of its digest; `token_ids` are None if a server does not list
+    them.
     """
 
     key: str

@@ -1,4 +1,4 @@
-"""Two branches beside each other. Pure."""
+"""Comparison of two branches. Pure."""
 
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
@@ -12,9 +12,7 @@ _NUM_NEIGHBORS = 60
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BranchComparison:
-    """How many leading tokens and characters two branches share, and the text around the place where they
-    part.
-    """
+    """Number of shared leading tokens and characters, and the text around the first difference."""
 
     num_shared_tokens: int
     num_shared_characters: int
@@ -28,11 +26,11 @@ class BranchComparison:
 
 
 def compare(one: Sequence[Branch], other: Sequence[Branch]) -> BranchComparison:
-    """Compare two paths. Raises InvalidRequest when their text is not known."""
+    """Compare two paths. Raises InvalidRequest when their text is unknown."""
     texts = [text for path in (one, other) if (text := path_text(path)) is not None]
     if len(texts) < 2:
         raise InvalidRequest(
-            "what a branch says is not known: its model is neither served nor on this machine", param="key"
+            "the text of a branch is unknown: its model is neither served nor on this machine", param="key"
         )
     num = num_common(*texts)
     return BranchComparison(

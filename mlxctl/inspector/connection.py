@@ -1,7 +1,4 @@
-"""A running `mlxctl serve`, asked over HTTP for one command.
-
-Knows addresses and refusals, not what answers mean.
-"""
+"""HTTP connection to a running `mlxctl serve`, for one command."""
 
 import json
 from typing import Any, Self
@@ -13,12 +10,14 @@ from mlxctl.errors import AuthenticationFailed, InvalidRequest, ServerUnreachabl
 
 _CONNECT_SECONDS = 5.0
 _ANSWER_SECONDS = 600.0
-_OURS_ALONE = ("/cache", "/stats", "/v1/agents?")
+_MLXCTL_PATHS = ("/cache", "/stats", "/v1/agents?")
 
 
 class ServerConnection:
-    """Raises ServerUnreachable, AuthenticationFailed, UnknownResource where there is no such server, and
-    InvalidRequest.
+    """Sends requests.
+
+    Raises ServerUnreachable, AuthenticationFailed, InvalidRequest, and UnknownResource for a server other
+    than mlxctl's.
     """
 
     def __init__(self, url: str, *, api_key: str | None) -> None:
@@ -36,29 +35,31 @@ class ServerConnection:
     def __exit__(self, *_: object) -> None:
         self._client.close()
 
-    def ask(self, method: str, path: str, body: Any = None) -> dict[str, Any]:
-        """Make one request and return the JSON object of its answer."""
+    def request(self, method: str, path: str, body: Any = None) -> dict[str, Any]:
+        """Send one request and return the JSON object of its response."""
         try:
-            answer = self._client.request(method, f"{self.root}{path}", json=body)
+            response = self._client.request(method, f"{self.root}{path}", json=body)
         except (httpx.HTTPError, httpx.InvalidURL) as error:
             raise ServerUnreachable(self.root, str(error) or type(error).__name__) from None
-        if answer.status_code in (401, 403):
-            raise AuthenticationFailed(f"the server at {self.root} wants another key; give it with --api-key")
-        if answer.status_code == 404 and path.startswith(_OURS_ALONE):
+        if response.status_code in (401, 403):
+            raise AuthenticationFailed(
+                f"the server at {self.root} rejects the API key; give one with --api-key"
+            )
+        if response.status_code == 404 and path.startswith(_MLXCTL_PATHS):
             raise UnknownResource(
                 f"the server at {self.root} has no {path.split('?')[0]}; only `mlxctl serve` does"
             )
-        if answer.status_code >= 400:
-            raise InvalidRequest(f"the server refuses this: {_complaint(answer)}")
+        if response.status_code >= 400:
+            raise InvalidRequest(f"the server rejects this: {_error_message(response)}")
         try:
-            found: dict[str, Any] = answer.json()
+            data: dict[str, Any] = response.json()
         except json.JSONDecodeError:
-            raise UnknownResource(f"the server at {self.root} answers {path} in words of its own") from None
-        return found
+            raise UnknownResource(f"the server at {self.root} answers {path} in an unknown format") from None
+        return data
 
 
-def _complaint(answer: httpx.Response) -> str:
+def _error_message(response: httpx.Response) -> str:
     try:
-        return str(answer.json()["error"]["message"])
+        return str(response.json()["error"]["message"])
     except (json.JSONDecodeError, KeyError, TypeError):
-        return f"{answer.status_code} {answer.reason_phrase}"
+        return f"{response.status_code} {response.reason_phrase}"

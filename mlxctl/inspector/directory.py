@@ -1,4 +1,4 @@
-"""What lies on disk, without a server, for one command: looked at, or changed while nobody else uses it."""
+"""The prefix cache on disk, read without a server, or changed while no server uses it."""
 
 import time
 from array import array
@@ -9,7 +9,7 @@ from typing import Any, Self
 from mlxctl.errors import InvalidRequest, StoreError
 from mlxctl.inference.cache.token_text import comparable_ids, token_text
 from mlxctl.inspector.branches import Branch, build_trees
-from mlxctl.inspector.cached_chunk import CachedChunk
+from mlxctl.inspector.cached_chunk import ListedChunk
 from mlxctl.inspector.disk_explanation import DiskExplanation, explain_on_disk
 from mlxctl.inspector.labels import UserMarkers
 from mlxctl.inspector.local_models import LocalModels
@@ -20,9 +20,9 @@ from mlxctl.stores.damage import DATABASE_ERRORS
 
 
 class CacheDirectory:
-    """Answers as a server does, for the disk tier below a cache directory.
+    """Disk tier below a cache directory, with the methods of `CacheServer`.
 
-    Raises StoreError where there is none, when it cannot be read, and, to change it, when a server uses it.
+    Raises StoreError when it does not exist, cannot be read, or, for changes, is in use by a server.
     """
 
     def __init__(self, directory: Path, *, max_bytes: int, min_free_bytes: int, models: LocalModels) -> None:
@@ -39,7 +39,7 @@ class CacheDirectory:
         self._inspector.close()
 
     def trees(self) -> dict[str, list[Branch]]:
-        """Everything that lies there, as conversations."""
+        """Return all chunks as conversations."""
         chunks = self.chunks()
         names = {chunk.model for chunk in chunks if chunk.model is not None}
         pairs = {name: self._models.user_markers(name) for name in names}
@@ -47,12 +47,12 @@ class CacheDirectory:
             chunks, {name: UserMarkers(*pair) for name, pair in pairs.items() if pair is not None}
         )
 
-    def chunks(self) -> list[CachedChunk]:
-        """Everything that lies there, the least recently used first."""
+    def chunks(self) -> list[ListedChunk]:
+        """Return all chunks, the least recently used first."""
         return [self._listed(entry) for entry in self._inspector.entries()]
 
     def stats(self) -> dict[str, Any]:
-        """What it takes; what went wrong is counted by a server alone."""
+        """Return sizes; errors are counted only by a server."""
         sizes = self._inspector.sizes()
         figures = {
             "num_bytes": sizes.record_bytes,
@@ -66,19 +66,19 @@ class CacheDirectory:
         return {"cache_disk": figures}
 
     def explain(self, request: RequestFile) -> DiskExplanation:
-        """Say how much of a request's prompt lies there.
+        """Return how much of a request's prompt is on disk.
 
-        Raises InvalidRequest when it is not known which model is meant.
+        Raises InvalidRequest when the model cannot be determined.
         """
         entries = self._inspector.entries()
         names = sorted({entry.model for entry in entries if entry.model is not None})
-        asked = request.body.get("model")
-        if asked not in names and len(names) != 1:
+        requested = request.body.get("model")
+        if requested not in names and len(names) != 1:
             known = ", ".join(map(repr, names)) or "no model whose name is known"
             raise InvalidRequest(
-                f"the request names model {asked!r}; on disk are prompts of {known}", param="model"
+                f"the request names model {requested!r}; on disk are prompts of {known}", param="model"
             )
-        model = asked if asked in names else names[0]
+        model = requested if requested in names else names[0]
         prompt = self._models.prompt(model, request.protocol, request.body)
         if prompt is None:
             raise InvalidRequest(
@@ -88,15 +88,15 @@ class CacheDirectory:
         found = explain_on_disk(entries, model, tokens, self._models.text, salts=salts, now=time.time())
         if found.num_known_tokens == len(tokens):
             return found
-        place = self._models.section_at(model, request.protocol, request.body, found.num_known_tokens)
+        section = self._models.section_at(model, request.protocol, request.body, found.num_known_tokens)
         return (
             found
-            if place is None
-            else replace(found, place=place.name, message=place.message, tool=place.tool)
+            if section is None
+            else replace(found, place=section.name, message=section.message, tool=section.tool)
         )
 
     def change(self, action: str, keys: list[str] | None = None) -> dict[str, Any]:
-        """Pin, unpin, drop, clear or gc. Loads mlx, since it keeps the same books as the engine."""
+        """Pin, unpin, drop, clear or gc. Loads mlx, because it uses the engine's disk tier."""
         try:
             return self._change(action, [bytes.fromhex(key) for key in keys or ()])
         except (OSError, *DATABASE_ERRORS) as error:
@@ -126,9 +126,9 @@ class CacheDirectory:
             else token_text(tokens, entry.salts, entry.start, lambda run: self._models.text(model, run))
         )
 
-    def _listed(self, entry: DiskEntry) -> CachedChunk:
+    def _listed(self, entry: DiskEntry) -> ListedChunk:
         tokens = array("I", entry.tokens)
-        return CachedChunk(
+        return ListedChunk(
             key=entry.key.hex(),
             parent=entry.parent.hex() if entry.parent is not None else None,
             model=entry.model,

@@ -1,4 +1,4 @@
-"""How much of a prompt lies on disk, and where it parts from what does. Pure."""
+"""How much of a prompt is on disk, and where it differs. Pure."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
@@ -14,13 +14,12 @@ _NUM_NEIGHBORS = 12
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DiskExplanation:
-    """Of `num_prompt_tokens`, a server could take over `num_cached_tokens` from disk; `num_known_tokens` lie
-    there.
+    """Match of a prompt with the disk.
 
-    That is more where layers need a state to go on from and none was kept there. `before` is the text before
-    the first token that is not known, `here` that from it on, `there` what lies on disk instead: None where
-    nothing that begins so goes on. `place` names the message or tool that it is in; `message` and `tool` are
-    their indexes, if it is one.
+    `num_known_tokens` of the prompt are on disk, `num_cached_tokens` can be reused: fewer if layers need a
+    stored state that is missing. `before` is the text before the first token that is not on disk, `here` the
+    text from it on, `there` the text on disk instead, None if nothing continues there. `place` names the
+    message or tool of the difference; `message` and `tool` are their indexes.
     """
 
     model: str
@@ -48,9 +47,7 @@ def explain_on_disk(
     salts: Sequence[Salt] = (),
     now: float,
 ) -> DiskExplanation:
-    """Look for a prompt of the model, with its images, among everything that lies on disk and lives `now`, of
-    any caller.
-    """
+    """Match a prompt of the model against all unexpired entries on disk, of any caller."""
     index: PrefixIndex[None] = PrefixIndex(max_bytes=1, clock=lambda: now)
     own = [
         entry
@@ -66,11 +63,11 @@ def explain_on_disk(
     ]
     best: PrefixMatch[None] = max(matches, key=lambda match: match.num_tokens, default=PrefixMatch(()))
     known = best.num_tokens
-    there = _behind(best)
+    there = _stored_continuation(best)
     return DiskExplanation(
         model=model,
         num_prompt_tokens=len(tokens),
-        num_cached_tokens=_usable(best, own, at_most=len(tokens) - 1),
+        num_cached_tokens=_reusable_tokens(best, own, at_most=len(tokens) - 1),
         num_known_tokens=known,
         before=text_of(model, tokens[max(0, known - _NUM_NEIGHBORS) : known]),
         here=text_of(model, tokens[known : known + _NUM_NEIGHBORS]),
@@ -88,24 +85,25 @@ def _add(index: PrefixIndex[None], entry: DiskEntry) -> None:
             index.add_checkpoint(chunk, Checkpoint(position, None, 0))
 
 
-def _usable(match: PrefixMatch[None], entries: Sequence[DiskEntry], *, at_most: int) -> int:
+def _reusable_tokens(match: PrefixMatch[None], entries: Sequence[DiskEntry], *, at_most: int) -> int:
     if not any(entry.positions for entry in entries):
         return min(match.num_tokens, at_most)
     found = match.checkpoint(at_most=at_most)
     return found[0].position if found is not None else 0
 
 
-def _behind(match: PrefixMatch[None]) -> Tokens | None:
-    """What goes on where the match ends, in the chunk that it ends in or in the one used last of those that
-    follow.
+def _stored_continuation(match: PrefixMatch[None]) -> Tokens | None:
+    """Return the tokens on disk after the match.
+
+    These are of the chunk that the match ends in, or of the most recently used one that follows.
     """
-    place: Chunk[None] | None = match.chunks[-1] if match.chunks else None
-    if place is None:
+    chunk: Chunk[None] | None = match.chunks[-1] if match.chunks else None
+    if chunk is None:
         return None
     start = match.num_tokens
-    if start == place.end:
-        place = next(reversed((place.children or {}).values()), None)
-    if place is None:
+    if start == chunk.end:
+        chunk = next(reversed((chunk.children or {}).values()), None)
+    if chunk is None:
         return None
-    tokens = Tokens("I", place.tokens)
-    return tokens[start - place.start : start - place.start + _NUM_NEIGHBORS]
+    tokens = Tokens("I", chunk.tokens)
+    return tokens[start - chunk.start : start - chunk.start + _NUM_NEIGHBORS]

@@ -1,6 +1,4 @@
-"""Why so much of a prompt is known and no more: by a server, or by what lies on disk; for programs and for
-people.
-"""
+"""Explanation of a prompt's cached tokens, by a server or by the disk."""
 
 from pathlib import Path
 from typing import Any
@@ -14,15 +12,18 @@ from mlxctl.inspector.request_file import read_request
 from mlxctl.inspector.server import CacheServer
 
 
-def explained(
+def explain_cache(
     cache: CacheServer | CacheDirectory, file: Path | None, *, last: int
 ) -> tuple[Any, RenderableType]:
-    """Explain the request in a file, or the last ones of a server. Raises InvalidRequest."""
+    """Explain the request in a file, or the last ones of a server.
+
+    Returns data for JSON and a renderable. Raises InvalidRequest.
+    """
     request = read_request(file) if file is not None else None
     if isinstance(cache, CacheDirectory):
         if request is None:
             raise InvalidRequest(
-                "only a server remembers its last requests; for what lies on disk name a FILE", param="file"
+                "only a server keeps its last requests; to explain the disk, name a FILE", param="file"
             )
         on_disk = cache.explain(request)
         return on_disk.as_dict(), disk_explanation(on_disk)

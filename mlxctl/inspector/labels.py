@@ -1,10 +1,10 @@
-"""The first words of a conversation, without what a chat template writes around them. Pure."""
+"""Labels of conversations, without markup of chat templates. Pure."""
 
 import re
 from dataclasses import dataclass
 
 _MAX_CHARS = 400
-# What is the same as in the branches beside it is left out when it is longer than this.
+# A beginning that is shared with sibling branches is left out if it is longer.
 _MAX_SHARED_CHARS = 24
 _MARKUP = re.compile(
     r"<\|[^|<>\n]{1,40}\|>(?:(?:system|developer|user|assistant|tool)\n)?"
@@ -17,27 +17,26 @@ _ENDS_IN_MARKUP = re.compile(r"(?:\|>|<start_of_turn>)\Z")
 
 @dataclass(frozen=True, slots=True)
 class UserMarkers:
-    """What a chat template writes before and behind the text of a user's message."""
+    """What a chat template writes before and after the text of a user message."""
 
     before: str
-    behind: str
+    after: str
 
 
 NO_MARKERS = UserMarkers("", "")
 
 
 def label_of(text: str | None, parents: str | None, markers: UserMarkers) -> str:
-    """Return the label of a branch that says `text` behind `parents`.
+    """Return the label of a branch with `text` after its parents' text.
 
-    It is the conversation's first question if that is in the branch, else the next question, else what the
-    branch says.
+    That is the first user message if the branch contains it, else the next one, else the branch's text.
     """
     if text is None or parents is None:
         return ""
     whole, start = parents + text, len(parents)
     question = _question(whole, 0, markers)
     if question is not None and question[1] <= start:
-        # The first question is in the branches before this one.
+        # The first user message is in the parents.
         question = _question(whole, max(start - len(markers.before), question[1]), markers)
     if question is None:
         return _plain(_ROLE.sub("", text, count=1) if _ENDS_IN_MARKUP.search(parents) else text)
@@ -49,12 +48,12 @@ def label_of(text: str | None, parents: str | None, markers: UserMarkers) -> str
 
 
 def _question(whole: str, start: int, markers: UserMarkers) -> tuple[int, int] | None:
-    """Return where the next user's message begins and ends."""
-    place = whole.find(markers.before, start) if markers.before else -1
-    if place < 0:
+    """Return the start and end of the next user message."""
+    position = whole.find(markers.before, start) if markers.before else -1
+    if position < 0:
         return None
-    begin = place + len(markers.before)
-    end = whole.find(markers.behind, begin) if markers.behind else -1
+    begin = position + len(markers.before)
+    end = whole.find(markers.after, begin) if markers.after else -1
     return begin, len(whole) if end < 0 else end
 
 

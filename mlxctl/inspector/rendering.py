@@ -1,6 +1,6 @@
-"""The cache for people: a table, a tree, counters, explanations.
+"""Tables, trees, counters and explanations of the cache for the terminal.
 
-Texts come from prompts: nothing in them is taken for markup.
+Texts come from prompts, so they are never parsed as markup.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -28,7 +28,7 @@ _HITS = {
 
 
 def branches_table(trees: Mapping[str, Sequence[Branch]], *, now: float) -> RenderableType:
-    """One line for each leaf: a conversation with everything that it builds on."""
+    """Return a table with one row per leaf: a conversation with its parents."""
     table = Table("key", "model", box=None, pad_edge=False, header_style="bold")
     for heading in ("tokens", "unshared", "size", "hits", "used"):
         table.add_column(heading, justify="right")
@@ -57,7 +57,7 @@ def branches_table(trees: Mapping[str, Sequence[Branch]], *, now: float) -> Rend
 
 
 def branches_tree(trees: Mapping[str, Sequence[Branch]], *, now: float, width: int) -> RenderableType:
-    """What conversations begin with, and where they part; labels are cut to fit lines of `width` columns."""
+    """Return the tree; labels are cut to lines of `width` columns."""
     if not trees:
         return Text("The cache is empty.")
     roots = []
@@ -71,7 +71,7 @@ def branches_tree(trees: Mapping[str, Sequence[Branch]], *, now: float, width: i
 
 
 def counters(stats: Mapping[str, Any]) -> RenderableType:
-    """What the cache holds and has saved."""
+    """Return the size and savings of the cache."""
     table = Table(box=None, pad_edge=False, show_header=False)
     table.add_column(style="bold")
     table.add_column()
@@ -97,20 +97,20 @@ def _count_memory(table: Table, stats: Mapping[str, Any]) -> None:
 def _count_disk(table: Table, disk: Mapping[str, Any]) -> None:
     counts = f"{disk['num_chunks']:,} chunks, {disk['num_states']:,} states"
     table.add_row("on disk", f"{size(disk['file_bytes'])} of {size(disk['max_bytes'])}, {counts}")
-    # Only a server counts what goes wrong.
+    # Errors are counted only by a server.
     if disk["num_dropped"] is not None:
         table.add_row("skipped writes", f"{disk['num_dropped']:,} (disk full or busy)")
         table.add_row("corrupt records", f"{disk['num_damaged']:,} (count as misses)")
 
 
 def explanations(found: Iterable[Mapping[str, Any]]) -> RenderableType:
-    """One paragraph for each request."""
+    """Return one paragraph per request."""
     paragraphs = [_explanation(explanation) for explanation in found]
     return Group(*paragraphs) if paragraphs else Text("This server has received no request yet.")
 
 
 def branch_facts(path: Sequence[Branch], *, now: float) -> RenderableType:
-    """One branch in full."""
+    """Return all details of one branch."""
     branch = path[-1]
     table = Table(box=None, pad_edge=False, show_header=False)
     table.add_column(style="bold")
@@ -161,7 +161,7 @@ def plain_lines(text: str) -> Text:
 
 
 def size(num_bytes: int) -> str:
-    """Return bytes as a person reads them, in decimal units."""
+    """Return bytes in decimal units."""
     for unit, factor in (("GB", 1e9), ("MB", 1e6), ("kB", 1e3)):
         if num_bytes >= factor:
             return f"{num_bytes / factor:.1f} {unit}"
@@ -169,7 +169,7 @@ def size(num_bytes: int) -> str:
 
 
 def ago(at: float | None, *, now: float) -> str:
-    """Return how long ago something was."""
+    """Return the time since a moment."""
     return "before start" if at is None else f"{_span(max(0.0, now - at))} ago"
 
 
@@ -241,7 +241,7 @@ def _explanation(found: Mapping[str, Any]) -> RenderableType:
 
 
 def disk_explanation(found: DiskExplanation) -> RenderableType:
-    """What of a prompt lies on disk, and where it parts from that."""
+    """Return how much of a prompt is on disk, and the first difference."""
     known = f"{found.num_known_tokens:,} of {found.num_prompt_tokens:,} tokens are on disk"
     title = Text.assemble(
         (plain(found.model).plain, "bold"), f"  {known}, {found.num_cached_tokens:,} can be taken over"
@@ -273,7 +273,7 @@ def _difference(divergence: Mapping[str, Any], number: int | None) -> Renderable
 
 
 def comparison(found: BranchComparison) -> RenderableType:
-    """Two branches beside each other."""
+    """Return two branches beside each other."""
     table = Table(box=None, pad_edge=False, show_header=False)
     table.add_column(style="bold", justify="right")
     table.add_column(overflow="fold")

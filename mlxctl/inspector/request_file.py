@@ -1,4 +1,4 @@
-"""A request in a file, as a client would send it."""
+"""A client's request in a file."""
 
 import json
 from dataclasses import dataclass
@@ -14,7 +14,7 @@ _PATHS: dict[Protocol, str] = {
     "messages": "/v1/messages",
     "responses": "/v1/responses",
 }
-_LENGTHS: dict[Protocol, str] = {
+_LENGTH_FIELDS: dict[Protocol, str] = {
     "chat": "max_completion_tokens",
     "messages": "max_tokens",
     "responses": "max_output_tokens",
@@ -23,23 +23,23 @@ _LENGTHS: dict[Protocol, str] = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RequestFile:
-    """A body and the protocol whose words it is in."""
+    """A request body and its protocol."""
 
     protocol: Protocol
     body: dict[str, Any]
 
     @property
     def path(self) -> str:
-        """Where it is sent."""
+        """Path of the route."""
         return _PATHS[self.protocol]
 
-    def of_one_token(self) -> dict[str, Any]:
-        """Return the body with an answer as short as can be."""
-        return self.body | {_LENGTHS[self.protocol]: 1, "stream": False}
+    def with_one_token(self) -> dict[str, Any]:
+        """Return the body with an answer of one token, not streamed."""
+        return self.body | {_LENGTH_FIELDS[self.protocol]: 1, "stream": False}
 
 
 def read_request(path: Path) -> RequestFile:
-    """Read the file and tell its protocol by its fields. Raises InvalidRequest."""
+    """Read the file and detect its protocol by its fields. Raises InvalidRequest."""
     try:
         body = json.loads(path.read_text(encoding="utf-8"))
     except OSError as error:
@@ -62,7 +62,7 @@ def _protocol_of(body: dict[str, Any]) -> Protocol:
 
 
 def _has_blocks(messages: Any) -> bool:
-    """Whether something is said that only Anthropic's protocol has words for."""
+    """Whether a message has content blocks of Anthropic's protocol."""
     contents = (
         [message.get("content") for message in messages if isinstance(message, dict)]
         if isinstance(messages, list)

@@ -31,12 +31,12 @@ class ModelServer(ServerConnection):
 
     def models(self) -> list[ServedModelRow]:
         """Return the models that the server offers, in its order."""
-        loaded = {model["name"]: model for model in self.ask("GET", "/stats")["pool"]["models"]}
-        return [_row(card, loaded.get(card["id"])) for card in self.ask("GET", "/v1/models")["data"]]
+        loaded = {model["name"]: model for model in self.request("GET", "/stats")["pool"]["models"]}
+        return [_row(card, loaded.get(card["id"])) for card in self.request("GET", "/v1/models")["data"]]
 
     def change(self, action: Action, name: str) -> dict[str, Any]:
         """Load, unload, pin or unpin a model, and return its state."""
-        return self.ask("POST", f"/models/{action}", {"model": name})
+        return self.request("POST", f"/models/{action}", {"model": name})
 
 
 def served_models_table(rows: Iterable[ServedModelRow]) -> Table:

@@ -1,4 +1,4 @@
-"""Whether what lies on disk is what was written there."""
+"""Verification of the prefix cache on disk."""
 
 from collections import Counter
 from collections.abc import Callable
@@ -19,8 +19,8 @@ _MAX_SHOWN = 50
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Verdict:
-    """What was read, and everything that was wrong."""
+class VerificationResult:
+    """Counts of a verification, and its findings."""
 
     directory: Path
     num_records: int
@@ -29,7 +29,7 @@ class Verdict:
 
     @property
     def num_problems(self) -> dict[str, int]:
-        """How often each kind of thing was wrong, those that never were included."""
+        """Number of findings by problem, zeros included."""
         found = Counter(finding.problem for finding in self.findings)
         return {problem: found[problem] for problem in get_args(Problem)}
 
@@ -53,10 +53,10 @@ class Verdict:
         }
 
 
-def verify_directory(directory: Path, watch: Callable[[int, int], object]) -> Verdict:
-    """Read everything below a cache directory; `watch` hears how many bytes are done, and of how many.
+def verify_directory(directory: Path, watch: Callable[[int, int], object]) -> VerificationResult:
+    """Read and check everything below a cache directory.
 
-    Raises StoreError.
+    `watch` gets the bytes done and the total. Raises StoreError.
     """
     inspector = DiskInspector.open(directory)
     try:
@@ -66,7 +66,7 @@ def verify_directory(directory: Path, watch: Callable[[int, int], object]) -> Ve
         raise StoreError(f"cannot read the prefix cache in {str(directory)!r}: {error}") from error
     finally:
         inspector.close()
-    return Verdict(
+    return VerificationResult(
         directory=directory,
         num_records=sizes.num_chunks + sizes.num_states,
         num_bytes=sizes.record_bytes,
@@ -74,18 +74,18 @@ def verify_directory(directory: Path, watch: Callable[[int, int], object]) -> Ve
     )
 
 
-def verdict_lines(verdict: Verdict) -> RenderableType:
-    """One line for all, and one for each thing that is wrong, up to a number of them."""
-    read = f"{verdict.num_records:,} records, {size(verdict.num_bytes)}"
-    if not verdict.findings:
+def result_lines(result: VerificationResult) -> RenderableType:
+    """Return a summary line, and one line per finding up to a maximum."""
+    read = f"{result.num_records:,} records, {size(result.num_bytes)}"
+    if not result.findings:
         return Text(f"ok: {read}")
-    counts = ", ".join(f"{num:,} {problem}" for problem, num in verdict.num_problems.items() if num)
+    counts = ", ".join(f"{num:,} {problem}" for problem, num in result.num_problems.items() if num)
     table = Table(box=None, pad_edge=False, show_header=False)
-    for finding in verdict.findings[:_MAX_SHOWN]:
-        place = "" if finding.position is None else f"state at {finding.position:,}"
-        table.add_row(finding.problem, finding.key.hex()[:12], place, plain(finding.detail))
-    more = len(verdict.findings) - _MAX_SHOWN
+    for finding in result.findings[:_MAX_SHOWN]:
+        position = "" if finding.position is None else f"state at {finding.position:,}"
+        table.add_row(finding.problem, finding.key.hex()[:12], position, plain(finding.detail))
+    more = len(result.findings) - _MAX_SHOWN
     rest = [Text(f"and {more:,} more; --json lists them all")] if more > 0 else []
     return Group(
-        Text(f"not sound: {counts}; {read} read; `mlxctl cache gc` removes what is of no use"), table, *rest
+        Text(f"not sound: {counts}; {read} read; `mlxctl cache gc` removes unusable files"), table, *rest
     )

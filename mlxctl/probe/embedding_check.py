@@ -39,7 +39,8 @@ async def check_embeddings(interview: Interview, known: ModelCapabilities) -> tu
         Finding(
             question="embeddings",
             verdict="yes",
-            reason=f"{num_dimensions} dimensions, {'normalized' if is_normalized else 'not normalized'} ({length}), {limit}",
+            reason=f"{num_dimensions} dimensions, {'normalized' if is_normalized else 'not normalized'} "
+            f"({length}), {limit}",
             value={
                 "dimensions": num_dimensions,
                 "normalized": is_normalized,

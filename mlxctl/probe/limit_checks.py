@@ -53,7 +53,8 @@ def check_context(
     return Finding(
         question="practical_context",
         verdict="yes" if tokens else "no",
-        reason=f"{tokens:,} tokens, calculated, limited by {binding}; {kv_bytes_per_token:,} bytes of cache per token, measured",
+        reason=f"{tokens:,} tokens, calculated, limited by {binding}; {kv_bytes_per_token:,} bytes of "
+        "cache per token, measured",
         value={
             "tokens": tokens,
             "context_length": context_length,

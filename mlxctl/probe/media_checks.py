@@ -11,9 +11,11 @@ _MODALITIES: dict[str, tuple[Kind, ...]] = {
     "audio": ("speech-to-text", "text-to-speech"),
 }
 _NOT_RUN = {
-    "vision": f"images are tested only with {', '.join(VISION_MODEL_TYPES)} models here, with mlxctl[vision] installed",
+    "vision": f"images are tested only with {', '.join(VISION_MODEL_TYPES)} models here, with "
+    "mlxctl[vision] installed",
     "embeddings": "only embedding models are tested for vectors",
-    "audio": f"only {', '.join(TRANSCRIPTION_MODEL_TYPES)} models transcribe here, with mlxctl[audio] installed; there is no speech synthesis",
+    "audio": f"only {', '.join(TRANSCRIPTION_MODEL_TYPES)} models transcribe here, with mlxctl[audio] "
+    "installed; there is no speech synthesis",
 }
 
 
@@ -24,7 +26,10 @@ def check_modalities(detection: Detection) -> tuple[Finding, ...]:
 
 def unsupported_findings(detection: Detection) -> tuple[Finding, ...]:
     """Return the findings of a model that cannot be run here: all unknown."""
-    reason = f"its files say {detection.kind} ({detection.evidence[0]}); only models that generate text are asked this"
+    reason = (
+        f"its files say {detection.kind} ({detection.evidence[0]}); only models that generate text "
+        "are asked this"
+    )
     modalities = {finding.question: finding for finding in check_modalities(detection)}
     return tuple(
         modalities.get(question) or Finding(question=question, verdict="unknown", reason=reason)

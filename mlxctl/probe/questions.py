@@ -40,7 +40,10 @@ TOOL_QUESTIONS = (
 CHAT_QUESTION = "Hello! Who are you?"
 THINKING_QUESTIONS = (
     "How many days do three weeks have?",
-    "A train leaves at 9:40 and arrives at 13:05. It stands still for 25 minutes on the way. How long does it move?",
+    (
+        "A train leaves at 9:40 and arrives at 13:05. It stands still for 25 minutes on the way. How long "
+        "does it move?"
+    ),
 )
 """The second is used only when the template supports thinking and the first answer has none."""
 BATCH_QUESTIONS = ("Tell me about the sea.", "What is a mountain?")
@@ -55,7 +58,10 @@ SPOKEN_SENTENCES = ("Please open the window.", "My brother likes music.", "Our g
 EMBEDDING_TEXTS = (
     "The ferry to the island leaves at noon.",
     "Bread.",
-    "Whoever wants to cross the mountains in winter needs warm clothes, a map, and enough to eat for at least three days.",
+    (
+        "Travelers who cross the mountains in winter need warm clothes, a map, and enough to eat for at "
+        "least three days."
+    ),
 )
 """Texts of different lengths, so that all but one are padded in a batch."""
 

@@ -58,7 +58,8 @@ def _tools_found(attempt: ToolAttempt, parsed: ParserResult, own_parser_id: str)
     return Finding(
         question="tools",
         verdict="yes",
-        reason=f"{num_right} of {len(parsed.judgments)} right, {_DELIVERIES[attempt.delivery]}; {how}{without_tools}",
+        reason=f"{num_right} of {len(parsed.judgments)} right, {_DELIVERIES[attempt.delivery]}; "
+        f"{how}{without_tools}",
         value={"parser": parsed.parser_id, "delivery": attempt.delivery},
         exchanges=tuple(
             transcript.evidence(parser_id=parsed.parser_id if transcript.request.tools else None)

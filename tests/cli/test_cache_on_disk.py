@@ -254,7 +254,7 @@ def test_show_without_tokenizer_says_text_is_unknown(filled: Path) -> None:
     one, other = leaves(filled)
 
     assert "its model is neither served nor on this machine" in run(filled, "show", one)
-    assert "what a branch says is not known" in run(filled, "diff", one, other, code=1)
+    assert "the text of a branch is unknown" in run(filled, "diff", one, other, code=1)
 
 
 def request_file(directory: Path, *questions: str) -> str:
@@ -348,7 +348,7 @@ def test_explain_on_disk_matches_images_by_content(tmp_path: Path) -> None:
 
 
 def test_explain_last_on_disk_is_an_error(served: Path, tmp_path: Path) -> None:
-    assert "only a server remembers its last requests" in run(served, "explain", code=1)
+    assert "only a server keeps its last requests" in run(served, "explain", code=1)
 
 
 def test_explain_on_disk_with_unknown_model_is_an_error(filled: Path, tmp_path: Path) -> None:

@@ -38,12 +38,10 @@ _WORDS = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Changed:
-    """`before` was asked first, then `after`.
+    """Two requests, and the expected explanation of the second.
 
-    The explanation has to give this reason and place; `old` and `new` are the texts.
-
-    With `reason` None nothing that the model sees was changed. The place may also be `or_message`, where
-    templates differ. With `is_one_run` all changed tokens stand together.
+    `old` and `new` are the differing texts. With `reason` None the prompt is unchanged. The place may also be
+    `or_message`, where templates differ. With `is_one_run` all changed tokens are adjacent.
     """
 
     before: GenerationRequest
@@ -59,16 +57,14 @@ class Changed:
 
 
 def changed_request(kind: str, random: Random) -> Changed:
-    """Make a conversation and a twin of it with one difference of this kind."""
+    """Create a conversation and a copy with one difference of this kind."""
     return KINDS[kind](random)
 
 
 def conversation(
     random: Random, *, num_tools: int | None = None, num_turns: int | None = None
 ) -> GenerationRequest:
-    """Return an agent's conversation: a system prompt, tools, questions, calls, results and answers, and a
-    last question.
-    """
+    """Return an agent's conversation with tools, calls, results and a last question."""
     tools = tuple(
         _tool(random, number)
         for number in range(num_tools if num_tools is not None else random.randint(0, 3))
@@ -84,7 +80,7 @@ def conversation(
 
 
 def _text(random: Random, num_words: int) -> str:
-    """Words without repetition of longer runs: numbers between them make every run the only one of its kind."""
+    """Return text without repeated runs: numbers make every run unique."""
     return " ".join(f"{random.choice(_WORDS)} {random.randrange(10**6)}" for _ in range(num_words // 2)) + "."
 
 
@@ -117,8 +113,9 @@ def _put(request: GenerationRequest, index: int, message: Message) -> Generation
 
 
 def _reworded(random: Random, text: str) -> tuple[str, str, str]:
-    """Return the text with one word changed, the new word and the old one; both are of letters that no other
-    word begins with.
+    """Return the text with one word changed, the new word and the old one.
+
+    No other word begins with the letters of these two.
     """
     words = text.split(" ")
     place = 2 * random.randrange(len(words) // 2)
@@ -157,7 +154,10 @@ def _word_of(role: str) -> Callable[[Random], Changed]:
 
 def _head_line(random: Random) -> Changed:
     request = conversation(random)
-    line = f"Today is {random.choice(('Monday', 'Friday'))}, {random.randrange(10, 28)} June, {random.randrange(10, 24)}:15."
+    line = (
+        f"Today is {random.choice(('Monday', 'Friday'))}, {random.randrange(10, 28)} June, "
+        f"{random.randrange(10, 24)}:15."
+    )
     after = _put(request, 0, text_message("system", f"{line}\n{request.messages[0].text}"))
     return Changed(
         before=request,
@@ -207,7 +207,7 @@ def _tool_added(random: Random) -> Changed:
 
 
 def _edited_and_gone_on(random: Random) -> Changed:
-    """An earlier question was edited, and the conversation goes on behind what is the same."""
+    """Edit an earlier user message; the rest is unchanged."""
     request = conversation(random, num_tools=0, num_turns=2)
     text, new, old = _reworded(random, request.messages[1].text)
     after = _put(request, 1, text_message("user", text))
@@ -251,7 +251,7 @@ def _arguments(random: Random) -> Changed:
 
 
 def _thinking(random: Random) -> Changed:
-    """Thinking of the turn that is still going on, which templates show."""
+    """Change the thinking of the current turn, which templates render."""
     request = conversation(random, num_tools=1, num_turns=0)
     thought = _text(random, 10)
     other, new, old = _reworded(random, thought)
@@ -277,7 +277,7 @@ def _sampling(random: Random) -> Changed:
 
 
 def _call_ids(random: Random) -> Changed:
-    """The client numbers its calls anew; where a template shows the ids, that is what changed."""
+    """Change call ids, which some templates render."""
     request = conversation(random, num_tools=1, num_turns=1)
     calls = [index for index, message in enumerate(request.messages) if message.tool_calls]
     if not calls:
@@ -293,7 +293,7 @@ def _call_ids(random: Random) -> Changed:
 
 
 def image(random: Random) -> ImagePart:
-    """Return bytes that stand for an image: explanations see digests only."""
+    """Return bytes in place of an image: explanations use digests only."""
     return ImagePart(data=random.randbytes(16), media_type="image/png")
 
 

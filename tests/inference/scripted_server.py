@@ -8,7 +8,7 @@ MODELS = b'{"data":[{"id":"other","object":"model"}]}'
 
 
 class ScriptedServer:
-    """`url` is where it answers; `bodies` are the requests that came."""
+    """Answers at `url`; `bodies` are the received requests."""
 
     def __init__(
         self, chat: bytes, *, status: bytes = b"200 OK", models: bytes = MODELS, headers: bytes = b""
@@ -60,5 +60,5 @@ async def listening(server: ScriptedServer) -> AsyncIterator[ScriptedServer]:
 
 
 def stream(*chunks: str, done: bool = True) -> bytes:
-    """Chunks as server-sent events."""
+    """Return chunks as server-sent events."""
     return "".join(f"data: {chunk}\n\n" for chunk in (*chunks, *(["[DONE]"] if done else []))).encode()

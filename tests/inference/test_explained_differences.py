@@ -36,19 +36,17 @@ def test_difference_is_explained(kind: str, template: str, adapters: dict[str, M
 
 
 def check(kind: str, adapter: ModelAdapter, random: Random) -> None:
-    """Explain one difference beside unrelated requests, and compare place, reason and numbers with what was
-    done.
-    """
+    """Explain one difference among unrelated requests, and compare with the change."""
     changed = changed_request(kind, random)
     unrelated = [conversation(random) for _ in range(2)]
     try:
         earlier = [
-            seen(number, request, adapter)
+            recorded(number, request, adapter)
             for number, request in enumerate((unrelated[0], changed.before, unrelated[1]), 1)
         ]
-        newest = seen(4, changed.after, adapter, earlier)
+        newest = recorded(4, changed.after, adapter, earlier)
     except InvalidRequest:
-        return  # This template takes no such conversation.
+        return  # The template rejects this conversation.
 
     found = explain(newest, earlier, adapter)
 
@@ -61,13 +59,13 @@ def check(kind: str, adapter: ModelAdapter, random: Random) -> None:
     assert_right(found, changed, before, newest, adapter)
 
 
-def seen(
+def recorded(
     number: int,
     request: GenerationRequest,
     adapter: ModelAdapter,
     earlier: list[RecordedPrompt] | None = None,
 ) -> RecordedPrompt:
-    """A request as a server remembers it, which took over all that `earlier` ones left."""
+    """Return a recorded prompt that reused everything of the `earlier` ones."""
     ids = array("I", adapter.prompt_tokens(request).token_ids)
     num_matched = max((common(ids, other.prompt_ids) for other in earlier or ()), default=0)
     num_cached = min(num_matched, len(ids) - 1) if num_matched >= 16 else 0

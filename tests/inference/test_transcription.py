@@ -1,6 +1,6 @@
 """Transcription of a file window by window: retries at higher temperatures, and conditioning on earlier text.
 
-The windows' results are scripted, because a test cannot choose which of a real model's results are implausible.
+Results are scripted, because a test cannot choose which of a real model's results are implausible.
 """
 
 import asyncio

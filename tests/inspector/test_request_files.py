@@ -1,4 +1,4 @@
-"""The protocol of a request in a file is told by its fields."""
+"""Protocol of a request file, detected by its fields."""
 
 import json
 from pathlib import Path
@@ -35,13 +35,13 @@ def written(directory: Path, body: Any) -> Path:
         ({"input": "Hello"}, "/v1/responses"),
     ],
 )
-def test_the_fields_tell(tmp_path: Path, fields: dict[str, Any], path: str) -> None:
+def test_protocol_is_detected_by_fields(tmp_path: Path, fields: dict[str, Any], path: str) -> None:
     assert read_request(written(tmp_path, {"model": "tiny"} | fields)).path == path
 
 
-def test_a_request_for_one_token_is_the_same_but_for_its_length(tmp_path: Path) -> None:
+def test_one_token_request_changes_only_the_length(tmp_path: Path) -> None:
     request = read_request(written(tmp_path, {"model": "tiny", "messages": HELLO, "stream": True}))
-    assert request.of_one_token() == {
+    assert request.with_one_token() == {
         "model": "tiny",
         "messages": HELLO,
         "stream": False,
@@ -50,11 +50,11 @@ def test_a_request_for_one_token_is_the_same_but_for_its_length(tmp_path: Path) 
 
 
 @pytest.mark.parametrize("body", ["{", "[]", "{}", '{"prompt": "Once"}'])
-def test_what_is_no_request_is_refused(tmp_path: Path, body: str) -> None:
+def test_invalid_request_file_is_rejected(tmp_path: Path, body: str) -> None:
     with pytest.raises(InvalidRequest, match=r"request\.json"):
         read_request(written(tmp_path, body))
 
 
-def test_a_file_that_is_not_there_is_refused(tmp_path: Path) -> None:
+def test_missing_request_file_is_rejected(tmp_path: Path) -> None:
     with pytest.raises(InvalidRequest, match="cannot read"):
         read_request(tmp_path / "nothing.json")

@@ -1,4 +1,4 @@
-"""What people see of a cache, drawn from listings that are written down here."""
+"""Views of a cache listing."""
 
 from collections.abc import Iterable
 from itertools import combinations
@@ -12,7 +12,7 @@ from syrupy.assertion import SnapshotAssertion
 
 from mlxctl.errors import InvalidRequest
 from mlxctl.inspector.branches import build_trees, find_branch, num_common, path_text
-from mlxctl.inspector.cached_chunk import CachedChunk
+from mlxctl.inspector.cached_chunk import ListedChunk
 from mlxctl.inspector.comparison import compare
 from mlxctl.inspector.labels import UserMarkers
 from mlxctl.inspector.rendering import (
@@ -29,7 +29,7 @@ SYSTEM = "<|im_start|>system\n" + "You are a careful agent. " * 10
 MARKERS = {"tiny": UserMarkers("<|im_start|>user\n", "<|im_end|>\n<|im_start|>assistant\n")}
 
 
-def chunk(key: str, parent: str | None = None, **fields: Any) -> CachedChunk:
+def chunk(key: str, parent: str | None = None, **fields: Any) -> ListedChunk:
     text = fields.get("text", SYSTEM)
     usual: dict[str, Any] = {
         "model": "tiny",
@@ -48,12 +48,13 @@ def chunk(key: str, parent: str | None = None, **fields: Any) -> CachedChunk:
         "is_pinned": False,
         "is_in_use": False,
     }
-    return CachedChunk(key=key * 32, parent=None if parent is None else parent * 32, **(usual | fields))
+    return ListedChunk(key=key * 32, parent=None if parent is None else parent * 32, **(usual | fields))
 
 
-def listing() -> list[CachedChunk]:
-    """Two conversations on one system prompt, and one of a model that is not served any more; the least
-    recently used first.
+def listing() -> list[ListedChunk]:
+    """Return two conversations on one system prompt, and one of a model that is not served.
+
+    The least recently used is first.
     """
     return [
         chunk(
@@ -69,7 +70,8 @@ def listing() -> list[CachedChunk]:
         chunk(
             "c",
             "a",
-            text=" careful.<|im_end|>\n<|im_start|>user\nTell me of hills[/b]\x1b<|im_end|>\n<|im_start|>assistant\n",
+            text=" careful.<|im_end|>\n<|im_start|>user\nTell me of "
+            "hills[/b]\x1b<|im_end|>\n<|im_start|>assistant\n",
             num_hits=0,
             is_pinned=True,
         ),
@@ -85,7 +87,7 @@ def listing() -> list[CachedChunk]:
 
 
 def drawn(*what: RenderableType) -> str:
-    """Return it as it is written to a pipe."""
+    """Return the view as it is written to a pipe."""
     console = Console(width=150, highlight=False, color_system=None, force_terminal=False)
     with console.capture() as captured:
         console.print(*what)
@@ -161,35 +163,35 @@ def test_explanations(golden: SnapshotAssertion) -> None:
     assert drawn(explanations(found)) == golden
 
 
-def test_an_empty_cache_and_a_server_that_was_never_asked_say_so() -> None:
+def test_empty_cache_and_new_server_are_reported() -> None:
     assert drawn(branches_tree({}, now=NOW, width=80)) == "The cache is empty."
     assert drawn(explanations([])) == "This server has received no request yet."
 
 
-def test_a_run_without_a_fork_is_one_branch_and_its_end_is_its_key() -> None:
+def test_run_without_fork_is_one_branch() -> None:
     trees = build_trees([chunk("b", "a"), chunk("a")])
     (branch,) = trees["tiny"]
     assert (branch.key, branch.start, branch.end, branch.branches) == ("b" * 32, 0, 2 * len(SYSTEM), [])
 
 
-def test_what_lost_its_parent_between_two_pages_is_a_tree_of_its_own() -> None:
+def test_chunk_without_parent_is_a_separate_tree() -> None:
     assert [branch.key for branch in build_trees([chunk("b", "x")])["tiny"]] == ["b" * 32]
 
 
 @pytest.mark.parametrize("prefix", ["", "e", "zz"])
-def test_a_key_that_names_no_branch_is_refused(prefix: str) -> None:
+def test_unknown_key_is_rejected(prefix: str) -> None:
     with pytest.raises(InvalidRequest, match="mlxctl cache ls"):
         find_branch(build_trees(listing()), prefix)
 
 
-def test_a_key_that_names_two_branches_is_refused() -> None:
-    both: Iterable[CachedChunk] = [chunk("ab" + "c" * 14, text="one"), chunk("ab" + "d" * 14, text="two")]
+def test_ambiguous_key_is_rejected() -> None:
+    both: Iterable[ListedChunk] = [chunk("ab" + "c" * 14, text="one"), chunk("ab" + "d" * 14, text="two")]
     with pytest.raises(InvalidRequest, match="2 branches"):
         find_branch(build_trees(both), "ab")
 
 
-def test_conversations_in_one_chunk_share_what_they_begin_with_to_the_token() -> None:
-    """Three short chats with one system prompt, none of which fills a chunk."""
+def test_conversations_in_one_chunk_share_their_prefix() -> None:
+    """Three short chats with one system prompt fill no chunk."""
     said = ("Tell me of boats", "Tell me of hills", "What time is it?")
     listed = [
         chunk(letter, text=f"{SYSTEM}<|im_end|>\n<|im_start|>user\n{text}<|im_end|>\n")
@@ -215,7 +217,7 @@ TOKENS = st.lists(
 
 
 @given(prompts=TOKENS)
-def test_the_tree_holds_every_prompt_and_shares_all_that_two_of_them_begin_with(
+def test_tree_contains_every_prompt_and_shares_prefixes(
     prompts: list[list[int]],
 ) -> None:
     listed = [

@@ -88,7 +88,8 @@ def test_macos_synthesizer_comes_first_with_wav_output(
 ) -> None:
     say = tmp_path / "say"
     say.write_text(
-        '#!/bin/sh\nwhile [ "$1" != -o ]; do echo "$1" >>"$(dirname "$0")/asked"; shift; done\nprintf "%s" "$3" >"$2"\n'
+        '#!/bin/sh\nwhile [ "$1" != -o ]; do echo "$1" >>"$(dirname "$0")/asked"; shift; done\nprintf '
+        '"%s" "$3" >"$2"\n'
     )
     say.chmod(say.stat().st_mode | stat.S_IXUSR)
     monkeypatch.setenv("PATH", f"{tmp_path}:/usr/bin:/bin")

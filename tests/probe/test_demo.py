@@ -38,7 +38,8 @@ def test_demo_model_answers_every_question(demo_record: ProbeRecord) -> None:
     assert demo_record.is_complete
     yes = {found.question for found in demo_record.findings if found.verdict == "yes"}
     assert yes == {
-        "chat", "tools", "thinking", "thinking_toggle", "later_system", "tool_turns", "batch_safe", "trimmable_cache",
+        "chat", "tools", "thinking", "thinking_toggle", "later_system", "tool_turns", "batch_safe",
+        "trimmable_cache",
         "practical_context", "structured_output",
     }  # fmt: skip
 

@@ -32,7 +32,8 @@ def test_reason_names_the_binding_limit() -> None:
     )
     assert (
         roomy.reason
-        == "4,096 tokens, calculated, limited by the model's context length; 1,000 bytes of cache per token, measured"
+        == "4,096 tokens, calculated, limited by the model's context length; 1,000 bytes of cache per "
+        "token, measured"
     )
     assert tight.reason.startswith(
         "1,000 tokens, calculated, limited by 1.00 GB of memory beside the weights"

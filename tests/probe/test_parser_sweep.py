@@ -14,7 +14,8 @@ FORMATS = {
     "llama_python": '{{"name": "{name}", "parameters": {{"city": "{city}"}}}}',
     "liquid_python": '<|tool_call_start|>[{name}(city="{city}")]<|tool_call_end|>',
     "mistral": '[TOOL_CALLS]{name}[ARGS]{{"city": "{city}"}}',
-    "qwen3_coder": "<tool_call>\n<function={name}>\n<parameter=city>\n{city}\n</parameter>\n</function>\n</tool_call>",
+    "qwen3_coder": "<tool_call>\n<function={name}>\n<parameter=city>\n{city}\n</parameter>\n"
+    "</function>\n</tool_call>",
     "kimi_k2": "<|tool_calls_section_begin|><|tool_call_begin|>functions.{name}:0<|tool_call_argument_begin|>"
     '{{"city": "{city}"}}<|tool_call_end|><|tool_calls_section_end|>',
 }

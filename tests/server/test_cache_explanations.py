@@ -280,7 +280,7 @@ def test_another_model_that_was_asked_the_same(endless_model: Path, tmp_path: Pa
         found = agent.explained()
 
     assert (found["reason"], found["model"]) == ("namespace_changed", "two")
-    assert "asked the same of one" in found["sentence"]
+    assert "sent the same to one" in found["sentence"]
 
 
 def test_a_seam_between_tokens(server: ServerProcess) -> None:

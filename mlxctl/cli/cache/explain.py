@@ -29,9 +29,9 @@ def explain(
 ) -> None:
     """Explain why a request hit or missed the cache."""
     with report_errors(), open_cache(url, api_key, on_disk=on_disk, directory=directory) as cache:
-        from mlxctl.inspector.explain import explained
+        from mlxctl.inspector.explain import explain_cache
 
-        found, drawn = explained(cache, file, last=last)
+        found, drawn = explain_cache(cache, file, last=last)
     if as_json:
         print_json(found)
         return

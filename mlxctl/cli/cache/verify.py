@@ -26,8 +26,8 @@ def verify(directory: Directory = None, as_json: AsJson = False) -> None:
         print_json(verdict.as_dict())
     else:
         from mlxctl.cli.console import console
-        from mlxctl.inspector.verification import verdict_lines
+        from mlxctl.inspector.verification import result_lines
 
-        console().print(verdict_lines(verdict))
+        console().print(result_lines(verdict))
     if verdict.findings:
         raise typer.Exit(1)

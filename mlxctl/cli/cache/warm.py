@@ -28,7 +28,7 @@ def warm(
         from mlxctl.inspector.request_file import read_request
 
         request = read_request(file)
-        server.generate(request.path, request.of_one_token())
+        server.generate(request.path, request.with_one_token())
         found = server.explain(request.protocol, request.body)[0]
     print_json(found) if as_json else typer.echo(
         f"{found['num_cached_tokens']} of {found['num_prompt_tokens']} tokens are cached now"

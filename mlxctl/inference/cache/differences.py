@@ -1,8 +1,7 @@
-"""What of a request makes its prompt part from another one's: the change without which they would agree for
-longer. Pure.
+"""Cause of a prompt's first difference from an earlier one. Pure.
 
-Requests are compared field by field. Of several changes the cause is the one that, undone, moves the
-difference further back; where none does, the chat template wrote the same message in another way.
+Requests are compared field by field. The cause is the change that, undone, moves the first difference further
+back; if none does, the chat template renders the same message differently.
 """
 
 from collections.abc import Iterator, Sequence
@@ -41,13 +40,13 @@ ChangeReason = Literal[
     "template_rewrite",
 ]
 
-# Undoing a change means to render the conversation again.
+# Each trial renders the conversation again.
 _MAX_TRIALS = 16
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PromptChange:
-    """The reason, and the place in the newer request."""
+    """The cause, and its section in the newer request."""
 
     reason: ChangeReason
     section: PromptSection
@@ -56,11 +55,11 @@ class PromptChange:
 def find_change(
     newer: GenerationRequest, older: GenerationRequest, answer: str, adapter: ModelAdapter
 ) -> PromptChange:
-    """Find what makes the prompt of `newer` part from that of `older` followed by its `answer`."""
+    """Return the cause of the difference from the older prompt and its answer."""
     text = adapter.prompt_text(newer)
     older_text = (rendered(older, adapter) or "") + answer
     num_agreeing = num_common(text, older_text)
-    # An answer that was sent back stands in place of the one that was generated.
+    # The answer in the newer request replaces the generated one.
     for undone, change in _changes(newer, older):
         other = rendered(undone, adapter)
         if other is not None and num_common(other, older_text) > num_agreeing:
@@ -81,7 +80,7 @@ def find_change(
 def _changes(
     newer: GenerationRequest, older: GenerationRequest
 ) -> Iterator[tuple[GenerationRequest, PromptChange]]:
-    """Every difference: the newer request with this one undone, and what to call it."""
+    """Yield every difference: the newer request with it undone, and its description."""
     options = {
         "thinking": older.thinking,
         "tool_choice": older.tool_choice,
@@ -101,7 +100,7 @@ def _changes(
         yield replace(newer, tools=older.tools), _tool_change(newer.tools, older.tools)
     pairs = enumerate(zip(newer.messages, older.messages, strict=False))
     differing = [index for index, (one, other) in pairs if one != other]
-    # Ids of calls and signatures are new each time, and few templates show them.
+    # Call ids and signatures change each time, and few templates render them.
     differing.sort(key=lambda index: _visible(newer.messages[index]) == _visible(older.messages[index]))
     for index in differing[:_MAX_TRIALS]:
         messages = (*newer.messages[:index], older.messages[index], *newer.messages[index + 1 :])
@@ -130,7 +129,7 @@ def _message_change(newer: GenerationRequest, older: GenerationRequest, index: i
         return PromptChange(reason="message_changed", section=message_section(messages, index))
     reason: ChangeReason = "message_changed"
     num_behind = min(len(messages), len(before)) - index - 1
-    if num_behind and all(map(_look_alike, messages[index + 1 :], before[index + 1 :])):
+    if num_behind and all(map(_are_similar, messages[index + 1 :], before[index + 1 :])):
         pass
     elif _goes_on(messages[index:], before[index + 1 :]):
         reason = "message_removed"
@@ -141,15 +140,15 @@ def _message_change(newer: GenerationRequest, older: GenerationRequest, index: i
 
 
 def _goes_on(messages: Sequence[Message], others: Sequence[Message]) -> bool:
-    """Whether messages, or as many as the others have, are found as they are somewhere in the others."""
+    """Whether the messages occur in the others, unchanged and in order."""
     for start in range(len(others)):
         num = min(len(messages), len(others) - start)
-        if num and all(map(_look_alike, messages[:num], others[start : start + num])):
+        if num and all(map(_are_similar, messages[:num], others[start : start + num])):
             return True
     return False
 
 
-def _look_alike(one: Message, other: Message) -> bool:
+def _are_similar(one: Message, other: Message) -> bool:
     return one == other or _visible(one) == _visible(other)
 
 
@@ -161,7 +160,7 @@ def _narrow_change(
     num_agreeing: int,
     adapter: ModelAdapter,
 ) -> PromptChange:
-    """Name the part of a changed message that makes the difference, where several parts were changed."""
+    """Return the change with the part that causes the difference, if several parts changed."""
     index = change.section.message
     if change.reason != "message_changed" or index is None:
         return change
@@ -226,7 +225,7 @@ def _visible_part(part: Part) -> Part:
 
 
 def _is_answer(newer: GenerationRequest, older: GenerationRequest, index: int, answer: str) -> bool:
-    """Whether the message sends back what the other request was answered, word for word."""
+    """Whether the message is the answer to the older request, verbatim."""
     if index != len(older.messages):
         return False
     message = newer.messages[index]

@@ -1,7 +1,4 @@
-"""The first token in which two prompts differ: where it is, what stands around it, and what brought it about.
-
-Pure.
-"""
+"""The first differing token of two prompts: position, context and cause. Pure."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -28,15 +25,12 @@ _NUM_NEIGHBORS = 12
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Divergence:
-    """`position` is that of the token.
+    """The difference at token `position`.
 
-    `before` is the text of the tokens before it, `here` that of it and those behind, `there` what the earlier
-    request had instead.
-
-    `place` names the message or tool; `message` and `tool` are their indexes, if it is one; `part` says which
-    part of it changed. `num_changed_tokens` stand here in place of `num_replaced_tokens` earlier ones, until
-    both prompts agree again; None if they never do. `num_same_later_tokens` are those behind the difference
-    that the earlier request had, too, and that still had to be computed again.
+    `before` is the text before it, `here` the text from it on, `there` that of the earlier request. `place`
+    names the message or tool; `message` and `tool` are their indexes; `part` is the changed part.
+    `num_changed_tokens` replace `num_replaced_tokens` earlier ones until both prompts agree again; None if
+    they never do. `num_same_later_tokens` after the difference are the same, but must be computed again.
     """
 
     position: int
@@ -56,10 +50,10 @@ class Divergence:
 def find_divergence(
     recorded: RecordedPrompt, other: RecordedPrompt, position: int, adapter: ModelAdapter
 ) -> Divergence:
-    """Describe the difference at token `position`, up to which the prompt of `recorded` and all of `other` agree."""
+    """Describe the difference of two prompts that agree up to token `position`."""
     ids, other_ids = recorded.prompt_ids, other.token_ids
-    reason, place = _cause(recorded, other, position, adapter)
-    # Tokens of different images are different tokens, though their ids are not.
+    reason, section = _cause(recorded, other, position, adapter)
+    # Different images have the same ids, so compare their digests.
     one, another = (
         comparable_ids(tokens, of.salts, 0) for tokens, of in ((ids, recorded), (other_ids, other))
     )
@@ -67,13 +61,13 @@ def find_divergence(
     return Divergence(
         position=position,
         reason=reason,
-        place=place.name,
+        place=section.name,
         before=_text(adapter, ids[max(0, position - _NUM_NEIGHBORS) : position]),
         here=_text(adapter, ids[position : position + _NUM_NEIGHBORS]),
         there=_text(adapter, other_ids[position : position + _NUM_NEIGHBORS]),
-        message=place.message,
-        tool=place.tool,
-        part=place.part,
+        message=section.message,
+        tool=section.tool,
+        part=section.part,
         num_changed_tokens=realigned.num_changed,
         num_replaced_tokens=realigned.num_replaced,
         num_same_later_tokens=realigned.num_same_later,
@@ -101,7 +95,7 @@ def _is_at_image(recorded: RecordedPrompt, position: int) -> bool:
 
 
 def _image_section(recorded: RecordedPrompt, position: int) -> PromptSection:
-    """Images stand in a prompt in the order of their messages."""
+    """Return the message of an image; images are in message order."""
     number = [salt.start for salt in recorded.salts].index(position)
     for index, message in enumerate(recorded.request.messages):
         if number < message.num_images:
@@ -111,7 +105,7 @@ def _image_section(recorded: RecordedPrompt, position: int) -> PromptSection:
 
 
 def _is_seam(ids: Sequence[int], other_ids: Sequence[int], adapter: ModelAdapter) -> bool:
-    """Whether the texts agree for the whole of both tokens, and only the cuts between tokens differ."""
+    """Whether the texts agree and only the token boundaries differ."""
     bytes_of = adapter.vocabulary.bytes_of
     longest = max(len(bytes_of(ids[0])), len(bytes_of(other_ids[0])))
     one, another = (b"".join(map(bytes_of, run[: longest + 1])) for run in (ids, other_ids))

@@ -1,4 +1,4 @@
-"""Why a request hit or missed the prefix cache, by comparison with the most similar earlier one. Pure."""
+"""Reason of a prefix cache hit or miss, from the most similar earlier prompt. Pure."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -11,8 +11,8 @@ from mlxctl.inference.cache.similarity import most_similar
 from mlxctl.prefix_cache.policy import MIN_REUSE_TOKENS
 
 Reason = Literal[
-    "all_known", "continued", "first", "cache_off", "not_kept", "no_checkpoint", "evicted", "expired", "cleared",
-    "engine_restarted", "namespace_changed",
+    "all_known", "continued", "first", "cache_off", "not_kept", "no_checkpoint", "evicted",
+    "expired", "cleared", "engine_restarted", "namespace_changed",
 ]  # fmt: skip
 
 _SENTENCES: dict[str, str] = {
@@ -21,16 +21,19 @@ _SENTENCES: dict[str, str] = {
     "first": "no earlier request in this server's memory is similar",
     "cache_off": "the request set cache_mode to off",
     "not_kept": "request {other} was not stored: its cache_mode forbids it, or the cache has no room at all",
-    "no_checkpoint": "more tokens match, but some layers of this model can only continue from a stored state, and none is there",
+    "no_checkpoint": "more tokens match, but some layers of this model can only continue from a stored "
+    "state, and none is there",
     "evicted": "what request {other} stored was evicted to make room; a larger --prefix-cache keeps more",
     "expired": "what request {other} stored has exceeded its ttl",
     "cleared": "what request {other} stored was cleared",
     "engine_restarted": "the engine was restarted after request {other}, and its memory was lost",
-    "namespace_changed": "request {other} asked the same of {model}; a cache entry of one model cannot serve another",
+    "namespace_changed": "request {other} sent the same to {model}; a cache entry of one model cannot "
+    "serve another",
 }
 _DIVERGENCES: dict[str, str] = {
     "head_changed": "the beginning of the prompt changed, so nothing after it could be reused",
-    "volatile_header": "a line changed that the agent rewrites for each call; it is removed unless --keep-agent-headers is given",
+    "volatile_header": "a line changed that the agent rewrites for each call; it is removed unless "
+    "--keep-agent-headers is given",
     "tool_order": "the same tools are offered in another order",
     "tools_changed": "the offered tools changed",
     "options_changed": "the request sets {part} differently",
@@ -41,17 +44,18 @@ _DIVERGENCES: dict[str, str] = {
     "image_changed": "the image is a different one",
     "message_changed": "the {part} changed",
 }
-_SAME_LATER = "; {num:,} later {tokens} the same as before, but cached tokens are reusable only up to the first difference"
+_SAME_LATER = (
+    "; {num:,} later {tokens} the same as before, but cached tokens are reusable only up to "
+    "the first difference"
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Explanation:
-    """How much of one prompt was cached, and why not more.
+    """How much of a prompt was cached, and why not more.
 
-    `compared_with` is the number of the request that came closest.
-
-    `sentence` says for a person what `reason` says for a program. A request that was not made has the next
-    number. `head_changed` is a changed message so close to the beginning of the prompt that nothing could be
+    `compared_with` is the number of the most similar request; `sentence` is the text for `reason`. A request
+    that was not sent has the next number. `head_changed` is a changed message so early that nothing could be
     reused.
     """
 
@@ -70,7 +74,7 @@ class Explanation:
 def explain(
     recorded: RecordedPrompt, earlier: Sequence[RecordedPrompt], adapter: ModelAdapter
 ) -> Explanation:
-    """Explain one request by those before it."""
+    """Explain one prompt by earlier ones."""
     earlier = [
         other for other in earlier if other.request.cache.namespace == recorded.request.cache.namespace
     ]
@@ -113,7 +117,7 @@ def _without_comparison(recorded: RecordedPrompt) -> Reason | None:
 
 
 def _find_same_request(recorded: RecordedPrompt, earlier: Sequence[RecordedPrompt]) -> RecordedPrompt | None:
-    """Return the newest request that asked another model the same."""
+    """Return the newest prompt with the same content for another model."""
     for other in reversed(earlier):
         one, another = recorded.request, other.request
         if other.model != recorded.model and (another.messages, another.prompts, another.tools) == (
@@ -126,7 +130,10 @@ def _find_same_request(recorded: RecordedPrompt, earlier: Sequence[RecordedPromp
 
 
 def _cache_loss(recorded: RecordedPrompt, other: RecordedPrompt, num_common: int) -> Reason | None:
-    """Why less was taken over than the two have in common; the last token of an answer was never computed."""
+    """Return why fewer tokens were cached than the prompts share.
+
+    The last token of an answer was never computed.
+    """
     num_computed = min(num_common, len(other.token_ids) - 1, len(recorded.prompt_ids) - 1)
     if recorded.cache_usage.num_cached_tokens >= num_computed or num_computed < MIN_REUSE_TOKENS:
         return None
@@ -152,7 +159,7 @@ def _cache_loss(recorded: RecordedPrompt, other: RecordedPrompt, num_common: int
 def _divergence(
     recorded: RecordedPrompt, other: RecordedPrompt, num_common: int, adapter: ModelAdapter
 ) -> Divergence | None:
-    """Where they part; nowhere if one goes on where the other ends."""
+    """Return the first difference; None if one prompt continues the other."""
     if num_common >= min(len(recorded.prompt_ids), len(other.token_ids)):
         return None
     found = find_divergence(recorded, other, num_common, adapter)

@@ -1,4 +1,4 @@
-"""Asks the engine what its prefix cache holds, and explains requests. Event-loop thread only."""
+"""Queries of the engine's prefix cache, and explanations of requests. Event-loop thread only."""
 
 import time
 from collections.abc import Sequence
@@ -16,7 +16,7 @@ from mlxctl.ir.tokens import Salt, Tokens
 
 
 class CacheInspector:
-    """What people and tools may ask of the prefix cache of the models in a pool."""
+    """Prefix cache of the models of a `ModelManager`, and the requests recorded for explanations."""
 
     def __init__(self, engine: EngineClient, preparation: PreparationPool, manager: ModelManager) -> None:
         self._engine = engine
@@ -27,27 +27,26 @@ class CacheInspector:
     def record(
         self, packed: PackedRequest, prompt_ids: Sequence[int], salts: Sequence[Salt], *, model: str
     ) -> RecordedPrompt:
-        """Remember a request that is about to be submitted to `model`; `salts` are what its images make of
-        its tokens.
-        """
+        """Record a request that is about to be submitted; `salts` separate its images' tokens."""
         return self._prompts.record(
             packed, prompt_ids, salts, model=model, num_engine_restarts=self._engine.num_restarts
         )
 
     async def page(self, *, offset: int, limit: int) -> CacheAnswer:
-        """Return a page of what is kept, the least recently used first.
+        """Return a page of the cached chunks, the least recently used first.
 
         Raises EngineRecovering, EngineDied.
         """
         return await self._engine.ask_cache("list", offset=offset, limit=limit)
 
     async def change(self, action: CacheAction, keys: Sequence[bytes] = ()) -> CacheAnswer:
-        """Pin, unpin, drop, clear or sweep. Raises EngineRecovering, EngineDied."""
+        """Pin, unpin, drop, clear or collect. Raises EngineRecovering, EngineDied."""
         return await self._engine.ask_cache(action, keys=keys)
 
     async def text(self, model: str, tokens: Tokens, salts: Sequence[Salt], start: int) -> str | None:
-        """Return what tokens from `start` on say, with the images among them; None for a model that is not
-        served any more.
+        """Return the text of tokens from `start` on, with images by name.
+
+        None for a model that is not served any more.
         """
         try:
             reader = await self._manager.reader(model)
@@ -59,8 +58,9 @@ class CacheInspector:
         )
 
     async def markers(self, model: str) -> tuple[str, str] | None:
-        """Return what the chat template writes before and behind a user's message; None for a model that is
-        not served.
+        """Return the template's markers before and after a user message.
+
+        None for a model that is not served.
         """
         try:
             name = (await self._manager.reader(model)).name
@@ -72,13 +72,13 @@ class CacheInspector:
         return markers
 
     async def explain_last(self, num: int) -> list[Explanation]:
-        """Explain the last requests that the model was asked, the newest first. Raises ModelUnavailable."""
+        """Explain the last requests, newest first. Raises ModelUnavailable."""
         return [await self._explain(recorded) for recorded in self._prompts.last(num)]
 
     async def explain_request(self, packed: PackedRequest) -> Explanation:
-        """Explain what would be known of a conversation if it were asked for now.
+        """Explain how much of a conversation's prompt is cached now.
 
-        Raises what `InferenceService.start` does.
+        Raises what `InferenceService.generate` does.
         """
         if packed.head.prompts:
             raise InvalidRequest("raw prompts are not explained; send a conversation", param="prompt")
@@ -103,7 +103,7 @@ class CacheInspector:
             lease.release()
 
     async def _explain(self, recorded: RecordedPrompt) -> Explanation:
-        # Rendering conversations again and again takes its time.
+        # Loads the adapter that the explanation renders conversations with.
         await self._manager.reader(recorded.model)
         earlier = self._prompts.before(recorded.number)
         num_bytes = sum(other.num_bytes for other in (recorded, *earlier))
@@ -116,5 +116,5 @@ class CacheInspector:
 def explain_recorded(
     adapter: ModelAdapter, recorded: RecordedPrompt, earlier: Sequence[RecordedPrompt]
 ) -> Explanation:
-    """Explain one request by those before it, in a process that prepares."""
+    """Explain one request by earlier ones, in a preparation process."""
     return explain(recorded, earlier, adapter)

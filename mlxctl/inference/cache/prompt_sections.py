@@ -1,7 +1,7 @@
-"""Which message or tool a character of a prompt belongs to. Pure.
+"""Sections of a prompt: the message or tool that a character belongs to. Pure.
 
-A message is found by rendering the conversation again with that message marked: whatever differs from the
-prompt is its text. This holds for every chat template, whether it reorders, rewrites or leaves out messages.
+A message is located by rendering the conversation again with that message marked: the difference is its text.
+This works for every chat template, also if it reorders, rewrites or drops messages.
 """
 
 import json
@@ -27,7 +27,7 @@ Span = tuple[int, int]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PromptSection:
-    """The name of a message or tool, its index in the request, and the part of it, where these are known."""
+    """A message or tool by name, with its index and changed part if known."""
 
     name: str
     message: int | None = None
@@ -36,12 +36,12 @@ class PromptSection:
 
 
 def message_section(messages: Sequence[Message], index: int, *, part: str | None = None) -> PromptSection:
-    """Return the place of a message."""
+    """Return the section of a message."""
     return PromptSection(name=f"message {index + 1} ({messages[index].role})", message=index, part=part)
 
 
 def tool_section(tools: Sequence[ToolSpec], index: int, *, part: str | None = None) -> PromptSection:
-    """Return the place of a tool definition."""
+    """Return the section of a tool definition."""
     return PromptSection(name=f"tool {index + 1} ({tools[index].name})", tool=index, part=part)
 
 
@@ -51,9 +51,7 @@ GENERATION_PROMPT = PromptSection(name="the end of the prompt, where the answer 
 
 
 def collapse_images(prompt_ids: Sequence[int], salts: Sequence[Salt], position: int) -> Sequence[int]:
-    """Return the ids of a prompt up to `position`, a single one in place of each image: in its text an image
-    is one word.
-    """
+    """Return the ids up to `position`, with a single id for each image, as in the text."""
     ids: list[int] = []
     start = 0
     for salt in salts:
@@ -64,7 +62,7 @@ def collapse_images(prompt_ids: Sequence[int], salts: Sequence[Salt], position: 
 
 
 def find_section(request: GenerationRequest, num_chars: int, adapter: ModelAdapter) -> PromptSection:
-    """Name what the character at `num_chars` of the request's prompt belongs to."""
+    """Return the section of the character at `num_chars` of the prompt."""
     if not request.messages:
         return PROMPT
     text = adapter.prompt_text(request)
@@ -72,7 +70,7 @@ def find_section(request: GenerationRequest, num_chars: int, adapter: ModelAdapt
     if tool is not None:
         return tool_section(request.tools, tool)
     if request.messages[0].role == "system":
-        # Some templates write the system prompt into the last question, so it stands behind all others.
+        # Some templates write the system prompt into the last user message, after all others.
         system = _span(text, _with_marked_message(request, 0), adapter)
         if system is not None and system[0] <= num_chars <= system[1]:
             return message_section(request.messages, 0)
@@ -89,7 +87,7 @@ def find_section(request: GenerationRequest, num_chars: int, adapter: ModelAdapt
         )
     if num_chars <= span[1]:
         return message_section(request.messages, index)
-    # What stands between two messages is the header of the second.
+    # Text between two messages is the header of the second.
     return (
         message_section(request.messages, index + 1)
         if index + 1 < len(request.messages)
@@ -98,7 +96,7 @@ def find_section(request: GenerationRequest, num_chars: int, adapter: ModelAdapt
 
 
 def num_common(one: str, other: str) -> int:
-    """Return how many leading characters agree, by halving."""
+    """Return the number of equal leading characters, by bisection."""
     low, high = 0, min(len(one), len(other)) + 1
     while high - low > 1:
         middle = (low + high) // 2
@@ -110,7 +108,7 @@ def num_common(one: str, other: str) -> int:
 
 
 def rendered(request: GenerationRequest, adapter: ModelAdapter) -> str | None:
-    """Return the prompt of a changed request; None where the chat template refuses it."""
+    """Return the prompt of a changed request; None if the template rejects it."""
     try:
         return adapter.prompt_text(request)
     except InvalidRequest:
@@ -118,14 +116,15 @@ def rendered(request: GenerationRequest, adapter: ModelAdapter) -> str | None:
 
 
 def _last_before(num: int, position: int, span_of: Callable[[int], Span | None]) -> tuple[int | None, Span]:
-    """Return the last of `num` elements, which stand in order, that begins at `position` or before, by halving,
-    with its span.
+    """Return the last of `num` ordered elements that begins at `position` or before.
+
+    By bisection; returns its span, too.
     """
     low, high, found = 0, num - 1, None
     best: Span = (0, 0)
     while low <= high:
         middle = (low + high) // 2
-        # An element that the template leaves out has no place: the one before it tells as much.
+        # An element that the template drops has no span; use the one before it.
         number, span = middle, span_of(middle)
         while span is None and number > low:
             number -= 1
@@ -140,7 +139,7 @@ def _last_before(num: int, position: int, span_of: Callable[[int], Span | None])
 
 
 def _is_before_header(request: GenerationRequest, text: str, num_chars: int, adapter: ModelAdapter) -> bool:
-    """Whether the character stands in front of even the header of the first message."""
+    """Whether the character precedes even the header of the first message."""
     same = replace(request.messages[0], role="user" if request.messages[0].role == "system" else "system")
     other = rendered(replace(request, messages=(same, *request.messages[1:])), adapter)
     return other is not None and num_chars < num_common(text, other)
@@ -154,7 +153,7 @@ def _tool_at(request: GenerationRequest, text: str, num_chars: int, adapter: Mod
     )
     if index is None or num_chars <= span[1]:
         return index
-    # Between two definitions the second one begins; behind the last one stands something else.
+    # Text between two definitions belongs to the second one; after the last one, to no tool.
     following = (
         _span(text, _with_marked_tool(request, index + 1), adapter)
         if index + 1 < len(request.tools)
@@ -164,7 +163,7 @@ def _tool_at(request: GenerationRequest, text: str, num_chars: int, adapter: Mod
 
 
 def _span(text: str, marked: GenerationRequest, adapter: ModelAdapter) -> Span | None:
-    """Return where in the text that stands which was marked; None if the marks are not to be seen."""
+    """Return the span of the marked text; None if the marks are not rendered."""
     other = rendered(marked, adapter)
     if other is None or other == text:
         return None
@@ -217,7 +216,7 @@ def _with_marked_tool(request: GenerationRequest, index: int) -> GenerationReque
 
 
 def _marked(text: str) -> str:
-    """Put letters before and behind a text that it neither begins nor ends with."""
+    """Add a letter before and after a text that does not begin or end with it."""
     return ("Q" if text[:1] != "Q" else "Z") + text + ("Q" if text[-1:] != "Q" else "Z")
 
 

@@ -1,4 +1,4 @@
-"""Where two token sequences agree again behind their first difference. Pure."""
+"""Where two token sequences agree again after their first difference. Pure."""
 
 from array import array
 from collections.abc import Sequence
@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from mlxctl.ir.tokens import common_length
 
-# Shorter runs are the same by chance: markers of the chat template, common words.
+# Shorter runs agree by chance: template markers, common words.
 _RUN_TOKENS = 8
 _ID_BYTES = 8
 _RUN_BYTES = _ID_BYTES * _RUN_TOKENS
@@ -14,11 +14,9 @@ _RUN_BYTES = _ID_BYTES * _RUN_TOKENS
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Realignment:
-    """`num_changed` tokens stand in place of `num_replaced` earlier ones, then both agree; None where they
-    never do again.
+    """`num_changed` tokens replace `num_replaced` earlier ones; None if they never agree again.
 
-    `num_same_later` counts the tokens behind the difference that the other sequence has, too, in runs of at
-    least eight.
+    `num_same_later` counts the later tokens that the other sequence also has, in runs of at least eight.
     """
 
     num_changed: int | None = None
@@ -29,10 +27,10 @@ class Realignment:
 def realign(
     ids: Sequence[int], other_ids: Sequence[int], position: int, *, num_other_prompt: int | None = None
 ) -> Realignment:
-    """Compare two sequences from `position` on. A shared end of the prompts counts however short it is.
+    """Compare two sequences from `position` on.
 
-    `num_other_prompt` is the length of the other prompt, behind which its answer follows. Takes about 0.3 ms
-    per thousand tokens.
+    A shared end of the prompts counts however short it is. `num_other_prompt` is the length of the other
+    prompt, which its answer follows. Takes about 0.3 ms per thousand tokens.
     """
     one, other = array("q", ids), array("q", other_ids)
     end = len(one) - _num_common_end(one, other[:num_other_prompt], position)
@@ -57,32 +55,30 @@ def _num_common_end(one: "array[int]", other: "array[int]", position: int) -> in
 
 
 def _runs(one: "array[int]", other: "array[int]", position: int, end: int) -> list[tuple[int, int, int]]:
-    """Return the runs of `one` from `position` to `end` that are anywhere in `other`: both places and the
-    length.
-    """
+    """Return the shared runs between `position` and `end`: both positions and the length."""
     here, there = one.tobytes(), other.tobytes()
-    places: dict[bytes, list[int]] = {}
-    for place in range(0, len(other) - _RUN_TOKENS + 1, _RUN_TOKENS):
-        places.setdefault(there[_ID_BYTES * place : _ID_BYTES * place + _RUN_BYTES], []).append(place)
+    indexes: dict[bytes, list[int]] = {}
+    for index in range(0, len(other) - _RUN_TOKENS + 1, _RUN_TOKENS):
+        indexes.setdefault(there[_ID_BYTES * index : _ID_BYTES * index + _RUN_BYTES], []).append(index)
     runs = []
-    place, behind, shift = position, position, 0
-    while place + _RUN_TOKENS <= end:
-        found = places.get(here[_ID_BYTES * place : _ID_BYTES * place + _RUN_BYTES])
+    index, previous_end, shift = position, position, 0
+    while index + _RUN_TOKENS <= end:
+        found = indexes.get(here[_ID_BYTES * index : _ID_BYTES * index + _RUN_BYTES])
         if found is None:
-            place += 1
+            index += 1
             continue
-        other_place = min(found, key=lambda candidate: abs(candidate - place - shift))
+        other_index = min(found, key=lambda candidate: abs(candidate - index - shift))
         num = (
-            common_length(here[_ID_BYTES * place : _ID_BYTES * end], there[_ID_BYTES * other_place :])
+            common_length(here[_ID_BYTES * index : _ID_BYTES * end], there[_ID_BYTES * other_index :])
             // _ID_BYTES
         )
         num_before = 0
-        least = position if other_place >= position else 0
-        while place - num_before > behind and other_place - num_before > least:
-            if one[place - num_before - 1] != other[other_place - num_before - 1]:
+        least = position if other_index >= position else 0
+        while index - num_before > previous_end and other_index - num_before > least:
+            if one[index - num_before - 1] != other[other_index - num_before - 1]:
                 break
             num_before += 1
-        runs.append((place - num_before, other_place - num_before, num + num_before))
-        place, shift = place + num, other_place - place
-        behind = place
+        runs.append((index - num_before, other_index - num_before, num + num_before))
+        index, shift = index + num, other_index - index
+        previous_end = index
     return runs

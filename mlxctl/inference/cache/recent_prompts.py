@@ -1,6 +1,6 @@
-"""The last requests as the model saw them, so that a later miss can be explained.
+"""The last prompts as the model got them, to explain later misses.
 
-Bounded; event-loop thread only.
+Bounded. Event-loop thread only.
 """
 
 import time
@@ -20,12 +20,11 @@ MAX_BYTES = 64 << 20
 
 @dataclass(slots=True, eq=False, kw_only=True)
 class RecordedPrompt:
-    """One prompt with its answer.
+    """A prompt with its answer and the cache usage that the engine reported.
 
-    `packed` is the request without the bytes of its images, `request` the same to be read: that takes long
-    for a long one. `salts` are what the images make of its tokens. `model` is the name under which the engine
-    has it, whatever the request called it. `num_engine_restarts` counts the engine's starts: what an earlier life had
-    in memory is lost.
+    `packed` is the request without image bytes; `request` unpickles it, which is slow for a long one. `salts`
+    separate the tokens of images. `model` is the own name of the model. `num_engine_restarts` identifies the
+    engine process, whose memory is lost with it.
     """
 
     number: int
@@ -41,24 +40,24 @@ class RecordedPrompt:
 
     @property
     def request(self) -> GenerationRequest:
-        """What was asked."""
+        """The request."""
         if self._request is None:
             self._request = self.packed.unpack()
         return self._request
 
     @property
     def token_ids(self) -> "array[int]":
-        """Prompt and answer."""
+        """Ids of prompt and answer."""
         return self.prompt_ids + array("I", self.answer_ids)
 
     @property
     def num_bytes(self) -> int:
-        """About what remembering it takes."""
+        """Approximate memory of the record."""
         return 4 * (len(self.prompt_ids) + len(self.answer_ids)) + self.packed.num_bytes + 1000
 
 
 class RecentPrompts:
-    """A ring of them, the newest last."""
+    """Ring of prompts, the newest last."""
 
     def __init__(self, *, max_requests: int = MAX_REQUESTS, max_bytes: int = MAX_BYTES) -> None:
         self._max_bytes = max_bytes
@@ -75,7 +74,7 @@ class RecentPrompts:
         model: str,
         num_engine_restarts: int,
     ) -> RecordedPrompt:
-        """Remember a request that is about to be submitted to `model`; older ones make way."""
+        """Record a request that is about to be submitted; the oldest are dropped."""
         self._num_recorded += 1
         recorded = RecordedPrompt(
             number=self._num_recorded,
@@ -94,16 +93,16 @@ class RecentPrompts:
         return recorded
 
     def last(self, num: int) -> list[RecordedPrompt]:
-        """Return the newest, the newest first."""
+        """Return the newest prompts, newest first."""
         return list(self._prompts)[::-1][:num]
 
     def before(self, number: int) -> list[RecordedPrompt]:
-        """Return those that came before the request with this number, oldest first."""
+        """Return the prompts before the one with this number, oldest first."""
         return [recorded for recorded in self._prompts if recorded.number < number]
 
     @property
     def next_number(self) -> int:
-        """The number that the next request will have."""
+        """Number of the next request."""
         return self._num_recorded + 1
 
     def _num_bytes(self) -> int:

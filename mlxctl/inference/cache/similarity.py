@@ -1,7 +1,4 @@
-"""Which earlier request a request is to be compared with: the one that could have served most of its prompt.
-
-Pure.
-"""
+"""Selection of the earlier prompt to compare with: the one that shares most. Pure."""
 
 from collections.abc import Sequence
 
@@ -10,19 +7,18 @@ from mlxctl.ir import GenerationRequest, Part, TextPart, ThinkingPart, ToolCallP
 from mlxctl.ir.tokens import common_tokens
 from mlxctl.prefix_cache.policy import MIN_REUSE_TOKENS
 
-# Samples of a request's own texts, without the chat template's: how many of them another request holds says
-# how alike they are.
+# Number and length of text samples; similarity is the number of them that another request contains.
 _NUM_SAMPLES, _SAMPLE_CHARS = 32, 40
 
 
 def most_similar(
     recorded: RecordedPrompt, others: Sequence[RecordedPrompt]
 ) -> tuple[RecordedPrompt | None, int]:
-    """Return the request to compare with, and how many leading tokens they share; one of the same session
-    wins over others.
+    """Return the prompt to compare with, and the number of shared leading tokens.
 
-    This is the one with the longest common beginning, the newest of equals. Where that is only a small part
-    of the prompt, it is the one with the most alike text, whose beginning may have changed.
+    Prompts of the same session come first. The one with the longest common prefix wins, the newest of equals;
+    where that is only a small part of the prompt, the one with the most shared text, whose beginning may have
+    changed.
     """
     session = recorded.request.session_id
     if session is not None:
@@ -35,11 +31,11 @@ def most_similar(
 def _most_similar(
     recorded: RecordedPrompt, others: Sequence[RecordedPrompt]
 ) -> tuple[RecordedPrompt | None, int]:
-    # What differs in nothing but its images is close, however early these come.
-    alike = [
+    # Prompts that differ only in images are similar, however early the images come.
+    comparable = [
         other for other in others if common_tokens(recorded.prompt_ids, other.token_ids) >= MIN_REUSE_TOKENS
     ]
-    best = max(alike, key=lambda other: (_num_common(recorded, other), other.number), default=None)
+    best = max(comparable, key=lambda other: (_num_common(recorded, other), other.number), default=None)
     num_best = _num_common(recorded, best) if best is not None else 0
     if 4 * num_best < len(recorded.prompt_ids):
         samples = _samples(_own_text(recorded.request))
@@ -49,8 +45,8 @@ def _most_similar(
             key=lambda other: (num_shared[other.number], _num_common(recorded, other), other.number),
             default=None,
         )
-        least = max(1, len(samples) // 4, 2 * num_shared[best.number] + 1 if best is not None else 0)
-        if candidate is not None and num_shared[candidate.number] >= least:
+        min_shared = max(1, len(samples) // 4, 2 * num_shared[best.number] + 1 if best is not None else 0)
+        if candidate is not None and num_shared[candidate.number] >= min_shared:
             return candidate, _num_common(recorded, candidate)
     return best, num_best
 
@@ -65,19 +61,19 @@ def _count_shared_samples(samples: Sequence[str], other: RecordedPrompt) -> int:
 
 
 def _samples(text: str) -> list[str]:
-    """Return evenly spread pieces of the text; none of a text shorter than one piece, which cannot be
-    identified.
-    """
+    """Return evenly spaced pieces of the text; none of a text shorter than one piece."""
     num = len(text) // _SAMPLE_CHARS
     step = max(1, num // _NUM_SAMPLES)
-    return [text[_SAMPLE_CHARS * place : _SAMPLE_CHARS * (place + 1)] for place in range(0, num, step)]
+    return [text[_SAMPLE_CHARS * index : _SAMPLE_CHARS * (index + 1)] for index in range(0, num, step)]
 
 
 def _own_text(request: GenerationRequest) -> str:
-    """Return everything that the caller said, one piece after another."""
-    another = [text for message in request.messages for part in message.parts for text in _texts(part)]
-    offered = [text for tool in request.tools for text in (tool.name, tool.description)]
-    return "\n".join([*another, *offered, *(prompt for prompt in request.prompts if isinstance(prompt, str))])
+    """Return all text of the request, one piece after another."""
+    texts = [text for message in request.messages for part in message.parts for text in _texts(part)]
+    tool_texts = [text for tool in request.tools for text in (tool.name, tool.description)]
+    return "\n".join(
+        [*texts, *tool_texts, *(prompt for prompt in request.prompts if isinstance(prompt, str))]
+    )
 
 
 def _texts(part: Part) -> Sequence[str]:

@@ -1,4 +1,4 @@
-"""What a run of tokens says, for people: its text, with images by name. Pure."""
+"""Text of a run of tokens, with images by name. Pure."""
 
 from collections.abc import Callable, Sequence
 
@@ -11,11 +11,10 @@ _ID_DIGEST_BYTES = 6
 def token_text(
     tokens: Tokens, salts: Sequence[Salt], start: int, text_of: Callable[[Tokens], str | None]
 ) -> str | None:
-    """Return the text of tokens that stand from `start` on in their prompt, with `[image 0a1b2c3d]` for each
-    image among them.
+    """Return the text of tokens from `start` on, with `[image 0a1b2c3d]` for each image.
 
-    The name is that of the image's digest, so that two that differ are told apart. None where `text_of` knows
-    no text.
+    The name is a prefix of the image's digest, so that different images differ. None if `text_of` returns
+    None.
     """
     pieces: list[str | None] = []
     position = start
@@ -31,10 +30,9 @@ def token_text(
 
 
 def comparable_ids(tokens: Tokens, salts: Sequence[Salt], start: int) -> list[int]:
-    """Return the ids of tokens that stand from `start` on; those of an image are negative, made of the
-    image's digest.
+    """Return ids with those of images replaced by negative numbers from their digests.
 
-    So two runs of ids are the same only if their images are.
+    So two runs are equal only if their images are.
     """
     ids = list(tokens)
     for salt in salts:

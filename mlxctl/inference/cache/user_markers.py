@@ -1,4 +1,4 @@
-"""What a chat template writes around the text of a user's message. Pure."""
+"""Markers that a chat template writes around user messages. Pure."""
 
 from mlxctl.adapters import ModelAdapter
 from mlxctl.inference.cache.prompt_sections import num_common, rendered
@@ -10,19 +10,19 @@ _SYSTEM = text_message("system", "Qsystemq")
 
 
 def user_markers(adapter: ModelAdapter) -> tuple[str, str] | None:
-    """Return what stands before and behind a user's message, None for a model without a chat template."""
+    """Return the text before and after a user message; None without a chat template."""
     befores: list[str] = []
-    behinds: list[str] = []
-    # At the beginning, behind an answer, and behind a system prompt: what is the same in all places.
+    afters: list[str] = []
+    # First, after an answer, and after a system prompt: the markers are what all positions share.
     for messages in (_MESSAGES, (_SYSTEM, *_MESSAGES)):
         text = rendered(GenerationRequest(model=adapter.name, messages=messages), adapter)
         if text is not None:
             before, _, rest = text.partition(_FIRST)
-            between, _, behind = rest.partition(_SECOND)
+            between, _, after = rest.partition(_SECOND)
             befores += [before, between.rpartition(_REPLY)[2]]
-            behinds += [between.partition(_REPLY)[0], behind]
+            afters += [between.partition(_REPLY)[0], after]
     if not all(befores) or not befores:
         return None
     num_before = min(num_common(befores[0][::-1], other[::-1]) for other in befores)
-    num_behind = min(num_common(behinds[0], other) for other in behinds)
-    return befores[0][len(befores[0]) - num_before :], behinds[0][:num_behind]
+    num_after = min(num_common(afters[0], other) for other in afters)
+    return befores[0][len(befores[0]) - num_before :], afters[0][:num_after]

@@ -185,7 +185,8 @@ class ModelReader:
         twice = [name for name, num in Counter(names).items() if num > 1]
         if twice:
             raise SettingsError(
-                f"two models are called {twice[0]!r}: give one an alias (mlxctl models alias) and name it by that"
+                f"two models are called {twice[0]!r}: give one an alias (mlxctl models alias) and name "
+                "it by that"
             )
         for pin in self._settings.pool.pins:
             if pin not in names:
@@ -204,7 +205,8 @@ class ModelReader:
         for name in bits_by_name:
             if name not in found.names and not self._settings.pool.allow_library:
                 raise SettingsError(
-                    f"there is no model {name!r} for pool.kv_bits_by_name; there are: {', '.join(found.names)}"
+                    f"there is no model {name!r} for pool.kv_bits_by_name; there are: "
+                    f"{', '.join(found.names)}"
                 )
 
 

@@ -13,7 +13,7 @@ from mlxctl.errors import describe_bytes
 class ModelMemoryBudget:
     """Bytes that weights may take: `limit_bytes` for a single model, `shared_bytes` for several together.
 
-    `shared_bytes` leaves the prefix cache its part. `max_models` limits their number; None: memory alone does.
+    `shared_bytes` leaves the prefix cache its part. None for `max_models` means no limit of their number.
     """
 
     limit_bytes: int
@@ -94,7 +94,10 @@ def describe_shortage(
         return f"{needs}: raise --memory-limit, or take a smaller or more quantized model"
     shared = f"of which several models together may take {describe_bytes(budget.shared_bytes)}"
     count = "" if budget.max_models is None else f", at most {budget.max_models} of them"
-    return f"{needs}, {shared}{count}, and {', '.join(pinned)} stays because it is pinned: unpin it or raise the limit"
+    return (
+        f"{needs}, {shared}{count}, and {', '.join(pinned)} stays because it is pinned: unpin it or "
+        "raise the limit"
+    )
 
 
 def _fits(

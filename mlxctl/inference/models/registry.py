@@ -16,9 +16,9 @@ class ModelRegistry:
 
     A model directory is one model, however many names it has; the first is its own name.
 
-    The first usable model of `at_start`, by own name, is to be loaded with the engine. `find` reads a model of the
-    library by name, never by path, and raises ModelNotFoundOnDisk or BrokenModel; without it only registered
-    models can be named.
+    The first usable model of `at_start`, by own name, is to be loaded with the engine. `find` reads a model
+    of the library by name, never by path, and raises ModelNotFoundOnDisk or BrokenModel; without it only
+    registered models can be named.
     """
 
     def __init__(

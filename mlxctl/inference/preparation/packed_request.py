@@ -10,7 +10,7 @@ from mlxctl.ir import EmbeddingRequest, GenerationRequest, ToolSpec
 
 MAX_MODEL_CHARS = 1024
 MAX_VALUES = 100_000
-"""Most objects, lists, names and values in the schemas of a request's tools, and in its template arguments."""
+"""Most objects, lists, names and values in a request's tool schemas and template arguments."""
 
 MAX_HEAD_BYTES = 4 << 20
 """Largest head, because the front unpickles it on its event loop."""

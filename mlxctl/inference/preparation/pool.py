@@ -106,7 +106,10 @@ class PreparationPool:
             await self._ensure_fork_server()
             reader = await self._read(load)
         except TimeoutError:
-            message = f"tokenizer or template of {facts.path.name!r} take longer than {LOAD_SECONDS:g} seconds to be read"
+            message = (
+                f"tokenizer or template of {facts.path.name!r} take longer than {LOAD_SECONDS:g} "
+                "seconds to be read"
+            )
             raise BrokenModel(facts.path, message) from None
         except WorkerCrashed as error:
             _log.debug("model %r cannot be read: %s", name, error)
@@ -114,7 +117,10 @@ class PreparationPool:
                 facts.path, f"tokenizer or template of {facts.path.name!r} cannot be used: {error.reason}"
             ) from None
         except WorkerEnded:
-            message = f"tokenizer or template of {facts.path.name!r} cannot be used: the process that read them has ended"
+            message = (
+                f"tokenizer or template of {facts.path.name!r} cannot be used: the process that "
+                "read them has ended"
+            )
             raise BrokenModel(facts.path, message) from None
         self._in_background(self._warm_up(load))
         return reader

@@ -137,7 +137,7 @@ def main(descriptor: str, *modules: str) -> None:
     # The system reaps forks.
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
-    # PERF: objects of a large body are no garbage, and collections during parsing take as long as the parsing.
+    # PERF: objects of a large body are no garbage, and collections take as long as its parsing.
     gc.set_threshold(100_000, 20, 100)
     # Threads do not survive a fork, and their locks would stay locked.
     os.environ.update({"TOKENIZERS_PARALLELISM": "false", "RAYON_NUM_THREADS": "1"})

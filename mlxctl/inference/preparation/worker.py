@@ -85,7 +85,7 @@ class Worker:
             if descriptor is None:
                 await send_async(self._connection, parts)
             else:
-                # The few bytes fit into the empty socket buffer: the fork server has no other command pending.
+                # The few bytes fit into the socket buffer: the fork server has no other command pending.
                 socket.send_fds(self._connection, [b"".join(parts)], [descriptor])
         except OSError as error:
             self.end()
