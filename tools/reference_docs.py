@@ -37,7 +37,7 @@ def pages() -> dict[str, str]:
 
 
 def cli_page() -> str:
-    """Return the help page of every command, in the order of the command tables."""
+    """Return the help page of every command, in table order."""
     lines = [_NOTE, "# Command line\n", "Every page is the output of `--help`.\n"]
     root = typer.main.get_command(app)
     for path, command in _commands(root, ("mlxctl",)):
@@ -175,7 +175,7 @@ def _some_totals() -> ModelTotals:
 
 
 def _some_stats() -> Stats:
-    """Return counters that are all zero, with one kind of cache hit for its label."""
+    """Return counters that are all zero, with one label value."""
     values = {field.name: 0 for field in msgspec.structs.fields(Stats) if field.type in (int, int | None)}
     return msgspec.convert({**values, "type": "Stats", "cache_hits": {"exact": 0}, "cache_disk": None}, Stats)
 

@@ -1,4 +1,7 @@
-"""`mlxctl chat`. The server or engine checks sampling values; here only type and range."""
+"""`mlxctl chat`.
+
+Checks type and range of sampling values; the server or engine checks the rest.
+"""
 
 import os
 from pathlib import Path

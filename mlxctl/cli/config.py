@@ -103,7 +103,10 @@ def _plain(value: Any) -> Any:
 
 
 def _toml(value: Any) -> str:
-    """Return a value as TOML: its strings, numbers and lists are written as in JSON, tables are not."""
+    """Return a value as TOML.
+
+    Its strings, numbers and lists are written as in JSON, tables are not.
+    """
     import json
 
     if isinstance(value, dict):

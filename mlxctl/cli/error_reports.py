@@ -1,4 +1,7 @@
-"""Errors of a command: one line on standard error and exit code 1."""
+"""Errors of a command.
+
+One line on standard error and exit code 1.
+"""
 
 from collections.abc import Iterator
 from contextlib import contextmanager

@@ -1,4 +1,4 @@
-"""Typer apps of commands and of groups, and the table of the first level.
+"""Typer apps of commands and groups, and the table of commands.
 
 A help page of a group reads only its table, so no command is imported for it.
 """
@@ -14,7 +14,10 @@ from typer.core import TyperGroup
 
 
 class LazyCommand(NamedTuple):
-    """The module of a command (it has a Typer `app`) and its line on the help page."""
+    """The module of a command and its line on the help page.
+
+    The module has a Typer `app`.
+    """
 
     module: str
     summary: str
@@ -53,7 +56,10 @@ _UsageError: Any = typer.BadParameter.__base__
 
 @contextmanager
 def _suggesting_closest_option() -> Iterator[None]:
-    """Name the closest option in an error for an unknown one, in place of Typer's list."""
+    """Name the closest option in an error for an unknown one.
+
+    Typer lists all similar ones.
+    """
     try:
         yield
     except _UsageError as error:
@@ -76,7 +82,10 @@ class SuggestingGroup(TyperGroup):
             return super().invoke(ctx)
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
-        """Return the command that `args` names; an unknown one is a usage error."""
+        """Return the command that `args` names.
+
+        An unknown one is a usage error.
+        """
         names = self.list_commands(ctx)
         if args and args[0] not in names:
             close = difflib.get_close_matches(args[0], names, n=1, cutoff=0.5)
@@ -86,7 +95,10 @@ class SuggestingGroup(TyperGroup):
 
 
 class LazyGroup(SuggestingGroup):
-    """A group that imports a command when it is called or shows its own help."""
+    """A group that imports a command only when it is needed.
+
+    To call it, or to show its own help.
+    """
 
     table: ClassVar[dict[str, LazyCommand]] = COMMANDS
 
@@ -114,7 +126,7 @@ def create_app(**options: Any) -> typer.Typer:
 
 
 def lazy_group(name: str, table: dict[str, LazyCommand], *, example: str) -> typer.Typer:
-    """Return the Typer app of the group `mlxctl NAME`, with the commands of `table`."""
+    """Return the app of the group `mlxctl NAME`, with these commands."""
     group = type("TableGroup", (LazyGroup,), {"table": table})
     app = create_app(cls=group, no_args_is_help=True, epilog=f"Example: {example}")
     app.callback(help=COMMANDS[name].summary)(lambda: None)

@@ -37,7 +37,10 @@ def read_settings(
 
 
 def server_url(url: str | None) -> str:
-    """Return `url`, or that of the server that `mlxctl serve` starts. Raises SettingsError."""
+    """Return `url`, or that of the server that `mlxctl serve` starts.
+
+    Raises SettingsError.
+    """
     server = read_settings().server
     return url or f"{'https' if server.tls_cert else 'http'}://{server.host}:{server.port}"
 

@@ -1,4 +1,7 @@
-"""`mlxctl run`: one prompt, or a chat, with a model that is downloaded if needed."""
+"""`mlxctl run`: one prompt, or a chat.
+
+The model is downloaded if needed.
+"""
 
 import os
 import sys
@@ -74,7 +77,10 @@ def run(
 
 
 def _local_model(name: str, *, is_quiet: bool) -> Path:
-    """Return the model's name or directory, after downloading a hub repository that is not here."""
+    """Return the model's name or directory.
+
+    A hub repository is downloaded first.
+    """
     from mlxctl.cli.models import open_library
     from mlxctl.cli.models.pull import download
     from mlxctl.models.names import is_repository

@@ -43,7 +43,10 @@ class SettingFlag:
         )
 
     def _type(self) -> Any:
-        """Return the type that Typer converts to; other values stay text until settings are resolved."""
+        """Return the type that Typer converts to.
+
+        Other values stay text until settings are resolved.
+        """
         kind = get_type_hints(self.section)[self.field]
         if get_origin(kind) in (Union, types.UnionType):
             kind = next(choice for choice in get_args(kind) if choice is not type(None))
@@ -118,7 +121,10 @@ def serve(
 
 
 def _by_section(values: Mapping[str, object]) -> dict[str, dict[str, object]]:
-    """Return the values by section of settings; each is named like its setting."""
+    """Return the values by section of settings.
+
+    Each is named like its setting.
+    """
     sections = {
         name: {field.name for field in fields(kind)} for name, kind in get_type_hints(Settings).items()
     }

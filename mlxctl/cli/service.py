@@ -141,7 +141,10 @@ def logs(
 
 
 def _check_options(options: tuple[str, ...]) -> None:
-    """Refuse what `mlxctl serve` would refuse at every start, and keys, which the file would show."""
+    """Raise ServiceFailed for options that `mlxctl serve` does not accept.
+
+    And for keys, which the service's file would show.
+    """
     if any(option.split("=")[0] in ("--api-key", "--admin-key", "--cache-group") for option in options):
         raise ServiceFailed(
             "keys do not belong into the service's definition, which other programs can read: "

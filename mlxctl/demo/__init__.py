@@ -1,7 +1,8 @@
-"""The built-in demo model: a tiny Qwen3 in the wheel, served when no model is named.
+"""The built-in demo model.
 
-`model/` is an ordinary Hugging Face directory, trained by `python -m tools.demo_model`. ABILITIES.md has its
-measured abilities (not in the wheel). Nothing here imports mlx.
+A tiny Qwen3 in the wheel, served when no model is named. `model/` is an ordinary Hugging Face directory,
+trained by `python -m tools.demo_model`. ABILITIES.md has its measured abilities (not in the wheel). Nothing
+here imports mlx.
 """
 
 from pathlib import Path

@@ -1,4 +1,7 @@
-"""Models on disk and what their files say. Knows no mlx and loads no weights."""
+"""Models on disk and what their files say.
+
+Knows no mlx and loads no weights.
+"""
 
 from typing import TYPE_CHECKING
 

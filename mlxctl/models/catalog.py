@@ -46,7 +46,10 @@ class Catalog:
         )
 
     def described(self, name: str, path: Path) -> ModelDescription:
-        """Describe a served model in `path`; cached, because its files do not change."""
+        """Describe a served model in `path`.
+
+        Cached, because its files do not change.
+        """
         with self._lock:
             if (name, path) not in self._described:
                 self._described[name, path] = describe_model(path, name=name)

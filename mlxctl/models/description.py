@@ -156,7 +156,10 @@ def _with_serving_facts(described: ModelDescription) -> tuple[ModelDescription, 
 
 
 def disk_bytes(path: Path) -> int:
-    """Return the size of all files; links of a hub snapshot count with their targets."""
+    """Return the size of all files.
+
+    Links of a hub snapshot count with their targets.
+    """
     total = 0
     for file in islice(path.rglob("*"), _MAX_FILES):
         try:

@@ -1,4 +1,4 @@
-"""Reads the facts of a model directory, and rejects models that bring code."""
+"""Reads the facts of a model directory; rejects models with code."""
 
 from collections.abc import Mapping
 from pathlib import Path

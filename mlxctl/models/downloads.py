@@ -41,7 +41,10 @@ class Download:
 
 
 class Downloads:
-    """Downloads into one cache; a repository in the queue is not queued twice."""
+    """Downloads into one cache.
+
+    A repository in the queue is not queued twice.
+    """
 
     def __init__(self, cache: Path) -> None:
         self._cache = cache

@@ -60,9 +60,9 @@ def is_encoder(config: Mapping[str, Any]) -> bool:
 
 
 def find_encoder(path: Path, config: Mapping[str, Any]) -> EncoderKind | None:
-    """Return the encoder of the model in `path`, None for a causal model.
+    """Return the encoder of the model in `path`.
 
-    Raises BrokenModel for an unsupported encoder.
+    None for a causal model. Raises BrokenModel for an unsupported encoder.
     """
     model_type = str(config.get("model_type"))
     if model_type in BERT_KINDS:
@@ -85,7 +85,10 @@ def find_encoder(path: Path, config: Mapping[str, Any]) -> EncoderKind | None:
 
 
 def max_positions(kind: EncoderKind, config: Mapping[str, Any]) -> int | None:
-    """Return the number of positions in the position table, None without a table."""
+    """Return the number of positions in the position table.
+
+    None without a table.
+    """
     num_positions = whole_number(config, "max_position_embeddings")
     if num_positions is None or kind in ("modernbert", "gemma3_text"):
         return None
@@ -103,7 +106,7 @@ def _check_runtime(path: Path, kind: EncoderKind) -> None:
 
 
 def _check_layers(path: Path, kind: EncoderKind, config: Mapping[str, Any]) -> None:
-    """Raise BrokenModel for layer types and RoPE bases that the code does not read."""
+    """Raise BrokenModel for unsupported layer types and RoPE bases."""
     if kind not in _ROTATIONS:
         return
     layers = config.get("layer_types")

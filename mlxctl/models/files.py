@@ -35,17 +35,17 @@ def read_text(directory: Path, name: str, *, limit_bytes: int) -> str | None:
 
 
 def read_json_object(directory: Path, name: str) -> dict[str, Any] | None:
-    """Return the JSON object in a file, None if it does not exist.
+    """Return the JSON object in a file.
 
-    Raises BrokenModel for anything else.
+    None if it does not exist. Raises BrokenModel for anything else.
     """
     return _read_json(directory, name, dict, "object")
 
 
 def read_json_array(directory: Path, name: str) -> list[Any] | None:
-    """Return the JSON array in a file, None if it does not exist.
+    """Return the JSON array in a file.
 
-    Raises BrokenModel for anything else.
+    None if it does not exist. Raises BrokenModel for anything else.
     """
     return _read_json(directory, name, list, "array")
 

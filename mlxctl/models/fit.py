@@ -1,4 +1,4 @@
-"""Estimates whether a model fits a machine, its longest context and maximum speed.
+"""Estimates of memory, longest context and maximum speed of a model.
 
 Nothing is measured. Memory = weights + KV cache of one conversation + estimated prefill memory. Speed: every
 decoded token reads the active weights and the whole cache once, so tokens per second cannot exceed `bandwidth

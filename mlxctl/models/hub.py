@@ -30,7 +30,7 @@ _STALE_SECONDS = 86_400
 
 
 class Cancelled(Exception):
-    """The download was cancelled by the operator or by the end of the process."""
+    """The download was canceled by the operator or at exit."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -59,7 +59,7 @@ class DownloadProgress:
 
     @property
     def num_bytes(self) -> int:
-        """Bytes so far.
+        """Bytes downloaded so far.
 
         One progress bar counts received bytes, another written ones; the larger number counts.
         """

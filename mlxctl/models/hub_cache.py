@@ -40,7 +40,7 @@ def hub_cache_directory(environment: Mapping[str, str] = os.environ) -> Path:
 
 
 def cached_repositories(cache: Path, *, most: int) -> Iterator[CachedRepository]:
-    """Yield the models in the cache by name, of at most `most` entries."""
+    """Yield at most `most` models of the cache, by name."""
     names = {
         folder: name for folder in _listed(cache, most=most) if (name := repository_of_folder(folder.name))
     }

@@ -11,7 +11,10 @@ _TIMEOUT_SECONDS = 15.0
 
 
 class HubModel(NamedTuple):
-    """A repository of the hub; `downloads` are those of the last 30 days."""
+    """A repository of the hub.
+
+    `downloads` are those of the last 30 days.
+    """
 
     repository: str
     downloads: int
@@ -19,9 +22,9 @@ class HubModel(NamedTuple):
 
 
 def search_hub(text: str, *, limit: int) -> list[HubModel]:
-    """Return repositories tagged `mlx` whose name contains the words, the most downloaded first.
+    """Return repositories tagged `mlx` with these words in the name.
 
-    Raises DownloadFailed when the hub cannot be reached.
+    The most downloaded first.
     """
     # The library's own search retries for half a minute without a network.
     from huggingface_hub import constants, get_token

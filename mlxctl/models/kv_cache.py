@@ -39,9 +39,9 @@ class CacheShape:
     state_bytes: int | None = 0
 
     def num_bytes(self, num_tokens: int) -> int:
-        """Return the memory of a sequence, rounded up to the cache's growth step.
+        """Return the memory of a sequence in bytes.
 
-        A state of unknown size counts as none.
+        Rounded up to the cache's growth step; a state of unknown size counts as none.
         """
         rounded = -(-num_tokens // _STEP_TOKENS) * _STEP_TOKENS
         return (
@@ -56,9 +56,9 @@ class CacheShape:
 
 
 def find_cache_shape(model_type: str, config: Mapping[str, Any], *, float_bytes: int) -> CacheShape | None:
-    """Return the cache of one sequence, None when the configuration does not tell.
+    """Return the cache of one sequence.
 
-    An encoder has none: it processes a text in one pass.
+    None when the configuration does not tell. An encoder has none: it processes a text in one pass.
     """
     if is_encoder(config):
         return CacheShape(bytes_per_token=0)
@@ -86,7 +86,7 @@ _KINDS: tuple[Kept, Kept, Kept] = ("all", "window", "state")
 
 
 def _numbers_per_token(model_type: str, part: Mapping[str, Any]) -> tuple[int, int] | None:
-    """Return numbers per token of a full-attention layer and of a windowed one."""
+    """Return numbers per token of full-attention and of windowed layers."""
     rotary, latent = whole_number(part, "qk_rope_head_dim"), whole_number(part, "kv_lora_rank")
     heads = whole_number(part, "num_attention_heads", "n_head", "n_heads")
     if rotary is not None and latent:

@@ -1,7 +1,8 @@
-"""What each layer caches: all tokens, a window, a fixed-size state, or nothing.
+"""What each layer caches.
 
-The rules are those of mlx-lm's `make_cache` methods, which decide what is in memory; where a configuration
-names a window that mlx-lm does not use, all tokens are cached. A model that matches no rule has no plan.
+All tokens, a window, a fixed-size state, or nothing. The rules are those of mlx-lm's `make_cache` methods,
+which decide what is in memory; where a configuration names a window that mlx-lm does not use, all tokens are
+cached. A model that matches no rule has no plan.
 """
 
 from collections.abc import Mapping
@@ -96,7 +97,10 @@ def _patterned(config: Mapping[str, Any], model_type: str, num_layers: int) -> t
 
 
 def _uniform(config: Mapping[str, Any], model_type: str, num_layers: int) -> tuple[Kept, ...] | None:
-    """Return a plan with full attention in all layers, None if a field contradicts."""
+    """Return a plan with full attention in all layers.
+
+    None if a field contradicts.
+    """
     is_open = (
         any(key.startswith(_FOREIGN) for key in config) or model_type in _WINDOWED - _WINDOW_ONLY_IF_NAMED
     )

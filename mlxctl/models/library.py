@@ -89,9 +89,9 @@ class Library:
         return describe_model(entry.path, name=entry.name)
 
     def find(self, name: str) -> LibraryEntry:
-        """Return the entry of this name; the part after the slash suffices if unique.
+        """Return the entry of this name.
 
-        Raises ModelNotFoundOnDisk.
+        The part after the slash suffices if unique. Raises ModelNotFoundOnDisk.
         """
         entries = self.entries()
         for entry in entries:
@@ -105,7 +105,7 @@ class Library:
         )
 
     def resolve(self, name: str) -> NamedDirectory:
-        """Return the directory for an alias, a directory, or a name of the library.
+        """Return the directory for an alias, a path or a name.
 
         For command lines and settings only. Raises ModelNotFoundOnDisk, with close names.
         """
@@ -115,7 +115,7 @@ class Library:
         return self.find_named(name)
 
     def find_named(self, name: str) -> NamedDirectory:
-        """Return the directory for an alias or a name of the library, never for a path.
+        """Return the directory for an alias or a name, never a path.
 
         Raises ModelNotFoundOnDisk.
         """
@@ -201,7 +201,7 @@ def _is_model(directory: Path) -> bool:
 
 
 def _find_outside_link(path: Path, name: str, roots: list[Path]) -> str | None:
-    """Return the problem of a file that links out of the library, or None.
+    """Return the problem of a link out of the library, or None.
 
     SEC: a downloaded model could contain a link to any file of this machine; it must not be read.
     """

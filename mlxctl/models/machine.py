@@ -42,7 +42,7 @@ def recommended_share(memory_bytes: int) -> float:
 
 
 def this_machine(*, memory_limit_bytes: int | None = None) -> Machine:
-    """Return this machine.
+    """Return memory and bandwidth of this machine.
 
     A memory limit of the settings applies as in the engine. May take some 100 ms on a Mac.
     """

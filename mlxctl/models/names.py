@@ -1,4 +1,7 @@
-"""Display names of models: the repository, never the commit of a cache directory."""
+"""Display names of models.
+
+The repository, never the commit of a cache directory.
+"""
 
 import re
 from pathlib import Path
@@ -16,7 +19,10 @@ def is_repository(name: str) -> bool:
 
 
 def repository_of_folder(folder: str) -> str | None:
-    """Return the repository of a folder in the hub cache, None if it is not a model's."""
+    """Return the repository of a folder in the hub cache.
+
+    None if it is not a model's.
+    """
     if not folder.startswith(_FOLDER_PREFIX):
         return None
     name = folder.removeprefix(_FOLDER_PREFIX).replace("--", "/", 1)

@@ -128,7 +128,7 @@ def estimate_prefill_bytes(
 def _cpu_chunk_tokens(
     config: Mapping[str, Any], context_tokens: int, num_parameters: int, seconds: float
 ) -> int:
-    """Return how many tokens the CPU computes in the time at the end of a prompt."""
+    """Return the tokens of a CPU chunk at the end of a prompt."""
     part = text_part(config)
     layers = _layers(config) or ("all",) * (
         whole_number(part, "num_hidden_layers", "n_layer", "num_layers", "n_layers") or 1
@@ -183,7 +183,10 @@ def _num_heads(part: Mapping[str, Any]) -> int | None:
 
 
 def _inner_width(part: Mapping[str, Any]) -> int:
-    """Return the widest inner state of a layer per token, all active experts."""
+    """Return the widest inner state of a layer per token.
+
+    All active experts count.
+    """
     dense = (
         whole_number(
             part, "intermediate_size", "n_inner", "ffn_hidden_size", "block_ff_dim", "intermediate_size_mlp"

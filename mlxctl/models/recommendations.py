@@ -1,4 +1,7 @@
-"""Models that fit a machine, from a small catalog of published figures. Pure but for reading the catalog."""
+"""Models that fit a machine, from a small catalog of published figures.
+
+Pure but for reading the catalog.
+"""
 
 import tomllib
 from importlib import resources
@@ -13,7 +16,10 @@ _TRANSIENT_SHARE = 0.1
 
 
 class CatalogEntry(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """A model of the catalog: parameters in billions, key-value bytes for each token."""
+    """A model of the catalog.
+
+    Parameters in billions, key-value bytes for each token.
+    """
 
     repository: str
     purpose: str
@@ -52,7 +58,10 @@ def read_catalog() -> list[CatalogEntry]:
 
 
 def recommend(machine: Machine, *, context_tokens: int) -> list[Recommendation]:
-    """Return the models that fit with a conversation of this length, the one with most parameters first."""
+    """Return catalog models that fit with a conversation of this length.
+
+    The one with most parameters first.
+    """
     found = []
     for entry in sorted(read_catalog(), key=lambda entry: -entry.parameters):
         fixed = int(entry.weights_bytes * (1 + _TRANSIENT_SHARE))

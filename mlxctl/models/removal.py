@@ -1,4 +1,7 @@
-"""Deletes a model: a configured directory, or a repository of the hub cache."""
+"""Deletes a model.
+
+A configured directory, or a repository of the hub cache.
+"""
 
 import shutil
 from dataclasses import replace

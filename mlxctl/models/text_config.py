@@ -15,7 +15,7 @@ def text_part(config: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def whole_number(config: Mapping[str, Any], *names: str) -> int | None:
-    """Return the first of the named fields that is a whole number >= 0."""
+    """Return the first field that is a whole number from 0."""
     for name in names:
         value = config.get(name)
         if isinstance(value, int) and not isinstance(value, bool) and value >= 0:

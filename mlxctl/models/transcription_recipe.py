@@ -29,9 +29,9 @@ def supports_transcription(config: Mapping[str, Any]) -> bool:
 
 
 def read_transcription_recipe(path: Path, config: Mapping[str, Any]) -> TranscriptionRecipe | None:
-    """Read the audio input of the model in `path`, None for other kinds.
+    """Read the audio input of the model in `path`.
 
-    Raises BrokenModel for malformed files and missing packages.
+    None for other kinds. Raises BrokenModel for malformed files and missing packages.
     """
     if config.get("model_type") not in TRANSCRIPTION_MODEL_TYPES:
         return None

@@ -1,4 +1,4 @@
-"""How a vision model takes images, or why its images are not supported.
+"""The image input of a model, or why it is unsupported.
 
 Reads `config.json` and `preprocessor_config.json`.
 """
@@ -46,7 +46,7 @@ class _UnclearError(ValueError):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class VisionSupport:
-    """The image input of a model, or the reason why it is unsupported.
+    """A vision recipe, or the reason why there is none.
 
     Neither for a text model.
     """

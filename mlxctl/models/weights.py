@@ -113,7 +113,10 @@ def _expert_share(config: Mapping[str, Any]) -> float | None:
 
 
 def _float_bytes(tensors: Sequence[Tensor]) -> int | None:
-    """Return the size of the most common float type; norms may be wider."""
+    """Return the size of the most common float type.
+
+    Norms may be wider.
+    """
     amounts: Counter[str] = Counter()
     for tensor in tensors:
         if tensor.dtype in _FLOAT_BYTES:

@@ -10,7 +10,7 @@ _LOCK_SECONDS = 0.05
 
 
 def read_agent_ids(file: Path) -> list[str]:
-    """Return the ids of all agents in the file of an AgentStore, sorted.
+    """Return all agent ids in the file of an AgentStore, sorted.
 
     Empty when the file is missing, locked or damaged. At most _MAX_IDS.
     """

@@ -1,4 +1,4 @@
-"""Agents: conversations stored on the server, each owned by the caller that created it."""
+"""Agents: stored conversations, each owned by the caller that created it."""
 
 import sqlite3
 import time
@@ -47,10 +47,10 @@ _COLUMNS = """
 
 
 class AgentStore:
-    """The agents of all callers in one file, created at the first use.
+    """The agents of all callers in one SQLite file.
 
-    A caller cannot read another caller's agents. Any thread may call; calls wait for the disk, and raise
-    StoreError when it fails.
+    It is created at the first use. A caller cannot read another caller's agents. Any thread may call; calls
+    wait for the disk, and raise StoreError when it fails.
     """
 
     def __init__(self, path: Path, *, max_agents: int, now: Callable[[], float] = time.time) -> None:
@@ -85,14 +85,18 @@ class AgentStore:
             return _update_checksum(connection, owner, agent_id)
 
     def find(self, owner: str, agent_id: str) -> StoredAgent | None:
-        """Return an agent; None when it does not exist or is another caller's."""
+        """Return an agent.
+
+        None when it does not exist or is another caller's.
+        """
         with self._database.reading() as connection:
             return _find(connection, owner, agent_id)
 
     def page(self, owner: str, *, after: str | None, limit: int) -> tuple[tuple[StoredAgent, ...], bool]:
-        """Return up to `limit` agents after the id `after`, and whether there are more.
+        """Return a page of agents, and whether there are more.
 
-        Oldest first. Raises InvalidRequest when there is no agent `after`.
+        Up to `limit` agents after the id `after`, oldest first. Raises InvalidRequest when there is no agent
+        `after`.
         """
         with self._database.reading() as connection:
             start = 0
@@ -120,7 +124,10 @@ class AgentStore:
             return _messages(connection, agent.number, after=after, limit=limit)
 
     def begin_turn(self, owner: str, agent_id: str) -> tuple[StoredAgent, tuple[bytes, ...]] | None:
-        """Return an agent with its history, and update its last use; None if missing."""
+        """Return an agent with its history, and update its last use.
+
+        None if missing.
+        """
         with self._database.transaction() as connection:
             agent = _find(connection, owner, agent_id)
             if agent is None:
@@ -157,9 +164,9 @@ class AgentStore:
     def change(
         self, owner: str, agent_id: str, *, model: str | None, settings: Callable[[bytes], bytes]
     ) -> StoredAgent | None:
-        """Update settings and, if given, the model; None if the agent is missing.
+        """Update settings and, if given, the model.
 
-        The history stays, and a running turn continues with its old settings.
+        None if the agent is missing. The history stays, and a running turn continues with its old settings.
         """
         with self._database.transaction() as connection:
             agent = _find(connection, owner, agent_id)

@@ -1,4 +1,4 @@
-"""Probe results: one row per model, by its fingerprint, and one per question."""
+"""Probe results by model fingerprint, with a row per question."""
 
 import sqlite3
 from dataclasses import replace
@@ -48,9 +48,9 @@ class CapabilityStore:
         self._database = Database(path, _MIGRATIONS)
 
     def save(self, record: ProbeRecord) -> ProbeRecord:
-        """Store the record in place of the model's older one; return what is stored.
+        """Store the record in place of the model's older one.
 
-        A question that failed or was not asked this time keeps its stored finding.
+        Return what is stored. A question that failed or was not asked this time keeps its stored finding.
         """
         with self._database.transaction() as connection:
             kept = replace(record, findings=_settled(record, _find(connection, record.fingerprint)))

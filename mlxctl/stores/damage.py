@@ -1,4 +1,4 @@
-"""Damaged files: which errors mean damage, and how a file is set aside."""
+"""Damaged files: errors that mean damage, and setting files aside."""
 
 import os
 import sqlite3
@@ -52,7 +52,10 @@ def is_damage(error: BaseException | None) -> bool:
 
 
 def needs_check(error: BaseException) -> bool:
-    """Whether the error may have another cause, so that the file must be checked."""
+    """Whether the error may have another cause than damage.
+
+    Then the file must be checked.
+    """
     # `checksum` fails only on text that is not UTF-8.
     return getattr(
         error, "sqlite_errorcode", 0
@@ -60,7 +63,10 @@ def needs_check(error: BaseException) -> bool:
 
 
 def is_disk_full(error: BaseException | None) -> bool:
-    """Whether the error can mean a full disk, a quota or a file size limit."""
+    """Whether the error can mean a full disk or a quota.
+
+    Or a file size limit.
+    """
     return (
         isinstance(error, sqlite3.Error)
         and (getattr(error, "sqlite_errorcode", None) or 0) & 0xFF in _NO_ROOM_CODES

@@ -1,4 +1,4 @@
-"""Opens SQLite files, detects damage, and replaces a damaged file by an empty one.
+"""Opens SQLite files, detects damage, and replaces damaged files.
 
 Knows no tables.
 """
@@ -97,7 +97,10 @@ class Database:
             return result
 
     def shrink(self) -> None:
-        """Return free pages to the disk, as far as it has space for the change."""
+        """Return free pages to the disk, as far as possible.
+
+        The change itself needs space.
+        """
         with self._lock, self._guarded() as connection:
             _shrink(connection)
 

@@ -82,12 +82,12 @@ class StoreFacts:
 
 
 class ResponseStore:
-    """The responses of all callers in one file, created at the first use.
+    """The responses of all callers in one SQLite file.
 
-    A caller cannot read another caller's responses. Responses expire `ttl_seconds` after their last use;
-    beyond `max_bytes` (of contents, and of the file) the least recently used are deleted. Using a response
-    counts as use of its ancestors. Any thread may call; calls wait for the disk, and raise StoreUnavailable
-    when it fails.
+    It is created at the first use. A caller cannot read another caller's responses. Responses expire
+    `ttl_seconds` after their last use; beyond `max_bytes` (of contents, and of the file) the least recently
+    used are deleted. Using a response counts as use of its ancestors. Any thread may call; calls wait for the
+    disk, and raise StoreUnavailable when it fails.
     """
 
     def __init__(

@@ -11,7 +11,10 @@ Result = TypeVar("Result")
 
 
 def checksum(*values: object) -> int:
-    """Return a checksum of the values; also an SQL function of this name."""
+    """Return a checksum of the values.
+
+    Also available as SQL function.
+    """
     found = 0
     for value in values:
         data = value if isinstance(value, bytes) else repr(value).encode()

@@ -52,9 +52,10 @@ class Session:
 
 
 class SessionStore:
-    """The last `max_sessions` chats in one file, created when the first is saved.
+    """The last `max_sessions` chats in one SQLite file.
 
-    Any thread may call; calls wait for the disk, and raise StoreError when it fails.
+    It is created at the first save. Any thread may call; calls wait for the disk, and raise StoreError when
+    it fails.
     """
 
     def __init__(self, path: Path, *, max_sessions: int = MAX_SESSIONS) -> None:
@@ -82,7 +83,10 @@ class SessionStore:
             )
 
     def search(self, words: str = "", *, limit: int = MAX_SESSIONS) -> tuple[SessionSummary, ...]:
-        """Return chats with all of the words, most recently used first; all without words."""
+        """Return chats with all of the words, most recently used first.
+
+        All without words.
+        """
         if self._database.is_blank:
             return ()
         patterns = [f"%{_escaped(word)}%" for word in words.split()]
@@ -92,7 +96,10 @@ class SessionStore:
             return tuple(_summary(row) for row in connection.execute(query, (*patterns, limit)))
 
     def find(self, session_id: str) -> Session | None:
-        """Return the chat whose id has this prefix; None for none or several."""
+        """Return the chat whose id has this prefix.
+
+        None for none or several.
+        """
         if self._database.is_blank or not session_id:
             return None
         query = f"SELECT {_SUMMARY}, text, body FROM sessions WHERE id LIKE ? ESCAPE '\\' LIMIT 2"  # noqa: S608

@@ -223,7 +223,7 @@ def test_export_and_import_copy_all_records(filled: Path, tmp_path: Path) -> Non
 
 @pytest.fixture
 def readable(tmp_path: Path) -> Path:
-    """A directory with two conversations of the demo model that share a prefix."""
+    """A directory with two demo conversations that share a prefix."""
     tokenizer = Tokenizer.from_file(str(demo.MODEL_DIR / "tokenizer.json"))
     tier = opened(tmp_path / "cache")
     tier.set_model_name(NAMESPACE, demo.MODEL_NAME)
@@ -265,7 +265,7 @@ def request_file(directory: Path, *questions: str) -> str:
 
 @pytest.fixture
 def served(tmp_path: Path) -> Path:
-    """A directory as a server of the demo model leaves it after a request."""
+    """A directory as left by a server of the demo model."""
     models = LocalModels(resolve(environment={}))
     tier = opened(tmp_path / "cache")
     tier.set_model_name(NAMESPACE, demo.MODEL_NAME)

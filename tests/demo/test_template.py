@@ -1,4 +1,7 @@
-"""The demo chat template: ChatML, tools as JSON lines, thinking on by default."""
+"""The demo chat template.
+
+ChatML, tools as JSON lines, thinking on by default.
+"""
 
 import json
 from typing import Any

@@ -46,7 +46,7 @@ def plain_modules() -> set[str]:
 
 
 def imported(tree: ast.AST) -> Iterator[str]:
-    """Return every module that a file imports, at any place or by name."""
+    """Return every module that a file imports, or names in a string."""
     foreign = installed_modules().keys() - {"mlxctl"}
     for node in ast.walk(tree):
         if isinstance(node, ast.Import):

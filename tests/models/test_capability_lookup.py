@@ -1,4 +1,7 @@
-"""Findings are looked up by fingerprint; an unusable store is only a warning."""
+"""Findings are looked up by fingerprint.
+
+An unusable store is only a warning.
+"""
 
 import logging
 import shutil

@@ -43,7 +43,7 @@ def hub() -> Iterator[TinyHub]:
 
 
 def pulling(repository: str, url: str, cache: Path, **environment: str) -> "subprocess.Popen[str]":
-    """The command as a child process, with the variables of the local hub."""
+    """The command as a child process, with the local hub."""
     variables = {**os.environ, "HF_ENDPOINT": url, "HF_HUB_CACHE": str(cache), **environment}
     command = [sys.executable, "-m", "mlxctl", "models", "pull", repository]
     return subprocess.Popen(command, env=variables, text=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE)

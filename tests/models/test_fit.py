@@ -209,7 +209,10 @@ def config_of(name: str) -> Any:
 
 
 def measure_peak(model: Any, *, chunk: int, num_tokens: int) -> int:
-    """Prefill in chunks; return the highest additional memory of a chunk, in bytes."""
+    """Prefill in chunks.
+
+    Return the highest additional memory of a chunk, in bytes.
+    """
     import mlx.core as mx
     from mlx_lm.models.cache import make_prompt_cache
 

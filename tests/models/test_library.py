@@ -23,7 +23,10 @@ OLD, NEW = "a" * 40, "b" * 40
 
 
 def cached(cache: Path, name: str, *, commit: str = NEW, ref: str | None = NEW) -> Path:
-    """Create a snapshot as the hub's tools do: links to blobs, and a ref."""
+    """Create a snapshot as the hub's tools do.
+
+    Links to blobs, and a ref.
+    """
     folder = cache / f"models--{name.replace('/', '--')}"
     blobs = write_model(folder / "blobs", CONFIG, WEIGHTS)
     snapshot = folder / "snapshots" / commit

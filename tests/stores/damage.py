@@ -1,4 +1,7 @@
-"""Ways to damage a file, as a hypothesis strategy: bad disk, crash, wrong copy."""
+"""Ways to damage a file, as a hypothesis strategy.
+
+Bad disk, crash, wrong copy.
+"""
 
 import random
 import shutil

@@ -1,4 +1,4 @@
-"""Damaged files: no crash and no wrong content, a miss or an error at most.
+"""Damaged files: a miss or an error at most, no wrong content.
 
 The damaged file is set aside.
 """
@@ -99,7 +99,7 @@ def test_table_lists_every_module_that_writes_files() -> None:
 
 
 def writes(module: ast.Module) -> bool:
-    """Whether the module calls a function that creates files, by name or mode."""
+    """Whether the module calls a function that creates files."""
     for call in ast.walk(module):
         if not isinstance(call, ast.Call):
             continue

@@ -1,4 +1,7 @@
-"""A full disk: stored data can be read and deleted; new data is an error."""
+"""A full disk: stored data can be read and deleted.
+
+New data is an error.
+"""
 
 import os
 import shutil

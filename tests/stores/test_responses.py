@@ -45,7 +45,7 @@ def store(path: Path, clock: Clock) -> Iterator[ResponseStore]:
 
 
 def answer(name: str, *, after: str | None = None, size: int = 10) -> StoredResponse:
-    """A response `name` with an input and an output item of `size` bytes together."""
+    """A response `name` with two items of `size` bytes together."""
     asked, said = StoredItem(id=f"{name}-in", body=b"?"), StoredItem(id=f"{name}-out", body=b"!" * (size - 2))
     return StoredResponse(id=name, previous_id=after, body=b"{", input=(asked,), output=(said,))
 

@@ -43,7 +43,7 @@ _PEAK_RATE = 3e-3
 def make(
     directory: Path, *, name: str = "pixtral_colors", num_steps: int | None = None, seed: int = 11
 ) -> float:
-    """Train the model of this name into `directory` and return its last loss."""
+    """Train the named model into `directory`; return its last loss."""
     import mlx.core as mx
     import mlx.nn as nn
     import mlx.optimizers as optimizers

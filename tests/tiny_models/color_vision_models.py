@@ -207,7 +207,7 @@ class Qwen2VLColors(ColorModel):
 
 
 def _positions(is_cell: Any, height: int, width: int) -> Any:
-    """Return positions [3, rows, tokens] of prompts with up to one image each.
+    """Return positions [3, rows, tokens]; up to one image per row.
 
     All images have the same size.
     """

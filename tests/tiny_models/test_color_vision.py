@@ -1,4 +1,4 @@
-"""The training program of the color models writes the files of the repository."""
+"""Training of the color models writes the files of the repository."""
 
 import math
 from pathlib import Path

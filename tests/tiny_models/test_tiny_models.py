@@ -1,4 +1,4 @@
-"""Generated models load like real ones, and their outputs depend on the whole prompt."""
+"""Generated models load like real ones; outputs depend on the whole prompt."""
 
 import multiprocessing
 from itertools import combinations

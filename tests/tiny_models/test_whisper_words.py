@@ -1,4 +1,4 @@
-"""The training program of the transcription model writes the files of the repository."""
+"""Training of the transcription model writes the files of the repository."""
 
 import math
 from pathlib import Path

@@ -1,10 +1,10 @@
-"""A model that calls the tool it is told to, after a prompt of any length.
+"""A model that calls the tool it is told to.
 
-For clients with very long instructions. It is the demo model with a short window in every attention layer
-(`exaone_moe` without experts is Qwen3 with windows), trained on for a few minutes: for `Call the tool NAME
-with ARGUMENT set to `VALUE`.` it writes that call, and after a tool result it repeats the result. Tokens
-beyond the window have no effect, so 50,000 tokens of instructions do not disturb it. `python -m
-tests.tiny_models.tool_caller DIRECTORY` trains it.
+After a prompt of any length, for clients with very long instructions. It is the demo model with a short
+window in every attention layer (`exaone_moe` without experts is Qwen3 with windows), trained on for a few
+minutes: for `Call the tool NAME with ARGUMENT set to `VALUE`.` it writes that call, and after a tool result
+it repeats the result. Tokens beyond the window have no effect, so 50,000 tokens of instructions do not
+disturb it. `python -m tests.tiny_models.tool_caller DIRECTORY` trains it.
 """
 
 import json

@@ -136,7 +136,7 @@ def _time(tokenizer: Any, seconds: float) -> int:
 
 
 def _audio_window(text: str, dice: random.Random) -> tuple[Any, float, float]:
-    """Return the samples of a window, and start and end of the words."""
+    """Return a window's samples, and start and end of the words."""
     window = np.random.default_rng(dice.randrange(1 << 30)).normal(
         0, dice.uniform(0, 0.004), WINDOW_SECONDS * _RATE
     )

@@ -1,4 +1,4 @@
-"""Generated models with heads of 32 numbers, for KV cache quantization in groups."""
+"""Generated models with heads of 32 numbers, for quantized KV caches."""
 
 from dataclasses import replace
 from pathlib import Path

@@ -117,14 +117,17 @@ def _draw(
 
 
 def _draw_vision_encoder(name: str, shape: tuple[int, ...], key: mx.array) -> mx.array:
-    """Draw a parameter of the vision part that keeps its input's scale: it has no norms."""
+    """Draw a parameter of the vision part that keeps its input's scale.
+
+    It has no norms.
+    """
     if len(shape) == 1:
         return mx.full(shape, 0.0 if name.endswith("bias") or "mm_soft_emb_norm" in name else 1.0)
     return mx.random.normal(shape, key=key) * math.prod(shape[1:]) ** -0.5
 
 
 def _forbid(weights: dict[str, mx.array], token_ids: list[int]) -> None:
-    """Make the first residual feature constant, and let it exclude the given tokens."""
+    """Let a constant residual feature exclude the given tokens."""
     weights["model.embed_tokens.weight"][:, 0] = _END_FEATURE
     for name, weight in weights.items():
         if name.endswith(("o_proj.weight", "down_proj.weight")):

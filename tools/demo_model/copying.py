@@ -54,7 +54,7 @@ def initial_weights(model: Any, *, seed: int) -> dict[str, mx.array]:
 
 
 def _embed(weights: dict[str, mx.array], args: Any, key: mx.array) -> None:
-    """Set random token features for each token, and the constant feature for all."""
+    """Set random token features, and the constant feature for all tokens."""
     num_features = TOKEN_FEATURES.stop - TOKEN_FEATURES.start
     table = 0.005 * mx.random.normal((args.vocab_size, args.hidden_size), key=key)
     table[:, TOKEN_FEATURES] = mx.random.normal((args.vocab_size, num_features), key=key) / math.sqrt(

@@ -26,7 +26,10 @@ ALL_TASKS = {**_TALK, **_TOOLS}
 
 
 def mix_at(progress: float) -> dict[Task, float]:
-    """Return the tasks' weights at `progress` (0 to 1): few tools at first."""
+    """Return the tasks' weights at `progress` (0 to 1).
+
+    Few tools at first.
+    """
     share = 0.25 if progress < 0.12 else 1.0
     return {**_TALK, **{task: weight * share for task, weight in _TOOLS.items()}}
 

@@ -30,7 +30,10 @@ Advance = Callable[[], None]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Effort:
-    """Numbers of samples per task and mode and of probes; limits in tokens."""
+    """Numbers of samples per task and mode and of probes.
+
+    Limits in tokens.
+    """
 
     num_per_task: int = 60
     num_probes: int = 1_000
@@ -46,7 +49,10 @@ QUICK = Effort(num_per_task=1, num_probes=4, max_answer_tokens=8, distances=(50,
 
 
 def measure(directory: Path, effort: Effort, advance: Advance = lambda: None) -> dict[str, Any]:
-    """Load the model with `mlx_lm` and measure it; call `advance` after each part."""
+    """Load the model with `mlx_lm` and measure it.
+
+    Call `advance` after each part.
+    """
     model, tokenizer = load(str(directory))
     generated = _measure_generated(model, tokenizer, effort.num_per_task, advance)
     written = _measure_written(model, tokenizer, effort, advance)

@@ -16,7 +16,7 @@ def _read(file_name: str) -> dict[str, Any]:
 
 
 class Lexicon:
-    """Draws values from one side of the split with a seeded generator, `dice`.
+    """Draws values from one side of the split, by seed.
 
     Listed words of one side never occur on the other. Invented words are drawn from syllables and letters, so
     they rarely repeat on either side.
@@ -51,15 +51,24 @@ class Lexicon:
         return self.dice.random() < probability
 
     def pick(self, list_name: str) -> str:
-        """Draw a word from a list of lexicon.toml, from this side of the split."""
+        """Draw a word from a list of lexicon.toml.
+
+        Only from this side of the split.
+        """
         return self.dice.choice(self._lists[list_name])
 
     def form(self, *list_names: str) -> str:
-        """Draw a phrase from lists of phrases.toml, its {slots} still open; phrases are not split."""
+        """Draw a phrase from lists of phrases.toml, its {slots} still open.
+
+        Phrases are not split.
+        """
         return self.dice.choice([phrase for name in list_names for phrase in self._phrases[name]])
 
     def invented(self) -> str:
-        """Return a made-up word of syllables, halves of two words, or random letters."""
+        """Return a made-up word.
+
+        Of syllables, of halves of two words, or of random letters.
+        """
         kind = self.dice.choice(("syllables", "syllables", "halves", "halves", "letters"))
         if kind == "letters":
             alphabet = string.ascii_lowercase + (_OTHER_LETTERS if self.chance(0.25) else "")

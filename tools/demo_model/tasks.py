@@ -125,7 +125,10 @@ def add(lexicon: Lexicon) -> Sample:
 
 
 def fact_value(lexicon: Lexicon, kind: str) -> str:
-    """Draw a value for a kind of fact: digits for numbers, a color for colors."""
+    """Draw a value for a kind of fact.
+
+    Digits for numbers, a color for colors.
+    """
     if any(part in kind for part in ("number", "pin", "PIN")):
         return str(lexicon.number())
     if "colo" in kind:

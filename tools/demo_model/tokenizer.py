@@ -1,8 +1,9 @@
-"""The tokenizer of the demo model: byte-level BPE with Qwen's special tokens, made for copying.
+"""The tokenizer of the demo model.
 
-Words never include their leading space, and digits and punctuation are single tokens, so a word has the same
-token ids at every position and copying it is copying tokens. Long literal strings of the chat template and of
-tool schemas are single (not special) tokens, which makes a tool prompt a third as long.
+Byte-level BPE with Qwen's special tokens, made for copying. Words never include their leading space, and
+digits and punctuation are single tokens, so a word has the same token ids at every position and copying it is
+copying tokens. Long literal strings of the chat template and of tool schemas are single (not special) tokens,
+which makes a tool prompt a third as long.
 """
 
 from collections.abc import Iterable
@@ -48,7 +49,10 @@ _PIECES = r"\p{L}+|\p{N}|\s|[^\s\p{L}\p{N}]"
 
 
 def train_tokenizer(texts: Iterable[str], *, vocab_size: int) -> Tokenizer:
-    """Train a tokenizer; the last ids are special tokens, markers and template strings."""
+    """Train a tokenizer.
+
+    The last ids are special tokens, markers and template strings.
+    """
     added = [AddedToken(token, special=True, normalized=False) for token in SPECIAL_TOKENS]
     added += [AddedToken(token, special=False, normalized=False) for token in (*MARKERS, *_TEMPLATE_STRINGS)]
     tokenizer = Tokenizer(models.BPE())

@@ -23,7 +23,7 @@ from tools.demo_model.lexicon import Lexicon
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ToolRequest:
-    """A tool, and a function that draws a question with the expected call."""
+    """A tool, and a function that draws a question for it."""
 
     schema: dict[str, Any]
     ask: Callable[[], tuple[str, ToolCall]]
@@ -38,7 +38,7 @@ def _known_tools() -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
 
 
 def known_tool(lexicon: Lexicon) -> ToolRequest:
-    """Draw a realistic tool from tools.toml, held-out ones if the lexicon is held out."""
+    """Draw a realistic tool from tools.toml, by the lexicon's side."""
     tool = lexicon.dice.choice(_known_tools()[lexicon.held_out])
     required = [argument for argument in tool["arguments"] if not argument[3].startswith("?")]
     optional = [
@@ -61,7 +61,10 @@ def known_tool(lexicon: Lexicon) -> ToolRequest:
 
 
 def invented_tool(lexicon: Lexicon) -> ToolRequest:
-    """Draw a tool with made-up name, argument and purpose, not to be memorized."""
+    """Draw a tool with made-up name, argument and purpose.
+
+    It cannot be memorized.
+    """
     verb = lexicon.pick("verbs")
     noun = lexicon.pick("topics") if lexicon.chance(0.5) else lexicon.noun()
     name = _tool_name(lexicon, verb, noun)
@@ -106,8 +109,9 @@ def _tool_name(lexicon: Lexicon, verb: str, noun: str) -> str:
 def _schema(
     lexicon: Lexicon, name: str, description: str, arguments: list[list[str]], required: list[str]
 ) -> dict[str, Any]:
-    """Write the tool as clients do: with or without descriptions, titles, strictness, in the orders that
-    occur.
+    """Write the tool as clients do.
+
+    With or without descriptions, titles, strictness, in the orders that occur.
     """
     described, titled = lexicon.chance(0.7), lexicon.chance(0.1)
     shown = list(arguments)
@@ -206,7 +210,10 @@ def call_twice(lexicon: Lexicon) -> Sample:
 
 
 def result_of(lexicon: Lexicon) -> tuple[str, str]:
-    """Draw a tool result and the expected answer: text as it is, JSON as a list."""
+    """Draw a tool result and the expected answer.
+
+    Text as it is, JSON as a list.
+    """
     if lexicon.chance(0.3):
         num_keys = lexicon.dice.choice((1, 2, 2, 3))
         keys = {lexicon.pick("topics") if lexicon.chance(0.7) else lexicon.noun() for _ in range(num_keys)}

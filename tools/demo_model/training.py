@@ -87,7 +87,10 @@ def train(tokenizer: Tokenizer, plan: Plan, report: Report) -> Any:
 
 
 def _rate(plan: Plan) -> Callable[[mx.array], Any]:
-    """Return a schedule: warm up 3 % of steps, hold, decay linearly over 40 %."""
+    """Return a schedule.
+
+    Warm up 3 % of steps, hold, decay linearly over 40 %.
+    """
     warm, decay_from = max(1, round(0.03 * plan.num_steps)), 0.6 * plan.num_steps
 
     def rate(step: mx.array) -> Any:

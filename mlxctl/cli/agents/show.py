@@ -42,7 +42,7 @@ def show(
 
 
 def _message_text(message: dict[str, Any]) -> str:
-    """Return a message's text, or the message as JSON if it has more than text."""
+    """Return a message's text, or JSON if it has more."""
     rest = {name: value for name, value in message.items() if name != "role" and value is not None}
     text = rest.get("content")
     return text if isinstance(text, str) and len(rest) == 1 else json.dumps(rest, ensure_ascii=False)

@@ -32,7 +32,7 @@ def comparison_table(comparison: Comparison, *, has_meanings: bool) -> Table:
 
 
 def print_comparison(comparison: Comparison, verdicts: Sequence[ConditionResult]) -> None:
-    """Print the table, verdicts of conditions and notes, then one line of JSON."""
+    """Print table, condition results and notes, then a line of JSON."""
     console = standard_output()
     console.print(Text(comparison.scenario, style="bold"))
     console.print()

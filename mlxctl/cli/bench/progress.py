@@ -1,4 +1,7 @@
-"""Progress of a benchmark on standard error: a bar, or lines off a terminal."""
+"""Progress of a benchmark on standard error.
+
+A bar, or lines off a terminal.
+"""
 
 import sys
 from collections.abc import Iterator

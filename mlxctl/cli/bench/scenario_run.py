@@ -92,9 +92,9 @@ def _describe(model: str) -> ModelDescription:
 
 
 def _file(out: Path | None, scenario: str) -> Path:
-    """Return the file of the result: `out`, or a new name in the directory `out`.
+    """Return the file of the result.
 
-    Raises SettingsError.
+    `out`, or a new name in the directory `out`. Raises SettingsError.
     """
     if out is not None and not out.is_dir() and out.suffix == ".json":
         return out

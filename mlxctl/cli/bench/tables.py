@@ -29,7 +29,10 @@ _STYLES = {"A": "cyan", "B": "magenta"}
 
 
 def standard_output() -> Console:
-    """Return the console for standard output; wide enough for every column where it is no terminal."""
+    """Return the console for standard output.
+
+    Wide enough for every column where it is no terminal.
+    """
     return wide_console(width=_WIDE)
 
 
@@ -59,7 +62,10 @@ def print_json_line(document: str) -> None:
 
 
 def table_of_figures(*headings: str) -> Table:
-    """Return an empty table: figure names, which wrap, and a column per heading."""
+    """Return an empty table.
+
+    Figure names, which wrap, and a column per heading.
+    """
     table = Table(box=None, pad_edge=False, header_style="bold")
     table.add_column("figure", overflow="fold")
     for heading in headings:
@@ -68,7 +74,10 @@ def table_of_figures(*headings: str) -> Table:
 
 
 def figure_table(result: Result, *, has_meanings: bool) -> Table:
-    """Return the figures of one server; each row has the unit of its median."""
+    """Return the figures of one server.
+
+    Each row has the unit of its median.
+    """
     table = table_of_figures("median", "lowest", "highest")
     table.add_column("rounds", no_wrap=True)
     if has_meanings:
@@ -81,7 +90,7 @@ def figure_table(result: Result, *, has_meanings: bool) -> Table:
 
 
 def pair_table(result: Result, *, has_meanings: bool) -> Table:
-    """Return figures of both servers, their ratio with spread, and the better one.
+    """Return figures of both servers, their ratio, and the better one.
 
     A row has the unit of the first server's median.
     """

@@ -1,4 +1,7 @@
-"""`mlxctl cache`: the prefix cache of a server or on disk. One file per command."""
+"""`mlxctl cache`: the prefix cache of a server or on disk.
+
+One file per command.
+"""
 
 from mlxctl.cli.lazy import LazyCommand, lazy_group
 

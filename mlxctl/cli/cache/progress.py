@@ -9,7 +9,10 @@ from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeR
 
 @contextmanager
 def byte_bar(what: str, *, is_quiet: bool) -> Iterator[Callable[[int, int], None]]:
-    """Show a bar; call the yielded function with bytes done and bytes in total."""
+    """Show a progress bar on standard error.
+
+    Call the yielded function with bytes done and bytes in total.
+    """
     screen = Console(stderr=True)
     columns = (TextColumn("{task.description}"), BarColumn(), DownloadColumn(), TimeRemainingColumn())
     with Progress(

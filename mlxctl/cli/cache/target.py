@@ -1,4 +1,7 @@
-"""The prefix cache that a command works on: a running server's, or a directory's."""
+"""The prefix cache that a command works on.
+
+A running server's, or a directory's.
+"""
 
 from pathlib import Path
 from typing import Annotated
@@ -36,9 +39,9 @@ def open_server(url: str | None, api_key: str | None) -> CacheServer:
 def open_cache(
     url: str | None, api_key: str | None, *, on_disk: bool, directory: Path | None
 ) -> CacheServer | CacheDirectory:
-    """Return a client of the server, or the directory with --disk or --dir.
+    """Return a client of the server, or the directory.
 
-    Raises SettingsError, InvalidRequest.
+    The directory with --disk or --dir. Raises SettingsError, InvalidRequest.
     """
     if not on_disk and directory is None:
         return open_server(url, api_key)
@@ -54,7 +57,7 @@ def open_cache(
 
 
 def disk_limits() -> tuple[int, int]:
-    """Return the size limit of the directory and the disk space to leave free, in bytes.
+    """Return size limit and free disk space to keep, in bytes.
 
     Raises SettingsError.
     """

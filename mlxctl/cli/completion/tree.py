@@ -1,4 +1,7 @@
-"""The tree of commands with options and arguments, as plain values. Imports all commands."""
+"""The tree of commands with options and arguments, as plain values.
+
+Imports all commands.
+"""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -51,7 +54,10 @@ class Option:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CommandSpec:
-    """A command, or a group with `children`; `path` is the words after `mlxctl`."""
+    """A command, or a group with `children`.
+
+    `path` is the words after `mlxctl`.
+    """
 
     path: str
     help: str

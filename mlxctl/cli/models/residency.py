@@ -1,4 +1,7 @@
-"""The commands `mlxctl models load`, `unload`, `pin` and `unpin`: one change of a model."""
+"""The commands `mlxctl models load`, `unload`, `pin` and `unpin`.
+
+One change of a model.
+"""
 
 from typing import Annotated
 

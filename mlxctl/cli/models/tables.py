@@ -1,4 +1,7 @@
-"""Tables of models. Names come from the disk, so they are never read as markup."""
+"""Tables of models.
+
+Names come from the disk, so they are never read as markup.
+"""
 
 from collections.abc import Collection, Sequence
 

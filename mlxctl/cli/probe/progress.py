@@ -1,4 +1,7 @@
-"""Progress of a probe: one transient line on standard error, on terminals only."""
+"""Progress of a probe.
+
+One transient line on standard error, on terminals only.
+"""
 
 from types import TracebackType
 from typing import Self

@@ -78,7 +78,10 @@ def _view(result: ModelResult, *, with_evidence: bool) -> dict[str, Any]:
 
 
 def check_free(file: Path | None) -> None:
-    """Raise SettingsError if the file exists: it may have been edited by hand."""
+    """Raise SettingsError if the file exists.
+
+    It may have been edited by hand.
+    """
     if file is not None and file.exists():
         raise SettingsError(f"{str(file)!r} exists and is not overwritten; name another file")
 

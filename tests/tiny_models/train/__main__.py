@@ -21,9 +21,9 @@ def main() -> None:
 
 
 def _prefer_openblas() -> None:
-    """Use the engine's BLAS on one thread, for the same sums in the same order.
+    """Use the engine's BLAS on one thread.
 
-    Must run before mlx is imported.
+    For the same sums in the same order. Must run before mlx is imported.
     """
     from mlxctl.engine.backend import prefer_openblas
 

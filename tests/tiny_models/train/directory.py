@@ -1,4 +1,4 @@
-"""Writes the files of a trained model, in the layout of Hugging Face.
+"""Writes the files of a trained model, as Hugging Face does.
 
 Weights come later: training needs the other files.
 """

@@ -1,4 +1,7 @@
-"""Writes measured abilities: a file beside each model's weights, and a page for all."""
+"""Writes measured abilities.
+
+A file beside each model's weights, and a page for all.
+"""
 
 import json
 from collections.abc import Iterable

@@ -28,7 +28,7 @@ _PEAK_RATE = 2.5e-3
 
 
 def train(spec: TrainedModel, config: dict[str, Any], directory: Path, report: Report) -> None:
-    """Train the model whose other files are in `directory`, and write its weights there.
+    """Train the model in `directory` and write its weights there.
 
     `report` gets step and loss.
     """
@@ -55,7 +55,10 @@ def completion(spec: TrainedModel, example: Example) -> str:
 
 
 def _rate(num_steps: int) -> Callable[[mx.array], Any]:
-    """Return a schedule: warm up 5 % of steps, hold, decay linearly over 40 %."""
+    """Return a schedule.
+
+    Warm up 5 % of steps, hold, decay linearly over 40 %.
+    """
     warm, decay_from = max(1, round(0.05 * num_steps)), 0.6 * num_steps
 
     def rate(step: mx.array) -> Any:
