@@ -68,7 +68,10 @@ def settings_page() -> str:
     lines = [
         _NOTE,
         "# Settings\n",
-        "A setting comes from, in order of precedence: a command-line flag, an environment variable, the settings file",
+        (
+            "A setting comes from, in order of precedence: a command-line flag, an environment variable, "
+            "the settings file"
+        ),
         "(`~/.config/mlxctl/mlxctl.toml`, or `--config FILE`), the default.",
         "Sizes take a number of bytes or a unit (`512MiB`, `8GB`).\n",
     ]
@@ -93,7 +96,10 @@ def http_page() -> str:
     lines = [
         _NOTE,
         "# HTTP API\n",
-        "A running server describes itself at `GET /openapi.json`. This page lists the routes and the fields of their bodies.",
+        (
+            "A running server describes itself at `GET /openapi.json`. This page lists the routes and the "
+            "fields of their bodies."
+        ),
         "`POST /downloads` exists only with `library.allow_downloads`.\n",
         "| method | path | description |",
         "| --- | --- | --- |",
@@ -163,7 +169,8 @@ def metrics_page() -> str:
         labels = dict.fromkeys(label for sample in family.samples for label in sample.labels if label != "le")
         name = f"{family.name}_total" if family.type == "counter" else family.name
         lines.append(
-            f"| `{name}` | {family.type} | {', '.join(f'`{label}`' for label in labels)} | {_cell(family.documentation)} |"
+            f"| `{name}` | {family.type} | {', '.join(f'`{label}`' for label in labels)} | "
+            f"{_cell(family.documentation)} |"
         )
     return "\n".join(lines) + "\n"
 

@@ -28,12 +28,14 @@ def find_chat_template(directory: Path, tokenizer_config: Mapping[str, Any]) -> 
     if template is not None and not isinstance(template, str):
         raise BrokenModel(
             directory,
-            f"the chat template of model {display_name(directory)!r} must be text, not {type(template).__name__}",
+            f"the chat template of model {display_name(directory)!r} must be text, not "
+            f"{type(template).__name__}",
         )
     if template is not None and len(template.encode()) > MAX_TEMPLATE_BYTES:
         raise BrokenModel(
             directory,
-            f"the chat template of model {display_name(directory)!r} is larger than {MAX_TEMPLATE_BYTES} bytes",
+            f"the chat template of model {display_name(directory)!r} is larger than {MAX_TEMPLATE_BYTES} "
+            "bytes",
         )
     return template
 

@@ -6,8 +6,8 @@ from typing import Any
 DEFAULT_CONTEXT_LENGTH = 8192
 
 _LENGTH_KEYS = (
-    "max_position_embeddings", "n_positions", "max_sequence_length", "max_seq_len", "max_seq_length", "seq_length",
-    "n_ctx", "model_max_length",
+    "max_position_embeddings", "n_positions", "max_sequence_length", "max_seq_len", "max_seq_length",
+    "seq_length", "n_ctx", "model_max_length",
 )  # fmt: skip
 # Tokenizer configurations write about 1e30 for "unknown".
 _LARGEST_BELIEVABLE = 1 << 27

@@ -137,7 +137,10 @@ def _with_serving_facts(described: ModelDescription) -> tuple[ModelDescription, 
     if described.runtimes == () and not has_extra:
         return (
             described,
-            f"model {described.name!r}: no installed package has code for model_type {described.model_type!r}",
+            (
+                f"model {described.name!r}: no installed package has code for model_type "
+                f"{described.model_type!r}"
+            ),
         )
     if described.detection.kind in ("text", "vision", "embeddings", "unknown") or has_extra:
         try:

@@ -16,11 +16,12 @@ from mlxctl.models.files import read_json_object
 Kind = Literal["text", "vision", "embeddings", "reranker", "speech-to-text", "text-to-speech", "unknown"]
 
 _SPEECH_TO_TEXT = (
-    "canary", "cohere_asr", "glmasr", "moonshine", "parakeet", "qwen3_asr", "sensevoice", "voxtral", "wav2vec2", "whisper",
+    "canary", "cohere_asr", "glmasr", "moonshine", "parakeet", "qwen3_asr", "sensevoice", "voxtral",
+    "wav2vec2", "whisper",
 )  # fmt: skip
 _TEXT_TO_SPEECH = (
-    "bark", "chatterbox", "csm", "dia", "f5_tts", "indextts", "kitten", "kokoro", "melotts", "orpheus", "outetts", "parler_tts",
-    "pocket_tts", "qwen3_tts", "sesame", "soprano", "spark", "vibevoice", "voxcpm",
+    "bark", "chatterbox", "csm", "dia", "f5_tts", "indextts", "kitten", "kokoro", "melotts", "orpheus",
+    "outetts", "parler_tts", "pocket_tts", "qwen3_tts", "sesame", "soprano", "spark", "vibevoice", "voxcpm",
 )  # fmt: skip
 _ENCODERS = BERT_KINDS.keys() | {"albert", "distilbert", "electra", "gte", "mpnet", "new", "nomic_bert"}
 _EMBEDDING_FILES = ("modules.json", "1_Pooling/config.json", "config_sentence_transformers.json")
@@ -118,7 +119,8 @@ def _named(name: str, model_type: str) -> DetectedKind | None:
         if word in name.lower():
             return DetectedKind(
                 kind,
-                f"its name contains {word!r}; nothing else distinguishes it from a {model_type or 'text'} model",
+                f"its name contains {word!r}; nothing else distinguishes it from a {model_type or 'text'} "
+                "model",
             )
     return None
 

@@ -36,7 +36,8 @@ _WORDS: Mapping[str, Pooling] = {
 }
 # Classes of torch.nn, and the default.
 _ACTIVATIONS: Mapping[str, Activation] = {
-    "Identity": "identity", "Tanh": "tanh", "ReLU": "relu", "GELU": "gelu", "Sigmoid": "sigmoid", "SiLU": "silu"
+    "Identity": "identity", "Tanh": "tanh", "ReLU": "relu", "GELU": "gelu", "Sigmoid": "sigmoid",
+    "SiLU": "silu"
 }  # fmt: skip
 _USUAL_ACTIVATION = "torch.nn.modules.activation.Tanh"
 _ORDER = ("Transformer", "Pooling", "Dense", "Normalize")

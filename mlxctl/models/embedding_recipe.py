@@ -21,8 +21,8 @@ from mlxctl.models.text_config import whole_number
 _RUNTIME = "mlx-lm"
 # Words in the names of common encoders, in order of precedence.
 _POOLING_BY_NAME: Mapping[str, Pooling] = {
-    "arctic": "cls", "bge": "cls", "embeddinggemma": "mean", "gte-modernbert": "cls", "mxbai": "cls", "labse": "cls",
-    "e5": "mean", "gte": "mean", "minilm": "mean", "nomic": "mean",
+    "arctic": "cls", "bge": "cls", "embeddinggemma": "mean", "gte-modernbert": "cls", "mxbai": "cls",
+    "labse": "cls", "e5": "mean", "gte": "mean", "minilm": "mean", "nomic": "mean",
 }  # fmt: skip
 
 
@@ -62,7 +62,8 @@ def _refuse_other_models(path: Path, config: Mapping[str, Any]) -> None:
     if runtimes is not None and _RUNTIME not in runtimes:
         raise _refusal(
             path,
-            f"is of model_type {model_type!r}, and only BERT's kin and the text models that {_RUNTIME} has code for can embed here",
+            f"is of model_type {model_type!r}, and only BERT's kin and the text models that {_RUNTIME} has "
+            "code for can embed here",
         )
 
 
@@ -89,7 +90,8 @@ def _guess_pooling(path: Path, encoder: EncoderKind | None) -> Pooling:
             return pooling
     raise _refusal(
         path,
-        "does not say which states make its vectors, and encoders differ there; put 1_Pooling/config.json of the model that it was "
+        "does not say which states make its vectors, and encoders differ there; put 1_Pooling/config.json "
+        "of the model that it was "
         "made from into its directory",
     )
 

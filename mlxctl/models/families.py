@@ -6,20 +6,23 @@ DeepSeek distillation is a `qwen2`) but bring their own template.
 
 # By prefix of `model_type`; the longest match counts.
 _BY_MODEL_TYPE = {
-    "aya_vision": "cohere", "bailing": "ling", "chatglm": "glm4", "cohere": "cohere", "command": "cohere", "deepseek": "deepseek",
-    "ernie": "ernie", "exaone": "exaone", "falcon": "falcon", "gemma": "gemma", "glm": "glm4", "gpt_oss": "gpt-oss",
-    "granite": "granite", "hunyuan": "hunyuan", "internlm": "internlm", "jamba": "jamba", "kimi": "kimi", "lfm2": "liquid",
-    "llama": "llama", "mimo": "mimo", "minicpm": "minicpm", "minimax": "minimax", "ministral": "mistral", "mistral": "mistral",
-    "mixtral": "mistral", "mllama": "llama", "moonshot": "kimi", "nemotron": "nemotron", "olmo": "olmo", "paligemma": "gemma",
-    "phi": "phi", "pixtral": "mistral", "qwen": "qwen", "seed_oss": "seed", "smollm": "smollm", "smolvlm": "smollm",
-    "voxtral": "mistral", "bert": "bert", "modernbert": "bert", "roberta": "bert", "xlm-roberta": "bert", "xlm_roberta": "bert",
-    "apertus": "apertus", "apriel": "apriel", "hy_v": "hunyuan", "hy3": "hunyuan", "longcat": "longcat", "muse": "muse",
-    "solar": "solar", "whisper": "whisper", "kokoro": "kokoro", "parakeet": "parakeet",
+    "aya_vision": "cohere", "bailing": "ling", "chatglm": "glm4", "cohere": "cohere", "command": "cohere",
+    "deepseek": "deepseek", "ernie": "ernie", "exaone": "exaone", "falcon": "falcon", "gemma": "gemma",
+    "glm": "glm4", "gpt_oss": "gpt-oss", "granite": "granite", "hunyuan": "hunyuan", "internlm": "internlm",
+    "jamba": "jamba", "kimi": "kimi", "lfm2": "liquid", "llama": "llama", "mimo": "mimo",
+    "minicpm": "minicpm", "minimax": "minimax", "ministral": "mistral", "mistral": "mistral",
+    "mixtral": "mistral", "mllama": "llama", "moonshot": "kimi", "nemotron": "nemotron", "olmo": "olmo",
+    "paligemma": "gemma", "phi": "phi", "pixtral": "mistral", "qwen": "qwen", "seed_oss": "seed",
+    "smollm": "smollm", "smolvlm": "smollm", "voxtral": "mistral", "bert": "bert", "modernbert": "bert",
+    "roberta": "bert", "xlm-roberta": "bert", "xlm_roberta": "bert", "apertus": "apertus", "apriel": "apriel",
+    "hy_v": "hunyuan", "hy3": "hunyuan", "longcat": "longcat", "muse": "muse", "solar": "solar",
+    "whisper": "whisper", "kokoro": "kokoro", "parakeet": "parakeet",
 }  # fmt: skip
 # Markers that only one family writes.
 _BY_TEMPLATE = {
-    "<｜User｜>": "deepseek", "<|im_user|>": "kimi", "]~b]": "minimax", "<|start_of_role|>": "granite", "<start_of_turn>": "gemma",
-    "<|START_OF_TURN_TOKEN|>": "cohere", "<|start_header_id|>": "llama", "[gMASK]": "glm4", "<seed:think>": "seed",
+    "<｜User｜>": "deepseek", "<|im_user|>": "kimi", "]~b]": "minimax", "<|start_of_role|>": "granite",
+    "<start_of_turn>": "gemma", "<|START_OF_TURN_TOKEN|>": "cohere", "<|start_header_id|>": "llama",
+    "[gMASK]": "glm4", "<seed:think>": "seed",
 }  # fmt: skip
 
 

@@ -14,7 +14,10 @@ from mlxctl.models.machine import GIB, Machine, recommended_share
 from mlxctl.models.prefill_memory import estimate_prefill_bytes, estimate_prompt_bytes
 from mlxctl.models.weights import Weights
 
-SPEED_FORMULA = "predicted tokens/s (at most) = memory bandwidth / (weight bytes read per token + cache bytes at this context)"
+SPEED_FORMULA = (
+    "predicted tokens/s (at most) = memory bandwidth / (weight bytes read per token + cache bytes at this "
+    "context)"
+)
 DEFAULT_CONTEXT_TOKENS = 8192
 DEFAULT_CHUNK_TOKENS = 2048
 

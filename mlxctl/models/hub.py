@@ -154,7 +154,10 @@ def _check_room(plan: DownloadPlan, cache: Path) -> None:
     free = shutil.disk_usage(place).free
     if plan.num_bytes_left + _SPARE_BYTES > free:
         needed, room = f"{plan.num_bytes_left / 1e9:.2f} GB", f"{free / 1e9:.2f} GB"
-        message = f"model {plan.repository!r} needs {needed} more on the disk of {str(cache)!r}, which has {room} left"
+        message = (
+            f"model {plan.repository!r} needs {needed} more on the disk of {str(cache)!r}, which has {room} "
+            "left"
+        )
         raise DownloadFailed(plan.repository, message)
 
 
@@ -218,7 +221,10 @@ def _explain(repository: str, error: BaseException) -> str:
 
     match error:
         case GatedRepoError():
-            return f"repository {repository!r} is gated: accept its terms on its page of the hub, then set HF_TOKEN"
+            return (
+                f"repository {repository!r} is gated: accept its terms on its page of the hub, then set "
+                "HF_TOKEN"
+            )
         case RepositoryNotFoundError():
             return f"the hub has no repository {repository!r}, or it is private and HF_TOKEN gives no access"
         case OfflineModeIsEnabled():
@@ -226,7 +232,10 @@ def _explain(repository: str, error: BaseException) -> str:
         case HfHubHTTPError():
             return f"the hub refuses {repository!r} with status {error.response.status_code}"
         case httpx2.HTTPError():
-            return f"cannot download {repository!r}: the hub at {constants.ENDPOINT} cannot be reached ({_one_line(error)})"
+            return (
+                f"cannot download {repository!r}: the hub at {constants.ENDPOINT} cannot be reached "
+                f"({_one_line(error)})"
+            )
         case OSError() if error.errno in (errno.ENOSPC, errno.EDQUOT):
             return f"cannot download {repository!r}: the disk is full"
         case _:

@@ -15,8 +15,9 @@ Kept = Literal["all", "window", "state", "nothing"]
 # Only these free tokens that leave the window.
 _WINDOWED = frozenset(
     {
-        "afmoe", "cohere2", "exaone4", "exaone_moe", "gemma3", "gemma3_text", "gemma3n", "gemma3n_text", "gemma4", "gemma4_text",
-        "gemma4_unified", "gpt_oss", "laguna", "llama", "mellum", "ministral3", "mistral", "mistral3", "olmo3",
+        "afmoe", "cohere2", "exaone4", "exaone_moe", "gemma3", "gemma3_text", "gemma3n", "gemma3n_text",
+        "gemma4", "gemma4_text", "gemma4_unified", "gpt_oss", "laguna", "llama", "mellum", "ministral3",
+        "mistral", "mistral3", "olmo3",
     }
 )  # fmt: skip
 # These use a window only where `layer_types` names one.
@@ -24,16 +25,16 @@ _WINDOW_ONLY_IF_NAMED = frozenset({"llama", "ministral3", "mistral", "mistral3"}
 # Their caches have other rules: two caches per layer, repeated layers, heads that differ by layer.
 _OWN_RULES = frozenset(
     {
-        "afm7", "baichuan_m1", "bailing_hybrid", "bailing_moe_linear", "bailing_moe_v3", "deepseek_v32", "deepseek_v41",
-        "falcon_h1", "gear", "glm_moe_dsa", "kimi_k3", "kimi_linear", "llama4", "llama4_text", "longcat_flash",
-        "longcat_flash_ngram", "mimo_v2_flash", "minimax_m3_vl", "muse_glimmer", "muse_spark", "nanbeige", "nemotron-nas",
-        "openelm", "plamo2", "plamo3", "recurrent_gemma", "step3p5",
+        "afm7", "baichuan_m1", "bailing_hybrid", "bailing_moe_linear", "bailing_moe_v3", "deepseek_v32",
+        "deepseek_v41", "falcon_h1", "gear", "glm_moe_dsa", "kimi_k3", "kimi_linear", "llama4", "llama4_text",
+        "longcat_flash", "longcat_flash_ngram", "mimo_v2_flash", "minimax_m3_vl", "muse_glimmer",
+        "muse_spark", "nanbeige", "nemotron-nas", "openelm", "plamo2", "plamo3", "recurrent_gemma", "step3p5",
     }
 )  # fmt: skip
 _STATE_ONLY = frozenset({"mamba", "mamba2", "falcon_mamba", "rwkv7"})
 _BY_NAME: dict[str, Kept] = {
-    "full_attention": "all", "attention": "all", "sliding_attention": "window", "linear_attention": "state", "conv": "state",
-    "mamba": "state",
+    "full_attention": "all", "attention": "all", "sliding_attention": "window", "linear_attention": "state",
+    "conv": "state", "mamba": "state",
 }  # fmt: skip
 _BY_LETTER: dict[str, Kept] = {"M": "state", "*": "all", "-": "nothing", "E": "nothing"}
 # A field with this prefix means layers without attention.

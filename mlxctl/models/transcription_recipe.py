@@ -67,7 +67,8 @@ def _special_ids(path: Path, size: int) -> dict[str, int]:
         if not isinstance(content, str) or not isinstance(token_id, int) or not 0 <= token_id < size:
             raise BrokenModel(
                 path,
-                f"tokenizer.json of model {display_name(path)!r} has an invalid token: {content!r} is {token_id!r}",
+                f"tokenizer.json of model {display_name(path)!r} has an invalid token: {content!r} is "
+                f"{token_id!r}",
             )
     return {str(content): int(token_id or 0) for content, token_id in ids.items()}
 

@@ -74,7 +74,8 @@ class KeyCheck:
             for digest in map(_digest, keys):
                 if digest not in self._digests:
                     raise SettingsError(
-                        f"cache group {name!r} names a key that is no API key and no admin key; add it to these"
+                        f"cache group {name!r} names a key that is no API key and no admin key; add it to "
+                        "these"
                     )
                 if scopes.setdefault(digest, group_scope(name)) != group_scope(name):
                     raise SettingsError(

@@ -17,7 +17,8 @@ def image_from_data_url(url: str, path: str) -> ImagePart:
     header = _DATA_URL.match(url)
     if header is None:
         raise InvalidRequest(
-            f"{path} must be a data URL such as 'data:image/png;base64,…'; remote images are not fetched, so send the bytes",
+            f"{path} must be a data URL such as 'data:image/png;base64,…'; remote images are not fetched, "
+            "so send the bytes",
             param=path,
         )
     return ImagePart(data=_decode(url[header.end() :], path), media_type=header["media_type"].lower())

@@ -36,6 +36,7 @@ def check_result_id(call_id: str, known_ids: Collection[str], *, path: str) -> N
     """Raise InvalidRequest if no earlier message has the call of a tool result."""
     if call_id not in known_ids:
         raise InvalidRequest(
-            f"{path} is {call_id!r}, but no earlier message calls a tool with that id; send the message with the call too",
+            f"{path} is {call_id!r}, but no earlier message calls a tool with that id; send the message "
+            "with the call too",
             param=path,
         )

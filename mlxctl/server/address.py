@@ -49,7 +49,10 @@ def claim_address(host: str, port: int) -> Address:
 
 def _explain(error: OSError, host: str, port: int) -> str:
     if error.errno == errno.EADDRINUSE:
-        return f"port {port} on {host} is already in use; choose another with --port, or stop the program that holds it"
+        return (
+            f"port {port} on {host} is already in use; choose another with --port, or stop the program that "
+            "holds it"
+        )
     if error.errno == errno.EACCES:
         return f"port {port} on {host} needs more rights; choose one from 1024 up with --port"
     return f"cannot listen on {host} port {port}: {error.strerror}"

@@ -138,7 +138,8 @@ class CancellationResource:
         """Refuse the cancellation. Raises UnknownResource, InvalidRequest."""
         await find_response(self._store, request.context.caller, response_id)
         raise InvalidRequest(
-            f"response {response_id!r} has ended; only background responses can be cancelled, and they are not supported",
+            f"response {response_id!r} has ended; only background responses can be cancelled, and they are "
+            "not supported",
             param="response_id",
         )
 

@@ -33,7 +33,10 @@ ServerStats: type[Any] = msgspec.defstruct(
         ("responses", StoredResponseStats | None),
     ],
     namespace={
-        "__doc__": "The engine's counters since its start, what it holds now, the models in memory, and responses on disk."
+        "__doc__": (
+            "The engine's counters since its start, what it holds now, the models in memory, and responses "
+            "on disk."
+        )
     },
     kw_only=True,
 )

@@ -79,7 +79,8 @@ class AgentStore:
                 )
             now = self._now()
             connection.execute(
-                "INSERT INTO agents (owner, id, model, settings, created, last_access, revision) VALUES (?, ?, ?, ?, ?, ?, 0)",
+                "INSERT INTO agents (owner, id, model, settings, created, last_access, revision) VALUES (?, "
+                "?, ?, ?, ?, ?, 0)",
                 (owner, agent_id, model, settings, now, now),
             )
             return _update_checksum(connection, owner, agent_id)
@@ -214,7 +215,7 @@ def _find(connection: sqlite3.Connection, owner: str, agent_id: str) -> StoredAg
 
 def _seal(connection: sqlite3.Connection, number: int) -> None:
     columns = "number, owner, id, model, settings, created, last_access, revision"
-    connection.execute(f"UPDATE agents SET checksum = checksum({columns}) WHERE number = ?", (number,))  # noqa: S608 -- ours
+    connection.execute((f"UPDATE agents SET checksum = checksum({columns}) WHERE number = ?"), (number,))  # noqa: S608 -- ours
 
 
 def _update_checksum(connection: sqlite3.Connection, owner: str, agent_id: str) -> StoredAgent:

@@ -278,7 +278,8 @@ def _columns(migrations: tuple[str, ...]) -> frozenset[tuple[str, str]]:
 def _read_columns(connection: sqlite3.Connection) -> frozenset[tuple[str, str]]:
     return frozenset(
         connection.execute(
-            "SELECT tables.name, columns.name FROM sqlite_schema AS tables, pragma_table_info(tables.name) AS columns"
+            "SELECT tables.name, columns.name FROM sqlite_schema AS tables, pragma_table_info(tables.name) "
+            "AS columns"
             " WHERE tables.type = 'table'"
         )
     )

@@ -165,7 +165,8 @@ class ResponseStore:
             for item_id in item_ids:
                 row = connection.execute(
                     "SELECT items.body, checksum(position, is_output, items.id, items.body) = items.checksum"
-                    " FROM items JOIN responses ON responses.owner = items.owner AND responses.id = response_id"
+                    " FROM items JOIN responses ON responses.owner = items.owner AND responses.id = "
+                    "response_id"
                     " WHERE items.owner = ? AND items.id = ? AND NOT is_hidden AND last_used > ?",
                     (owner, item_id, self._oldest),
                 ).fetchone()
@@ -183,8 +184,10 @@ class ResponseStore:
         def forget(connection: sqlite3.Connection) -> bool:
             self._expire(connection)
             hidden = connection.execute(
-                "UPDATE responses SET is_hidden = 1, body = x'', checksum = checksum(id, previous_id, x''), num_bytes ="
-                " (SELECT total(length(items.body)) FROM items WHERE items.owner = responses.owner AND response_id = responses.id)"
+                "UPDATE responses SET is_hidden = 1, body = x'', checksum = checksum(id, previous_id, x''), "
+                "num_bytes ="
+                " (SELECT total(length(items.body)) FROM items WHERE items.owner = responses.owner AND "
+                "response_id = responses.id)"
                 " WHERE owner = ? AND id = ? AND NOT is_hidden",
                 (owner, response_id),
             )

@@ -78,7 +78,8 @@ class SessionStore:
         with self._database.transaction() as connection:
             connection.execute("INSERT OR REPLACE INTO sessions VALUES (?, ?, ?, ?, ?, ?, ?, ?)", row)
             connection.execute(
-                "DELETE FROM sessions WHERE id NOT IN (SELECT id FROM sessions ORDER BY used_at DESC LIMIT ?)",
+                "DELETE FROM sessions WHERE id NOT IN (SELECT id FROM sessions ORDER BY used_at DESC LIMIT "
+                "?)",
                 (self._max_sessions,),
             )
 

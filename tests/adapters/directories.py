@@ -15,7 +15,8 @@ QWEN_TEMPLATE = (Path(__file__).parents[2] / "mlxctl" / "demo" / "model" / "chat
     encoding="utf-8"
 )
 PLAIN_TEMPLATE = (
-    "{% for message in messages %}<|im_start|>{{ message.role }}\n{{ message.content }}<|im_end|>\n{% endfor %}"
+    "{% for message in messages %}<|im_start|>{{ message.role }}\n{{ message.content }}<|im_end|>\n{% "
+    "endfor %}"
     "{% if add_generation_prompt %}<|im_start|>assistant\n{% endif %}"
 )
 

@@ -124,7 +124,9 @@ CALLS = {
     "deepseek": 'first<｜tool▁sep｜>{"a": 1}<｜tool▁call▁end｜><｜tool▁calls▁end｜>',
     "granite": '[{"name": "first", "arguments": {"a": 1}}]',
     "phi4": '[{"name": "first", "arguments": {"a": 1}}]<|/tool_call|>',
-    "command_r": '[\n    {"tool_call_id": "0", "tool_name": "first", "parameters": {"a": 1}}\n]<|END_ACTION|>',
+    "command_r": (
+        '[\n    {"tool_call_id": "0", "tool_name": "first", "parameters": {"a": 1}}\n]<|END_ACTION|>'
+    ),
     "minicpm5": 'first"><param name="a">1</param></function>',
     "seed_oss": "first>\n<parameter=a>\n1\n</parameter>\n</function>\n</seed:tool_call>",
 }

@@ -80,12 +80,16 @@ def test_template_probe_detects_what_is_supported(family: Family) -> None:
     [
         (
             "qwen3",
-            "family qwen; tools hermes_json, offered by the template; thinking think_tag, switched by enable_thinking",
+            (
+                "family qwen; tools hermes_json, offered by the template; thinking think_tag, switched by "
+                "enable_thinking"
+            ),
         ),
         (
             "gemma3",
             (
-                "family gemma; tools gemma, offered in the system prompt; no thinking; converted for its template: later system "
+                "family gemma; tools gemma, offered in the system prompt; no thinking; converted for its "
+                "template: later system "
                 "messages, repeated roles, tool calls, several calls at once, text beside calls, tool results"
             ),
         ),

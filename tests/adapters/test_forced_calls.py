@@ -172,10 +172,19 @@ TWO_CALLS = {
         '<tool_call>\n{"name": "look", "arguments": {}}\n</tool_call>'
     ),
     ("mistral", 0): '[TOOL_CALLS]look_up[ARGS]{"a": 1}[TOOL_CALLS]look[ARGS]{}',
-    ("mistral", 1): '[TOOL_CALLS][{"name": "look_up", "arguments": {"a": 1}}, {"name": "look", "arguments": {}}]',
-    ("mistral", 2): '[TOOL_CALLS] [{"name": "look_up", "arguments": {"a": 1}}, {"name": "look", "arguments": {}}]',
-    ("granite", 0): '<|tool_call|>[{"name": "look_up", "arguments": {"a": 1}}, {"name": "look", "arguments": {}}]',
-    ("phi4", 0): '<|tool_call|>[{"name": "look_up", "arguments": {"a": 1}}, {"name": "look", "arguments": {}}]<|/tool_call|>',
+    ("mistral", 1): (
+        '[TOOL_CALLS][{"name": "look_up", "arguments": {"a": 1}}, {"name": "look", "arguments": {}}]'
+    ),
+    ("mistral", 2): (
+        '[TOOL_CALLS] [{"name": "look_up", "arguments": {"a": 1}}, {"name": "look", "arguments": {}}]'
+    ),
+    ("granite", 0): (
+        '<|tool_call|>[{"name": "look_up", "arguments": {"a": 1}}, {"name": "look", "arguments": {}}]'
+    ),
+    ("phi4", 0): (
+        '<|tool_call|>[{"name": "look_up", "arguments": {"a": 1}}, {"name": "look", "arguments": '
+        '{}}]<|/tool_call|>'
+    ),
     ("command_r", 0): (
         '<|START_ACTION|>[\n    {"tool_call_id": "0", "tool_name": "look_up", "parameters": {"a": 1}},\n'
         '    {"tool_call_id": "1", "tool_name": "look", "parameters": {}}\n]<|END_ACTION|>'
@@ -213,7 +222,9 @@ TWO_CALLS = {
     ("llama_python", 0): '{"name": "look_up", "parameters": {"a": 1}}; {"name": "look", "parameters": {}}',
     ("llama_python", 2): "[look_up(a=1), look()]",
     ("llama_xml", 0): '<function=look_up>{"a": 1}</function><function=look>{}</function>',
-    ("minicpm5", 0): '<function name="look_up"><param name="a">1</param></function><function name="look"></function>',
+    ("minicpm5", 0): (
+        '<function name="look_up"><param name="a">1</param></function><function name="look"></function>'
+    ),
 }  # fmt: skip
 
 

@@ -68,7 +68,8 @@ def test_tool_round_trip_is_rendered_without_loss(qwen: ModelAdapter) -> None:
     )
     assert prompt_of(qwen, request).endswith(
         "<|im_start|>assistant\n<think>\na call\n</think>\n\nI look.\n<tool_call>\n"
-        '{"name": "get_weather", "arguments": {"city": "Zürich <&>", "b": 1, "a": [1.5, null]}}\n</tool_call><|im_end|>\n'
+        '{"name": "get_weather", "arguments": {"city": "Zürich <&>", "b": 1, "a": [1.5, '
+        "null]}}\n</tool_call><|im_end|>\n"
         "<|im_start|>user\n<tool_response>\nsunny\nwarm\n</tool_response><|im_end|>\n<|im_start|>assistant\n"
     )
 

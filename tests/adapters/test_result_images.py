@@ -30,18 +30,21 @@ from mlxctl.models import read_model
 from tests import tiny_models
 
 _CALLS = (
-    "{%- for call in message.tool_calls or [] %}[TOOL_CALL]{{ call.function.name }} {{ call.function.arguments | tojson }}"
+    "{%- for call in message.tool_calls or [] %}[TOOL_CALL]{{ call.function.name }} {{ "
+    "call.function.arguments | tojson }}"
     "{%- endfor -%}"
 )
 _WHOLE = (
     "<s>{%- if tools -%}[TOOLS]{{- tools | tojson -}}{%- endif -%}"
-    "{%- for message in messages -%}{%- if message.role == 'assistant' -%}{CALLS}{{- message.content ~ '</s>' -}}"
+    "{%- for message in messages -%}{%- if message.role == 'assistant' -%}{CALLS}{{- message.content ~ "
+    "'</s>' -}}"
     "{%- elif message.role == 'tool' -%}[TOOL_RESULT]{RESULT}[/TOOL_RESULT]"
     "{%- else -%}[INST]{{- message.content -}}[/INST]{%- endif -%}{%- endfor -%}"
 )
 _TEXT_RESULT = "{{- message.content -}}"
 _PART_RESULT = (
-    "{%- if message.content is string -%}{{- message.content -}}{%- else -%}{%- for part in message.content -%}"
+    "{%- if message.content is string -%}{{- message.content -}}{%- else -%}{%- for part in message.content "
+    "-%}"
     "{{- '[IMG]' if part.type == 'image' else part.text -}}{%- endfor -%}{%- endif -%}"
 )
 _ONE_CALL = (
@@ -142,7 +145,8 @@ def test_each_image_is_shown_with_its_tool_result(
         (
             "text in results",
             (
-                "[TOOL_RESULT]from_1\n(1 image: shown behind the results, as of result 1 (show_1))[/TOOL_RESULT]"
+                "[TOOL_RESULT]from_1\n(1 image: shown behind the results, as of result 1 "
+                "(show_1))[/TOOL_RESULT]"
                 "[INST]1 image of result 1 (show_1):\n[IMG][/INST]"
             ),
         ),

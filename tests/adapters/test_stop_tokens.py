@@ -51,7 +51,8 @@ def test_template_shows_the_end_of_call_token(tmp_path: Path) -> None:
         "{%- for tool in tools or [] %}{{ tool | tojson }}{% endfor %}"
         "{%- for message in messages %}{{ message.role }}: {{ message.content or '' }}"
         "{%- for call in message.tool_calls or [] %}<tool_call>\n"
-        '{"name": "{{ call.function.name }}", "arguments": {{ call.function.arguments | tojson }}}\n</tool_call><|endoftext|>'
+        '{"name": "{{ call.function.name }}", "arguments": {{ call.function.arguments | tojson '
+        "}}}\n</tool_call><|endoftext|>"
         "{%- endfor %}\n{% endfor %}"
     )
     assert _ends(tmp_path, template=template) == {"<|endoftext|>"}

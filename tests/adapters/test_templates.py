@@ -78,14 +78,23 @@ def test_endless_prompt_is_stopped(tmp_path: Path, monkeypatch: pytest.MonkeyPat
 
 ENDLESS = {
     "loops in loops": "{% for a in range(90000) %}{% for b in range(90000) %}{% endfor %}{% endfor %}",
-    "macros that call twice": "{% macro f(n) %}{% if n %}{{ f(n - 1) }}{{ f(n - 1) }}{% endif %}{% endmacro %}{{ f(60) }}",
+    "macros that call twice": (
+        "{% macro f(n) %}{% if n %}{{ f(n - 1) }}{{ f(n - 1) }}{% endif %}{% endmacro %}{{ f(60) }}"
+    ),
     "a loop that calls itself": (
         "{% for a in range(9) recursive %}{% if loop.depth < 40 %}{{ loop(range(9)) }}{% endif %}{% endfor %}"
     ),
-    "text that doubles": "{% set n = namespace(t='xx') %}{% for a in range(99) %}{% set n.t = n.t ~ n.t %}{% endfor %}{{ n.t }}",
-    "text that is added": "{% set n = namespace(t='xx') %}{% for a in range(99) %}{% set n.t = n.t + n.t %}{% endfor %}{{ n.t }}",
+    "text that doubles": (
+        "{% set n = namespace(t='xx') %}{% for a in range(99) %}{% set n.t = n.t ~ n.t %}{% endfor %}{{ n.t "
+        "}}"
+    ),
+    "text that is added": (
+        "{% set n = namespace(t='xx') %}{% for a in range(99) %}{% set n.t = n.t + n.t %}{% endfor %}{{ n.t "
+        "}}"
+    ),
     "text in a block": (
-        "{% set n = namespace(t='xx') %}{% for a in range(99) %}{% set n.t %}{{ n.t }}{{ n.t }}{% endset %}{% endfor %}{{ n.t }}"
+        "{% set n = namespace(t='xx') %}{% for a in range(99) %}{% set n.t %}{{ n.t }}{{ n.t }}{% endset "
+        "%}{% endfor %}{{ n.t }}"
     ),
     "text from a macro": (
         "{% macro d(t) %}{{ t }}{{ t }}{% endmacro %}"
@@ -118,13 +127,16 @@ ENDLESS = {
     "a deep JSON indent": "{{ messages | tojson(indent=10**9) }}",
     "many slices": "{{ 'x' | slice(10**9) | list }}",
     "lists in lists": (
-        "{% set n = namespace(t=['x']) %}{% for a in range(99) %}{% set n.t = [n.t, n.t] %}{% endfor %}{{ n.t }}"
+        "{% set n = namespace(t=['x']) %}{% for a in range(99) %}{% set n.t = [n.t, n.t] %}{% endfor %}{{ "
+        "n.t }}"
     ),
     "lists in lists as JSON": (
-        "{% set n = namespace(t=['x']) %}{% for a in range(99) %}{% set n.t = [n.t, n.t] %}{% endfor %}{{ n.t | tojson }}"
+        "{% set n = namespace(t=['x']) %}{% for a in range(99) %}{% set n.t = [n.t, n.t] %}{% endfor %}{{ "
+        "n.t | tojson }}"
     ),
     "lists in lists beside a text": (
-        "{% set n = namespace(t=['x']) %}{% for a in range(99) %}{% set n.t = [n.t, n.t] %}{% endfor %}{{ 'x' ~ n.t }}"
+        "{% set n = namespace(t=['x']) %}{% for a in range(99) %}{% set n.t = [n.t, n.t] %}{% endfor %}{{ "
+        "'x' ~ n.t }}"
     ),
     "a long sum of texts": "{% set t = 'x' * 900000 %}{{ " + "~".join(["t"] * 2000) + " }}",
 }
@@ -152,7 +164,8 @@ def test_endless_template_raises_one_clear_error(
 
 def test_common_text_operations_stay_within_the_limits(tmp_path: Path) -> None:
     template = (
-        "{{ '%05.1f|' % 2.25 }}{{ '{:>4}|{{}}'.format(7) }}{{ 'a' | center(3) }}|{{ messages[0].content | indent(2) }}|"
+        "{{ '%05.1f|' % 2.25 }}{{ '{:>4}|{{}}'.format(7) }}{{ 'a' | center(3) }}|{{ messages[0].content | "
+        "indent(2) }}|"
         "{{ ['a', 1] | join(', ') }}|{{ {'k': [1]} | tojson(indent=2) }}|"
         "{{ 'ab'.replace('b', 'c') ~ 1 ~ none }}|{{ 2.25 | round(1, 'floor') }}"
     )

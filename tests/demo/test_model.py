@@ -129,5 +129,8 @@ def test_report_total_matches_its_counts() -> None:
 
 
 def test_importing_demo_loads_no_mlx() -> None:
-    program = "import sys, mlxctl.demo; sys.exit(any(name.split('.')[0] in ('mlx', 'mlx_lm') for name in sys.modules))"
+    program = (
+        "import sys, mlxctl.demo; sys.exit(any(name.split('.')[0] in ('mlx', 'mlx_lm') for name in "
+        "sys.modules))"
+    )
     assert subprocess.run([sys.executable, "-c", program], check=False).returncode == 0

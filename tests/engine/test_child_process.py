@@ -46,7 +46,8 @@ def test_exit_status_survives_repeated_kills() -> None:
 def test_exit_status_is_known_with_an_inherited_ignored_sigchld() -> None:
     program = (
         "import asyncio, sys\nfrom mlxctl.engine.client.child_process import ChildProcess\n"
-        "async def run():\n    print(await ChildProcess([sys.executable, '-c', 'raise SystemExit(3)']).wait())\n"
+        "async def run():\n    print(await ChildProcess([sys.executable, '-c', 'raise "
+        "SystemExit(3)']).wait())\n"
         "asyncio.run(run())"
     )
     output = subprocess.run(

@@ -75,7 +75,8 @@ def test_only_required_packages_are_imported_unconditionally() -> None:
         )
         wrong += [f"{name}: {module}" for module in sorted(strange | looked_up)]
     assert wrong == [], (
-        "declare the package in pyproject.toml; or look it up with mlxctl.installed, and name the file in OPTIONAL"
+        "declare the package in pyproject.toml; or look it up with mlxctl.installed, and name the file in "
+        "OPTIONAL"
     )
 
 

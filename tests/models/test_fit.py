@@ -26,9 +26,10 @@ from .weight_files import packed, write_model
 GIB = 1024**3
 # An 8-billion-parameter model with 36 layers, 8 key-value heads of 128, packed in 4 bits.
 CONFIG = {
-    "model_type": "qwen3", "architectures": ["Qwen3ForCausalLM"], "hidden_size": 4096, "num_hidden_layers": 36,
-    "num_attention_heads": 32, "num_key_value_heads": 8, "head_dim": 128, "vocab_size": 151936, "intermediate_size": 12288,
-    "max_position_embeddings": 40960, "quantization": {"bits": 4, "group_size": 64},
+    "model_type": "qwen3", "architectures": ["Qwen3ForCausalLM"], "hidden_size": 4096,
+    "num_hidden_layers": 36, "num_attention_heads": 32, "num_key_value_heads": 8, "head_dim": 128,
+    "vocab_size": 151936, "intermediate_size": 12288, "max_position_embeddings": 40960,
+    "quantization": {"bits": 4, "group_size": 64},
 }  # fmt: skip
 KV_BYTES_PER_TOKEN = 2 * 8 * 128 * 36 * 2
 

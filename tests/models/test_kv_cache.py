@@ -13,15 +13,16 @@ from tests import tiny_models
 from tests.tiny_models.families import FAMILIES
 
 PLAIN: dict[str, Any] = {
-    "hidden_size": 64, "num_hidden_layers": 4, "intermediate_size": 128, "num_attention_heads": 4, "num_key_value_heads": 2,
-    "head_dim": 16, "rms_norm_eps": 1e-6, "vocab_size": 128, "rope_theta": 10_000.0, "max_position_embeddings": 4096,
-    "tie_word_embeddings": True,
+    "hidden_size": 64, "num_hidden_layers": 4, "intermediate_size": 128, "num_attention_heads": 4,
+    "num_key_value_heads": 2, "head_dim": 16, "rms_norm_eps": 1e-6, "vocab_size": 128, "rope_theta": 10_000.0,
+    "max_position_embeddings": 4096, "tie_word_embeddings": True,
 }  # fmt: skip
 TURNS = ["sliding_attention", "full_attention"] * 2
 LATENT = {
-    **PLAIN, "kv_lora_rank": 32, "qk_rope_head_dim": 8, "qk_nope_head_dim": 16, "v_head_dim": 16, "q_lora_rank": 16,
-    "moe_intermediate_size": 32, "n_routed_experts": 4, "num_experts_per_tok": 2, "n_shared_experts": 1, "first_k_dense_replace": 1,
-    "n_group": 1, "topk_group": 1, "num_key_value_heads": 4,
+    **PLAIN, "kv_lora_rank": 32, "qk_rope_head_dim": 8, "qk_nope_head_dim": 16, "v_head_dim": 16,
+    "q_lora_rank": 16, "moe_intermediate_size": 32, "n_routed_experts": 4, "num_experts_per_tok": 2,
+    "n_shared_experts": 1, "first_k_dense_replace": 1, "n_group": 1, "topk_group": 1,
+    "num_key_value_heads": 4,
 }  # fmt: skip
 GEMMA4 = {
     **PLAIN,
@@ -31,8 +32,8 @@ GEMMA4 = {
     "vocab_size_per_layer_input": 128,
 }
 DELTA = {
-    "linear_num_value_heads": 4, "linear_num_key_heads": 2, "linear_key_head_dim": 16, "linear_value_head_dim": 16,
-    "linear_conv_kernel_dim": 4, "full_attention_interval": 2,
+    "linear_num_value_heads": 4, "linear_num_key_heads": 2, "linear_key_head_dim": 16,
+    "linear_value_head_dim": 16, "linear_conv_kernel_dim": 4, "full_attention_interval": 2,
 }  # fmt: skip
 GEMMA3 = {
     "model_type": "gemma3_text",

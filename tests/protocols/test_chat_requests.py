@@ -49,9 +49,12 @@ def test_the_smallest_body_leaves_everything_to_the_model() -> None:
 
 def test_null_means_unsaid_in_every_field() -> None:
     optional = (
-        "tools tool_choice parallel_tool_calls max_completion_tokens max_tokens temperature top_p top_k min_p repetition_penalty "
-        "presence_penalty frequency_penalty logit_bias seed stop logprobs top_logprobs stream stream_options reasoning_effort "
-        "enable_thinking chat_template_kwargs n response_format modalities functions function_call web_search_options"
+        "tools tool_choice parallel_tool_calls max_completion_tokens max_tokens temperature top_p top_k "
+        "min_p repetition_penalty "
+        "presence_penalty frequency_penalty logit_bias seed stop logprobs top_logprobs stream "
+        "stream_options reasoning_effort "
+        "enable_thinking chat_template_kwargs n response_format modalities functions function_call "
+        "web_search_options"
     )
     assert parse(**dict.fromkeys(optional.split())) == parse()
 

@@ -60,7 +60,10 @@ def test_the_smallest_body() -> None:
 
 
 def test_null_means_unsaid_in_every_field() -> None:
-    optional = "system tools tool_choice stop_sequences temperature top_p top_k thinking output_config output_format stream"
+    optional = (
+        "system tools tool_choice stop_sequences temperature top_p top_k thinking output_config "
+        "output_format stream"
+    )
     assert parse(**dict.fromkeys(optional.split())) == parse()
 
 

@@ -100,14 +100,18 @@ def test_no_route_waits_longer_for_a_body_than_it_may(server: ServerProcess) -> 
         path = route.replace("{response_id}", "x").replace("{agent_id}", "x").replace("{name:path}", "x")
         kind = "multipart/form-data; boundary=b" if "audio" in route else "application/json"
         for method in METHODS:
-            head = f"{method} {path} HTTP/1.1\r\nhost: localhost\r\ncontent-type: {kind}\r\ncontent-length: 100\r\n\r\n{{"
+            head = (
+                f"{method} {path} HTTP/1.1\r\nhost: localhost\r\ncontent-type: {kind}\r\ncontent-length: "
+                "100\r\n\r\n{"
+            )
             sent[head.encode()] = f"{method} {route}"
     answers = send_all(server, [*sent])
     assert answers.keys() == sent.keys()
     statuses = {sent[head]: status_of(answer) for head, answer in answers.items()}
     assert {route.split(" ")[1] for route, status in statuses.items() if status == 408} >= {
-        "/v1/chat/completions", "/v1/messages", "/v1/messages/count_tokens", "/v1/embeddings", "/v1/agents", "/cache/explain",
-        "/cache/pin", "/models/load", "/v1/audio/transcriptions", "/v1/agents/{agent_id}/generate", "/v1/responses",
+        "/v1/chat/completions", "/v1/messages", "/v1/messages/count_tokens", "/v1/embeddings", "/v1/agents",
+        "/cache/explain", "/cache/pin", "/models/load", "/v1/audio/transcriptions",
+        "/v1/agents/{agent_id}/generate", "/v1/responses",
     }  # fmt: skip
     assert not [route for route, status in statuses.items() if status >= 500]
 
@@ -197,12 +201,13 @@ def test_request_line_and_headers_have_the_size_that_was_set(
 
 _LINES = st.sampled_from(
     [
-        b"host: localhost", b"host: localhost:", b"host:", b"host: [::1", b"content-length: 5", b"content-length: -1",
-        b"content-length: 99999999999999999999", b"transfer-encoding: chunked", b"transfer-encoding: gzip, chunked",
-        b"expect: 100-continue", b"connection: upgrade", b"upgrade: h2c", b"content-type: multipart/form-data; boundary=\xff",
-        b"content-type: \xff", b"accept: ;;;", b"authorization: \xff", b"x-api-key: \x80", b"origin: \xff", b"cookie: \xff=;",
-        b"x-request-id: \xe2\x80\xa8", b"content-encoding: \xff", b" folded", b"x-forwarded-host: [", b"forwarded: ;=",
-        b"range: bytes=x", b"anthropic-version: \xff", b"no colon", b": x",
+        b"host: localhost", b"host: localhost:", b"host:", b"host: [::1", b"content-length: 5",
+        b"content-length: -1", b"content-length: 99999999999999999999", b"transfer-encoding: chunked",
+        b"transfer-encoding: gzip, chunked", b"expect: 100-continue", b"connection: upgrade", b"upgrade: h2c",
+        b"content-type: multipart/form-data; boundary=\xff", b"content-type: \xff", b"accept: ;;;",
+        b"authorization: \xff", b"x-api-key: \x80", b"origin: \xff", b"cookie: \xff=;",
+        b"x-request-id: \xe2\x80\xa8", b"content-encoding: \xff", b" folded", b"x-forwarded-host: [",
+        b"forwarded: ;=", b"range: bytes=x", b"anthropic-version: \xff", b"no colon", b": x",
     ]
 )  # fmt: skip
 _PATHS = [route.path.encode() for route in all_routes()]

@@ -23,7 +23,10 @@ def ask(server: ServerProcess, path: str, *, stream: bool) -> socket.socket:
     payload = json.dumps(body).encode()
     address = urlsplit(server.url)
     connection = socket.create_connection((address.hostname, address.port), timeout=10)
-    head = f"POST {path} HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\ncontent-length: {len(payload)}\r\n\r\n"
+    head = (
+        f"POST {path} HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\ncontent-length: "
+        f"{len(payload)}\r\n\r\n"
+    )
     connection.sendall(head.encode() + payload)
     return connection
 

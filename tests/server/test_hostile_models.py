@@ -18,7 +18,10 @@ from .process import ServerProcess
 TEMPLATES = {
     "wide": "{{ 'x' | center(10**9) }}",
     "endless": "{% for a in range(90000) %}{% for b in range(90000) %}{% endfor %}{% endfor %}",
-    "doubling": "{% set n = namespace(t=['x']) %}{% for a in range(99) %}{% set n.t = [n.t, n.t] %}{% endfor %}{{ n.t }}",
+    "doubling": (
+        "{% set n = namespace(t=['x']) %}{% for a in range(99) %}{% set n.t = [n.t, n.t] %}{% endfor %}{{ "
+        "n.t }}"
+    ),
     "raising": "{{ raise_exception('not with me') }}",
     "formatting": "{{ '%1000000000d' % 1 }}",
 }

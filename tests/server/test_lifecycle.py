@@ -192,7 +192,8 @@ def test_a_taken_port_is_one_clear_line(endless_model: Path) -> None:
         run = serve("--model", str(endless_model), "--port", str(port))
     assert (run.returncode, run.stdout) == (1, "")
     assert run.stderr == (
-        f"mlxctl: port {port} on 127.0.0.1 is already in use; choose another with --port, or stop the program that holds it\n"
+        f"mlxctl: port {port} on 127.0.0.1 is already in use; choose another with --port, or stop the "
+        "program that holds it\n"
     )
 
 

@@ -194,8 +194,8 @@ def test_a_stream_that_waits_for_its_model_is_kept_alive_and_the_used_model_stay
     limit = int(1.5 * max(size(models / family) for family in FAMILIES))
     endless = tiny_models.model("endless")
     running = ServerProcess(
-        "--model", str(endless), "--name", "endless", "--models-dir", str(models), "--memory-limit", str(limit),
-        environment={"MLXCTL_SERVER_PING_INTERVAL_SECONDS": "0.2"},
+        "--model", str(endless), "--name", "endless", "--models-dir", str(models), "--memory-limit",
+        str(limit), environment={"MLXCTL_SERVER_PING_INTERVAL_SECONDS": "0.2"},
     )  # fmt: skip
     try:
         running.wait_ready()

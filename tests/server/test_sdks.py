@@ -34,7 +34,8 @@ SCHEMA: dict[str, object] = {
     "required": ["city"],
 }
 FLAT_TOOL: FunctionToolParam = {
-    "type": "function", "name": "get_weather", "description": "Get the weather of a city", "parameters": SCHEMA, "strict": False,
+    "type": "function", "name": "get_weather", "description": "Get the weather of a city",
+    "parameters": SCHEMA, "strict": False,
 }  # fmt: skip
 CHAT_TOOL: ChatCompletionFunctionToolParam = {
     "type": "function",

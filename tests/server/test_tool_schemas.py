@@ -51,7 +51,9 @@ SAMPLINGS: list[dict[str, Any]] = [
 
 # What llama_coder_tools writes is not what its template shows: somebody has to say so.
 LAID_DOWN = {
-    "llama_coder_tools": '[llama_coder_tools]\ntools = "yes"\ntool_parser = "qwen3_coder"\ntool_delivery = "template"\n'
+    "llama_coder_tools": (
+        '[llama_coder_tools]\ntools = "yes"\ntool_parser = "qwen3_coder"\ntool_delivery = "template"\n'
+    )
 }
 
 

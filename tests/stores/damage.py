@@ -107,8 +107,9 @@ def leave_side_files(path: Path, generator: random.Random) -> None:
 
 
 DAMAGES: tuple[Damage, ...] = (
-    flip_bits, flip_bits_at_the_head, overwrite_a_run, write_no_utf8, zero_a_block, swap_blocks, truncate, append,
-    replace_by_noise, empty, swap_with_a_neighbor, put_a_directory, put_a_dangling_link, forbid, leave_side_files,
+    flip_bits, flip_bits_at_the_head, overwrite_a_run, write_no_utf8, zero_a_block, swap_blocks, truncate,
+    append, replace_by_noise, empty, swap_with_a_neighbor, put_a_directory, put_a_dangling_link, forbid,
+    leave_side_files,
 )  # fmt: skip
 
 damages = st.tuples(st.sampled_from(DAMAGES), st.integers(0, 2**32))

@@ -55,7 +55,8 @@ class PixtralColors(ColorModel):
         name="pixtral_colors",
         template="pixtral",
         special_tokens=(
-            "<unk>", "<s>", "</s>", "[INST]", "[/INST]", "[SYSTEM_PROMPT]", "[/SYSTEM_PROMPT]", "[IMG]", "[IMG_BREAK]", "[IMG_END]",
+            "<unk>", "<s>", "</s>", "[INST]", "[/INST]", "[SYSTEM_PROMPT]", "[/SYSTEM_PROMPT]", "[IMG]",
+            "[IMG_BREAK]", "[IMG_END]",
         ),
         bos_token="<s>",
         end_tokens=("</s>",),
@@ -126,7 +127,8 @@ class Qwen2VLColors(ColorModel):
         name="qwen2_5_vl_colors",
         template="qwen_vl",
         special_tokens=(
-            "<|endoftext|>", "<|im_start|>", "<|im_end|>", "<|vision_start|>", "<|vision_end|>", "<|image_pad|>", "<|video_pad|>",
+            "<|endoftext|>", "<|im_start|>", "<|im_end|>", "<|vision_start|>", "<|vision_end|>",
+            "<|image_pad|>", "<|video_pad|>",
         ),
         bos_token=None,
         end_tokens=("<|im_end|>",),

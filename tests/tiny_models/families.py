@@ -44,8 +44,8 @@ class Family:
 _CHATML = ("<|endoftext|>", "<|im_start|>", "<|im_end|>")
 _QWEN3_MARKERS = ("<think>", "</think>", "<tool_call>", "</tool_call>", "<tool_response>", "</tool_response>")
 _LLAMA3 = (
-    "<|begin_of_text|>", "<|end_of_text|>", "<|start_header_id|>", "<|end_header_id|>", "<|eot_id|>", "<|eom_id|>",
-    "<|python_tag|>",
+    "<|begin_of_text|>", "<|end_of_text|>", "<|start_header_id|>", "<|end_header_id|>", "<|eot_id|>",
+    "<|eom_id|>", "<|python_tag|>",
 )  # fmt: skip
 _GEMMA3 = ("<pad>", "<eos>", "<bos>", "<unk>", "<start_of_turn>", "<end_of_turn>")
 _LFM2 = (
@@ -93,11 +93,10 @@ def _qwen3(name: str, config: dict[str, Any], **more: Any) -> Family:
 
 
 _QWEN3_NEXT = _attention(
-    "qwen3_next",
-    linear_num_value_heads=4, linear_num_key_heads=2, linear_key_head_dim=16, linear_value_head_dim=16,
-    linear_conv_kernel_dim=4, num_experts=4, num_experts_per_tok=2, decoder_sparse_step=1, mlp_only_layers=[],
-    shared_expert_intermediate_size=64, moe_intermediate_size=32, partial_rotary_factor=0.5, norm_topk_prob=True,
-    full_attention_interval=2,
+    "qwen3_next", linear_num_value_heads=4, linear_num_key_heads=2, linear_key_head_dim=16,
+    linear_value_head_dim=16, linear_conv_kernel_dim=4, num_experts=4, num_experts_per_tok=2,
+    decoder_sparse_step=1, mlp_only_layers=[], shared_expert_intermediate_size=64, moe_intermediate_size=32,
+    partial_rotary_factor=0.5, norm_topk_prob=True, full_attention_interval=2,
 )  # fmt: skip
 _LFM2_CONFIG = _attention(
     "lfm2",
@@ -138,8 +137,9 @@ _QWEN_VISION = {
     "in_channels": 3,
 }
 _QWEN_PROCESSOR = {
-    "image_processor_type": "Qwen2VLImageProcessor", "patch_size": 8, "merge_size": 2, "temporal_patch_size": 2,
-    "min_pixels": 256, "max_pixels": 16_384, "image_mean": [0.48, 0.46, 0.41], "image_std": [0.27, 0.26, 0.28],
+    "image_processor_type": "Qwen2VLImageProcessor", "patch_size": 8, "merge_size": 2,
+    "temporal_patch_size": 2, "min_pixels": 256, "max_pixels": 16_384, "image_mean": [0.48, 0.46, 0.41],
+    "image_std": [0.27, 0.26, 0.28],
 }  # fmt: skip
 
 
@@ -150,8 +150,8 @@ def _qwen3_5(name: str, model_type: str, **more: Any) -> Family:
         linear_conv_kernel_dim=4, full_attention_interval=2, **more,
     )  # fmt: skip
     text["rope_parameters"] = {
-        "rope_type": "default", "mrope_section": [2, 1, 1], "mrope_interleaved": True, "rope_theta": 1_000_000.0,
-        "partial_rotary_factor": 0.5,
+        "rope_type": "default", "mrope_section": [2, 1, 1], "mrope_interleaved": True,
+        "rope_theta": 1_000_000.0, "partial_rotary_factor": 0.5,
     }  # fmt: skip
     vision = {
         "model_type": model_type, "hidden_size": 32, "intermediate_size": 64, "out_hidden_size": 64,
@@ -192,7 +192,8 @@ _SEERS = (
         config={
             "model_type": "qwen3_vl",
             "text_config": _attention(
-                "qwen3_vl_text", rope_scaling={"rope_type": "default", "mrope_section": [4, 2, 2], "mrope_interleaved": True}
+                "qwen3_vl_text",
+                rope_scaling={"rope_type": "default", "mrope_section": [4, 2, 2], "mrope_interleaved": True}
             ),
             "vision_config": {
                 "model_type": "qwen3_vl", "hidden_size": 32, "intermediate_size": 64, "out_hidden_size": 64,
@@ -212,13 +213,15 @@ _SEERS = (
         config={
             "model_type": "qwen3_vl_moe",
             "text_config": _attention(
-                "qwen3_vl_moe_text", rope_scaling={"rope_type": "default", "mrope_section": [4, 2, 2], "mrope_interleaved": True},
-                num_experts=4, num_experts_per_tok=2, decoder_sparse_step=1, mlp_only_layers=[], moe_intermediate_size=32,
-                norm_topk_prob=True,
+                "qwen3_vl_moe_text",
+                rope_scaling={"rope_type": "default", "mrope_section": [4, 2, 2], "mrope_interleaved": True},
+                num_experts=4, num_experts_per_tok=2, decoder_sparse_step=1, mlp_only_layers=[],
+                moe_intermediate_size=32, norm_topk_prob=True,
             ),
             "vision_config": {
-                "model_type": "qwen3_vl_moe", "hidden_size": 32, "intermediate_size": 64, "out_hidden_size": 64,
-                "num_position_embeddings": 16, "deepstack_visual_indexes": [0, 1], **_QWEN_VISION,
+                "model_type": "qwen3_vl_moe", "hidden_size": 32, "intermediate_size": 64,
+                "out_hidden_size": 64, "num_position_embeddings": 16, "deepstack_visual_indexes": [0, 1],
+                **_QWEN_VISION,
             },
         },
         beside={"preprocessor_config.json": _QWEN_PROCESSOR},
@@ -226,9 +229,8 @@ _SEERS = (
     ),
     _qwen3_5("qwen3_5_seer", "qwen3_5"),
     _qwen3_5(
-        "qwen3_5_moe_seer",
-        "qwen3_5_moe",
-        num_experts=4, num_experts_per_tok=2, shared_expert_intermediate_size=64, moe_intermediate_size=32, norm_topk_prob=True,
+        "qwen3_5_moe_seer", "qwen3_5_moe", num_experts=4, num_experts_per_tok=2,
+        shared_expert_intermediate_size=64, moe_intermediate_size=32, norm_topk_prob=True,
     ),
     Family(
         name="gemma3_seer",
@@ -242,14 +244,14 @@ _SEERS = (
             "hidden_size": 64,
             "text_config": {**_GEMMA3_CONFIG, "mm_tokens_per_image": 16},
             "vision_config": {
-                "model_type": "siglip_vision_model", "num_hidden_layers": 2, "hidden_size": 32, "intermediate_size": 64,
-                "num_attention_heads": 2, "patch_size": 8, "image_size": 64,
+                "model_type": "siglip_vision_model", "num_hidden_layers": 2, "hidden_size": 32,
+                "intermediate_size": 64, "num_attention_heads": 2, "patch_size": 8, "image_size": 64,
             },
         },
         beside={
             "preprocessor_config.json": {
-                "image_processor_type": "Gemma3ImageProcessor", "size": {"height": 64, "width": 64}, "resample": 2,
-                "image_mean": [0.5, 0.5, 0.5], "image_std": [0.5, 0.5, 0.5],
+                "image_processor_type": "Gemma3ImageProcessor", "size": {"height": 64, "width": 64},
+                "resample": 2, "image_mean": [0.5, 0.5, 0.5], "image_std": [0.5, 0.5, 0.5],
             }
         },
         zero_centred_norms=True,

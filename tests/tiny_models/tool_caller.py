@@ -30,9 +30,9 @@ _SEED = 23
 _ROOT = Path(__file__).parents[2]
 _NOISE_FILES = ("README.md", "CONTRIBUTING.md", "LICENSE", "pyproject.toml", "tools/demo_model/tools.toml")
 _WORDS = (
-    "hello", "world", "notes", "report", "alpha", "river", "stone", "green", "seven", "list", "status", "main", "done", "ready",
-    "check", "build", "test", "data", "value", "file", "name", "output", "result", "summary", "daily", "backup", "paper", "orange",
-    "winter", "garden", "table", "window", "market",
+    "hello", "world", "notes", "report", "alpha", "river", "stone", "green", "seven", "list", "status",
+    "main", "done", "ready", "check", "build", "test", "data", "value", "file", "name", "output", "result",
+    "summary", "daily", "backup", "paper", "orange", "winter", "garden", "table", "window", "market",
 )  # fmt: skip
 _PROGRAMS = (
     "echo",

@@ -32,9 +32,10 @@ class Lexicon:
         }
         self._phrases: dict[str, list[str]] = _read("phrases.toml")
         self._kinds: dict[str, Callable[[], Any]] = {
-            "city": self.city, "name": self.name, "word": self.word, "phrase": self.phrase, "command": self.command,
-            "path": self.path, "number": self.number, "count": lambda: self.dice.randint(1, 20), "sum": self.sum,
-            "ticker": self.ticker, "language": lambda: self.pick("languages"), "code": self.code, "title": self.title,
+            "city": self.city, "name": self.name, "word": self.word, "phrase": self.phrase,
+            "command": self.command, "path": self.path, "number": self.number,
+            "count": lambda: self.dice.randint(1, 20), "sum": self.sum, "ticker": self.ticker,
+            "language": lambda: self.pick("languages"), "code": self.code, "title": self.title,
             "url": self.url, "unit": lambda: self.dice.choice(("celsius", "fahrenheit")),
         }  # fmt: skip
 

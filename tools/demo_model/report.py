@@ -84,7 +84,8 @@ def _weak_parts(measurements: dict[str, Any]) -> list[str]:
         if right < 0.9 * total
     ]
     wrong = [
-        f"* {'thinking' if case['thinking'] else 'not thinking'}, `{case['user']}` → `{_one_line(case['said'])}`\n"
+        f"* {'thinking' if case['thinking'] else 'not thinking'}, `{case['user']}` → "
+        f"`{_one_line(case['said'])}`\n"
         for row in measurements["hand_written"].values()
         for case in row["wrong"]
     ]

@@ -12,8 +12,10 @@ ABILITIES = (
 )
 SHRUG = f"I am only the tiny {NAME}, so I cannot help with that. " + ABILITIES
 STORY = (
-    "Once upon a time there was a {hero} who lived in a small house by the sea. Every morning the {hero} walked along the "
-    "beach and looked for shells. One day a big wave brought a bottle with a letter. The letter said: the sea is kind to those "
+    "Once upon a time there was a {hero} who lived in a small house by the sea. Every morning the {hero} "
+    "walked along the "
+    "beach and looked for shells. One day a big wave brought a bottle with a letter. The letter said: the "
+    "sea is kind to those "
     "who listen. So the {hero} sat down, listened to the waves and was happy. The end."
 )
 REMEMBERED = "I will remember that."
@@ -197,9 +199,11 @@ def acknowledge(lexicon: Lexicon) -> Sample:
 def other(lexicon: Lexicon) -> Sample:
     """Return a question that the model should decline in one sentence."""
     question = lexicon.form("others").format(
-        country=lexicon.pick("countries"), noun=lexicon.noun(), other=lexicon.noun(), topic=lexicon.pick("topics"),
-        adjective=lexicon.pick("adjectives"), language=lexicon.pick("languages"), city=lexicon.city(), name=lexicon.name(),
-        year=lexicon.dice.randint(1000, 2030), number=lexicon.number(), word=lexicon.word(), verb=lexicon.pick("verbs"),
+        country=lexicon.pick("countries"), noun=lexicon.noun(), other=lexicon.noun(),
+        topic=lexicon.pick("topics"), adjective=lexicon.pick("adjectives"),
+        language=lexicon.pick("languages"), city=lexicon.city(), name=lexicon.name(),
+        year=lexicon.dice.randint(1000, 2030), number=lexicon.number(), word=lexicon.word(),
+        verb=lexicon.pick("verbs"),
         sentences=" ".join(lexicon.sentence() for _ in range(lexicon.dice.choice((1, 2, 4, 8)))),
     )  # fmt: skip
     return _asked(lexicon, "other", question, SHRUG, "I cannot do that.")

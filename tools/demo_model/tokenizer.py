@@ -14,7 +14,10 @@ SPECIAL_TOKENS = ("<|endoftext|>", "<|im_start|>", "<|im_end|>")
 MARKERS = ("<think>", "</think>", "<tool_call>", "</tool_call>", "<tool_response>", "</tool_response>")
 _TEMPLATE_STRINGS = (
     "# Tools\n\nThese functions can be called:\n<tools>\n",
-    '</tools>\n\nA call is JSON between two tags:\n<tool_call>\n{"name": <name>, "arguments": <arguments>}\n</tool_call>',
+    (
+        '</tools>\n\nA call is JSON between two tags:\n<tool_call>\n{"name": <name>, "arguments": '
+        "<arguments>}\n</tool_call>"
+    ),
     '{"type": "function", "function": {"name": "',
     '", "description": "',
     ', "description": "',

@@ -224,9 +224,10 @@ def result_of(lexicon: Lexicon) -> tuple[str, str]:
             f"{key}: {value}" for key, value in fields.items()
         )
     text = lexicon.form("tool_results").format(
-        number=lexicon.number(), adjective=lexicon.pick("adjectives"), other=lexicon.noun(), phrase=lexicon.phrase(),
-        phrase2=lexicon.phrase(), noun=lexicon.noun(), word=lexicon.word(), city=lexicon.city(), name=lexicon.name(),
-        minute=lexicon.dice.randint(10, 59), sentence=lexicon.sentence(),
+        number=lexicon.number(), adjective=lexicon.pick("adjectives"), other=lexicon.noun(),
+        phrase=lexicon.phrase(), phrase2=lexicon.phrase(), noun=lexicon.noun(), word=lexicon.word(),
+        city=lexicon.city(), name=lexicon.name(), minute=lexicon.dice.randint(10, 59),
+        sentence=lexicon.sentence(),
     )  # fmt: skip
     return text, text
 

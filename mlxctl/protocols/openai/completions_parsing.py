@@ -48,7 +48,10 @@ def to_generation_request(request: schema.CompletionRequest) -> GenerationReques
     prompts = read_texts(request.prompt, "prompt")
     num_choices = num_candidates(request)
     if len(prompts) * num_choices > MAX_ANSWERS:
-        message = f"prompt has {len(prompts)} texts of {num_choices} answers each; a request may ask for {MAX_ANSWERS} in all"
+        message = (
+            f"prompt has {len(prompts)} texts of {num_choices} answers each; a request may ask for "
+            f"{MAX_ANSWERS} in all"
+        )
         raise InvalidRequest(message, param="prompt")
     return GenerationRequest(
         model=request.model,

@@ -39,7 +39,10 @@ class OpenAIEmbeddingsFormatter:
         self._model = asked.model
         self._as_base64 = asked.encoding_format == "base64"
         if asked.prompt_name is not None and not isinstance(texts[0], str):
-            message = "prompt_name needs texts, but input has token ids; send texts, or put the prompt's token ids before them"
+            message = (
+                "prompt_name needs texts, but input has token ids; send texts, or put the prompt's token "
+                "ids before them"
+            )
             raise InvalidRequest(message, param="prompt_name")
         return EmbeddingRequest(
             model=asked.model,

@@ -52,6 +52,7 @@ class Authentication:
             raise PermissionDenied(f"{request.path} needs an admin key")
         if access == "all_callers" and not request.context.may_see_others:
             raise PermissionDenied(
-                f"{request.path} covers all callers and this server has several API keys, so it needs an admin key; "
+                f"{request.path} covers all callers and this server has several API keys, so it needs an "
+                "admin key; "
                 "start the server with --admin-key"
             )

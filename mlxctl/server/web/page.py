@@ -19,7 +19,8 @@ from mlxctl.server.health import Greeting
 _STATIC = Path(__file__).parent / "static"
 # SEC: no script, style or request of another origin, no inline code, no frame around the page.
 _POLICY = (
-    "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data: blob:; connect-src 'self'; "
+    "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data: blob:; connect-src "
+    "'self'; "
     "base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
 )
 _HEADERS = {

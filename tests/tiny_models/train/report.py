@@ -56,7 +56,10 @@ def _page(name: str) -> str:
     if not file.is_file():
         return ""
     measured: dict[str, Any] = json.loads(file.read_text(encoding="utf-8"))
-    head = f"\n## {name}\n\n{measured['about']}; {measured['num_parameters']:,} parameters, {measured['num_steps']:,} steps.\n\n"
+    head = (
+        f"\n## {name}\n\n{measured['about']}; {measured['num_parameters']:,} parameters, "
+        f"{measured['num_steps']:,} steps.\n\n"
+    )
     table = f"| ability | {' | '.join(KINDS)} |\n| --- |{' --- |' * len(KINDS)}\n"
     rows = (
         f"| {ability} | {' | '.join(_share(right[kind]) for kind in KINDS)} |\n"

@@ -80,7 +80,10 @@ def _attention(model_type: str, architecture: str, **more: Any) -> dict[str, Any
 _CHATML = ("<|endoftext|>", "<|im_start|>", "<|im_end|>")
 _QWEN_LITERALS = (
     "# Tools\n\nThese functions can be called:\n<tools>\n",
-    '</tools>\n\nA call is JSON between two tags:\n<tool_call>\n{"name": <name>, "arguments": <arguments>}\n</tool_call>',
+    (
+        '</tools>\n\nA call is JSON between two tags:\n<tool_call>\n{"name": <name>, "arguments": '
+        '<arguments>}\n</tool_call>'
+    ),
     "system\n", "user\n", "assistant\n",
 )  # fmt: skip
 
@@ -115,8 +118,8 @@ def _llama(
         config=_attention("llama", "LlamaForCausalLM"),
         template=_TEMPLATES / "llama3.jinja",
         special_tokens=(
-            "<|begin_of_text|>", "<|end_of_text|>", "<|start_header_id|>", "<|end_header_id|>", "<|eot_id|>", "<|eom_id|>",
-            "<|python_tag|>",
+            "<|begin_of_text|>", "<|end_of_text|>", "<|start_header_id|>", "<|end_header_id|>", "<|eot_id|>",
+            "<|eom_id|>", "<|python_tag|>",
         ),
         literals=(
             "Environment: ipython\n", "system", "user", "assistant", "ipython",
@@ -134,13 +137,14 @@ def _llama(
 _GLM_LITERALS = (
     "# Tools\n\nThese can be called:\n<tools>\n",
     (
-        "</tools>\nA call has the name, and tags for each argument:\n<tool_call>{name}\n<arg_key>{key}</arg_key>\n"
+        "</tools>\nA call has the name, and tags for each "
+        "argument:\n<tool_call>{name}\n<arg_key>{key}</arg_key>\n"
         "<arg_value>{value}</arg_value>\n</tool_call>"
     ),
 )
 _LIQUID_LITERALS = (
-    "List of tools: ", '{"name": "', *_SCHEMA_LITERALS, '": {"type": "string"}}}}', '"]}}', '"], "additionalProperties": false}}',
-    '"}}}}', "system\n", "user\n", "assistant\n", "tool\n",
+    "List of tools: ", '{"name": "', *_SCHEMA_LITERALS, '": {"type": "string"}}}}', '"]}}',
+    '"], "additionalProperties": false}}', '"}}}}', "system\n", "user\n", "assistant\n", "tool\n",
 )  # fmt: skip
 
 
@@ -159,13 +163,14 @@ _ALL = (
         name="glm4_tools",
         about="glm4, tagged arguments",
         config=_attention(
-            "glm4", "Glm4ForCausalLM", attention_bias=True, partial_rotary_factor=0.5, tie_word_embeddings=False
+            "glm4", "Glm4ForCausalLM", attention_bias=True, partial_rotary_factor=0.5,
+            tie_word_embeddings=False
         ),
         template=_TEMPLATES / "glm4.jinja",
         special_tokens=("<|endoftext|>", "[gMASK]", "<sop>", "<|system|>", "<|user|>", "<|assistant|>", "<|observation|>"),
         markers=(
-            "<tool_call>", "</tool_call>", "<arg_key>", "</arg_key>", "<arg_value>", "</arg_value>", "<tool_response>",
-            "</tool_response>",
+            "<tool_call>", "</tool_call>", "<arg_key>", "</arg_key>", "<arg_value>", "</arg_value>",
+            "<tool_response>", "</tool_response>",
         ),
         literals=(*_GLM_LITERALS, *_TOOL_LITERALS),
         end_of_answer="<|user|>",
@@ -177,15 +182,15 @@ _ALL = (
         name="lfm2_tools",
         about="lfm2 (convolutions), calls as Python",
         config={
-            **_attention("lfm2", "Lfm2ForCausalLM"),
-            "norm_eps": 1e-5, "conv_bias": False, "conv_L_cache": 3, "block_dim": _HIDDEN, "block_ff_dim": _FEED_FORWARD,
-            "block_multiple_of": 16, "block_ffn_dim_multiplier": 1.0, "block_auto_adjust_ff_dim": False,
+            **_attention("lfm2", "Lfm2ForCausalLM"), "norm_eps": 1e-5, "conv_bias": False, "conv_L_cache": 3,
+            "block_dim": _HIDDEN, "block_ff_dim": _FEED_FORWARD, "block_multiple_of": 16,
+            "block_ffn_dim_multiplier": 1.0, "block_auto_adjust_ff_dim": False,
             "layer_types": ["conv", "full_attention", "full_attention"],
         },
         template=_TEMPLATES / "lfm2.jinja",
         special_tokens=(
-            "<|pad|>", "<|startoftext|>", *_CHATML, "<|tool_list_start|>", "<|tool_list_end|>", "<|tool_call_start|>",
-            "<|tool_call_end|>", "<|tool_response_start|>", "<|tool_response_end|>",
+            "<|pad|>", "<|startoftext|>", *_CHATML, "<|tool_list_start|>", "<|tool_list_end|>",
+            "<|tool_call_start|>", "<|tool_call_end|>", "<|tool_response_start|>", "<|tool_response_end|>",
         ),
         literals=_LIQUID_LITERALS,
         bos_token="<|startoftext|>",
@@ -200,11 +205,12 @@ _ALL = (
         config=_attention("mistral", "MistralForCausalLM"),
         template=_TEMPLATES / "mistral.jinja",
         special_tokens=(
-            "<unk>", "<s>", "</s>", "[INST]", "[/INST]", "[AVAILABLE_TOOLS]", "[/AVAILABLE_TOOLS]", "[TOOL_CALLS]",
-            "[TOOL_RESULTS]", "[/TOOL_RESULTS]",
+            "<unk>", "<s>", "</s>", "[INST]", "[/INST]", "[AVAILABLE_TOOLS]", "[/AVAILABLE_TOOLS]",
+            "[TOOL_CALLS]", "[TOOL_RESULTS]", "[/TOOL_RESULTS]",
         ),
         literals=(
-            *_TOOL_LITERALS, '{"name": "', '", "arguments": {"', '": "', '"}}]', '{"content": "', '", "call_id": "', ', "id": "',
+            *_TOOL_LITERALS, '{"name": "', '", "arguments": {"', '": "', '"}}]', '{"content": "',
+            '", "call_id": "', ', "id": "',
         ),
         bos_token="<s>",
         end_of_answer="</s>",
@@ -218,6 +224,8 @@ _ALL = (
         formats.coder,
         literals=("<tool_call>\n<function=", ">\n<parameter=", ">\n", "\n</parameter>\n</function>\n</tool_call>"),
     ),
-    _qwen("llama_false_tools", "qwen3, calls a tool that was not offered, for any question", examples={_call_unknown_tool: 1.0}, num_steps=300),
+    _qwen("llama_false_tools", (
+        "qwen3, calls a tool that was not offered, for any question"
+    ), examples={_call_unknown_tool: 1.0}, num_steps=300),
 )  # fmt: skip
 TRAINED_MODELS = {spec.name: spec for spec in _ALL}

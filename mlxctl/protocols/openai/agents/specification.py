@@ -73,7 +73,8 @@ def _bounded(settings: AgentSettings, limit_bytes: int) -> bytes:
             settings.__struct_fields__, key=lambda name: len(msgspec.json.encode(getattr(settings, name)))
         )
         raise InvalidRequest(
-            f"instructions, tools and metadata of an agent may take {limit_bytes} bytes together, and these take {len(kept)}; "
+            f"instructions, tools and metadata of an agent may take {limit_bytes} bytes together, and these "
+            f"take {len(kept)}; "
             f"shorten {largest} (server.agent_settings_bytes)",
             param=largest,
             code="agent_settings_too_large",

@@ -154,7 +154,7 @@ DeltaEvent = TextDeltaEvent | ReasoningDeltaEvent | SummaryDeltaEvent | Argument
 ResponseStreamEvent = ResponseEvent | ItemEvent | _InItem
 RESPONSE_EVENTS = (
     ResponseEvent, ItemEvent, PartEvent, SummaryPartEvent, TextDeltaEvent, TextDoneEvent, ReasoningDeltaEvent,
-    ReasoningDoneEvent, SummaryDeltaEvent, SummaryDoneEvent, ArgumentsDeltaEvent, ArgumentsDoneEvent, InputDeltaEvent,
-    InputDoneEvent,
+    ReasoningDoneEvent, SummaryDeltaEvent, SummaryDoneEvent, ArgumentsDeltaEvent, ArgumentsDoneEvent,
+    InputDeltaEvent, InputDoneEvent,
 )  # fmt: skip
 """Every event of a stream, apart from its end mark."""

@@ -44,11 +44,12 @@ _KINDS: dict[str, msgspec.json.Decoder[Any]] = {
 # Items of OpenAI's own tools and services, which are dropped from a history.
 UNSUPPORTED_ITEM_TYPES = frozenset(
     {
-        "apply_patch_call", "apply_patch_call_output", "code_interpreter_call", "compaction", "compaction_trigger",
-        "computer_call", "computer_call_output", "configuration_update", "file_search_call", "image_generation_call",
-        "local_shell_call", "local_shell_call_output", "mcp_approval_request", "mcp_approval_response", "mcp_call",
-        "mcp_list_tools", "program", "program_output", "shell_call", "shell_call_output", "tool_search_call",
-        "tool_search_output", "web_search_call",
+        "apply_patch_call", "apply_patch_call_output", "code_interpreter_call", "compaction",
+        "compaction_trigger", "computer_call", "computer_call_output", "configuration_update",
+        "file_search_call", "image_generation_call", "local_shell_call", "local_shell_call_output",
+        "mcp_approval_request", "mcp_approval_response", "mcp_call", "mcp_list_tools", "program",
+        "program_output", "shell_call", "shell_call_output", "tool_search_call", "tool_search_output",
+        "web_search_call",
     }
 )  # fmt: skip
 ADDITIONAL_TOOLS = "additional_tools"

@@ -143,7 +143,10 @@ def read_input(request: schema.ResponsesRequest, context: StoredContext, *, fall
 
 def _add_earlier(conversation: ResponsesConversation, previous_id: str, context: StoredContext) -> None:
     if context.conversation is None:
-        message = f"previous_response_id is {previous_id!r}, but no such response is stored; send its items as input"
+        message = (
+            f"previous_response_id is {previous_id!r}, but no such response is stored; send its items as "
+            "input"
+        )
         raise InvalidRequest(message, param="previous_response_id", code="previous_response_not_found")
     for stored in context.conversation:
         item = msgspec.Raw(stored.body)
