@@ -85,8 +85,8 @@ class CacheResource:
             if chunk.model
             else None
         )
-        told = comparable_ids(token_ids, chunk.salts, chunk.start) if has_tokens else None
-        return ChunkView.of(chunk, num_tokens=len(token_ids), text=text, token_ids=told)
+        listed_ids = comparable_ids(token_ids, chunk.salts, chunk.start) if has_tokens else None
+        return ChunkView.of(chunk, num_tokens=len(token_ids), text=text, token_ids=listed_ids)
 
 
 class CacheChangeResource:

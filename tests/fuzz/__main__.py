@@ -26,7 +26,7 @@ _RESULTS = Path(__file__).parents[2] / "bench_results" / "fuzz.json"
 
 
 def main() -> None:
-    """Send, judge, and say what was sent and what is left of it."""
+    """Send fuzzed requests and report statuses and leftovers."""
     parser = argparse.ArgumentParser(prog="python -m tests.fuzz", description=__doc__)
     parser.add_argument("--requests", type=int, default=10_000)
     parser.add_argument("--save", action="store_true", help=f"write {_RESULTS.name} into bench_results")

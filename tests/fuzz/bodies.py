@@ -1,6 +1,4 @@
-"""A valid body for each route that takes one, with as many of its fields as go together: what mutations start
-from.
-"""
+"""Valid bodies for each route, with as many fields as combine: the seeds of mutations."""
 
 from typing import Any
 

@@ -1,6 +1,4 @@
-"""Strategies for requests with something wrong in them: one place of a valid body changed, a few, or bytes
-that are no JSON.
-"""
+"""Strategies for invalid requests: mutated bodies, and bytes that are no JSON."""
 
 import json
 from copy import deepcopy
@@ -56,7 +54,7 @@ _HEADERS = st.sampled_from(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FuzzedRequest:
-    """What to send where, and whether to leave before the end of the answer."""
+    """A request to send, and whether to disconnect before the end of the answer."""
 
     path: str
     body: bytes
@@ -82,7 +80,7 @@ def requests(draw: st.DrawFn) -> FuzzedRequest:
 
 @st.composite
 def _mutated(draw: st.DrawFn, body: Any) -> Any:
-    """Change one place, anywhere in the body."""
+    """Change one value of the body."""
     if not isinstance(body, dict | list) or not body:
         return deepcopy(draw(_POISON))
     *steps, last = draw(st.sampled_from(list(_places(body))))
@@ -110,7 +108,7 @@ def _mutated(draw: st.DrawFn, body: Any) -> Any:
 
 @st.composite
 def _mangled(draw: st.DrawFn, text: bytes) -> bytes:
-    """Break the text itself."""
+    """Corrupt the JSON text."""
     at = draw(st.integers(0, len(text)))
     match draw(st.sampled_from(("cut", "insert", "twice", "nest", "none"))):
         case "cut":
@@ -126,7 +124,7 @@ def _mangled(draw: st.DrawFn, text: bytes) -> bytes:
 
 
 def _places(value: Any, path: tuple[Step, ...] = ()) -> Any:
-    """Yield the paths of everything inside `value`."""
+    """Yield the paths of all values in `value`."""
     entries: Any = (
         value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
     )

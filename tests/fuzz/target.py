@@ -1,4 +1,4 @@
-"""A model for requests that may ask for anything: however long an answer is wanted, its context soon ends it."""
+"""A model with a short context, so that answers of any requested length end soon."""
 
 import json
 import shutil

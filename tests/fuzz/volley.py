@@ -1,6 +1,4 @@
-"""Send fuzzed requests a few at a time, judge every answer, and look afterwards whether anything is left of
-them.
-"""
+"""Sends fuzzed requests concurrently and checks every answer and the idle state afterwards."""
 
 import json
 import time
@@ -22,7 +20,7 @@ _PATIENCE_SECONDS = 60.0
 class Volley:
     """Requests sent so far, by route and status.
 
-    A request that is answered badly raises AssertionError with what was sent.
+    Raises AssertionError with the request for an invalid answer.
     """
 
     url: str
@@ -48,7 +46,7 @@ class Volley:
         self._client.post("/v1/agents/fuzzed/reset")
 
     def leftovers(self) -> dict[str, int]:
-        """Wait until the engine is idle, and say what is still open: all zero, or it fails."""
+        """Wait until the engine is idle and return what is still open; all zero passes."""
         deadline = time.monotonic() + _PATIENCE_SECONDS
         while any((left := self._open()).values()) and time.monotonic() < deadline:
             time.sleep(0.1)
@@ -56,7 +54,7 @@ class Volley:
         return left
 
     def close(self) -> None:
-        """Let go of the connections."""
+        """Close the connections."""
         self._threads.shutdown()
         self._client.close()
 

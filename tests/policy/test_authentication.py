@@ -1,4 +1,4 @@
-"""Who is let in by an API key."""
+"""API keys and admin keys."""
 
 import pytest
 
@@ -6,7 +6,7 @@ from mlxctl.errors import AuthenticationFailed
 from mlxctl.policy import Caller, KeyCheck
 
 
-def test_without_keys_everybody_is_let_in() -> None:
+def test_every_caller_is_accepted_without_configured_keys() -> None:
     assert KeyCheck(()).identify(authorization=None, x_api_key=None) == Caller(name="", may_administer=True)
     assert KeyCheck(()).identify(authorization="Bearer dummy", x_api_key=None).name == ""
 
@@ -21,7 +21,7 @@ def test_without_keys_everybody_is_let_in() -> None:
         ("Basic zzz", "two"),
     ],
 )
-def test_either_header_opens_the_door(authorization: str | None, x_api_key: str | None) -> None:
+def test_either_header_authenticates(authorization: str | None, x_api_key: str | None) -> None:
     assert KeyCheck(["one", "two"]).identify(authorization=authorization, x_api_key=x_api_key)
 
 
@@ -37,19 +37,19 @@ def test_either_header_opens_the_door(authorization: str | None, x_api_key: str 
         (None, ""),
     ],
 )
-def test_anything_else_does_not(authorization: str | None, x_api_key: str | None) -> None:
+def test_other_headers_and_keys_are_rejected(authorization: str | None, x_api_key: str | None) -> None:
     with pytest.raises(AuthenticationFailed):
         KeyCheck(["one", "two"]).identify(authorization=authorization, x_api_key=x_api_key)
 
 
-def test_a_caller_keeps_one_name_and_different_keys_have_different_names() -> None:
+def test_caller_names_are_stable_and_distinct() -> None:
     keys = KeyCheck(["one", "two"])
     name = keys.identify(authorization="Bearer one", x_api_key=None)
     assert name == keys.identify(authorization=None, x_api_key="one")
     assert name != keys.identify(authorization=None, x_api_key="two")
 
 
-def test_the_keys_themselves_are_not_kept() -> None:
+def test_keys_are_not_stored() -> None:
     assert "open sesame" not in repr(vars(KeyCheck(["open sesame"])))
 
 
@@ -63,21 +63,21 @@ def test_the_keys_themselves_are_not_kept() -> None:
         ([], "boss", True),
     ],
 )
-def test_where_there_are_admin_keys_only_they_administer(
+def test_only_admin_keys_administer_if_configured(
     api_keys: list[str], key: str | None, may_administer: bool
 ) -> None:
     caller = KeyCheck(api_keys, ["boss"]).identify(authorization=key and f"Bearer {key}", x_api_key=None)
     assert caller.may_administer == may_administer
 
 
-def test_an_admin_key_counts_whichever_header_it_comes_in() -> None:
+def test_admin_key_is_accepted_in_either_header() -> None:
     keys = KeyCheck(["one"], ["boss"])
     caller = keys.identify(authorization="Bearer boss", x_api_key="one")
     assert caller == keys.identify(authorization=None, x_api_key="boss")
     assert caller.may_administer
 
 
-def test_admin_keys_alone_keep_nobody_from_asking() -> None:
+def test_admin_keys_alone_do_not_require_a_key() -> None:
     assert KeyCheck([], ["boss"]).identify(authorization=None, x_api_key=None) == Caller(
         name="", may_administer=False
     )

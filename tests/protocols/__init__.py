@@ -1,1 +1,1 @@
-"""What clients may send and what they get, in each protocol."""
+"""Requests and answers of each wire format."""

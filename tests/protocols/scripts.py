@@ -1,6 +1,4 @@
-"""Answers to tell in any protocol: event scripts, the smallest requests for them, and what a client reads out
-of a stream.
-"""
+"""Event scripts, minimal requests for them, and readers of their streams."""
 
 import json
 from collections.abc import Iterable
@@ -90,28 +88,28 @@ MESSAGES_BODY = {"model": "tiny", "max_tokens": 64, "messages": [{"role": "user"
 
 
 def chat(**fields: Any) -> OpenAIChatFormatter:
-    """Return a formatter that has read the smallest chat body plus `fields`."""
+    """Return a formatter that has parsed a minimal chat body plus `fields`."""
     formatter = OpenAIChatFormatter(response_id="chatcmpl-1", created=1_700_000_000)
     formatter.parse(json.dumps(CHAT_BODY | fields).encode())
     return formatter
 
 
 def completion(**fields: Any) -> OpenAICompletionsFormatter:
-    """Return a formatter that has read the smallest completions body plus `fields`."""
+    """Return a formatter that has parsed a minimal completions body plus `fields`."""
     formatter = OpenAICompletionsFormatter(response_id="cmpl-1", created=1_700_000_000)
     formatter.parse(json.dumps({"model": "tiny", "prompt": "Once"} | fields).encode())
     return formatter
 
 
 def responses(**fields: Any) -> OpenAIResponsesFormatter:
-    """Return a formatter that has read the smallest responses body plus `fields`."""
+    """Return a formatter that has parsed a minimal responses body plus `fields`."""
     formatter = OpenAIResponsesFormatter(response_id="resp_1", now=lambda: 1_700_000_000.5)
     formatter.parse(json.dumps(RESPONSES_BODY | fields).encode())
     return formatter
 
 
 def messages(**fields: Any) -> AnthropicMessagesFormatter:
-    """Return a formatter that has read the smallest messages body plus `fields`."""
+    """Return a formatter that has parsed a minimal messages body plus `fields`."""
     formatter = AnthropicMessagesFormatter(response_id="msg_1")
     formatter.parse(json.dumps(MESSAGES_BODY | fields).encode())
     return formatter
@@ -127,7 +125,7 @@ def stream(formatter: Formatter, events: Iterable[StreamEvent]) -> bytes:
 
 
 def interleaved(formatter: Formatter, *scripts: Iterable[StreamEvent]) -> bytes:
-    """Return the whole stream of several answers that take turns, event by event."""
+    """Return the whole stream of several choices, interleaved event by event."""
     rounds = zip_longest(*scripts)
     said = [
         formatter.on_event(event, number)
@@ -143,15 +141,13 @@ def interleaved(formatter: Formatter, *scripts: Iterable[StreamEvent]) -> bytes:
 
 
 def data_of(wire: bytes) -> list[Any]:
-    """Return the JSON of each event that has data, as any client reads it: comments and the end mark left
-    out.
-    """
+    """Return the JSON of each event with data, without comments and the end mark."""
     lines = [line.removeprefix("data: ") for line in wire.decode().split("\n") if line.startswith("data: ")]
     return [json.loads(line) for line in lines if line != "[DONE]"]
 
 
 def joined_chat(chunks: list[Any]) -> dict[str, Any]:
-    """Return the message that a chat client puts together from its chunks."""
+    """Return the message that a chat client assembles from its chunks."""
     message: dict[str, Any] = {"content": "", "reasoning_content": "", "tool_calls": []}
     for delta in (chunk["choices"][0]["delta"] for chunk in chunks if chunk["choices"]):
         message["content"] += delta.get("content", "")
@@ -167,8 +163,9 @@ def joined_chat(chunks: list[Any]) -> dict[str, Any]:
 
 
 def joined_blocks(events: list[Any]) -> list[Any]:
-    """Return the blocks that a messages client puts together, after checking the grammar: one open at a time,
-    each stopped.
+    """Return the blocks that a messages client assembles.
+
+    Checks that one block is open at a time and each is stopped.
     """
     blocks: list[Any] = []
     is_open = False
@@ -214,8 +211,9 @@ def _closed(block: dict[str, Any]) -> dict[str, Any]:
 
 
 def joined_items(events: list[Any]) -> list[Any]:
-    """Return the items that ended in a stream of a response, after checking that deltas, parts and ends
-    agree.
+    """Return the ended items of a response stream.
+
+    Checks that deltas, parts and ends agree.
     """
     items: list[Any] = []
     said = ""

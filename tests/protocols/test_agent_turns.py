@@ -1,4 +1,4 @@
-"""What a turn of an agent leaves behind between its body and its history."""
+"""Agent turns between parsing and history."""
 
 import json
 import pickle
@@ -19,7 +19,7 @@ AGENT = StoredAgent(
 )
 
 
-def test_the_body_of_a_turn_is_forgotten_until_its_agent_is_free() -> None:
+def test_turn_body_is_not_held_while_it_waits() -> None:
     formatter = AgentTurnFormatter(agent_id="a1")
     written = json.dumps(
         {"messages": [{"role": "user", "content": "x" * 1_000_000}], "stream": True}

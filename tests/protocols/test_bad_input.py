@@ -1,6 +1,4 @@
-"""Whatever is wrong with a body, the caller is told which field, in the caller's own words, and the answer is
-a 400.
-"""
+"""Invalid bodies: the error names the caller's field and the status is 400."""
 
 import json
 import re
@@ -434,7 +432,7 @@ EMBEDDINGS_KINDS = {
 
 
 def parse_turn(body: bytes) -> GenerationRequest:
-    """What a turn asks of an agent that has said nothing yet."""
+    """Parse a turn of an agent without history."""
     formatter = AgentTurnFormatter(agent_id="a1")
     formatter.read(body)
     agent = StoredAgent(
@@ -492,13 +490,13 @@ def refusal(protocol: str, body: object) -> InvalidRequest:
 
 
 @pytest.mark.parametrize("protocol", PROTOCOLS)
-def test_the_full_body_is_good_so_that_each_refusal_below_has_one_reason(protocol: str) -> None:
+def test_full_body_is_accepted(protocol: str) -> None:
     create, body, _, _ = PROTOCOLS[protocol]
     assert create()(json.dumps(body).encode()).model == "tiny"
 
 
 @pytest.mark.parametrize(("protocol", "path", "kind"), list(wrong_types()))
-def test_a_wrong_type_is_refused_with_its_path(protocol: str, path: str, kind: str) -> None:
+def test_wrong_type_is_refused_with_its_path(protocol: str, path: str, kind: str) -> None:
     error = refusal(protocol, with_value(PROTOCOLS[protocol][1], path, SAMPLES[kind]))
     assert error.param is not None
     assert error.param.removesuffix(".type").removesuffix(".role") == path.removesuffix(".type").removesuffix(
@@ -526,7 +524,7 @@ def test_a_wrong_type_is_refused_with_its_path(protocol: str, path: str, kind: s
         (b'{"thinking": {"type": 5}, "reasoning_effort": "huge", "seed": 1e999', "not valid JSON"),
     ],
 )
-def test_what_is_not_a_json_object_is_refused(protocol: str, body: bytes, part: str) -> None:
+def test_body_that_is_no_json_object_is_refused(protocol: str, body: bytes, part: str) -> None:
     assert part in str(refusal(protocol, body))
 
 
@@ -543,7 +541,9 @@ def test_what_is_not_a_json_object_is_refused(protocol: str, body: bytes, part: 
     ],
 )
 @pytest.mark.parametrize("protocol", ["chat", "messages"])
-def test_values_out_of_range_in_all_protocols(protocol: str, path: str, values: list[object]) -> None:
+def test_out_of_range_values_are_refused_in_all_protocols(
+    protocol: str, path: str, values: list[object]
+) -> None:
     assert {refusal(protocol, with_value(PROTOCOLS[protocol][1], path, value)).param for value in values} == {
         path
     }
@@ -631,7 +631,7 @@ def test_values_out_of_range_in_all_protocols(protocol: str, path: str, values: 
         ),
     ],
 )
-def test_chat_values_that_cannot_be(path: str, value: object, param: str) -> None:
+def test_invalid_chat_values_are_refused(path: str, value: object, param: str) -> None:
     assert refusal("chat", with_value(CHAT, path, value)).param == param
 
 
@@ -690,7 +690,7 @@ def test_chat_values_that_cannot_be(path: str, value: object, param: str) -> Non
         ("max_tool_calls", 0, "max_tool_calls"),
     ],
 )
-def test_responses_values_that_cannot_be(path: str, value: object, param: str) -> None:
+def test_invalid_responses_values_are_refused(path: str, value: object, param: str) -> None:
     assert refusal("responses", with_value(RESPONSES, path, value)).param == param
 
 
@@ -724,7 +724,7 @@ def test_responses_values_that_cannot_be(path: str, value: object, param: str) -
         ("suffix", " the end", "suffix"),
     ],
 )
-def test_completion_values_that_cannot_be(path: str, value: object, param: str) -> None:
+def test_invalid_completion_values_are_refused(path: str, value: object, param: str) -> None:
     assert refusal("completions", with_value(COMPLETION, path, value)).param == param
 
 
@@ -753,7 +753,7 @@ def test_completion_values_that_cannot_be(path: str, value: object, param: str) 
         ("output_config.effort", "warp", "output_config.effort"),
     ],
 )
-def test_messages_values_that_cannot_be(path: str, value: object, param: str) -> None:
+def test_invalid_messages_values_are_refused(path: str, value: object, param: str) -> None:
     assert refusal("messages", with_value(MESSAGES, path, value)).param == param
 
 
@@ -792,7 +792,9 @@ def test_messages_values_that_cannot_be(path: str, value: object, param: str) ->
     ],
 )
 @pytest.mark.parametrize("protocol", ["chat", "completions", "responses"])
-def test_forms_and_sampling_that_cannot_be(protocol: str, path: str, value: object, param: str) -> None:
+def test_invalid_structured_output_and_sampling_are_refused(
+    protocol: str, path: str, value: object, param: str
+) -> None:
     assert refusal(protocol, with_value(PROTOCOLS[protocol][1], path, value)).param == param
 
 
@@ -827,7 +829,7 @@ def test_forms_and_sampling_that_cannot_be(protocol: str, path: str, value: obje
         ("messages", "output_format", {"type": "json_schema", "schema": {}}, "output_format"),
     ],
 )
-def test_forms_in_a_protocols_own_words_that_cannot_be(
+def test_invalid_protocol_specific_formats_are_refused(
     protocol: str, path: str, value: object, param: str
 ) -> None:
     assert refusal(protocol, with_value(PROTOCOLS[protocol][1], path, value)).param == param
@@ -853,7 +855,7 @@ def test_forms_in_a_protocols_own_words_that_cannot_be(
         ("embeddings", "input"),
     ],
 )
-def test_a_missing_field_is_named(protocol: str, path: str) -> None:
+def test_missing_field_is_named(protocol: str, path: str) -> None:
     error = refusal(protocol, {key: value for key, value in PROTOCOLS[protocol][1].items() if key != path})
     assert (error.param, error.code) == (path, "missing_required_parameter")
 
@@ -886,7 +888,9 @@ def test_a_missing_field_is_named(protocol: str, path: str) -> None:
         ("embeddings", "encoding_format", "hex", "encoding_format"),
     ],
 )
-def test_agents_and_embeddings_that_cannot_be(protocol: str, path: str, value: object, param: str) -> None:
+def test_invalid_agents_and_embeddings_are_refused(
+    protocol: str, path: str, value: object, param: str
+) -> None:
     assert refusal(protocol, with_value(PROTOCOLS[protocol][1], path, value)).param == param
 
 
@@ -900,14 +904,12 @@ def test_agents_and_embeddings_that_cannot_be(protocol: str, path: str, value: o
         ("messages", "temperature", 10**400),
     ],
 )
-def test_a_number_that_is_too_large_to_be_read_is_named_like_any_other(
-    protocol: str, path: str, value: object
-) -> None:
+def test_huge_number_is_refused_with_its_path(protocol: str, path: str, value: object) -> None:
     assert (refusal(protocol, with_value(PROTOCOLS[protocol][1], path, value)).param or "").startswith(path)
 
 
 @pytest.mark.parametrize("protocol", ["chat", "messages", "completions"])
-def test_a_huge_limit_is_no_mistake(protocol: str) -> None:
+def test_huge_token_limit_is_accepted(protocol: str) -> None:
     create, body, _, _ = PROTOCOLS[protocol]
     assert create()(json.dumps({**body, "max_tokens": 10**30}).encode()).max_tokens == 10**30
 
@@ -926,7 +928,7 @@ def test_a_huge_limit_is_no_mistake(protocol: str) -> None:
         ("agents", "tools[0].function.parameters"),
     ],
 )
-def test_free_form_json_is_refused_when_it_is_too_deep_for_a_template(protocol: str, path: str) -> None:
+def test_deeply_nested_json_is_refused(protocol: str, path: str) -> None:
     deep: object = {}
     for _ in range(200):
         deep = {"a": [deep]}
@@ -936,7 +938,7 @@ def test_free_form_json_is_refused_when_it_is_too_deep_for_a_template(protocol: 
     assert "nested" in str(error)
 
 
-def test_a_refusal_says_what_would_fit_there() -> None:
+def test_error_lists_the_supported_values() -> None:
     assert "use one of: 'image_url', 'input_audio', 'text'" in str(
         refusal("chat", with_value(CHAT, "messages[1].content[0].type", "file"))
     )
@@ -960,7 +962,7 @@ JSON_VALUES = st.recursive(
 
 
 def says_something(asked: Any) -> bool:
-    """Whether nothing of what was asked got lost: a conversation, a prompt, or what else names a model."""
+    """Whether the request has a conversation, a prompt, or another input."""
     return (
         bool(asked.messages or asked.prompts) if isinstance(asked, GenerationRequest) else bool(asked.model)
     )
@@ -968,7 +970,7 @@ def says_something(asked: Any) -> bool:
 
 @given(st.data())
 @pytest.mark.parametrize("protocol", PROTOCOLS)
-def test_any_value_anywhere_is_taken_or_refused(protocol: str, data: st.DataObject) -> None:
+def test_any_value_at_any_path_is_accepted_or_refused(protocol: str, data: st.DataObject) -> None:
     create, body, kinds, _ = PROTOCOLS[protocol]
     changed = with_value(body, data.draw(st.sampled_from(sorted(kinds))), data.draw(JSON_VALUES))
     with suppress(InvalidRequest):
@@ -978,7 +980,7 @@ def test_any_value_anywhere_is_taken_or_refused(protocol: str, data: st.DataObje
 
 @given(st.integers(0, 3000), st.binary(max_size=3))
 @pytest.mark.parametrize("protocol", PROTOCOLS)
-def test_any_damage_to_the_bytes_is_taken_or_refused(protocol: str, place: int, damage: bytes) -> None:
+def test_any_corrupted_body_is_accepted_or_refused(protocol: str, place: int, damage: bytes) -> None:
     create, body, _, _ = PROTOCOLS[protocol]
     text = json.dumps(body).encode()
     place %= len(text)

@@ -1,6 +1,4 @@
-"""How a request says what the prefix cache is to do: the same fields in every OpenAI protocol, cache_control
-in Anthropic's.
-"""
+"""Cache fields: the same in every OpenAI protocol, cache_control in Anthropic's."""
 
 import json
 from collections.abc import Callable
@@ -46,13 +44,13 @@ Parse = Callable[..., GenerationRequest]
 
 
 @OPENAI
-def test_what_is_unsaid_uses_the_cache_in_full(parse: Parse) -> None:
+def test_default_cache_mode_is_full(parse: Parse) -> None:
     assert parse().cache == CacheOptions(mode="full", ttl_seconds=None)
     assert parse(cache_mode=None, ttl=None, session_id=None).cache == CacheOptions()
 
 
 @OPENAI
-def test_mode_time_and_session_arrive_as_said(parse: Parse) -> None:
+def test_mode_ttl_and_session_are_passed_on(parse: Parse) -> None:
     request = parse(cache_mode="prefix", ttl=90, session_id="work")
     assert request.cache == CacheOptions(mode="prefix", ttl_seconds=90)
     assert request.session_id == "work"
@@ -70,7 +68,7 @@ def test_mode_time_and_session_arrive_as_said(parse: Parse) -> None:
         ("session_id", 7),
     ],
 )
-def test_what_cannot_be_meant_is_refused_by_name(parse: Parse, field: str, value: object) -> None:
+def test_invalid_cache_options_are_refused_by_name(parse: Parse, field: str, value: object) -> None:
     with pytest.raises(InvalidRequest) as caught:
         parse(**{field: value})
     assert caught.value.param == field
@@ -97,11 +95,11 @@ def test_what_cannot_be_meant_is_refused_by_name(parse: Parse, field: str, value
     ],
     ids=["request", "system", "tool", "message", "the longest of two"],
 )
-def test_a_mark_anywhere_says_how_long(fields: dict[str, Any]) -> None:
+def test_breakpoint_at_any_place_sets_the_ttl(fields: dict[str, Any]) -> None:
     assert messages(**fields).cache == CacheOptions(ttl_seconds=3600)
 
 
-def test_five_minutes_are_five_minutes_and_a_mark_without_a_time_sets_none() -> None:
+def test_breakpoint_without_ttl_sets_none() -> None:
     assert messages(cache_control=MARK | {"ttl": "5m"}).cache.ttl_seconds == 300
     assert messages(cache_control=MARK).cache == CacheOptions()
 
@@ -146,7 +144,7 @@ RESULT = {"type": "tool_result", "tool_use_id": "t", "content": [marked("noon", 
     ],
     ids=["a part of a system prompt", "a tool", "a part of a message", "a tool's result"],
 )
-def test_what_a_mark_keeps_for_an_hour_ends_where_it_stands_when_a_later_one_says_five_minutes(
+def test_one_hour_ttl_ends_at_its_breakpoint_before_a_shorter_one(
     fields: dict[str, Any], long_ttl: CacheBreakpoint
 ) -> None:
     fields = {"messages": HELLO} | fields
@@ -155,7 +153,7 @@ def test_what_a_mark_keeps_for_an_hour_ends_where_it_stands_when_a_later_one_say
     assert asked.cache == CacheOptions(ttl_seconds=300, long_ttl=long_ttl)
 
 
-def test_a_later_mark_without_a_time_leaves_the_hour_for_all_but_is_counted_as_five_minutes() -> None:
+def test_later_breakpoint_without_ttl_counts_as_five_minutes() -> None:
     asked = messages(system=[marked("Hi", "1h")], messages=[{"role": "user", "content": [marked("Hello")]}])
     assert asked.cache == CacheOptions(
         ttl_seconds=3600, long_ttl=CacheBreakpoint(ttl_seconds=3600, num_tools=0, num_messages=1)
@@ -166,9 +164,7 @@ def test_a_later_mark_without_a_time_leaves_the_hour_for_all_but_is_counted_as_f
     ("ttls", "expected"),
     [((), (0, 0)), ((None,), (60, 0)), (("5m",), (60, 0)), (("1h",), (0, 60)), (("1h", "5m"), (20, 40))],
 )
-def test_usage_tells_what_is_kept_for_how_long(
-    ttls: tuple[str | None, ...], expected: tuple[int, int]
-) -> None:
+def test_usage_counts_created_tokens_by_ttl(ttls: tuple[str | None, ...], expected: tuple[int, int]) -> None:
     formatter = AnthropicMessagesFormatter()
     body = {
         "model": "m",
@@ -185,23 +181,23 @@ def test_usage_tells_what_is_kept_for_how_long(
         num_long_ttl_stored_tokens=num_longer,
     )
 
-    told = data_of(formatter.begin(usage))[0]["message"]["usage"]
+    counted = data_of(formatter.begin(usage))[0]["message"]["usage"]
 
-    assert told["cache_creation"] == {
+    assert counted["cache_creation"] == {
         "ephemeral_5m_input_tokens": expected[0],
         "ephemeral_1h_input_tokens": expected[1],
     }
-    assert told["cache_creation_input_tokens"] == sum(expected)
+    assert counted["cache_creation_input_tokens"] == sum(expected)
 
 
-def test_a_mark_of_another_time_is_refused_by_name() -> None:
+def test_unknown_ttl_is_refused_by_name() -> None:
     with pytest.raises(InvalidRequest) as caught:
         messages(cache_control=MARK | {"ttl": "2h"})
     assert caught.value.param == "cache_control.ttl"
 
 
 @pytest.mark.parametrize(("mark", "expected"), [({"cache_control": MARK}, (25, 60, 15)), ({}, (40, 0, 60))])
-def test_a_message_opens_and_ends_with_the_same_counts_of_its_prompt(
+def test_prompt_counts_agree_at_start_and_end_of_a_message(
     mark: dict[str, Any], expected: tuple[int, ...]
 ) -> None:
     formatter = AnthropicMessagesFormatter()
@@ -216,10 +212,14 @@ def test_a_message_opens_and_ends_with_the_same_counts_of_its_prompt(
 
     said = data_of(formatter.begin(usage) + b"".join(map(formatter.on_event, end)))
 
-    for told in (
+    for counted in (
         said[0]["message"]["usage"],
         next(event["usage"] for event in said if event["type"] == "message_delta"),
     ):
-        counts = (told["input_tokens"], told["cache_creation_input_tokens"], told["cache_read_input_tokens"])
+        counts = (
+            counted["input_tokens"],
+            counted["cache_creation_input_tokens"],
+            counted["cache_read_input_tokens"],
+        )
         assert counts == expected
         assert sum(counts) == 100

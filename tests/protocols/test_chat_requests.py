@@ -1,4 +1,4 @@
-"""What a chat completions body says, in the house's words."""
+"""Chat completion bodies as GenerationRequest."""
 
 import base64
 import json
@@ -43,11 +43,11 @@ def refusal(**fields: Any) -> InvalidRequest:
     return caught.value
 
 
-def test_the_smallest_body_leaves_everything_to_the_model() -> None:
+def test_minimal_body_uses_defaults() -> None:
     assert parse() == GenerationRequest(model="tiny", messages=(text_message("user", "Hi"),))
 
 
-def test_null_means_unsaid_in_every_field() -> None:
+def test_null_equals_absent_in_every_field() -> None:
     optional = (
         "tools tool_choice parallel_tool_calls max_completion_tokens max_tokens temperature top_p top_k "
         "min_p repetition_penalty "
@@ -59,7 +59,7 @@ def test_null_means_unsaid_in_every_field() -> None:
     assert parse(**dict.fromkeys(optional.split())) == parse()
 
 
-def test_unknown_and_foreign_fields_are_ignored() -> None:
+def test_unknown_fields_are_ignored() -> None:
     foreign = {
         "store": True,
         "metadata": {"a": "b"},
@@ -73,7 +73,7 @@ def test_unknown_and_foreign_fields_are_ignored() -> None:
     )
 
 
-def test_sampling_arrives_as_said() -> None:
+def test_sampling_fields_are_passed_on() -> None:
     said: dict[str, Any] = {
         "temperature": 0,
         "top_p": 0.5,
@@ -89,11 +89,11 @@ def test_sampling_arrives_as_said() -> None:
 
 
 @pytest.mark.parametrize("top_k", [-1, 0])
-def test_both_ways_to_switch_top_k_off(top_k: int) -> None:
+def test_top_k_0_and_minus_1_turn_it_off(top_k: int) -> None:
     assert parse(top_k=top_k).sampling.top_k == 0
 
 
-def test_a_negative_seed_becomes_one_fixed_positive_seed() -> None:
+def test_negative_seed_maps_to_a_fixed_positive_seed() -> None:
     seeds = [parse(seed=seed).sampling.seed for seed in (-1, -1, -2, 1, 2)]
     assert seeds[0] == seeds[1]
     assert len(set(seeds)) == 4
@@ -110,7 +110,7 @@ def test_stop_is_a_string_or_a_list(stop: Any, expected: tuple[str, ...]) -> Non
     assert parse(stop=stop).stop == expected
 
 
-def test_the_newer_token_limit_wins_and_any_size_is_fine() -> None:
+def test_max_completion_tokens_wins_over_max_tokens() -> None:
     assert parse(max_tokens=5, max_completion_tokens=10**12).max_tokens == 10**12
     assert parse(max_tokens=5).max_tokens == 5
 
@@ -129,16 +129,16 @@ def test_the_newer_token_limit_wins_and_any_size_is_fine() -> None:
         ({"reasoning_effort": "none", "enable_thinking": True}, ThinkingOptions(enabled=True)),
     ],
 )
-def test_the_most_explicit_word_on_thinking_wins(said: dict[str, Any], expected: ThinkingOptions) -> None:
+def test_most_explicit_thinking_field_wins(said: dict[str, Any], expected: ThinkingOptions) -> None:
     assert parse(**said).thinking == expected
 
 
-def test_other_template_arguments_go_through() -> None:
+def test_template_arguments_are_passed_on() -> None:
     request = parse(chat_template_kwargs={"enable_thinking": True, "date": "today", "depth": {"a": [1]}})
     assert request.template_kwargs == {"date": "today", "depth": {"a": [1]}}
 
 
-def test_tools_and_the_ways_to_choose() -> None:
+def test_tools_and_tool_choices_are_translated() -> None:
     tools = (
         ToolSpec(name="weather", description="Look outside", parameters={"type": "object"}),
         ToolSpec(name="clock"),
@@ -152,14 +152,14 @@ def test_tools_and_the_ways_to_choose() -> None:
     assert parse(parallel_tool_calls=False).parallel_tool_calls is False
 
 
-def test_allowed_tools_leave_the_others_out() -> None:
+def test_allowed_tools_restrict_the_tools() -> None:
     allowed = {"mode": "required", "tools": [{"type": "function", "function": {"name": "clock"}}]}
     request = parse(tools=[WEATHER, CLOCK], tool_choice={"type": "allowed_tools", "allowed_tools": allowed})
     assert [tool.name for tool in request.tools] == ["clock"]
     assert request.tool_choice == ToolChoice(mode="required")
 
 
-def test_tools_that_this_server_cannot_run_are_dropped_and_reported() -> None:
+def test_hosted_tools_are_dropped_and_reported() -> None:
     formatter = OpenAIChatFormatter()
     body = CHAT_BODY | {"tools": [{"type": "web_search"}, CLOCK, {"type": "mcp", "function": {"name": "x"}}]}
     request = formatter.parse(json.dumps(body).encode())
@@ -167,7 +167,7 @@ def test_tools_that_this_server_cannot_run_are_dropped_and_reported() -> None:
     assert formatter.dropped_tools == ("web_search", "mcp")
 
 
-def test_a_conversation_keeps_its_roles_and_parts() -> None:
+def test_conversation_keeps_roles_and_parts() -> None:
     request = parse(
         messages=[
             {"role": "system", "content": "Be brief.", "name": "owner"},
@@ -194,7 +194,7 @@ def test_a_conversation_keeps_its_roles_and_parts() -> None:
 
 @pytest.mark.parametrize("key", ["reasoning_content", "reasoning"])
 @pytest.mark.parametrize("content", [None, "", []])
-def test_a_replayed_call_keeps_thinking_and_arguments(key: str, content: Any) -> None:
+def test_replayed_call_keeps_thinking_and_arguments(key: str, content: Any) -> None:
     call = {"id": "c1", "type": "function", "function": {"name": "clock", "arguments": '{ "zone":1 }'}}
     answer = {"role": "assistant", "content": content, key: "Which time?", "tool_calls": [call]}
     result = {"role": "tool", "tool_call_id": "c1", "content": "noon"}
@@ -206,7 +206,7 @@ def test_a_replayed_call_keeps_thinking_and_arguments(key: str, content: Any) ->
     assert messages[1].parts == (ToolResultPart(call_id="c1", content=(TextPart(text="noon"),)),)
 
 
-def test_images_and_sounds_arrive_as_bytes() -> None:
+def test_images_and_audio_are_decoded() -> None:
     data = base64.b64encode(b"\x89PNG").decode()
     parts = [
         {"type": "image_url", "image_url": {"url": f"data:image/PNG;base64,{data}", "detail": "high"}},
@@ -223,7 +223,7 @@ def test_images_and_sounds_arrive_as_bytes() -> None:
     "url",
     ["https://example.org/cat.png", "file:///etc/passwd", "data:text/html;base64,QUFB", "data:image/png,A"],
 )
-def test_images_elsewhere_are_never_fetched(url: str) -> None:
+def test_remote_images_are_refused(url: str) -> None:
     error = refusal(
         messages=[{"role": "user", "content": [{"type": "image_url", "image_url": {"url": url}}]}]
     )
@@ -241,17 +241,17 @@ def test_images_elsewhere_are_never_fetched(url: str) -> None:
         ({"messages": [{"role": "assistant", "function_call": {"name": "f"}}]}, "messages[0].function_call"),
     ],
 )
-def test_what_is_not_done_is_refused_by_name(fields: dict[str, Any], param: str) -> None:
+def test_unsupported_fields_are_refused_by_name(fields: dict[str, Any], param: str) -> None:
     error = refusal(**fields)
     assert (error.param, error.code) == (param, "unsupported_parameter")
     assert str(error).startswith(param)
 
 
-def test_usage_and_stream_are_told_apart() -> None:
+def test_usage_is_independent_of_stream() -> None:
     assert parse(stream=True).stream
     assert not parse(stream_options={"include_usage": True}).stream
 
 
-def test_more_choices_are_asked_of_one_prompt() -> None:
+def test_several_choices_share_one_prompt() -> None:
     assert parse(n=3).num_choices == 3
     assert parse(n=None).num_choices == parse().num_choices == 1

@@ -1,4 +1,4 @@
-"""Legacy completions: every way to ask, which answers are given out, and what log-probabilities look like."""
+"""Legacy completions: prompts, candidates and log probabilities."""
 
 import json
 from dataclasses import replace
@@ -20,7 +20,7 @@ def parse(**fields: Any) -> GenerationRequest:
 
 
 def scored(*words: tuple[str, float]) -> TextResult:
-    """An answer whose tokens are these words with these log-probabilities."""
+    """Return an answer whose tokens are these words with these log probabilities."""
     logprobs = tuple(
         TokenLogprob(token_id=index, token=word, data=word.encode(), logprob=logprob)
         for index, (word, logprob) in enumerate(words)
@@ -45,13 +45,13 @@ def scored(*words: tuple[str, float]) -> TextResult:
         ([[5, 6], [7]], ((5, 6), (7,))),
     ],
 )
-def test_a_prompt_comes_in_four_shapes(prompt: object, prompts: tuple[object, ...]) -> None:
+def test_prompt_accepts_four_shapes(prompt: object, prompts: tuple[object, ...]) -> None:
     asked = parse(prompt=prompt)
     assert asked.prompts == prompts
     assert asked.messages == ()
 
 
-def test_an_echoed_prompt_is_scored_where_log_probabilities_are_asked_for() -> None:
+def test_echoed_prompt_is_scored_with_logprobs() -> None:
     asked = parse(echo=True, logprobs=1, max_tokens=0)
     assert (asked.echo, asked.scores_prompt, asked.max_tokens, asked.sampling.num_top_logprobs) == (
         True,
@@ -63,7 +63,7 @@ def test_an_echoed_prompt_is_scored_where_log_probabilities_are_asked_for() -> N
     assert not parse(echo=True, best_of=2).scores_prompt
 
 
-def test_the_first_token_of_a_prompt_has_no_log_probability_and_decides_nothing() -> None:
+def test_first_prompt_token_has_no_logprob() -> None:
     better = scored(("O", 0.0), ("n", -9.0), ("c", -9.0), ("a", -1.0))
     first = replace(better.logprobs[0], logprob=None)
     better = replace(better, logprobs=(first, *better.logprobs[1:]))
@@ -75,7 +75,7 @@ def test_the_first_token_of_a_prompt_has_no_log_probability_and_decides_nothing(
     assert choice["logprobs"]["top_logprobs"][:2] == [None, {"n": -9.0}]
 
 
-def test_best_of_decides_how_many_are_tried() -> None:
+def test_best_of_sets_the_number_of_candidates() -> None:
     assert parse(n=2).num_choices == 2
     assert parse(n=2, best_of=5).num_choices == 5
     assert parse(best_of=5).sampling.num_top_logprobs == 0
@@ -93,18 +93,18 @@ def test_best_of_decides_how_many_are_tried() -> None:
         ({"prompt": ["Once", "Twice"], "n": 65}, "prompt"),
     ],
 )
-def test_what_cannot_be_done_is_refused_by_name(fields: dict[str, Any], param: str) -> None:
+def test_unsupported_fields_are_refused_by_name(fields: dict[str, Any], param: str) -> None:
     with pytest.raises(InvalidRequest) as caught:
         parse(**fields)
     assert caught.value.param == param
     assert str(caught.value).startswith(param)
 
 
-def test_an_empty_suffix_and_a_stream_of_as_many_as_are_tried_are_fine() -> None:
+def test_empty_suffix_and_streamed_n_are_accepted() -> None:
     assert parse(suffix="", n=2, best_of=2, stream=True).stream
 
 
-def test_the_likeliest_by_token_are_given_out_best_first() -> None:
+def test_best_candidates_are_returned_best_first() -> None:
     formatter = completion(n=2, best_of=4)
     tried = (scored(("dull", -3.0)), scored(), scored(("a", -0.5), ("b", -1.5)), scored(("sure", -0.1)))
     answer = json.loads(formatter.whole(*tried))
@@ -114,7 +114,7 @@ def test_the_likeliest_by_token_are_given_out_best_first() -> None:
     assert answer["usage"]["prompt_tokens"] == 3
 
 
-def test_choices_are_numbered_prompt_by_prompt_and_each_prompt_counts() -> None:
+def test_choices_are_numbered_by_prompt_and_each_prompt_counts() -> None:
     formatter = completion(prompt=["Once", "Twice"], n=2)
     answer = json.loads(formatter.whole(*(scored((word, -1.0)) for word in "abcd")))
     assert [(choice["index"], choice["text"]) for choice in answer["choices"]] == [
@@ -126,7 +126,7 @@ def test_choices_are_numbered_prompt_by_prompt_and_each_prompt_counts() -> None:
     assert answer["usage"]["prompt_tokens"] == 6
 
 
-def test_offsets_count_characters_also_where_one_is_split_over_tokens() -> None:
+def test_offsets_count_characters_split_over_tokens() -> None:
     pieces = [b"a\xc3", b"\xa9", b"b"]
     logprobs = tuple(
         TokenLogprob(token_id=index, token=data.decode("utf-8", "replace"), data=data, logprob=-1.0)
@@ -143,10 +143,10 @@ def test_offsets_count_characters_also_where_one_is_split_over_tokens() -> None:
     assert legacy["top_logprobs"][2] == {"b": -1.0}
 
 
-def test_nothing_is_said_before_the_first_text() -> None:
+def test_stream_starts_with_the_first_text() -> None:
     assert completion().begin(Usage(num_prompt_tokens=3)) == b""
 
 
-def test_a_prompt_that_is_too_long_is_called_as_the_route_calls_it() -> None:
+def test_long_prompt_error_names_the_prompt_field() -> None:
     error = ContextTooLong(num_prompt_tokens=9, context_length=8)
     assert json.loads(openai_error(error, prompt_field="prompt").body)["error"]["param"] == "prompt"

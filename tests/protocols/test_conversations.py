@@ -1,4 +1,4 @@
-"""One conversation means the same whatever protocol it comes in."""
+"""Equal conversations from every protocol."""
 
 import json
 from typing import Any
@@ -69,7 +69,7 @@ def read(formatter: Formatter, body: dict[str, Any], messages: str) -> tuple[Mes
     return formatter.parse(f'{head}, "messages": {messages}}}'.encode()).messages
 
 
-def test_a_tool_conversation_means_the_same_in_every_protocol() -> None:
+def test_tool_conversation_is_equal_in_every_protocol() -> None:
     by_chat = read(OpenAIChatFormatter(), CHAT_BODY, json.dumps(CHAT))
     by_messages = read(
         AnthropicMessagesFormatter(), MESSAGES_BODY | {"system": "Be brief."}, MESSAGES % ARGUMENTS
@@ -79,6 +79,6 @@ def test_a_tool_conversation_means_the_same_in_every_protocol() -> None:
     assert by_chat == by_messages == by_responses
 
 
-def test_arguments_keep_the_spelling_that_the_client_sent() -> None:
+def test_arguments_keep_the_clients_json_text() -> None:
     messages = read(AnthropicMessagesFormatter(), MESSAGES_BODY, MESSAGES % '{ "a" : 1.0 }')
     assert messages[1].tool_calls[0].arguments == '{ "a" : 1.0 }'

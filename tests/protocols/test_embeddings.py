@@ -1,4 +1,4 @@
-"""The body of /v1/embeddings: what may be sent, what is refused by name, and how vectors are written."""
+"""Embeddings bodies and answers."""
 
 import json
 from array import array
@@ -27,8 +27,8 @@ def body(**fields: Any) -> bytes:
         ([[1, 2], [3]], ((1, 2), (3,))),
     ],
 )
-def test_input_is_a_text_or_texts_or_their_token_ids(asked: Any, inputs: tuple[Any, ...]) -> None:
-    request = OpenAIEmbeddingsFormatter().parse(body(input=asked, user="somebody", dimensions=8))
+def test_input_accepts_texts_and_token_ids(asked: Any, inputs: tuple[Any, ...]) -> None:
+    request = OpenAIEmbeddingsFormatter().parse(body(input=asked, user="caller-1", dimensions=8))
     assert (request.inputs, request.dimensions, request.prompt_name, request.may_cut) == (
         inputs,
         8,
@@ -37,7 +37,7 @@ def test_input_is_a_text_or_texts_or_their_token_ids(asked: Any, inputs: tuple[A
     )
 
 
-def test_a_prompt_and_the_cutting_of_long_texts_are_asked_for_by_name() -> None:
+def test_prompt_name_and_truncate_are_passed_on() -> None:
     request = OpenAIEmbeddingsFormatter().parse(body(prompt_name="query", truncate=True))
     assert (request.prompt_name, request.may_cut) == ("query", True)
 
@@ -61,14 +61,14 @@ def test_a_prompt_and_the_cutting_of_long_texts_are_asked_for_by_name() -> None:
         ({"model": ""}, "model", "length >= 1"),
     ],
 )
-def test_what_is_wrong_is_refused_with_its_field(fields: dict[str, Any], param: str, complaint: str) -> None:
+def test_invalid_fields_are_refused_by_name(fields: dict[str, Any], param: str, complaint: str) -> None:
     with pytest.raises(InvalidRequest, match=complaint) as refusal:
         OpenAIEmbeddingsFormatter().parse(body(**fields))
     assert (refusal.value.param or "").startswith(param.split("[")[0])
 
 
 @given(st.lists(st.lists(st.floats(-2, 2, width=32), min_size=3, max_size=3), min_size=1, max_size=4))
-def test_numbers_and_base64_are_the_same_vectors_in_order(vectors: list[list[float]]) -> None:
+def test_floats_and_base64_are_the_same_vectors(vectors: list[list[float]]) -> None:
     result = EmbeddingResult(
         vectors=tuple(array("f", vector).tobytes() for vector in vectors), num_prompt_tokens=7
     )

@@ -1,4 +1,4 @@
-"""Errors as each protocol's clients know them."""
+"""Errors in each protocol's shape."""
 
 import json
 from pathlib import Path
@@ -60,7 +60,9 @@ TOO_LONG = ContextTooLong(num_prompt_tokens=9, context_length=8)
         (DeadlineExceeded("took too long"), 504, "timeout_error", None, "deadline_exceeded"),
     ],
 )
-def test_openai(error: MlxctlError, status: int, kind: str, param: str | None, code: str | None) -> None:
+def test_openai_error_shape(
+    error: MlxctlError, status: int, kind: str, param: str | None, code: str | None
+) -> None:
     answer = openai_error(error)
     assert answer.status == status
     assert json.loads(answer.body) == {
@@ -86,7 +88,7 @@ def test_openai(error: MlxctlError, status: int, kind: str, param: str | None, c
         (DeadlineExceeded("took too long"), 504, "timeout_error"),
     ],
 )
-def test_anthropic(error: MlxctlError, status: int, kind: str) -> None:
+def test_anthropic_error_shape(error: MlxctlError, status: int, kind: str) -> None:
     answer = anthropic_error(error, request_id="req_1")
     assert answer.status == status
     assert json.loads(answer.body) == {
@@ -97,7 +99,7 @@ def test_anthropic(error: MlxctlError, status: int, kind: str) -> None:
 
 
 @pytest.mark.parametrize("encode", [openai_error, anthropic_error])
-def test_headers_say_what_to_do_next(encode: type) -> None:
+def test_error_headers(encode: type) -> None:
     assert encode(QueueFull("full", retry_after_seconds=1.2)).headers == {"Retry-After": "2"}
     assert encode(QueueFull("full", retry_after_seconds=0)).headers == {"Retry-After": "1"}
     assert encode(AuthenticationFailed("no key")).headers == {"WWW-Authenticate": 'Bearer realm="mlxctl"'}
@@ -106,7 +108,7 @@ def test_headers_say_what_to_do_next(encode: type) -> None:
 
 
 @pytest.mark.parametrize("encode", [openai_error, anthropic_error])
-def test_what_only_concerns_the_owner_of_the_machine_stays_there(encode: type) -> None:
+def test_internal_details_are_not_in_error_messages(encode: type) -> None:
     answer = encode(BrokenModel(Path("/home/ann/secret"), "no weights in /home/ann/secret"))
     assert answer.status == 500
     assert b"ann" not in answer.body

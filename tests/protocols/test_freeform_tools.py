@@ -1,6 +1,4 @@
-"""Tools that take any text: functions of one string to the model, `custom` tools to clients, in chats and in
-responses.
-"""
+"""OpenAI's custom tools in chat completions and responses."""
 
 import json
 from collections.abc import Sequence
@@ -42,9 +40,7 @@ def called(arguments: str, *, cuts: Sequence[int] = (), name: str = "patch") -> 
 
 
 @given(text=TEXTS, is_ascii=st.booleans(), cuts=st.lists(st.integers(0, 99), max_size=6))
-def test_a_text_is_the_same_however_its_json_is_written_and_comes(
-    text: str, is_ascii: bool, cuts: list[int]
-) -> None:
+def test_input_is_independent_of_json_spelling_and_chunks(text: str, is_ascii: bool, cuts: list[int]) -> None:
     events = called(json.dumps({"input": text}, ensure_ascii=is_ascii), cuts=cuts)
     done = [
         event
@@ -82,13 +78,13 @@ def test_a_text_is_the_same_however_its_json_is_written_and_comes(
         ("", ""),
     ],
 )
-def test_what_a_model_says_otherwise_is_the_text_as_far_as_it_can_be_told(arguments: str, text: str) -> None:
+def test_arguments_of_another_shape_become_the_input(arguments: str, text: str) -> None:
     assert FreeformInput.of(arguments) == text
     reader = FreeformInput()
     assert "".join(map(reader.feed, arguments)) + reader.finish() == text
 
 
-def test_a_model_is_offered_a_function_of_one_string() -> None:
+def test_custom_tool_is_offered_as_function_of_one_string() -> None:
     asked = OpenAIChatFormatter().parse(json.dumps(CHAT_BODY | {"tools": [CHAT_PATCH]}).encode())
     same = OpenAIResponsesFormatter().parse(json.dumps(RESPONSES_BODY | {"tools": [PATCH]}).encode())
     (tool,) = asked.tools
@@ -97,7 +93,7 @@ def test_a_model_is_offered_a_function_of_one_string() -> None:
     assert tool.parameters["properties"] == {"input": {"type": "string"}}
 
 
-def test_a_regular_expression_is_held_and_a_lark_grammar_is_told() -> None:
+def test_regex_is_enforced_and_lark_grammar_is_described() -> None:
     chat_tool = {
         "type": "custom",
         "custom": {"name": "patch", "format": {"type": "grammar", "grammar": REGEX}},
@@ -107,13 +103,13 @@ def test_a_regular_expression_is_held_and_a_lark_grammar_is_told() -> None:
     assert held.parameters["properties"]["input"]["pattern"] == "^(?:[a-c]+)$"
     assert held.param == "tools[0].custom.format.grammar.definition"
     tool = PATCH | {"format": {"type": "grammar", **LARK}}
-    (told,) = OpenAIResponsesFormatter().parse(json.dumps(RESPONSES_BODY | {"tools": [tool]}).encode()).tools
-    assert not told.is_strict
-    assert told.description.startswith("Change files")
-    assert told.description.endswith(LARK["definition"])
+    (spec,) = OpenAIResponsesFormatter().parse(json.dumps(RESPONSES_BODY | {"tools": [tool]}).encode()).tools
+    assert not spec.is_strict
+    assert spec.description.startswith("Change files")
+    assert spec.description.endswith(LARK["definition"])
 
 
-def test_calls_and_results_come_back() -> None:
+def test_custom_calls_and_results_are_replayed() -> None:
     items = [
         {"role": "user", "content": "Go"},
         {"type": "custom_tool_call", "call_id": "c1", "name": "patch", "input": 'a "b"'},
@@ -139,7 +135,7 @@ def test_calls_and_results_come_back() -> None:
     assert [item.id.split("_")[0] for item in formatter.record.input] == ["msg", "ctc", "ctco"]
 
 
-def test_such_a_tool_can_be_chosen_by_name() -> None:
+def test_custom_tool_can_be_chosen_by_name() -> None:
     choice: dict[str, Any] = {"type": "custom", "custom": {"name": "patch"}}
     asked = OpenAIChatFormatter().parse(
         json.dumps(CHAT_BODY | {"tools": [CHAT_PATCH], "tool_choice": choice}).encode()
@@ -159,7 +155,7 @@ def test_such_a_tool_can_be_chosen_by_name() -> None:
     }
 
 
-def test_tools_may_be_offered_from_within_the_input() -> None:
+def test_tools_may_be_offered_within_the_input() -> None:
     space = {"type": "namespace", "name": "files", "tools": [PATCH]}
     items = [
         {"type": "additional_tools", "role": "developer", "tools": [space]},

@@ -1,4 +1,4 @@
-"""Every byte that clients get, as files to be reviewed."""
+"""Golden bytes of whole answers and streams."""
 
 from collections.abc import Callable
 

@@ -1,4 +1,4 @@
-"""What a messages body says, in the house's words."""
+"""Messages bodies as GenerationRequest."""
 
 import base64
 import json
@@ -55,11 +55,11 @@ def refusal(**fields: Any) -> InvalidRequest:
     return caught.value
 
 
-def test_the_smallest_body() -> None:
+def test_minimal_body_uses_defaults() -> None:
     assert parse() == GenerationRequest(model="tiny", messages=(text_message("user", "Hi"),), max_tokens=64)
 
 
-def test_null_means_unsaid_in_every_field() -> None:
+def test_null_equals_absent_in_every_field() -> None:
     optional = (
         "system tools tool_choice stop_sequences temperature top_p top_k thinking output_config "
         "output_format stream"
@@ -67,7 +67,7 @@ def test_null_means_unsaid_in_every_field() -> None:
     assert parse(**dict.fromkeys(optional.split())) == parse()
 
 
-def test_fields_of_the_real_service_are_accepted() -> None:
+def test_anthropics_other_fields_are_accepted() -> None:
     foreign = {
         "metadata": {"user_id": "{}"},
         "cache_control": {"type": "ephemeral"},
@@ -79,7 +79,7 @@ def test_fields_of_the_real_service_are_accepted() -> None:
     assert parse(**foreign).messages == parse().messages
 
 
-def test_text_is_the_same_as_string_and_as_block_with_or_without_cache_mark() -> None:
+def test_string_equals_text_block_with_or_without_breakpoint() -> None:
     block = {"type": "text", "text": "Hi", "cache_control": {"type": "ephemeral"}}
     for role in ("user", "assistant", "system"):
         as_string = parse(system="Hi", messages=[{"role": role, "content": "Hi"}])
@@ -89,7 +89,7 @@ def test_text_is_the_same_as_string_and_as_block_with_or_without_cache_mark() ->
         assert as_string == as_blocks
 
 
-def test_a_result_is_the_same_as_string_and_as_block() -> None:
+def test_result_string_equals_result_block() -> None:
     as_string = parse(messages=[assistant(CALL), user(result(content="noon"))])
     as_blocks = parse(
         messages=[assistant(CALL), user(result(content=[{"type": "text", "text": "noon"}], is_error=False))]
@@ -97,7 +97,7 @@ def test_a_result_is_the_same_as_string_and_as_block() -> None:
     assert as_string == as_blocks
 
 
-def test_system_words_may_come_in_the_middle() -> None:
+def test_system_message_may_follow_other_messages() -> None:
     request = parse(
         system="Be brief.",
         messages=[user({"type": "text", "text": "a"}), {"role": "system", "content": "Be kind."}],
@@ -105,7 +105,7 @@ def test_system_words_may_come_in_the_middle() -> None:
     assert [message.role for message in request.messages] == ["system", "user", "system"]
 
 
-def test_sampling_arrives_as_said() -> None:
+def test_sampling_fields_are_passed_on() -> None:
     request = parse(temperature=0.5, top_p=0.9, top_k=0, stop_sequences=["END"], stream=True)
     assert request.sampling == SamplingOptions(temperature=0.5, top_p=0.9, top_k=0)
     assert (request.stop, request.stream) == (("END",), True)
@@ -129,11 +129,11 @@ def test_sampling_arrives_as_said() -> None:
         ),
     ],
 )
-def test_thinking(said: dict[str, Any], expected: ThinkingOptions) -> None:
+def test_thinking_options_are_translated(said: dict[str, Any], expected: ThinkingOptions) -> None:
     assert parse(**said).thinking == expected
 
 
-def test_tools_and_the_ways_to_choose() -> None:
+def test_tools_and_tool_choices_are_translated() -> None:
     spec = ToolSpec(name="clock", description="Tell the time", parameters={"type": "object"})
     forced = parse(
         tools=[CLOCK], tool_choice={"type": "tool", "name": "clock", "disable_parallel_tool_use": True}
@@ -156,7 +156,7 @@ def test_thinking_and_a_forced_call_exclude_each_other() -> None:
     ).tool_choice.is_forced
 
 
-def test_tools_that_this_server_cannot_run_are_dropped_and_reported() -> None:
+def test_hosted_tools_are_dropped_and_reported() -> None:
     formatter = AnthropicMessagesFormatter()
     body = MESSAGES_BODY | {
         "tools": [{"type": "web_search_20250305", "name": "web_search"}, CLOCK | {"type": "custom"}]
@@ -166,7 +166,7 @@ def test_tools_that_this_server_cannot_run_are_dropped_and_reported() -> None:
     assert formatter.dropped_tools == ("web_search_20250305",)
 
 
-def test_a_deferred_tool_stands_where_it_was_found_and_nowhere_else() -> None:
+def test_deferred_tool_is_defined_at_its_reference() -> None:
     search = {"name": "search", "input_schema": {"type": "object"}}
     found = result(
         content=[{"type": "tool_reference", "tool_name": "clock"}, {"type": "text", "text": "Loaded."}]
@@ -187,13 +187,13 @@ def test_a_deferred_tool_stands_where_it_was_found_and_nowhere_else() -> None:
     assert note == "Loaded."
 
 
-def test_a_reference_to_a_tool_that_is_offered_anyway_is_its_name() -> None:
+def test_reference_to_an_offered_tool_is_its_name() -> None:
     found = result(content=[{"type": "tool_reference", "tool_name": "clock"}])
     request = parse(tools=[CLOCK], messages=[assistant(CALL), user(found)])
     assert request.messages[1].tool_results[0].text == "clock"
 
 
-def test_results_and_words_of_one_turn_become_messages_in_order() -> None:
+def test_results_and_text_of_one_turn_become_messages_in_order() -> None:
     turn = user(result(content=[PNG], is_error=True), {"type": "text", "text": "See?"}, PNG)
     messages = parse(messages=[assistant({"type": "text", "text": "One moment."}, CALL), turn]).messages
     image = ImagePart(data=b"\x89PNG", media_type="image/png")
@@ -207,18 +207,18 @@ def test_results_and_words_of_one_turn_become_messages_in_order() -> None:
     )
 
 
-def test_an_empty_result_is_a_result() -> None:
+def test_empty_result_is_accepted() -> None:
     messages = parse(messages=[assistant(CALL), user(result())]).messages
     assert [message.role for message in messages] == ["assistant", "tool"]
     assert messages[1].parts == (ToolResultPart(call_id="t1", content=()),)
 
 
-def test_an_empty_question_is_a_message_without_parts() -> None:
+def test_empty_user_message_has_no_parts() -> None:
     assert parse(messages=[user()]).messages == parse(messages=[{"role": "user", "content": ""}]).messages
     assert parse(messages=[user()]).messages == (Message(role="user", parts=()),)
 
 
-def test_replayed_thinking_keeps_its_text_and_what_is_redacted_says_nothing() -> None:
+def test_replayed_thinking_is_kept_and_redacted_is_dropped() -> None:
     blocks = [
         {"type": "thinking", "thinking": "Hm.", "signature": "sig"},
         {"type": "redacted_thinking", "data": "zzz"},
@@ -240,7 +240,7 @@ def test_replayed_thinking_keeps_its_text_and_what_is_redacted_says_nothing() ->
         ),
     ],
 )
-def test_what_is_not_done_is_refused_by_name(fields: dict[str, Any], param: str) -> None:
+def test_unsupported_fields_are_refused_by_name(fields: dict[str, Any], param: str) -> None:
     error = refusal(**fields)
     assert error.param == param
     assert str(error).startswith(param)

@@ -1,4 +1,4 @@
-"""What a responses body means: items, tools, choices, and what it refers to."""
+"""Responses bodies: items, tools, choices and references."""
 
 import json
 import pickle
@@ -70,7 +70,7 @@ def result(call_id: str = "c1", output: object = "on") -> dict[str, Any]:
     return {"type": "function_call_output", "call_id": call_id, "output": output}
 
 
-def test_an_input_of_text_is_what_a_user_says() -> None:
+def test_text_input_is_a_user_message() -> None:
     assert parse(input="Hi").messages == (text_message("user", "Hi"),)
     assert (
         messages(said("user", "Hi"))
@@ -80,17 +80,17 @@ def test_an_input_of_text_is_what_a_user_says() -> None:
     assert messages({"role": "user", "content": "Hi"}) == parse(input="Hi").messages
 
 
-def test_an_empty_text_is_asked_all_the_same_as_a_warm_up_does() -> None:
+def test_empty_text_input_is_accepted() -> None:
     asked = parse(input="", max_output_tokens=1)
     assert asked.messages == (Message(role="user", parts=()),)
     assert asked.max_tokens == 1
 
 
-def test_no_limit_is_put_on_an_answer_that_nobody_limited() -> None:
+def test_absent_token_limit_means_none() -> None:
     assert parse().max_tokens is None
 
 
-def test_instructions_come_first_and_developers_are_systems() -> None:
+def test_instructions_come_first_and_developer_is_system() -> None:
     asked = messages(
         said("developer", "Rules"), said("system", "More"), said("user", "Hi"), instructions="Be kind."
     )
@@ -102,7 +102,7 @@ def test_instructions_come_first_and_developers_are_systems() -> None:
     ]
 
 
-def test_what_the_model_did_in_a_row_is_one_message() -> None:
+def test_consecutive_assistant_items_become_one_message() -> None:
     thought = {
         "type": "reasoning",
         "id": "rs_1",
@@ -149,7 +149,7 @@ def test_what_the_model_did_in_a_row_is_one_message() -> None:
         ({"summary": [], "encrypted_content": "of another server"}, ""),
     ],
 )
-def test_thinking_comes_back_however_it_was_told(reasoning: dict[str, Any], thinking: str) -> None:
+def test_replayed_reasoning_is_read_from_any_field(reasoning: dict[str, Any], thinking: str) -> None:
     asked = messages(
         said("user", "Hi"), {"type": "reasoning", "id": "rs_1", **reasoning}, said("assistant", "Hello")
     )
@@ -157,7 +157,7 @@ def test_thinking_comes_back_however_it_was_told(reasoning: dict[str, Any], thin
     assert asked[1].text == "Hello"
 
 
-def test_images_travel_as_data_urls_in_questions_and_results() -> None:
+def test_data_url_images_are_decoded_in_messages_and_results() -> None:
     image = {"type": "input_image", "image_url": "data:image/png;base64,QUFB", "detail": "high"}
     asked = messages(
         said("user", [image]), call(), result(output=[{"type": "input_text", "text": "see"}, image])
@@ -166,7 +166,7 @@ def test_images_travel_as_data_urls_in_questions_and_results() -> None:
     assert asked[2].tool_results[0].content[1] == ImagePart(data=b"AAA", media_type="image/png")
 
 
-def test_flat_tools_and_tools_of_a_namespace_are_offered() -> None:
+def test_flat_and_namespaced_tools_are_offered() -> None:
     asked = parse(tools=[LAMP, HOME])
     assert asked.tools == (
         ToolSpec(name="lamp", description="A lamp", parameters={"type": "object"}, is_strict=True),
@@ -174,12 +174,12 @@ def test_flat_tools_and_tools_of_a_namespace_are_offered() -> None:
     )
 
 
-def test_a_call_into_a_namespace_is_known_by_both_names() -> None:
+def test_namespaced_call_is_named_by_both_names() -> None:
     asked = messages(said("user", "Light!"), call(namespace="home"), result(), tools=[HOME])
     assert asked[1].tool_calls[0].name == "home__lamp"
 
 
-def test_tools_and_items_that_only_their_maker_knows_are_left_out_and_named() -> None:
+def test_hosted_tools_and_items_are_dropped_and_reported() -> None:
     formatter = OpenAIResponsesFormatter()
     items = [said("user", "Hi"), {"type": "web_search_call", "id": "ws_1", "status": "completed"}]
     tools = [{"type": "web_search", "external_web_access": True}, HOME, {"type": "mcp", "tools": 5}]
@@ -207,11 +207,11 @@ def test_tools_and_items_that_only_their_maker_knows_are_left_out_and_named() ->
         ),
     ],
 )
-def test_every_form_of_tool_choice(choice: object, expected: ToolChoice) -> None:
+def test_tool_choices_are_translated(choice: object, expected: ToolChoice) -> None:
     assert parse(tools=[LAMP, HOME], tool_choice=choice).tool_choice == expected
 
 
-def test_allowed_tools_are_the_ones_on_offer() -> None:
+def test_allowed_tools_restrict_the_tools() -> None:
     allowed = {
         "type": "allowed_tools",
         "tools": [{"type": "function", "name": "lamp"}, {"type": "mcp", "server_label": "x"}],
@@ -219,7 +219,7 @@ def test_allowed_tools_are_the_ones_on_offer() -> None:
     assert [tool.name for tool in parse(tools=[LAMP, HOME], tool_choice=allowed).tools] == ["lamp"]
 
 
-def test_sampling_thinking_and_the_rest() -> None:
+def test_sampling_and_reasoning_are_passed_on() -> None:
     asked = parse(
         temperature=0.5,
         top_p=0.9,
@@ -236,19 +236,19 @@ def test_sampling_thinking_and_the_rest() -> None:
     assert asked.stream
 
 
-def test_no_effort_is_no_thinking_and_logprobs_can_be_included() -> None:
+def test_effort_none_disables_thinking_and_include_adds_logprobs() -> None:
     assert parse(reasoning={"effort": "none"}).thinking.enabled is False
     assert parse(include=["message.output_text.logprobs"]).sampling.num_top_logprobs == 0
     assert parse().sampling.num_top_logprobs is None
 
 
-def test_only_automatic_truncation_drops_the_oldest() -> None:
+def test_only_auto_truncation_drops_the_oldest_turns() -> None:
     assert parse(truncation="auto").drop_oldest
     assert not parse(truncation="disabled").drop_oldest
     assert not parse().drop_oldest
 
 
-def test_nulls_and_what_is_not_known_here_are_unsaid() -> None:
+def test_null_and_unknown_fields_are_ignored() -> None:
     names = [
         "previous_response_id",
         "metadata",
@@ -266,7 +266,7 @@ def test_nulls_and_what_is_not_known_here_are_unsaid() -> None:
     )
 
 
-def test_a_request_says_what_it_refers_to() -> None:
+def test_references_are_returned() -> None:
     formatter = OpenAIResponsesFormatter()
     items = [{"type": "item_reference", "id": "msg_1"}, {"id": "msg_2"}, said("user", "Hi")]
     body = {"model": "tiny", "input": items, "previous_response_id": "resp_0"}
@@ -275,7 +275,7 @@ def test_a_request_says_what_it_refers_to() -> None:
     )
 
 
-def test_a_request_that_refers_to_nothing_leaves_its_input_behind_once() -> None:
+def test_request_without_references_is_parsed_at_once() -> None:
     formatter = OpenAIResponsesFormatter()
     body = {"model": "tiny", "input": "x" * 1_000_000}
     asked = formatter.parse_or_refer(json.dumps(body).encode())
@@ -287,7 +287,7 @@ def test_a_request_that_refers_to_nothing_leaves_its_input_behind_once() -> None
     assert [memoryview(part).nbytes // 1000 for part in apart] == [1000]
 
 
-def test_a_request_that_refers_to_something_is_forgotten_until_that_is_found() -> None:
+def test_request_with_references_is_not_held_during_the_lookup() -> None:
     formatter = OpenAIResponsesFormatter()
     body = {"model": "tiny", "input": "x" * 1_000_000, "previous_response_id": "resp_0"}
     written = json.dumps(body).encode()
@@ -303,7 +303,7 @@ def stored(item_id: str, item: dict[str, Any]) -> StoredItem:
     return StoredItem(id=item_id, body=json.dumps(item | {"id": item_id}).encode())
 
 
-def test_what_was_found_stands_before_and_where_it_was_referred_to() -> None:
+def test_stored_items_are_put_where_they_are_referred_to() -> None:
     formatter = OpenAIResponsesFormatter()
     items = [{"type": "item_reference", "id": "msg_1"}, result()]
     body = {"model": "tiny", "input": items, "previous_response_id": "resp_0", "instructions": "Be kind."}
@@ -316,7 +316,7 @@ def test_what_was_found_stands_before_and_where_it_was_referred_to() -> None:
     assert asked.messages[2].text == "Wait."
 
 
-def test_what_was_not_found_is_refused_by_name() -> None:
+def test_missing_stored_items_are_refused_by_name() -> None:
     gone = refusal(previous_response_id="resp_0")
     item = refusal(input=[{"type": "item_reference", "id": "msg_1"}])
     assert (gone.param, gone.code) == ("previous_response_id", "previous_response_not_found")
@@ -331,13 +331,13 @@ def test_what_was_not_found_is_refused_by_name() -> None:
         ({"prompt": {"id": "pmpt_1"}}, "prompt"),
     ],
 )
-def test_what_is_not_done_is_refused_by_name(fields: dict[str, Any], param: str) -> None:
+def test_unsupported_fields_are_refused_by_name(fields: dict[str, Any], param: str) -> None:
     error = refusal(**fields)
     assert (error.param, error.code) == (param, "unsupported_parameter")
     assert str(error).startswith(param)
 
 
-def test_what_is_to_be_kept_is_the_answer_and_what_was_new() -> None:
+def test_record_has_the_answer_and_the_new_input() -> None:
     formatter = responses(input=[{"role": "user", "content": "Hi"}, {"role": "assistant", "content": "Yes?"}])
     stream(formatter, THINKING)
     assert formatter.record is not None
@@ -353,7 +353,7 @@ def test_what_is_to_be_kept_is_the_answer_and_what_was_new() -> None:
     assert json.loads(formatter.record.body)["status"] == "completed"
 
 
-def test_what_is_not_to_be_kept_leaves_no_record() -> None:
+def test_store_false_leaves_no_record() -> None:
     formatter = responses(store=False)
     stream(formatter, THINKING)
     assert formatter.record is None

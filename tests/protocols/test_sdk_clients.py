@@ -1,6 +1,4 @@
-"""The vendors' own SDKs, strictly typed, read what the formatters write; no network, each client talks to a
-function.
-"""
+"""The vendors' SDKs read what the formatters write, without a network."""
 
 import json
 from collections.abc import Callable, Sequence
@@ -70,7 +68,7 @@ def anthropic_client(answer: Answer) -> anthropic.Anthropic:
 
 
 def play(formatter: Formatter, events: Sequence[StreamEvent], *, error: MlxctlError | None = None) -> Answer:
-    """Answer any request with the script, pings everywhere; the script may break off with an error."""
+    """Answer any request with the script and pings; the script may end with an error."""
 
     def answer(request: httpx2.Request) -> httpx2.Response:
         if not formatter.parse(request.read()).stream:
@@ -146,7 +144,7 @@ def test_anthropic_stop_reasons() -> None:
     assert reasons == ["end_turn", "max_tokens", "stop_sequence", "tool_use"]
 
 
-def test_the_whole_prompt_is_the_sum_of_anthropics_input_counts() -> None:
+def test_anthropic_input_counts_add_up_to_the_prompt() -> None:
     usage = ask_messages(anthropic_client(play(AnthropicMessagesFormatter(), PLAIN))).usage
     assert (usage.input_tokens, usage.cache_read_input_tokens, usage.output_tokens) == (8, 4, 7)
 
@@ -257,7 +255,7 @@ def test_openai_reads_what_a_response_repeats_of_its_request() -> None:
     response = openai_client(play(OpenAIResponsesFormatter(), PLAIN)).responses.create(
         model="tiny", input="Hi", **asked
     )
-    told = response.to_dict()
+    answered = response.to_dict()
     assert [tool.type for tool in response.tools] == ["function", "namespace", "custom"]
     for name in (
         "instructions",
@@ -269,7 +267,7 @@ def test_openai_reads_what_a_response_repeats_of_its_request() -> None:
         "temperature",
         "prompt_cache_key",
     ):
-        assert told[name] == asked[name]
+        assert answered[name] == asked[name]
 
 
 def test_openai_response_statuses() -> None:
@@ -300,7 +298,7 @@ def test_openai_reads_a_response_that_failed() -> None:
     assert [item.status for item in last.response.output if item.type == "reasoning"] == ["incomplete"]
 
 
-def test_both_sdks_know_a_context_that_is_too_long() -> None:
+def test_both_sdks_recognize_context_length_errors() -> None:
     error = ContextTooLong(num_prompt_tokens=9, context_length=8)
     with pytest.raises(openai.BadRequestError) as by_openai:
         ask_chat(openai_client(refuse(openai_error(error))))

@@ -1,4 +1,4 @@
-"""What a stream says beside the answer, and what it leaves unsaid."""
+"""Pings, progress, usage and errors in streams."""
 
 import json
 
@@ -11,38 +11,38 @@ from .scripts import CUT_OFF, PLAIN, TWO_CALLS, chat, data_of, interleaved, join
 PROGRESS = PromptProgress(num_processed=512, num_cached=0, num_prompt_tokens=4096)
 
 
-def test_a_ping_before_the_message_is_a_comment_and_later_an_event() -> None:
+def test_messages_ping_is_a_comment_before_the_start_and_an_event_after() -> None:
     formatter = messages()
     assert formatter.ping() == b": ping\n\n"
     formatter.begin(Usage(num_prompt_tokens=1))
     assert formatter.ping() == b'event: ping\ndata: {"type":"ping"}\n\n'
 
 
-def test_a_ping_of_chat_is_a_comment_which_needs_no_request() -> None:
+def test_chat_ping_is_a_comment() -> None:
     assert OpenAIChatFormatter().ping() == b": ping\n\n"
     assert AnthropicMessagesFormatter().ping() == b": ping\n\n"
 
 
-def test_progress_is_a_comment_that_says_how_far() -> None:
+def test_progress_is_a_comment() -> None:
     assert chat().on_event(PROGRESS) == b": prefill 512/4096\n\n"
     assert messages().on_event(PROGRESS) == b": prefill 512/4096\n\n"
 
 
-def test_nothing_new_is_not_said() -> None:
+def test_empty_deltas_send_nothing() -> None:
     for formatter in (chat(), messages()):
         assert formatter.on_event(TextDelta(text="")) == b""
         assert formatter.on_event(ThinkingDelta(text="")) == b""
 
 
-def test_usage_of_chat_is_said_only_when_asked_for() -> None:
+def test_chat_stream_has_usage_only_on_request() -> None:
     silent = data_of(stream(chat(), PLAIN))
-    told = data_of(stream(chat(stream_options={"include_usage": True}), PLAIN))
+    chunks = data_of(stream(chat(stream_options={"include_usage": True}), PLAIN))
     assert not any("usage" in chunk for chunk in silent)
-    assert [chunk["usage"] is None for chunk in told] == [True] * (len(told) - 1) + [False]
-    assert told[-1]["choices"] == []
+    assert [chunk["usage"] is None for chunk in chunks] == [True] * (len(chunks) - 1) + [False]
+    assert chunks[-1]["choices"] == []
 
 
-def test_a_broken_chat_stream_ends_without_a_reason_to_believe_it() -> None:
+def test_failed_chat_stream_has_no_finish_reason() -> None:
     formatter = chat()
     wire = (
         formatter.begin(Usage(num_prompt_tokens=1))
@@ -55,7 +55,7 @@ def test_a_broken_chat_stream_ends_without_a_reason_to_believe_it() -> None:
     assert wire.endswith(b"data: [DONE]\n\n")
 
 
-def test_an_error_before_the_stream_began_is_only_the_error() -> None:
+def test_error_before_the_stream_is_only_the_error() -> None:
     assert messages().on_error(EngineDied("gone")).startswith(b"event: error\n")
     assert data_of(chat().on_error(EngineDied("gone")))[0]["error"]["message"] == "gone"
 
@@ -71,7 +71,7 @@ def test_an_empty_answer_is_empty_and_not_null() -> None:
     assert json.loads(messages().whole(collect(PLAIN[-1:])))["content"] == []
 
 
-def test_each_answer_has_its_own_id() -> None:
+def test_answers_have_distinct_ids() -> None:
     ids = set()
     for _ in range(3):
         formatter = OpenAIChatFormatter()
@@ -80,7 +80,7 @@ def test_each_answer_has_its_own_id() -> None:
     assert len(ids) == 3
 
 
-def test_choices_that_take_turns_are_those_of_the_whole_answer_and_the_prompt_counts_once() -> None:
+def test_interleaved_choices_equal_the_whole_answer() -> None:
     scripts = (PLAIN, TWO_CALLS, CUT_OFF)
     whole = json.loads(chat(n=3).whole(*map(collect, scripts)))
     chunks = data_of(interleaved(chat(n=3, stream_options={"include_usage": True}), *scripts))

@@ -1,6 +1,4 @@
-"""What a client joins from a stream is what it gets in one body, for any answer; and what it sends back is
-what was said.
-"""
+"""Streams assemble to the whole body for any answer, and replay to the same parts."""
 
 import json
 from itertools import pairwise
@@ -61,7 +59,7 @@ def split(text: str, cuts: list[int]) -> list[str]:
 
 @st.composite
 def events(draw: st.DrawFn) -> list[StreamEvent]:
-    """Draw any stream that the events allow, calls that were cut off in mid-argument included."""
+    """Draw any valid stream, including calls cut off within their arguments."""
     script: list[StreamEvent] = []
     num_calls = 0
     for kind in draw(st.lists(st.sampled_from(["text", "thinking", "call"]), max_size=6)):
@@ -101,7 +99,7 @@ def without_empty(message: dict[str, Any]) -> dict[str, Any]:
 
 
 @given(events())
-def test_chat(script: list[StreamEvent]) -> None:
+def test_streamed_chat_equals_the_whole_body(script: list[StreamEvent]) -> None:
     chunks = data_of(stream(chat(stream_options={"include_usage": True}), script))
     whole = json.loads(chat().whole(collect(script)))
     assert without_empty(joined_chat(chunks)) == without_empty(whole["choices"][0]["message"])
@@ -110,28 +108,31 @@ def test_chat(script: list[StreamEvent]) -> None:
 
 
 @given(events(), st.sampled_from(["summarized", "omitted"]))
-def test_messages(script: list[StreamEvent], display: str) -> None:
+def test_streamed_message_equals_the_whole_body(script: list[StreamEvent], display: str) -> None:
     thinking = {"type": "adaptive", "display": display}
-    told = data_of(stream(messages(thinking=thinking), script))
+    streamed = data_of(stream(messages(thinking=thinking), script))
     whole = json.loads(messages(thinking=thinking).whole(collect(script)))
-    assert joined_blocks(told) == whole["content"]
-    assert told[-2]["delta"] == {"stop_reason": whole["stop_reason"], "stop_sequence": whole["stop_sequence"]}
-    assert told[-2]["usage"] == whole["usage"]
-    assert [event["type"] for event in (told[0], told[-1])] == ["message_start", "message_stop"]
+    assert joined_blocks(streamed) == whole["content"]
+    assert streamed[-2]["delta"] == {
+        "stop_reason": whole["stop_reason"],
+        "stop_sequence": whole["stop_sequence"],
+    }
+    assert streamed[-2]["usage"] == whole["usage"]
+    assert [event["type"] for event in (streamed[0], streamed[-1])] == ["message_start", "message_stop"]
 
 
 @given(events(), st.booleans())
-def test_responses(script: list[StreamEvent], writes_summary: bool) -> None:
+def test_streamed_response_equals_the_whole_body(script: list[StreamEvent], writes_summary: bool) -> None:
     fields = {"reasoning": {"summary": "auto"}} if writes_summary else {}
-    told = data_of(stream(responses(**fields), script))
+    streamed = data_of(stream(responses(**fields), script))
     whole = json.loads(responses(**fields).whole(collect(script)))
-    assert joined_items(told) == whole["output"]
-    assert told[-1]["response"] == whole
-    assert [event["sequence_number"] for event in told] == list(range(len(told)))
+    assert joined_items(streamed) == whole["output"]
+    assert streamed[-1]["response"] == whole
+    assert [event["sequence_number"] for event in streamed] == list(range(len(streamed)))
 
 
 @given(events(), st.booleans(), st.booleans())
-def test_a_response_that_is_sent_back_is_what_was_said(
+def test_replayed_response_is_the_generated_answer(
     script: list[StreamEvent], writes_summary: bool, carries: bool
 ) -> None:
     result = collect(script)
@@ -151,7 +152,7 @@ def test_a_response_that_is_sent_back_is_what_was_said(
 
 
 @given(events())
-def test_a_chat_answer_that_is_sent_back_is_what_was_said(script: list[StreamEvent]) -> None:
+def test_replayed_chat_answer_is_the_generated_answer(script: list[StreamEvent]) -> None:
     result = collect(script)
     answer = json.loads(chat().whole(result))["choices"][0]["message"]
     replayed = replay(OpenAIChatFormatter(), CHAT_BODY, answer)
@@ -163,9 +164,7 @@ def test_a_chat_answer_that_is_sent_back_is_what_was_said(script: list[StreamEve
 
 
 @given(events(), st.sampled_from(["summarized", "omitted"]))
-def test_a_messages_answer_that_is_sent_back_is_what_was_said(
-    script: list[StreamEvent], display: str
-) -> None:
+def test_replayed_message_is_the_generated_answer(script: list[StreamEvent], display: str) -> None:
     result = collect(script)
     content = json.loads(messages(thinking={"type": "adaptive", "display": display}).whole(result))["content"]
     replayed = replay(AnthropicMessagesFormatter(), MESSAGES_BODY, {"role": "assistant", "content": content})
@@ -177,7 +176,7 @@ def replay(formatter: Formatter, body: dict[str, Any], answer: dict[str, Any]) -
 
 
 def meaning(part: Part) -> object:
-    """Return a part without what may differ after a round trip: a signature, and the spelling of arguments."""
+    """Return a part without its signature and the spelling of its arguments."""
     match part:
         case TextPart() | ThinkingPart():
             return (type(part), part.text)

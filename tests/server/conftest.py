@@ -1,6 +1,4 @@
-"""The application with a real model whose engine is never started, and a real server process, one per test
-module.
-"""
+"""Fixtures: the application without an engine, and a server process per module."""
 
 import asyncio
 from collections.abc import Iterator
@@ -24,7 +22,7 @@ from .process import ServerProcess, serving
 
 @pytest.fixture(scope="session")
 def endless_model() -> Path:
-    """A model that never ends by itself and says only printable ASCII."""
+    """A model that never ends by itself and generates printable ASCII."""
     return tiny_models.model("endless")
 
 
@@ -48,9 +46,7 @@ def anthropic_client(server: ServerProcess) -> Iterator[anthropic.Anthropic]:
 
 
 class LocalClient(testing.TestClient):
-    """Asks as a program on this machine does: Falcon's own client gives a foreign Host, and leaves before it
-    is answered.
-    """
+    """Test client with a local Host header that stays connected until it is answered."""
 
     def __init__(self, application: Application) -> None:
         async def stays(scope: Scope, receive: Receive, send: Send) -> None:

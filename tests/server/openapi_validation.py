@@ -1,4 +1,4 @@
-"""The description as a judge: an answer has to be as it says, and may have no field that it does not name."""
+"""Validation of answers against /openapi.json, without undescribed fields."""
 
 import json
 from copy import deepcopy

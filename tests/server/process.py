@@ -37,20 +37,20 @@ class ServerProcess:
         self.url = self._read_until(r"mlxctl \S+ on (https?://\S+)")
 
     def wait_ready(self, *, seconds: float = 60.0) -> None:
-        """Wait until requests are taken."""
+        """Wait until requests are accepted."""
         deadline = time.monotonic() + seconds
         while httpx.get(f"{self.url}/readyz").status_code != 200:
             assert time.monotonic() < deadline, "the server did not become ready"
             time.sleep(0.02)
 
     def engine_pid(self) -> int:
-        """The process id of the engine that runs now."""
+        """Return the process id of the running engine."""
         pid = self.health()["engine"]["pid"]
         assert isinstance(pid, int)
         return pid
 
     def health(self) -> dict[str, Any]:
-        """What /health says."""
+        """Return /health."""
         facts: dict[str, Any] = httpx.get(f"{self.url}/health").json()
         return facts
 
@@ -60,7 +60,7 @@ class ServerProcess:
         return self.process.wait(timeout=20)
 
     def kill(self) -> None:
-        """Make sure that it is gone, and its pipes with it."""
+        """End the process and close its pipes."""
         self.process.kill()
         self.process.communicate(timeout=20)
         self._state.cleanup()
@@ -75,7 +75,7 @@ class ServerProcess:
 
 @contextmanager
 def serving(model: Path | None, *arguments: str, **environment: str) -> Iterator[ServerProcess]:
-    """A server with `model` (the demo model for None) that is ready, and gone at the end."""
+    """Yield a ready server for `model` (None: the demo model); it is stopped at the end."""
     named = ["--model", str(model), "--name", "tiny"] if model else []
     server = ServerProcess(*named, *arguments, environment=environment)
     try:
@@ -86,9 +86,7 @@ def serving(model: Path | None, *arguments: str, **environment: str) -> Iterator
 
 
 def is_alive(pid: int) -> bool:
-    """Whether a process runs under `pid`; on Linux a zombie, which nobody has asked about yet, does not
-    count.
-    """
+    """Whether a process runs under `pid`; on Linux, a zombie does not count."""
     try:
         os.kill(pid, 0)
     except ProcessLookupError:

@@ -1,4 +1,4 @@
-"""Who is let in: API keys, browsers (CORS), and host names."""
+"""API keys, CORS and host names over HTTP."""
 
 from pathlib import Path
 
@@ -27,12 +27,12 @@ def friendly(endless_model: Path) -> testing.TestClient:
 
 
 @pytest.mark.parametrize("headers", [{"authorization": f"Bearer {KEY}"}, {"x-api-key": KEY}])
-def test_either_key_header_opens(locked: testing.TestClient, headers: dict[str, str]) -> None:
+def test_either_key_header_authenticates(locked: testing.TestClient, headers: dict[str, str]) -> None:
     assert locked.simulate_get("/v1/models", headers=headers).status_code == 200
 
 
 @pytest.mark.parametrize("headers", [{}, {"authorization": "Bearer wrong"}, {"x-api-key": "wrong"}])
-def test_without_the_key_it_is_401_in_the_words_of_the_route(
+def test_missing_key_returns_401_in_the_routes_shape(
     locked: testing.TestClient, headers: dict[str, str]
 ) -> None:
     chat = locked.simulate_post("/v1/chat/completions", json={}, headers=headers)
@@ -42,19 +42,19 @@ def test_without_the_key_it_is_401_in_the_words_of_the_route(
     assert "www-authenticate" in chat.headers
 
 
-def test_probes_need_no_key_but_learn_nothing(locked: testing.TestClient) -> None:
+def test_health_routes_need_no_key_and_reveal_nothing(locked: testing.TestClient) -> None:
     assert locked.simulate_get("/livez").status_code == 200
     assert locked.simulate_head("/api/hello").status_code == 200
     assert locked.simulate_get("/health").json.keys() == {"status", "version"}
     assert "model" in locked.simulate_get("/health", headers={"x-api-key": KEY}).json
 
 
-def test_without_origins_there_is_no_cors(locked: testing.TestClient) -> None:
+def test_no_cors_headers_without_configured_origins(locked: testing.TestClient) -> None:
     result = locked.simulate_get("/livez", headers={"origin": "https://chat.example"})
     assert not [name for name in result.headers if name.startswith("access-control")]
 
 
-def test_a_chosen_origin_is_named_and_may_preflight_without_a_key(friendly: testing.TestClient) -> None:
+def test_allowed_origin_may_preflight_without_a_key(friendly: testing.TestClient) -> None:
     asks = {
         "origin": "https://chat.example",
         "access-control-request-method": "POST",
@@ -71,14 +71,14 @@ def test_a_chosen_origin_is_named_and_may_preflight_without_a_key(friendly: test
     )
 
 
-def test_another_origin_gets_nothing(friendly: testing.TestClient) -> None:
+def test_other_origins_get_no_cors_headers(friendly: testing.TestClient) -> None:
     asks = {"origin": "https://evil.example", "access-control-request-method": "POST"}
     preflight = friendly.simulate_options("/v1/messages", headers=asks)
     assert "access-control-allow-origin" not in preflight.headers
     assert preflight.headers["vary"] == "Origin"
 
 
-def test_any_origin_never_comes_with_credentials(endless_model: Path) -> None:
+def test_wildcard_origin_never_allows_credentials(endless_model: Path) -> None:
     client = unstarted_app(endless_model, ServerSettings(cors_origins=("*",)))
     result = client.simulate_get("/livez", headers={"origin": "https://anywhere.example"})
     assert result.headers["access-control-allow-origin"] == "*"
@@ -88,7 +88,7 @@ def test_any_origin_never_comes_with_credentials(endless_model: Path) -> None:
 @pytest.mark.parametrize(
     "host", ["localhost", "localhost:8080", "127.0.0.1:8080", "[::1]:8080", "LOCALHOST", "mac.local"]
 )
-def test_on_loopback_its_names_are_answered_and_those_added(endless_model: Path, host: str) -> None:
+def test_loopback_accepts_loopback_and_configured_hosts(endless_model: Path, host: str) -> None:
     client = unstarted_app(endless_model, ServerSettings(allowed_hosts=("mac.local",)))
     assert client.simulate_get("/livez", host=host).status_code == 200
 
@@ -96,12 +96,12 @@ def test_on_loopback_its_names_are_answered_and_those_added(endless_model: Path,
 @pytest.mark.parametrize(
     "host", ["evil.example", "localhost.evil.example:8080", "192.168.0.5", "127.0.0.1.nip.io"]
 )
-def test_on_loopback_a_foreign_name_is_refused(locked: testing.TestClient, host: str) -> None:
+def test_loopback_refuses_foreign_hosts(locked: testing.TestClient, host: str) -> None:
     result = locked.simulate_get("/v1/models", host=host, headers={"x-api-key": KEY})
     assert (result.status_code, result.json["error"]["code"]) == (400, "host_not_allowed")
 
 
-def test_beyond_loopback_any_name_leads_here_unless_names_were_given(endless_model: Path) -> None:
+def test_any_host_is_accepted_beyond_loopback_without_configured_hosts(endless_model: Path) -> None:
     open_door = unstarted_app(endless_model, ServerSettings(host="0.0.0.0"))
     chosen = unstarted_app(endless_model, ServerSettings(host="0.0.0.0", allowed_hosts=("mac.local",)))
     assert open_door.simulate_get("/livez", host="tower.example").status_code == 200
@@ -110,7 +110,7 @@ def test_beyond_loopback_any_name_leads_here_unless_names_were_given(endless_mod
 
 @pytest.mark.parametrize("path", ["/cache/clear", "/v1/chat/completions", "/models/unload"])
 @pytest.mark.parametrize("content_type", ["text/plain", ""])
-def test_what_a_browser_sends_for_a_page_without_asking_is_refused(
+def test_cross_site_post_without_preflight_is_refused(
     endless_model: Path, path: str, content_type: str
 ) -> None:
     client = unstarted_app(endless_model, ServerSettings())
@@ -119,7 +119,7 @@ def test_what_a_browser_sends_for_a_page_without_asking_is_refused(
     assert (result.status_code, result.json["error"]["code"]) == (400, "origin_not_allowed")
 
 
-def test_a_program_and_a_chosen_page_may_send_it(endless_model: Path, friendly: testing.TestClient) -> None:
+def test_programs_and_allowed_origins_may_post(endless_model: Path, friendly: testing.TestClient) -> None:
     program = unstarted_app(endless_model, ServerSettings()).simulate_post(
         "/v1/messages", body="{", headers={"content-type": "x/y"}
     )
@@ -142,7 +142,7 @@ _ADMINISTERS = [
 ]
 
 
-def test_what_shows_or_changes_what_others_have_is_for_those_who_administer() -> None:
+def test_routes_about_all_callers_need_an_admin_key() -> None:
     assert {"/cache", "/cache/explain", "/cache/clear", "/models/unload", "/requests"} <= {
         path for _, path in _ADMINISTERS
     }
@@ -153,11 +153,11 @@ def test_what_shows_or_changes_what_others_have_is_for_those_who_administer() ->
 
 @pytest.mark.parametrize(("method", "path"), _ADMINISTERS)
 def test_an_api_key_alone_does_not_administer(kept: testing.TestClient, method: str, path: str) -> None:
-    told = kept.simulate_request(method.upper(), path, json={}, headers={"x-api-key": KEY})
+    refused = kept.simulate_request(method.upper(), path, json={}, headers={"x-api-key": KEY})
     told_anthropic = kept.simulate_request(
         method.upper(), path, json={}, headers={"x-api-key": KEY, "anthropic-version": "2023-06-01"}
     )
-    assert (told.status_code, told.json["error"]["code"]) == (403, "admin_key_required")
+    assert (refused.status_code, refused.json["error"]["code"]) == (403, "admin_key_required")
     assert (told_anthropic.status_code, told_anthropic.json["error"]["type"]) == (403, "permission_error")
     assert kept.simulate_request(method.upper(), path, json={}).status_code == 401
     assert kept.simulate_request(
@@ -165,7 +165,7 @@ def test_an_api_key_alone_does_not_administer(kept: testing.TestClient, method: 
     ).status_code not in (401, 403)
 
 
-def test_both_kinds_of_key_ask(kept: testing.TestClient, locked: testing.TestClient) -> None:
+def test_api_and_admin_keys_may_generate(kept: testing.TestClient, locked: testing.TestClient) -> None:
     for key in (KEY, ADMIN):
         assert kept.simulate_get("/v1/models", headers={"x-api-key": key}).status_code == 200
     assert locked.simulate_get("/requests", headers={"x-api-key": KEY}).status_code == 200

@@ -1,4 +1,4 @@
-"""Where a server may listen."""
+"""Listening addresses."""
 
 import asyncio
 import socket
@@ -11,17 +11,17 @@ from mlxctl.server.listener import Listener
 from mlxctl.settings import ServerSettings
 
 
-def test_port_0_gives_a_free_port() -> None:
+def test_port_0_takes_a_free_port() -> None:
     address = claim_address("127.0.0.1", 0)
     assert address.port > 0
     assert address.url == f"http://127.0.0.1:{address.port}"
 
 
-def test_a_name_is_resolved() -> None:
+def test_host_name_is_resolved() -> None:
     assert claim_address("localhost", 0).ip in ("127.0.0.1", "::1")
 
 
-def test_a_port_that_somebody_listens_on_is_refused() -> None:
+def test_port_in_use_is_refused() -> None:
     with (
         socket.create_server(("127.0.0.1", 0)) as holder,
         pytest.raises(SettingsError, match="already in use"),
@@ -30,7 +30,7 @@ def test_a_port_that_somebody_listens_on_is_refused() -> None:
 
 
 @pytest.mark.parametrize("host", ["no.such.host.invalid", "203.0.113.7", "a b"])
-def test_a_host_that_is_not_this_machine_is_refused(host: str) -> None:
+def test_foreign_host_is_refused(host: str) -> None:
     with pytest.raises(SettingsError, match=r"cannot listen on"):
         claim_address(host, 0)
 
@@ -39,11 +39,11 @@ def test_a_host_that_is_not_this_machine_is_refused(host: str) -> None:
     ("ip", "url"),
     [("0.0.0.0", "http://127.0.0.1:80"), ("::", "http://[::1]:80"), ("10.0.0.1", "http://10.0.0.1:80")],
 )
-def test_the_url_is_one_that_a_client_here_can_use(ip: str, url: str) -> None:
+def test_url_is_reachable_from_this_machine(ip: str, url: str) -> None:
     assert Address(ip=ip, port=80).url == url
 
 
-def test_a_port_lost_at_the_last_moment_is_one_clear_error() -> None:
+def test_port_taken_before_listen_is_one_clear_error() -> None:
     async def never_called(scope: object, receive: object, send: object) -> None:
         raise AssertionError
 

@@ -1,6 +1,4 @@
-"""What an agent sends again is known again: the model's own reply, and a system prompt whose accounting
-header has changed.
-"""
+"""Cached tokens of coding agents' prompts: replayed answers and changing headers."""
 
 from pathlib import Path
 from typing import Any
@@ -19,7 +17,7 @@ def _ask(client: openai.OpenAI, *messages: Any) -> Any:
     )
 
 
-def test_a_reply_that_is_sent_back_is_known_to_its_last_token(openai_client: openai.OpenAI) -> None:
+def test_replayed_answer_is_cached_to_its_last_token(openai_client: openai.OpenAI) -> None:
     question = {"role": "user", "content": "Tell me of the sea and the hills."}
     first = _ask(openai_client, question)
 
@@ -41,7 +39,7 @@ def _header(number: int) -> dict[str, str]:
     }
 
 
-def test_a_header_that_changes_with_every_call_does_not_hide_what_is_known(
+def test_changing_agent_header_does_not_break_the_cache(
     openai_client: openai.OpenAI,
 ) -> None:
     question = {"role": "user", "content": "Hello"}
@@ -58,7 +56,7 @@ def keeping_server(endless_model: Path) -> Any:
         yield running
 
 
-def test_headers_are_kept_when_told_so(keeping_server: ServerProcess) -> None:
+def test_agent_headers_are_kept_if_configured(keeping_server: ServerProcess) -> None:
     question = {"role": "user", "content": "Hello"}
     with openai.OpenAI(base_url=f"{keeping_server.url}/v1", api_key="unused", max_retries=0) as client:
         _ask(client, _header(1), question)

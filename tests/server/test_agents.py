@@ -1,6 +1,4 @@
-"""Agents against a real server: histories that live there, turns one after another, failures that leave no
-trace, restarts.
-"""
+"""Agents on a real server: histories, queues, failures and restarts."""
 
 import json
 import shutil
@@ -54,9 +52,7 @@ class Agent:
 
 @pytest.fixture(scope="module")
 def short(endless_model: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServerProcess]:
-    """A server of a model with a short context, on which one turn of an agent may wait, and histories are
-    small.
-    """
+    """A server with a short context, a queue of one turn, and small histories."""
     model = tmp_path_factory.mktemp("models") / "short"
     shutil.copytree(endless_model, model)
     config = json.loads((model / "config.json").read_text())
@@ -65,7 +61,7 @@ def short(endless_model: Path, tmp_path_factory: pytest.TempPathFactory) -> Iter
         yield running
 
 
-def test_turns_say_what_the_whole_conversation_would(server: ServerProcess) -> None:
+def test_turns_equal_the_whole_conversation(server: ServerProcess) -> None:
     agent = Agent(server, instructions="Be brief.")
     answers = [agent.said("One"), agent.said("Two")]
     messages = [
@@ -81,7 +77,7 @@ def test_turns_say_what_the_whole_conversation_would(server: ServerProcess) -> N
     assert [message["content"] for message in agent.history()] == ["One", answers[0], "Two", answers[1]]
 
 
-def test_a_stream_leaves_the_same_history_as_a_whole_answer(server: ServerProcess) -> None:
+def test_streamed_turn_leaves_the_same_history(server: ServerProcess) -> None:
     whole, streamed = Agent(server), Agent(server)
     whole.said("Hello")
     with streamed.stream("Hello", **BRIEF) as answer:
@@ -92,7 +88,7 @@ def test_a_stream_leaves_the_same_history_as_a_whole_answer(server: ServerProces
     assert len(whole.history()) == 2
 
 
-def test_only_the_new_messages_are_read_again(server: ServerProcess) -> None:
+def test_only_new_messages_are_prefilled(server: ServerProcess) -> None:
     agent = Agent(server, instructions="A long beginning. " * 20)
     agent.said("One")
     usage = agent.turn("Two").json()["usage"]
@@ -103,7 +99,7 @@ def test_only_the_new_messages_are_read_again(server: ServerProcess) -> None:
     assert looked["context_tokens"] > usage["prompt_tokens"]
 
 
-def test_turns_at_the_same_time_follow_one_another(server: ServerProcess) -> None:
+def test_concurrent_turns_run_one_after_another(server: ServerProcess) -> None:
     agent = Agent(server)
     with ThreadPoolExecutor(4) as pool:
         answers = list(pool.map(lambda number: agent.said(f"Turn {number}"), range(4)))
@@ -113,7 +109,7 @@ def test_turns_at_the_same_time_follow_one_another(server: ServerProcess) -> Non
         assert history[history.index(f"Turn {number}") + 1] == answer
 
 
-def test_so_many_turns_wait_and_no_more(short: ServerProcess) -> None:
+def test_turns_beyond_the_queue_limit_are_refused(short: ServerProcess) -> None:
     agent = Agent(short)
     with ThreadPoolExecutor(2) as pool, agent.stream("One", max_tokens=900) as first:
         lines = first.iter_lines()
@@ -127,7 +123,7 @@ def test_so_many_turns_wait_and_no_more(short: ServerProcess) -> None:
     assert len(agent.history()) == 2
 
 
-def test_a_client_that_leaves_leaves_the_history_as_it_was(server: ServerProcess) -> None:
+def test_disconnect_leaves_the_history_unchanged(server: ServerProcess) -> None:
     agent = Agent(server)
     agent.said("One")
     before = agent.history()
@@ -138,7 +134,7 @@ def test_a_client_that_leaves_leaves_the_history_as_it_was(server: ServerProcess
     assert [message["content"] for message in agent.history()[2::2]] == ["Three"]
 
 
-def test_an_agent_that_is_begun_anew_forgets_even_the_turn_that_is_under_way(server: ServerProcess) -> None:
+def test_reset_fails_a_running_turn(server: ServerProcess) -> None:
     agent = Agent(server)
     agent.said("One")
     with agent.stream("Two", max_tokens=200) as answer:
@@ -152,7 +148,7 @@ def test_an_agent_that_is_begun_anew_forgets_even_the_turn_that_is_under_way(ser
     assert agent.look()["context_tokens"] == 0
 
 
-def test_an_agent_can_be_changed_and_keeps_its_history(server: ServerProcess) -> None:
+def test_changed_agent_keeps_its_history(server: ServerProcess) -> None:
     agent = Agent(server, instructions="Be brief.", metadata={"trip": "1"})
     first = agent.said("One")
     changed = httpx.patch(
@@ -178,7 +174,7 @@ def test_an_agent_can_be_changed_and_keeps_its_history(server: ServerProcess) ->
     assert (taken_away["instructions"], taken_away["metadata"], taken_away["num_messages"]) == (None, None, 4)
 
 
-def test_a_turn_that_is_under_way_goes_on_when_its_agent_is_changed(server: ServerProcess) -> None:
+def test_running_turn_continues_when_its_agent_changes(server: ServerProcess) -> None:
     agent = Agent(server)
     with agent.stream("One", max_tokens=100) as answer:
         lines = answer.iter_lines()
@@ -193,7 +189,7 @@ def test_a_turn_that_is_under_way_goes_on_when_its_agent_is_changed(server: Serv
     assert (looked["model"], looked["instructions"], looked["num_messages"]) == ("later", "Go on.", 2)
 
 
-def test_a_deleted_agent_is_gone(server: ServerProcess) -> None:
+def test_deleted_agent_is_not_found(server: ServerProcess) -> None:
     agent = Agent(server, id="one-time")
     assert httpx.delete(agent.url, timeout=30).json() == {
         "id": "one-time",
@@ -212,7 +208,7 @@ def test_a_deleted_agent_is_gone(server: ServerProcess) -> None:
     )
 
 
-def test_a_context_that_is_full_is_an_error_unless_the_oldest_may_go(short: ServerProcess) -> None:
+def test_full_context_is_an_error_unless_drop_oldest(short: ServerProcess) -> None:
     agent = Agent(short, instructions="Remember.")
     for number in range(6):
         agent.said(f"Turn {number}: " + "very long " * 10)
@@ -225,14 +221,14 @@ def test_a_context_that_is_full_is_an_error_unless_the_oldest_may_go(short: Serv
     assert len(agent.history()) == len(before) + 2
 
 
-def test_a_history_has_a_size(short: ServerProcess) -> None:
+def test_history_size_is_bounded(short: ServerProcess) -> None:
     agent = Agent(short, context_overflow="drop_oldest")
     refused = agent.turn("x" * 20_000)
     assert (refused.status_code, refused.json()["error"]["code"]) == (400, "agent_history_full")
     assert agent.history() == []
 
 
-def test_instructions_count_as_history(short: ServerProcess) -> None:
+def test_instructions_count_toward_the_history_size(short: ServerProcess) -> None:
     agent = Agent(short, instructions="y" * 15_000)
     refused = agent.turn("x" * 6_000)
     assert (refused.status_code, refused.json()["error"]["code"]) == (400, "agent_history_full")
@@ -257,7 +253,7 @@ def test_instructions_count_as_history(short: ServerProcess) -> None:
         ({"model": "m" * 1025}, "model"),
     ],
 )
-def test_what_an_agent_keeps_is_bounded(server: ServerProcess, settings: dict[str, Any], param: str) -> None:
+def test_agent_settings_size_is_bounded(server: ServerProcess, settings: dict[str, Any], param: str) -> None:
     agent = Agent(server, instructions="Be brief.")
     made = httpx.post(f"{server.url}/v1/agents", json={"model": "tiny", **settings})
     changed = httpx.patch(agent.url, json=settings)
@@ -267,7 +263,7 @@ def test_what_an_agent_keeps_is_bounded(server: ServerProcess, settings: dict[st
     assert agent.look()["instructions"] == "Be brief."
 
 
-def test_a_page_of_large_agents_is_short_and_leads_to_the_next(server: ServerProcess) -> None:
+def test_page_of_large_agents_is_shorter(server: ServerProcess) -> None:
     made = [
         Agent(server, id=f"large-{number}", instructions="x" * 1_000_000).look()["id"] for number in range(9)
     ]
@@ -306,9 +302,7 @@ def test_agents_survive_a_restart_and_change_models(endless_model: Path, tmp_pat
     assert first != second != ""
 
 
-def test_an_agent_is_warm_after_a_restart_when_its_context_is_on_disk(
-    endless_model: Path, tmp_path: Path
-) -> None:
+def test_agent_is_warm_after_restart_with_disk_cache(endless_model: Path, tmp_path: Path) -> None:
     places = {"XDG_STATE_HOME": str(tmp_path / "state"), "MLXCTL_ENGINE_CACHE_DIR": str(tmp_path / "cache")}
     with serving(endless_model, **places) as before:
         agent = Agent(before, id="sleeper", instructions="A long beginning. " * 40)
@@ -337,7 +331,7 @@ def test_an_agent_is_warm_after_a_restart_when_its_context_is_on_disk(
         ({"model": "tiny", "tools": [{"type": "function"}]}, "tools[0].function"),
     ],
 )
-def test_an_agent_that_cannot_be_is_refused_by_name(server: ServerProcess, body: Any, param: str) -> None:
+def test_invalid_agent_is_refused_by_name(server: ServerProcess, body: Any, param: str) -> None:
     refused = httpx.post(f"{server.url}/v1/agents", json=body)
     assert (refused.status_code, refused.json()["error"]["param"]) == (400, param)
 
@@ -355,7 +349,7 @@ def test_an_agent_that_cannot_be_is_refused_by_name(server: ServerProcess, body:
         ),
     ],
 )
-def test_a_turn_that_cannot_be_is_refused_by_name(server: ServerProcess, body: Any, param: str) -> None:
+def test_invalid_turn_is_refused_by_name(server: ServerProcess, body: Any, param: str) -> None:
     agent = Agent(server)
     refused = httpx.post(f"{agent.url}/generate", json=body)
     assert (refused.status_code, refused.json()["error"]["param"]) == (400, param)
@@ -373,7 +367,7 @@ def test_a_turn_that_cannot_be_is_refused_by_name(server: ServerProcess, body: A
         ([], None),
     ],
 )
-def test_a_change_that_cannot_be_is_refused_and_changes_nothing(
+def test_invalid_change_is_refused_without_effect(
     server: ServerProcess, body: Any, param: str | None
 ) -> None:
     agent = Agent(server, instructions="Be brief.")
@@ -382,19 +376,19 @@ def test_a_change_that_cannot_be_is_refused_and_changes_nothing(
     assert agent.look()["instructions"] == "Be brief."
 
 
-def test_an_id_is_taken_once(server: ServerProcess) -> None:
+def test_duplicate_agent_id_is_refused(server: ServerProcess) -> None:
     Agent(server, id="taken")
     refused = httpx.post(f"{server.url}/v1/agents", json={"model": "tiny", "id": "taken"})
     assert (refused.status_code, refused.json()["error"]["param"]) == (409, "id")
 
 
-def test_agents_are_listed_page_by_page(server: ServerProcess) -> None:
+def test_agents_are_listed_in_pages(server: ServerProcess) -> None:
     ids = [Agent(server).url.rsplit("/", 1)[1] for _ in range(3)]
     everybody = httpx.get(f"{server.url}/v1/agents?limit=100").json()
     page = httpx.get(f"{server.url}/v1/agents?limit=1&after={ids[0]}").json()
     assert [agent["id"] for agent in everybody["data"]][-3:] == ids
     assert ([agent["id"] for agent in page["data"]], page["has_more"]) == ([ids[1]], True)
-    for query, param in (("limit=0", "limit"), ("limit=x", "limit"), ("after=nobody", "after")):
+    for query, param in (("limit=0", "limit"), ("limit=x", "limit"), ("after=missing", "after")):
         refused = httpx.get(f"{server.url}/v1/agents?{query}")
         assert (refused.status_code, refused.json()["error"]["param"]) == (400, param)
 

@@ -1,6 +1,4 @@
-"""What is no proper HTTP, or never comes to its end: refused in time, never a server error, and others are
-served meanwhile.
-"""
+"""Malformed or unfinished HTTP: refused in time, without server errors or harm to others."""
 
 import json
 import selectors
@@ -25,9 +23,7 @@ METHODS = ("POST", "PUT", "PATCH", "DELETE", "GET")
 
 @pytest.fixture(scope="module")
 def server(endless_model: Path) -> Iterator[ServerProcess]:
-    """A server that waits a moment for bodies; after all that was done to it, its log tells of nothing
-    unexpected.
-    """
+    """A server with a short body timeout, whose log has no unexpected error afterwards."""
     limits = {
         "MLXCTL_SERVER_BODY_TIMEOUT_SECONDS": str(BODY_SECONDS),
         "MLXCTL_SERVER_MAX_HEADER_BYTES": str(HEADER_BYTES),
@@ -51,14 +47,14 @@ def connect(server: ServerProcess) -> socket.socket:
 
 
 def send(server: ServerProcess, sent: bytes) -> bytes:
-    """Send what closes the connection, and return all that comes back."""
+    """Send bytes that close the connection and return the answer."""
     with connect(server) as connection:
         connection.sendall(sent)
         return b"".join(iter(lambda: connection.recv(1 << 16), b""))
 
 
 def send_all(server: ServerProcess, sent: list[bytes]) -> dict[bytes, bytes]:
-    """Send each over a connection of its own, all at once; return what answers began to come within a moment."""
+    """Send each over its own connection at once; return the answers."""
     answers: dict[bytes, bytes] = {}
     waiting = selectors.DefaultSelector()
     for piece in sent:
@@ -93,7 +89,7 @@ def error_of(answer: bytes) -> dict[str, object]:
     return error
 
 
-def test_no_route_waits_longer_for_a_body_than_it_may(server: ServerProcess) -> None:
+def test_every_route_times_out_slow_bodies(server: ServerProcess) -> None:
     """Each method of each route gets the beginning of a body; all at once, since each takes the whole time."""
     sent: dict[bytes, str] = {}
     for route in (route.path for route in all_routes()):
@@ -119,7 +115,7 @@ def test_no_route_waits_longer_for_a_body_than_it_may(server: ServerProcess) -> 
 @pytest.mark.parametrize(
     ("path", "kind"), [("/v1/chat/completions", "timeout_error"), ("/v1/messages", "timeout_error")]
 )
-def test_a_body_that_trickles_in_is_given_up(server: ServerProcess, path: str, kind: str) -> None:
+def test_trickling_body_times_out(server: ServerProcess, path: str, kind: str) -> None:
     with connect(server) as connection:
         connection.sendall(
             f"POST {path} HTTP/1.1\r\nhost: localhost\r\ntransfer-encoding: chunked\r\n\r\n".encode()
@@ -139,7 +135,7 @@ def test_a_body_that_trickles_in_is_given_up(server: ServerProcess, path: str, k
 @pytest.mark.parametrize(
     "host", ["localhost:", "localhost:abc", "localhost:99999999", "::1", "[::1", "[::1]x", "a b", "a,b", "é"]
 )
-def test_a_malformed_host_is_400_in_the_words_of_the_route(server: ServerProcess, host: str) -> None:
+def test_malformed_host_returns_400_in_the_routes_shape(server: ServerProcess, host: str) -> None:
     answer = send(
         server, f"GET /livez HTTP/1.1\r\nhost: {host}\r\nconnection: close\r\n\r\n".encode("latin-1")
     )
@@ -149,21 +145,21 @@ def test_a_malformed_host_is_400_in_the_words_of_the_route(server: ServerProcess
 @pytest.mark.parametrize(
     "host", ["LOCALHOST.", "[::1]", "[0:0:0:0:0:0:0:1]:80", "127.0.0.1.", "127.8.9.1:65535"]
 )
-def test_loopback_names_are_answered_however_they_are_written(server: ServerProcess, host: str) -> None:
+def test_loopback_hosts_are_accepted_in_any_spelling(server: ServerProcess, host: str) -> None:
     assert (
         status_of(send(server, f"GET /livez HTTP/1.1\r\nhost: {host}\r\nconnection: close\r\n\r\n".encode()))
         == 200
     )
 
 
-def test_two_hosts_are_none(server: ServerProcess) -> None:
+def test_two_host_headers_are_refused(server: ServerProcess) -> None:
     answer = send(
         server, b"GET /livez HTTP/1.1\r\nhost: evil.example\r\nhost: localhost\r\nconnection: close\r\n\r\n"
     )
     assert error_of(answer)["code"] == "invalid_host"
 
 
-def test_an_old_client_is_answered(server: ServerProcess) -> None:
+def test_http_1_0_client_is_answered(server: ServerProcess) -> None:
     assert status_of(send(server, b"GET /livez HTTP/1.0\r\n\r\n")) == 200
 
 
@@ -171,7 +167,7 @@ def test_an_old_client_is_answered(server: ServerProcess) -> None:
     "chunks", [b"zz\r\nabc\r\n0\r\n\r\n", b"2\r\n{}\r\nqq\r\n", b"fffffffffffffffff\r\n{", b"5\r\n{}"]
 )
 @pytest.mark.parametrize("path", ["/v1/chat/completions", "/v1/messages", "/v1/agents", "/models/load"])
-def test_a_body_that_breaks_off_is_400(server: ServerProcess, path: str, chunks: bytes) -> None:
+def test_truncated_body_returns_400(server: ServerProcess, path: str, chunks: bytes) -> None:
     head = f"POST {path} HTTP/1.1\r\nhost: localhost\r\ntransfer-encoding: chunked\r\n\r\n"
     with connect(server) as connection:
         connection.sendall(head.encode() + chunks)
@@ -183,9 +179,7 @@ def test_a_body_that_breaks_off_is_400(server: ServerProcess, path: str, chunks:
 
 @pytest.mark.parametrize("num_bytes", [HEADER_BYTES - 1, HEADER_BYTES, HEADER_BYTES + 1, 12_000])
 @pytest.mark.parametrize("place", ["header", "query"])
-def test_request_line_and_headers_have_the_size_that_was_set(
-    server: ServerProcess, place: str, num_bytes: int
-) -> None:
+def test_request_head_size_is_limited(server: ServerProcess, place: str, num_bytes: int) -> None:
     head = "GET /livez{} HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n{}\r\n"
     spare = num_bytes - len(
         head.format("?" if place == "query" else "", "x: \r\n" if place == "header" else "")
@@ -238,7 +232,7 @@ _BODIES = st.sampled_from(
 
 @st.composite
 def broken_requests(draw: st.DrawFn) -> bytes:
-    """Bytes that resemble a request; some lines, and the body, may be anything."""
+    """Draw bytes that resemble a request."""
     lines = draw(st.lists(_LINES | st.binary(max_size=30), max_size=5))
     head = b"\r\n".join([draw(_STARTS), *([b"host: localhost"] * draw(st.booleans())), *lines])
     return head + b"\r\n\r\n" + draw(_BODIES | st.binary(max_size=60))
@@ -246,7 +240,7 @@ def broken_requests(draw: st.DrawFn) -> bytes:
 
 @settings(max_examples=5, deadline=None, phases=[Phase.generate], suppress_health_check=list(HealthCheck))
 @given(batch=st.lists(broken_requests(), min_size=60, max_size=60, unique=True))
-def test_whatever_bytes_come_the_answer_is_no_server_error(server: ServerProcess, batch: list[bytes]) -> None:
+def test_random_bytes_cause_no_server_error(server: ServerProcess, batch: list[bytes]) -> None:
     answers = send_all(server, batch)
     assert not {
         sent: answer for sent, answer in answers.items() if answer and not 100 <= status_of(answer) < 500
@@ -254,7 +248,7 @@ def test_whatever_bytes_come_the_answer_is_no_server_error(server: ServerProcess
     assert any(answer and b'"error"' in answer for answer in answers.values())
 
 
-def test_after_all_that_the_server_answers(server: ServerProcess) -> None:
+def test_server_still_answers_after_broken_requests(server: ServerProcess) -> None:
     body = {"model": "tiny", "messages": [{"role": "user", "content": "hi"}], "max_tokens": 2}
     assert httpx.post(f"{server.url}/v1/chat/completions", json=body, timeout=30).status_code == 200
     assert server.health()["open_requests"] == 0

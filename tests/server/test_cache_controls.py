@@ -1,4 +1,4 @@
-"""Usage counts what the prefix cache did, to the token, on every protocol."""
+"""Cached-token counts of usage in every protocol."""
 
 import secrets
 from typing import Any
@@ -11,7 +11,7 @@ from .process import ServerProcess
 
 
 def _text() -> str:
-    """A prompt that no test has sent before."""
+    """Return a prompt that no test has sent before."""
     return f"{secrets.token_hex(8)} tells of the sea and the hills. " * 4
 
 
@@ -21,7 +21,9 @@ def _counts(server: ServerProcess, text: str, **fields: Any) -> tuple[int, int]:
     return usage["prompt_tokens"], usage["prompt_tokens_details"]["cached_tokens"]
 
 
-def test_every_protocol_tells_the_same_count(server: ServerProcess, openai_client: openai.OpenAI) -> None:
+def test_cached_tokens_are_equal_in_every_protocol(
+    server: ServerProcess, openai_client: openai.OpenAI
+) -> None:
     text = _text()
     num_prompt, _ = _counts(server, text)
 
@@ -39,7 +41,7 @@ def test_every_protocol_tells_the_same_count(server: ServerProcess, openai_clien
     assert streamed.prompt_tokens_details.cached_tokens == num_prompt - 1
 
 
-def test_a_completion_counts_too(openai_client: openai.OpenAI) -> None:
+def test_completion_usage_counts_cached_tokens(openai_client: openai.OpenAI) -> None:
     text = _text()
     openai_client.completions.create(model="tiny", prompt=text, max_tokens=4)
     again = openai_client.completions.create(model="tiny", prompt=text, max_tokens=4)
@@ -49,7 +51,7 @@ def test_a_completion_counts_too(openai_client: openai.OpenAI) -> None:
     assert again.usage.prompt_tokens_details.cached_tokens == again.usage.prompt_tokens - 1
 
 
-def test_a_prompt_is_read_ahead_of_its_question(anthropic_client: anthropic.Anthropic) -> None:
+def test_max_tokens_0_prefills_the_prompt(anthropic_client: anthropic.Anthropic) -> None:
     asked: Any = {"model": "tiny", "messages": [{"role": "user", "content": _text()}]}
     whole = anthropic_client.messages.create(**asked, max_tokens=0)
     assert (whole.content, whole.stop_reason, whole.usage.output_tokens) == ([], "max_tokens", 0)
@@ -59,7 +61,7 @@ def test_a_prompt_is_read_ahead_of_its_question(anthropic_client: anthropic.Anth
     assert known.cache_read_input_tokens == whole.usage.input_tokens - 1
 
 
-def test_marked_messages_tell_what_was_kept_and_then_what_was_read(
+def test_breakpoints_report_created_then_read_tokens(
     anthropic_client: anthropic.Anthropic,
 ) -> None:
     system: list[Any] = [{"type": "text", "text": _text(), "cache_control": {"type": "ephemeral"}}]
@@ -86,7 +88,7 @@ def test_marked_messages_tell_what_was_kept_and_then_what_was_read(
     assert opening.cache_read_input_tokens == second.cache_read_input_tokens
 
 
-def test_what_is_kept_for_an_hour_and_for_five_minutes_is_told_apart_to_the_token(
+def test_created_tokens_are_counted_by_ttl(
     server: ServerProcess, anthropic_client: anthropic.Anthropic
 ) -> None:
     hour, minutes = {"type": "ephemeral", "ttl": "1h"}, {"type": "ephemeral", "ttl": "5m"}
@@ -124,7 +126,7 @@ def test_what_is_kept_for_an_hour_and_for_five_minutes_is_told_apart_to_the_toke
     assert second.cache_creation.ephemeral_5m_input_tokens == second.cache_creation_input_tokens > 0
 
 
-def test_a_request_without_the_cache_reads_nothing_and_leaves_nothing(server: ServerProcess) -> None:
+def test_cache_mode_off_neither_reads_nor_stores(server: ServerProcess) -> None:
     text = _text()
     assert _counts(server, text, cache_mode="off")[1] == 0
     assert _counts(server, text, cache_mode="prefix")[1] < 40

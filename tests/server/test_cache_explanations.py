@@ -1,6 +1,4 @@
-"""Why a prompt was known so far and no further, asked of real servers with tiny models, one test for each
-reason.
-"""
+"""Explanations of cache hits and misses, one test for each reason."""
 
 import secrets
 import shutil
@@ -28,7 +26,7 @@ def hybrid() -> Iterator[ServerProcess]:
 
 @pytest.fixture(scope="module")
 def small(endless_model: Path) -> Iterator[ServerProcess]:
-    """A server whose cache has room for one conversation, and that keeps agents' headers."""
+    """A server whose cache holds one conversation and that keeps agents' headers."""
     with serving(
         endless_model, "--prefix-cache", "700KB", "--cache-disk-bytes", "0", "--keep-agent-headers"
     ) as running:
@@ -36,7 +34,7 @@ def small(endless_model: Path) -> Iterator[ServerProcess]:
 
 
 class Agent:
-    """A conversation of its own: what it says first nobody has said before."""
+    """A conversation with a unique first message."""
 
     def __init__(self, server: ServerProcess) -> None:
         self.server = server
@@ -77,7 +75,7 @@ def tool(name: str) -> dict[str, Any]:
     }
 
 
-def test_the_first_of_its_kind(server: ServerProcess) -> None:
+def test_new_prompt_is_a_miss(server: ServerProcess) -> None:
     agent = Agent(server)
     agent.system = secrets.token_hex(30)
     agent.ask(user("Hello"))
@@ -87,7 +85,7 @@ def test_the_first_of_its_kind(server: ServerProcess) -> None:
     assert (found["reason"], found["num_cached_tokens"], found["compared_with"]) == ("first", 0, None)
 
 
-def test_all_of_a_repeated_prompt(server: ServerProcess) -> None:
+def test_repeated_prompt_is_a_full_hit(server: ServerProcess) -> None:
     agent = Agent(server)
     for _ in range(2):
         agent.ask(user("Hello"))
@@ -97,7 +95,7 @@ def test_all_of_a_repeated_prompt(server: ServerProcess) -> None:
     assert (found["reason"], found["num_cached_tokens"]) == ("all_known", found["num_prompt_tokens"] - 1)
 
 
-def test_a_conversation_that_goes_on(server: ServerProcess) -> None:
+def test_continued_conversation_hits(server: ServerProcess) -> None:
     agent = Agent(server)
     reply = agent.ask(user("Hello"))
     agent.ask(user("Hello"), reply, user("And then?"))
@@ -108,7 +106,7 @@ def test_a_conversation_that_goes_on(server: ServerProcess) -> None:
     assert found["divergence"] is None
 
 
-def test_a_message_that_was_changed_is_named_with_what_stood_there_before(server: ServerProcess) -> None:
+def test_changed_message_is_named_with_its_old_text(server: ServerProcess) -> None:
     agent = Agent(server)
     reply = agent.ask(user("Hello"))
     agent.ask(user("Tell me of boats"), reply, user("More"))
@@ -128,7 +126,7 @@ def test_a_message_that_was_changed_is_named_with_what_stood_there_before(server
     assert divergence["there"].startswith("boats")
 
 
-def test_tools_in_another_order(server: ServerProcess) -> None:
+def test_reordered_tools_are_named(server: ServerProcess) -> None:
     agent = Agent(server)
     agent.ask(user("Hello"), tools=[tool("read"), tool("write"), tool("list")])
     agent.ask(user("Hello"), tools=[tool("read"), tool("list"), tool("write")])
@@ -139,7 +137,7 @@ def test_tools_in_another_order(server: ServerProcess) -> None:
     assert found["divergence"]["place"] == "tool 2 (list)"
 
 
-def test_another_tool(server: ServerProcess) -> None:
+def test_changed_tool_is_named(server: ServerProcess) -> None:
     agent = Agent(server)
     agent.ask(user("Hello"), tools=[tool("read")])
     agent.ask(user("Hello"), tools=[tool("read"), tool("write")])
@@ -147,7 +145,7 @@ def test_another_tool(server: ServerProcess) -> None:
     assert agent.explained()["reason"] == "tools_changed"
 
 
-def test_a_message_that_the_template_writes_in_another_way(server: ServerProcess) -> None:
+def test_message_rendered_differently_is_named(server: ServerProcess) -> None:
     agent = Agent(server)
     thought = {"role": "assistant", "content": "Well.", "reasoning_content": "I think of the sea."}
     agent.ask(user("Hello"), thought)
@@ -159,7 +157,7 @@ def test_a_message_that_the_template_writes_in_another_way(server: ServerProcess
     assert (found["reason"], found["divergence"]["place"]) == ("template_rewrite", "message 3 (assistant)")
 
 
-def test_a_header_that_changes_with_every_call(small: ServerProcess) -> None:
+def test_changing_header_is_named(small: ServerProcess) -> None:
     agent = Agent(small)
     rest = agent.system
     for number in (11, 22):
@@ -173,7 +171,7 @@ def test_a_header_that_changes_with_every_call(small: ServerProcess) -> None:
     assert (found["reason"], found["divergence"]["message"]) == ("volatile_header", 0)
 
 
-def test_what_was_evicted(small: ServerProcess) -> None:
+def test_evicted_prefix_is_named(small: ServerProcess) -> None:
     agent, others = Agent(small), [Agent(small) for _ in range(4)]
     agent.ask(user("Hello"))
     for other in others:
@@ -183,7 +181,7 @@ def test_what_was_evicted(small: ServerProcess) -> None:
     assert agent.explained()["reason"] == "evicted"
 
 
-def test_what_has_outlived_its_time(server: ServerProcess) -> None:
+def test_expired_prefix_is_named(server: ServerProcess) -> None:
     agent = Agent(server)
     agent.ask(user("Hello"), ttl=0.2)
     time.sleep(0.4)
@@ -192,7 +190,7 @@ def test_what_has_outlived_its_time(server: ServerProcess) -> None:
     assert agent.explained()["reason"] == "expired"
 
 
-def test_what_was_cleared(server: ServerProcess) -> None:
+def test_cleared_prefix_is_named(server: ServerProcess) -> None:
     agent = Agent(server)
     agent.ask(user("Hello"))
     httpx.post(f"{server.url}/cache/clear").raise_for_status()
@@ -201,7 +199,7 @@ def test_what_was_cleared(server: ServerProcess) -> None:
     assert agent.explained()["reason"] == "cleared"
 
 
-def test_what_was_never_kept(server: ServerProcess) -> None:
+def test_prefix_that_was_never_stored_is_named(server: ServerProcess) -> None:
     agent = Agent(server)
     agent.ask(user("Hello"), cache_mode="off")
     assert agent.explained()["reason"] == "cache_off"
@@ -210,7 +208,7 @@ def test_what_was_never_kept(server: ServerProcess) -> None:
     assert agent.explained()["reason"] == "not_kept"
 
 
-def test_layers_without_a_state_to_go_on_with(hybrid: ServerProcess) -> None:
+def test_missing_layer_checkpoint_is_named(hybrid: ServerProcess) -> None:
     agent = Agent(hybrid)
     agent.ask(user(PROSE * 3))
     agent.ask(user(PROSE * 2 + "And now for something else."))
@@ -222,7 +220,7 @@ def test_layers_without_a_state_to_go_on_with(hybrid: ServerProcess) -> None:
     assert found["divergence"]["place"] == "message 2 (user)"
 
 
-def test_a_request_that_was_not_made_is_explained_and_changes_nothing(server: ServerProcess) -> None:
+def test_dry_run_explains_without_side_effects(server: ServerProcess) -> None:
     agent = Agent(server)
     agent.ask(user("Tell me of boats"))
     asked = {"protocol": "chat", "body": agent.body(user("Tell me of hills"))}
@@ -236,7 +234,7 @@ def test_a_request_that_was_not_made_is_explained_and_changes_nothing(server: Se
     assert again["num_cached_tokens"] == found["num_cached_tokens"] > 0
 
 
-def test_a_session_is_compared_with_itself(server: ServerProcess) -> None:
+def test_request_is_compared_within_its_session(server: ServerProcess) -> None:
     agent = Agent(server)
     agent.ask(user("Tell me of boats"), session_id="one")
     number = agent.explained()["number"]
@@ -258,7 +256,7 @@ def test_a_session_is_compared_with_itself(server: ServerProcess) -> None:
         ("POST", "/cache/explain", {"protocol": "chat", "body": {"model": "tiny"}}, "messages"),
     ],
 )
-def test_what_cannot_be_meant_is_refused(
+def test_invalid_questions_are_refused(
     server: ServerProcess, method: str, path: str, body: Any, words: str
 ) -> None:
     answer = httpx.request(method, f"{server.url}{path}", json=body)
@@ -267,7 +265,7 @@ def test_what_cannot_be_meant_is_refused(
     assert words in answer.json()["error"]["message"]
 
 
-def test_another_model_that_was_asked_the_same(endless_model: Path, tmp_path: Path) -> None:
+def test_prompt_of_another_model_is_named(endless_model: Path, tmp_path: Path) -> None:
     one, two = (
         shutil.copytree(endless_model, tmp_path / "one"),
         shutil.copytree(tiny_models.model("qwen3"), tmp_path / "two"),
@@ -283,7 +281,7 @@ def test_another_model_that_was_asked_the_same(endless_model: Path, tmp_path: Pa
     assert "sent the same to one" in found["sentence"]
 
 
-def test_a_seam_between_tokens(server: ServerProcess) -> None:
+def test_retokenized_text_is_named(server: ServerProcess) -> None:
     # A prompt of the raw protocol is cut where the caller cuts it.
     text = "<|im_start|>user\n" + PROSE
     ids = _token_ids(text)

@@ -1,6 +1,4 @@
-"""Two keys on one server: nothing that one of them asks tells anything of what the other asked, neither now
-nor after a restart.
-"""
+"""Isolation of two API keys, also after a restart."""
 
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
@@ -21,7 +19,7 @@ Ask = Callable[[httpx.Client, str, dict[str, Any]], int]
 def chat(client: httpx.Client, text: str, more: dict[str, Any]) -> int:
     body = {"model": "tiny", "messages": [{"role": "user", "content": text}], "max_tokens": 1, **more}
     return int(
-        told(client.post("/v1/chat/completions", json=body))["usage"]["prompt_tokens_details"][
+        json_of(client.post("/v1/chat/completions", json=body))["usage"]["prompt_tokens_details"][
             "cached_tokens"
         ]
     )
@@ -30,20 +28,20 @@ def chat(client: httpx.Client, text: str, more: dict[str, Any]) -> int:
 def completion(client: httpx.Client, text: str, more: dict[str, Any]) -> int:
     body = {"model": "tiny", "prompt": text, "max_tokens": 1, **more}
     return int(
-        told(client.post("/v1/completions", json=body))["usage"]["prompt_tokens_details"]["cached_tokens"]
+        json_of(client.post("/v1/completions", json=body))["usage"]["prompt_tokens_details"]["cached_tokens"]
     )
 
 
 def response(client: httpx.Client, text: str, more: dict[str, Any]) -> int:
     body = {"model": "tiny", "input": text, "max_output_tokens": 1, **more}
     return int(
-        told(client.post("/v1/responses", json=body))["usage"]["input_tokens_details"]["cached_tokens"]
+        json_of(client.post("/v1/responses", json=body))["usage"]["input_tokens_details"]["cached_tokens"]
     )
 
 
 def message(client: httpx.Client, text: str, more: dict[str, Any]) -> int:
     body = {"model": "tiny", "messages": [{"role": "user", "content": text}], "max_tokens": 1, **more}
-    return int(told(client.post("/v1/messages", json=body))["usage"]["cache_read_input_tokens"])
+    return int(json_of(client.post("/v1/messages", json=body))["usage"]["cache_read_input_tokens"])
 
 
 def agent_turn(client: httpx.Client, text: str, more: dict[str, Any]) -> int:
@@ -55,16 +53,16 @@ def salted_agent(client: httpx.Client, text: str, more: dict[str, Any]) -> int:
 
 
 def _turn(client: httpx.Client, text: str, of_agent: dict[str, Any], of_turn: dict[str, Any]) -> int:
-    agent = told(client.post("/v1/agents", json={"model": "tiny", **of_agent}))["id"]
+    agent = json_of(client.post("/v1/agents", json={"model": "tiny", **of_agent}))["id"]
     body = {"messages": [{"role": "user", "content": text}], "max_tokens": 1, **of_turn}
-    answer = told(client.post(f"/v1/agents/{agent}/generate", json=body))
+    answer = json_of(client.post(f"/v1/agents/{agent}/generate", json=body))
     return int(answer["usage"]["prompt_tokens_details"]["cached_tokens"])
 
 
 ASKING: list[Ask] = [chat, completion, response, message, agent_turn]
 
 
-def told(answer: httpx.Response) -> dict[str, Any]:
+def json_of(answer: httpx.Response) -> dict[str, Any]:
     assert answer.is_success, answer.text
     body: dict[str, Any] = answer.json()
     return body
@@ -75,7 +73,7 @@ Clients = dict[str, httpx.Client]
 
 @contextmanager
 def locked_server(model: Path, cache: Path) -> Iterator[Clients]:
-    """A server with four keys, of which two share; gives a client for each."""
+    """A server with four keys, two of them in one cache group, and a client for each."""
     keys = (ALPHA, BETA, GAMMA, DELTA)
     groups = ["--cache-group", f"team={GAMMA}", "--cache-group", f"team={DELTA}"]
     given = [argument for key in keys for argument in ("--api-key", key)]
@@ -102,7 +100,7 @@ def cache(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def clients(endless_model: Path, cache: Path) -> Iterator[Clients]:
-    """Clients of a server that was started again after ALPHA told it the secret through every protocol."""
+    """Clients of a server restarted after ALPHA sent the secret through every protocol."""
     with locked_server(endless_model, cache) as clients:
         for ask in ASKING:
             ask(clients[ALPHA], told_by(ask), {})
@@ -111,18 +109,18 @@ def clients(endless_model: Path, cache: Path) -> Iterator[Clients]:
 
 
 def told_by(ask: Ask) -> str:
-    """The secret in a prompt of its own for each protocol."""
+    """Return the secret in a distinct prompt for each protocol."""
     return f"{ask.__name__}: {SECRET}"
 
 
 @pytest.mark.parametrize("ask", ASKING)
-def test_after_a_restart_a_prompt_is_known_to_its_own_key_and_to_no_other(clients: Clients, ask: Ask) -> None:
+def test_cached_prompt_belongs_to_its_key_after_restart(clients: Clients, ask: Ask) -> None:
     assert ask(clients[BETA], told_by(ask), {}) == 0
     assert ask(clients[ALPHA], told_by(ask), {}) > 200
 
 
 @pytest.mark.parametrize("ask", ASKING)
-def test_no_guess_of_a_secret_looks_different_from_the_others(clients: Clients, ask: Ask) -> None:
+def test_guesses_of_a_cached_secret_look_alike(clients: Clients, ask: Ask) -> None:
     token_text = f"guess {told_by(ask)}"
     ask(clients[ALPHA], token_text, {})
     start = token_text[: token_text.index("493817")]
@@ -133,13 +131,13 @@ def test_no_guess_of_a_secret_looks_different_from_the_others(clients: Clients, 
     assert len(set(cached[1:])) == 1
 
 
-def test_keys_of_one_group_share(clients: Clients) -> None:
+def test_keys_of_a_cache_group_share_prefixes(clients: Clients) -> None:
     assert chat(clients[GAMMA], SECRET, {}) == 0
     assert chat(clients[DELTA], SECRET, {}) > 200
 
 
 @pytest.mark.parametrize("ask", [*ASKING, salted_agent])
-def test_a_salt_separates_the_requests_of_one_key(clients: Clients, ask: Ask) -> None:
+def test_cache_salt_separates_requests_of_one_key(clients: Clients, ask: Ask) -> None:
     text = f"salted {told_by(ask)}"
     plain, salted, other, again = (
         ask(clients[ALPHA], text, more)
@@ -149,7 +147,7 @@ def test_a_salt_separates_the_requests_of_one_key(clients: Clients, ask: Ask) ->
     assert again > 200
 
 
-def test_another_keys_salt_leads_nowhere(clients: Clients) -> None:
+def test_salt_of_another_key_matches_nothing(clients: Clients) -> None:
     text = f"salted {SECRET}"
     chat(clients[ALPHA], text, {"cache_salt": "pepper"})
     assert chat(clients[BETA], text, {"cache_salt": "pepper"}) == 0
@@ -159,7 +157,7 @@ def test_another_keys_salt_leads_nowhere(clients: Clients) -> None:
 @pytest.mark.parametrize(
     "path", ["/v1/chat/completions", "/v1/completions", "/v1/responses", "/v1/messages", "/v1/agents"]
 )
-def test_a_salt_is_a_text_of_some_characters(clients: Clients, path: str, salt: object) -> None:
+def test_invalid_salt_is_refused(clients: Clients, path: str, salt: object) -> None:
     body = {
         "model": "tiny",
         "messages": [{"role": "user", "content": "hi"}],
@@ -172,7 +170,7 @@ def test_a_salt_is_a_text_of_some_characters(clients: Clients, path: str, salt: 
     assert "cache_salt" in refused.text
 
 
-def test_no_key_lies_on_disk(clients: Clients, cache: Path) -> None:
+def test_no_key_is_written_to_disk(clients: Clients, cache: Path) -> None:
     del clients
     written = [file for file in cache.rglob("*") if file.is_file()]
     assert written

@@ -1,4 +1,4 @@
-"""Several answers to one request: each is a sequence of its own."""
+"""Several choices of one request."""
 
 from collections import defaultdict
 from contextlib import suppress
@@ -19,7 +19,7 @@ ASKED: dict[str, Any] = {
 }
 
 
-def test_choices_differ_and_the_first_is_the_one_that_would_be_alone(openai_client: openai.OpenAI) -> None:
+def test_choices_differ_and_the_first_equals_a_single_answer(openai_client: openai.OpenAI) -> None:
     alone = openai_client.chat.completions.create(**ASKED)
     several = openai_client.chat.completions.create(**ASKED, n=3)
     said = [choice.message.content for choice in several.choices]
@@ -32,7 +32,7 @@ def test_choices_differ_and_the_first_is_the_one_that_would_be_alone(openai_clie
     assert several.usage.completion_tokens == 60
 
 
-def test_streamed_choices_take_turns_and_say_what_they_say_whole(openai_client: openai.OpenAI) -> None:
+def test_streamed_choices_equal_whole_choices(openai_client: openai.OpenAI) -> None:
     whole = openai_client.chat.completions.create(**ASKED, n=4)
     said: dict[int, str] = defaultdict(str)
     order = []
@@ -44,7 +44,7 @@ def test_streamed_choices_take_turns_and_say_what_they_say_whole(openai_client: 
     assert order != sorted(order)
 
 
-def test_choices_read_their_prompt_once(server: ServerProcess) -> None:
+def test_choices_prefill_their_prompt_once(server: ServerProcess) -> None:
     def num_read() -> int:
         return int(httpx.get(f"{server.url}/stats").json()["num_prompt_tokens"])
 
@@ -58,7 +58,7 @@ def test_choices_read_their_prompt_once(server: ServerProcess) -> None:
 
 
 @pytest.mark.parametrize("is_stream", [True, False])
-def test_leaving_ends_every_choice(server: ServerProcess, is_stream: bool) -> None:
+def test_disconnect_cancels_every_choice(server: ServerProcess, is_stream: bool) -> None:
     body = {**ASKED, "n": 4, "max_tokens": 20_000, "stream": is_stream}
     url = f"{server.url}/v1/chat/completions"
     with suppress(httpx.ReadTimeout), httpx.stream("POST", url, json=body, timeout=0.5) as answer:

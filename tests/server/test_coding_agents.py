@@ -1,8 +1,7 @@
-"""What Claude Code and Codex send, in shape, is answered so that they go on: every block ends, every item is
-told when it is done.
+"""Requests of the shape that Claude Code and Codex send.
 
-The bodies have the fields that the clients were seen to send, with words of our own. `python -m
-tests.clients` runs the clients.
+The bodies have the fields that these clients send, with our own text. `python -m tests.clients` runs the
+clients.
 """
 
 import json
@@ -96,7 +95,7 @@ def demo() -> Iterator[ServerProcess]:
 
 
 def events(answer: httpx.Response) -> list[tuple[str, dict[str, Any]]]:
-    """The named events of a stream; comments left out."""
+    """Return the named events of a stream, without comments."""
     assert answer.status_code == 200, answer.text
     found = []
     for block in answer.text.strip().split("\n\n"):
@@ -112,7 +111,7 @@ def ask_as_claude(
     return httpx.post(f"{server.url}{path}", json=body, headers=CLAUDE_HEADERS, timeout=60)
 
 
-def test_claude_code_finds_every_block_ended_and_the_usage_said(demo: ServerProcess) -> None:
+def test_claude_code_gets_every_block_stop_and_usage(demo: ServerProcess) -> None:
     said = events(ask_as_claude(demo, claude_body(QUESTION, MID_SYSTEM)))
     names = [name for name, _ in said if name != "ping"]
     assert names[0] == "message_start"
@@ -122,7 +121,7 @@ def test_claude_code_finds_every_block_ended_and_the_usage_said(demo: ServerProc
     assert said[-2][1]["delta"]["stop_reason"] in ("end_turn", "tool_use")
 
 
-def test_claude_codes_second_turn_goes_on_from_what_the_first_computed(demo: ServerProcess) -> None:
+def test_claude_code_second_turn_hits_the_cache(demo: ServerProcess) -> None:
     first = events(ask_as_claude(demo, claude_body(QUESTION, MID_SYSTEM)))
     second = events(ask_as_claude(demo, claude_body(QUESTION, MID_SYSTEM_LATER, CALL, RESULT)))
     usage = second[-2][1]["usage"]
@@ -130,7 +129,7 @@ def test_claude_codes_second_turn_goes_on_from_what_the_first_computed(demo: Ser
     assert usage["cache_read_input_tokens"] >= num_first - 16
 
 
-def test_claude_codes_counts_equal_what_is_used_though_many_ask_at_once(demo: ServerProcess) -> None:
+def test_claude_code_counts_equal_usage_under_load(demo: ServerProcess) -> None:
     body = claude_body(QUESTION, MID_SYSTEM)
     asked = {
         name: body[name] for name in ("model", "messages", "tools", "system", "thinking", "output_config")
@@ -143,7 +142,7 @@ def test_claude_codes_counts_equal_what_is_used_though_many_ask_at_once(demo: Se
     )
 
 
-def test_a_tool_that_claude_code_holds_back_costs_no_tokens_until_it_is_referred_to(
+def test_deferred_tool_costs_no_tokens_until_referenced(
     demo: ServerProcess,
 ) -> None:
     def count(*messages: dict[str, Any], tools: list[dict[str, Any]]) -> int:
@@ -162,7 +161,7 @@ def test_a_tool_that_claude_code_holds_back_costs_no_tokens_until_it_is_referred
     )
 
 
-def test_claude_codes_probe_before_it_begins_is_answered(demo: ServerProcess) -> None:
+def test_claude_code_startup_request_is_answered(demo: ServerProcess) -> None:
     assert httpx.head(f"{demo.url}/api/hello").status_code == 200
     assert (
         httpx.get(f"{demo.url}/v1/models?limit=1000", headers=CLAUDE_HEADERS).json()["data"][0]["id"] == MODEL
@@ -231,7 +230,7 @@ def ask_as_codex(
     return events(httpx.post(f"{server.url}/v1/responses", json=body, headers=headers, timeout=60))
 
 
-def test_codex_finds_every_item_done_and_the_response_completed(demo: ServerProcess) -> None:
+def test_codex_gets_every_item_done_and_response_completed(demo: ServerProcess) -> None:
     said = ask_as_codex(demo)
     names = [name for name, _ in said]
     assert names.count("response.output_item.added") == names.count("response.output_item.done") > 0
@@ -240,13 +239,13 @@ def test_codex_finds_every_item_done_and_the_response_completed(demo: ServerProc
     assert done == [item["id"] for item in said[-1][1]["response"]["output"]]
 
 
-def test_codexs_second_turn_goes_on_from_what_the_first_computed(demo: ServerProcess) -> None:
+def test_codex_second_turn_hits_the_cache(demo: ServerProcess) -> None:
     first = ask_as_codex(demo)[-1][1]["response"]["usage"]
     second = ask_as_codex(demo, CALLED, OUTPUT)[-1][1]["response"]["usage"]
     assert second["input_tokens_details"]["cached_tokens"] >= first["input_tokens"] - 16
 
 
-def test_codex_gets_calls_of_a_namespace_back_in_their_namespace(demo: ServerProcess) -> None:
+def test_codex_gets_namespaced_calls(demo: ServerProcess) -> None:
     (call,) = [
         event["item"]
         for name, event in ask_as_codex(
@@ -261,7 +260,7 @@ def test_codex_gets_calls_of_a_namespace_back_in_their_namespace(demo: ServerPro
     )
 
 
-def test_codex_learns_that_its_context_is_full_by_the_code_that_it_knows(demo: ServerProcess) -> None:
+def test_codex_gets_context_length_exceeded(demo: ServerProcess) -> None:
     body = {"model": MODEL, "stream": True, "input": [*OPENING, message("user", "very long " * 20_000)]}
     refused = httpx.post(f"{demo.url}/v1/responses", json=body, timeout=60)
     assert (refused.status_code, refused.json()["error"]["code"]) == (400, "context_length_exceeded")

@@ -1,4 +1,4 @@
-"""Legacy completions against a real server: text goes on where it stopped, whatever way it was given."""
+"""Legacy completions on a real server."""
 
 from typing import Any
 
@@ -8,7 +8,7 @@ import pytest
 ASKED: dict[str, Any] = {"model": "tiny", "max_tokens": 12, "seed": 3, "temperature": 1}
 
 
-def test_text_and_its_token_ids_go_on_alike(openai_client: openai.OpenAI) -> None:
+def test_text_and_its_token_ids_are_continued_alike(openai_client: openai.OpenAI) -> None:
     text = openai_client.completions.create(**ASKED, prompt="Hi")
     assert text.usage is not None
     assert text.choices[0].finish_reason == "length"
@@ -27,7 +27,7 @@ def test_ids_are_continued_and_echoed_as_text(openai_client: openai.OpenAI) -> N
     assert plain.usage.prompt_tokens == 3
 
 
-def test_an_echoed_stream_says_what_the_whole_says(openai_client: openai.OpenAI) -> None:
+def test_streamed_echo_equals_the_whole_echo(openai_client: openai.OpenAI) -> None:
     asked: dict[str, Any] = {**ASKED, "prompt": ["Once upon", "A time"], "n": 2, "echo": True}
     whole = openai_client.completions.create(**asked)
     said = ["", "", "", ""]
@@ -39,7 +39,7 @@ def test_an_echoed_stream_says_what_the_whole_says(openai_client: openai.OpenAI)
     assert said[0] != said[1]
 
 
-def test_log_probabilities_have_a_place_for_each_token(openai_client: openai.OpenAI) -> None:
+def test_logprobs_have_one_entry_per_token(openai_client: openai.OpenAI) -> None:
     choice = openai_client.completions.create(**ASKED, prompt="Hi", logprobs=2).choices[0]
     logprobs = choice.logprobs
     assert logprobs is not None
@@ -54,9 +54,7 @@ def test_log_probabilities_have_a_place_for_each_token(openai_client: openai.Ope
 
 
 @pytest.mark.parametrize("streams", [False, True])
-def test_a_text_can_be_scored_as_it_would_have_been_generated(
-    openai_client: openai.OpenAI, streams: bool
-) -> None:
+def test_echoed_text_scores_equal_generated_scores(openai_client: openai.OpenAI, streams: bool) -> None:
     said = openai_client.completions.create(**ASKED, prompt="Once upon", logprobs=2).choices[0]
     assert said.logprobs is not None
     asked: dict[str, Any] = {
@@ -89,7 +87,7 @@ def test_a_text_can_be_scored_as_it_would_have_been_generated(
     assert logprobs.token_logprobs[-tail:] == pytest.approx(said.logprobs.token_logprobs, abs=1e-3)
 
 
-def test_texts_are_scored_as_an_evaluation_asks_for_it(openai_client: openai.OpenAI) -> None:
+def test_lm_evaluation_harness_request_is_scored(openai_client: openai.OpenAI) -> None:
     """The body that lm-evaluation-harness sends: several lists of ids, one token more, which is left out of
     the sum.
     """
@@ -111,7 +109,7 @@ def test_texts_are_scored_as_an_evaluation_asks_for_it(openai_client: openai.Ope
     assert answer.usage.completion_tokens == 3
 
 
-def test_best_of_gives_out_the_likeliest(openai_client: openai.OpenAI) -> None:
+def test_best_of_returns_the_likeliest(openai_client: openai.OpenAI) -> None:
     best = openai_client.completions.create(**ASKED, prompt="Hi", best_of=4)
     tried = openai_client.completions.create(**ASKED, prompt="Hi", n=4, logprobs=0)
     means = {
@@ -126,7 +124,7 @@ def test_best_of_gives_out_the_likeliest(openai_client: openai.OpenAI) -> None:
     ("prompt", "param"),
     [([10**6], "prompt"), ([[1], [10**6]], "prompt"), ("very long " * 40_000, "prompt"), ([[]], "prompt")],
 )
-def test_prompts_that_the_model_cannot_read(openai_client: openai.OpenAI, prompt: Any, param: str) -> None:
+def test_invalid_prompts_are_refused(openai_client: openai.OpenAI, prompt: Any, param: str) -> None:
     with pytest.raises(openai.BadRequestError) as refused:
         openai_client.completions.create(model="tiny", prompt=prompt)
     assert refused.value.param == param

@@ -1,6 +1,4 @@
-"""A real server on damaged files: it starts, answers as before, says what it set aside, and refuses by name
-at worst.
-"""
+"""A real server on damaged state files."""
 
 import random
 from collections.abc import Iterator
@@ -37,9 +35,7 @@ def answer(server: ServerProcess) -> str:
     return str(reply.json()["choices"][0]["message"]["content"])
 
 
-def test_a_server_on_damaged_files_starts_answers_as_before_and_says_what_it_set_aside(
-    endless_model: Path, tmp_path: Path
-) -> None:
+def test_server_starts_on_damaged_files_and_names_them(endless_model: Path, tmp_path: Path) -> None:
     home = tmp_path / "mlxctl"
     with serving_on(tmp_path, endless_model) as server:
         expected = answer(server)

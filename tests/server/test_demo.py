@@ -66,7 +66,7 @@ def test_anthropic_streamed_round_trip(anthropic_client: anthropic.Anthropic) ->
         assert "21" in "".join(stream.text_stream)
 
 
-def test_thinking_is_shown_where_the_protocol_shows_it_and_can_be_switched_off(
+def test_thinking_is_returned_and_can_be_disabled(
     openai_client: openai.OpenAI,
 ) -> None:
     asked: dict[str, Any] = {
@@ -90,7 +90,7 @@ def test_thinking_is_shown_where_the_protocol_shows_it_and_can_be_switched_off(
     assert not thoughts("none")
 
 
-def test_the_banner_says_that_it_is_a_demo_and_how_to_ask() -> None:
+def test_banner_names_the_demo_and_an_example_request() -> None:
     server = ServerProcess()
     try:
         server.wait_ready()

@@ -1,6 +1,4 @@
-"""Whatever is answered is described to the last field: every route that tells of the server, and every
-protocol's answers.
-"""
+"""Answers of every route match /openapi.json to the last field."""
 
 import json
 from collections.abc import Callable
@@ -44,13 +42,13 @@ ASKED: dict[str, Any] = {
 
 @pytest.mark.parametrize("path", ROUTES)
 @pytest.mark.parametrize("script", SCRIPTS)
-def test_the_answers_of_every_protocol(path: str, script: str) -> None:
+def test_answers_of_every_protocol_match_the_description(path: str, script: str) -> None:
     check_answer(json.loads(ROUTES[path]().whole(collect(SCRIPTS[script]))), "post", path)
     check_stream(stream(ROUTES[path](), SCRIPTS[script]).decode(), path)
 
 
 @pytest.mark.parametrize("path", ROUTES)
-def test_a_stream_that_fails(path: str) -> None:
+def test_failed_streams_match_the_description(path: str) -> None:
     formatter = ROUTES[path]()
     wire = (
         formatter.begin(Usage(num_prompt_tokens=12))
@@ -60,7 +58,7 @@ def test_a_stream_that_fails(path: str) -> None:
     check_stream(wire.decode(), path)
 
 
-def test_answers_with_everything_that_can_be_asked_for() -> None:
+def test_answers_with_all_options_match_the_description() -> None:
     scored_chat: dict[str, Any] = {"logprobs": True, "top_logprobs": 2}
     usage = {"stream_options": {"include_usage": True}}
     check_answer(json.loads(chat(**scored_chat).whole(collect(SCORED))), "post", "/v1/chat/completions")
@@ -70,16 +68,16 @@ def test_answers_with_everything_that_can_be_asked_for() -> None:
     )
     check_answer(json.loads(completion(logprobs=1).whole(collect(SCORED))), "post", "/v1/completions")
     check_stream(stream(completion(logprobs=1, **usage), SCORED).decode(), "/v1/completions")
-    for told in (
+    for options in (
         {"reasoning": {"summary": "auto"}, "include": ["reasoning.encrypted_content"]},
         {"text": {"verbosity": "low"}},
     ):
-        check_answer(json.loads(responses(**told).whole(collect(THINKING))), "post", "/v1/responses")
-        check_stream(stream(responses(**told), THINKING).decode(), "/v1/responses")
+        check_answer(json.loads(responses(**options).whole(collect(THINKING))), "post", "/v1/responses")
+        check_stream(stream(responses(**options), THINKING).decode(), "/v1/responses")
     check_stream(stream(responses(top_logprobs=2), SCORED).decode(), "/v1/responses")
 
 
-def test_the_routes_that_tell_of_the_server_and_of_what_is_kept(server: ServerProcess) -> None:
+def test_other_routes_match_the_description(server: ServerProcess) -> None:
     def ask(
         method: str, path: str, *, body: Any = None, status: int = 200, query: str = "", **names: str
     ) -> Any:
@@ -122,12 +120,12 @@ def test_the_routes_that_tell_of_the_server_and_of_what_is_kept(server: ServerPr
     ask("post", "/models/pin", body={"model": "tiny"})
 
 
-def test_no_answer_is_described_as_just_an_object() -> None:
+def test_every_described_object_has_properties() -> None:
     for kind, schema in DOCUMENT["components"]["schemas"].items():
         is_object = schema.get("type") == "object" and schema.get("additionalProperties") is not False
         assert not is_object or "properties" in schema, kind
 
 
-def test_a_field_that_is_not_described_is_found() -> None:
+def test_undescribed_field_fails_validation() -> None:
     with pytest.raises(jsonschema.ValidationError, match="surprise"):
         check_answer({"name": "mlxctl", "version": "1", "surprise": 1}, "get", "/livez")

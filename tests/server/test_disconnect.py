@@ -1,4 +1,4 @@
-"""A client that leaves stops its generation, whatever it was waiting for."""
+"""A disconnect cancels the generation at any stage."""
 
 import json
 import socket
@@ -37,7 +37,7 @@ def num_running(server: ServerProcess) -> int:
 
 
 @pytest.mark.parametrize("path", ["/v1/chat/completions", "/v1/messages"])
-def test_leaving_a_stream_ends_it(server: ServerProcess, path: str) -> None:
+def test_disconnect_cancels_a_stream(server: ServerProcess, path: str) -> None:
     connection = ask(server, path, stream=True)
     received = b""
     while received.count(b"data:") < 5:
@@ -48,14 +48,14 @@ def test_leaving_a_stream_ends_it(server: ServerProcess, path: str) -> None:
 
 
 @pytest.mark.parametrize("path", ["/v1/chat/completions", "/v1/messages"])
-def test_leaving_before_a_whole_answer_ends_it(server: ServerProcess, path: str) -> None:
+def test_disconnect_cancels_a_whole_answer(server: ServerProcess, path: str) -> None:
     connection = ask(server, path, stream=False)
     wait_for(lambda: num_running(server) == 1, seconds=2)
     connection.close()
     assert wait_for(lambda: num_running(server) == 0, seconds=2) < BUDGET_SECONDS
 
 
-def test_others_do_not_notice(server: ServerProcess) -> None:
+def test_disconnect_does_not_affect_other_requests(server: ServerProcess) -> None:
     body = {
         "model": "tiny",
         "messages": [{"role": "user", "content": "hi"}],

@@ -1,4 +1,4 @@
-"""What is left out of requests is said once, at a level that is on by default, whatever callers name it."""
+"""The log of dropped tools."""
 
 import logging
 from pathlib import Path
@@ -17,7 +17,7 @@ def client(endless_model: Path) -> testing.TestClient:
     return unstarted_app(endless_model, ServerSettings())
 
 
-def told(log: pytest.LogCaptureFixture) -> list[str]:
+def logged(log: pytest.LogCaptureFixture) -> list[str]:
     at_least = logging.getLevelName(ServerSettings().log_level.upper())
     return [
         record.getMessage()
@@ -26,17 +26,17 @@ def told(log: pytest.LogCaptureFixture) -> list[str]:
     ]
 
 
-def test_each_type_is_told_once(caplog: pytest.LogCaptureFixture) -> None:
+def test_each_dropped_type_is_logged_once(caplog: pytest.LogCaptureFixture) -> None:
     left_out = DroppedToolsLog()
     for _ in range(3):
         left_out.warn_once(["web_search", "mcp", "web_search"])
-    assert [line.rsplit(": ", 1)[1] for line in told(caplog)] == ["'web_search'", "'mcp'"]
+    assert [line.rsplit(": ", 1)[1] for line in logged(caplog)] == ["'web_search'", "'mcp'"]
 
 
-def test_callers_cannot_fill_the_log(caplog: pytest.LogCaptureFixture) -> None:
+def test_logged_types_are_bounded(caplog: pytest.LogCaptureFixture) -> None:
     left_out = DroppedToolsLog()
     left_out.warn_once(["a\nb" * 10_000, *map(str, range(10_000))])
-    lines = told(caplog)
+    lines = logged(caplog)
     assert len(lines) == 64
     assert max(map(len, lines)) < 200
     assert not any("\n" in line for line in lines)
@@ -60,9 +60,9 @@ def test_callers_cannot_fill_the_log(caplog: pytest.LogCaptureFixture) -> None:
         ),
     ],
 )
-def test_every_protocol_tells(
+def test_every_protocol_logs_dropped_tools(
     client: testing.TestClient, caplog: pytest.LogCaptureFixture, path: str, body: object
 ) -> None:
     for _ in range(2):
         client.simulate_post(path, json={"model": "tiny", **body})  # type: ignore[dict-item]
-    assert len(told(caplog)) == 1
+    assert len(logged(caplog)) == 1

@@ -1,4 +1,4 @@
-"""Embeddings from a real server, asked by OpenAI's SDK in its own types; beside them, a model that chats."""
+"""Embeddings over HTTP with OpenAI's SDK, beside a chat model."""
 
 import math
 import operator
@@ -27,7 +27,7 @@ TEXTS = [
 
 
 @pytest.fixture(scope="module")
-def house(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServerProcess]:
+def model_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServerProcess]:
     """A server for a model that chats, `endless`, and one that embeds."""
     directory = shutil.copytree(tiny_models.model("embedder"), tmp_path_factory.mktemp("models") / MODEL)
     with serving(
@@ -37,9 +37,9 @@ def house(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServerProcess]:
 
 
 @pytest.fixture(scope="module")
-def sdk(house: ServerProcess) -> Iterator[openai.OpenAI]:
+def sdk(model_server: ServerProcess) -> Iterator[openai.OpenAI]:
     with openai.OpenAI(
-        base_url=f"{house.url}/v1", api_key="unused", max_retries=0, _strict_response_validation=True
+        base_url=f"{model_server.url}/v1", api_key="unused", max_retries=0, _strict_response_validation=True
     ) as client:
         yield client
 
@@ -52,7 +52,7 @@ def embed(
     return client.embeddings.create(model=MODEL, input=texts, dimensions=dimensions, encoding_format="float")
 
 
-def test_each_text_has_its_vector_in_order_whoever_asks_along(sdk: openai.OpenAI) -> None:
+def test_concurrent_requests_get_their_own_vectors(sdk: openai.OpenAI) -> None:
     together = embed(sdk, TEXTS)
     assert [entry.index for entry in together.data] == [0, 1, 2]
     assert together.model == MODEL
@@ -65,23 +65,23 @@ def test_each_text_has_its_vector_in_order_whoever_asks_along(sdk: openai.OpenAI
     assert together.usage.prompt_tokens == together.usage.total_tokens == num_tokens
 
 
-def test_numbers_and_base64_are_the_same(house: ServerProcess, sdk: openai.OpenAI) -> None:
+def test_floats_and_base64_are_equal(model_server: ServerProcess, sdk: openai.OpenAI) -> None:
     # Left alone the SDK asks for base64 and unpacks it, but where it validates strictly it does so before it
     # unpacks.
-    with openai.OpenAI(base_url=f"{house.url}/v1", api_key="unused", max_retries=0) as client:
+    with openai.OpenAI(base_url=f"{model_server.url}/v1", api_key="unused", max_retries=0) as client:
         unpacked = client.embeddings.create(model=MODEL, input=TEXTS[0])
     numbers = embed(sdk, TEXTS[0])
     assert unpacked.data[0].embedding == pytest.approx(numbers.data[0].embedding, abs=1e-7)
 
 
-def test_fewer_dimensions_are_a_shorter_vector_of_length_one(sdk: openai.OpenAI) -> None:
+def test_dimensions_shortens_and_normalizes_vectors(sdk: openai.OpenAI) -> None:
     (whole,) = embed(sdk, TEXTS[0]).data
     (short,) = embed(sdk, TEXTS[0], dimensions=8).data
     length = math.hypot(*whole.embedding[:8])
     assert short.embedding == pytest.approx([number / length for number in whole.embedding[:8]], abs=1e-6)
 
 
-def test_token_ids_are_taken_as_they_are(sdk: openai.OpenAI) -> None:
+def test_token_ids_are_embedded_unchanged(sdk: openai.OpenAI) -> None:
     (first, second) = embed(sdk, [[5, 6, 7], [8]]).data
     (alone,) = embed(sdk, [5, 6, 7]).data
     assert alone.embedding == pytest.approx(first.embedding, abs=1e-5)
@@ -99,7 +99,7 @@ def test_token_ids_are_taken_as_they_are(sdk: openai.OpenAI) -> None:
         ({"input": "a", "model": "endless"}, "model", "model_not_supported", "generates text"),
     ],
 )
-def test_what_cannot_be_embedded_is_refused_with_its_field(
+def test_invalid_inputs_are_refused_by_name(
     sdk: openai.OpenAI, asked: dict[str, Any], param: str, code: str | None, complaint: str
 ) -> None:
     with pytest.raises(openai.BadRequestError, match=complaint) as refusal:
@@ -107,13 +107,13 @@ def test_what_cannot_be_embedded_is_refused_with_its_field(
     assert (refusal.value.param, refusal.value.code) == (param, code)
 
 
-def test_an_unknown_model_is_not_found(sdk: openai.OpenAI) -> None:
+def test_unknown_model_returns_404(sdk: openai.OpenAI) -> None:
     with pytest.raises(openai.NotFoundError):
-        sdk.embeddings.create(model="nobody", input="a")
+        sdk.embeddings.create(model="missing", input="a")
 
 
-def test_a_model_that_embeds_cannot_chat_and_says_where_to_go(
-    house: ServerProcess, sdk: openai.OpenAI
+def test_embedding_model_refuses_chat_and_names_its_route(
+    model_server: ServerProcess, sdk: openai.OpenAI
 ) -> None:
     with pytest.raises(openai.BadRequestError, match="send texts to /v1/embeddings") as refusal:
         sdk.chat.completions.create(model=MODEL, messages=[{"role": "user", "content": "Hello!"}])
@@ -121,22 +121,26 @@ def test_a_model_that_embeds_cannot_chat_and_says_where_to_go(
     with pytest.raises(openai.BadRequestError, match="send texts to /v1/embeddings"):
         sdk.completions.create(model=MODEL, prompt="Hello!")
     with (
-        anthropic.Anthropic(base_url=house.url, api_key="unused", max_retries=0) as client,
+        anthropic.Anthropic(base_url=model_server.url, api_key="unused", max_retries=0) as client,
         pytest.raises(anthropic.BadRequestError, match="send texts to /v1/embeddings"),
     ):
         client.messages.count_tokens(model=MODEL, messages=[{"role": "user", "content": "Hello!"}])
 
 
-def test_the_list_of_models_tells_what_it_is_for(house: ServerProcess) -> None:
-    models = {model["id"]: model for model in httpx.get(f"{house.url}/v1/models", timeout=60).json()["data"]}
+def test_model_list_names_embedding_models(model_server: ServerProcess) -> None:
+    models = {
+        model["id"]: model for model in httpx.get(f"{model_server.url}/v1/models", timeout=60).json()["data"]
+    }
     assert (models[MODEL]["kind"], models[MODEL]["max_model_len"]) == ("embeddings", 1024)
     assert models["endless"]["kind"] == "text"
 
 
-def test_a_chat_goes_on_while_many_texts_are_embedded(house: ServerProcess, sdk: openai.OpenAI) -> None:
+def test_chat_continues_while_texts_are_embedded(model_server: ServerProcess, sdk: openai.OpenAI) -> None:
     with ThreadPoolExecutor(1) as pool:
         job = pool.submit(embed, sdk, ["word " * 100] * 40)
-        while not any(view["model"] == MODEL and view["state"] == "waiting" for view in requests(house)):
+        while not any(
+            view["model"] == MODEL and view["state"] == "waiting" for view in requests(model_server)
+        ):
             assert not job.done()
             time.sleep(0.01)
         answer = sdk.chat.completions.create(
@@ -148,17 +152,19 @@ def test_a_chat_goes_on_while_many_texts_are_embedded(house: ServerProcess, sdk:
     assert (answer.usage.completion_tokens, was_over) == (16, False)
 
 
-def test_a_client_that_leaves_stops_the_work(house: ServerProcess) -> None:
+def test_disconnect_cancels_the_work(model_server: ServerProcess) -> None:
     body = {"model": MODEL, "input": [[1] * 1000] * 280}
     with pytest.raises(httpx.ReadTimeout):
-        httpx.post(f"{house.url}/v1/embeddings", json=body, timeout=1.5)
+        httpx.post(f"{model_server.url}/v1/embeddings", json=body, timeout=1.5)
     deadline = time.monotonic() + 5
-    while any(view["state"] == "waiting" for view in requests(house)):
+    while any(view["state"] == "waiting" for view in requests(model_server)):
         assert time.monotonic() < deadline
         time.sleep(0.02)
-    assert httpx.post(f"{house.url}/models/unload", json={"model": MODEL}, timeout=60).status_code == 200
+    assert (
+        httpx.post(f"{model_server.url}/models/unload", json={"model": MODEL}, timeout=60).status_code == 200
+    )
 
 
-def requests(house: ServerProcess) -> list[dict[str, Any]]:
-    views: list[dict[str, Any]] = httpx.get(f"{house.url}/requests", timeout=60).json()["requests"]
+def requests(model_server: ServerProcess) -> list[dict[str, Any]]:
+    views: list[dict[str, Any]] = httpx.get(f"{model_server.url}/requests", timeout=60).json()["requests"]
     return views

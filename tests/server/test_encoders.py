@@ -1,6 +1,4 @@
-"""Embeddings by encoders from a real server, with their own tokenizers and prompts; beside them, a model that
-chats.
-"""
+"""Encoder embeddings over HTTP, with their tokenizers and prompts."""
 
 import operator
 import shutil
@@ -25,7 +23,7 @@ TEXTS = [
 
 
 @pytest.fixture(scope="module")
-def house(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServerProcess]:
+def model_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServerProcess]:
     """A server for every kind of encoder, by their names, and for `endless`, which chats."""
     models = tmp_path_factory.mktemp("models")
     for name in tiny_models.ENCODER_NAMES:
@@ -36,43 +34,46 @@ def house(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServerProcess]:
         yield running
 
 
-def embed(house: ServerProcess, model: str, texts: str | list[str], **more: Any) -> list[list[float]]:
+def embed(model_server: ServerProcess, model: str, texts: str | list[str], **more: Any) -> list[list[float]]:
     answer = httpx.post(
-        f"{house.url}/v1/embeddings", json={"model": model, "input": texts, **more}, timeout=120
+        f"{model_server.url}/v1/embeddings", json={"model": model, "input": texts, **more}, timeout=120
     )
     assert answer.status_code == 200, answer.text
     return [entry["embedding"] for entry in answer.json()["data"]]
 
 
 @pytest.mark.parametrize("name", tiny_models.ENCODER_NAMES)
-def test_each_text_has_its_vector_whoever_asks_along_and_texts_are_told_apart(
-    house: ServerProcess, name: str
-) -> None:
-    together = embed(house, name, TEXTS)
+def test_concurrent_requests_get_distinct_vectors(model_server: ServerProcess, name: str) -> None:
+    together = embed(model_server, name, TEXTS)
     for text, vector in zip(TEXTS, together, strict=True):
-        assert embed(house, name, text)[0] == pytest.approx(vector, abs=1e-5)
+        assert embed(model_server, name, text)[0] == pytest.approx(vector, abs=1e-5)
     assert all(sum(map(operator.mul, together[0], other)) < 0.99 for other in together[1:])
 
 
-def test_what_the_tokenizer_would_cut_or_pad_by_itself_counts_in_full(house: ServerProcess) -> None:
-    long, longer = embed(house, "bert", ["the " * 20 + "who", "the " * 20 + "what"])
+def test_tokenizer_truncation_and_padding_are_ignored(model_server: ServerProcess) -> None:
+    long, longer = embed(model_server, "bert", ["the " * 20 + "who", "the " * 20 + "what"])
     assert sum(map(operator.mul, long, longer)) < 0.9999
-    assert embed(house, "bert", "BREAD and Butter")[0] == pytest.approx(
-        embed(house, "bert", "bread and butter")[0], abs=1e-6
+    assert embed(model_server, "bert", "BREAD and Butter")[0] == pytest.approx(
+        embed(model_server, "bert", "bread and butter")[0], abs=1e-6
     )
 
 
-def test_a_prompt_of_the_model_stands_before_every_text(house: ServerProcess) -> None:
-    asked = embed(house, "embeddinggemma", TEXTS, prompt_name="query")
-    written = embed(house, "embeddinggemma", [f"task: search result | query: {text}" for text in TEXTS])
+def test_prompt_name_prepends_the_models_prompt(model_server: ServerProcess) -> None:
+    asked = embed(model_server, "embeddinggemma", TEXTS, prompt_name="query")
+    written = embed(
+        model_server, "embeddinggemma", [f"task: search result | query: {text}" for text in TEXTS]
+    )
     assert asked == [pytest.approx(vector, abs=1e-5) for vector in written]
 
 
-def test_a_long_text_is_cut_where_the_caller_allows_it_and_keeps_the_end_token(house: ServerProcess) -> None:
-    cut, other = embed(house, "xlm_roberta", ["the " * 900 + "sea", "the " * 900 + "mountain"], truncate=True)
+def test_truncated_text_keeps_its_end_token(model_server: ServerProcess) -> None:
+    cut, other = embed(
+        model_server, "xlm_roberta", ["the " * 900 + "sea", "the " * 900 + "mountain"], truncate=True
+    )
     assert cut == pytest.approx(other, abs=1e-6)
     answer = httpx.post(
-        f"{house.url}/v1/embeddings", json={"model": "xlm_roberta", "input": "the " * 900, "truncate": True}
+        f"{model_server.url}/v1/embeddings",
+        json={"model": "xlm_roberta", "input": "the " * 900, "truncate": True},
     )
     assert answer.json()["usage"]["prompt_tokens"] == 400
 
@@ -94,21 +95,23 @@ def test_a_long_text_is_cut_where_the_caller_allows_it_and_keeps_the_end_token(h
         ({"model": "embeddinggemma", "input": "a", "dimensions": 49}, "dimensions", "makes vectors of 48"),
     ],
 )
-def test_what_cannot_be_embedded_is_refused_with_its_field(
-    house: ServerProcess, asked: dict[str, Any], param: str, complaint: str
+def test_invalid_inputs_are_refused_by_name(
+    model_server: ServerProcess, asked: dict[str, Any], param: str, complaint: str
 ) -> None:
-    answer = httpx.post(f"{house.url}/v1/embeddings", json=asked, timeout=60)
+    answer = httpx.post(f"{model_server.url}/v1/embeddings", json=asked, timeout=60)
     assert (answer.status_code, answer.json()["error"]["param"]) == (400, param)
     assert complaint in answer.json()["error"]["message"]
 
 
-def test_the_list_of_models_tells_dimensions_and_the_longest_text(house: ServerProcess) -> None:
-    models = {model["id"]: model for model in httpx.get(f"{house.url}/v1/models", timeout=60).json()["data"]}
-    told = {
+def test_model_list_has_dimensions_and_max_length(model_server: ServerProcess) -> None:
+    models = {
+        model["id"]: model for model in httpx.get(f"{model_server.url}/v1/models", timeout=60).json()["data"]
+    }
+    listed = {
         name: [models[name][key] for key in ("kind", "dimensions", "max_model_len")]
         for name in tiny_models.ENCODER_NAMES
     }
-    assert told == {
+    assert listed == {
         "bert": ["embeddings", 64, 400],
         "xlm_roberta": ["embeddings", 64, 400],
         "modernbert": ["embeddings", 64, 400],
@@ -117,14 +120,16 @@ def test_the_list_of_models_tells_dimensions_and_the_longest_text(house: ServerP
     assert models["endless"]["dimensions"] is None
 
 
-def test_a_chat_goes_on_while_many_long_texts_are_embedded(house: ServerProcess) -> None:
-    embed(house, "bert", "a")
+def test_chat_continues_while_long_texts_are_embedded(model_server: ServerProcess) -> None:
+    embed(model_server, "bert", "a")
     with (
         ThreadPoolExecutor(1) as pool,
-        openai.OpenAI(base_url=f"{house.url}/v1", api_key="unused", max_retries=0) as sdk,
+        openai.OpenAI(base_url=f"{model_server.url}/v1", api_key="unused", max_retries=0) as sdk,
     ):
-        job = pool.submit(embed, house, "bert", ["the " * 350] * 100)
-        while not any(view["model"] == "bert" and view["state"] == "waiting" for view in requests(house)):
+        job = pool.submit(embed, model_server, "bert", ["the " * 350] * 100)
+        while not any(
+            view["model"] == "bert" and view["state"] == "waiting" for view in requests(model_server)
+        ):
             assert not job.done()
             time.sleep(0.01)
         answer = sdk.chat.completions.create(
@@ -136,6 +141,6 @@ def test_a_chat_goes_on_while_many_long_texts_are_embedded(house: ServerProcess)
     assert (answer.usage.completion_tokens, was_over) == (16, False)
 
 
-def requests(house: ServerProcess) -> list[dict[str, Any]]:
-    views: list[dict[str, Any]] = httpx.get(f"{house.url}/requests", timeout=60).json()["requests"]
+def requests(model_server: ServerProcess) -> list[dict[str, Any]]:
+    views: list[dict[str, Any]] = httpx.get(f"{model_server.url}/requests", timeout=60).json()["requests"]
     return views

@@ -1,6 +1,4 @@
-"""The engine is killed while it answers: nobody hangs, everybody is told in their protocol, and it comes
-back.
-"""
+"""Death of the engine during requests: errors in each protocol, and a restart."""
 
 import os
 import shutil
@@ -24,7 +22,7 @@ BODY: dict[str, Any] = {
 
 @contextmanager
 def streaming(server: ServerProcess, path: str, body: dict[str, Any] = BODY) -> Iterator[Iterator[str]]:
-    """The lines of a stream that has begun to speak."""
+    """Return the lines of a stream that has started."""
     with httpx.stream("POST", f"{server.url}{path}", json={**body, "stream": True}, timeout=30) as response:
         lines = response.iter_lines()
         for line in lines:
@@ -38,7 +36,7 @@ def streaming(server: ServerProcess, path: str, body: dict[str, Any] = BODY) -> 
         yield lines
 
 
-def test_every_open_request_ends_in_its_protocol_and_the_engine_returns(server: ServerProcess) -> None:
+def test_open_requests_fail_in_their_protocol_and_the_engine_restarts(server: ServerProcess) -> None:
     chat_url, messages_url = f"{server.url}/v1/chat/completions", f"{server.url}/v1/messages"
     first_engine = server.engine_pid()
     with (
@@ -78,9 +76,7 @@ def test_every_open_request_ends_in_its_protocol_and_the_engine_returns(server: 
     assert not is_alive(first_engine)
 
 
-def test_a_server_that_lost_its_model_is_not_ready_until_the_model_is_back(
-    endless_model: Path, tmp_path: Path
-) -> None:
+def test_server_is_not_ready_until_the_model_is_reloaded(endless_model: Path, tmp_path: Path) -> None:
     lost, other = (
         shutil.copytree(endless_model, tmp_path / "lost"),
         shutil.copytree(endless_model, tmp_path / "other"),

@@ -1,4 +1,4 @@
-"""A seed is only worth something with the fingerprint of what it was used with."""
+"""The system fingerprint."""
 
 from importlib import metadata
 from typing import Any
@@ -9,7 +9,7 @@ import pytest
 from mlxctl.server.routes.openai import system_fingerprint
 
 
-def test_answers_of_one_server_carry_one_fingerprint(openai_client: openai.OpenAI) -> None:
+def test_all_answers_have_the_same_fingerprint(openai_client: openai.OpenAI) -> None:
     asked: dict[str, Any] = {"model": "tiny", "max_tokens": 3, "seed": 1}
     chat: dict[str, Any] = {**asked, "messages": [{"role": "user", "content": "Hi"}]}
     whole = openai_client.chat.completions.create(**chat)
@@ -25,7 +25,7 @@ def test_answers_of_one_server_carry_one_fingerprint(openai_client: openai.OpenA
 
 
 @pytest.mark.parametrize("package", ["mlx", "mlx-lm"])
-def test_a_fingerprint_changes_with_what_computes(monkeypatch: pytest.MonkeyPatch, package: str) -> None:
+def test_fingerprint_changes_with_package_versions(monkeypatch: pytest.MonkeyPatch, package: str) -> None:
     before, version = system_fingerprint(), metadata.version
     with monkeypatch.context() as changed:
         changed.setattr(metadata, "version", lambda name: "0.0.1" if name == package else version(name))

@@ -1,7 +1,4 @@
-"""A few hundred requests that almost make sense: no server error, no hang, nothing left over.
-
-`python -m tests.fuzz` sends more.
-"""
+"""A few hundred fuzzed requests; `python -m tests.fuzz` sends more."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -33,6 +30,6 @@ def test_every_request_is_answered_or_refused_in_its_protocols_shape(
     volley.send(batch)
 
 
-def test_nothing_is_left_of_them(volley: Volley) -> None:
+def test_no_request_is_left_open(volley: Volley) -> None:
     assert volley.num_sent >= 200
     assert not any(volley.leftovers().values())

@@ -1,4 +1,4 @@
-"""Real clients against a real server: whole, streaming, many at once, and refusals before the first byte."""
+"""Generation with the vendors' SDKs: whole, streamed, concurrent, refused."""
 
 from concurrent.futures import ThreadPoolExecutor
 from itertools import pairwise
@@ -24,13 +24,13 @@ def test_models_are_listed_and_found_for_both_sdks(
 
 
 @pytest.mark.parametrize("path", ["org/none", "org%2Fnone"])
-def test_a_model_name_may_hold_a_slash(server: ServerProcess, path: str) -> None:
+def test_model_name_may_contain_a_slash(server: ServerProcess, path: str) -> None:
     answer = httpx.get(f"{server.url}/v1/models/{path}")
     assert answer.status_code == 404
     assert "'org/none'" in answer.json()["error"]["message"]
 
 
-def test_openai_streams_the_same_words_that_it_gives_whole(openai_client: openai.OpenAI) -> None:
+def test_openai_stream_equals_the_whole_answer(openai_client: openai.OpenAI) -> None:
     asked: dict[str, Any] = {
         "model": "tiny",
         "messages": ASK,
@@ -53,7 +53,7 @@ def test_openai_streams_the_same_words_that_it_gives_whole(openai_client: openai
     )
 
 
-def test_anthropic_streams_the_same_words_that_it_gives_whole(anthropic_client: anthropic.Anthropic) -> None:
+def test_anthropic_stream_equals_the_whole_message(anthropic_client: anthropic.Anthropic) -> None:
     asked: dict[str, Any] = {
         "model": "tiny",
         "messages": ASK,
@@ -70,11 +70,11 @@ def test_anthropic_streams_the_same_words_that_it_gives_whole(anthropic_client: 
 
 
 def num_input_tokens(message: anthropic.types.Message) -> int:
-    """How long the prompt was, wherever its tokens came from."""
+    """Return the length of the prompt, cached tokens included."""
     return message.usage.input_tokens + (message.usage.cache_read_input_tokens or 0)
 
 
-def test_anthropic_beta_asks_the_same_route(anthropic_client: anthropic.Anthropic) -> None:
+def test_anthropic_beta_query_uses_the_same_route(anthropic_client: anthropic.Anthropic) -> None:
     answer = anthropic_client.beta.messages.create(
         model="tiny", messages=ASK, max_tokens=3, betas=["effort-2025-11-24"]
     )
@@ -101,7 +101,7 @@ def test_sixteen_streams_at_once_all_finish(server: ServerProcess) -> None:
     assert server.health()["open_requests"] == 0
 
 
-def test_the_head_of_a_stream_comes_before_its_first_word(server: ServerProcess) -> None:
+def test_stream_head_precedes_the_first_token(server: ServerProcess) -> None:
     body = {"model": "tiny", "messages": ASK, "max_tokens": 5, "stream": True}
     with httpx.stream("POST", f"{server.url}/v1/messages", json=body, timeout=30) as response:
         first = next(response.iter_lines())
@@ -111,7 +111,7 @@ def test_the_head_of_a_stream_comes_before_its_first_word(server: ServerProcess)
     assert response.headers["x-accel-buffering"] == "no"
 
 
-def test_a_stream_that_cannot_start_has_a_real_status(
+def test_stream_that_cannot_start_has_an_error_status(
     openai_client: openai.OpenAI, anthropic_client: anthropic.Anthropic
 ) -> None:
     with pytest.raises(openai.NotFoundError) as unknown:
@@ -126,7 +126,7 @@ def test_a_stream_that_cannot_start_has_a_real_status(
     assert "prompt is too long: " in str(long_messages.value)
 
 
-def test_an_oversized_body_is_413_however_it_is_sent(server: ServerProcess) -> None:
+def test_oversized_body_returns_413(server: ServerProcess) -> None:
     def chunks() -> Any:
         for _ in range(33 * 16):
             yield b" " * 65536

@@ -1,6 +1,4 @@
-"""Models whose files mean harm or make no sense: each answers for itself with one clear error, and the others
-are served.
-"""
+"""Broken and hostile model directories beside a good one."""
 
 import json
 import shutil
@@ -54,7 +52,7 @@ def without_file(name: str) -> Callable[[Path], None]:
 
 
 def with_tokens_too_many(model: Path) -> None:
-    """The tokenizer knows tokens that the weights have no place for, and the template writes one of them."""
+    """A tokenizer with more tokens than the weights, one of them in the template."""
     with_template("<|more 999|>{{ messages[0].content }}")(model)
     tokenizer = json.loads((model / "tokenizer.json").read_text())
     first = tokenizer["added_tokens"][0]
@@ -109,7 +107,7 @@ def ask(server: ServerProcess, model: str, **more: Any) -> httpx.Response:
 
 
 @pytest.mark.parametrize("name", BROKEN)
-def test_it_says_what_is_wrong_and_costs_the_others_nothing(server: ServerProcess, name: str) -> None:
+def test_broken_model_fails_alone_with_a_clear_error(server: ServerProcess, name: str) -> None:
     for more in ({}, {"stream": True}):
         refused = ask(server, name, **more)
         assert refused.status_code in (400, 500), refused.text
@@ -120,7 +118,7 @@ def test_it_says_what_is_wrong_and_costs_the_others_nothing(server: ServerProces
     assert ask(server, "good").status_code == 200
 
 
-def test_all_of_them_are_listed(server: ServerProcess) -> None:
+def test_broken_models_are_listed(server: ServerProcess) -> None:
     listed = {model["id"]: model for model in httpx.get(f"{server.url}/v1/models", timeout=60).json()["data"]}
     assert set(listed) == {"good", *BROKEN}
     assert all(listed[name]["state"] == "failed" for name in ("no-config", "no-json", "remote", "own-code"))

@@ -1,4 +1,4 @@
-"""`ignore_eos`: answers of an exact length, for those who measure."""
+"""`ignore_eos`: answers of an exact length."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -17,7 +17,7 @@ def demo() -> Iterator[ServerProcess]:
 
 
 def answer(server: ServerProcess, path: str, **fields: Any) -> tuple[int, str]:
-    """How many tokens came, and why no more."""
+    """Return the number of tokens and the finish reason."""
     body = {
         "model": "mlxctl-demo",
         "max_tokens": 80,
@@ -36,7 +36,7 @@ def answer(server: ServerProcess, path: str, **fields: Any) -> tuple[int, str]:
         ("completions", {"prompt": "<|im_start|>user\nHello!<|im_end|>\n<|im_start|>assistant\n"}),
     ],
 )
-def test_an_answer_goes_on_past_the_models_own_end(
+def test_ignore_eos_generates_past_the_end_token(
     demo: ServerProcess, path: str, prompt: dict[str, Any]
 ) -> None:
     num_tokens, reason = answer(demo, path, **prompt)
@@ -45,7 +45,7 @@ def test_an_answer_goes_on_past_the_models_own_end(
     assert answer(demo, path, **prompt, ignore_eos=False) == (num_tokens, "stop")
 
 
-def test_it_cannot_be_combined_with_a_form_that_ends(demo: ServerProcess) -> None:
+def test_ignore_eos_with_structured_output_is_refused(demo: ServerProcess) -> None:
     messages = [{"role": "user", "content": "Hello!"}]
     body = {"model": "mlxctl-demo", "messages": messages, "ignore_eos": True, "guided_regex": "yes|no"}
     refusal = httpx.post(f"{demo.url}/v1/chat/completions", json=body, timeout=60)

@@ -1,6 +1,4 @@
-"""While a prompt is read, and while a request waits for its place, every protocol's stream says that it lives
-and how far it is.
-"""
+"""Pings and progress during prefill and queueing, in every protocol."""
 
 import re
 from collections.abc import Iterator
@@ -36,9 +34,7 @@ PATHS = (
 
 @pytest.fixture(scope="module")
 def slow(endless_model: Path) -> Iterator[ServerProcess]:
-    """A server that answers one request at a time, reads prompts in small pieces, and is never silent for
-    long.
-    """
+    """A server with one batch slot, small prefill chunks and a short ping interval."""
     limits = {
         "MLXCTL_ENGINE_MAX_ROWS": "1",
         "MLXCTL_ENGINE_PREFILL_CHUNK_MAX_TOKENS": "128",
@@ -52,7 +48,7 @@ def slow(endless_model: Path) -> Iterator[ServerProcess]:
 
 
 @pytest.mark.parametrize("path", PATHS)
-def test_a_stream_tells_how_much_of_its_prompt_is_read(slow: ServerProcess, path: str) -> None:
+def test_stream_reports_prefill_progress(slow: ServerProcess, path: str) -> None:
     answer = httpx.post(f"{slow.url}{path}", json=body(path, "very long " * 500, 2), timeout=60).text
     progress = [
         (int(done), int(total))
@@ -66,7 +62,7 @@ def test_a_stream_tells_how_much_of_its_prompt_is_read(slow: ServerProcess, path
 
 
 @pytest.mark.parametrize("path", PATHS)
-def test_a_stream_that_waits_for_its_place_is_kept_alive(slow: ServerProcess, path: str) -> None:
+def test_queued_stream_gets_pings(slow: ServerProcess, path: str) -> None:
     first = httpx.stream(
         "POST", f"{slow.url}/v1/chat/completions", json=body(PATHS[0], "Hi", 20_000), timeout=60
     )
@@ -83,7 +79,7 @@ def test_a_stream_that_waits_for_its_place_is_kept_alive(slow: ServerProcess, pa
     assert any("[DONE]" in line or "message_stop" in line for line in rest)
 
 
-def test_a_turn_that_waits_for_an_earlier_one_of_its_agent_is_kept_alive(slow: ServerProcess) -> None:
+def test_queued_agent_turn_gets_pings(slow: ServerProcess) -> None:
     agent = f"{slow.url}/v1/agents/busy"
     httpx.post(f"{slow.url}/v1/agents", json={"model": "tiny", "id": "busy"})
 

@@ -1,4 +1,4 @@
-"""Large bodies are refused by their length, and cost the event loop no more than their bytes."""
+"""Limits and cost of large bodies."""
 
 import asyncio
 import pickle
@@ -29,7 +29,7 @@ def refused(server: ServerProcess, path: str, asked: dict[str, Any]) -> dict[str
     return error
 
 
-def test_an_explanation_of_what_cannot_fit_is_refused_by_its_length(server: ServerProcess) -> None:
+def test_explanation_of_an_oversized_prompt_is_refused(server: ServerProcess) -> None:
     words = "an old hill " * 200_000
     question = {"body": {"model": "tiny", "messages": [{"role": "user", "content": words}]}}
     explained = refused(server, "/cache/explain", question)
@@ -39,7 +39,7 @@ def test_an_explanation_of_what_cannot_fit_is_refused_by_its_length(server: Serv
     assert explained == refused(server, "/v1/chat/completions", {"messages": question["body"]["messages"]})
 
 
-def test_an_explanation_of_what_does_not_fit_is_refused_as_its_request_would_be(
+def test_explanation_of_a_long_prompt_fails_like_its_request(
     server: ServerProcess,
 ) -> None:
     messages = [{"role": "user", "content": "an old hill " * 10_000}]
@@ -49,7 +49,7 @@ def test_an_explanation_of_what_does_not_fit_is_refused_as_its_request_would_be(
     assert explained == refused(server, "/v1/chat/completions", {"messages": messages})
 
 
-def test_an_error_quotes_only_the_beginning_of_what_is_long(server: ServerProcess) -> None:
+def test_error_quotes_only_the_start_of_long_values(server: ServerProcess) -> None:
     tools = [{"type": "function", "function": {"name": "f", "parameters": {"type": "object"}}}]
     choice = {"type": "function", "function": {"name": "f" * 100_000}}
     error = refused(
@@ -60,7 +60,7 @@ def test_an_error_quotes_only_the_beginning_of_what_is_long(server: ServerProces
     assert len(error["message"]) < 5000
 
 
-def test_schemas_that_the_event_loop_would_have_to_read_are_bounded(server: ServerProcess) -> None:
+def test_schema_size_is_bounded(server: ServerProcess) -> None:
     schema = {"type": "object", "description": "x" * 5 * _MIB}
     tools = [{"type": "function", "function": {"name": "f", "parameters": schema}}]
     error = refused(
@@ -72,13 +72,13 @@ def test_schemas_that_the_event_loop_would_have_to_read_are_bounded(server: Serv
 
 
 @pytest.mark.parametrize("field", ["instructions", "user"])
-def test_what_a_response_repeats_is_bounded(server: ServerProcess, field: str) -> None:
+def test_repeated_response_fields_are_bounded(server: ServerProcess, field: str) -> None:
     error = refused(server, "/v1/responses", {"input": "hello", field: "x" * 5 * _MIB})
 
     assert "what a response repeats" in error["message"]
 
 
-def test_a_body_is_never_copied_whole() -> None:
+def test_body_is_not_copied() -> None:
     async def run() -> None:
         tracemalloc.start()
         try:
@@ -93,7 +93,7 @@ def test_a_body_is_never_copied_whole() -> None:
 
 
 def sent(*, num_chunks: int) -> SimpleNamespace:
-    """A request whose chunks of a MiB come one after the other."""
+    """A request whose chunks of one MiB arrive one after another."""
 
     async def stream() -> AsyncIterator[bytes]:
         for _ in range(num_chunks):
@@ -102,7 +102,7 @@ def sent(*, num_chunks: int) -> SimpleNamespace:
     return SimpleNamespace(get_header=lambda _: None, content_length=None, stream=stream())
 
 
-def test_the_answer_of_a_preparation_process_takes_memory_only_as_it_arrives() -> None:
+def test_preparation_result_is_received_in_chunks() -> None:
     async def run() -> None:
         front, worker = socket.socketpair()
         front.setblocking(False)

@@ -1,4 +1,4 @@
-"""The models of the machine over HTTP: what lies there, what fits, what is being fetched, and who may ask."""
+"""The library, memory estimates and downloads over HTTP."""
 
 import asyncio
 import json
@@ -60,12 +60,12 @@ def get(client: testing.TestClient, path: str) -> Any:
 
 
 @pytest.mark.parametrize("path", ["/library", "/downloads", "/fit?model=good"])
-def test_nobody_asks_without_the_key(models: Path, path: str) -> None:
+def test_missing_key_returns_401(models: Path, path: str) -> None:
     assert app(models).simulate_get(path).status_code == 401
     assert get(app(models), path).status_code == 200
 
 
-def test_the_library_lists_good_and_bad_and_tells_no_paths(models: Path) -> None:
+def test_library_lists_all_models_without_paths(models: Path) -> None:
     answer = get(app(models), "/library")
     found = {model["name"]: model for model in answer.json["models"]}
     assert (found["good"]["kind"], found["good"]["family"], found["good"]["problem"]) == (
@@ -79,14 +79,14 @@ def test_the_library_lists_good_and_bad_and_tells_no_paths(models: Path) -> None
     assert str(models) not in answer.text
 
 
-def test_the_fit_of_a_model_is_told_by_name_and_by_alias(models: Path) -> None:
+def test_fit_accepts_names_and_aliases(models: Path) -> None:
     fit = get(app(models), "/fit?model=good&context=1000").json
     assert (fit["fits"], fit["context_tokens"], fit["weights_bytes"]) == (True, 1000, 64 * 64 * 2)
     assert fit["cache_bytes"] == 1024 * 2 * 2 * 2 * 16 * 2
     assert get(app(models), "/fit?model=quick").json["model"] == "quick"
 
 
-def test_a_broken_model_has_no_fit_but_a_reason(models: Path) -> None:
+def test_fit_of_a_broken_model_has_a_reason(models: Path) -> None:
     fit = get(app(models), "/fit?model=bad").json
     assert fit["fits"] is None
     assert "not valid JSON" in fit["problem"]
@@ -101,16 +101,18 @@ def test_a_broken_model_has_no_fit_but_a_reason(models: Path) -> None:
         ("model=none", 404, "model"),
     ],
 )
-def test_a_bad_question_is_answered_by_name(models: Path, query: str, status: int, param: str) -> None:
+def test_invalid_fit_parameters_are_refused_by_name(
+    models: Path, query: str, status: int, param: str
+) -> None:
     answer = get(app(models), f"/fit?{query}")
     assert (answer.status_code, answer.json["error"]["param"]) == (status, param)
 
 
-def test_a_directory_of_the_machine_is_no_name_for_a_client(models: Path) -> None:
+def test_directory_path_is_no_model_name(models: Path) -> None:
     assert get(app(models), f"/fit?model={models / 'good'}").status_code == 404
 
 
-def test_downloads_are_off_unless_the_settings_allow_them(models: Path) -> None:
+def test_downloads_are_disabled_by_default(models: Path) -> None:
     body = json.dumps({"repo": "org/tiny"})
     assert app(models).simulate_post("/downloads", headers=KEY, body=body).status_code == 405
     assert app(models, allow_downloads=True).simulate_post("/downloads", body=body).status_code == 401
@@ -127,13 +129,13 @@ def test_downloads_are_off_unless_the_settings_allow_them(models: Path) -> None:
         ('{"repo": "a/b", "revision": "x"}', "revision"),
     ],
 )
-def test_a_download_is_asked_for_properly_or_not_at_all(models: Path, body: str, param: str | None) -> None:
+def test_invalid_downloads_are_refused(models: Path, body: str, param: str | None) -> None:
     headers = {**KEY, "Content-Type": "application/json"}
     answer = app(models, allow_downloads=True).simulate_post("/downloads", headers=headers, body=body)
     assert (answer.status_code, answer.json["error"]["param"]) == (400, param)
 
 
-def test_a_page_in_a_browser_cannot_start_a_download_by_posting_plain_text(models: Path) -> None:
+def test_cross_site_post_cannot_start_a_download(models: Path) -> None:
     headers = {**KEY, "Content-Type": "text/plain", "Origin": "https://evil.example"}
     answer = app(models, allow_downloads=True).simulate_post(
         "/downloads", headers=headers, body='{"repo": "org/tiny"}'
@@ -142,7 +144,7 @@ def test_a_page_in_a_browser_cannot_start_a_download_by_posting_plain_text(model
     assert "application/json" in answer.json["error"]["message"]
 
 
-def test_a_client_downloads_a_model_and_finds_it_in_the_library(tmp_path: Path) -> None:
+def test_downloaded_model_is_in_the_library(tmp_path: Path) -> None:
     files = {
         "config.json": json.dumps(CONFIG).encode(),
         "model.safetensors": (2).to_bytes(8, "little") + b"{}",
@@ -168,7 +170,7 @@ def test_a_client_downloads_a_model_and_finds_it_in_the_library(tmp_path: Path) 
             ]
 
 
-def test_the_models_list_tells_what_is_known(server: ServerProcess) -> None:
+def test_model_list_has_library_data(server: ServerProcess) -> None:
     (model,) = httpx.get(f"{server.url}/v1/models").json()["data"]
     assert (model["kind"], model["family"], model["quantization"]) == ("text", "qwen", None)
     assert model["num_parameters"] * 4 == pytest.approx(model["size_bytes"], rel=0.05)

@@ -1,4 +1,4 @@
-"""How a server starts, what stops it from starting, and how it ends."""
+"""Start, failed start and stop of a server."""
 
 import os
 import signal
@@ -20,7 +20,7 @@ BODY = {"model": "tiny", "messages": [{"role": "user", "content": "hi"}], "max_t
 
 
 def serve(*arguments: str) -> subprocess.CompletedProcess[str]:
-    """Run a server that is expected to give up."""
+    """Run a server that is expected to fail at the start."""
     command = [sys.executable, "-m", "mlxctl", "serve", *arguments]
     return subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
 
@@ -29,7 +29,7 @@ def engine_sockets() -> set[str]:
     return {path.name for path in locations.runtime_directory().glob("engine-*")}
 
 
-def test_a_server_listens_before_it_has_imported_what_only_answers_need() -> None:
+def test_heavy_modules_are_not_imported_at_the_start() -> None:
     heavy = [
         "jinja2",
         "tokenizers",
@@ -54,7 +54,7 @@ def test_a_server_listens_before_it_has_imported_what_only_answers_need() -> Non
 
 
 @pytest.mark.parametrize("signal_number", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP])
-def test_told_to_stop_it_drains_and_leaves_nothing_behind(endless_model: Path, signal_number: int) -> None:
+def test_stop_signal_drains_and_leaves_no_processes(endless_model: Path, signal_number: int) -> None:
     with serving(endless_model, MLXCTL_SERVER_DRAIN_SECONDS="0.3") as server:
         engine = server.engine_pid()
         with httpx.stream(
@@ -75,7 +75,7 @@ def test_told_to_stop_it_drains_and_leaves_nothing_behind(endless_model: Path, s
         assert str(server.process.pid) not in "".join(engine_sockets())
 
 
-def test_a_request_that_fits_into_the_drain_finishes(endless_model: Path) -> None:
+def test_short_request_finishes_during_the_drain(endless_model: Path) -> None:
     with serving(endless_model) as server:
         body = {**BODY, "stream": True, "max_tokens": 100}
         with httpx.stream("POST", f"{server.url}/v1/chat/completions", json=body, timeout=30) as response:
@@ -88,7 +88,7 @@ def test_a_request_that_fits_into_the_drain_finishes(endless_model: Path) -> Non
         assert server.process.wait(timeout=10) == 0
 
 
-def test_a_second_signal_ends_it_at_once_and_the_engine_follows(endless_model: Path) -> None:
+def test_second_signal_ends_server_and_engine_at_once(endless_model: Path) -> None:
     with serving(endless_model) as server:
         engine = server.engine_pid()
         with httpx.stream(
@@ -106,13 +106,13 @@ def test_a_second_signal_ends_it_at_once_and_the_engine_follows(endless_model: P
 
 @pytest.fixture(autouse=True)
 def usual_signals() -> Iterator[None]:
-    """Servers inherit ignored signals, and the tests may run under nohup."""
+    """Restore default signal handlers, since the tests may run under nohup."""
     previous = signal.signal(signal.SIGHUP, signal.SIG_DFL)
     yield
     signal.signal(signal.SIGHUP, previous)
 
 
-def test_a_terminal_that_closes_signals_twice_and_the_server_still_drains(endless_model: Path) -> None:
+def test_second_sighup_does_not_interrupt_the_drain(endless_model: Path) -> None:
     with serving(endless_model) as server:
         body = {**BODY, "stream": True, "max_tokens": 300}
         with httpx.stream("POST", f"{server.url}/v1/chat/completions", json=body, timeout=30) as response:
@@ -127,7 +127,7 @@ def test_a_terminal_that_closes_signals_twice_and_the_server_still_drains(endles
         assert server.process.wait(timeout=10) == 0
 
 
-def test_under_nohup_a_closed_terminal_is_ignored(endless_model: Path) -> None:
+def test_sighup_is_ignored_under_nohup(endless_model: Path) -> None:
     signal.signal(signal.SIGHUP, signal.SIG_IGN)
     with serving(endless_model) as server:
         for pid in (server.engine_pid(), server.process.pid):
@@ -136,7 +136,7 @@ def test_under_nohup_a_closed_terminal_is_ignored(endless_model: Path) -> None:
         assert server.health()["status"] == "ready"
 
 
-def test_it_can_be_stopped_while_it_loads(endless_model: Path) -> None:
+def test_server_can_be_stopped_while_loading(endless_model: Path) -> None:
     server = ServerProcess("--model", str(endless_model))
     try:
         assert server.stop() == 0
@@ -145,9 +145,7 @@ def test_it_can_be_stopped_while_it_loads(endless_model: Path) -> None:
 
 
 @pytest.mark.parametrize("option", ["--model", "--models-dir"])
-def test_until_it_is_ready_it_says_that_it_loads_and_then_it_answers(
-    endless_model: Path, tmp_path: Path, option: str
-) -> None:
+def test_requests_get_503_until_the_model_is_loaded(endless_model: Path, tmp_path: Path, option: str) -> None:
     (tmp_path / "tiny").symlink_to(endless_model)
     server = ServerProcess(option, str(tmp_path / "tiny" if option == "--model" else tmp_path))
     try:
@@ -186,7 +184,7 @@ def test_the_front_imports_neither_mlx_nor_transformers() -> None:
     assert loaded.isdisjoint({"mlx", "mlx_lm", "transformers", "numpy", "torch"})
 
 
-def test_a_taken_port_is_one_clear_line(endless_model: Path) -> None:
+def test_port_in_use_is_one_error_line(endless_model: Path) -> None:
     with socket.create_server(("127.0.0.1", 0)) as holder:
         port = holder.getsockname()[1]
         run = serve("--model", str(endless_model), "--port", str(port))
@@ -212,7 +210,7 @@ def test_two_servers_never_share_a_port(endless_model: Path) -> None:
         (["--memory-limit", "plenty"], "plenty"),
     ],
 )
-def test_what_a_person_can_mend_is_one_clear_line(arguments: list[str], says: str) -> None:
+def test_configuration_errors_are_one_line(arguments: list[str], says: str) -> None:
     run = serve("--port", "0", *arguments)
     assert run.returncode == 1
     assert run.stderr.startswith("mlxctl: ")
@@ -220,7 +218,7 @@ def test_what_a_person_can_mend_is_one_clear_line(arguments: list[str], says: st
     assert says in run.stderr
 
 
-def test_a_model_that_does_not_fit_is_one_clear_line(endless_model: Path) -> None:
+def test_model_that_does_not_fit_is_one_error_line(endless_model: Path) -> None:
     run = serve("--port", "0", "--model", str(endless_model), "--memory-limit", "10KB")
     assert run.returncode == 1
     assert run.stderr.startswith("mlxctl: ")
@@ -228,7 +226,7 @@ def test_a_model_that_does_not_fit_is_one_clear_line(endless_model: Path) -> Non
     assert run.stderr.count("\n") == 1
 
 
-def test_the_process_group_signal_of_a_terminal_is_enough(endless_model: Path) -> None:
+def test_ctrl_c_stops_the_whole_process_group(endless_model: Path) -> None:
     """Ctrl-C reaches the front and the engine alike; the engine must leave the end to the front."""
     with serving(endless_model) as server:
         engine = server.engine_pid()

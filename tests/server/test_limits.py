@@ -1,4 +1,4 @@
-"""Queue, time and silence: limits that a request can run into."""
+"""Queue, timeout and ping limits."""
 
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -15,7 +15,7 @@ LIMIT_SECONDS = 2.0
 
 @pytest.fixture(scope="module")
 def server(endless_model: Path) -> Iterator[ServerProcess]:
-    """One place in the batch, none in the queue beyond the next in line, and little patience."""
+    """A server with one batch slot, a queue of one, and short timeouts."""
     limits = {
         "MLXCTL_ENGINE_MAX_ROWS": "1",
         "MLXCTL_SERVER_MAX_QUEUE": "0",
@@ -34,7 +34,7 @@ def ask(server: ServerProcess, path: str, **more: Any) -> httpx.Response:
     return httpx.post(f"{server.url}{path}", json=body(**more), timeout=30)
 
 
-def test_what_takes_too_long_is_ended_and_told_so(server: ServerProcess) -> None:
+def test_request_timeout_returns_504(server: ServerProcess) -> None:
     whole = ask(server, "/v1/chat/completions")
     streamed = ask(server, "/v1/messages", stream=True)
     assert (whole.status_code, whole.json()["error"]["code"]) == (504, "deadline_exceeded")
@@ -44,7 +44,7 @@ def test_what_takes_too_long_is_ended_and_told_so(server: ServerProcess) -> None
     assert "timeout_error" in streamed.text
 
 
-def test_leaving_frees_the_place_in_the_batch(server: ServerProcess) -> None:
+def test_disconnect_frees_the_batch_slot(server: ServerProcess) -> None:
     with httpx.stream("POST", f"{server.url}/v1/messages", json=body(stream=True), timeout=30) as response:
         lines = response.iter_lines()
         assert any("text_delta" in line for line in lines)
@@ -53,7 +53,7 @@ def test_leaving_frees_the_place_in_the_batch(server: ServerProcess) -> None:
     assert next_one.elapsed.total_seconds() < LIMIT_SECONDS / 2
 
 
-def test_a_full_queue_is_busy_and_a_waiting_stream_is_kept_alive(server: ServerProcess) -> None:
+def test_full_queue_returns_503_and_queued_stream_gets_pings(server: ServerProcess) -> None:
     with ThreadPoolExecutor() as pool:
         running = pool.submit(ask, server, "/v1/messages", stream=True)
         wait_for(lambda: server.health()["open_requests"] == 1, seconds=2)
@@ -72,7 +72,7 @@ def test_a_full_queue_is_busy_and_a_waiting_stream_is_kept_alive(server: ServerP
     assert kept_alive.index(": ping") < kept_alive.index("event: message_start")
 
 
-def test_choices_that_do_not_all_fit_are_refused_together_and_leave_nothing_behind(
+def test_choices_beyond_the_queue_are_refused_together(
     server: ServerProcess,
 ) -> None:
     refused = ask(server, "/v1/chat/completions", n=4)

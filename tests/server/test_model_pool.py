@@ -1,6 +1,4 @@
-"""Several models in one server: each is asked by its name, in either protocol, though memory holds only one
-of them.
-"""
+"""Several models in one server whose memory holds one."""
 
 import os
 import shutil
@@ -41,7 +39,7 @@ def models(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def server(models: Path) -> Iterator[ServerProcess]:
-    """A server for all of them, whose memory holds one and what it computes."""
+    """A server for all of them, whose memory holds one model and its cache."""
     limit = int(1.5 * max(size(models / family) for family in FAMILIES))
     named = ["--model", str(models / "qwen3"), "--model", str(models / "llama3"), "--models-dir", str(models)]
     running = ServerProcess(*named, "--memory-limit", str(limit))
@@ -76,7 +74,7 @@ def listed(server: ServerProcess) -> dict[str, dict[str, Any]]:
     return {model["id"]: model for model in httpx.get(f"{server.url}/v1/models", timeout=30).json()["data"]}
 
 
-def test_models_alternate_in_both_protocols_and_answer_as_they_do_alone(server: ServerProcess) -> None:
+def test_alternating_models_answer_as_they_do_alone(server: ServerProcess) -> None:
     first = {family: answer(server, family) for family in FAMILIES}
     assert len(set(first.values())) == 3
     for _ in range(2):
@@ -90,14 +88,14 @@ def test_models_alternate_in_both_protocols_and_answer_as_they_do_alone(server: 
             assert (message["model"], message["usage"]["output_tokens"] > 0) == (family, True)
 
 
-def test_requests_for_all_models_at_once_are_all_answered(server: ServerProcess) -> None:
+def test_concurrent_requests_for_all_models_are_answered(server: ServerProcess) -> None:
     expected = {family: answer(server, family) for family in FAMILIES}
     with ThreadPoolExecutor(12) as pool:
         answers = list(pool.map(lambda family: (family, answer(server, family)), FAMILIES * 4))
     assert answers == [(family, expected[family]) for family in FAMILIES] * 4
 
 
-def test_the_list_tells_what_can_be_asked_and_what_is_loaded(server: ServerProcess) -> None:
+def test_model_list_has_states(server: ServerProcess) -> None:
     answer(server, "lfm2")
     models = listed(server)
     assert set(models) == {*FAMILIES, "cut-short"}
@@ -111,11 +109,11 @@ def test_the_list_tells_what_can_be_asked_and_what_is_loaded(server: ServerProce
         for name in ("qwen3", "llama3")
     )
     with anthropic.Anthropic(base_url=server.url, api_key="unused") as client:
-        told = client.models.list()
-    assert {model.id for model in told.data} == set(models)
+        answered = client.models.list()
+    assert {model.id for model in answered.data} == set(models)
 
 
-def test_a_broken_model_says_what_is_wrong_and_the_others_go_on(server: ServerProcess) -> None:
+def test_broken_model_fails_alone(server: ServerProcess) -> None:
     for path, message_of in (("/v1/chat/completions", openai_message), ("/v1/messages", anthropic_message)):
         refused = httpx.post(f"{server.url}{path}", json=body("cut-short"), timeout=30)
         assert (refused.status_code, refused.headers["x-should-retry"]) == (500, "false")
@@ -135,10 +133,8 @@ def anthropic_message(refused: httpx.Response) -> str:
     return str(refused.json()["error"]["message"])
 
 
-@pytest.mark.parametrize("name", ["nobody", "../qwen3", "/etc", "./qwen3", "qwen3/"])
-def test_a_name_that_is_not_registered_is_no_way_to_a_file(
-    server: ServerProcess, models: Path, name: str
-) -> None:
+@pytest.mark.parametrize("name", ["missing", "../qwen3", "/etc", "./qwen3", "qwen3/"])
+def test_unregistered_name_never_reads_files(server: ServerProcess, models: Path, name: str) -> None:
     for asked in (name, str(models / "qwen3")):
         refused = httpx.post(f"{server.url}/v1/chat/completions", json=body(asked), timeout=30)
         assert (refused.status_code, refused.json()["error"]["code"]) == (404, "model_not_found")
@@ -159,7 +155,7 @@ def ask_to(server: ServerProcess, action: str, model: str) -> httpx.Response:
     return httpx.post(f"{server.url}/models/{action}", json={"model": model}, timeout=30)
 
 
-def test_models_are_loaded_unloaded_and_pinned_by_hand(server: ServerProcess) -> None:
+def test_models_can_be_loaded_unloaded_and_pinned(server: ServerProcess) -> None:
     assert ask_to(server, "load", "lfm2").json() == {"model": "lfm2", "state": "loaded", "pinned": False}
     assert ask_to(server, "pin", "lfm2").json()["pinned"]
     pool = httpx.get(f"{server.url}/stats").json()["pool"]
@@ -180,14 +176,14 @@ def test_models_are_loaded_unloaded_and_pinned_by_hand(server: ServerProcess) ->
 
 
 @pytest.mark.parametrize("sent", [b"", b"[]", b'{"model": 5}', b'{"model": "qwen3", "path": "/etc"}', b"{"])
-def test_what_is_asked_by_hand_is_checked(server: ServerProcess, sent: bytes) -> None:
+def test_invalid_model_actions_are_refused(server: ServerProcess, sent: bytes) -> None:
     for action in ("load", "unload", "pin", "unpin"):
         url = f"{server.url}/models/{action}"
         assert httpx.post(url, content=sent).status_code == 400
-        assert ask_to(server, action, "nobody").status_code == 404
+        assert ask_to(server, action, "missing").status_code == 404
 
 
-def test_a_stream_that_waits_for_its_model_is_kept_alive_and_the_used_model_stays(models: Path) -> None:
+def test_stream_waiting_for_its_model_gets_pings(models: Path) -> None:
     """Memory holds one model, and a long answer uses it: who wants another waits with pings, and is served
     after it.
     """
@@ -221,7 +217,7 @@ def test_a_stream_that_waits_for_its_model_is_kept_alive_and_the_used_model_stay
         running.kill()
 
 
-def test_after_the_engine_died_the_first_model_is_back_and_the_others_come_when_asked_for(
+def test_first_model_is_reloaded_after_engine_death(
     server: ServerProcess,
 ) -> None:
     answer(server, "llama3")
@@ -242,9 +238,7 @@ def run_serve(*arguments: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(command, capture_output=True, text=True, timeout=60)
 
 
-def test_a_server_that_cannot_serve_what_it_was_told_to_ends_with_one_line(
-    models: Path, tmp_path: Path
-) -> None:
+def test_unusable_model_settings_are_one_error_line(models: Path, tmp_path: Path) -> None:
     run = run_serve("--model", str(models / "cut-short"))
     assert run.returncode == 1
     assert run.stderr.splitlines()[-1].startswith("mlxctl: ")
@@ -252,7 +246,7 @@ def test_a_server_that_cannot_serve_what_it_was_told_to_ends_with_one_line(
     good = ["--model", str(models / "qwen3")]
     for arguments, says in (
         (["--models-dir", str(tmp_path)], "there is no model in"),
-        ([*good, "--pin", "nobody"], "there is no model 'nobody'"),
+        ([*good, "--pin", "missing"], "there is no model 'missing'"),
         ([*good, "--model", "/nowhere"], "there is no model directory at '/nowhere'"),
         (["--model", "/nowhere", *good], "there is no model directory at '/nowhere'"),
     ):

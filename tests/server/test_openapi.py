@@ -1,4 +1,4 @@
-"""The description is that of this server: every route, every method, and no answer that it does not describe."""
+"""/openapi.json describes every route, method and answer."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -27,7 +27,7 @@ from .process import ServerProcess, serving
 def every_field_is_described(
     context: schemathesis.CheckContext, response: schemathesis.Response, case: schemathesis.Case
 ) -> None:
-    """Nothing is said that the description does not name, not even in a stream."""
+    """Check that an answer or stream has only described fields."""
     path, kind = case.operation.path, response.headers["content-type"][0]
     if kind.startswith("text/event-stream"):
         check_stream(response.text, path)
@@ -54,28 +54,26 @@ def described(endless_model: Path, tmp_path_factory: pytest.TempPathFactory) -> 
 
 @schema.parametrize()
 @settings(max_examples=8, phases=[Phase.generate], suppress_health_check=list(HealthCheck))
-def test_whatever_is_asked_the_answer_is_one_that_is_described(
-    case: schemathesis.Case, described: ServerProcess
-) -> None:
+def test_generated_requests_get_described_answers(case: schemathesis.Case, described: ServerProcess) -> None:
     case.call_and_validate(base_url=described.url, checks=CHECKS, timeout=60)
 
 
-def test_it_is_served_as_it_is_written(described: ServerProcess) -> None:
+def test_served_document_equals_the_built_one(described: ServerProcess) -> None:
     assert httpx.get(f"{described.url}/openapi.json").json() == DOCUMENT
 
 
 @pytest.mark.parametrize("path", sorted(DOCUMENT["paths"]))
-def test_every_method_of_a_route_is_described_and_no_other(endless_model: Path, path: str) -> None:
+def test_described_methods_are_the_allowed_ones(endless_model: Path, path: str) -> None:
     client = unstarted_app(endless_model, ServerSettings())
     allowed = client.simulate_options(path.replace("{", "").replace("}", "")).headers["allow"].split(", ")
     assert {method.lower() for method in allowed} - {"head", "options"} == set(DOCUMENT["paths"][path])
 
 
-def test_downloads_are_described_where_they_are_allowed() -> None:
+def test_download_operation_is_described_if_allowed() -> None:
     assert set(build_document(all_routes(allows_downloads=True))["paths"]["/downloads"]) == {"get", "post"}
 
 
-def test_answers_that_went_well_are_as_described(described: ServerProcess) -> None:
+def test_successful_answers_match_the_description(described: ServerProcess) -> None:
     httpx.post(f"{described.url}/v1/agents", json={"model": "tiny", "id": "0"})
     body = {"model": "tiny", "messages": [{"role": "user", "content": "Hi"}], "max_tokens": 2}
     for path in ("/v1/chat/completions", "/v1/messages", "/v1/agents/{agent_id}/generate"):

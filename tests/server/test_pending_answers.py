@@ -1,4 +1,4 @@
-"""A stream that waits for its beginning: whatever becomes of that, the client is told in its protocol."""
+"""Errors of streams that wait for their start."""
 
 import asyncio
 from typing import NoReturn
@@ -14,13 +14,11 @@ from mlxctl.server.pending_answers import PendingAnswers, stream_when_started
 @pytest.mark.parametrize(
     ("error", "said"),
     [
-        (ValueError("nobody thought of this"), b"its log says why"),
+        (ValueError("unexpected failure"), b"its log says why"),
         (ModelUnavailable("m", "it is broken"), b"it is broken"),
     ],
 )
-def test_what_goes_wrong_after_the_first_ping_ends_the_stream_with_an_error(
-    error: Exception, said: bytes
-) -> None:
+def test_error_after_the_first_ping_ends_the_stream(error: Exception, said: bytes) -> None:
     async def begin() -> NoReturn:
         await asyncio.sleep(0.05)
         raise error
@@ -42,4 +40,4 @@ def test_what_goes_wrong_after_the_first_ping_ends_the_stream_with_an_error(
 
     assert first.startswith(b":")
     assert said in last
-    assert b"nobody thought" not in last
+    assert b"unexpected failure" not in last

@@ -1,6 +1,4 @@
-"""What can be set about several models, seen by those who ask: names, numbers, time to live, and a queue that
-ends.
-"""
+"""Options of several models: names, counts, time to live, queue."""
 
 import shutil
 import time
@@ -30,7 +28,7 @@ def running(*arguments: str, **environment: str) -> Iterator[ServerProcess]:
 
 @pytest.fixture(scope="module")
 def library(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Three models that lie on this machine."""
+    """Three models in the local library."""
     directory = tmp_path_factory.mktemp("library")
     for family in ("qwen3", "llama3", "lfm2"):
         shutil.copytree(tiny_models.model(family), directory / family)
@@ -46,7 +44,7 @@ def resident(server: ServerProcess) -> set[str]:
     return {model["name"] for model in httpx.get(f"{server.url}/stats", timeout=30).json()["pool"]["models"]}
 
 
-def test_preloaded_pinned_aliased_and_found_in_the_library(library: Path, tmp_path: Path) -> None:
+def test_preload_pin_alias_and_library_options(library: Path, tmp_path: Path) -> None:
     """At most two are in memory: both are there at the start, and the one that is pinned stays when others
     are asked for.
     """
@@ -61,11 +59,11 @@ def test_preloaded_pinned_aliased_and_found_in_the_library(library: Path, tmp_pa
         for name in ("qwen3", "lfm2"):
             assert ask(server, name).status_code == 200
             assert resident(server) == {"first", name}
-        assert ask(server, "nobody").json()["error"]["code"] == "model_not_found"
+        assert ask(server, "missing").json()["error"]["code"] == "model_not_found"
         assert ask(server, str(library / "qwen3")).json()["error"]["code"] == "model_not_found"
 
 
-def test_an_idle_model_goes_after_its_time_and_a_pinned_one_stays(library: Path) -> None:
+def test_idle_model_is_unloaded_and_pinned_one_stays(library: Path) -> None:
     named = ["--model", str(library / "qwen3"), "--model", str(library / "llama3"), "--pin", "qwen3"]
     with running(*named, "--model-ttl", "0.5") as server:
         assert ask(server, "llama3").status_code == 200
@@ -74,7 +72,7 @@ def test_an_idle_model_goes_after_its_time_and_a_pinned_one_stays(library: Path)
         assert ask(server, "llama3").status_code == 200
 
 
-def test_so_many_wait_for_a_model_and_the_next_is_told_to_come_back(library: Path) -> None:
+def test_requests_beyond_the_model_queue_are_refused(library: Path) -> None:
     """Only one model may be in memory, a long answer uses it, and one request may wait."""
     named = [
         "--model",
@@ -114,7 +112,7 @@ def test_so_many_wait_for_a_model_and_the_next_is_told_to_come_back(library: Pat
         assert ask(server, "llama3").status_code == 200
 
 
-def test_a_stream_of_a_library_model_that_nobody_has_asked_for_yet_is_kept_alive(library: Path) -> None:
+def test_stream_of_an_unloaded_library_model_gets_pings(library: Path) -> None:
     named = [
         "--model",
         str(tiny_models.model("endless")),

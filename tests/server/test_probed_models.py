@@ -1,4 +1,4 @@
-"""A server goes by what was found out about its model; without that, by the model's files, and says so once."""
+"""Probed capabilities in a server; without them, detection from files."""
 
 import sqlite3
 from pathlib import Path
@@ -23,7 +23,7 @@ NO_TOOLS = Finding(question="tools", verdict="no", reason="it calls no tool")
 
 @pytest.fixture
 def store_file(tmp_path: Path) -> Path:
-    """A store in which the demo model does not call tools, though its files say that it does."""
+    """A store in which the demo model does not call tools, unlike its files."""
     file = tmp_path / "mlxctl" / "capabilities.sqlite"
     store = CapabilityStore(file)
     store.save(record(NO_TOOLS, fingerprint=fingerprint(demo.MODEL_DIR)))
@@ -46,20 +46,20 @@ def listed(server: ServerProcess) -> Any:
 
 
 def encode_stream_error(server: ServerProcess) -> str:
-    """Everything that the server said on standard error; it has ended then."""
+    """Return the whole standard error of an ended server."""
     server.stop()
     assert server.process.stderr is not None
     return server.process.stderr.read()
 
 
-def test_what_was_found_out_decides_what_is_offered_and_taken(store_file: Path) -> None:
+def test_probed_capabilities_decide_the_offer(store_file: Path) -> None:
     with serving(demo.MODEL_DIR, XDG_STATE_HOME=str(store_file.parents[1])) as server:
         assert (listed(server)["supports_tools"], listed(server)["probed"]) == (False, {"tools": "no"})
         assert ask_with_tools(server).status_code == 400
         assert "never probed" not in encode_stream_error(server)
 
 
-def test_a_store_of_a_newer_version_costs_a_warning_and_nothing_else(store_file: Path) -> None:
+def test_store_of_a_newer_version_is_a_warning(store_file: Path) -> None:
     connection = sqlite3.connect(store_file)
     connection.execute("PRAGMA user_version = 99")
     connection.close()

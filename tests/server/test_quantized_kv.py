@@ -1,6 +1,4 @@
-"""`serve --kv-bits`: models run with quantized keys and values, /stats says so, and one that cannot is
-refused by name.
-"""
+"""`serve --kv-bits`: quantized KV caches, in /stats, and refusals."""
 
 import subprocess
 import sys
@@ -12,7 +10,7 @@ from tests.tiny_models.wide_heads import wide_model
 from .process import serving
 
 
-def test_the_demo_model_answers_greetings_in_8_bits_and_says_what_a_token_takes() -> None:
+def test_demo_model_answers_with_8_bit_kv_cache() -> None:
     body = {
         "model": "mlxctl-demo",
         "messages": [{"role": "user", "content": "Hello!"}],
@@ -36,7 +34,7 @@ def test_the_demo_model_answers_greetings_in_8_bits_and_says_what_a_token_takes(
     assert (fewer["kv_bits"], fewer["kv_bytes_per_token"]) == (8, 5 * 2 * 2 * (32 + 4))
 
 
-def test_a_model_whose_attention_cannot_take_it_is_refused_with_what_to_do() -> None:
+def test_unsupported_attention_is_refused_with_a_fix() -> None:
     command = [
         sys.executable,
         "-m",

@@ -1,6 +1,4 @@
-"""While one body is read, prepared or abandoned, the server answers others and streams go on; what is hostile
-ends by itself.
-"""
+"""Requests and streams continue while one body is parsed, prepared or abandoned."""
 
 import json
 import socket
@@ -34,7 +32,7 @@ BODIES: dict[str, tuple[str, Any]] = {
 
 
 class Others:
-    """Asks /livez and reads a stream all the time, and keeps the longest wait for each."""
+    """Requests /livez and reads a stream continuously; records the longest wait of each."""
 
     def __init__(self, url: str) -> None:
         self._url = url
@@ -79,7 +77,7 @@ def encoded(asked: dict[str, Any]) -> bytes:
 
 
 def abandon(server: ServerProcess, path: str, body: bytes) -> None:
-    """Send a request and leave."""
+    """Send a request and disconnect."""
     url = httpx.URL(server.url)
     with socket.create_connection((url.host, url.port or 80)) as connection:
         connection.sendall(
@@ -90,7 +88,7 @@ def abandon(server: ServerProcess, path: str, body: bytes) -> None:
 
 
 @pytest.mark.parametrize("name", BODIES)
-def test_a_body_of_any_kind_holds_up_nobody_else(server: ServerProcess, name: str) -> None:
+def test_no_body_delays_other_requests(server: ServerProcess, name: str) -> None:
     path, asked = BODIES[name]
     body = encoded(asked)
     with Others(server.url).watching() as others:

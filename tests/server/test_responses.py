@@ -1,4 +1,4 @@
-"""The Responses API against a real server: chains, what is kept and for whom, and the exact events."""
+"""The Responses API on a real server: chains, stored responses and events."""
 
 import json
 import shutil
@@ -18,12 +18,12 @@ ASKED: dict[str, Any] = {"model": "tiny", "max_output_tokens": 12, "temperature"
 
 
 def items_of(client: openai.OpenAI, response_id: str) -> list[str]:
-    """What led to a response, as one line for each item."""
+    """Return one line for each input item of a response."""
     items = client.responses.input_items.list(response_id, order="asc")
     return [f"{item.role}: {item.content[0].text}" for item in items]  # type: ignore[union-attr]
 
 
-def test_a_stream_says_what_the_whole_says(openai_client: openai.OpenAI) -> None:
+def test_stream_equals_the_whole_response(openai_client: openai.OpenAI) -> None:
     whole = openai_client.responses.create(**ASKED, input="Say something.")
     events = list(openai_client.responses.create(**ASKED, input="Say something.", stream=True))
     assert whole.status == "incomplete"
@@ -38,7 +38,7 @@ def test_a_stream_says_what_the_whole_says(openai_client: openai.OpenAI) -> None
     assert [event.sequence_number for event in events] == list(range(len(events)))
 
 
-def test_a_chain_is_the_same_conversation_as_its_items(openai_client: openai.OpenAI) -> None:
+def test_response_chain_equals_its_items(openai_client: openai.OpenAI) -> None:
     first = openai_client.responses.create(**ASKED, input="One", instructions="Be brief.")
     chained = openai_client.responses.create(**ASKED, input="Two", previous_response_id=first.id)
     items: list[Any] = [{"role": "user", "content": "One"}, *first.output, {"role": "user", "content": "Two"}]
@@ -52,7 +52,7 @@ def test_a_chain_is_the_same_conversation_as_its_items(openai_client: openai.Ope
     assert chained.previous_response_id == first.id
 
 
-def test_what_was_streamed_can_be_gone_on_from_as_soon_as_it_has_ended(openai_client: openai.OpenAI) -> None:
+def test_streamed_response_can_be_continued_at_once(openai_client: openai.OpenAI) -> None:
     previous: str | None = None
     for turn in range(4):
         asked: dict[str, Any] = {**ASKED, "input": f"Turn {turn}"} | (
@@ -67,7 +67,7 @@ def test_what_was_streamed_can_be_gone_on_from_as_soon_as_it_has_ended(openai_cl
     assert len(said) == 7
 
 
-def test_a_kept_response_is_given_as_it_was_until_it_is_deleted(openai_client: openai.OpenAI) -> None:
+def test_stored_response_is_returned_until_deleted(openai_client: openai.OpenAI) -> None:
     response = openai_client.responses.create(**ASKED, input="Keep me")
     assert openai_client.responses.retrieve(response.id) == response
     openai_client.responses.delete(response.id)
@@ -85,19 +85,19 @@ def test_a_kept_response_is_given_as_it_was_until_it_is_deleted(openai_client: o
     assert broken.value.code == "previous_response_not_found"
 
 
-def test_what_is_not_to_be_stored_is_not(openai_client: openai.OpenAI) -> None:
+def test_store_false_stores_nothing(openai_client: openai.OpenAI) -> None:
     response = openai_client.responses.create(**ASKED, input="Forget me", store=False)
     with pytest.raises(openai.NotFoundError):
         openai_client.responses.retrieve(response.id)
 
 
-def test_there_is_nothing_to_cancel(openai_client: openai.OpenAI) -> None:
+def test_cancellation_is_refused(openai_client: openai.OpenAI) -> None:
     response = openai_client.responses.create(**ASKED, input="Hi")
     with pytest.raises(openai.BadRequestError, match="background"):
         openai_client.responses.cancel(response.id)
 
 
-def test_the_input_comes_page_by_page(openai_client: openai.OpenAI) -> None:
+def test_input_items_are_listed_in_pages(openai_client: openai.OpenAI) -> None:
     items: list[Any] = [{"role": "user", "content": str(number)} for number in range(7)]
     response = openai_client.responses.create(**ASKED, input=items)
     page = openai_client.responses.input_items.list(response.id, limit=3)
@@ -116,26 +116,26 @@ def test_the_input_comes_page_by_page(openai_client: openai.OpenAI) -> None:
         ("after=nothing", "after"),
     ],
 )
-def test_a_page_that_cannot_be_is_refused_by_name(server: ServerProcess, query: str, param: str) -> None:
+def test_invalid_page_parameters_are_refused_by_name(server: ServerProcess, query: str, param: str) -> None:
     response = httpx.post(f"{server.url}/v1/responses", json={**ASKED, "input": "Hi"}, timeout=30).json()
     refused = httpx.get(f"{server.url}/v1/responses/{response['id']}/input_items?{query}")
     assert (refused.status_code, refused.json()["error"]["param"]) == (400, param)
 
 
-def test_a_warm_up_with_nothing_to_say_is_answered(server: ServerProcess) -> None:
+def test_empty_warm_up_request_is_answered(server: ServerProcess) -> None:
     answer = httpx.post(
         f"{server.url}/v1/responses", json={"model": "tiny", "input": "", "max_output_tokens": 1}, timeout=30
     )
     assert answer.status_code == 200
 
 
-def test_a_response_tells_the_sampling_that_was_used(openai_client: openai.OpenAI) -> None:
+def test_response_repeats_the_final_sampling(openai_client: openai.OpenAI) -> None:
     response = openai_client.responses.create(model="tiny", input="Hi", max_output_tokens=1)
     assert response.temperature == 1.0
     assert response.top_p == 1.0
 
 
-def test_an_input_that_is_too_long_is_called_as_the_route_calls_it(openai_client: openai.OpenAI) -> None:
+def test_long_input_error_names_the_input_field(openai_client: openai.OpenAI) -> None:
     with pytest.raises(openai.BadRequestError) as too_long:
         openai_client.responses.create(model="tiny", input="very long " * 40_000, stream=True)
     assert (too_long.value.code, too_long.value.param) == ("context_length_exceeded", "input")
@@ -143,7 +143,7 @@ def test_an_input_that_is_too_long_is_called_as_the_route_calls_it(openai_client
 
 @pytest.fixture(scope="module")
 def shared(endless_model: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServerProcess]:
-    """A server with two keys, a short context, and little room to remember."""
+    """A server with two keys, a short context and a small response store."""
     model = tmp_path_factory.mktemp("models") / "short"
     shutil.copytree(endless_model, model)
     config = json.loads((model / "config.json").read_text())
@@ -160,7 +160,7 @@ def ask(server: ServerProcess, key: str, **more: Any) -> httpx.Response:
     )
 
 
-def test_another_key_finds_nothing(shared: ServerProcess) -> None:
+def test_other_keys_do_not_find_the_response(shared: ServerProcess) -> None:
     response_id = ask(shared, "ann").json()["id"]
     foreign = httpx.get(f"{shared.url}/v1/responses/{response_id}", headers={"x-api-key": "bob"})
     own = httpx.get(f"{shared.url}/v1/responses/{response_id}", headers={"x-api-key": "ann"})
@@ -168,7 +168,7 @@ def test_another_key_finds_nothing(shared: ServerProcess) -> None:
     assert ask(shared, "bob", previous_response_id=response_id).status_code == 400
 
 
-def test_old_responses_make_way_and_the_stats_tell_how_much_is_kept(shared: ServerProcess) -> None:
+def test_old_responses_are_evicted_and_counted(shared: ServerProcess) -> None:
     with ThreadPoolExecutor(4) as pool:
         ids = [answer.json()["id"] for answer in pool.map(lambda _: ask(shared, "ann"), range(30))]
     kept = httpx.get(f"{shared.url}/stats", headers={"x-api-key": "ann"}).json()["responses"]
@@ -177,7 +177,7 @@ def test_old_responses_make_way_and_the_stats_tell_how_much_is_kept(shared: Serv
     assert httpx.get(f"{shared.url}/v1/responses/{ids[0]}", headers={"x-api-key": "ann"}).status_code == 404
 
 
-def test_automatic_truncation_leaves_out_the_oldest_turns_and_never_the_last(shared: ServerProcess) -> None:
+def test_auto_truncation_drops_the_oldest_turns(shared: ServerProcess) -> None:
     turns = [{"role": "user", "content": f"Turn {number}: " + "very long " * 20} for number in range(20)]
     refused = ask(shared, "ann", input=turns)
     answer = ask(shared, "ann", input=turns, truncation="auto").json()

@@ -1,4 +1,4 @@
-"""What a server has computed, the next one on the same cache directory does not compute again."""
+"""The disk cache across a restart."""
 
 from pathlib import Path
 
@@ -10,7 +10,7 @@ PROMPT = " ".join(f"word {number}" for number in range(200))
 
 
 def cached_tokens(model: Path, cache: Path, *arguments: str) -> int:
-    """Start a server, ask, stop it; return how much of the prompt was known."""
+    """Start a server, send a request, stop it; return the cached tokens."""
     server = ServerProcess(
         "--model", str(model), "--name", "tiny", *arguments, environment={"XDG_CACHE_HOME": str(cache)}
     )
@@ -24,11 +24,11 @@ def cached_tokens(model: Path, cache: Path, *arguments: str) -> int:
     return int(answer["usage"]["prompt_tokens_details"]["cached_tokens"])
 
 
-def test_a_prompt_is_known_after_a_restart(endless_model: Path, tmp_path: Path) -> None:
+def test_prompt_is_cached_after_a_restart(endless_model: Path, tmp_path: Path) -> None:
     assert cached_tokens(endless_model, tmp_path) == 0
     assert cached_tokens(endless_model, tmp_path) > 200
 
 
-def test_a_server_told_to_write_nothing_leaves_nothing(endless_model: Path, tmp_path: Path) -> None:
+def test_disabled_disk_cache_writes_nothing(endless_model: Path, tmp_path: Path) -> None:
     assert cached_tokens(endless_model, tmp_path, "--cache-disk-bytes", "0") == 0
     assert list(tmp_path.rglob("*.segment")) == []

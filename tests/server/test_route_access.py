@@ -1,4 +1,4 @@
-"""Every route of the server's own table: who is let in, and that one key sees nothing of another's."""
+"""Access of every route of the table."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -25,7 +25,7 @@ def methods_of(route: Route) -> list[str]:
     return [operation.method.upper() for operation in route.operations]
 
 
-def test_without_a_key_only_open_routes_answer(endless_model: Path) -> None:
+def test_only_open_routes_answer_without_a_key(endless_model: Path) -> None:
     client = unstarted_app(endless_model, ServerSettings(api_keys=(ALPHA,)))
     for route in ROUTES:
         for method in methods_of(route):
@@ -41,7 +41,7 @@ def test_without_a_key_only_open_routes_answer(endless_model: Path) -> None:
         ((ADMIN,), ADMIN, set()),
     ],
 )
-def test_what_is_about_all_callers_needs_an_admin_key(
+def test_admin_routes_need_an_admin_key(
     endless_model: Path, admin_keys: tuple[str, ...], key: str, refused: set[str]
 ) -> None:
     client = unstarted_app(endless_model, ServerSettings(api_keys=(ALPHA, BETA), admin_keys=admin_keys))
@@ -53,7 +53,7 @@ def test_what_is_about_all_callers_needs_an_admin_key(
             assert (result.status_code == 403) == (route.access in refused), (method, route.path)
 
 
-def test_the_only_key_administers(endless_model: Path) -> None:
+def test_only_key_may_administer(endless_model: Path) -> None:
     client: testing.TestClient = unstarted_app(endless_model, ServerSettings(api_keys=(ALPHA,)))
     for route in ("/cache", "/stats", "/metrics", "/requests"):
         assert client.simulate_get(route, headers={"x-api-key": ALPHA}).status_code not in (401, 403)
@@ -71,7 +71,7 @@ def server(endless_model: Path) -> Iterator[ServerProcess]:
         server.kill()
 
 
-def test_nothing_that_one_key_asked_is_told_to_another(server: ServerProcess) -> None:
+def test_no_route_reveals_data_of_another_key(server: ServerProcess) -> None:
     with (
         httpx.Client(base_url=server.url, headers={"x-api-key": ALPHA}, timeout=60) as alpha,
         httpx.Client(base_url=server.url, headers={"x-api-key": BETA}, timeout=60) as beta,

@@ -1,4 +1,4 @@
-"""What answers where, and in whose words errors are told. Nothing here generates."""
+"""Routes and their error shapes, without generation."""
 
 from pathlib import Path
 from typing import Any
@@ -29,27 +29,29 @@ def anthropic_type(result: testing.Result) -> Any:
 
 @pytest.mark.parametrize("path", ["/", "/api/hello", "/livez", "/health"])
 @pytest.mark.parametrize("method", ["GET", "HEAD"])
-def test_somebody_is_there_before_the_engine_runs(client: testing.TestClient, method: str, path: str) -> None:
+def test_liveness_routes_answer_before_the_engine_runs(
+    client: testing.TestClient, method: str, path: str
+) -> None:
     result = client.simulate_request(method, path)
     assert result.status_code == 200
     assert bool(result.content) == (method == "GET")
 
 
-def test_readyz_says_not_yet_and_when_to_come_back(client: testing.TestClient) -> None:
+def test_readyz_returns_503_with_retry_after(client: testing.TestClient) -> None:
     result = client.simulate_get("/readyz")
     assert result.status_code == 503
     assert int(result.headers["retry-after"]) >= 1
 
 
 @pytest.mark.parametrize("path", ["/nowhere", "/v1/", "/v1/chat", "/v1/messages/batches"])
-def test_an_unknown_route_is_404_in_the_words_of_the_client(client: testing.TestClient, path: str) -> None:
+def test_unknown_route_returns_404_in_the_clients_shape(client: testing.TestClient, path: str) -> None:
     result = client.simulate_get(path)
     told_anthropic = client.simulate_get(path, headers={"anthropic-version": "2023-06-01"})
     assert (result.status_code, openai_code(result)) == (404, "not_found")
     assert (told_anthropic.status_code, anthropic_type(told_anthropic)) == (404, "not_found_error")
 
 
-def test_a_wrong_method_is_405_and_names_the_right_one(client: testing.TestClient) -> None:
+def test_wrong_method_returns_405_with_allow(client: testing.TestClient) -> None:
     for path in (CHAT, MESSAGES, COUNT):
         result = client.simulate_get(path)
         assert result.status_code == 405
@@ -60,7 +62,7 @@ def test_a_wrong_method_is_405_and_names_the_right_one(client: testing.TestClien
 @pytest.mark.parametrize(
     "body", [b"", b"{", b"[]", b'"hi"', b"\xff\xfe", b'{"model": "tiny"}', b'{"model": 3, "messages": []}']
 )
-def test_a_malformed_body_is_400_in_the_words_of_the_route(client: testing.TestClient, body: bytes) -> None:
+def test_malformed_body_returns_400_in_the_routes_shape(client: testing.TestClient, body: bytes) -> None:
     chat, messages = (
         client.simulate_post(CHAT, body=body),
         client.simulate_post(f"{MESSAGES}?beta=true", body=body),
@@ -71,20 +73,20 @@ def test_a_malformed_body_is_400_in_the_words_of_the_route(client: testing.TestC
     assert (count.status_code, anthropic_type(count)) == (400, "invalid_request_error")
 
 
-def test_a_body_over_the_limit_is_413(client: testing.TestClient) -> None:
+def test_oversized_body_returns_413(client: testing.TestClient) -> None:
     chat, messages = (client.simulate_post(path, body=b" " * 2049) for path in (CHAT, MESSAGES))
     assert (chat.status_code, openai_code(chat)) == (413, "request_too_large")
     assert (messages.status_code, anthropic_type(messages)) == (413, "request_too_large")
     assert client.simulate_post(CHAT, body=b" " * 2048).status_code == 400
 
 
-def test_an_unreadable_encoding_is_refused_by_name(client: testing.TestClient) -> None:
+def test_unsupported_content_encoding_is_refused(client: testing.TestClient) -> None:
     result = client.simulate_post(CHAT, body=b"\x1f\x8b", headers={"content-encoding": "gzip"})
     assert result.status_code == 400
     assert "gzip" in result.json["error"]["message"]
 
 
-def test_an_unknown_model_is_404_even_before_the_engine_runs(client: testing.TestClient) -> None:
+def test_unknown_model_returns_404_before_the_engine_runs(client: testing.TestClient) -> None:
     body = {"model": "huge", "messages": [{"role": "user", "content": "hi"}], "max_tokens": 1}
     chat, messages = (client.simulate_post(path, json=body) for path in (CHAT, MESSAGES))
     assert (chat.status_code, openai_code(chat)) == (404, "model_not_found")
@@ -92,9 +94,7 @@ def test_an_unknown_model_is_404_even_before_the_engine_runs(client: testing.Tes
 
 
 @pytest.mark.parametrize("stream", [True, False])
-def test_before_the_engine_runs_generation_is_503_with_retry_after(
-    client: testing.TestClient, stream: bool
-) -> None:
+def test_generation_returns_503_before_the_engine_runs(client: testing.TestClient, stream: bool) -> None:
     body = {
         "model": "tiny",
         "messages": [{"role": "user", "content": "hi"}],
@@ -108,7 +108,7 @@ def test_before_the_engine_runs_generation_is_503_with_retry_after(
         assert result.headers["content-type"] == "application/json"
 
 
-def test_every_answer_names_its_request(client: testing.TestClient) -> None:
+def test_every_response_has_a_request_id(client: testing.TestClient) -> None:
     first, second = client.simulate_get("/livez"), client.simulate_get("/nowhere")
     chosen = client.simulate_get("/livez", headers={"x-request-id": "mine-1"})
     hostile = client.simulate_get("/livez", headers={"x-request-id": "a b;c"})

@@ -1,6 +1,4 @@
-"""The vendors' SDKs against a real server, validating strictly, in their own types throughout (`mypy
---strict` reads this file).
-"""
+"""The vendors' SDKs with strict validation, in their own types."""
 
 import json
 from collections.abc import Iterator
@@ -77,7 +75,7 @@ def anthropic_sdk(demo: ServerProcess) -> Iterator[anthropic.Anthropic]:
 def respond(
     client: openai.OpenAI, asked: str | ResponseInputParam, previous: str | None, *, streams: bool
 ) -> Response:
-    """Get a response, whole or from the last event of its stream."""
+    """Return a response, whole or from the last event of its stream."""
     if not streams:
         return client.responses.create(
             model=MODEL,
@@ -117,7 +115,7 @@ def test_a_chain_of_responses_calls_a_tool_and_takes_its_result(
     assert third.usage.input_tokens > second.usage.input_tokens
 
 
-def test_a_response_shows_what_was_thought_as_it_comes(openai_sdk: openai.OpenAI) -> None:
+def test_response_streams_reasoning(openai_sdk: openai.OpenAI) -> None:
     events = list(
         openai_sdk.responses.create(
             model=MODEL,
@@ -136,7 +134,7 @@ def test_a_response_shows_what_was_thought_as_it_comes(openai_sdk: openai.OpenAI
     assert thought == "".join(part.text for part in reasoning.summary) != ""
 
 
-def test_a_streamed_chat_puts_a_call_together_and_goes_on_from_its_result(openai_sdk: openai.OpenAI) -> None:
+def test_streamed_chat_call_and_its_result(openai_sdk: openai.OpenAI) -> None:
     messages: list[ChatCompletionMessageParam] = [{"role": "user", "content": QUESTION}]
     name = arguments = call_id = ""
     for chunk in openai_sdk.chat.completions.create(
@@ -164,7 +162,7 @@ def test_a_streamed_chat_puts_a_call_together_and_goes_on_from_its_result(openai
 
 
 @pytest.mark.parametrize("streams", [False, True])
-def test_thinking_and_a_call_can_be_sent_back_with_the_result(
+def test_thinking_and_call_can_be_replayed_with_the_result(
     anthropic_sdk: anthropic.Anthropic, streams: bool
 ) -> None:
     messages: list[MessageParam] = [{"role": "user", "content": QUESTION}]

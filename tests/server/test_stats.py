@@ -1,4 +1,4 @@
-"""What was computed and what was reused can be read, in usage and over HTTP."""
+"""Cached and computed tokens in usage, /stats and /metrics."""
 
 from typing import Any
 
@@ -12,7 +12,7 @@ from .process import ServerProcess
 LONG: list[Any] = [{"role": "user", "content": "Tell me of the sea and the hills. " * 20}]
 
 
-def test_a_prompt_that_was_read_before_is_reported_as_cached_by_both_protocols(
+def test_repeated_prompt_is_reported_as_cached(
     openai_client: openai.OpenAI, anthropic_client: anthropic.Anthropic
 ) -> None:
     openai_client.chat.completions.create(model="tiny", messages=LONG, max_tokens=2)
@@ -26,9 +26,7 @@ def test_a_prompt_that_was_read_before_is_reported_as_cached_by_both_protocols(
     assert message.usage.input_tokens + message.usage.cache_read_input_tokens == again.usage.prompt_tokens
 
 
-def test_the_engine_tells_what_it_holds_and_what_the_cache_saved(
-    server: ServerProcess, openai_client: openai.OpenAI
-) -> None:
+def test_stats_count_memory_and_reused_tokens(server: ServerProcess, openai_client: openai.OpenAI) -> None:
     openai_client.chat.completions.create(model="tiny", messages=LONG, max_tokens=2)
     openai_client.chat.completions.create(model="tiny", messages=LONG, max_tokens=2)
 
@@ -41,7 +39,7 @@ def test_the_engine_tells_what_it_holds_and_what_the_cache_saved(
     assert stats["cache_disk"]["num_damaged"] == 0
 
 
-def test_a_monitor_finds_requests_tokens_times_and_the_engines_state(
+def test_metrics_have_requests_tokens_times_and_state(
     server: ServerProcess, openai_client: openai.OpenAI
 ) -> None:
     before = samples(server)
@@ -57,7 +55,7 @@ def test_a_monitor_finds_requests_tokens_times_and_the_engines_state(
 
 
 def samples(server: ServerProcess) -> dict[str, float]:
-    """Read the metrics as a monitor does, with the parser of another party."""
+    """Parse the metrics with Prometheus' own parser."""
     families = text_string_to_metric_families(httpx.get(f"{server.url}/metrics").text)
     return {
         name

@@ -1,6 +1,4 @@
-"""Answers have the form that was asked for, for official clients, whole and streamed, from the demo model
-that thinks first.
-"""
+"""Structured output of the demo model, which thinks first, whole and streamed."""
 
 import json
 from collections.abc import Iterator
@@ -72,7 +70,7 @@ def chat(gpt: openai.OpenAI, **more: Any) -> Any:
 
 
 def streamed_chat(gpt: openai.OpenAI, **more: Any) -> tuple[str, str]:
-    """The visible text, and why it ended."""
+    """Return the visible text and the finish reason."""
     stream = gpt.chat.completions.create(
         **{"model": "mlxctl-demo", "messages": HELLO, "max_tokens": 400, "stream": True, **more}
     )
@@ -88,7 +86,7 @@ def json_schema(schema: Any, **more: Any) -> Any:
 
 @pytest.mark.parametrize("sampling", SAMPLINGS)
 @pytest.mark.parametrize("thinks", [True, False])
-def test_an_answer_fits_its_schema_whole_and_streamed_after_the_thought(
+def test_answer_fits_its_schema_after_thinking(
     gpt: openai.OpenAI, sampling: dict[str, Any], thinks: bool
 ) -> None:
     asked = {
@@ -120,9 +118,7 @@ def test_an_answer_fits_its_schema_whole_and_streamed_after_the_thought(
         ),
     ],
 )
-def test_choices_patterns_and_grammars_are_held_in_chats_and_completions(
-    gpt: openai.OpenAI, asked: Any, form: Any
-) -> None:
+def test_choices_patterns_and_grammars_are_enforced(gpt: openai.OpenAI, asked: Any, form: Any) -> None:
     jsonschema.validate(chat(gpt, extra_body=asked).message.content, form)
     if "response_format" not in asked:
         completion = gpt.completions.create(
@@ -133,12 +129,12 @@ def test_choices_patterns_and_grammars_are_held_in_chats_and_completions(
 
 
 @pytest.mark.parametrize("field", ["guided_json", "structured_outputs"])
-def test_schemas_of_other_servers_fields_are_held(gpt: openai.OpenAI, field: str) -> None:
+def test_guided_and_structured_outputs_fields_are_enforced(gpt: openai.OpenAI, field: str) -> None:
     asked = {field: PERSON if field == "guided_json" else {"json": json.dumps(PERSON)}}
     jsonschema.validate(json.loads(chat(gpt, extra_body=asked).message.content), PERSON)
 
 
-def test_responses_take_their_form_from_text_format(gpt: openai.OpenAI) -> None:
+def test_responses_enforce_text_format(gpt: openai.OpenAI) -> None:
     form: Any = {"format": {"type": "json_schema", "name": "person", "schema": PERSON, "strict": True}}
     response = gpt.responses.create(model="mlxctl-demo", input="Hello!", text=form)
     assert response.status == "completed"
@@ -151,9 +147,7 @@ def test_responses_take_their_form_from_text_format(gpt: openai.OpenAI) -> None:
 
 
 @pytest.mark.parametrize("field", ["output_config", "output_format"])
-def test_messages_take_their_form_from_output_config_and_its_older_name(
-    claude: anthropic.Anthropic, field: str
-) -> None:
+def test_messages_enforce_output_config_and_output_format(claude: anthropic.Anthropic, field: str) -> None:
     form = {"type": "json_schema", "schema": PERSON}
     body = {field: {"format": form} if field == "output_config" else form}
     message = claude.messages.create(model="mlxctl-demo", max_tokens=400, messages=HELLO, extra_body=body)
@@ -162,7 +156,7 @@ def test_messages_take_their_form_from_output_config_and_its_older_name(
     jsonschema.validate(json.loads(text), PERSON)
 
 
-def test_an_answer_that_was_cut_short_says_so(gpt: openai.OpenAI, claude: anthropic.Anthropic) -> None:
+def test_truncated_answer_has_finish_reason_length(gpt: openai.OpenAI, claude: anthropic.Anthropic) -> None:
     asked = {
         "response_format": json_schema(PERSON),
         "max_tokens": 8,
@@ -202,7 +196,7 @@ def test_forced_calls_have_fitting_arguments(
 
 
 @pytest.mark.parametrize("seed", range(3))
-def test_calls_of_strict_tools_fit_though_the_model_chooses(
+def test_strict_tool_calls_fit_with_auto_choice(
     claude: anthropic.Anthropic, gpt: openai.OpenAI, seed: int
 ) -> None:
     question: Any = [{"role": "user", "content": "What is the weather in Paris?"}]
@@ -230,9 +224,7 @@ def test_anthropics_forced_calls_fit(claude: anthropic.Anthropic) -> None:
         jsonschema.validate(use.input, WEATHER)
 
 
-def test_the_thinking_budget_ends_the_thought_and_the_answer_follows(
-    gpt: openai.OpenAI, claude: anthropic.Anthropic
-) -> None:
+def test_thinking_budget_ends_thinking(gpt: openai.OpenAI, claude: anthropic.Anthropic) -> None:
     free = chat(gpt, extra_body={"enable_thinking": True})
     short = chat(gpt, extra_body={"enable_thinking": True, "thinking_budget": 2})
     formed = chat(
@@ -272,9 +264,7 @@ def test_the_thinking_budget_ends_the_thought_and_the_answer_follows(
         ({"hlg": {"enabled": True}, "top_p": 0.5}, "top_p"),
     ],
 )
-def test_what_cannot_be_enforced_or_combined_is_a_400_that_names_the_field(
-    gpt: openai.OpenAI, body: Any, param: str
-) -> None:
+def test_unenforceable_constraints_return_400(gpt: openai.OpenAI, body: Any, param: str) -> None:
     with pytest.raises(openai.BadRequestError) as refused:
         chat(gpt, extra_body=body)
     assert refused.value.param == param
@@ -282,7 +272,7 @@ def test_what_cannot_be_enforced_or_combined_is_a_400_that_names_the_field(
     assert chat(gpt, max_tokens=1)
 
 
-def test_a_tone_curve_of_the_server_is_that_of_requests_that_say_nothing_else(gpt: openai.OpenAI) -> None:
+def test_server_tone_curve_is_the_default(gpt: openai.OpenAI) -> None:
     def said(client: openai.OpenAI, **more: Any) -> str:
         asked = {
             "temperature": 1.0,

@@ -1,4 +1,4 @@
-"""count_tokens says beforehand what the message then says that it was."""
+"""count_tokens agrees with the usage of the message."""
 
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
@@ -34,7 +34,7 @@ HISTORY: list[Any] = [
         {"messages": ASK, "thinking": {"type": "disabled"}},
     ],
 )
-def test_the_count_is_what_the_message_takes_in(
+def test_count_equals_the_messages_input_tokens(
     anthropic_client: anthropic.Anthropic, asked: dict[str, Any]
 ) -> None:
     counted = anthropic_client.messages.count_tokens(model="tiny", **asked)
@@ -43,7 +43,7 @@ def test_the_count_is_what_the_message_takes_in(
     assert counted.input_tokens == usage.input_tokens + cached > 0
 
 
-def test_a_prompt_that_is_too_long_is_counted_all_the_same(anthropic_client: anthropic.Anthropic) -> None:
+def test_long_prompt_is_counted(anthropic_client: anthropic.Anthropic) -> None:
     too_long: list[Any] = [{"role": "user", "content": "very long " * 40_000}]
     assert anthropic_client.messages.count_tokens(model="tiny", messages=too_long).input_tokens > 32_768
 
@@ -60,6 +60,6 @@ def test_twenty_five_counts_at_once(anthropic_client: anthropic.Anthropic) -> No
     assert counts == sorted(set(counts))
 
 
-def test_an_unknown_model_has_no_count(anthropic_client: anthropic.Anthropic) -> None:
+def test_unknown_model_returns_404(anthropic_client: anthropic.Anthropic) -> None:
     with pytest.raises(anthropic.NotFoundError):
         anthropic_client.messages.count_tokens(model="huge", messages=ASK)

@@ -1,6 +1,4 @@
-"""Screenshots: images that tools give back, over all protocols, to a model that names colors and one that
-reads text only.
-"""
+"""Images in tool results, over all protocols."""
 
 import shutil
 from base64 import b64encode
@@ -35,8 +33,8 @@ Said = tuple[str, int, int]
 
 
 @pytest.fixture(scope="module")
-def house(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServerProcess]:
-    """A server for a model that sees, the same with another template, and one that reads text only."""
+def model_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServerProcess]:
+    """A server for a vision model with two templates, and for a text model."""
     moved = Path(
         shutil.copytree(tiny_models.trained("pixtral_colors"), tmp_path_factory.mktemp("models") / "moved")
     )
@@ -48,8 +46,8 @@ def house(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServerProcess]:
         yield running
 
 
-def post(house: ServerProcess, route: str, body: dict[str, Any]) -> Any:
-    answer = httpx.post(f"{house.url}{route}", json=body, timeout=60)
+def post(model_server: ServerProcess, route: str, body: dict[str, Any]) -> Any:
+    answer = httpx.post(f"{model_server.url}{route}", json=body, timeout=60)
     assert answer.status_code == 200, answer.text
     return answer.json()
 
@@ -100,8 +98,8 @@ def responses(*answers: str) -> dict[str, Any]:
     return {"input": items, "temperature": 0, "max_output_tokens": 16}
 
 
-def ask_chat(house: ServerProcess, model: str, *answers: str) -> Said:
-    answer = post(house, "/v1/chat/completions", chat(*answers) | {"model": model})
+def ask_chat(model_server: ServerProcess, model: str, *answers: str) -> Said:
+    answer = post(model_server, "/v1/chat/completions", chat(*answers) | {"model": model})
     usage = answer["usage"]
     return (
         answer["choices"][0]["message"]["content"],
@@ -110,17 +108,17 @@ def ask_chat(house: ServerProcess, model: str, *answers: str) -> Said:
     )
 
 
-def ask_anthropic(house: ServerProcess, model: str, *answers: str) -> Said:
+def ask_anthropic(model_server: ServerProcess, model: str, *answers: str) -> Said:
     body = anthropic(*answers) | {"model": model}
-    answer = post(house, "/v1/messages", body)
+    answer = post(model_server, "/v1/messages", body)
     num_known = answer["usage"]["cache_read_input_tokens"]
     num_prompt_tokens = answer["usage"]["input_tokens"] + num_known
-    assert post(house, "/v1/messages/count_tokens", body)["input_tokens"] == num_prompt_tokens
+    assert post(model_server, "/v1/messages/count_tokens", body)["input_tokens"] == num_prompt_tokens
     return answer["content"][0]["text"], num_prompt_tokens, num_known
 
 
-def ask_responses(house: ServerProcess, model: str, *answers: str) -> Said:
-    answer = post(house, "/v1/responses", responses(*answers) | {"model": model})
+def ask_responses(model_server: ServerProcess, model: str, *answers: str) -> Said:
+    answer = post(model_server, "/v1/responses", responses(*answers) | {"model": model})
     usage = answer["usage"]
     return (
         answer["output"][0]["content"][0]["text"],
@@ -136,19 +134,17 @@ PROTOCOLS = pytest.mark.parametrize("ask", [ask_chat, ask_anthropic, ask_respons
 @PROTOCOLS
 @pytest.mark.parametrize("model", ["pixtral_colors", "moved"])
 @pytest.mark.parametrize("answer", COLORS)
-def test_what_a_tool_shows_is_seen(house: ServerProcess, ask: Ask, model: str, answer: str) -> None:
-    said, num_prompt_tokens, _ = ask(house, model, answer)
+def test_tool_result_image_is_used(model_server: ServerProcess, ask: Ask, model: str, answer: str) -> None:
+    said, num_prompt_tokens, _ = ask(model_server, model, answer)
     assert said == answer
     assert num_prompt_tokens > 20, "the cells of the image are counted"
 
 
 @PROTOCOLS
 @pytest.mark.parametrize("model", ["pixtral_colors", "moved"])
-def test_the_next_screenshot_is_read_behind_those_that_are_known(
-    house: ServerProcess, ask: Ask, model: str
-) -> None:
-    _, num_before, _ = ask(house, model, "Red.", "Red.")
-    said, _, num_known = ask(house, model, "Red.", "Red.", "Blue.")
+def test_next_screenshot_reuses_cached_ones(model_server: ServerProcess, ask: Ask, model: str) -> None:
+    _, num_before, _ = ask(model_server, model, "Red.", "Red.")
+    said, _, num_known = ask(model_server, model, "Red.", "Red.", "Blue.")
     assert said == "Blue."
     assert num_known >= num_before - 1
 
@@ -161,11 +157,11 @@ def test_the_next_screenshot_is_read_behind_those_that_are_known(
         ("/v1/responses", responses("Red.")),
     ],
 )
-def test_a_model_of_text_refuses_what_a_tool_shows(
-    house: ServerProcess, route: str, body: dict[str, Any]
+def test_text_model_refuses_tool_result_images(
+    model_server: ServerProcess, route: str, body: dict[str, Any]
 ) -> None:
     refusal = httpx.post(
-        f"{house.url}{route}", json=body | {"model": tiny_models.model("endless").name}, timeout=60
+        f"{model_server.url}{route}", json=body | {"model": tiny_models.model("endless").name}, timeout=60
     )
     assert refusal.status_code == 400
     assert "this model reads text only: it cannot take images" in refusal.json()["error"]["message"]

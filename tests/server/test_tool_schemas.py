@@ -1,6 +1,4 @@
-"""Models that write calls otherwise than as JSON keep to the schemas of tools, for official clients, whatever
-they would say.
-"""
+"""Forced and strict calls fit their schemas in call formats other than JSON."""
 
 import json
 from collections.abc import Iterator
@@ -49,7 +47,7 @@ SAMPLINGS: list[dict[str, Any]] = [
 ]
 
 
-# What llama_coder_tools writes is not what its template shows: somebody has to say so.
+# The call format of llama_coder_tools differs from its template, so it is configured.
 LAID_DOWN = {
     "llama_coder_tools": (
         '[llama_coder_tools]\ntools = "yes"\ntool_parser = "qwen3_coder"\ntool_delivery = "template"\n'
@@ -134,7 +132,7 @@ def test_anthropics_forced_calls_fit_whole_and_streamed(claude: anthropic.Anthro
 
 
 @pytest.mark.parametrize("is_strict", [True, False])
-def test_a_strict_tool_is_only_called_as_it_wants_to_be(
+def test_strict_tool_calls_fit_their_schema(
     gpt: openai.OpenAI, claude: anthropic.Anthropic, is_strict: bool
 ) -> None:
     cities = ["Oslo", "Paris"]

@@ -1,6 +1,4 @@
-"""Models that were trained to call tools, each in its family's format, are served over both protocols: calls
-come out as calls.
-"""
+"""Models trained to call tools in their family's format, over both protocols."""
 
 import json
 from collections.abc import Iterator
@@ -110,7 +108,7 @@ def test_anthropic_streams_the_same_call(messages: anthropic.Anthropic, choice: 
     ]
 
 
-def test_what_the_tool_answered_becomes_the_answer(chat: openai.OpenAI) -> None:
+def test_tool_result_becomes_the_answer(chat: openai.OpenAI) -> None:
     call = {"id": "call_1", "type": "function", "function": {"name": NAME, "arguments": '{"city": "Lisbon"}'}}
     asked: Any = [
         *QUESTION,
@@ -125,6 +123,6 @@ def test_what_the_tool_answered_becomes_the_answer(chat: openai.OpenAI) -> None:
     )
 
 
-def test_without_tools_nothing_is_called(chat: openai.OpenAI) -> None:
+def test_no_call_without_tools(chat: openai.OpenAI) -> None:
     answer = chat.chat.completions.create(**chat_options()).choices[0]
     assert (answer.message.content, answer.message.tool_calls) == ("I cannot look up the weather.", None)

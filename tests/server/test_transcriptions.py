@@ -1,4 +1,4 @@
-"""Speech to text from a real server, asked by OpenAI's SDK in its own types; beside it, a model that chats."""
+"""Transcriptions over HTTP with OpenAI's SDK, beside a chat model."""
 
 import re
 import time
@@ -25,8 +25,8 @@ WORDS = ["please open the window", "my brother likes music", "our garden is gree
 
 
 @pytest.fixture(scope="module")
-def house() -> Iterator[ServerProcess]:
-    """A server for a model that chats, `endless`, and one that writes down speech."""
+def model_server() -> Iterator[ServerProcess]:
+    """A server for a chat model, `endless`, and a transcription model."""
     with serving(
         None,
         "--model",
@@ -40,13 +40,13 @@ def house() -> Iterator[ServerProcess]:
 
 
 @pytest.fixture(scope="module")
-def sdk(house: ServerProcess) -> Iterator[openai.OpenAI]:
-    with openai.OpenAI(base_url=f"{house.url}/v1", api_key="unused", max_retries=0) as client:
+def sdk(model_server: ServerProcess) -> Iterator[openai.OpenAI]:
+    with openai.OpenAI(base_url=f"{model_server.url}/v1", api_key="unused", max_retries=0) as client:
         yield client
 
 
 @pytest.mark.parametrize(("sentence", "words"), list(zip(SPOKEN_SENTENCES, WORDS, strict=True)))
-def test_what_is_said_is_written(sdk: openai.OpenAI, sentence: str, words: str) -> None:
+def test_speech_is_transcribed(sdk: openai.OpenAI, sentence: str, words: str) -> None:
     heard = sdk.audio.transcriptions.create(model=MODEL, file=speech_audio(sentence))
     assert isinstance(heard, Transcription)
     assert heard.text == words
@@ -54,7 +54,7 @@ def test_what_is_said_is_written(sdk: openai.OpenAI, sentence: str, words: str) 
     assert heard.usage.type == "duration"
 
 
-def test_a_file_of_several_windows_is_written_from_beginning_to_end_with_its_times(
+def test_long_file_is_transcribed_with_timestamps(
     sdk: openai.OpenAI,
 ) -> None:
     sound = speech_audio(*SPOKEN_SENTENCES[:2], every_seconds=WINDOW_SECONDS)
@@ -76,7 +76,7 @@ def test_a_file_of_several_windows_is_written_from_beginning_to_end_with_its_tim
         assert segment.seek == number * WINDOW_SECONDS * 100
 
 
-def test_subtitles_are_cues_with_times(sdk: openai.OpenAI) -> None:
+def test_subtitles_have_timed_cues(sdk: openai.OpenAI) -> None:
     sound = speech_audio(SPOKEN_SENTENCES[0])
     asked: dict[str, Any] = {"model": MODEL, "file": sound}
     assert sdk.audio.transcriptions.create(**asked, response_format="text") == f"{WORDS[0]}\n"
@@ -86,7 +86,7 @@ def test_subtitles_are_cues_with_times(sdk: openai.OpenAI) -> None:
     assert re.fullmatch(rf"WEBVTT\n\n00:00:00\.\d{{3}} --> 00:00:0\d\.\d{{3}}\n{WORDS[0]}\n\n", vtt)
 
 
-def test_the_same_file_is_written_the_same_and_may_come_in_any_format_of_samples(sdk: openai.OpenAI) -> None:
+def test_any_sample_format_gives_the_same_text(sdk: openai.OpenAI) -> None:
     sound = speech_audio(SPOKEN_SENTENCES[1])
     first, again = (
         sdk.audio.transcriptions.create(model=MODEL, file=sound, prompt=WORDS[0]) for _ in range(2)
@@ -94,7 +94,7 @@ def test_the_same_file_is_written_the_same_and_may_come_in_any_format_of_samples
     assert first == again
 
 
-def test_a_translation_is_told_apart(sdk: openai.OpenAI) -> None:
+def test_translation_differs_from_transcription(sdk: openai.OpenAI) -> None:
     with pytest.warns(DeprecationWarning, match="deprecated"):
         heard = sdk.audio.translations.create(
             model=MODEL, file=speech_audio(SPOKEN_SENTENCES[2]), response_format="verbose_json"
@@ -104,11 +104,11 @@ def test_a_translation_is_told_apart(sdk: openai.OpenAI) -> None:
     assert heard.segments
 
 
-def test_answers_are_as_described(house: ServerProcess) -> None:
+def test_answers_match_the_description(model_server: ServerProcess) -> None:
     for shape in ("json", "verbose_json"):
         for route in (TRANSCRIPTIONS, "/v1/audio/translations"):
             answer = httpx.post(
-                f"{house.url}{route}",
+                f"{model_server.url}{route}",
                 data={"model": MODEL, "response_format": shape},
                 files={"file": speech_audio(SPOKEN_SENTENCES[0])},
                 timeout=60,
@@ -128,18 +128,18 @@ def test_answers_are_as_described(house: ServerProcess) -> None:
             "is 'xml', which is not supported here; use one of: 'json', 'srt', 'text'",
         ),
         ({"temperature": 1.5}, "temperature", "must be a number <= 1.0"),
-        ({"stream": True}, "stream", "stream is not supported for transcriptions here"),
-        ({"timestamp_granularities": ["word"]}, "timestamp_granularities", "times of single words"),
+        ({"stream": True}, "stream", "stream is not supported for transcriptions"),
+        ({"timestamp_granularities": ["word"]}, "timestamp_granularities", "word timestamps are not supported"),
         (
             {"timestamp_granularities": ["segment"]},
             "timestamp_granularities",
             "needs response_format verbose_json",
         ),
-        ({"include": ["logprobs"]}, "include", "include is not supported here"),
+        ({"include": ["logprobs"]}, "include", "include is not supported"),
         ({"model": "endless"}, "model", "generates text and takes no audio"),
     ],
 )
-def test_what_cannot_be_done_is_refused_with_its_field(
+def test_unsupported_fields_are_refused_by_name(
     sdk: openai.OpenAI, asked: dict[str, Any], param: str, complaint: str
 ) -> None:
     with pytest.raises(openai.BadRequestError, match=complaint) as refusal:
@@ -147,7 +147,7 @@ def test_what_cannot_be_done_is_refused_with_its_field(
     assert refusal.value.param == param
 
 
-def test_a_body_that_is_no_form_is_refused(house: ServerProcess) -> None:
+def test_non_form_body_is_refused(model_server: ServerProcess) -> None:
     for kind, body in (
         ("application/json", b"{}"),
         ("multipart/form-data", b"x"),
@@ -157,21 +157,23 @@ def test_a_body_that_is_no_form_is_refused(house: ServerProcess) -> None:
             b'--a\r\ncontent-disposition: form-data; name="f\xe9le"\r\n\r\nx\r\n--a--\r\n',
         ),
     ):
-        answer = httpx.post(f"{house.url}{TRANSCRIPTIONS}", content=body, headers={"content-type": kind})
+        answer = httpx.post(
+            f"{model_server.url}{TRANSCRIPTIONS}", content=body, headers={"content-type": kind}
+        )
         assert answer.status_code == 400
         assert "form" in answer.json()["error"]["message"]
-    missing = httpx.post(f"{house.url}{TRANSCRIPTIONS}", data={"model": MODEL}, files={"sound": b"x"}).json()[
-        "error"
-    ]
+    missing = httpx.post(
+        f"{model_server.url}{TRANSCRIPTIONS}", data={"model": MODEL}, files={"sound": b"x"}
+    ).json()["error"]
     assert (missing["param"], missing["code"]) == ("file", "missing_required_parameter")
 
 
-def test_an_unknown_model_is_not_found(sdk: openai.OpenAI) -> None:
+def test_unknown_model_returns_404(sdk: openai.OpenAI) -> None:
     with pytest.raises(openai.NotFoundError):
-        sdk.audio.transcriptions.create(model="nobody", file=silence(0.5))
+        sdk.audio.transcriptions.create(model="missing", file=silence(0.5))
 
 
-def test_a_model_that_hears_cannot_chat_or_embed_and_says_where_to_go(sdk: openai.OpenAI) -> None:
+def test_transcription_model_refuses_chat_and_embeddings(sdk: openai.OpenAI) -> None:
     with pytest.raises(openai.BadRequestError, match="send audio to /v1/audio/transcriptions") as refusal:
         sdk.chat.completions.create(model=MODEL, messages=[{"role": "user", "content": "Hello!"}])
     assert (refusal.value.param, refusal.value.code) == ("model", "model_not_supported")
@@ -179,21 +181,25 @@ def test_a_model_that_hears_cannot_chat_or_embed_and_says_where_to_go(sdk: opena
         sdk.embeddings.create(model=MODEL, input="Hello!")
 
 
-def test_the_list_of_models_and_the_counts_tell_of_it(house: ServerProcess, sdk: openai.OpenAI) -> None:
+def test_model_list_and_metrics_name_the_transcription_model(
+    model_server: ServerProcess, sdk: openai.OpenAI
+) -> None:
     sdk.audio.transcriptions.create(model=MODEL, file=silence(0.5))
-    models = {model["id"]: model for model in httpx.get(f"{house.url}/v1/models", timeout=60).json()["data"]}
+    models = {
+        model["id"]: model for model in httpx.get(f"{model_server.url}/v1/models", timeout=60).json()["data"]
+    }
     assert models[MODEL]["kind"] == "speech-to-text"
     assert re.search(
         rf'^mlxctl_requests_total{{.*model="{MODEL}".*}} [1-9]',
-        httpx.get(f"{house.url}/metrics").text,
+        httpx.get(f"{model_server.url}/metrics").text,
         re.MULTILINE,
     )
 
 
-def test_a_chat_goes_on_while_a_long_file_is_written_down(house: ServerProcess, sdk: openai.OpenAI) -> None:
+def test_chat_continues_while_a_file_is_transcribed(model_server: ServerProcess, sdk: openai.OpenAI) -> None:
     with ThreadPoolExecutor(1) as pool:
         job = pool.submit(sdk.audio.transcriptions.create, model=MODEL, file=silence(120))
-        while not any(is_open(view) for view in requests(house)):
+        while not any(is_open(view) for view in requests(model_server)):
             assert not job.done()
             time.sleep(0.01)
         answer = sdk.chat.completions.create(
@@ -205,20 +211,25 @@ def test_a_chat_goes_on_while_a_long_file_is_written_down(house: ServerProcess, 
     assert (answer.usage.completion_tokens, was_over) == (16, False)
 
 
-def test_a_client_that_leaves_stops_the_work(house: ServerProcess) -> None:
+def test_disconnect_cancels_the_work(model_server: ServerProcess) -> None:
     with pytest.raises(httpx.ReadTimeout):
         httpx.post(
-            f"{house.url}{TRANSCRIPTIONS}", data={"model": MODEL}, files={"file": silence(800)}, timeout=1.5
+            f"{model_server.url}{TRANSCRIPTIONS}",
+            data={"model": MODEL},
+            files={"file": silence(800)},
+            timeout=1.5,
         )
     deadline = time.monotonic() + 5
-    while any(is_open(view) for view in requests(house)):
+    while any(is_open(view) for view in requests(model_server)):
         assert time.monotonic() < deadline
         time.sleep(0.02)
-    assert httpx.post(f"{house.url}/models/unload", json={"model": MODEL}, timeout=60).status_code == 200
+    assert (
+        httpx.post(f"{model_server.url}/models/unload", json={"model": MODEL}, timeout=60).status_code == 200
+    )
 
 
-def requests(house: ServerProcess) -> list[dict[str, Any]]:
-    views: list[dict[str, Any]] = httpx.get(f"{house.url}/requests", timeout=60).json()["requests"]
+def requests(model_server: ServerProcess) -> list[dict[str, Any]]:
+    views: list[dict[str, Any]] = httpx.get(f"{model_server.url}/requests", timeout=60).json()["requests"]
     return views
 
 

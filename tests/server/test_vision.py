@@ -1,6 +1,4 @@
-"""Pictures over HTTP, from both vendors' SDKs, to a tiny model that names colors; and to one that reads text
-only.
-"""
+"""Images over HTTP with both vendors' SDKs, to a vision model and a text model."""
 
 import json
 import shutil
@@ -27,8 +25,8 @@ STORY = "The sea is wide, and the hills are old. " * 4
 
 
 @pytest.fixture(scope="module")
-def house() -> Iterator[ServerProcess]:
-    """A server for two models that see, and one that does not."""
+def model_server() -> Iterator[ServerProcess]:
+    """A server for two vision models and a text model."""
     vision_model, other, reader = (
         str(tiny_models.trained("pixtral_colors")),
         str(tiny_models.trained(QWEN)),
@@ -41,22 +39,22 @@ def house() -> Iterator[ServerProcess]:
 
 
 @pytest.fixture(scope="module")
-def reader(house: ServerProcess) -> str:
+def reader(model_server: ServerProcess) -> str:
     return str(tiny_models.model("endless").name)
 
 
 @pytest.fixture(scope="module")
-def openai_sdk(house: ServerProcess) -> Iterator[openai.OpenAI]:
+def openai_sdk(model_server: ServerProcess) -> Iterator[openai.OpenAI]:
     with openai.OpenAI(
-        base_url=f"{house.url}/v1", api_key="unused", max_retries=0, _strict_response_validation=True
+        base_url=f"{model_server.url}/v1", api_key="unused", max_retries=0, _strict_response_validation=True
     ) as client:
         yield client
 
 
 @pytest.fixture(scope="module")
-def anthropic_sdk(house: ServerProcess) -> Iterator[anthropic.Anthropic]:
+def anthropic_sdk(model_server: ServerProcess) -> Iterator[anthropic.Anthropic]:
     with anthropic.Anthropic(
-        base_url=house.url, api_key="unused", max_retries=0, _strict_response_validation=True
+        base_url=model_server.url, api_key="unused", max_retries=0, _strict_response_validation=True
     ) as client:
         yield client
 
@@ -66,7 +64,7 @@ def encoded(color: tuple[int, int, int]) -> str:
 
 
 def num_prompt_tokens(message: anthropic.types.Message) -> int:
-    """The whole prompt: Anthropic counts what came from the cache apart."""
+    """Return the length of the prompt, cached tokens included."""
     return message.usage.input_tokens + (message.usage.cache_read_input_tokens or 0)
 
 
@@ -88,7 +86,7 @@ def anthropic_messages(color: tuple[int, int, int]) -> list[Any]:
 
 @pytest.mark.parametrize("model", [MODEL, QWEN])
 @pytest.mark.parametrize("answer", COLORS)
-def test_a_picture_in_a_data_url_is_seen(openai_sdk: openai.OpenAI, answer: str, model: str) -> None:
+def test_data_url_image_is_used(openai_sdk: openai.OpenAI, answer: str, model: str) -> None:
     messages = openai_messages(f"data:image/png;base64,{encoded(COLORS[answer])}")
     whole = openai_sdk.chat.completions.create(model=model, messages=messages, temperature=0, max_tokens=16)
     assert whole.choices[0].message.content == answer
@@ -101,7 +99,7 @@ def test_a_picture_in_a_data_url_is_seen(openai_sdk: openai.OpenAI, answer: str,
 
 
 @pytest.mark.parametrize("answer", COLORS)
-def test_a_picture_in_a_message_of_anthropic_is_seen(anthropic_sdk: anthropic.Anthropic, answer: str) -> None:
+def test_anthropic_image_is_used(anthropic_sdk: anthropic.Anthropic, answer: str) -> None:
     messages = anthropic_messages(COLORS[answer])
     message = anthropic_sdk.messages.create(model=MODEL, messages=messages, max_tokens=16)
     assert [block.text for block in message.content if block.type == "text"] == [answer]
@@ -109,7 +107,7 @@ def test_a_picture_in_a_message_of_anthropic_is_seen(anthropic_sdk: anthropic.An
     assert counted.input_tokens == num_prompt_tokens(message)
 
 
-def test_the_responses_route_takes_pictures_too(openai_sdk: openai.OpenAI) -> None:
+def test_responses_image_is_used(openai_sdk: openai.OpenAI) -> None:
     asked: list[Any] = [
         {
             "role": "user",
@@ -127,7 +125,7 @@ def test_the_responses_route_takes_pictures_too(openai_sdk: openai.OpenAI) -> No
     assert response.output_text == "Red."
 
 
-def test_without_a_picture_it_says_so(openai_sdk: openai.OpenAI) -> None:
+def test_answer_without_image_differs(openai_sdk: openai.OpenAI) -> None:
     messages: list[Any] = [{"role": "user", "content": QUESTION}]
     answer = openai_sdk.chat.completions.create(model=MODEL, messages=messages, temperature=0, max_tokens=32)
     assert answer.choices[0].message.content == "I see no picture."
@@ -141,20 +139,18 @@ def test_without_a_picture_it_says_so(openai_sdk: openai.OpenAI) -> None:
         ("data:image/png;base64,bm8gcGljdHVyZQ==", "none of PNG, JPEG, WEBP, GIF"),
     ],
 )
-def test_an_address_is_never_fetched_and_rubbish_is_refused(
-    openai_sdk: openai.OpenAI, url: str, complaint: str
-) -> None:
+def test_remote_and_invalid_images_are_refused(openai_sdk: openai.OpenAI, url: str, complaint: str) -> None:
     with pytest.raises(openai.BadRequestError, match=complaint):
         openai_sdk.chat.completions.create(model=MODEL, messages=openai_messages(url), max_tokens=4)
 
 
-def test_a_model_of_text_refuses_a_picture(openai_sdk: openai.OpenAI, reader: str) -> None:
+def test_text_model_refuses_images(openai_sdk: openai.OpenAI, reader: str) -> None:
     messages = openai_messages(f"data:image/png;base64,{encoded((1, 2, 3))}")
     with pytest.raises(openai.BadRequestError, match="this model reads text only"):
         openai_sdk.chat.completions.create(model=reader, messages=messages, max_tokens=4)
 
 
-def test_a_model_with_broken_eyes_is_served_as_text_and_says_why(tmp_path: Path) -> None:
+def test_model_with_broken_vision_is_served_as_text(tmp_path: Path) -> None:
     model = Path(shutil.copytree(tiny_models.trained("pixtral_colors"), tmp_path / "squinting"))
     config = json.loads((model / "config.json").read_text())
     config["vision_config"]["hidden_size"] = 64
@@ -180,25 +176,27 @@ def test_a_model_with_broken_eyes_is_served_as_text_and_says_why(tmp_path: Path)
     assert log.count("model 'tiny' reads text only: its vision part cannot be loaded: ") == 1
 
 
-def test_the_list_of_models_says_who_sees(
-    anthropic_sdk: anthropic.Anthropic, house: ServerProcess, reader: str
+def test_model_list_names_vision_models(
+    anthropic_sdk: anthropic.Anthropic, model_server: ServerProcess, reader: str
 ) -> None:
-    models = {model["id"]: model for model in httpx.get(f"{house.url}/v1/models", timeout=60).json()["data"]}
+    models = {
+        model["id"]: model for model in httpx.get(f"{model_server.url}/v1/models", timeout=60).json()["data"]
+    }
     sees = {name: model["capabilities"]["image_input"]["supported"] for name, model in models.items()}
     assert sees == {MODEL: True, QWEN: True, reader: False}
     assert models[MODEL]["kind"] == "vision"
 
 
-def explained(house: ServerProcess) -> dict[str, Any]:
-    """Why so much of the last request was known."""
-    answer = httpx.get(f"{house.url}/cache/explain", params={"last": 1}, timeout=60)
+def explained(model_server: ServerProcess) -> dict[str, Any]:
+    """Return the explanation of the last request."""
+    answer = httpx.get(f"{model_server.url}/cache/explain", params={"last": 1}, timeout=60)
     (last,) = answer.raise_for_status().json()["explanations"]
     found: dict[str, Any] = last
     return found
 
 
-def test_a_conversation_about_a_picture_is_known_in_its_next_turn(
-    anthropic_sdk: anthropic.Anthropic, house: ServerProcess
+def test_image_conversation_is_cached_in_the_next_turn(
+    anthropic_sdk: anthropic.Anthropic, model_server: ServerProcess
 ) -> None:
     said = anthropic_messages(COLORS["Yellow."])
     first = anthropic_sdk.messages.create(model=MODEL, system=STORY, messages=said, max_tokens=16)
@@ -208,11 +206,11 @@ def test_a_conversation_about_a_picture_is_known_in_its_next_turn(
     num_said = num_prompt_tokens(first) + first.usage.output_tokens
     # What was said last may not have been read any more.
     assert second.usage.cache_read_input_tokens in (num_said - 1, num_said)
-    assert explained(house)["reason"] == "continued"
+    assert explained(model_server)["reason"] == "continued"
 
 
-def test_the_same_question_about_another_picture_shares_only_what_stands_before_it(
-    openai_sdk: openai.OpenAI, house: ServerProcess
+def test_different_image_shares_only_the_prefix_before_it(
+    openai_sdk: openai.OpenAI, model_server: ServerProcess
 ) -> None:
     for color in ("Red.", "Blue."):
         messages = openai_messages(f"data:image/png;base64,{encoded(COLORS[color])}")
@@ -221,7 +219,7 @@ def test_the_same_question_about_another_picture_shares_only_what_stands_before_
             model=MODEL, messages=messages, temperature=0, max_tokens=4
         )
 
-    found = explained(house)
+    found = explained(model_server)
     assert (found["reason"], found["divergence"]["place"]) == ("image_changed", "message 2 (user)")
     assert answer.usage is not None
     assert answer.usage.prompt_tokens_details is not None
@@ -229,23 +227,21 @@ def test_the_same_question_about_another_picture_shares_only_what_stands_before_
     assert found["divergence"]["before"].endswith("[INST]")
 
 
-def test_a_picture_that_a_prompt_begins_with_is_named_too(
-    openai_sdk: openai.OpenAI, house: ServerProcess
+def test_leading_image_is_named_in_the_explanation(
+    openai_sdk: openai.OpenAI, model_server: ServerProcess
 ) -> None:
     for color in ((1, 90, 2), (90, 1, 2)):
         messages = openai_messages(f"data:image/png;base64,{encoded(color)}")
         openai_sdk.chat.completions.create(model=MODEL, messages=messages, max_tokens=4)
 
-    found = explained(house)
+    found = explained(model_server)
     assert (found["reason"], found["num_cached_tokens"]) == ("image_changed", 0)
 
 
-def test_a_picture_of_another_size_is_another_picture(
-    openai_sdk: openai.OpenAI, house: ServerProcess
-) -> None:
+def test_image_of_another_size_is_a_miss(openai_sdk: openai.OpenAI, model_server: ServerProcess) -> None:
     for side in (64, 32):
         data = b64encode(one_color_png((200, 100, 50), side=side)).decode()
         messages = [{"role": "system", "content": STORY}, *openai_messages(f"data:image/png;base64,{data}")]
         openai_sdk.chat.completions.create(model=MODEL, messages=messages, max_tokens=4)
 
-    assert explained(house)["reason"] == "image_changed"
+    assert explained(model_server)["reason"] == "image_changed"

@@ -1,4 +1,4 @@
-"""The files of the web page over HTTP: for whom they are, and what they may load."""
+"""The files of the web page and their headers."""
 
 import re
 from pathlib import Path

@@ -36,12 +36,14 @@ def freeform_spec(
 ) -> ToolSpec:
     """Return the function of a custom tool; `param` is the field of its grammar's definition."""
     text: dict[str, Any] = {"type": "string"}
-    told, pattern = description or "", ""
+    full_description, pattern = description or "", ""
     if grammar is not None and grammar.syntax == "regex":
         pattern = grammar.definition
         text["pattern"] = f"^(?:{pattern})$"
     elif grammar is not None:
-        told += f"\n\nThe input has to follow this grammar, in the syntax of Lark:\n{grammar.definition}"
+        full_description += (
+            f"\n\nThe input has to follow this grammar, in the syntax of Lark:\n{grammar.definition}"
+        )
     parameters = {
         "type": "object",
         "properties": {"input": text},
@@ -50,7 +52,7 @@ def freeform_spec(
     }
     return ToolSpec(
         name=name,
-        description=told.strip(),
+        description=full_description.strip(),
         parameters=parameters,
         is_strict=bool(pattern),
         text_pattern=pattern,

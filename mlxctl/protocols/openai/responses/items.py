@@ -171,9 +171,9 @@ class ResponsesConversation:
 
 def _thinking(reasoning: schema.ResponsesReasoning) -> str:
     """Return the verbatim thinking, else the one in `encrypted_content`, else the summary."""
-    told = "".join(thought.text for thought in reasoning.content or ())
+    verbatim = "".join(thought.text for thought in reasoning.content or ())
     return (
-        told
+        verbatim
         or thinking_from_signature(reasoning.encrypted_content)
         or "".join(part.text for part in reasoning.summary or ())
     )
