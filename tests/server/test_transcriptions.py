@@ -129,7 +129,11 @@ def test_answers_match_the_description(model_server: ServerProcess) -> None:
         ),
         ({"temperature": 1.5}, "temperature", "must be a number <= 1.0"),
         ({"stream": True}, "stream", "stream is not supported for transcriptions"),
-        ({"timestamp_granularities": ["word"]}, "timestamp_granularities", "word timestamps are not supported"),
+        (
+            {"timestamp_granularities": ["word"]},
+            "timestamp_granularities",
+            "word timestamps are not supported",
+        ),
         (
             {"timestamp_granularities": ["segment"]},
             "timestamp_granularities",
