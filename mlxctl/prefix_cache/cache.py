@@ -43,7 +43,7 @@ class CacheCounters:
 
 
 class PrefixCache:
-    """Prefixes of one model, in an index and a disk tier that all models share."""
+    """Prefixes of one model; index and disk tier serve all models."""
 
     def __init__(
         self,
@@ -73,9 +73,10 @@ class PrefixCache:
     def plan(
         self, tokens: Tokens, *, boundary_ids: frozenset[int], salts: Sequence[Salt] = ()
     ) -> RestorePlan:
-        """Match a prompt and return what can be restored of it; its last token never is.
+        """Match a prompt and return what can be restored of it.
 
-        `boundary_ids` are the tokens that end a message, `salts` those of the prompt.
+        Its last token never is. `boundary_ids` are the tokens that end a message, `salts` those of the
+        prompt.
         """
         match = self._index.match(self._namespace, tokens, salts)
         return make_plan(match, tokens, boundary_ids=boundary_ids, has_states=self.has_states)
@@ -92,7 +93,7 @@ class PrefixCache:
         return usable_part(match, len(tokens) - 1, has_states=self.has_states)[0]
 
     def promote(self, tokens: Tokens, plan: RestorePlan, salts: Sequence[Salt] = ()) -> Promotion | None:
-        """Start to copy from disk to memory what the plan lacks; None if there is nothing.
+        """Start to copy from disk what the plan lacks; None if nothing.
 
         The caller makes a new plan when the promotion is done.
         """
@@ -157,9 +158,10 @@ class PrefixCache:
     def record_reuse(
         self, plan: RestorePlan, num_tokens: int, *, lifetime: Lifetime = UNLIMITED_LIFETIME
     ) -> "Chunk[Record] | None":
-        """Count a hit of a sequence that continues in a working cache, without a copy.
+        """Count the hit of a sequence that continues in a working cache.
 
-        That cache holds `num_tokens`, at least the planned ones. Returns their last full chunk in the index.
+        That cache holds `num_tokens`, at least the planned ones; nothing is copied. Returns their last full
+        chunk in the index.
         """
         for chunk in plan.chunks:
             chunk.num_hits += 1
@@ -180,10 +182,11 @@ class PrefixCache:
         lifetime: Lifetime = UNLIMITED_LIFETIME,
         salts: Sequence[Salt] = (),
     ) -> "Chunk[Record] | None":
-        """Store the first `num_tokens` tokens of the caches, from the full chunk `last_chunk` on.
+        """Store the first `num_tokens` tokens of the caches.
 
-        `row` selects one row of a batch. With `at_checkpoint` the partial chunk and the layer states at
-        `num_tokens` are stored, too. Returns the last full chunk that is stored now.
+        Those up to the full chunk `last_chunk` are stored already. `row` selects one row of a batch. With
+        `at_checkpoint` the partial chunk and the layer states at `num_tokens` are stored, too. Returns the
+        last full chunk that is stored now.
         """
         if not self.is_cacheable(num_tokens):
             return last_chunk
@@ -256,7 +259,7 @@ class PrefixCache:
         )
 
     def _touch_path(self, chunk: Chunk[Record], lifetime: Lifetime) -> None:
-        """Make the path to a chunk the most recently used and extend the lifetime of its chunks."""
+        """Make a chunk's path the most recently used; extend its lifetime."""
         self._index.touch(chunk, ttl_seconds=lifetime.chunk_ttl(chunk.start))
         if lifetime.num_long_ttl_tokens:
             long_lived = (other for other in chunk.ancestors() if other.start < lifetime.num_long_ttl_tokens)

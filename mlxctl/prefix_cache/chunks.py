@@ -49,7 +49,10 @@ def root_key(namespace: bytes) -> Key:
 
 
 def chunk_key(parent: Key, tokens: bytes, salts: Sequence[Salt] = (), *, start: int = 0) -> Key:
-    """Return the key of a chunk of packed `tokens` that starts at `start` after `parent`."""
+    """Return the key of a chunk after `parent`.
+
+    `tokens` are packed, `start` is the position of the first one.
+    """
     digest = blake2b(parent, digest_size=_KEY_BYTES)
     digest.update(tokens)
     for salt in overlapping(salts, start, start + len(tokens) // 4) if salts else ():

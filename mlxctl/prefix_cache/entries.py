@@ -94,7 +94,7 @@ class Chunk(Generic[P]):
         return not (self.children or self.is_protected)
 
     def ancestors(self) -> "Iterator[Chunk[P]]":
-        """Yield the chunk, its parent and so on up to the first chunk of the prompt."""
+        """Yield the chunk, its parent, and so on to the first chunk."""
         chunk: Chunk[P] | None = self
         while chunk is not None:
             yield chunk
@@ -112,7 +112,7 @@ class Chunk(Generic[P]):
         return chunks
 
     def payloads(self) -> Iterator[tuple[int, P]]:
-        """Yield the payloads in token order, each with the position of its first token."""
+        """Yield the payloads in order, each with its first position."""
         position = self.start
         for segment in self.shared_segments:
             yield position, segment.payload
@@ -164,7 +164,7 @@ class PrefixMatch(Generic[P]):
         return (*self.full, self.partial[0][0]) if self.partial else self.full
 
     def checkpoint(self, *, at_most: int) -> "tuple[Checkpoint[P], tuple[Chunk[P], ...]] | None":
-        """Return the last checkpoint up to position `at_most`, with the chunks up to it."""
+        """Return the last checkpoint up to `at_most`, with its path."""
         candidates = [
             (checkpoint, (*self.full, chunk))
             for chunk, end in self.partial

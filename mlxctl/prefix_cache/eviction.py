@@ -14,10 +14,10 @@ _LEADING_BYTES = MIN_REUSE_TOKENS * ID_BYTES
 
 
 class ChunkOrder(Generic[P]):
-    """Chunks from the least to the most recently used, as a linked list.
+    """Chunks in order of use, as a linked list.
 
-    The links are fields of the chunks: an OrderedDict would take more memory per chunk than the rest of its
-    index entry without the token ids.
+    The least recently used comes first. The links are fields of the chunks: an OrderedDict would take more
+    memory per chunk than the rest of its index entry without the token ids.
     """
 
     def __init__(self) -> None:
@@ -91,7 +91,10 @@ class CheckpointOrder(Generic[P]):
         self._states.move_to_end(id(state))
 
     def add_owner(self, state: Checkpoint[P], chunk: Chunk[P]) -> None:
-        """Let a chunk own the state, unless it has one at that position."""
+        """Let a chunk own the state, unless it has one there.
+
+        A chunk has at most one state at a position.
+        """
         if not chunk.has_checkpoint_at(state.position):
             chunk.checkpoints = (*chunk.checkpoints, state)
             state.owners.append(chunk)

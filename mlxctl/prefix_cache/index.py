@@ -110,12 +110,12 @@ class PrefixIndex(Generic[P]):
         reused: "ReusablePrefix[P] | None" = None,
         ttl_seconds: float | None = None,
     ) -> "Chunk[P] | None":
-        """Add a chunk of packed `tokens` after `parent`, a full chunk or None.
+        """Add a chunk of packed `tokens` after `parent`.
 
-        `payload` is that of the tokens after the `reused` ones. Returns the chunk, or a stored one that
-        starts with the same tokens; None when the parent is not stored or the budget is too small. After
-        the last chunk of a run, the caller calls `touch` once with the same `ttl_seconds`. Raises ValueError
-        for token ids of more than 24 bits.
+        The parent is a full chunk, or None. `payload` is that of the tokens after the `reused` ones. Returns
+        the chunk, or a stored one that starts with the same tokens; None when the parent is not stored or the
+        budget is too small. After the last chunk of a run, the caller calls `touch` once with the same
+        `ttl_seconds`. Raises ValueError for token ids of more than 24 bits.
         """
         if parent is not None and not self.contains(parent):
             return None
@@ -154,7 +154,10 @@ class PrefixIndex(Generic[P]):
         return self._tree.contains(chunk)
 
     def add_checkpoint(self, chunk: Chunk[P], checkpoint: Checkpoint[P]) -> None:
-        """Add a state to the chunk with start < position <= end, unless it has one there."""
+        """Add a state to a chunk, unless it has one there.
+
+        The position is after the chunk's start and up to its end.
+        """
         assert chunk.start < checkpoint.position <= chunk.end, "a checkpoint lies in its chunk"
         if chunk.has_checkpoint_at(checkpoint.position):
             return
@@ -170,7 +173,7 @@ class PrefixIndex(Generic[P]):
         self._tree.states.touch(checkpoint)
 
     def touch(self, chunk: Chunk[P], *, ttl_seconds: float | None = None) -> None:
-        """Make the path to a chunk the most recently used and extend its lifetime."""
+        """Make a chunk's path the most recently used; extend its lifetime."""
         self._extend_expiry(chunk, self._expiry(ttl_seconds))
         now = self._clock()
         for ancestor in chunk.ancestors():
@@ -209,7 +212,7 @@ class PrefixIndex(Generic[P]):
             chunk.num_leases -= 1
 
     def evict(self) -> None:
-        """Evict the oldest states beyond their share, then the oldest leaves beyond the budget."""
+        """Evict the oldest states beyond their share, then the oldest leaves."""
         states = self._tree.states
         while states.num_bytes > self.max_bytes * MAX_STATE_SHARE:
             victim = next(
@@ -221,7 +224,10 @@ class PrefixIndex(Generic[P]):
         self.shrink(self.max_bytes)
 
     def shrink(self, max_bytes: int) -> None:
-        """Evict the oldest leaves down to `max_bytes` and the buffer budget, except protected ones."""
+        """Evict the oldest leaves down to `max_bytes`.
+
+        The buffer budget is enforced, too. Protected chunks stay.
+        """
         while self.num_bytes > max_bytes or (
             self.max_buffers is not None and self.num_buffers > self.max_buffers
         ):
@@ -265,7 +271,7 @@ class PrefixIndex(Generic[P]):
     def eviction_reason(
         self, namespace: bytes, match: PrefixMatch[P], tokens: Tokens
     ) -> EvictionReason | None:
-        """Return why the chunk after the full chunks of a match was removed; None if none was."""
+        """Return why the chunk after the match was removed; None if none was."""
         parent = match.full[-1] if match.full else None
         start = parent.end if parent is not None else 0
         ids = to_24_bit(tokens[start : start + CHUNK_TOKENS].tobytes())

@@ -16,7 +16,7 @@ _GROUP_SIZES = (64, 32)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Packing:
-    """Bits per stored number, and how many leading tokens of a prompt stay exact."""
+    """Bits per stored number, and first tokens that stay exact."""
 
     bits: int
     exact_tokens: int

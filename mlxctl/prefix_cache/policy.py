@@ -27,7 +27,7 @@ class Lifetime:
     long_ttl_seconds: float | None = None
 
     def chunk_ttl(self, start: int) -> float | None:
-        """Return the time to live of a chunk that starts at position `start`."""
+        """Return the time to live of a chunk by its start."""
         return self.long_ttl_seconds if start < self.num_long_ttl_tokens else self.seconds
 
 

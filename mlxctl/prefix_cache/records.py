@@ -58,7 +58,10 @@ class StateRecord:
 
 
 class CacheLayout:
-    """Which layers of a model can be cut, and which of these share a shape."""
+    """Which layers of a model can be cut, and in which groups.
+
+    Layers of a group have the same shape.
+    """
 
     def __init__(self, caches: Sequence[Any]) -> None:
         kinds = [grows(layer) for layer in leaves(caches)]
@@ -85,7 +88,7 @@ class CacheLayout:
         return layers == self._cut and [(shape[0], shape[2]) for shape in shapes if len(shape) == 4] == sizes
 
     def cut(self, caches: Sequence[Any], start: int, end: int, *, row: int | None = None) -> KVRecord:
-        """Return the positions `start` to `end` of a sequence, or of one row of a batch."""
+        """Return the positions `start` to `end` of a sequence or batch row."""
         layers = list(leaves(caches))
         # All layers of a batch are padded alike.
         padding = 0 if row is None or not self._cut else int(layers[self._cut[0]].left_padding[row].item())
@@ -105,7 +108,7 @@ class CacheLayout:
         return KVRecord(self._groups, groups)
 
     def snapshot(self, caches: Sequence[Any], *, row: int | None = None) -> StateRecord:
-        """Return a copy of the current states of the layers that cannot be cut."""
+        """Return a copy of the states of layers that cannot be cut."""
         layers = list(leaves(caches))
         whole = [layers[index] if row is None else layers[index].extract(row) for index in self._whole]
         states = tuple(tree_map(_copied, layer.state) for layer in whole)
@@ -162,7 +165,7 @@ def leaves(caches: Sequence[Any]) -> Iterator[Any]:
 
 
 def grows(layer: Any) -> bool:
-    """Whether the layer keeps every token, so that it can be cut anywhere."""
+    """Whether the layer keeps every token and can be cut anywhere."""
     return type(layer).__name__ in _GROWING
 
 

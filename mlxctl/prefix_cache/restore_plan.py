@@ -17,7 +17,7 @@ P = TypeVar("P")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RestorePlan:
-    """Match of a prompt, and the `num_cached` tokens of it that can be restored.
+    """Match of a prompt, and the `num_cached` tokens to restore.
 
     They come from `chunks` and, in models with layer states, from `checkpoint`. Prefill has to store new
     checkpoints at `checkpoint_positions`.
@@ -68,7 +68,7 @@ def make_plan(
 def usable_part(
     match: PrefixMatch[P], at_most: int, *, has_states: bool
 ) -> "tuple[int, tuple[Chunk[P], ...], Checkpoint[P] | None]":
-    """Return how many tokens of a match can be restored, with their chunks and checkpoint.
+    """Return how many tokens of a match can be restored, and from what.
 
     All of it without layer states, else up to its last checkpoint.
     """

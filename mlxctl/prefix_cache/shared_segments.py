@@ -32,7 +32,7 @@ class ReusablePrefix(Generic[P]):
 def longest_reusable_prefix(
     siblings: "Iterable[Chunk[P]]", ids: bytes, salts: Sequence[Salt] = ()
 ) -> "ReusablePrefix[P]":
-    """Return the longest prefix that a new chunk can share with a sibling.
+    """Return the longest prefix that a sibling shares.
 
     No sibling may start with all of `ids`: such a chunk would not be added.
     """

@@ -74,7 +74,7 @@ class ChunkTree(Generic[P]):
         return self._chunks.get(chunk.key) is chunk
 
     def children_of(self, namespace: bytes, parent: "Chunk[P] | None") -> "dict[Key, Chunk[P]]":
-        """Return the chunks after a parent, or the first chunks of a namespace; read-only."""
+        """Return a parent's children, or a namespace's first chunks; read-only."""
         return (parent.children if parent is not None else self._roots.get(root_key(namespace))) or {}
 
     def siblings(self, chunk: Chunk[P]) -> dict[Key, Chunk[P]]:
@@ -82,7 +82,10 @@ class ChunkTree(Generic[P]):
         return self.children_of(chunk.namespace, chunk.parent)
 
     def add(self, chunk: Chunk[P], reused: "ReusablePrefix[P] | None" = None) -> None:
-        """Add a chunk whose payload starts after the `reused` tokens, as the most recently used."""
+        """Add a chunk as the most recently used.
+
+        Its payload starts after the `reused` tokens.
+        """
         if chunk.parent is None:
             children = self._roots.setdefault(root_key(chunk.namespace), {})
         else:
@@ -98,7 +101,10 @@ class ChunkTree(Generic[P]):
                 self._chunk_buffers += self._buffers_of(segment.payload)
 
     def add_checkpoint(self, chunk: Chunk[P], checkpoint: Checkpoint[P]) -> None:
-        """Add a state to the chunk and to all siblings with the same tokens up to its position."""
+        """Add a state to the chunk and matching siblings.
+
+        These have the same tokens up to its position.
+        """
         self.states.add(checkpoint)
         for sibling in self.siblings(chunk).values():
             if sibling is chunk or sibling.agrees_with(chunk, checkpoint.position):
@@ -116,7 +122,10 @@ class ChunkTree(Generic[P]):
             self._release(checkpoint.payload)
 
     def remove(self, chunk: Chunk[P]) -> None:
-        """Remove a chunk without children, with its states and segments that no other chunk owns."""
+        """Remove a chunk without children.
+
+        Its states and segments are released unless other chunks own them.
+        """
         for checkpoint in chunk.checkpoints:
             self.drop_checkpoint(chunk, checkpoint)
         del self.siblings(chunk)[chunk.key]
@@ -153,7 +162,7 @@ class ChunkTree(Generic[P]):
 def longest_match(
     children: "Mapping[Key, Chunk[P]]", root: Key, tokens: Tokens, salts: Sequence[Salt], *, now: float
 ) -> "PrefixMatch[P]":
-    """Return the longest prefix of a prompt among chunks that have not expired at `now`.
+    """Return the longest prefix among chunks that have not expired.
 
     `children` are the first chunks of the namespace with the key `root`. Full chunks are found by key, the
     tokens after them by comparison with each child.
@@ -181,7 +190,10 @@ def covering(children: "Mapping[Key, Chunk[P]]", ids: bytes, salts: Sequence[Sal
 def _partial_matches(
     children: "Sequence[Chunk[P]]", tokens: bytes, start: int, salts: Sequence[Salt]
 ) -> "tuple[tuple[Chunk[P], int], ...]":
-    """Return the children that share leading tokens and salts, with the end position, longest first."""
+    """Return the children that share leading tokens, longest first.
+
+    Each comes with the position up to which it agrees.
+    """
     if not children:
         return ()
     ids = to_24_bit(tokens)

@@ -18,7 +18,10 @@ def read(model: Any, tokens: list[int], form: KVFormat | None = None) -> kv.Cach
 
 
 def next_logits(model: Any, caches: kv.Caches, tokens: list[int]) -> mx.array:
-    """Run the next token of each row, and return its logits (rows, vocabulary)."""
+    """Run the next token of each row.
+
+    Returns logits (rows, vocabulary).
+    """
     logits: mx.array = model(mx.array(tokens)[:, None], cache=caches)[:, -1]
     kv.evaluate(caches)
     return logits

@@ -99,7 +99,7 @@ class Simulation:
         return self._scheduler.counts()[2]
 
     def run(self, *, seconds: float = float("inf"), until: Callable[[], bool] = lambda: False) -> None:
-        """Run for a time, until a condition holds, or until no work is left."""
+        """Run for a time, until a condition, or until idle."""
         end = self.now + seconds
         while self._scheduler.has_work and self.now < end and not until():
             self._step()

@@ -34,7 +34,10 @@ def asked(*parts: ImagePart | TextPart) -> PreparedInput:
 
 
 def gone_on(prompt: PreparedInput, said: Sequence[int], *, behind: PreparedInput) -> PreparedInput:
-    """A conversation with an answer and another question, whose images stand behind both."""
+    """Return the next turn of a conversation.
+
+    Images of `behind` come after the output.
+    """
     start = len(prompt.token_ids) + len(said)
     moved = (replace(image, start=image.start + start) for image in behind.images)
     return replace(
@@ -52,8 +55,9 @@ def cold(prompts: Sequence[PreparedInput]) -> list[list[int]]:
 
 
 def num_shared(one: PreparedInput, other: PreparedInput, said: Sequence[int]) -> int:
-    """How much of a prompt an earlier one and what was said to it have computed; what was said last never
-    was.
+    """Return how many tokens an earlier prompt with its output shares.
+
+    The last output token was never computed.
     """
     known = pack([*other.token_ids, *said[:-1]])
     shared = common_tokens(pack(one.token_ids), known, image_salts(one.images), image_salts(other.images))
@@ -133,7 +137,10 @@ def test_image_that_cannot_be_encoded_fails_its_request() -> None:
 
 
 def random_prompt(dice: random.Random) -> PreparedInput:
-    """Some words and images out of few, so that prompts often begin alike, and often reach beyond a chunk."""
+    """Return text and images from a small set.
+
+    Prompts often share a prefix, and often exceed one chunk.
+    """
     parts: list[ImagePart | TextPart] = []
     for _ in range(dice.randint(1, 12)):
         color = dice.choice([RED, BLUE])

@@ -19,7 +19,10 @@ GRIDS = st.lists(st.tuples(st.integers(1, 5), st.integers(1, 5), st.integers(0, 
 
 
 def laid_out(grids: Grids) -> tuple[list[ProcessedImage], int]:
-    """Return images of these grid sizes with text between them, and the prompt's length."""
+    """Return images of these grid sizes with text between them.
+
+    The prompt's length comes second.
+    """
     images, end = [], 0
     for rows, columns, num_words in grids:
         start = end + num_words + 1

@@ -1,4 +1,4 @@
-"""Prefill passes fit their target time for any cost of passes and tokens."""
+"""Prefill passes fit their target time for any costs."""
 
 import pytest
 from hypothesis import given, settings
@@ -21,7 +21,7 @@ def make_pacer(
 def read(
     pacer: PrefillPacer, *, fixed: float, per_token: float, rows: int = 1, passes: int = 20, **situation: int
 ) -> int:
-    """Prefill parts of a long prompt and return the size of the next pass."""
+    """Prefill parts of a long prompt; return the next pass size."""
     for _ in range(passes):
         num_tokens = pacer.chunk_tokens(rows=rows, **situation)
         pacer.observe_prefill(num_tokens, fixed + num_tokens * per_token, rows=rows)

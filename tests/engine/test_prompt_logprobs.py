@@ -24,9 +24,7 @@ PROMPTS = [[_NUMBERS.randrange(10, 500) for _ in range(num)] for num in (1, 2, 1
 
 
 def by_mlx_lm(name: str, prompt: list[int]) -> "np.ndarray[tuple[int, ...], np.dtype[np.float32]]":
-    """Log-probabilities of every token behind every beginning of the prompt, in one pass without any cache of
-    ours.
-    """
+    """Return mlx_lm's log-probabilities of a prompt, in one pass."""
     model, *_ = load(str(tiny_models.model(name)))
     logits = model(mx.array([prompt]))[0].astype(mx.float32)
     return np.array(logits - mx.logsumexp(logits, axis=-1, keepdims=True))

@@ -40,7 +40,7 @@ def keys_of(number: int, num_tokens: int) -> mx.array:
 
 
 def held(layer: PreallocatedQuantizedKVCache) -> list[float]:
-    """The numbers of the tokens in a single row, after checking that its values are of the same tokens."""
+    """Return the token numbers in a row, checked against its values."""
     keys, values = (
         mx.dequantize(*(array[:, :, : layer.offset] for array in packed), group_size=64, bits=8)
         for packed in (layer.keys, layer.values)

@@ -1,4 +1,4 @@
-"""Sampling filters and the tone curve equal a plain computation, row by row."""
+"""Sampling filters and the tone curve equal a plain computation."""
 
 from typing import Any
 

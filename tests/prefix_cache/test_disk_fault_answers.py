@@ -62,7 +62,7 @@ def test_newer_record_format_is_recomputed_and_logged_once(
 
 
 def test_concurrent_rows_under_eviction_equal_single_runs() -> None:
-    """Restored chunks are leased, so they are not evicted however small the budget is."""
+    """Restored chunks are leased, however small the budget is."""
     prompts = [[*text(600, seed % 3), *text(10, 90 + seed)] for seed in range(9)]
 
     async def run() -> None:

@@ -59,7 +59,7 @@ def tokens_with_images(tokens: Tokens, salts: Sequence[Salt]) -> list[object]:
 
 
 def matched_payloads(match: PrefixMatch[Payload]) -> list[object]:
-    """Return the payloads on the path of a match, up to its end."""
+    """Return the payloads of a match, up to its end."""
     return [token for chunk in match.chunks for _, payload in chunk.payloads() for token in payload][
         : match.num_tokens
     ]

@@ -16,7 +16,7 @@ from mlxctl.prefix_cache.chunks import CHUNK_TOKENS
 from mlxctl.settings import EngineSettings
 from tests.engine.harness import Output, finish, running_engine, submit
 
-from .test_index import NAMESPACE, made, publish
+from .test_index import NAMESPACE, make_index, publish
 from .test_reuse import COLD, WARM, text
 
 ALPHA, BETA = (cache_namespace(b"", name) for name in ("alpha", "beta"))
@@ -74,7 +74,7 @@ def test_common_prefix_is_counted_only_within_a_namespace(
     one = pack(range(10, 10 + num_common))
     other = one + pack(range(num_more))
     salts, other_salts = (prompt_salts(namespace, ()) for namespace in namespaces)
-    index = made()
+    index = make_index()
     publish(index, one, salts)
     expected = num_common if namespaces[0] == namespaces[1] else 0
     assert index.match(NAMESPACE, other, other_salts).num_tokens == expected

@@ -1,4 +1,4 @@
-"""Prefix hits of models with a quantized KV cache equal a cold run."""
+"""Prefix hits of quantized KV caches equal a cold run."""
 
 import asyncio
 from collections.abc import Sequence

@@ -1,4 +1,4 @@
-"""Prefix hits equal a cold run for every kind of layer, without recomputation."""
+"""Prefix hits equal a cold run for every kind of layer."""
 
 import asyncio
 import random

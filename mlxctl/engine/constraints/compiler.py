@@ -103,7 +103,7 @@ class GrammarCompiler:
 
 
 def needs_constraint(submit: Submit) -> bool:
-    """Whether a request has a grammar, a thinking budget or a repetition penalty."""
+    """Whether a request has a grammar, thinking budget or repetition penalty."""
     return submit.guidance is not None or submit.sampling.repetition is not None
 
 

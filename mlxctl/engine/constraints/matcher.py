@@ -14,7 +14,7 @@ class GrammarMatcher:
     """
 
     def __init__(self, tokenizer: LLTokenizer, grammar: str, *, start: str = "") -> None:
-        """`start` is text at the grammar's beginning that is part of the prompt."""
+        """`start` is the grammar's first text if the prompt has it."""
         self._matcher = LLMatcher(tokenizer, grammar)
         self.failure = _reason(self._matcher)
         if start and not self._matcher.consume_tokens(tokenizer.tokenize_str(start)):

@@ -12,7 +12,7 @@ _MAX_PENALTY = 1e6
 
 
 class RepetitionPenalty:
-    """Last tokens of a row, with the length of the repetition that ends at each.
+    """Last tokens of a row, with the repetition length at each.
 
     The length at an index is the number of tokens up to it that equal those at the end. A new token needs one
     pass over the window: where it occurs, the length is that of the index before plus one, elsewhere 0.

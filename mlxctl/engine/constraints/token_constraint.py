@@ -43,13 +43,13 @@ class TokenConstraint:
         return self._grammar is not None
 
     def needs_last_token(self, position: int) -> bool:
-        """Whether the token at `position`, from 0, depends on the one before it."""
+        """Whether the token at `position`, from 0, depends on the last one."""
         if self._grammar is not None or self._repetition is not None:
             return True
         return self._thinking is not None and self._thinking.needs_last_token(position)
 
     def consume(self, output: Sequence[int], in_flight: Iterable[int] = ()) -> None:
-        """Advance to the row's current output, of which a part was consumed before."""
+        """Advance to the row's output, of which some was consumed before."""
         for token_id in (*output[self._num_consumed :], *in_flight):
             self._num_consumed += 1
             for part in (self._grammar, self._thinking, self._repetition):

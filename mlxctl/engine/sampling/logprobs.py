@@ -50,7 +50,10 @@ class ScoresInFlight:
 
 
 def scores_of(raw: mx.array, tokens: mx.array, num_top: int) -> ScoresInFlight:
-    """Return lazily the scores of tokens (B,) from raw logits (B, V), float32."""
+    """Return lazily the scores of tokens (B,).
+
+    `raw` are their logits (B, V), float32; `num_top` is the number of top log-probabilities.
+    """
     logprobs = raw - mx.logsumexp(raw, axis=-1, keepdims=True)
     chosen = mx.take_along_axis(logprobs, tokens[:, None], axis=-1)[:, 0]
     if num_top == 0:

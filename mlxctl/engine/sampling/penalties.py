@@ -16,7 +16,7 @@ def column(values: list[float]) -> mx.array:
 
 
 class Penalties:
-    """Token counts of each row on the device, and the penalties on them."""
+    """Token counts of each row on the device, and their penalties."""
 
     def __init__(self, params: Many[SamplingParams], counts: mx.array) -> None:
         self._counts = counts
@@ -70,7 +70,7 @@ class MinTokens:
 
     @classmethod
     def of(cls, rows: Many[Sequence], vocabulary_size: int) -> "MinTokens | None":
-        """Return the bans of the rows, None if every row has its `min_tokens`."""
+        """Return the bans of the rows, None if none is needed."""
         if not any(map(_is_early, rows)):
             return None
         bans: Any = np.zeros((len(rows), vocabulary_size), dtype=bool)

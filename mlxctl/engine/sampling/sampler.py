@@ -1,4 +1,4 @@
-"""Sampler: the next token for every row of a batch in vectorized passes. MLX thread only.
+"""Sampler: the next token for every row of a batch. MLX thread only.
 
 Order: penalties on generated tokens (repetition after Keskar et al. 2019, presence and frequency as OpenAI
 defines them), repetition guard, logit bias, min_tokens, grammar mask, temperature or tone curve, filters
@@ -41,7 +41,7 @@ def position_key(seed: int, position: int) -> tuple[int, int]:
 
 
 def uniform_number(seed: int, position: int) -> float:
-    """Return the number from 0 to 1 that decides at `position` whether xtc applies."""
+    """Return the random number, 0 to 1, of xtc at `position`."""
     high, low = position_key(seed ^ _XTC_SALT, position)
     return ((high << 32) | low) / 2.0**64
 
@@ -80,9 +80,9 @@ class BatchSampler:
     def sample(
         self, logits: mx.array, rows: Many[Sequence], constraints: LogitConstraints | None = None
     ) -> tuple[mx.array, ScoresInFlight | None]:
-        """Return lazily the next token of every row, (B,) uint32, and scores if requested.
+        """Return lazily the next token of every row, and requested scores.
 
-        `logits` is (B, V), any float type.
+        `logits` is (B, V), any float type; the tokens are (B,) uint32.
         """
         raw = logits.astype(mx.float32)
         processed = self._process(raw, rows, constraints)

@@ -54,7 +54,7 @@ def plan_joins(groups: Sequence[Sequence[int]], *, affordable_padding_tokens: in
 
 
 def affordable_padding(*, weights_bytes: int, kv_bytes_per_token: int) -> int:
-    """Return how many padding tokens cost the memory traffic of one weights pass."""
+    """Return how many padding tokens cost as much traffic as the weights."""
     if kv_bytes_per_token == 0:
         return 1 << 62
     return weights_bytes // kv_bytes_per_token

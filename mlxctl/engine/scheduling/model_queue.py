@@ -54,7 +54,7 @@ class ModelQueue:
         return self.restoring + self.prefilling
 
     def prompt_bytes(self, num_prompt_tokens: int) -> int:
-        """Return the cache bytes of a prompt, with room for the first output tokens."""
+        """Return a prompt's cache bytes, with room for first output tokens."""
         return self.costs.kv_bytes_per_token * (num_prompt_tokens + OUTPUT_RESERVE_TOKENS)
 
     def remove(self, sequence: Sequence) -> None:
@@ -81,7 +81,7 @@ class ModelQueue:
         sequence.state = SequenceState.PREFILLING
 
     def wait_for_disk(self, sequence: Sequence) -> None:
-        """Move a prefilling sequence to the restoring ones, whose prefix is read from disk."""
+        """Move a prefilling sequence to those restored from disk."""
         self.prefilling.remove(sequence)
         self.restoring.append(sequence)
         sequence.state = SequenceState.RESTORING

@@ -16,7 +16,7 @@ Positions = np.ndarray[Any, np.dtype[np.int32]]
 
 
 class PromptSegment(NamedTuple):
-    """Tokens `start` to `end` of a prompt, of text or of one image."""
+    """Prompt tokens `start` to `end`, of text or of one image."""
 
     start: int
     end: int

@@ -41,13 +41,16 @@ class PassCost:
         return self.fixed + self.per_token * num_tokens
 
     def tokens_within(self, seconds: float, *, maximum: int) -> int:
-        """Return the tokens of a pass of this duration; 0 if the fixed part takes longer."""
+        """Return the tokens of a pass of this duration.
+
+        0 if the fixed part takes longer.
+        """
         for_tokens = seconds - self.fixed
         return maximum if for_tokens >= self.per_token * maximum else max(0, int(for_tokens / self.per_token))
 
 
 class PassCosts:
-    """Fits a PassCost to measured passes, separately for each range of context lengths.
+    """Fits a PassCost to measured passes for each context range.
 
     The last passes of each size (in doublings) are kept, and the line is fitted to their lower quartiles. It
     adapts slowly; to follow a machine that is slow for a while, it is scaled by the ratio of the last passes
@@ -61,7 +64,10 @@ class PassCosts:
         self._quartiles: dict[int, dict[int, tuple[float, int]]] = {}
 
     def observe(self, num_tokens: int, seconds: float, *, context: int = 0) -> None:
-        """Add the duration of a pass after `context` tokens of the longest row."""
+        """Add the duration of a pass.
+
+        `context` is the number of tokens before it in the longest row.
+        """
         self.num_observed += 1
         self._recent.append((num_tokens, seconds, context))
         size, context_range = num_tokens.bit_length(), _context_range(context)
@@ -83,7 +89,7 @@ class PassCosts:
         return PassCost(line.fixed * slowness, line.per_token * slowness)
 
     def _slowness(self, context: int, line: PassCost) -> float:
-        """Return the ratio of the last passes in this context range to the line."""
+        """Return the ratio of the range's last passes to the line."""
         context_range = _context_range(context)
         recent = [
             seconds / line.seconds(num)
@@ -107,7 +113,7 @@ class PassCosts:
 
     @property
     def has_one_size(self) -> bool:
-        """Whether all measured passes have nearly one size, so that `per_token` is a guess."""
+        """Whether all passes have nearly one size, so `per_token` is a guess."""
         return self.largest < _MIN_SPREAD * min(self._sizes, default=1)
 
     @property
@@ -120,8 +126,9 @@ def _context_range(context: int) -> int:
 
 
 def _fit(points: Sequence[tuple[int, float]], prior_fixed: float | None) -> PassCost:
-    """Return the line through `points` (tokens, seconds), by least squares of the relative errors; no part of
-    it is negative.
+    """Return the least-squares line of relative errors.
+
+    `points` are (tokens, seconds). Both parts are at least 0.
     """
     numbers = [num for num, _ in points]
     if max(numbers) < _MIN_SPREAD * min(numbers):

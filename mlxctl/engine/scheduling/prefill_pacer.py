@@ -90,7 +90,7 @@ class PrefillPacer:
     def chunk_tokens(
         self, *, rows: int, num_waiting: int = 1, is_overdue: bool = False, context: int = 0
     ) -> int:
-        """Return the size of the next pass over a part of one prompt."""
+        """Return the size of the next pass over part of a prompt."""
         if rows:
             target = self._mixed_pass_seconds(
                 rows, steps=min(_STEPS_PER_PROMPT * num_waiting, _MAX_STEPS), is_overdue=is_overdue
@@ -113,7 +113,7 @@ class PrefillPacer:
         return self._tokens(target, rows, context)
 
     def break_even_tokens(self, *, context: int = 0) -> int:
-        """Return the pass size at which the tokens cost as much as the fixed part.
+        """Return the pass size where tokens cost as much as `fixed`.
 
         Up to it, padding costs less than a second pass.
         """
@@ -125,7 +125,10 @@ class PrefillPacer:
         )
 
     def observe_decode(self, seconds: float, *, rows: int = 1, alone: bool) -> None:
-        """Add the time that a decode step kept the thread, with the start of the next step."""
+        """Add the duration of a decode step.
+
+        It is the time that the step kept the thread, with the start of the next one.
+        """
         self._last_step = seconds
         self._steps.observe(seconds, rows=rows, alone=alone)
 
@@ -143,7 +146,10 @@ class PrefillPacer:
             self._passes.observe(num_tokens, seconds, context=context + num_tokens // 2)
 
     def _mixed_pass_seconds(self, rows: int, *, steps: int, is_overdue: bool) -> float:
-        """Return the target duration of a pass beside rows; the next step is part of the gap."""
+        """Return the target duration of a pass beside rows.
+
+        The decode step after it is part of the same gap.
+        """
         single_row, step = self._single_row_step(), self._steps.seconds(rows) or self._single_row_step()
         gap = (
             max(_GAP_SECONDS, (_MAX_STEPS + 1) * single_row)
@@ -155,12 +161,15 @@ class PrefillPacer:
         return gap - step if is_overdue else min(wanted, gap - step)
 
     def _single_row_step(self) -> float:
-        """Return the duration of a step of one row, a guess before the first."""
+        """Return the duration of a one-row step, at first a guess."""
         seconds = self._steps.seconds(1)
         return _UNMEASURED_STEP * self._slice_seconds if seconds is None else seconds
 
     def _tokens(self, target: float, rows: int, context: int) -> int:
-        """Return the size of a pass of `target` seconds, or the smallest reasonable one."""
+        """Return the size of a pass of `target` seconds.
+
+        Never less than the smallest reasonable size.
+        """
         cost, largest = self._cost(context), self._passes.largest
         if cost is None:
             return self._first_tokens(rows)

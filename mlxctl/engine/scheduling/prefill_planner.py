@@ -1,4 +1,4 @@
-"""Prefill planner: which prompts to admit, restore and prefill next. Pure; owned by the MLX thread."""
+"""Prefill planner: prompts to admit, restore and prefill next. Pure; MLX thread."""
 
 from collections.abc import Iterable, Mapping
 
@@ -31,7 +31,7 @@ class PrefillPlanner:
         self._max_rows = max_rows
 
     def candidates(self, queue: ModelQueue, available_bytes: int) -> list[Sequence]:
-        """Return the prompts of a model that can be prefilled or admitted now."""
+        """Return a model's prompts that can be prefilled or admitted."""
         candidates = list(queue.prefilling)
         if self._num_with_cache < self._max_rows:
             candidates += [
@@ -44,7 +44,10 @@ class PrefillPlanner:
     def next_batch(
         self, model: str, queue: ModelQueue, ranked: list[Sequence], available_bytes: int, *, is_overdue: bool
     ) -> Batch:
-        """Return the next restore or prefill batch for the candidates in `ranked` order."""
+        """Return the next restore or prefill batch.
+
+        `ranked` are the candidates, the first of which is part of it.
+        """
         # Prompts that waited for the first one's prefix are restored now, to be prefilled with it.
         followers = [row for row in ranked if row.needs_restore and row.producer is ranked[0]]
         if ranked[0].needs_restore or followers:
@@ -89,7 +92,10 @@ class PrefillPlanner:
         return num_with_cache == 0 or queue.prompt_bytes(row.num_prompt_tokens) <= available_bytes - reserved
 
     def _admit(self, queue: ModelQueue, ranked: list[Sequence], available_bytes: int) -> list[Sequence]:
-        """Admit waiting prompts and return those to restore now, at least the first."""
+        """Admit waiting prompts; return those to restore now.
+
+        These are at least the first of `ranked`.
+        """
         max_tokens = _RESTORE_TOKENS if queue.groups else _RESTORE_TOKENS_ALONE
         admitted: list[Sequence] = []
         num_tokens = 0
@@ -111,7 +117,7 @@ class PrefillPlanner:
 
 
 def wait_for_shared_prefix(waiting: Sequence, producer: Sequence) -> None:
-    """Let a prompt wait for a long common prefix that `producer` is about to compute."""
+    """Let a prompt wait for a long prefix that `producer` will compute."""
     if waiting.waits_for_producer or "off" in (waiting.cache_mode, producer.cache_mode):
         return
     shared = common_tokens(waiting.prompt_token_ids, producer.prompt_token_ids, waiting.salts, producer.salts)
@@ -122,7 +128,7 @@ def wait_for_shared_prefix(waiting: Sequence, producer: Sequence) -> None:
 
 
 def _is_burst(prompts: Iterable[Sequence], queue: ModelQueue) -> bool:
-    """Whether all decoding rows started at about the arrival of a prompt not yet prefilled."""
+    """Whether the decoding rows started when an unstarted prompt arrived."""
     arrivals = [row.arrived_at for row in prompts if row.num_computed_tokens == row.num_cached_tokens]
     started = min((row.served_at for group in queue.groups for row in group), default=0.0)
     return bool(arrivals) and started >= min(arrivals) - _BURST_SECONDS

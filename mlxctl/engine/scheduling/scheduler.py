@@ -104,7 +104,10 @@ class Scheduler:
         return any(queue.groups for queue in self._queues.values())
 
     def counts(self) -> tuple[int, int, int, int]:
-        """Return the numbers of waiting, prefilling and decoding sequences, and of decode groups."""
+        """Return the numbers of sequences by state, and of decode groups.
+
+        Waiting, prefilling and decoding ones.
+        """
         queues = self._queues.values()
         return (
             sum(len(queue.waiting) for queue in queues),
@@ -114,7 +117,7 @@ class Scheduler:
         )
 
     def prompt_bytes(self, model: str, num_prompt_tokens: int) -> int:
-        """Return the cache bytes of a prompt, with room for the first output tokens."""
+        """Return a prompt's cache bytes, with room for first output tokens."""
         return self._queues[model].prompt_bytes(num_prompt_tokens)
 
     def resume(self, sequence: Sequence) -> None:
@@ -154,7 +157,10 @@ class Scheduler:
         return self._settle_prefill(batch, results, seconds, now)
 
     def observe_step(self, batch: Batch, *, seconds: float) -> None:
-        """Add the time that a batch kept the thread, with the start of the next decode step."""
+        """Add the time that a batch kept the thread.
+
+        It includes the start of the next decode step.
+        """
         if batch.phase == "decode":
             rows = sum(map(len, batch.groups))
             self._queues[batch.model].pacer.observe_decode(
@@ -162,7 +168,7 @@ class Scheduler:
             )
 
     def is_decode_only(self, batch: Batch) -> bool:
-        """Whether the batch is a decode step, and no prompt waits or prefills."""
+        """Whether the batch is a decode step without prompts beside it."""
         queue = self._queues[batch.model]
         return batch.phase == "decode" and not queue.waiting and not queue.admitted
 

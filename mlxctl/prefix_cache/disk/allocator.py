@@ -1,4 +1,4 @@
-"""Space for records within the byte limit and the free space of the disk. MLX thread only."""
+"""Space for records within byte limit and free disk space. MLX thread only."""
 
 import shutil
 from pathlib import Path

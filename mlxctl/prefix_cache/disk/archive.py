@@ -27,7 +27,7 @@ _MAX_HEADER_BYTES = 64 * 1024
 
 
 class ArchiveError(ValueError):
-    """The file is no archive, has another version, is cut off or damaged."""
+    """Not an archive, another version, cut off or damaged."""
 
 
 class ChunkFrame(msgspec.Struct, frozen=True, kw_only=True, tag="chunk"):
@@ -99,7 +99,7 @@ class ArchiveWriter:
 
 
 def read_archive(file: IO[bytes]) -> Iterator[tuple[Frame, bytes]]:
-    """Yield the frames and records of an archive, each checked against digest and keys.
+    """Yield the frames and records of an archive, all checked.
 
     Raises ArchiveError at the first damage, at the latest after the last record; a caller that wants all or
     nothing reads it twice. Raises OSError.
@@ -159,7 +159,7 @@ def _framed(frame: Frame | EndFrame) -> bytes:
 
 
 def _check(frame: Frame, data: bytes, chunks: dict[Key, ChunkFrame]) -> None:
-    """Raise ArchiveError unless the record matches its frame, and the frame earlier ones."""
+    """Raise ArchiveError unless a frame matches its record and earlier frames."""
     if sha256(data).digest() != frame.digest:
         raise ArchiveError("a record does not match its digest")
     name, position = (

@@ -47,7 +47,7 @@ class ArchiveImporter:
         self._manifest.remove(rejected.extents, rejected.chunks)
 
     def take(self, frame: Frame, data: bytes) -> ImportOutcome:
-        """Write a record, unless it is stored already or there is no room.
+        """Write a record unless it is stored or has no room.
 
         There is no room either for a record whose parent had none.
         """

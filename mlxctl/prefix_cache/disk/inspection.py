@@ -155,7 +155,10 @@ class DiskInspector:
         return findings + [finding for row in chunks.values() for finding in _check_row(row, chunks, whole)]
 
     def _check_again(self, suspects: list[RecordRow], chunks: Mapping[Key, ChunkRow]) -> list[DiskFinding]:
-        """Return defects of records whose rows exist before and after a second read."""
+        """Return defects that a second read confirms.
+
+        Their rows must exist before and after it.
+        """
         before, sizes = set(self._manifest.records()), self._files.sizes()
         names = {
             record: _name_in_header(record, chunks.get(record.chunk))

@@ -16,9 +16,10 @@ from mlxctl.prefix_cache.index import PrefixIndex
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RejectedRows:
-    """Rows that are expired, invalid, beyond their file, or without parent or record.
+    """Rows that are expired, invalid, or incomplete.
 
-    For `num_lost` records the segment file is too short or missing.
+    They lie beyond their file, or lack a parent or record. For `num_lost` records the segment file is too
+    short or missing.
     """
 
     extents: tuple[Extent, ...]
@@ -35,7 +36,7 @@ def load(
     file_sizes: Mapping[int, int],
     now: float,
 ) -> RejectedRows:
-    """Fill an empty index and its space, and return the rows left out.
+    """Fill an empty index and its space; return rejected rows.
 
     Segments are not read: damage of a record shows when it is restored.
     """

@@ -26,9 +26,10 @@ class DirectoryLock:
 
     @classmethod
     def acquire(cls, directory: Path) -> "DirectoryLock":
-        """Return the lock, after a wait if its owner is about to release it.
+        """Return the lock, perhaps after a short wait.
 
-        Raises StoreError that names the owner, and OSError.
+        An owner that is about to release it is waited for. Raises StoreError that names the owner, and
+        OSError.
         """
         file = os.open(directory / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         try:

@@ -96,9 +96,9 @@ class Manifest:
 
     @classmethod
     def open(cls, path: Path) -> "Manifest":
-        """Open or create the file of a locked directory; a damaged one is renamed and logged.
+        """Open or create the file of a locked directory.
 
-        Raises StoreError.
+        A damaged one is renamed, with one log line. Raises StoreError.
         """
         try:
             return cls(
@@ -199,7 +199,7 @@ class Manifest:
             self._connection.execute("COMMIT")
 
     def models(self) -> dict[bytes, str]:
-        """Return the name under which the model of each namespace was served last."""
+        """Return the model name that each namespace was served under last."""
         rows = self._connection.execute("SELECT namespace, model FROM namespaces")
         return {
             namespace: model

@@ -44,7 +44,7 @@ class _SegmentRanges:
     free_ranges: list[tuple[int, int]] = field(default_factory=list)
 
     def fill(self, num_bytes: int) -> int | None:
-        """Use the first free range that is large enough and return its offset."""
+        """Use the first free range of sufficient size; return its offset."""
         for index, (offset, length) in enumerate(self.free_ranges):
             if length >= num_bytes:
                 rest = [(offset + num_bytes, length - num_bytes)] if length > num_bytes else []

@@ -25,7 +25,7 @@ class StoredRecord:
 
 
 def name_in_header(chunk: Chunk[StoredRecord], position: int | None) -> Key:
-    """Return the `chunk` field in the header of a chunk's record or state."""
+    """Return the header's `chunk` field of a chunk's record or state."""
     if position is None:
         return chunk.key
     parent = chunk.parent.key if chunk.parent is not None else root_key(chunk.namespace)

@@ -197,9 +197,9 @@ class DiskTier:
         return self.index.unpin(key) and self._save_usage()
 
     def clear(self) -> int:
-        """Remove all chunks that are not pinned or leased, and renamed damaged manifests.
+        """Remove all chunks that are not pinned or leased.
 
-        Returns the number of chunks.
+        Renamed damaged manifests are deleted, too. Returns the number of chunks.
         """
         # SEC: the rows of a manifest contain prompts.
         remove_set_aside(self._directory.path / MANIFEST)
@@ -213,7 +213,7 @@ class DiskTier:
             self._has_unsaved_changes = True
 
     def maintain(self) -> None:
-        """Drop expired and unwritten records, enforce the limits, save the order of use.
+        """Drop expired and unwritten records, enforce limits, save usage.
 
         Cheap; called while the engine is idle.
         """
@@ -224,7 +224,10 @@ class DiskTier:
             self._save_usage()
 
     def close(self, *, deadline: float) -> None:
-        """Write what is queued, until `deadline` on the monotonic clock, and unlock the directory."""
+        """Write what is queued and unlock the directory.
+
+        Writing ends at `deadline` on the monotonic clock.
+        """
         self._directory.lock.announce_release()
         self._reader.close()
         self._drop_unwritten()

@@ -25,7 +25,10 @@ ProgressCallback = Callable[[int, int], object]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Exported:
-    """Records and bytes in an archive, and records left out as damaged or deleted meanwhile."""
+    """Records and bytes in an archive, and records left out.
+
+    Those were damaged or deleted meanwhile.
+    """
 
     num_records: int
     num_bytes: int
@@ -34,7 +37,7 @@ class Exported:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Imported:
-    """Numbers of records imported, stored already, and left out for lack of room."""
+    """Numbers of records imported, stored already, and without room."""
 
     num_taken: int
     num_known: int
