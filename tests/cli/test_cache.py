@@ -197,7 +197,7 @@ def test_failed_cache_commands_are_one_line_errors(
 
 
 def test_cache_commands_need_the_api_key(server: ServerProcess) -> None:
-    assert "give it with --api-key" in run(server, "ls", key="wrong", code=1)
+    assert "give one with --api-key" in run(server, "ls", key="wrong", code=1)
 
 
 def test_missing_server_is_a_one_line_error() -> None:

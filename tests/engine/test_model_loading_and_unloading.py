@@ -142,7 +142,7 @@ def test_broken_model_does_not_affect_others(tmp_path: Path) -> None:
 def test_slow_load_times_out_and_others_are_served() -> None:
     async def run() -> None:
         async with running_engine("endless") as client:
-            client._model_loads._load_timeout_seconds = 0.0
+            client._supervisor._model_loads._load_timeout_seconds = 0.0
             with pytest.raises(BrokenModel, match="takes longer"):
                 await client.load(source("llama3"))
 

@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mlxctl.inference.truncation import truncate_oldest
+from mlxctl.inference.preparation.jobs import truncate_oldest
 from mlxctl.ir import GenerationRequest, Message, Role, text_message
 
 CONTEXT_LENGTH = 100

@@ -1,16 +1,16 @@
 """The front's client of the engine. Event-loop thread only."""
 
-import asyncio
 import itertools
 from array import array
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import partial
-from typing import Any, assert_never
+from typing import Any
 
 from mlxctl.engine.client.connection import EngineConnection
 from mlxctl.engine.client.launcher import Launcher
-from mlxctl.engine.client.pending_jobs import PendingJobs, transcribed_window
-from mlxctl.engine.client.supervisor import Answer, EngineSupervisor
+from mlxctl.engine.client.open_requests import OpenRequests
+from mlxctl.engine.client.pending_jobs import transcribed_window
+from mlxctl.engine.client.supervisor import EngineStatus, EngineSupervisor
 from mlxctl.engine.client.token_stream import TokenStream
 from mlxctl.engine.client.vector_collector import VectorCollector
 from mlxctl.engine.wire.messages import (
@@ -20,19 +20,20 @@ from mlxctl.engine.wire.messages import (
     CacheAnswer,
     Cancel,
     Embed,
-    JobReport,
+    Hello,
     LookedUp,
     LookUp,
+    ModelLoaded,
+    ModelUnloaded,
     ReadGrammarVocabulary,
     ReportStats,
     Stats,
-    Step,
     Submit,
     Transcribe,
     TranscribedWindow,
 )
-from mlxctl.errors import MlxctlError, QueueFull
-from mlxctl.ir import CacheOptions, Guidance, ProcessedImage, SamplingParams
+from mlxctl.errors import ModelError, QueueFull
+from mlxctl.ir import CacheOptions, Guidance, ModelSpec, ProcessedImage, SamplingParams
 from mlxctl.ir.tokens import Salt
 from mlxctl.prefix_cache.policy import Lifetime
 from mlxctl.settings import EngineSettings
@@ -40,7 +41,7 @@ from mlxctl.settings import EngineSettings
 _ALL_CACHED = CacheOptions()
 
 
-class EngineClient(EngineSupervisor):
+class EngineClient:
     """Multiplexes sequences, jobs and queries over one socket; restarts a dead engine.
 
     When the engine dies, open streams end with EngineDied, and new requests raise EngineRecovering until the
@@ -48,12 +49,75 @@ class EngineClient(EngineSupervisor):
     """
 
     def __init__(self, launcher: Launcher, settings: EngineSettings, *, max_queue: int) -> None:
-        super().__init__(launcher, settings)
+        self._settings = settings
         self._max_queue = max_queue
-        self._streams: dict[int, TokenStream] = {}
-        self._questions: dict[int, asyncio.Future[Any]] = {}
+        self._requests = OpenRequests()
+        self._supervisor = EngineSupervisor(launcher, settings, self._requests)
         self._numbers = itertools.count(1)
-        self._jobs = PendingJobs(on_empty=self._note_end)
+
+    @property
+    def status(self) -> EngineStatus:
+        """State of the engine."""
+        return self._supervisor.status
+
+    @property
+    def hello(self) -> Hello | None:
+        """Process id, device and limits of the running engine; None before it has started."""
+        return self._supervisor.hello
+
+    @property
+    def num_restarts(self) -> int:
+        """Number of restarts."""
+        return self._supervisor.num_restarts
+
+    @property
+    def lost(self) -> Mapping[str, ModelError]:
+        """Models of the start that could not be loaded again after a restart, with their errors."""
+        return self._supervisor.lost
+
+    @property
+    def loaded(self) -> Mapping[str, ModelLoaded]:
+        """The models of the running engine, by name."""
+        return self._supervisor.loaded
+
+    @property
+    def num_open(self) -> int:
+        """Open sequences and jobs."""
+        return self._requests.num_open
+
+    async def start(self, specs: list[ModelSpec]) -> None:
+        """Start the engine with these models, now and after every death; see EngineSupervisor."""
+        await self._supervisor.start(specs)
+
+    async def wait_ready(self) -> None:
+        """Wait until the models are loaded for the first time. Raises ModelError, EngineDied."""
+        await self._supervisor.wait_ready()
+
+    async def wait_lost(self) -> None:
+        """Wait until a model of the start could not be loaded again."""
+        await self._supervisor.wait_lost()
+
+    def check_ready(self) -> None:
+        """Raise ModelLoading, EngineRecovering or ShuttingDown if requests are not accepted now."""
+        self._supervisor.ready_connection()
+
+    async def load(self, spec: ModelSpec) -> ModelLoaded:
+        """Load a model beside the others.
+
+        Raises its ModelError, EngineDied, ModelLoading, EngineRecovering, ShuttingDown.
+        """
+        return await self._supervisor.load(spec)
+
+    async def unload(self, name: str) -> ModelUnloaded:
+        """Free a model.
+
+        Raises ModelInUse while it has sequences, EngineDied, ModelLoading, EngineRecovering, ShuttingDown.
+        """
+        return await self._supervisor.unload(name)
+
+    async def stop(self, *, drain_seconds: float) -> None:
+        """Reject new requests, let the open ones finish for `drain_seconds`, then stop the engine."""
+        await self._supervisor.stop(drain_seconds=drain_seconds)
 
     def submit(
         self,
@@ -79,7 +143,7 @@ class EngineClient(EngineSupervisor):
         """
         connection = self._begin()
         stream = TokenStream(next(self._numbers), self._cancel)
-        self._streams[stream.sequence_id] = stream
+        self._requests.add(stream)
         connection.send(
             Submit(
                 sequence_id=stream.sequence_id,
@@ -115,7 +179,7 @@ class EngineClient(EngineSupervisor):
         """
         packed = [array("I", text).tobytes() for text in texts]
         command = partial(Embed, model=model, texts=packed, dimensions=dimensions, request_id=request_id)
-        return await self._jobs.run(
+        return await self._requests.jobs.run(
             self._begin(), next(self._numbers), command, VectorCollector(len(texts)).take
         )
 
@@ -125,14 +189,16 @@ class EngineClient(EngineSupervisor):
         Raises as `embed`.
         """
         command = partial(Transcribe, window=window, request_id=request_id)
-        return await self._jobs.run(self._begin(), next(self._numbers), command, transcribed_window)
+        return await self._requests.jobs.run(self._begin(), next(self._numbers), command, transcribed_window)
 
     def read_grammar_vocabulary(self, name: str, stop_token_ids: frozenset[int]) -> None:
         """Prepare grammar matching for a loaded model.
 
         Raises EngineRecovering, ShuttingDown.
         """
-        self._ready_connection().send(ReadGrammarVocabulary(name=name, stop_token_ids=sorted(stop_token_ids)))
+        self._supervisor.ready_connection().send(
+            ReadGrammarVocabulary(name=name, stop_token_ids=sorted(stop_token_ids))
+        )
 
     async def stats(self) -> Stats:
         """Return the engine's figures. Raises EngineRecovering, EngineDied."""
@@ -164,80 +230,31 @@ class EngineClient(EngineSupervisor):
         answer: CacheAnswer = await self._ask(asked)
         return answer
 
-    @property
-    def num_open(self) -> int:
-        """Open sequences and jobs."""
-        return len(self._streams) + len(self._jobs)
-
-    async def _ask(self, question: ReportStats | LookUp | AskCache) -> Any:
-        connection = self._ready_connection(even_draining=True)
-        answer = self._questions[question.token] = asyncio.get_running_loop().create_future()
-        connection.send(question)
+    async def _ask(self, query: ReportStats | LookUp | AskCache) -> Any:
+        connection = self._supervisor.ready_connection(even_draining=True)
+        answer = self._requests.add_query(query.token)
+        connection.send(query)
         try:
             return await answer
         finally:
-            self._questions.pop(question.token, None)
+            self._requests.remove_query(query.token)
 
     def _begin(self) -> EngineConnection:
         """Check that one more request can be sent; return the connection.
 
         Raises EngineRecovering, ShuttingDown, QueueFull.
         """
-        connection = self._ready_connection()
-        num_waiting = sum(not stream.has_started for stream in self._streams.values()) + len(self._jobs)
+        connection = self._supervisor.ready_connection()
+        num_waiting = self._requests.num_waiting
         if num_waiting >= self._max_queue + self._settings.max_rows:
             raise QueueFull(f"{num_waiting} requests are waiting already", retry_after_seconds=2.0)
-        if not self.num_open:
-            self._note_delivery()
-        self._is_idle.clear()
+        self._requests.begin()
         return connection
 
-    def _fail_all(self, error: MlxctlError) -> None:
-        streams, self._streams = self._streams, {}
-        self._jobs.fail_all(error)
-        self._is_idle.set()
-        for stream in streams.values():
-            stream.fail(error)
-        for answer in self._questions.values():
-            if not answer.done():
-                answer.set_exception(error)
-
-    def _take(self, answer: Answer) -> None:
-        match answer:
-            case Step():
-                self._deliver(answer)
-            case JobReport():
-                self._note_delivery()
-                self._jobs.take(answer)
-            case Stats() | LookedUp() | CacheAnswer():
-                asked = self._questions.get(answer.token)
-                if asked is not None and not asked.done():
-                    asked.set_result(answer)
-            case _:
-                assert_never(answer)
-
-    def _deliver(self, step: Step) -> None:
-        self._note_delivery()
-        for update in step.rows:
-            stream = self._streams.get(update.sequence_id)
-            # A row may have been cancelled before its step was received.
-            if stream is not None:
-                stream.put(update)
-                if stream.is_closed:
-                    self._remove(stream)
-
     def _cancel(self, stream: TokenStream) -> None:
-        self._remove(stream)
-        if self._connection is not None:
-            self._connection.send(Cancel(ids=[stream.sequence_id]))
-
-    def _remove(self, stream: TokenStream) -> None:
-        self._streams.pop(stream.sequence_id, None)
-        self._note_end()
-
-    def _note_end(self) -> None:
-        if not self.num_open:
-            self._is_idle.set()
+        self._requests.remove(stream)
+        if self._supervisor.connection is not None:
+            self._supervisor.connection.send(Cancel(ids=[stream.sequence_id]))
 
 
 def _lifetime(cache: CacheOptions, num_long_ttl_tokens: int) -> Lifetime:

@@ -8,25 +8,20 @@ import asyncio
 import contextlib
 import logging
 import time
-from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from typing import Literal
 
 from mlxctl.engine.client.connection import EngineConnection
 from mlxctl.engine.client.launcher import Launcher
+from mlxctl.engine.client.open_requests import OpenRequests
 from mlxctl.engine.client.pending_loads import PendingModelLoads
 from mlxctl.engine.client.restart_delay import RestartDelay
 from mlxctl.engine.wire.messages import (
     AnyReport,
-    CacheAnswer,
     Hello,
-    JobReport,
-    LookedUp,
     ModelFailed,
     ModelLoaded,
     ModelUnloaded,
-    Stats,
-    Step,
     Stop,
 )
 from mlxctl.errors import EngineDied, EngineRecovering, MlxctlError, ModelError, ModelLoading, ShuttingDown
@@ -34,9 +29,6 @@ from mlxctl.ir import ModelSpec
 from mlxctl.settings import EngineSettings
 
 EngineStatus = Literal["starting", "ready", "recovering", "draining", "failed"]
-
-Answer = Step | JobReport | Stats | LookedUp | CacheAnswer
-"""A report on what was asked of the engine."""
 
 _MAX_FIRST_STARTS = 3
 # A crashed engine ends soon after its socket is closed; its exit status says why.
@@ -47,27 +39,22 @@ _END_GRACE_SECONDS = 12.0
 _log = logging.getLogger(__name__)
 
 
-class EngineSupervisor(ABC):
-    """The life of an engine and of its models.
+class EngineSupervisor:
+    """Starts the engine and its models, again after each death; reports go to `requests`."""
 
-    A subclass sends requests and hands the answers out.
-    """
-
-    def __init__(self, launcher: Launcher, settings: EngineSettings) -> None:
+    def __init__(self, launcher: Launcher, settings: EngineSettings, requests: OpenRequests) -> None:
         self._launcher = launcher
         self._settings = settings
+        self._requests = requests
         self._specs: list[ModelSpec] = []
         self._connection: EngineConnection | None = None
         self._supervisor: asyncio.Task[None] | None = None
         self._model_loads = PendingModelLoads(load_timeout_seconds=settings.load_timeout_seconds)
         self._has_greeted = asyncio.Event()
         self._is_ready = asyncio.Event()
-        self._is_idle = asyncio.Event()
-        self._is_idle.set()
         self._was_ready = False
         self._has_lost = asyncio.Event()
         self._failure: MlxctlError | None = None
-        self._last_delivery = 0.0
         self._restart_delay = RestartDelay(max_seconds=settings.restart_backoff_max_seconds)
         self._has_come_up = False
         self.status: EngineStatus = "starting"
@@ -77,19 +64,6 @@ class EngineSupervisor(ABC):
         """Models of the start that did not come back after the engine had died, and why; until they are
         loaded again.
         """
-
-    @property
-    @abstractmethod
-    def num_open(self) -> int:
-        """Open sequences and jobs."""
-
-    @abstractmethod
-    def _take(self, answer: Answer) -> None:
-        """Hand an answer to its request."""
-
-    @abstractmethod
-    def _fail_all(self, error: MlxctlError) -> None:
-        """End everything that is open."""
 
     async def start(self, specs: list[ModelSpec]) -> None:
         """Start the engine with these models, now and after every death.
@@ -125,7 +99,7 @@ class EngineSupervisor(ABC):
 
         Raises its ModelError, EngineDied, ModelLoading, EngineRecovering, ShuttingDown.
         """
-        loaded = await self._model_loads.load(self._ready_connection(), spec)
+        loaded = await self._model_loads.load(self.ready_connection(), spec)
         self.lost.pop(spec.name, None)
         if not self.lost:
             self._has_lost.clear()
@@ -136,15 +110,11 @@ class EngineSupervisor(ABC):
 
         Raises ModelInUse while it has sequences, EngineDied, ModelLoading, EngineRecovering, ShuttingDown.
         """
-        return await self._model_loads.unload(self._ready_connection(), name)
+        return await self._model_loads.unload(self.ready_connection(), name)
 
     async def wait_lost(self) -> None:
         """Wait until a model of the start could not be loaded again."""
         await self._has_lost.wait()
-
-    def check_ready(self) -> None:
-        """Raise ModelLoading, EngineRecovering or ShuttingDown if nothing can be asked now."""
-        self._ready_connection()
 
     async def stop(self, *, drain_seconds: float) -> None:
         """Refuse new requests, drain the open ones, then end the engine.
@@ -153,15 +123,24 @@ class EngineSupervisor(ABC):
         """
         self.status = "draining"
         with contextlib.suppress(TimeoutError):
-            await asyncio.wait_for(self._is_idle.wait(), drain_seconds)
-        self._fail_all(ShuttingDown("the server is shutting down"))
+            await asyncio.wait_for(self._requests.wait_idle(), drain_seconds)
+        self._requests.fail_all(ShuttingDown("the server is shutting down"))
         if self._supervisor is not None:
             self._supervisor.cancel()
             with contextlib.suppress(asyncio.CancelledError):
                 await self._supervisor
         self._is_ready.set()
 
-    def _ready_connection(self, *, even_draining: bool = False) -> EngineConnection:
+    @property
+    def connection(self) -> EngineConnection | None:
+        """Connection of the running engine."""
+        return self._connection
+
+    def ready_connection(self, *, even_draining: bool = False) -> EngineConnection:
+        """Return the connection of an engine that takes requests.
+
+        Raises ModelLoading, EngineRecovering, ShuttingDown.
+        """
         if self.status == "draining" and not even_draining:
             raise ShuttingDown("the server is shutting down", retry_after_seconds=5.0)
         if self._connection is None or not self._is_ready.is_set() or self._failure is not None:
@@ -232,7 +211,7 @@ class EngineSupervisor(ABC):
                 _log.error("engine: %s", error)
                 self.lost[spec.name] = error
                 self._has_lost.set()
-        self._note_delivery()
+        self._requests.note_delivery()
         if self.status != "draining":
             self.status = "ready"
         self._was_ready = True
@@ -256,7 +235,7 @@ class EngineSupervisor(ABC):
             self._is_ready.clear()
             if self.status != "draining":
                 self.status = "recovering"
-        self._fail_all(EngineDied("the engine died while it worked on this request"))
+        self._requests.fail_all(EngineDied("the engine died while it worked on this request"))
 
     async def _pause(self) -> None:
         self.num_restarts += 1
@@ -279,11 +258,15 @@ class EngineSupervisor(ABC):
         stall = self._settings.stall_seconds
         while True:
             await asyncio.sleep(min(stall / 4, 5.0))
-            if self.status == "ready" and self.num_open and time.monotonic() - self._last_delivery > stall:
+            if (
+                self.status == "ready"
+                and self._requests.num_open
+                and time.monotonic() - self._requests.last_delivery > stall
+            ):
                 _log.error(
                     "engine: nothing was delivered for %.0f s though %d requests run; ending it",
                     stall,
-                    self.num_open,
+                    self._requests.num_open,
                 )
                 await self._launcher.end(grace_seconds=0.0)
 
@@ -299,7 +282,4 @@ class EngineSupervisor(ABC):
             case ModelUnloaded():
                 self._model_loads.on_unloaded(report)
             case _:
-                self._take(report)
-
-    def _note_delivery(self) -> None:
-        self._last_delivery = time.monotonic()
+                self._requests.take(report)

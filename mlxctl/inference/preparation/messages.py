@@ -40,7 +40,7 @@ class LoadGrammarVocabulary:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class UnloadModel:
+class DropAdapter:
     """Drop a model's adapter. No reply."""
 
     name: str

@@ -30,7 +30,7 @@ from mlxctl.inference.preparation.limits import (
     SHORT_BYTES,
     QueueLimits,
 )
-from mlxctl.inference.preparation.messages import Call, Load, LoadGrammarVocabulary, StoreAnswers, UnloadModel
+from mlxctl.inference.preparation.messages import Call, DropAdapter, Load, LoadGrammarVocabulary, StoreAnswers
 from mlxctl.inference.preparation.worker import Worker, WorkerCrashed, WorkerEnded
 from mlxctl.inference.preparation.worker_queue import WorkerQueue
 from mlxctl.ir import ModelCapabilities, ModelFacts
@@ -129,7 +129,7 @@ class PreparationPool:
         """Drop a model's adapter and answers."""
         if self._models.pop(name, None) is not None:
             with suppress(WorkerEnded):
-                await self._fork_server.send_command(UnloadModel(name=name))
+                await self._fork_server.send_command(DropAdapter(name=name))
 
     async def parse(self, body: bytes | bytearray, function: Callable[..., Any]) -> Any:
         """Return the result of `function` on a body; requests come packed.

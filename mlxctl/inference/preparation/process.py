@@ -22,13 +22,13 @@ from mlxctl.inference.preparation.messages import (
     Call,
     Crashed,
     Done,
+    DropAdapter,
     Fork,
     Load,
     LoadGrammarVocabulary,
     Raised,
     Started,
     StoreAnswers,
-    UnloadModel,
 )
 
 
@@ -56,7 +56,7 @@ class PreparationProcess:
             case Fork(niceness=niceness):
                 assert descriptor is not None, "a Fork command comes with a socket"
                 self._fork(socket.socket(fileno=descriptor), niceness)
-            case UnloadModel(name=name):
+            case DropAdapter(name=name):
                 self._adapters.pop(name, None)
             case StoreAnswers(name=name, segments=segments):
                 if name in self._adapters:

@@ -21,7 +21,7 @@ from mlxctl.inference.remote.errors import error_of_response
 from mlxctl.inference.remote.generation import RemoteGeneration
 from mlxctl.inference.remote.model_list import RemoteModel, read_models
 from mlxctl.inference.remote.request_body import chat_body, encode_request
-from mlxctl.inference.remote.results import Embeddings, Transcription, wav_file
+from mlxctl.inference.remote.results import EmbeddingsBody, TranscriptionBody, wav_file
 from mlxctl.inference.request_log import RequestView
 from mlxctl.ir import (
     EmbeddingRequest,
@@ -123,7 +123,7 @@ class RemoteInference:
         body = {"model": request.model, "input": list(request.inputs), "dimensions": request.dimensions}
         path = f"{self.url}/embeddings"
         answer = await self._post(
-            path, {name: value for name, value in body.items() if value is not None}, Embeddings
+            path, {name: value for name, value in body.items() if value is not None}, EmbeddingsBody
         )
         return answer.result()
 
@@ -140,7 +140,7 @@ class RemoteInference:
         }
         audio = await asyncio.to_thread(wav_file, request)
         response = await self._request("POST", path, data=form, files={"file": ("audio.wav", audio)})
-        return self._decode(path, response, Transcription).result()
+        return self._decode(path, response, TranscriptionBody).result()
 
     async def count_tokens(self, request: GenerationRequest) -> int:
         """Count the tokens of a conversation's prompt, as the server's template writes it.

@@ -18,15 +18,15 @@ class _Embedding(msgspec.Struct, frozen=True):
     embedding: list[float]
 
 
-class _Usage(msgspec.Struct, frozen=True):
+class _EmbeddingUsage(msgspec.Struct, frozen=True):
     prompt_tokens: int = 0
 
 
-class Embeddings(msgspec.Struct, frozen=True):
+class EmbeddingsBody(msgspec.Struct, frozen=True):
     """Body of `POST /v1/embeddings`."""
 
     data: list[_Embedding]
-    usage: _Usage = _Usage()
+    usage: _EmbeddingUsage = _EmbeddingUsage()
 
     def result(self) -> EmbeddingResult:
         """Return the vectors as packed float32."""
@@ -34,7 +34,7 @@ class Embeddings(msgspec.Struct, frozen=True):
         return EmbeddingResult(vectors=vectors, num_prompt_tokens=self.usage.prompt_tokens)
 
 
-class _Segment(msgspec.Struct, frozen=True):
+class _TranscriptSegment(msgspec.Struct, frozen=True):
     start: float
     end: float
     text: str
@@ -46,10 +46,10 @@ class _Segment(msgspec.Struct, frozen=True):
     no_speech_prob: float = 0.0
 
 
-class Transcription(msgspec.Struct, frozen=True):
+class TranscriptionBody(msgspec.Struct, frozen=True):
     """Body of `POST /v1/audio/transcriptions` as `verbose_json`."""
 
-    segments: list[_Segment]
+    segments: list[_TranscriptSegment]
     duration: float
     language: str | None = None
 
@@ -77,7 +77,7 @@ def wav_file(request: TranscriptionRequest) -> bytes:
     return file.getvalue()
 
 
-def _speech_segment(segment: _Segment) -> SpeechSegment:
+def _speech_segment(segment: _TranscriptSegment) -> SpeechSegment:
     return SpeechSegment(
         start=segment.start,
         end=segment.end,

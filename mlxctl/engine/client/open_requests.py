@@ -1,0 +1,110 @@
+"""Requests that the engine has not finished: streams, jobs and queries. Event-loop thread only."""
+
+import asyncio
+import time
+from typing import Any, assert_never
+
+from mlxctl.engine.client.pending_jobs import PendingJobs
+from mlxctl.engine.client.token_stream import TokenStream
+from mlxctl.engine.wire.messages import CacheAnswer, JobReport, LookedUp, Stats, Step
+from mlxctl.errors import MlxctlError
+
+Answer = Step | JobReport | Stats | LookedUp | CacheAnswer
+"""A report of the engine on a request."""
+
+
+class OpenRequests:
+    """Delivers the engine's reports to streams, jobs and queries.
+
+    `last_delivery` is the time of the last report on a stream or job, in seconds of the monotonic clock.
+    """
+
+    def __init__(self) -> None:
+        self.jobs = PendingJobs(on_empty=self._note_end)
+        self.last_delivery = 0.0
+        self._streams: dict[int, TokenStream] = {}
+        self._queries: dict[int, asyncio.Future[Any]] = {}
+        self._is_idle = asyncio.Event()
+        self._is_idle.set()
+
+    @property
+    def num_open(self) -> int:
+        """Open sequences and jobs."""
+        return len(self._streams) + len(self.jobs)
+
+    @property
+    def num_waiting(self) -> int:
+        """Sequences that have not started, and jobs."""
+        return sum(not stream.has_started for stream in self._streams.values()) + len(self.jobs)
+
+    def begin(self) -> None:
+        """Prepare for one more sequence or job."""
+        if not self.num_open:
+            self.note_delivery()
+        self._is_idle.clear()
+
+    def add(self, stream: TokenStream) -> None:
+        """Add a sequence that was submitted."""
+        self._streams[stream.sequence_id] = stream
+
+    def remove(self, stream: TokenStream) -> None:
+        """Remove a sequence. Idempotent."""
+        self._streams.pop(stream.sequence_id, None)
+        self._note_end()
+
+    def add_query(self, token: int) -> "asyncio.Future[Any]":
+        """Return the future of the answer to a query."""
+        answer = self._queries[token] = asyncio.get_running_loop().create_future()
+        return answer
+
+    def remove_query(self, token: int) -> None:
+        """Remove a query. Idempotent."""
+        self._queries.pop(token, None)
+
+    async def wait_idle(self) -> None:
+        """Wait until no sequence or job is open."""
+        await self._is_idle.wait()
+
+    def take(self, answer: Answer) -> None:
+        """Deliver a report to its request."""
+        match answer:
+            case Step():
+                self._deliver(answer)
+            case JobReport():
+                self.note_delivery()
+                self.jobs.take(answer)
+            case Stats() | LookedUp() | CacheAnswer():
+                query = self._queries.get(answer.token)
+                if query is not None and not query.done():
+                    query.set_result(answer)
+            case _:
+                assert_never(answer)
+
+    def fail_all(self, error: MlxctlError) -> None:
+        """Fail everything that is open."""
+        streams, self._streams = self._streams, {}
+        self.jobs.fail_all(error)
+        self._is_idle.set()
+        for stream in streams.values():
+            stream.fail(error)
+        for query in self._queries.values():
+            if not query.done():
+                query.set_exception(error)
+
+    def note_delivery(self) -> None:
+        """Record that the engine works."""
+        self.last_delivery = time.monotonic()
+
+    def _deliver(self, step: Step) -> None:
+        self.note_delivery()
+        for update in step.rows:
+            stream = self._streams.get(update.sequence_id)
+            # A row may have been cancelled before its step was received.
+            if stream is not None:
+                stream.put(update)
+                if stream.is_closed:
+                    self.remove(stream)
+
+    def _note_end(self) -> None:
+        if not self.num_open:
+            self._is_idle.set()
