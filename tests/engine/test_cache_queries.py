@@ -76,11 +76,11 @@ def test_clear_drops_unpinned_chunks_only() -> None:
             )
             assert (await client.ask_cache("pin", keys=[leaf.key])).num_changed == 1
             cleared = await client.ask_cache("clear")
-            kept, gone = await ask(client, prompt(1)), await ask(client, prompt(2))
+            num_pinned, num_unpinned = await ask(client, prompt(1)), await ask(client, prompt(2))
             assert (await client.ask_cache("unpin", keys=[leaf.key])).num_changed == 1
             dropped = await client.ask_cache("drop", keys=[leaf.parent])
         assert (cleared.num_changed, cleared.num_chunks) == (2, 2)
-        assert (kept, gone) == (600, 0)
+        assert (num_pinned, num_unpinned) == (600, 0)
         assert dropped.num_changed == 2
 
     asyncio.run(run())
@@ -104,9 +104,9 @@ def test_cache_mode_prefix_stores_the_prompt_without_the_answer(model: str) -> N
     async def run() -> None:
         async with running_engine(model, settings=SETTINGS) as client:
             await ask(client, prompt(1), model=model, mode="prefix")
-            kept = max(chunk.start + len(chunk.tokens) // 4 for chunk in await listed(client))
+            num_stored = max(chunk.start + len(chunk.tokens) // 4 for chunk in await listed(client))
             again = await ask(client, prompt(1), model=model)
-        assert kept <= len(prompt(1))
+        assert num_stored <= len(prompt(1))
         assert again == len(prompt(1)) - 1
 
     asyncio.run(run())

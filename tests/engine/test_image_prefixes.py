@@ -33,15 +33,17 @@ def asked(*parts: ImagePart | TextPart) -> PreparedInput:
     return prepared(SEER, *parts)
 
 
-def gone_on(prompt: PreparedInput, said: Sequence[int], *, behind: PreparedInput) -> PreparedInput:
+def next_turn(prompt: PreparedInput, output_ids: Sequence[int], *, following: PreparedInput) -> PreparedInput:
     """Return the next turn of a conversation.
 
-    Images of `behind` come after the output.
+    Images of `following` come after the output.
     """
-    start = len(prompt.token_ids) + len(said)
-    moved = (replace(image, start=image.start + start) for image in behind.images)
+    start = len(prompt.token_ids) + len(output_ids)
+    moved = (replace(image, start=image.start + start) for image in following.images)
     return replace(
-        prompt, token_ids=(*prompt.token_ids, *said, *behind.token_ids), images=(*prompt.images, *moved)
+        prompt,
+        token_ids=(*prompt.token_ids, *output_ids, *following.token_ids),
+        images=(*prompt.images, *moved),
     )
 
 
@@ -54,13 +56,13 @@ def cold(prompts: Sequence[PreparedInput]) -> list[list[int]]:
     return [output.token_ids for output in asyncio.run(ask_all(prompts, prefix_cache_bytes=0))]
 
 
-def num_shared(one: PreparedInput, other: PreparedInput, said: Sequence[int]) -> int:
+def num_shared(one: PreparedInput, other: PreparedInput, output_ids: Sequence[int]) -> int:
     """Return how many tokens an earlier prompt with its output shares.
 
     The last output token was never computed.
     """
-    known = pack([*other.token_ids, *said[:-1]])
-    shared = common_tokens(pack(one.token_ids), known, image_salts(one.images), image_salts(other.images))
+    computed = pack([*other.token_ids, *output_ids[:-1]])
+    shared = common_tokens(pack(one.token_ids), computed, image_salts(one.images), image_salts(other.images))
     return min(shared, len(one.token_ids) - 1)
 
 
@@ -92,11 +94,11 @@ def test_next_turn_about_an_image_does_not_encode_it_again(
 
     async def run() -> tuple[PreparedInput, Output]:
         async with seeing_engine(SEER) as client:
-            said = (await answer(client, first)).token_ids
+            output_ids = (await answer(client, first)).token_ids
             if not is_last:
                 await answer(client, asked(STORY, image(BLUE), QUESTION))
-            monkeypatch.setattr(VisionLanguageModel, "encode", blindly)
-            second = gone_on(first, said, behind=asked(QUESTION))
+            monkeypatch.setattr(VisionLanguageModel, "encode", fail_encoding)
+            second = next_turn(first, output_ids, following=asked(QUESTION))
             return second, await answer(client, second)
 
     second, output = asyncio.run(run())
@@ -106,18 +108,18 @@ def test_next_turn_about_an_image_does_not_encode_it_again(
     assert [output.token_ids] == cold([second])
 
 
-def blindly(*_: object) -> None:
-    raise RuntimeError("nobody has to look")
+def fail_encoding(*_: object) -> None:
+    raise RuntimeError("no image has to be encoded")
 
 
 def test_vision_encoder_error_fails_its_request_only(monkeypatch: pytest.MonkeyPatch) -> None:
-    def mistaken(*_: object) -> None:
-        raise TypeError("eyes of another kind")
+    def raise_type_error(*_: object) -> None:
+        raise TypeError("wrong encoder")
 
     async def run() -> Output:
         async with seeing_engine(SEER) as client:
-            monkeypatch.setattr(VisionLanguageModel, "encode", mistaken)
-            with pytest.raises(SequenceFailed, match="encoding an image failed: eyes of another kind"):
+            monkeypatch.setattr(VisionLanguageModel, "encode", raise_type_error)
+            with pytest.raises(SequenceFailed, match="encoding an image failed: wrong encoder"):
                 await answer(client, asked(image(RED)))
             monkeypatch.undo()
             return await answer(client, asked(image(RED)))
@@ -159,8 +161,8 @@ def test_reuse_of_any_length_continues_as_a_cold_run(seed: int) -> None:
     assert [output.token_ids for output in outputs] == cold(prompts)
     for place, prompt in enumerate(prompts):
         before = zip(prompts[:place], outputs[:place], strict=True)
-        known = max((num_shared(prompt, other, output.token_ids) for other, output in before), default=0)
-        assert outputs[place].num_cached == (known if known >= 16 else 0)
+        computed = max((num_shared(prompt, other, output.token_ids) for other, output in before), default=0)
+        assert outputs[place].num_cached == (computed if computed >= 16 else 0)
 
 
 def test_simultaneous_prompts_share_text_and_encode_their_own_images() -> None:
@@ -172,9 +174,9 @@ def test_simultaneous_prompts_share_text_and_encode_their_own_images() -> None:
             outputs = await asyncio.gather(*(answer(client, prompt) for prompt in prompts))
             return [output.token_ids for output in outputs], (await client.stats()).num_prompt_tokens
 
-    said, num_read = asyncio.run(run())
+    output_ids, num_read = asyncio.run(run())
 
-    assert said == cold(prompts)
+    assert output_ids == cold(prompts)
     tails = sum(len(prompt.token_ids) - prompt.images[1].start for prompt in prompts)
     assert num_read <= prompts[0].images[1].start + tails
 

@@ -19,11 +19,11 @@ FAMILIES = ["qwen3", "gemma3", "lfm2", "qwen3_next"]
 PROMPT = [20 + place % 400 for place in range(600)]
 
 
-async def kept_beside_prefixes(client: EngineClient) -> int:
+async def working_cache_bytes(client: EngineClient) -> int:
     return (await client.stats()).cache_working_bytes
 
 
-def held(family: str, num_tokens: int) -> LastConversation:
+def last_conversation(family: str, num_tokens: int) -> LastConversation:
     model = load(str(tiny_models.model(family)))[0]
     caches = kv.new_caches(model)
     model(mx.array([PROMPT[:num_tokens]]), cache=caches)
@@ -31,7 +31,7 @@ def held(family: str, num_tokens: int) -> LastConversation:
 
 
 def test_trimmable_cache_serves_the_common_prefix() -> None:
-    last = held("qwen3", 100)
+    last = last_conversation("qwen3", 100)
 
     assert last.num_usable(pack(PROMPT[:150])) == 100
     assert last.num_usable(pack([*PROMPT[:80], 5, 6])) == 80
@@ -40,12 +40,12 @@ def test_trimmable_cache_serves_the_common_prefix() -> None:
 
 
 def test_prompt_that_shares_little_does_not_take_the_cache() -> None:
-    assert held("qwen3", 100).num_usable(pack([*PROMPT[:49], *[5] * 100])) == 0
+    assert last_conversation("qwen3", 100).num_usable(pack([*PROMPT[:49], *[5] * 100])) == 0
 
 
 @pytest.mark.parametrize("family", ["gemma3", "lfm2", "qwen3_next"])
 def test_recurrent_cache_serves_only_a_full_continuation(family: str) -> None:
-    last = held(family, 100)
+    last = last_conversation(family, 100)
 
     assert last.num_usable(pack(PROMPT[:101])) == 100
     assert last.num_usable(pack(PROMPT[:100])) == 0
@@ -53,7 +53,7 @@ def test_recurrent_cache_serves_only_a_full_continuation(family: str) -> None:
 
 
 def test_cache_is_taken_without_a_copy() -> None:
-    last = held("qwen3", 100)
+    last = last_conversation("qwen3", 100)
     arrays = [layer.keys for layer in last.caches]
 
     assert all(one is layer.keys for one, layer in zip(arrays, last.take(90), strict=True))
@@ -64,18 +64,18 @@ def test_next_turn_takes_the_cache_and_answers_as_a_cold_run(family: str) -> Non
     async def run() -> None:
         async with running_engine(family) as client:
             answer = (await finish(submit(client, family, PROMPT, max_tokens=9))).token_ids
-            kept = await kept_beside_prefixes(client)
+            num_bytes = await working_cache_bytes(client)
             prompt = [*PROMPT, *answer, 30, 31, 32]
             again = submit(client, family, prompt, max_tokens=60)
             first = await again.next()
-            kept_meanwhile = await kept_beside_prefixes(client)
+            num_bytes_meanwhile = await working_cache_bytes(client)
             token_ids = [token_id for update in first for token_id in update.token_ids] + (
                 await finish(again)
             ).token_ids
         async with running_engine(family, settings=EngineSettings(prefix_cache_bytes=0)) as client:
             cold = (await finish(submit(client, family, prompt, max_tokens=60))).token_ids
-        assert kept > 0
-        assert kept_meanwhile == 0
+        assert num_bytes > 0
+        assert num_bytes_meanwhile == 0
         assert max(update.cache_usage.num_cached_tokens for update in first) >= len(PROMPT) + len(answer) - 1
         assert token_ids == cold
 
@@ -114,8 +114,8 @@ def test_working_cache_is_released_before_prefixes_are_evicted() -> None:
     assert working > 0
     assert asyncio.run(run(prefix_cache_bytes=prefixes + 1)) == (prefixes, 0, 0)
     # How much room a working cache has depends on how long reading took.
-    held, roomy, num_evicted = asyncio.run(run(prefix_cache_bytes=prefixes + 4 * working))
-    assert (held, roomy > 0, num_evicted) == (prefixes, True, 0)
+    num_bytes, num_working_bytes, num_evicted = asyncio.run(run(prefix_cache_bytes=prefixes + 4 * working))
+    assert (num_bytes, num_working_bytes > 0, num_evicted) == (prefixes, True, 0)
 
 
 @pytest.mark.parametrize(
@@ -125,6 +125,6 @@ def test_limited_cache_options_leave_no_working_cache(cache: CacheOptions) -> No
     async def run() -> int:
         async with running_engine("qwen3") as client:
             await finish(submit(client, "qwen3", PROMPT, cache=cache))
-            return await kept_beside_prefixes(client)
+            return await working_cache_bytes(client)
 
     assert asyncio.run(run()) == 0

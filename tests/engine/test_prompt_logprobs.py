@@ -80,8 +80,7 @@ def test_zero_max_tokens_only_prefills(prompt: list[int], scores_prompt: bool) -
     assert read.last is not None
     assert read.last.finish_reason == "length"
     assert len(read.prompt_scores) == (len(prompt) - 1 if scores_prompt else 0)
-    # What was only read is known to whoever goes on from it, unless it is very short; what was scored is kept
-    # nowhere.
+    # A prefilled prompt is stored unless it is very short; a scored one is not.
     assert after.num_cached == (len(prompt) - 1 if len(prompt) > 2 and not scores_prompt else 0)
 
 
