@@ -34,6 +34,6 @@ def file_of(module: str) -> Path | None:
 
 
 def missing_for(extra: str) -> str | None:
-    """Return what is missing and the command that installs it; None when the packages of an extra are there."""
+    """Return the missing packages of an extra with the install command, or None."""
     missing = [package for module, package in EXTRAS[extra].items() if file_of(module) is None]
     return f"{' and '.join(missing)} (pip install 'mlxctl[{extra}]')" if missing else None

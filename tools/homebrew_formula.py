@@ -1,4 +1,4 @@
-"""Fills in the Homebrew formula for a release: `python -m tools.homebrew_formula dist/mlxctl-X.Y.Z.tar.gz`."""
+"""Writes the Homebrew formula of a release: `python -m tools.homebrew_formula ARCHIVE`."""
 
 import hashlib
 import re

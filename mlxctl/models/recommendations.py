@@ -10,8 +10,8 @@ from msgspec import Struct, convert
 
 from mlxctl.models.machine import Machine
 
-# An allowance for what prefill takes beside weights and cache, not a measurement: `mlxctl models fit` estimates it
-# from the real configuration.
+# Assumed share of prefill memory, not measured. `mlxctl models fit` estimates it from the real
+# configuration.
 _TRANSIENT_SHARE = 0.1
 
 
@@ -38,8 +38,8 @@ class CatalogEntry(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
 class Recommendation(Struct, frozen=True, kw_only=True):
     """A model that fits: all bytes are estimates.
 
-    `max_context_tokens` is what memory and model allow. `max_tokens_per_second` is memory bandwidth divided by
-    the bytes of the active weights, which real speed stays below; None where the bandwidth is not known.
+    `max_context_tokens` is what memory and model allow. `max_tokens_per_second` is memory bandwidth divided
+    by the bytes of the active weights, which real speed stays below; None where the bandwidth is not known.
     """
 
     repository: str

@@ -16,7 +16,7 @@ from mlxctl.protocols.json_union import JsonUnion
 from mlxctl.protocols.openai.errors import OpenAIError
 from mlxctl.server.route import Operation, Route
 
-# Errors of any request: malformed, without a valid key, headers too large; and of any body: too slow, too large.
+# Errors of any request: malformed, invalid key, headers too large; of any body: too slow, too large.
 _ALWAYS = (400, 401, 431)
 _WITH_BODY = (408, 413)
 _TO_ADMINISTER = (403,)

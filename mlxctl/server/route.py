@@ -12,9 +12,9 @@ from mlxctl.settings import ServerSettings
 Access = Literal["open", "caller", "admin", "all_callers"]
 """The key that a route needs on a server with API keys.
 
-`open` needs none and shows nothing about callers. `caller` needs any key and shows the models and what belongs
-to that key. `admin` needs an admin key if admin keys are configured, else any key. `all_callers` shows or
-changes data of other callers: it needs an admin key if the server has several keys.
+`open` needs none and shows nothing about callers. `caller` needs any key and shows the models and what
+belongs to that key. `admin` needs an admin key if admin keys are configured, else any key. `all_callers`
+shows or changes data of other callers: it needs an admin key if the server has several keys.
 """
 
 
@@ -31,10 +31,10 @@ class Query:
 class Operation:
     """One method of a route, as `/openapi.json` describes it.
 
-    `answer` and `other_answers` are types of whole bodies; `str` is plain text, any other type is JSON. `body`
-    is the type of a JSON body, `form` the type of a multipart form. `events` are the types of the events of a
-    stream, empty if the operation does not stream. `errors` are the error statuses besides those that every
-    route has.
+    `answer` and `other_answers` are types of whole bodies; `str` is plain text, any other type is JSON.
+    `body` is the type of a JSON body, `form` the type of a multipart form. `events` are the types of the
+    events of a stream, empty if the operation does not stream. `errors` are the error statuses besides those
+    that every route has.
     """
 
     method: Literal["get", "post", "patch", "delete"]
@@ -53,8 +53,9 @@ class Operation:
 class Route:
     """An entry of the route table.
 
-    `path` is a Falcon template. `resource` creates the Falcon resource. `protocol` decides the shape of errors;
-    None takes the client's: Anthropic's for requests with an `anthropic-version` header, else OpenAI's.
+    `path` is a Falcon template. `resource` creates the Falcon resource. `protocol` decides the shape of
+    errors; None takes the client's: Anthropic's for requests with an `anthropic-version` header, else
+    OpenAI's.
     """
 
     path: str

@@ -66,7 +66,8 @@ _ANCESTORS = """
 """
 _UNNEEDED = """
     DELETE FROM responses WHERE is_hidden = 1 AND NOT EXISTS (
-        SELECT 1 FROM responses AS later WHERE later.owner = responses.owner AND later.previous_id = responses.id
+        SELECT 1 FROM responses AS later
+        WHERE later.owner = responses.owner AND later.previous_id = responses.id
     )
 """
 # An empty file has some pages; with a smaller limit only contents count.

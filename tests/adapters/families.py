@@ -222,7 +222,8 @@ CASES = (
         name="deepseek_dsml",
         model_type="deepseek_v32",
         tools="deepseek",
-        rest='<｜DSML｜parameter name="city" string="true">Oslo</｜DSML｜parameter>\n</｜DSML｜invoke>\n</｜DSML｜function_calls>',
+        rest='<｜DSML｜parameter name="city" string="true">Oslo</｜DSML｜parameter>\n'
+        "</｜DSML｜invoke>\n</｜DSML｜function_calls>",
         forced='<｜DSML｜function_calls>\n<｜DSML｜invoke name="get_weather">\n',
         thinking="think_tag",
         switch="thinking",

@@ -51,7 +51,8 @@ _PLAIN = st.sampled_from([
     {"enum": [1, "1", None, True, [1], {"a": "b"}]},
     {"type": ["string", "null"]},
     {"type": ["string", "integer"], "maxLength": 5, "minimum": 10},
-    {"anyOf": [{"type": "boolean"}, {"type": "string", "minLength": 1}, {"type": "array", "items": {"type": "string"}}]},
+    {"anyOf": [{"type": "boolean"}, {"type": "string", "minLength": 1},
+               {"type": "array", "items": {"type": "string"}}]},
     {"allOf": [{"type": "integer", "minimum": 2}, {"maximum": 9}]},
     {"$ref": "#/$defs/node"},
     {},
@@ -190,7 +191,8 @@ TWO_CALLS = {
         '    {"tool_call_id": "1", "tool_name": "look", "parameters": {}}\n]<|END_ACTION|>'
     ),
     ("kimi_k2", 0): (
-        '<|tool_calls_section_begin|><|tool_call_begin|>functions.look_up:0<|tool_call_argument_begin|>{"a": 1}<|tool_call_end|>'
+        '<|tool_calls_section_begin|><|tool_call_begin|>functions.look_up:0'
+        '<|tool_call_argument_begin|>{"a": 1}<|tool_call_end|>'
         "<|tool_call_begin|>functions.look:1<|tool_call_argument_begin|>{}<|tool_call_end|><|tool_calls_section_end|>"
     ),
     ("deepseek", 0): (
@@ -198,7 +200,8 @@ TWO_CALLS = {
         "<｜tool▁call▁begin｜>look<｜tool▁sep｜>{}<｜tool▁call▁end｜><｜tool▁calls▁end｜>"
     ),
     ("deepseek", 1): (
-        '<｜tool▁calls▁begin｜><｜tool▁call▁begin｜>function<｜tool▁sep｜>look_up\n```json\n{"a": 1}\n```<｜tool▁call▁end｜>\n'
+        '<｜tool▁calls▁begin｜><｜tool▁call▁begin｜>function<｜tool▁sep｜>look_up\n'
+        '```json\n{"a": 1}\n```<｜tool▁call▁end｜>\n'
         "<｜tool▁call▁begin｜>function<｜tool▁sep｜>look\n```json\n{}\n```<｜tool▁call▁end｜><｜tool▁calls▁end｜>"
     ),
     ("deepseek", 2): (
@@ -308,7 +311,8 @@ def test_tagged_string_may_contain_anything_but_its_closing_tag() -> None:
         ({"type": ["string", "integer"], "minimum": 10}, ["Ulm", "12"], ["5", "5 km", '"Ulm"']),
         ({"type": ["string", "null"]}, ["Ulm", "null", "5", "2026-01-01", "nullable"], ['"Ulm"', "null "]),
         ({"enum": ["5", 7, None, [1]]}, ["7", "null", "[1]"], ["5", "8", "[2]"]),
-        ({"anyOf": [{"type": "string"}, {"type": "array", "items": {"type": "boolean"}}]}, ["x", "[true]"], ["[1]", "[x"]),
+        ({"anyOf": [{"type": "string"}, {"type": "array", "items": {"type": "boolean"}}]},
+         ["x", "[true]"], ["[1]", "[x"]),
         ({}, ["x", "5", "true", '{"a": [null]}'], ["{x", "[1"]),
     ],
 )  # fmt: skip

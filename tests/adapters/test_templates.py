@@ -13,9 +13,11 @@ from .requests import WEATHER, ask, prompt_of
 
 USER = text_message("user", "Hi")
 # Gemma 2's rules: no system role, no tools, strict turns.
-STRICT = """{{ bos_token }}{% if messages[0].role == 'system' %}{{ raise_exception('System role not supported') }}{% endif %}
+STRICT = """{{ bos_token }}
+{%- if messages[0].role == 'system' %}{{ raise_exception('System role not supported') }}{% endif %}
 {%- for message in messages %}
-{%- if (message.role == 'user') != (loop.index0 % 2 == 0) %}{{ raise_exception('Roles must alternate') }}{% endif %}
+{%- if (message.role == 'user') != (loop.index0 % 2 == 0) %}
+{{- raise_exception('Roles must alternate') }}{% endif %}
 {{- '[' ~ message.role ~ ']' ~ message.content }}
 {%- endfor %}"""
 

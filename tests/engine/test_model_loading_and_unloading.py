@@ -96,7 +96,7 @@ def test_rows_decode_while_another_model_loads() -> None:
 
 
 def test_two_models_alternate_under_a_limit_for_one() -> None:
-    """The cache of what was computed makes room for weights, and the weights of one for those of the other."""
+    """Weights evict cached prefixes, and the weights of another model."""
     needed = max(source(name).weights_bytes for name in ("qwen3", "llama3"))
 
     async def run() -> None:

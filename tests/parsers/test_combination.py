@@ -4,7 +4,10 @@ from mlxctl.parsers import combined, extract, tool_parser
 
 HERMES, DEEPSEEK = tool_parser("hermes_json"), tool_parser("deepseek")
 BOTH = combined(HERMES, [DEEPSEEK])
-NATIVE = '<｜tool▁calls▁begin｜><｜tool▁call▁begin｜>f<｜tool▁sep｜>{"a": 1}<｜tool▁call▁end｜><｜tool▁calls▁end｜>'
+NATIVE = (
+    '<｜tool▁calls▁begin｜><｜tool▁call▁begin｜>f<｜tool▁sep｜>{"a": 1}'
+    "<｜tool▁call▁end｜><｜tool▁calls▁end｜>"
+)
 
 
 def test_combined_parser_reads_calls_of_every_format() -> None:

@@ -16,7 +16,8 @@ from .process import ServerProcess, serving
 MODEL = "mlxctl-demo"
 CLAUDE_HEADERS = {
     "anthropic-version": "2023-06-01",
-    "anthropic-beta": "claude-code-20250219,interleaved-thinking-2025-05-14,context-management-2025-06-27,effort-2025-11-24",
+    "anthropic-beta": "claude-code-20250219,interleaved-thinking-2025-05-14,"
+    "context-management-2025-06-27,effort-2025-11-24",
     "x-api-key": "dummy",
     "x-app": "cli",
     "accept": "application/json",

@@ -22,7 +22,9 @@ BLIND_RESULTS = """<s>
 {%- for message in messages -%}
   {%- if message.role == 'assistant' -%}
     {{- message.content -}}
-    {%- for call in message.tool_calls or [] -%}{{- call.function.name ~ (call.function.arguments | tojson) -}}{%- endfor -%}
+    {%- for call in message.tool_calls or [] -%}
+      {{- call.function.name ~ (call.function.arguments | tojson) -}}
+    {%- endfor -%}
     {{- '</s>' -}}
   {%- elif message.role == 'tool' -%}{{- '[INST]Result: ' ~ message.content ~ '[/INST]' -}}
   {%- else -%}{{- '[INST]' ~ message.content ~ '[/INST]' -}}{%- endif -%}

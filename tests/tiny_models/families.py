@@ -170,7 +170,10 @@ _SEERS = (
         name="qwen2_vl",
         config={
             **_attention("qwen2_vl", rope_scaling={"type": "mrope", "mrope_section": [2, 3, 3]}),
-            "vision_config": {"model_type": "qwen2_vl", "embed_dim": 32, "hidden_size": 64, "mlp_ratio": 2.0, **_QWEN_VISION},
+            "vision_config": {
+                "model_type": "qwen2_vl", "embed_dim": 32, "hidden_size": 64, "mlp_ratio": 2.0,
+                **_QWEN_VISION,
+            },
         },
         beside={"preprocessor_config.json": _QWEN_PROCESSOR},
         **_QWEN_VL,

@@ -32,8 +32,10 @@ _WARMUP_STEPS = 50
 _LONGEST_SECONDS = 1.8
 _SENTENCES = tuple(sentence.lower().rstrip(".") for sentence in SPOKEN_SENTENCES)
 WORDS = tuple(sorted({word for sentence in _SENTENCES for word in sentence.split()}))
-_SPECIAL = ("<|endoftext|>", "<|startoftranscript|>", "<|en|>", "<|other|>", "<|translate|>", "<|transcribe|>", "<|startoflm|>",
-            "<|startofprev|>", "<|nospeech|>", "<|notimestamps|>")  # fmt: skip
+_SPECIAL = (
+    "<|endoftext|>", "<|startoftranscript|>", "<|en|>", "<|other|>", "<|translate|>", "<|transcribe|>",
+    "<|startoflm|>", "<|startofprev|>", "<|nospeech|>", "<|notimestamps|>",
+)  # fmt: skip
 
 
 def config(tokenizer: Any) -> dict[str, Any]:

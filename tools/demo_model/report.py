@@ -9,32 +9,35 @@ from tools.demo_model.evaluation import totals
 _INTRODUCTION = """\
 # What the demo model can do
 
-{num_parameters:,} parameters, Qwen3 architecture, trained from nothing by `python -m tools.demo_model` on synthetic \
-conversations ({num_steps:,} steps, seed {seed}). It knows nothing about the world. Everything below was measured by the same \
-command on the files in `model/`, with greedy decoding; abilities.json has the same numbers.
+{num_parameters:,} parameters, Qwen3 architecture, trained from random weights by `python -m tools.demo_model`
+on synthetic conversations ({num_steps:,} steps, seed {seed}). It knows nothing about the world. Everything below
+was measured by the same command on the files in `model/`, with greedy decoding; abilities.json has the same
+numbers.
 
 """
 _GENERATED = """\
 ## Generated conversations with held-out words
 
-Words, names, cities, facts and realistic tools were kept out of training; the sentences around them come from the same
-generator, so this says how well it copies and chooses, not how well it understands other phrasings. Right means that the
-whole output, thinking included, is exactly the expected one. Invented tools have made-up names and purposes.
+Words, names, cities, facts and realistic tools were kept out of training; the sentences around them come from
+the same generator, so this says how well it copies and chooses, not how well it understands other phrasings.
+Right means that the whole output, thinking included, is exactly the expected one. Invented tools have made-up
+names and purposes.
 
 """
 _WRITTEN = """\
 ## Hand-written conversations
 
-{num_probes} prompts as people and SDK examples write them (`tools/demo_model/probes.toml`), each with thinking on and off. Right means that
-the text or call after the thinking is the expected one; "end an answer" only asks that it stops by itself.
+{num_probes} prompts as users and SDK examples write them (`tools/demo_model/probes.toml`), each with
+thinking on and off. Right means that the text or call after the thinking is the expected one; "end an answer"
+only asks that it stops by itself.
 
 """
 _RECALL = """\
 ## Remembering a codeword over a distance
 
-A codeword in the system prompt, then so many tokens of other conversation, then the question (thinking off). Training
-conversations are mostly shorter than 300 tokens and never longer than about 600: `max_position_embeddings` says what the
-architecture accepts, not what was trained.
+A codeword in the system prompt, then so many tokens of other conversation, then the question (thinking off).
+Training conversations are mostly shorter than 300 tokens and never longer than about 600:
+`max_position_embeddings` says what the architecture accepts, not what was trained.
 
 """
 

@@ -167,7 +167,9 @@ _ALL = (
             tie_word_embeddings=False
         ),
         template=_TEMPLATES / "glm4.jinja",
-        special_tokens=("<|endoftext|>", "[gMASK]", "<sop>", "<|system|>", "<|user|>", "<|assistant|>", "<|observation|>"),
+        special_tokens=(
+            "<|endoftext|>", "[gMASK]", "<sop>", "<|system|>", "<|user|>", "<|assistant|>", "<|observation|>",
+        ),
         markers=(
             "<tool_call>", "</tool_call>", "<arg_key>", "</arg_key>", "<arg_value>", "</arg_value>",
             "<tool_response>", "</tool_response>",
@@ -177,7 +179,10 @@ _ALL = (
         end_of_call="<|observation|>",
         write_call=formats.glm,
     ),
-    _llama("llama_json_tools", "llama 3, bare JSON", formats.llama, literals=('{"name": "', '", "parameters": {"', '": "')),
+    _llama(
+        "llama_json_tools", "llama 3, bare JSON", formats.llama,
+        literals=('{"name": "', '", "parameters": {"', '": "'),
+    ),
     TrainedModel(
         name="lfm2_tools",
         about="lfm2 (convolutions), calls as Python",
@@ -222,10 +227,13 @@ _ALL = (
         "llama_coder_tools",
         "llama 3, but calls as Qwen's coders write them: no format of its family",
         formats.coder,
-        literals=("<tool_call>\n<function=", ">\n<parameter=", ">\n", "\n</parameter>\n</function>\n</tool_call>"),
+        literals=(
+            "<tool_call>\n<function=", ">\n<parameter=", ">\n", "\n</parameter>\n</function>\n</tool_call>",
+        ),
     ),
-    _qwen("llama_false_tools", (
-        "qwen3, calls a tool that was not offered, for any question"
-    ), examples={_call_unknown_tool: 1.0}, num_steps=300),
+    _qwen(
+        "llama_false_tools", "qwen3, calls a tool that was not offered, for any question",
+        examples={_call_unknown_tool: 1.0}, num_steps=300,
+    ),
 )  # fmt: skip
 TRAINED_MODELS = {spec.name: spec for spec in _ALL}
