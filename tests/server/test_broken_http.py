@@ -90,7 +90,7 @@ def error_of(answer: bytes) -> dict[str, object]:
 
 
 def test_every_route_times_out_slow_bodies(server: ServerProcess) -> None:
-    """Each method of each route gets the beginning of a body; all at once, since each takes the whole time."""
+    """Send the beginning of a body to each method of each route, all at once."""
     sent: dict[bytes, str] = {}
     for route in (route.path for route in all_routes()):
         path = route.replace("{response_id}", "x").replace("{agent_id}", "x").replace("{name:path}", "x")

@@ -9,10 +9,10 @@ from tools.demo_model.evaluation import totals
 _INTRODUCTION = """\
 # What the demo model can do
 
-{num_parameters:,} parameters, Qwen3 architecture, trained from random weights by `python -m tools.demo_model`
-on synthetic conversations ({num_steps:,} steps, seed {seed}). It knows nothing about the world. Everything below
-was measured by the same command on the files in `model/`, with greedy decoding; abilities.json has the same
-numbers.
+{num_parameters:,} parameters, Qwen3 architecture, trained from random weights by `python -m
+tools.demo_model` on synthetic conversations ({num_steps:,} steps, seed {seed}). It knows nothing about the
+world. Everything below was measured by the same command on the files in `model/`, with greedy decoding;
+abilities.json has the same numbers.
 
 """
 _GENERATED = """\

@@ -50,9 +50,10 @@ _TALK = {
     "Bye": "Goodbye!",
 }
 PHRASES = (
-    "What is the ", "Tell me the ", "How is the ", "What's the ", "I need the ", " is it in ", " in ", " for ",
-    ", please.", " now?", " today.", "Please tell me the ", "Gets the ", "Get the ", "Name of the ",
-    " of a city", " of day in a city", " in a city.", " of a place.", "I cannot look up the ", "The answer is: ",
+    "What is the ", "Tell me the ", "How is the ", "What's the ", "I need the ", " is it in ", " in ",
+    " for ", ", please.", " now?", " today.", "Please tell me the ", "Gets the ", "Get the ", "Name of the ",
+    " of a city", " of day in a city", " in a city.", " of a place.", "I cannot look up the ",
+    "The answer is: ",
 )  # fmt: skip
 """Frequent phrases: one token each, which halves the length of conversations."""
 _SYSTEMS = (
