@@ -46,7 +46,7 @@ class ModelSession:
             sampling=prepared.sampling,
             stop_token_ids=frozenset() if request.ignore_eos else prepared.stop_token_ids,
             max_tokens=prepared.max_tokens,
-            priority=request.priority,
+            priority=request.priority or 0,
             fairness_key=request.fairness_key,
             request_id=request.request_id,
             cache=request.cache,

@@ -192,7 +192,7 @@ class GenerationRequest:
 
     `max_tokens` None means up to the context length, 0 means prefill only. `template_kwargs` go to the chat
     template unchanged. `fairness_key` groups requests that share a queue position (an API key, a session);
-    higher `priority` goes first.
+    lower `priority` goes first, None means that the request sets none.
 
     `prompts`, texts or token ids, are continued as they are, without a chat template and without tools or
     thinking; a request has either them or `messages`. `num_choices` is the number of answers to each prompt.
@@ -222,7 +222,7 @@ class GenerationRequest:
     ignore_eos: bool = False
     template_kwargs: Mapping[str, Any] = field(default_factory=dict)
     stream: bool = False
-    priority: int = 0
+    priority: int | None = None
     fairness_key: str = ""
     request_id: str = ""
     session_id: str | None = None

@@ -31,6 +31,7 @@ from mlxctl.protocols.openai.responses.formatter import OpenAIResponsesFormatter
 from mlxctl.protocols.openai.responses.item_list import Page, encode_deletion, encode_item_list
 from mlxctl.protocols.openai.responses.parsing import References, StoredContext
 from mlxctl.protocols.openai.transcriptions import OpenAITranscriptionFormatter
+from mlxctl.protocols.priority import PRIORITY_HEADER, header_priority
 from mlxctl.protocols.registry import (
     ANTHROPIC,
     OPENAI,
@@ -45,6 +46,7 @@ __all__ = [
     "MAX_PAGE_BYTES",
     "OPENAI",
     "OPENAI_INPUT",
+    "PRIORITY_HEADER",
     "PROTOCOLS",
     "AgentCacheStatus",
     "AgentPage",
@@ -73,6 +75,7 @@ __all__ = [
     "encode_model",
     "encode_model_list",
     "encode_token_count",
+    "header_priority",
     "num_fitting",
     "openai_error",
     "parse_agent",

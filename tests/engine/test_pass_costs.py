@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mlxctl.engine.scheduling.pass_costs import PassCosts
+from mlxctl.engine.scheduling.pass_costs import PassCost, PassCosts
 
 SIZES = (16, 32, 64, 100, 128, 200, 256, 512)
 
@@ -106,3 +106,8 @@ def test_context_ranges_are_fitted_separately() -> None:
     assert short.seconds(20) == pytest.approx(0.009, rel=0.05)
     assert long.seconds(20) == pytest.approx(0.1, rel=0.05)
     assert long.fixed == pytest.approx(short.fixed, rel=0.05)
+
+
+def test_pass_of_fixed_cost_alone_has_no_tokens_within_less_time() -> None:
+    assert PassCost(fixed=1.0, per_token=0.0).tokens_within(0.5, maximum=8) == 0
+    assert PassCost(fixed=1.0, per_token=0.0).tokens_within(1.0, maximum=8) == 8

@@ -168,14 +168,14 @@ def test_short_prompt_overtakes_partially_prefilled_long_one() -> None:
     assert [sequence.sequence_id for sequence in batch.prompts] == [2]
 
 
-def test_priority_orders_prompts_and_waiting_raises_it() -> None:
+def test_lower_priority_goes_first_until_aging_overtakes() -> None:
     scheduler = make_scheduler()
-    scheduler.add(make_sequence(1, num_tokens=20, priority=0, arrived_at=0.0, served_at=0.0))
-    scheduler.add(make_sequence(2, num_tokens=20, priority=1, arrived_at=1.9, served_at=1.9))
+    scheduler.add(make_sequence(1, num_tokens=20, priority=1, arrived_at=0.0, served_at=0.0))
+    scheduler.add(make_sequence(2, num_tokens=20, priority=0, arrived_at=1.9, served_at=1.9))
 
     (fresh, *_) = scheduler.next_batch(now=1.9, available_bytes=PLENTY).prompts
     scheduler.cancel([2])
-    scheduler.add(make_sequence(3, num_tokens=20, priority=1, arrived_at=2.1, served_at=2.1))
+    scheduler.add(make_sequence(3, num_tokens=20, priority=0, arrived_at=2.1, served_at=2.1))
     (aged, *_) = scheduler.next_batch(now=2.1, available_bytes=PLENTY).prompts
 
     assert (fresh.sequence_id, aged.sequence_id) == (2, 1)
@@ -287,7 +287,7 @@ def test_models_take_turns() -> None:
 def test_prompt_waits_for_producer_and_raises_its_priority() -> None:
     scheduler = make_scheduler()
     producer = make_sequence(1, num_tokens=1000, first_token=0)
-    waiter = make_sequence(2, num_tokens=900, first_token=0, priority=3)
+    waiter = make_sequence(2, num_tokens=900, first_token=0, priority=-3)
     scheduler.add(producer)
     run_step(scheduler)
     scheduler.add(waiter)
@@ -296,7 +296,7 @@ def test_prompt_waits_for_producer_and_raises_its_priority() -> None:
 
     assert all(batch.prompts == [producer] for batch in batches)
     assert waiter.state is SequenceState.WAITING
-    assert producer.priority == 3
+    assert producer.priority == -3
     while waiter.state is SequenceState.WAITING:
         run_step(scheduler)
     assert producer.num_computed_tokens >= 899

@@ -4,13 +4,13 @@ from collections.abc import Iterable
 
 from mlxctl.engine.scheduling.sequence import Sequence
 
-# Aging against starvation: the priority rises by one for each such time without a prefill.
+# Aging against starvation: the priority value falls by one for each such time without a prefill.
 AGING_SECONDS = 2.0
 _MAX_KEYS = 4096
 
 
 class FairQueue:
-    """Orders prompts by priority with aging, then fairness, remaining tokens and arrival.
+    """Orders prompts by priority (lower first) with aging, then fairness, remaining tokens and arrival.
 
     The fairness of a `fairness_key` is the number of tokens computed for it. A key without active sequences
     starts at the lowest count of the active keys, so that idle time earns no credit.
@@ -37,7 +37,7 @@ class FairQueue:
     def _rank(self, sequence: Sequence, now: float) -> tuple[float, float, int, float, int]:
         age = int((now - sequence.served_at) / AGING_SECONDS)
         return (
-            -(sequence.priority + age),
+            sequence.priority - age,
             self._served.get(sequence.fairness_key, 0.0),
             sequence.num_uncomputed_tokens,
             sequence.arrived_at,

@@ -46,7 +46,9 @@ class PassCost:
         0 if the fixed part takes longer.
         """
         for_tokens = seconds - self.fixed
-        return maximum if for_tokens >= self.per_token * maximum else max(0, int(for_tokens / self.per_token))
+        if for_tokens < 0:
+            return 0
+        return maximum if for_tokens >= self.per_token * maximum else int(for_tokens / self.per_token)
 
 
 class PassCosts:

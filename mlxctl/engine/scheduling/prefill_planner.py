@@ -83,7 +83,11 @@ class PrefillPlanner:
         num_with_cache = self._num_with_cache
         if num_with_cache >= self._max_rows:
             return False
-        num_long = sum(other.num_uncomputed_tokens > _LONG_TOKENS for other in queue.admitted)
+        # Long prompts of lower precedence hold no place against this one.
+        num_long = sum(
+            other.num_uncomputed_tokens > _LONG_TOKENS and other.priority <= row.priority
+            for other in queue.admitted
+        )
         if row.num_uncomputed_tokens > _LONG_TOKENS and num_long >= _MAX_LONG_PROMPTS:
             return False
         reserved = sum(

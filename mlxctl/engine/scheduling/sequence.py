@@ -184,7 +184,7 @@ class Sequence:
         The producer gets a checkpoint at its end and at least this sequence's priority.
         """
         self.producer, self.shared_length = producer, shared_length
-        producer.priority = max(producer.priority, self.priority)
+        producer.priority = min(producer.priority, self.priority)
         if shared_length not in producer.checkpoint_positions:
             insort(producer.checkpoint_positions, shared_length)
 

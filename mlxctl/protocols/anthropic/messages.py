@@ -10,6 +10,7 @@ import secrets
 from typing import Literal, assert_never
 
 import msgspec
+from msgspec import UNSET
 
 from mlxctl.errors import MlxctlError
 from mlxctl.ir import (
@@ -80,6 +81,7 @@ class AnthropicMessagesFormatter:
         request = to_generation_request(messages)
         self.dropped_tools = dropped_tool_types(messages)
         self._model = messages.model
+        self._has_tier = messages.service_tier is not None
         marks = cache_controls(messages)
         self._cache_ttl = ("1h" if last_is_long(marks) else "5m") if marks else None
         self._omit_thinking = messages.thinking is not None and messages.thinking.display == "omitted"
@@ -180,6 +182,7 @@ class AnthropicMessagesFormatter:
             cache_read_input_tokens=usage.num_cached_tokens,
             output_tokens=usage.num_completion_tokens,
             output_tokens_details=ThinkingTokens(usage.num_thinking_tokens),
+            service_tier="standard" if self._has_tier else UNSET,
         )
 
 

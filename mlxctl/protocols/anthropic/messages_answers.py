@@ -2,7 +2,7 @@
 
 from typing import Any, Literal
 
-from msgspec import Struct
+from msgspec import UNSET, Struct, UnsetType
 
 from mlxctl.protocols.anthropic.errors import AnthropicError
 
@@ -21,7 +21,10 @@ class CacheCreation(Struct):
 
 
 class AnthropicUsage(Struct):
-    """Token counts; tokens read from or written to the cache are not part of `input_tokens`."""
+    """Token counts; tokens read from or written to the cache are not part of `input_tokens`.
+
+    `service_tier` is reported to requests that set one.
+    """
 
     input_tokens: int
     cache_creation_input_tokens: int
@@ -29,6 +32,7 @@ class AnthropicUsage(Struct):
     cache_read_input_tokens: int
     output_tokens: int
     output_tokens_details: ThinkingTokens
+    service_tier: Literal["standard"] | UnsetType = UNSET
 
 
 class TextBlock(Struct, tag_field="type", tag="text"):

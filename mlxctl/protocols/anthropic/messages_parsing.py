@@ -64,6 +64,7 @@ def to_generation_request(request: schema.MessagesRequest) -> GenerationRequest:
         max_tokens=request.max_tokens,
         stop=tuple(request.stop_sequences or ()),
         stream=bool(request.stream),
+        priority=0 if request.service_tier == "standard_only" else None,
         cache=replace(breakpoint_options(request, to_prompt_request, prompt), salt=prompt.cache.salt),
     )
 

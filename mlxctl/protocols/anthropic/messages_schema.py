@@ -1,6 +1,6 @@
 """Bodies of `POST /v1/messages` and `/v1/messages/count_tokens`, as Anthropic documents them.
 
-Null means not set. Other fields (metadata, service_tier, context_management, betas, container, …) are
+Null means not set. Other fields (metadata, context_management, betas, container, …) are
 ignored, as clients expect.
 """
 
@@ -202,4 +202,5 @@ class MessagesRequest(CountTokensRequest, kw_only=True):
     top_p: TopP | None = None
     top_k: TopK | None = None
     stream: bool | None = None
+    service_tier: Literal["auto", "standard_only"] | None = None
     n: Any = None

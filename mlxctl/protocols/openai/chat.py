@@ -45,6 +45,7 @@ from mlxctl.protocols.openai.chat_tools import dropped_tool_types, freeform_name
 from mlxctl.protocols.openai.errors import error_json
 from mlxctl.protocols.openai.logprobs import chat_logprobs
 from mlxctl.protocols.openai.usage import CompletionUsage, completion_usage
+from mlxctl.protocols.priority import served_tier
 
 _FINISH_REASONS: dict[FinishReason, ChatFinishReason] = {
     "stop": "stop",
@@ -90,6 +91,9 @@ class OpenAIChatFormatter:
         """Set what decides the shape of the answer."""
         self.dropped_tools = dropped_tool_types(chat)
         self._model = chat.model
+        self._service_tier = (
+            UNSET if chat.service_tier is None else served_tier(chat.priority, chat.service_tier)
+        )
         self._include_usage = bool(chat.stream_options and chat.stream_options.include_usage)
         self._num_choices = request.num_choices
         self._calls = [ChatCalls(freeform_names(chat)) for _ in range(self._num_choices)]
@@ -156,6 +160,7 @@ class OpenAIChatFormatter:
                     for number, result in enumerate(results)
                 ],
                 usage=completion_usage([result.usage for result in results], num_choices=self._num_choices),
+                service_tier=self._service_tier,
             )
         )
 
@@ -215,6 +220,7 @@ class OpenAIChatFormatter:
             system_fingerprint=self._system_fingerprint,
             choices=choices,
             usage=usage,
+            service_tier=self._service_tier,
         )
 
 

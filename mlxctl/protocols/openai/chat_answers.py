@@ -6,6 +6,7 @@ from msgspec import UNSET, Struct, UnsetType
 
 from mlxctl.protocols.json_union import JsonUnion
 from mlxctl.protocols.openai.usage import CompletionUsage
+from mlxctl.protocols.priority import ServedTier
 
 
 class LogprobCandidate(Struct):
@@ -98,6 +99,7 @@ class ChatCompletion(Struct):
     system_fingerprint: str | None
     choices: list[ChatChoice]
     usage: CompletionUsage
+    service_tier: ServedTier | UnsetType = UNSET
 
 
 class ChatFunctionDelta(Struct, kw_only=True):
@@ -155,3 +157,4 @@ class ChatChunk(Struct):
     system_fingerprint: str | None
     choices: list[ChatChunkChoice]
     usage: CompletionUsage | UnsetType | None = UNSET
+    service_tier: ServedTier | UnsetType = UNSET

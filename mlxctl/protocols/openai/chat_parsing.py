@@ -26,6 +26,7 @@ from mlxctl.protocols.media import audio_from_base64, image_from_data_url
 from mlxctl.protocols.openai import chat_schema as schema
 from mlxctl.protocols.openai.chat_tools import tools_and_choice
 from mlxctl.protocols.openai.freeform import freeform_arguments
+from mlxctl.protocols.priority import requested_priority
 from mlxctl.protocols.sampling_fields import sampling_options
 from mlxctl.protocols.structured_output import object_constraint, requested_constraint, schema_constraint
 from mlxctl.protocols.tool_checks import check_result_id
@@ -62,6 +63,7 @@ def to_generation_request(request: schema.ChatRequest, before: tuple[Message, ..
         ignore_eos=bool(request.ignore_eos),
         template_kwargs=template_kwargs,
         stream=bool(request.stream),
+        priority=requested_priority(request.priority, request.service_tier),
         session_id=request.session_id,
         cache=cache_options(request.cache_mode, request.ttl, request.cache_salt),
     )

@@ -2,7 +2,7 @@
 
 OpenAI's documented fields, and those of vLLM and other servers (sampling, structured output,
 chat_template_kwargs, enable_thinking, thinking_budget, reasoning_content). Null means not set. Other fields
-(metadata, store, user, service_tier, prediction, …) are ignored, as clients expect.
+(metadata, store, user, prediction, …) are ignored, as clients expect.
 """
 
 from typing import Annotated, Any, Literal
@@ -13,6 +13,7 @@ from mlxctl.ir import CacheMode
 from mlxctl.protocols.cache_options import CacheSalt, SessionId, TtlSeconds
 from mlxctl.protocols.openai.chat_answers import ChatCustomCall, ChatFunctionCall
 from mlxctl.protocols.openai.freeform import InputGrammar
+from mlxctl.protocols.priority import Priority, ServiceTier
 from mlxctl.protocols.ranges import (
     MaxTokens,
     MessageLimit,
@@ -252,6 +253,8 @@ class ChatRequest(StructuredOutputFields, kw_only=True):
     thinking_budget: ThinkingBudget | None = None
     chat_template_kwargs: dict[str, Any] | None = None
     n: NumChoices | None = None
+    priority: Priority | None = None
+    service_tier: ServiceTier | None = None
     session_id: SessionId | None = None
     cache_mode: CacheMode | None = None
     cache_salt: CacheSalt | None = None

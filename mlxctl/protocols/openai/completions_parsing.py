@@ -65,6 +65,7 @@ def to_generation_request(request: schema.CompletionRequest) -> GenerationReques
         stop=(request.stop,) if isinstance(request.stop, str) else tuple(request.stop or ()),
         ignore_eos=bool(request.ignore_eos),
         stream=bool(request.stream),
+        priority=request.priority,
         session_id=request.session_id,
         cache=cache_options(request.cache_mode, request.ttl, request.cache_salt),
     )

@@ -12,6 +12,7 @@ from mlxctl.protocols.cache_options import CacheSalt, SessionId, TtlSeconds
 from mlxctl.protocols.openai.chat_schema import StreamOptions
 from mlxctl.protocols.openai.text_inputs import TextInputs
 from mlxctl.protocols.openai.usage import CompletionUsage
+from mlxctl.protocols.priority import Priority
 from mlxctl.protocols.ranges import MaxTokensOrZero, Name, NumChoices, NumTopLogprobs, StopString, StopStrings
 from mlxctl.protocols.structured_output import StructuredOutputFields
 
@@ -34,6 +35,7 @@ class CompletionRequest(StructuredOutputFields, kw_only=True):
     suffix: str | None = None
     stream: bool | None = None
     stream_options: StreamOptions | None = None
+    priority: Priority | None = None
     session_id: SessionId | None = None
     cache_mode: CacheMode | None = None
     cache_salt: CacheSalt | None = None

@@ -7,6 +7,7 @@ from msgspec import UNSET, Struct, UnsetType
 from mlxctl.protocols.json_union import JsonUnion
 from mlxctl.protocols.openai.chat_answers import SampledTokenLogprob
 from mlxctl.protocols.openai.usage import ReasoningTokens
+from mlxctl.protocols.priority import ServedTier
 
 ItemStatus = Literal["in_progress", "completed", "incomplete"]
 ResponseStatus = Literal["completed", "incomplete", "failed", "in_progress"]
@@ -149,7 +150,7 @@ class ResponseAnswer(Struct, kw_only=True):
     prompt_cache_key: str | None
     reasoning: ReasoningSettings
     safety_identifier: str | None
-    service_tier: Literal["default"]
+    service_tier: ServedTier
     store: bool
     temperature: float | None
     text: TextSettings

@@ -27,6 +27,7 @@ from mlxctl.protocols.openai.responses.items import (
     stored_item,
 )
 from mlxctl.protocols.openai.responses.tools import OfferedTools
+from mlxctl.protocols.priority import requested_priority
 from mlxctl.protocols.sampling_fields import sampling_options
 from mlxctl.protocols.structured_output import object_constraint, requested_constraint, schema_constraint
 from mlxctl.protocols.validation_errors import missing
@@ -202,6 +203,7 @@ def to_generation_request(
         max_tokens=request.max_output_tokens,
         drop_oldest=request.truncation == "auto",
         stream=bool(request.stream),
+        priority=requested_priority(request.priority, request.service_tier),
         session_id=request.session_id,
         cache=cache_options(request.cache_mode, request.ttl, request.cache_salt),
     )

@@ -23,6 +23,7 @@ from mlxctl.protocols.openai.responses.answers import (
 )
 from mlxctl.protocols.openai.responses.tools import OfferedTools
 from mlxctl.protocols.openai.usage import ReasoningTokens
+from mlxctl.protocols.priority import served_tier
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -83,7 +84,7 @@ class ResponseTemplate:
             prompt_cache_key=asked.prompt_cache_key,
             reasoning=_reasoning(asked.reasoning),
             safety_identifier=asked.safety_identifier,
-            service_tier="default",
+            service_tier=served_tier(asked.priority, asked.service_tier),
             store=asked.store is not False,
             temperature=sampling.temperature,
             text=_text(asked.text),

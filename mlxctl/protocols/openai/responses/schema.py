@@ -13,6 +13,7 @@ from mlxctl.ir import CacheMode
 from mlxctl.protocols.cache_options import CacheSalt, SessionId, TtlSeconds
 from mlxctl.protocols.openai.chat_schema import AudioData, Effort
 from mlxctl.protocols.openai.freeform import InputGrammar
+from mlxctl.protocols.priority import Priority, ServiceTier
 from mlxctl.protocols.ranges import MaxTokens, MessageLimit, Metadata, Name, NumTopLogprobs, ToolLimit
 from mlxctl.protocols.sampling_fields import ThinkingBudget
 from mlxctl.protocols.structured_output import StructuredOutputFields
@@ -258,6 +259,8 @@ class ResponsesRequest(StructuredOutputFields, kw_only=True):
     stream: bool | None = None
     metadata: Metadata | None = None
     prompt_cache_key: str | None = None
+    priority: Priority | None = None
+    service_tier: ServiceTier | None = None
     session_id: SessionId | None = None
     cache_mode: CacheMode | None = None
     cache_salt: CacheSalt | None = None

@@ -1,0 +1,168 @@
+"""Scheduler under random arrivals, priorities, memory, cancels and disk reads: no row lost, none starved."""
+
+from hypothesis import settings
+from hypothesis import strategies as st
+from hypothesis.stateful import Bundle, RuleBasedStateMachine, invariant, precondition, rule
+
+from mlxctl.engine.scheduling.batch import Batch, RowResult
+from mlxctl.engine.scheduling.model_queue import ModelCosts
+from mlxctl.engine.scheduling.scheduler import Scheduler
+from mlxctl.engine.scheduling.sequence import Sequence, SequenceState
+
+from .test_scheduler import make_sequence
+
+MAX_ROWS = 3
+PLENTY = 1 << 40
+
+
+class SchedulerMachine(RuleBasedStateMachine):
+    """The scheduler with a runner that computes nothing."""
+
+    rows = Bundle("rows")
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.scheduler = Scheduler(max_rows=MAX_ROWS, prefill_slice_seconds=0.5, prefill_chunk_max_tokens=16)
+        self.scheduler.open_model("m", ModelCosts(weights_bytes=1 << 20, kv_bytes_per_token=1))
+        self.now = 0.0
+        self.open: dict[int, Sequence] = {}
+        self.on_disk: list[Sequence] = []
+        self.num_added = self.num_ended = 0
+        self.num_tokens: dict[int, int] = {}
+
+    @rule(
+        target=rows,
+        num_tokens=st.integers(1, 60),
+        max_tokens=st.integers(0, 6),
+        priority=st.integers(-100, 100),
+        key=st.sampled_from(["a", "b", "c"]),
+        shares_prefix=st.booleans(),
+    )
+    def arrive(self, num_tokens: int, max_tokens: int, priority: int, key: str, shares_prefix: bool) -> int:
+        self.num_added += 1
+        sequence = make_sequence(
+            self.num_added,
+            num_tokens,
+            first_token=0 if shares_prefix else None,
+            max_tokens=max_tokens,
+            priority=priority,
+            fairness_key=key,
+            arrived_at=self.now,
+            served_at=self.now,
+        )
+        self.open[self.num_added] = sequence
+        self.num_tokens[self.num_added] = 0
+        self.scheduler.add(sequence)
+        return self.num_added
+
+    @rule(sequence_id=rows)
+    def cancel(self, sequence_id: int) -> None:
+        cancelled = self.scheduler.cancel([sequence_id])
+
+        assert cancelled == ([self.open[sequence_id]] if sequence_id in self.open else [])
+        for sequence in cancelled:
+            self.end(sequence)
+
+    @precondition(lambda self: self.on_disk)
+    @rule()
+    def finish_disk_read(self) -> None:
+        sequence = self.on_disk.pop()
+        sequence.needs_restore = False
+        self.scheduler.resume(sequence)
+
+    @precondition(lambda self: self.scheduler.has_work)
+    @rule(
+        available_bytes=st.sampled_from([0, 100, PLENTY]),
+        seconds=st.sampled_from([0.0, 0.01, 3.0]),
+        fails=st.integers(0, 20),
+        reads_disk=st.booleans(),
+    )
+    def step(self, available_bytes: int, seconds: float, fails: int, reads_disk: bool) -> None:
+        self.now += seconds
+        batch = self.scheduler.next_batch(now=self.now, available_bytes=available_bytes)
+        if batch is None:
+            assert self.on_disk
+            return
+        results = self.results(batch, fails=fails == 0, reads_disk=reads_disk)
+        for update in self.scheduler.settle(batch, results, seconds=seconds, now=self.now):
+            sequence = self.open[update.sequence_id]
+            self.num_tokens[update.sequence_id] += len(update.token_ids)
+            if update.finish_reason or update.failure:
+                self.end(sequence)
+        for sequence in [row for row in self.open.values() if row.is_finished]:
+            assert not sequence.max_tokens, "a sequence ends with a report"
+            self.end(sequence)
+
+    def results(self, batch: Batch, *, fails: bool, reads_disk: bool) -> list[RowResult]:
+        if batch.phase == "restore":
+            if reads_disk:
+                self.on_disk += batch.prompts
+            return [RowResult(sequence=row, is_restoring=reads_disk) for row in batch.prompts]
+        if batch.phase == "prefill":
+            return [RowResult(sequence=row, failure="broken") for row in batch.prompts] if fails else []
+        results = []
+        for row in (row for group in batch.groups for row in group):
+            if row.has_token_in_flight:
+                results.append(RowResult(sequence=row, token_id=7))
+            if not row.is_exhausted:
+                row.num_sampled_tokens += 1
+        return results
+
+    def end(self, sequence: Sequence) -> None:
+        del self.open[sequence.sequence_id]
+        self.on_disk = [row for row in self.on_disk if row is not sequence]
+        self.num_ended += 1
+
+    @invariant()
+    def every_open_sequence_is_counted_once(self) -> None:
+        num_waiting, num_admitted, num_decoding, _ = self.scheduler.counts()
+        assert num_waiting + num_admitted + num_decoding == len(self.open)
+        assert num_admitted + num_decoding <= MAX_ROWS
+        assert self.num_added == self.num_ended + len(self.open)
+        assert all(row.state is not SequenceState.FINISHED for row in self.open.values())
+
+    @invariant()
+    def reported_tokens_are_those_of_the_rows(self) -> None:
+        for sequence_id, sequence in self.open.items():
+            assert self.num_tokens[sequence_id] == len(sequence.output_token_ids)
+        assert self.scheduler.num_generated_tokens == sum(self.num_tokens.values())
+
+    def teardown(self) -> None:
+        """Nothing arrives anymore: everything ends within a bounded number of steps."""
+        for _ in range(40 * (len(self.open) + 1)):
+            while self.on_disk:
+                self.finish_disk_read()
+            if not self.scheduler.has_work:
+                break
+            self.step(available_bytes=0, seconds=0.01, fails=1, reads_disk=False)
+        assert not self.open
+
+
+TestSchedulerStates = SchedulerMachine.TestCase
+TestSchedulerStates.settings = settings(max_examples=60, stateful_step_count=60, deadline=None)
+
+
+def test_flood_of_higher_priority_does_not_starve_lowest() -> None:
+    scheduler = Scheduler(max_rows=1, prefill_slice_seconds=0.5, prefill_chunk_max_tokens=64)
+    scheduler.open_model("m", ModelCosts(weights_bytes=1, kv_bytes_per_token=1))
+    lowest = make_sequence(1, priority=100, max_tokens=1)
+    scheduler.add(lowest)
+    now, number = 0.0, 1
+    while not lowest.is_finished and now < 1000:
+        # As many arrive as the server can serve, all of the highest precedence.
+        if scheduler.counts()[0] < 3:
+            number += 1
+            scheduler.add(make_sequence(number, priority=-100, max_tokens=1, arrived_at=now, served_at=now))
+        batch = scheduler.next_batch(now=now, available_bytes=PLENTY)
+        assert batch is not None
+        results = [RowResult(sequence=row) for row in batch.prompts] if batch.phase == "restore" else []
+        for row in (row for group in batch.groups for row in group):
+            if row.has_token_in_flight:
+                results.append(RowResult(sequence=row, token_id=7))
+            row.num_sampled_tokens += 1
+        now += 1.0
+        scheduler.settle(batch, results, seconds=1.0, now=now)
+
+    # Two hundred values apart at two seconds each, and the rows before it in the queue.
+    assert lowest.is_finished
+    assert 400 <= now <= 430

@@ -1,0 +1,117 @@
+"""Priority and service tier: body fields of every protocol, and the header."""
+
+import json
+from typing import Any
+
+import pytest
+
+from mlxctl.errors import InvalidRequest
+from mlxctl.ir import TextResult, Usage, text_message
+from mlxctl.protocols import (
+    AnthropicMessagesFormatter,
+    OpenAIChatFormatter,
+    OpenAICompletionsFormatter,
+    OpenAIResponsesFormatter,
+    header_priority,
+)
+
+MESSAGES = [{"role": "user", "content": "Hi"}]
+BODIES: dict[type[Any], dict[str, Any]] = {
+    OpenAIChatFormatter: {"model": "m", "messages": MESSAGES},
+    OpenAICompletionsFormatter: {"model": "m", "prompt": "Hi"},
+    OpenAIResponsesFormatter: {"model": "m", "input": "Hi"},
+    AnthropicMessagesFormatter: {"model": "m", "messages": MESSAGES, "max_tokens": 4},
+}
+OPENAI = [OpenAIChatFormatter, OpenAICompletionsFormatter, OpenAIResponsesFormatter]
+
+
+def parse(formatter: Any, **fields: Any) -> Any:
+    return formatter.parse(json.dumps(BODIES[type(formatter)] | fields).encode())
+
+
+@pytest.mark.parametrize("create", OPENAI)
+def test_priority_of_body_reaches_request(create: type[Any]) -> None:
+    assert parse(create(), priority=-7).priority == -7
+    assert parse(create()).priority is None
+
+
+@pytest.mark.parametrize("create", OPENAI)
+@pytest.mark.parametrize("priority", [-101, 101, 10**30, 1.5, "high", True])
+def test_priority_out_of_range_is_refused_by_name(create: type[Any], priority: Any) -> None:
+    with pytest.raises(InvalidRequest) as refused:
+        parse(create(), priority=priority)
+
+    assert refused.value.param == "priority"
+
+
+@pytest.mark.parametrize("create", [OpenAIChatFormatter, OpenAIResponsesFormatter])
+@pytest.mark.parametrize(
+    ("fields", "priority"),
+    [
+        ({"service_tier": "priority"}, -10),
+        ({"service_tier": "flex"}, 10),
+        ({"service_tier": "default"}, 0),
+        ({"service_tier": "auto"}, None),
+        ({"service_tier": "flex", "priority": -3}, -3),
+    ],
+)
+def test_service_tier_sets_priority(create: type[Any], fields: dict[str, Any], priority: int | None) -> None:
+    assert parse(create(), **fields).priority == priority
+
+
+@pytest.mark.parametrize(
+    "create", [OpenAIChatFormatter, OpenAIResponsesFormatter, AnthropicMessagesFormatter]
+)
+def test_unknown_service_tier_is_refused_by_name(create: type[Any]) -> None:
+    with pytest.raises(InvalidRequest) as refused:
+        parse(create(), service_tier="platinum")
+
+    assert refused.value.param == "service_tier"
+
+
+@pytest.mark.parametrize(
+    ("fields", "tier"),
+    [
+        ({}, None),
+        ({"service_tier": "auto"}, "default"),
+        ({"service_tier": "priority"}, "priority"),
+        ({"service_tier": "priority", "priority": 5}, "flex"),
+    ],
+)
+def test_chat_reports_service_tier_where_one_was_set(fields: dict[str, Any], tier: str | None) -> None:
+    formatter = OpenAIChatFormatter()
+    parse(formatter, **fields)
+    usage = Usage(num_prompt_tokens=1, num_cached_tokens=0, num_completion_tokens=1)
+
+    chunk = json.loads(formatter.begin(usage).decode().removeprefix("data: "))
+    whole = json.loads(
+        formatter.whole(TextResult(message=text_message("assistant", "Hi"), reason="stop", usage=usage))
+    )
+
+    assert (chunk.get("service_tier"), whole.get("service_tier")) == (tier, tier)
+
+
+def test_messages_report_service_tier_where_one_was_set() -> None:
+    usage = Usage(num_prompt_tokens=1, num_cached_tokens=0, num_completion_tokens=1)
+    result = TextResult(message=text_message("assistant", "Hi"), reason="stop", usage=usage)
+    plain, tiered = AnthropicMessagesFormatter(), AnthropicMessagesFormatter()
+    assert parse(plain).priority is None
+    assert parse(tiered, service_tier="standard_only").priority == 0
+
+    assert "service_tier" not in json.loads(plain.whole(result))["usage"]
+    assert json.loads(tiered.whole(result))["usage"]["service_tier"] == "standard"
+
+
+@pytest.mark.parametrize(
+    ("value", "priority"), [(None, 0), ("interactive", -10), ("default", 0), (" Background ", 10)]
+)
+def test_header_names_a_class_of_priority(value: str | None, priority: int) -> None:
+    assert header_priority(value) == priority
+
+
+@pytest.mark.parametrize("value", ["", "urgent", "-10"])
+def test_unknown_class_in_header_is_refused_by_name(value: str) -> None:
+    with pytest.raises(InvalidRequest) as refused:
+        header_priority(value)
+
+    assert refused.value.param == "x-mlxctl-priority"
