@@ -17,7 +17,10 @@ class Formatter(Protocol):
 
     @property
     def dropped_tools(self) -> tuple[str, ...]:
-        """Types of offered tools that only their provider can run; they are dropped and logged."""
+        """Types of offered tools that only their provider can run.
+
+        They are dropped and logged.
+        """
 
     def parse(self, body: bytes) -> GenerationRequest:
         """Parse a request body. Raises InvalidRequest with the caller's field as `param`."""

@@ -32,7 +32,10 @@ _READ_AT_ONCE = 4
 
 
 class AgentViews:
-    """Agents with their cache status: the history is in the store, the cache in the engine."""
+    """Agents with their cache status.
+
+    The history is in the store, the cache in the engine.
+    """
 
     def __init__(self, store: AgentStore, inference: InferenceService) -> None:
         self.store = store
@@ -67,7 +70,10 @@ class AgentViews:
         return found, has_more
 
     async def standing(self, agent: StoredAgent, request: Request) -> AgentCacheStatus:
-        """Return how much of the agent's context is cached; unknown if its model is unavailable."""
+        """Return how much of the agent's context is cached.
+
+        Unknown if its model is unavailable.
+        """
         if not agent.num_messages:
             return AgentCacheStatus(num_context_tokens=0, num_cached_tokens=0)
         messages = await asyncio.to_thread(self.store.messages, agent)

@@ -1,4 +1,7 @@
-"""Answers of /cache. Sizes are in bytes, times in unix seconds; unknown values are null."""
+"""Answers of /cache.
+
+Sizes are in bytes, times in unix seconds; unknown values are null.
+"""
 
 from msgspec import Struct
 
@@ -56,9 +59,10 @@ class ChunkView(Struct, frozen=True, kw_only=True):
 
 
 class ChunkPage(Struct):
-    """A page of chunks, least recently used first; `next_offset` is null on the last page.
+    """A page of chunks, least recently used first.
 
-    `user_markers` is the text that each model's chat template puts before and after a user message.
+    `next_offset` is null on the last page. `user_markers` is the text that each model's chat template puts
+    before and after a user message.
     """
 
     chunks: list[ChunkView]

@@ -22,7 +22,10 @@ _AT_END = "mlxctl.at_end"
 
 
 def call_at_end(scope: Scope, callback: Callable[[], None]) -> None:
-    """Call `callback` when the request of `scope` ends, however it ends. It must not raise."""
+    """Call `callback` when the request of `scope` ends.
+
+    However it ends; the callback must not raise.
+    """
     scope[_AT_END].append(callback)
 
 
@@ -60,7 +63,10 @@ class DisconnectWatch:
 
 @dataclass(frozen=True, slots=True)
 class _DeclaredBody:
-    """The body as its headers declare it; `num_bytes` is None if they give no length."""
+    """The body as its headers declare it.
+
+    `num_bytes` is None if they give no length.
+    """
 
     is_there: bool
     num_bytes: int | None
@@ -77,7 +83,10 @@ class _DeclaredBody:
 
 
 class _HttpConnection:
-    """The receiving side of one request: passes the body on, then waits for the disconnect."""
+    """The receiving side of one request.
+
+    Passes the body on, then waits for the disconnect.
+    """
 
     def __init__(self, receive: Receive, announced: _DeclaredBody, *, seconds: float) -> None:
         self.has_ended = False

@@ -36,7 +36,7 @@ _log = logging.getLogger(__name__)
 
 
 class DroppedToolsLog:
-    """Warns once for each tool type that requests contain and models do not get. Event-loop thread only."""
+    """Warns once for each dropped tool type. Event-loop thread only."""
 
     def __init__(self) -> None:
         self._logged: set[str] = set()

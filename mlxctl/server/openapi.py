@@ -16,7 +16,7 @@ from mlxctl.protocols.json_union import JsonUnion
 from mlxctl.protocols.openai.errors import OpenAIError
 from mlxctl.server.route import Operation, Route
 
-# Errors of any request: malformed, invalid key, headers too large; of any body: too slow, too large.
+# Errors of any request: malformed, no valid key, headers too large. Of any body: too slow, too large.
 _ALWAYS = (400, 401, 431)
 _WITH_BODY = (408, 413)
 _TO_ADMINISTER = (403,)
@@ -121,7 +121,7 @@ def _answers(operation: Operation) -> tuple[type[Any], ...]:
 
 
 def _as_parts(form: dict[str, Any]) -> None:
-    """Describe the bytes of a form as raw, since JSON schema would make them base64."""
+    """Describe the bytes of a form as raw, not base64."""
     for name, schema in form["properties"].items():
         if schema.get("contentEncoding") == "base64":
             form["properties"][name] = {"type": "string", "contentMediaType": "application/octet-stream"}

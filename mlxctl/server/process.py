@@ -95,7 +95,10 @@ async def _end(
 
 
 def _with_cache_directory(settings: Settings) -> Settings:
-    """Enable the disk cache by default; other users of the engine must set a directory."""
+    """Enable the disk cache by default.
+
+    Other users of the engine must set a directory.
+    """
     directory = settings.engine.cache_dir or locations.cache_directory()
     return replace(settings, engine=replace(settings.engine, cache_dir=directory))
 

@@ -1,4 +1,4 @@
-"""One route of the server: its path, resource, protocol, access and the operations that document it."""
+"""One route: path, resource, protocol, access and documented operations."""
 
 from collections.abc import Callable
 from dataclasses import dataclass

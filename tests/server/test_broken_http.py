@@ -90,7 +90,7 @@ def error_of(answer: bytes) -> dict[str, object]:
 
 
 def test_every_route_times_out_slow_bodies(server: ServerProcess) -> None:
-    """Send the beginning of a body to each method of each route, all at once."""
+    """Send the start of a body to each method of each route, all at once."""
     sent: dict[bytes, str] = {}
     for route in (route.path for route in all_routes()):
         path = route.replace("{response_id}", "x").replace("{agent_id}", "x").replace("{name:path}", "x")

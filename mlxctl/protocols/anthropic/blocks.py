@@ -49,10 +49,11 @@ def _block(part: Part, *, omit_thinking: bool) -> AnswerBlock:
 
 
 class BlockWriter:
-    """Writes the blocks of a stream: one open at a time, indexes from 0, each with its stop.
+    """Writes the blocks of a stream.
 
-    With `omit_thinking` a thinking block has no text, and its signature carries the thinking. PERF: the start
-    of a block's deltas is encoded once per block; a text delta costs one JSON string and one join.
+    One is open at a time; indexes count from 0; each has its stop. With `omit_thinking` a thinking block has
+    no text, and its signature carries the thinking. PERF: the start of a block's deltas is encoded once per
+    block; a text delta costs one JSON string and one join.
     """
 
     def __init__(self, *, omit_thinking: bool) -> None:
@@ -83,7 +84,10 @@ class BlockWriter:
         return started if self._omit_thinking or not text else started + self._delta(text)
 
     def start_call(self, call_id: str, name: str) -> bytes:
-        """Return the start of a call, with the empty first delta that Anthropic sends too."""
+        """Return the start of a call.
+
+        Its first delta is empty, as Anthropic's.
+        """
         call = ToolUseBlock(id=call_id, name=name, input={})
         return self.close() + self._start("tool_use", call, InputJsonDelta(partial_json="")) + self._delta("")
 
@@ -92,7 +96,10 @@ class BlockWriter:
         return self._delta(json) if json else b""
 
     def close(self) -> bytes:
-        """Return the stop of the open block, b"" without one; a signature precedes it for thinking."""
+        """Return the stop of the open block, b"" without one.
+
+        A signature precedes it for thinking.
+        """
         if self._open_kind is None:
             return b""
         signed = b""

@@ -1,4 +1,4 @@
-"""Cache breakpoints of a messages request: `cache_control` on a tool, a block or the request.
+"""Cache breakpoints: `cache_control` on a tool, a block or the request.
 
 A breakpoint covers the whole prompt before it. Of two breakpoints with different times to live, the longer
 one applies up to its position.

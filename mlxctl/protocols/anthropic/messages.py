@@ -163,11 +163,12 @@ class AnthropicMessagesFormatter:
         )
 
     def _usage(self, usage: Usage) -> AnthropicUsage:
-        """Return the counts; read, newly cached and other input tokens add up to the prompt.
+        """Return the counts.
 
-        Newly cached tokens are counted only for requests with cache breakpoints, otherwise they are part of
-        `input_tokens`. The last breakpoint decides whether they count for 5 minutes or an hour; tokens up to
-        an earlier one-hour breakpoint are counted apart.
+        Read, newly cached and other input tokens add up to the prompt. Newly cached tokens are counted only
+        for requests with cache breakpoints, otherwise they are part of `input_tokens`. The last breakpoint
+        decides whether they count for 5 minutes or an hour; tokens up to an earlier one-hour breakpoint are
+        counted apart.
         """
         num_created = usage.num_stored_tokens if self._cache_ttl else 0
         num_long = (

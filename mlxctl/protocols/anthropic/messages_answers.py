@@ -61,7 +61,10 @@ StopReason = Literal["end_turn", "stop_sequence", "max_tokens", "tool_use"]
 
 
 class AnthropicMessage(Struct):
-    """A message; at the start of a stream it has neither content nor a stop reason."""
+    """A message.
+
+    At the start of a stream it has neither content nor a stop reason.
+    """
 
     id: str
     type: Literal["message"]

@@ -69,7 +69,10 @@ class RedactedThinking(Struct, tag_field="type", tag="redacted_thinking"):
 
 
 class AnthropicToolUse(Struct, tag_field="type", tag="tool_use"):
-    """A call of an earlier answer; `input` stays the JSON text that the client sent."""
+    """A call of an earlier answer.
+
+    `input` stays the JSON text that the client sent.
+    """
 
     id: str
     name: str

@@ -1,4 +1,4 @@
-"""Tool calls of chat completions: of functions, and of custom tools, which take free text."""
+"""Tool calls of chat completions: functions and custom tools."""
 
 from collections.abc import Collection
 

@@ -213,7 +213,10 @@ class TextLogprobsWriter:
 
 
 def _num_starting_characters(data: bytes) -> int:
-    """Count the characters that start in these bytes; one may continue in the next token."""
+    """Count the characters that start in these bytes.
+
+    One may continue in the next token.
+    """
     return sum(byte & 0xC0 != 0x80 for byte in data)
 
 

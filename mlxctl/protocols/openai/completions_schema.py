@@ -43,7 +43,10 @@ class CompletionRequest(StructuredOutputFields, kw_only=True):
 
 
 class TextLogprobs(Struct):
-    """Log probabilities as four parallel lists; the first token of an echoed prompt has none."""
+    """Log probabilities as four parallel lists.
+
+    The first token of an echoed prompt has none.
+    """
 
     tokens: list[str]
     token_logprobs: list[float | None]

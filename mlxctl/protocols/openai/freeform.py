@@ -1,7 +1,8 @@
-"""OpenAI's custom tools, which take free text; to a model they are functions of one string.
+"""OpenAI's custom tools, which take free text.
 
-The text may have a format: a regular expression, which is enforced, or a Lark grammar, which is put into the
-description and not enforced, because most call formats wrap the text in a JSON string.
+To a model they are functions of one string. The text may have a format: a regular expression, which is
+enforced, or a Lark grammar, which is put into the description and not enforced, because most call formats
+wrap the text in a JSON string.
 """
 
 import json
@@ -34,7 +35,10 @@ class InputGrammar(Struct):
 def freeform_spec(
     name: str, *, description: str | None, grammar: InputGrammar | None, param: str
 ) -> ToolSpec:
-    """Return the function of a custom tool; `param` is the field of its grammar's definition."""
+    """Return the function of a custom tool.
+
+    `param` is the field of its grammar's definition.
+    """
     text: dict[str, Any] = {"type": "string"}
     full_description, pattern = description or "", ""
     if grammar is not None and grammar.syntax == "regex":

@@ -31,7 +31,7 @@ def read_texts(texts: TextInputs, field: str) -> tuple[str | tuple[int, ...], ..
 
 
 def _all(items: list[str | int | list[int]], kind: type[Item], field: str, name: str) -> list[Item]:
-    """Return the items, all of one type. Raises InvalidRequest for the first of another type."""
+    """Return the items, all of one type. Raises InvalidRequest."""
     fitting: list[Item] = [item for item in items if isinstance(item, kind)]
     if len(fitting) < len(items):
         index = next(index for index, item in enumerate(items) if not isinstance(item, kind))

@@ -45,7 +45,10 @@ class Transcription(Struct):
 
 
 class TranscriptionSegment(Struct):
-    """A segment; times in seconds, `seek` is the start of its window in hundredths of a second."""
+    """A segment.
+
+    Times in seconds, `seek` is the start of its window in hundredths of a second.
+    """
 
     id: int
     seek: int

@@ -32,8 +32,7 @@ class CompletionUsage(Struct):
 def completion_usage(usages: Sequence[Usage], *, num_choices: int) -> CompletionUsage:
     """Return the sum over all choices.
 
-    The `num_choices` usages of each prompt follow each other; a prompt counts once, as its first choice saw
-    it.
+    The `num_choices` usages of each prompt follow each other. A prompt counts once, by its first choice.
     """
     firsts = usages[::num_choices]
     num_prompt_tokens = sum(usage.num_prompt_tokens for usage in firsts)

@@ -1,4 +1,4 @@
-"""Routes of the prefix cache: its chunks, changes by hand, and explanations of hits and misses."""
+"""Routes of the prefix cache: chunks, changes and explanations."""
 
 from typing import Any
 

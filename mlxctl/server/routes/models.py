@@ -1,4 +1,4 @@
-"""Routes of models: served ones, loading and pinning by hand, and those on this machine."""
+"""Routes of models: served models, loading, pinning, the library."""
 
 from collections.abc import Awaitable, Callable
 from functools import partial

@@ -54,7 +54,10 @@ class AgentTurnFormatter(OpenAIChatFormatter):
         return request
 
     def read(self, body: bytes) -> int:
-        """Decode a body and return the stored size of its messages in bytes. Raises InvalidRequest."""
+        """Decode a body. Raises InvalidRequest.
+
+        Returns the stored size of its messages in bytes.
+        """
         self._turn = decode_body(body, _DECODER)
         if (self._turn.n or 1) > 1:
             raise InvalidRequest("n must be 1: an agent goes on from one answer", param="n")

@@ -31,7 +31,10 @@ class AgentCacheStatus:
     def of(
         cls, *, num_context_tokens: int, num_cached_tokens: int, num_tokens_on_disk: int
     ) -> "AgentCacheStatus":
-        """Return hot (at least half in memory), warm (at least half on disk) or cold."""
+        """Return hot, warm or cold.
+
+        Hot is at least half of the context in memory, warm at least half on disk.
+        """
         status: AgentStatus = "cold"
         if 2 * num_cached_tokens >= num_context_tokens:
             status = "hot"

@@ -30,7 +30,10 @@ class AgentSettings(Struct):
 
 
 class AgentSpec(AgentSettings, kw_only=True):
-    """A new agent; `id` is generated if not given, `model` is the default of its turns."""
+    """A new agent.
+
+    `id` is generated if not given, `model` is the default of its turns.
+    """
 
     model: Name
     id: AgentId | None = None

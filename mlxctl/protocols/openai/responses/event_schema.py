@@ -36,7 +36,10 @@ class ItemEvent(Struct, kw_only=True):
 
 
 class _InItem(Struct, kw_only=True):
-    """The first fields of an event within an item; `sequence_number` is the last field of every event."""
+    """The first fields of an event within an item.
+
+    `sequence_number` is the last field of every event.
+    """
 
     type: str
     item_id: str

@@ -42,11 +42,11 @@ _encode = msgspec.json.Encoder().encode
 
 
 class EventWriter:
-    """Writes the events of one stream, with sequence numbers; one item is open at a time.
+    """Writes the events of one stream, with sequence numbers.
 
-    `output` holds the ended items. Text that is cut off, by length or an error, ends as incomplete. A call
-    that an error cuts off does not end: clients run a call as soon as it has ended. PERF: the start of a
-    delta is encoded once per item; a delta costs one JSON string and one join.
+    One item is open at a time. `output` holds the ended items. Text that is cut off, by length or an error,
+    ends as incomplete. A call that an error cuts off does not end: clients run a call as soon as it has
+    ended. PERF: the start of a delta is encoded once per item; a delta costs one JSON string and one join.
     """
 
     def __init__(self, style: OutputStyle) -> None:

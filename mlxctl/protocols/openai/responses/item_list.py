@@ -14,9 +14,9 @@ from mlxctl.protocols.openai.lists import DEFAULT_PAGE_LIMIT, Deletion, num_fitt
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Page:
-    """The requested page: up to `limit` items after the id `after`, newest first unless `asc`.
+    """The requested page of items, newest first unless `asc`.
 
-    Large items end a page earlier.
+    It has up to `limit` items after the id `after`. Large items end a page earlier.
     """
 
     limit: int = DEFAULT_PAGE_LIMIT
@@ -52,7 +52,7 @@ class Page:
 
 
 class ItemList(Struct):
-    """A page of input items: each as it was sent, with an id and a type."""
+    """A page of input items, as sent, with ids and types."""
 
     object: Literal["list"]
     data: list[dict[str, Any]]

@@ -69,7 +69,10 @@ class OutputStyle:
         return self._reasoning(index, summary=[], content=[], encrypted_content=None, status="in_progress")
 
     def call(self, index: int, call: ToolCallPart) -> CallItem:
-        """Return a whole call; incomplete without complete JSON arguments."""
+        """Return a whole call.
+
+        Without complete JSON arguments it is incomplete, so that clients do not run it.
+        """
         status: ItemStatus = "completed" if _is_object(call.arguments) else "incomplete"
         is_freeform = self.offer.is_freeform(call.name)
         text = FreeformInput.of(call.arguments) if is_freeform else call.arguments

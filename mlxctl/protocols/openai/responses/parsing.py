@@ -107,7 +107,10 @@ def references(request: schema.ResponsesRequest) -> References:
 
 
 def offered_tools(request: schema.ResponsesRequest) -> list[tuple[msgspec.Raw, str]]:
-    """Return the tools of the request and of its input items, each with its path."""
+    """Return all offered tools, each with its path.
+
+    Tools may be in `tools` and in items of the input.
+    """
     tools = [(tool, f"tools[{index}]") for index, tool in enumerate(request.tools or ())]
     for index, item in enumerate(request.input if isinstance(request.input, list) else ()):
         path = f"input[{index}]"

@@ -46,7 +46,10 @@ class ResponseTemplate:
     def finished(
         self, reason: FinishReason, output: Sequence[OutputItem], usage: Usage, completed_at: int
     ) -> ResponseAnswer:
-        """Return the response with its output; it is incomplete if it ran out of tokens."""
+        """Return the response with its output.
+
+        It is incomplete if it ran out of tokens.
+        """
         response = self._answer("completed", output=output, usage=_usage(usage))
         if reason == "length":
             response.status = "incomplete"

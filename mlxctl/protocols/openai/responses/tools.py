@@ -31,7 +31,7 @@ def full_name(name: str, namespace: str | None) -> str:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OfferedTool:
-    """An offered tool: its spec, its name for clients, and its description in the response."""
+    """An offered tool: spec, client's name, description in the response."""
 
     spec: ToolSpec
     name: str
