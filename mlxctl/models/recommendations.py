@@ -4,7 +4,7 @@ Pure but for reading the catalog.
 """
 
 import tomllib
-from importlib import resources
+from pathlib import Path
 
 from msgspec import Struct, convert
 
@@ -53,7 +53,7 @@ class Recommendation(Struct, frozen=True, kw_only=True):
 
 def read_catalog() -> list[CatalogEntry]:
     """Return the catalog that ships with the package."""
-    text = resources.files("mlxctl.models").joinpath("recommended.toml").read_text(encoding="utf-8")
+    text = Path(__file__).with_name("recommended.toml").read_text(encoding="utf-8")
     return convert(tomllib.loads(text)["model"], list[CatalogEntry])
 
 
