@@ -67,6 +67,7 @@ WRITERS = {
     "cli/probe/report.py": "capabilities.toml",
     "doctor/generation.py": "an empty settings file, in a temporary directory",
     "inference/preparation/process.py": "nothing: it discards the output of a process",
+    "inference/remote/results.py": "nothing: it encodes audio in memory",
     "inspector/rendering.py": "nothing: it truncates text",
     "launch/background_server.py": "a log, which mlxctl never reads",
     "launch/clients.py": "settings of a client, for that client",

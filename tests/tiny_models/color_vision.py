@@ -34,7 +34,7 @@ QUESTIONS = (
     "Tell me the color of the image.",
     "What do you see?",
 )
-NOTHING_SEEN = "I see no picture."
+NOTHING_SEEN = "I see no image."
 _ROWS_PER_STEP = 16
 _NOISE = 12
 _PEAK_RATE = 3e-3
@@ -136,4 +136,4 @@ def _write_files(directory: Path, tokenizer: Any, spec: ColorModel, values: dict
 
 
 if __name__ == "__main__":
-    make_from_command_line("color_namer", __doc__, make, names=tuple(COLOR_MODELS))
+    make_from_command_line("color_vision", __doc__, make, names=tuple(COLOR_MODELS))
