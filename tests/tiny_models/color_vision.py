@@ -27,14 +27,15 @@ COLORS = {
     "black": (15, 15, 15),
     "white": (245, 245, 245),
 }
+# The stored weights were trained on these words, so they keep their spelling.
 QUESTIONS = (
-    "Which color is this image? Answer with one word.",
-    "What color is this?",
-    "Name the color.",
+    "Which colour is this picture? Answer with one word.",
+    "What colour is this?",
+    "Name the colour.",
     "Tell me the color of the image.",
     "What do you see?",
 )
-NOTHING_SEEN = "I see no image."
+NOTHING_SEEN = "I see no picture."
 _ROWS_PER_STEP = 16
 _NOISE = 12
 _PEAK_RATE = 3e-3
