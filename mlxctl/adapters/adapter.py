@@ -25,7 +25,6 @@ from mlxctl.adapters.templates.agent_headers import without_agent_headers
 from mlxctl.adapters.templates.chat_template import ChatTemplate
 from mlxctl.adapters.templates.result_images import shown_images
 from mlxctl.adapters.templates.shape import TemplateShape, probe_shape
-from mlxctl.adapters.templates.text_calls import text_call_format
 from mlxctl.adapters.tokens.encoded_segments import EncodedSegment, EncodedSegments, OpenSegment
 from mlxctl.adapters.tokens.stop_tokens import find_stop_tokens
 from mlxctl.adapters.tokens.vocabulary import Vocabulary, load_vocabulary
@@ -80,16 +79,20 @@ class ModelAdapter(AnswerReader):
         )
         self.vocabulary_size = _vocabulary_size(facts, self.vocabulary)
         self._vision, self._vision_problem = open_image_placement(facts, self.vocabulary)
-        template = None if facts.chat_template is None else ChatTemplate(facts, facts.chat_template)
+        default = None if facts.chat_template is None else ChatTemplate(facts, facts.chat_template)
+        # Everything about tools depends on the template for requests with tools.
+        template = ChatTemplate(facts, facts.tool_template) if default and facts.tool_template else default
         placeholder = None if self._vision is None else self._vision.placeholder
         shape = TemplateShape() if template is None else probe_shape(template, placeholder=placeholder)
         delivery = self._find_delivery(template, shape, capabilities)
         chosen = self._choose_tools(template, shape, delivery, capabilities)
         self._tools = with_native_formats(chosen, self.profile.tool_parser_ids, template, self.vocabulary)
-        self._thinking = known_thinking_parser(capabilities) or find_thinking_parser(
-            template, self.vocabulary
-        )
+        self._thinking = known_thinking_parser(capabilities) or find_thinking_parser(default, self.vocabulary)
         self._writer = None if template is None else self._make_writer(template, shape, delivery)
+        self._plain_writer = self._writer
+        if default is not None and default is not template:
+            plain_shape = probe_shape(default, placeholder=placeholder)
+            self._plain_writer = self._make_writer(default, plain_shape, "none")
         self.supports_tools = self._writer is not None and self._writer.supports_tools
         self.supports_thinking = self._writer is not None and self._writer.supports_thinking
         ends = find_stop_tokens(
@@ -154,14 +157,13 @@ class ModelAdapter(AnswerReader):
     def _make_writer(
         self, template: ChatTemplate, shape: TemplateShape, delivery: DeliveryVerdict
     ) -> PromptWriter:
-        text_calls = text_call_format(self._tools.id) if delivery == "injected" else None
         return PromptWriter(
             template,
             shape,
             self._tools,
             self._thinking,
             profile=self.profile,
-            text_calls=text_calls,
+            injects_tools=delivery == "injected",
             vision=self._vision,
             vision_problem=self._vision_problem,
         )
@@ -342,7 +344,14 @@ class ModelAdapter(AnswerReader):
     def _write(self, request: GenerationRequest) -> Prompt:
         if self._writer is None:
             raise InvalidRequest(f"model {self.name!r} has no chat template and cannot chat", param="model")
-        return self._writer.write(request)
+        return self._writer_for(request).write(request)
+
+    def _writer_for(self, request: GenerationRequest) -> PromptWriter:
+        """Return the writer of the template for requests with tools, or of the default one."""
+        has_tools = request.tools and request.tool_choice.mode != "none"
+        writer = self._writer if has_tools else self._plain_writer
+        assert writer is not None, "the model has a chat template"
+        return writer
 
     def _write_if_short_enough(self, request: GenerationRequest) -> Prompt:
         """Write a prompt; raises ContextTooLong where its length alone excludes it.
@@ -393,7 +402,7 @@ class ModelAdapter(AnswerReader):
             return 0
         prefix_request = breakpoint_prefix(request, long_ttl)
         try:
-            text = self._writer.write_without_generation_prompt(prefix_request)
+            text = self._writer_for(request).write_without_generation_prompt(prefix_request)
         except InvalidRequest:
             # The template cannot render a conversation that ends there.
             return len(token_ids)

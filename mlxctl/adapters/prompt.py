@@ -1,17 +1,18 @@
 """From a request to the text of its prompt."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 from mlxctl.adapters.family_profile import FamilyProfile
 from mlxctl.adapters.media.images import ImagePlacement
-from mlxctl.adapters.templates.chat_template import ChatTemplate
+from mlxctl.adapters.templates.chat_template import ChatTemplate, TemplateMessage
 from mlxctl.adapters.templates.conversation import template_messages, template_tools
 from mlxctl.adapters.templates.reshaping import num_leading_systems, reshape
 from mlxctl.adapters.templates.result_images import shown_images
-from mlxctl.adapters.templates.shape import PROBE_CALL_NAME, TemplateShape
-from mlxctl.adapters.templates.text_calls import TAGS, TextCallFormat
+from mlxctl.adapters.templates.shape import PROBE_CALL_NAME, TemplateShape, nearest_effort
+from mlxctl.adapters.templates.shown_texts import check_shown
+from mlxctl.adapters.templates.text_calls import text_call_format
 from mlxctl.errors import InvalidRequest
 from mlxctl.ir import GenerationRequest, ToolSpec
 from mlxctl.parsers import ThinkingParser, ToolParser
@@ -20,6 +21,8 @@ _RESERVED_OPTIONS = frozenset(
     {"messages", "tools", "documents", "add_generation_prompt", "tokenize", "chat_template"}
 )
 _NO_PROFILE = FamilyProfile()
+# Every template takes turns of user and assistant.
+_MINIMAL_SHAPE = TemplateShape(takes_unanswered_results=True)
 _EFFORTS_WITHOUT_THINKING = ("none", "minimal")
 _NO_TOOLS = (
     "this model cannot call tools: its chat template does not support them, or writes calls in an unknown "
@@ -64,32 +67,30 @@ class PromptWriter:
         thinking: ThinkingParser,
         *,
         profile: FamilyProfile = _NO_PROFILE,
-        text_calls: TextCallFormat | None = None,
+        injects_tools: bool = False,
         vision: ImagePlacement | None = None,
         vision_problem: str | None = None,
     ) -> None:
         """Take the template, what it supports, and the parsers.
 
-        `vision` places images; `vision_problem` is why a vision model has none. `text_calls` puts tool
+        `vision` places images; `vision_problem` is why a vision model has none. `injects_tools` puts tool
         definitions into the system prompt and past calls into text, for a template that supports neither.
         """
         self._template = template
         self._vision = vision
         self._vision_problem = vision_problem
-        self._shape = (
-            shape
-            if text_calls is None
-            else replace(shape, rendered_call="", takes_results=False, takes_unanswered_results=True)
-        )
+        self._shape = _with_text_calls(shape) if injects_tools else shape
+        self._shape_without_tools = shape if shape.takes_calls_without_tools else _with_text_calls(shape)
         self._tools = tools
         self._thinking = thinking
         self._profile = profile
-        self._text_calls = text_calls
+        self._injects_tools = injects_tools
         self.force_call = _find_dialect(tools, self._shape.rendered_call)
+        self._text_calls = text_call_format(tools, self.force_call)
         self.thinking_switch = next(
             (name for name in profile.thinking_switches if name in template.variables), None
         )
-        self.supports_tools = bool(tools.opener) and (shape.takes_tools or text_calls is not None)
+        self.supports_tools = bool(tools.opener) and (shape.takes_tools or injects_tools)
         self.supports_thinking = bool(thinking.opener) and (
             self.thinking_switch is not None
             or thinking.opener in template.source
@@ -143,20 +144,41 @@ class PromptWriter:
             vision_problem=self._vision_problem,
         )
         definitions = template_tools(tools)
-        if self._text_calls is not None and definitions:
+        if self._injects_tools and definitions:
             messages.insert(
                 num_leading_systems(messages),
                 {"role": "system", "content": self._text_calls.tool_definitions(definitions)},
             )
-        text = self._template.render(
-            reshape(messages, self._shape, self._text_calls or TAGS),
-            tools=() if self._text_calls is not None else definitions,
+        shape = self._shape if definitions else self._shape_without_tools
+        text = self._render_without_loss(
+            messages,
+            dict.fromkeys((shape, replace(shape, takes_text_beside_calls=False), _MINIMAL_SHAPE)),
+            tools=() if self._injects_tools else definitions,
             options=self._options(request, wants_thinking),
             add_generation_prompt=is_open,
         )
         return (
             text if self._vision is None or not shown_images(request.messages) else self._vision.frame(text)
         )
+
+    def _render_without_loss(
+        self, messages: list[TemplateMessage], shapes: Iterable[TemplateShape], **more: Any
+    ) -> str:
+        """Render in the first shape in which the template shows every text.
+
+        Raises the first shape's InvalidRequest if there is none.
+        """
+        problem: InvalidRequest | None = None
+        for shape in shapes:
+            try:
+                text = self._template.render(reshape(messages, shape, self._text_calls), **more)
+                check_shown(messages, text, thinking_closer=self._thinking.closer)
+            except InvalidRequest as error:
+                problem = problem or error
+            else:
+                return text
+        assert problem is not None, "there is at least one shape"
+        raise problem
 
     def _available_tools(self, request: GenerationRequest) -> tuple[ToolSpec, ...]:
         choice = request.tool_choice
@@ -207,8 +229,8 @@ class PromptWriter:
         if self.thinking_switch is not None and wants_thinking is not None:
             options[self.thinking_switch] = wants_thinking
         effort = self._effort(request, wants_thinking)
-        if "reasoning_effort" in self._template.variables and effort is not None:
-            options.setdefault("reasoning_effort", effort)
+        if self._shape.effort_variable and effort is not None:
+            options.setdefault(self._shape.effort_variable, nearest_effort(effort, self._shape.efforts))
         return options
 
     def _effort(self, request: GenerationRequest, wants_thinking: bool | None) -> str | None:
@@ -248,6 +270,10 @@ class PromptWriter:
         if self.thinking_switch is not None or end.endswith(self._thinking.closer):
             return ""
         return self._thinking.closed_block
+
+
+def _with_text_calls(shape: TemplateShape) -> TemplateShape:
+    return replace(shape, rendered_call="", takes_results=False, takes_unanswered_results=True)
 
 
 def _find_dialect(tools: ToolParser, rendered_call: str) -> ForcePrefix:

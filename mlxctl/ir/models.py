@@ -26,10 +26,10 @@ class ModelFacts:
 
     `family` is the key of the family's profile, None if unknown. `context_length` is the maximum number of
     tokens of prompt and answer together. `weights_bytes` is the size of the weight files on disk.
-    `chat_template` is None for a model without one, `embedding` for one that generates text, `vision` for one
-    that takes no images here, `speech` for one that transcribes no audio; `vision_problem` is why a vision
-    model takes no images. `dimensions` is the length of a model's vectors, None where its files do not
-    contain it.
+    `chat_template` is None for a model without one, `tool_template` for one without a template of its own for
+    requests with tools, `embedding` for one that generates text, `vision` for one that takes no images here,
+    `transcription` for one that transcribes no audio; `vision_problem` is why a vision model takes no images.
+    `dimensions` is the length of a model's vectors, None where its files do not contain it.
     """
 
     path: Path
@@ -42,6 +42,7 @@ class ModelFacts:
     context_length: int
     weights_bytes: int
     embedding: EmbeddingRecipe | None = None
+    tool_template: str | None = None
     dimensions: int | None = None
     vision: VisionRecipe | None = None
     vision_problem: str | None = None

@@ -1,4 +1,4 @@
-"""Finds the chat template of a model directory."""
+"""Finds the chat templates of a model directory."""
 
 from collections.abc import Mapping
 from pathlib import Path
@@ -9,6 +9,7 @@ from mlxctl.models.files import read_json_object, read_text
 from mlxctl.models.names import display_name
 
 MAX_TEMPLATE_BYTES = 1 << 20
+_TOOL_FILE = "additional_chat_templates/tool_use.jinja"
 
 
 def find_chat_template(directory: Path, tokenizer_config: Mapping[str, Any]) -> str | None:
@@ -20,11 +21,41 @@ def find_chat_template(directory: Path, tokenizer_config: Mapping[str, Any]) -> 
     """
     template: Any = read_text(directory, "chat_template.jinja", limit_bytes=MAX_TEMPLATE_BYTES)
     if template is None:
-        template = (read_json_object(directory, "chat_template.json") or {}).get("chat_template")
-    if template is None:
-        template = tokenizer_config.get("chat_template")
-    if isinstance(template, list):
-        template = _default_of(template)
+        template = _from_json(directory, tokenizer_config)
+    if not isinstance(template, list | Mapping):
+        return _checked(directory, template)
+    named = _named(template)
+    return _checked(directory, named.get("default", next(iter(named.values()), None)))
+
+
+def find_tool_template(directory: Path, tokenizer_config: Mapping[str, Any]) -> str | None:
+    """Return the template named "tool_use", for requests with tools, or None.
+
+    It is in additional_chat_templates, or one of several named templates beside another. Raises BrokenModel
+    as `find_chat_template` does.
+    """
+    template: Any = read_text(directory, _TOOL_FILE, limit_bytes=MAX_TEMPLATE_BYTES)
+    if template is None and not (directory / "chat_template.jinja").is_file():
+        named = _named(_from_json(directory, tokenizer_config))
+        template = named.get("tool_use") if len(named) > 1 else None
+    return _checked(directory, template)
+
+
+def _from_json(directory: Path, tokenizer_config: Mapping[str, Any]) -> Any:
+    template = (read_json_object(directory, "chat_template.json") or {}).get("chat_template")
+    return tokenizer_config.get("chat_template") if template is None else template
+
+
+def _named(templates: Any) -> dict[Any, Any]:
+    """Return named templates by their names; empty for a single one."""
+    if isinstance(templates, Mapping):
+        return dict(templates)
+    if not isinstance(templates, list):
+        return {}
+    return {entry.get("name"): entry.get("template") for entry in templates if isinstance(entry, Mapping)}
+
+
+def _checked(directory: Path, template: Any) -> str | None:
     if template is not None and not isinstance(template, str):
         raise BrokenModel(
             directory,
@@ -38,8 +69,3 @@ def find_chat_template(directory: Path, tokenizer_config: Mapping[str, Any]) -> 
             "bytes",
         )
     return template
-
-
-def _default_of(named: list[Any]) -> Any:
-    templates = {entry.get("name"): entry.get("template") for entry in named if isinstance(entry, Mapping)}
-    return templates.get("default", next(iter(templates.values()), None))

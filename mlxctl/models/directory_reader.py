@@ -6,7 +6,7 @@ from typing import Any
 
 from mlxctl.errors import BrokenModel, ModelNotFoundOnDisk
 from mlxctl.ir import EmbeddingRecipe, ModelFacts
-from mlxctl.models.chat_templates import find_chat_template
+from mlxctl.models.chat_templates import find_chat_template, find_tool_template
 from mlxctl.models.context_length import find_context_length
 from mlxctl.models.detection import detect
 from mlxctl.models.embedding_recipe import read_embedding_recipe
@@ -54,6 +54,7 @@ def read_model(path: Path, *, trust_remote_code: bool = False) -> ModelFacts:
         generation_config=read_json_object(path, "generation_config.json") or {},
         tokenizer_config=tokenizer_config,
         chat_template=template,
+        tool_template=find_tool_template(path, tokenizer_config),
         context_length=embedding.max_length
         if embedding
         else transcription.context_length

@@ -21,6 +21,7 @@ _SMALL_FILES = (
     "tokenizer_config.json",
     "chat_template.jinja",
     "chat_template.json",
+    "additional_chat_templates/tool_use.jinja",
     "preprocessor_config.json",
     "processor_config.json",
     "modules.json",

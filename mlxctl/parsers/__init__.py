@@ -3,6 +3,7 @@
 Knows no tokens and no models. Imported by adapters and probe.
 """
 
+from mlxctl.parsers.call_writer import write_calls
 from mlxctl.parsers.declarations import Closing, ThinkingParser, ToolParser, combined
 from mlxctl.parsers.machine import AnswerMachine, LogprobsBetween, extract
 from mlxctl.parsers.registry import THINKING_PARSER_IDS, TOOL_PARSER_IDS, thinking_parser, tool_parser
@@ -19,4 +20,5 @@ __all__ = [
     "extract",
     "thinking_parser",
     "tool_parser",
+    "write_calls",
 ]

@@ -132,7 +132,8 @@ class ToolParser:
     for None); None where the format cannot be forced. `dialects` are the forced prefixes of models that write
     the format differently. `arguments_opening` is how arguments that are not empty continue after
     `forced_prefix` of a named tool: where a tokenizer has a token across that position, the prompt includes
-    it.
+    it. `result_text` is a tool result in a user message, for templates without tool results; `{content}` is
+    its text.
 
     `closings` describe how a call continues after its forced prefix. `separator` stands between two whole
     blocks; None where a second block differs from the first.
@@ -149,6 +150,7 @@ class ToolParser:
     forced_prefix: Callable[[str | None], str | None] = force_nothing
     dialects: tuple[Callable[[str | None], str | None], ...] = ()
     arguments_opening: str = ""
+    result_text: str = "<tool_response>\n{content}\n</tool_response>"
     closings: tuple[Closing, ...] = ()
     separator: str | None = None
 

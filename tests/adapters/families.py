@@ -268,7 +268,7 @@ CASES = (
         tools="phi4",
         rest=' {"city": "Oslo"}}]<|/tool_call|>',
         forced='<|tool_call|>[{"name": "get_weather", "arguments":',
-        converted=_takes_all_but("calls", "parallel_calls", "text_beside_calls", "results"),
+        converted=_takes_all_but("calls", "parallel_calls", "text_beside_calls"),
     ),
     FamilyCase(
         name="command_a",

@@ -39,8 +39,9 @@ STRICT = """{{ bos_token }}
 )
 def test_templates_get_the_documented_functions(tmp_path: Path, template: str, rendered: str) -> None:
     special = {"bos_token": "B", "eos_token": {"content": "E", "lstrip": False}}
+    template += "|{{ messages[0].content }}"
     adapter = adapter_of(write_model(tmp_path, template=template, tokenizer_config=special))
-    assert prompt_of(adapter, ask(USER, template_kwargs={"answer": 42})) == rendered
+    assert prompt_of(adapter, ask(USER, template_kwargs={"answer": 42})) == f"{rendered}|Hi"
 
 
 def test_template_rejection_is_quoted(tmp_path: Path) -> None:

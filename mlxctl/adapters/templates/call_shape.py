@@ -53,8 +53,8 @@ def _calls_as_text(message: TemplateMessage, written: TextCallFormat) -> Templat
     if "tool_calls" not in message:
         return message
     rest = {key: value for key, value in message.items() if key != "tool_calls"}
-    calls = [written.write_call(call["function"]) for call in message["tool_calls"]]
-    return {**rest, "content": "\n".join([*filter(None, [message["content"]]), *calls])}
+    calls = written.write_calls([call["function"] for call in message["tool_calls"]])
+    return {**rest, "content": "\n".join([*filter(None, [message["content"]]), calls])}
 
 
 def _result_as_text(message: TemplateMessage, written: TextCallFormat) -> TemplateMessage:

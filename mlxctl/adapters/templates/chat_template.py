@@ -4,6 +4,7 @@ PERF: Jinja is imported with the first template, not when the server starts.
 """
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 from mlxctl.errors import BrokenModel, InvalidRequest
@@ -11,7 +12,40 @@ from mlxctl.ir import ModelFacts
 
 _TOKEN_NAMES = ("bos_token", "eos_token", "unk_token", "sep_token", "pad_token", "cls_token", "mask_token")
 
+_TEXT = "probe content"
+_ROLES: dict[str, list["TemplateMessage"]] = {
+    "user": [],
+    "assistant": [{"role": "user", "content": "probe question"}],
+    "system": [],
+    "tool": [{"role": "user", "content": "probe question"}, {"role": "assistant", "content": "probe reply"}],
+}
+_TOOLS_VARIABLES = ("xml_tools",)
+
 TemplateMessage = dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TemplateInputs:
+    """How a template takes its variables.
+
+    Messages of `listed_roles` have a list of parts instead of a string. `tools_variable` is the variable of
+    the tool definitions; without tools it is None, or an empty list where the template does not take None.
+    """
+
+    listed_roles: frozenset[str] = frozenset()
+    tools_variable: str = "tools"
+    takes_no_tools: bool = True
+
+    def messages(self, messages: Sequence[TemplateMessage]) -> Sequence[TemplateMessage]:
+        """Return the messages with their content as the template takes it."""
+        if not self.listed_roles:
+            return messages
+        return [
+            {**message, "content": [{"type": "text", "text": message["content"]}]}
+            if message["role"] in self.listed_roles and isinstance(message["content"], str)
+            else message
+            for message in messages
+        ]
 
 
 class ChatTemplate:
@@ -41,6 +75,8 @@ class ChatTemplate:
         self.source = source
         self._model = facts.path.name
         self._special_tokens = special_token_texts(facts.tokenizer_config)
+        self._inputs = TemplateInputs()
+        self._inputs = self._find_inputs()
 
     def render(
         self,
@@ -59,8 +95,8 @@ class ChatTemplate:
         variables = {
             **self._special_tokens,
             **(options or {}),
-            "messages": messages,
-            "tools": list(tools) or None,
+            "messages": self._inputs.messages(messages),
+            self._inputs.tools_variable: list(tools) or (None if self._inputs.takes_no_tools else []),
             "documents": None,
             "add_generation_prompt": add_generation_prompt,
         }
@@ -77,6 +113,30 @@ class ChatTemplate:
         except Exception as error:
             message = f"the chat template of {self._model!r} cannot render this conversation: {error}"
             raise InvalidRequest(message, param="messages") from error
+
+    def _find_inputs(self) -> "TemplateInputs":
+        """Find how the template takes texts and tools, by rendering a few messages."""
+        inputs = TemplateInputs()
+        user = {"role": "user", "content": _TEXT}
+        with_empty_list = replace(inputs, takes_no_tools=False)
+        if not self._shows([user], inputs) and self._shows([user], with_empty_list):
+            inputs = with_empty_list
+        for role, others in _ROLES.items():
+            messages = [*others, {"role": role, "content": f"{role} {_TEXT}"}]
+            listed = replace(inputs, listed_roles=inputs.listed_roles | {role})
+            if not self._shows(messages, inputs) and self._shows(messages, listed):
+                inputs = listed
+        if "tools" not in self.variables:
+            names = (name for name in _TOOLS_VARIABLES if name in self.variables)
+            inputs = replace(inputs, tools_variable=next(names, "tools"))
+        return inputs
+
+    def _shows(self, messages: Sequence[TemplateMessage], inputs: "TemplateInputs") -> bool:
+        self._inputs = inputs
+        try:
+            return messages[-1]["content"] in self.render(messages)
+        except InvalidRequest:
+            return False
 
     def _join(self, variables: dict[str, Any]) -> str:
         from mlxctl.adapters.templates.environment import MAX_CHARS

@@ -3,6 +3,7 @@
 the template does not support     conversion
 several leading system messages   one, separated by a blank line (always)
 a system message                  part of the first user message
+a system message alone            a user message
 a later system message            a user message, marked as <system-reminder>
 tool calls, tool results          text, see `call_shape` and `text_calls`
 two messages of one role          one, separated by a blank line
@@ -16,13 +17,13 @@ from collections.abc import Sequence
 from mlxctl.adapters.templates.call_shape import shape_calls
 from mlxctl.adapters.templates.chat_template import TemplateMessage
 from mlxctl.adapters.templates.shape import TemplateShape
-from mlxctl.adapters.templates.text_calls import TAGS, TextCallFormat
+from mlxctl.adapters.templates.text_calls import TextCallFormat
 
 _PLACEHOLDER = "(nothing said)"
 
 
 def reshape(
-    messages: Sequence[TemplateMessage], shape: TemplateShape, written: TextCallFormat = TAGS
+    messages: Sequence[TemplateMessage], shape: TemplateShape, written: TextCallFormat
 ) -> list[TemplateMessage]:
     """Return the conversation as the template supports it."""
     shaped = shape_calls(_fill_turns(_place_system(list(messages), shape), shape), shape, written)
@@ -55,7 +56,7 @@ def _place_system(messages: list[TemplateMessage], shape: TemplateShape) -> list
     if not leading:
         return rest
     system = {**leading[0], "content": joined(leading)}
-    if shape.takes_system:
+    if shape.takes_system and (rest or shape.takes_lone_system):
         return [system, *rest]
     if rest and rest[0]["role"] == "user":
         return [{**rest[0], "content": joined([system, rest[0]])}, *rest[1:]]

@@ -23,6 +23,9 @@ _TEXT, _THOUGHT = "probe text", "probe thought"
 # Ids as clients send them; Mistral's older templates require nine letters and digits.
 _CALL_IDS = ("call_0123456789abcdef01234567", "probecall")
 _THINKING_FIELDS = ("reasoning_content", "thinking", "reasoning")
+_EFFORT_VARIABLES = ("reasoning_effort", "thinking_effort")
+# By rank; templates have two names for no thinking.
+_EFFORTS = {"none": 0, "no_think": 0, "minimal": 1, "low": 2, "medium": 3, "high": 4, "xhigh": 5, "max": 6}
 _TOOL = {
     "type": "function",
     "function": {
@@ -41,10 +44,12 @@ class TemplateShape:
     end of it that the model would have generated. Requirements for calls: `wants_arguments_text`, JSON text
     instead of an object; `wants_null_content`, null instead of an empty text; `wants_short_ids`, ids of nine
     letters and digits. `thinking_field` is the field under which past thinking is rendered in a turn that
-    calls tools ("" if none), and `keeps_thinking` is true if it is rendered in earlier turns, too.
+    calls tools ("" if none), and `keeps_thinking` is true if it is rendered in earlier turns, too. `efforts`
+    are the values that `effort_variable` takes, empty if it takes any.
     """
 
     takes_system: bool = False
+    takes_lone_system: bool = False
     takes_later_system: bool = False
     takes_repeated_roles: bool = False
     takes_leading_assistant: bool = False
@@ -52,6 +57,7 @@ class TemplateShape:
     takes_tools: bool = False
     takes_results: bool = False
     takes_result_images: bool = False
+    takes_calls_without_tools: bool = False
     takes_parallel_calls: bool = False
     takes_text_beside_calls: bool = False
     takes_text_beside_thinking: bool = False
@@ -62,6 +68,8 @@ class TemplateShape:
     wants_short_ids: bool = False
     thinking_field: str = ""
     keeps_thinking: bool = False
+    effort_variable: str = ""
+    efforts: tuple[str, ...] = ()
 
     @property
     def takes_calls(self) -> bool:
@@ -129,18 +137,22 @@ def probe_shape(template: ChatTemplate, *, placeholder: str | None = None) -> Te
     prompt = _render(template, [_USER], tools=[_TOOL])
     field = _thinking_field(template, style)
     return TemplateShape(
-        takes_system=_shows(template, [_SYSTEM, _USER]),
+        takes_system=_takes_system(template, style if rendered_call else None),
+        takes_lone_system=_shows(template, [_SYSTEM]),
         takes_later_system=_shows(template, [_SYSTEM, _USER, _LATER])
         and _shows(template, [_USER, _REPLY, _LATER, _OTHER_USER]),
         takes_repeated_roles=_shows(template, [_USER, _OTHER_USER])
         and _shows(template, [_USER, _REPLY, _OTHER_REPLY, _OTHER_USER]),
         takes_leading_assistant=_shows(template, [_REPLY, _USER])
-        and (not rendered_call or _shows_call(template, [style.call(), style.result(), _REPLY, _USER])),
-        takes_unanswered_results=not rendered_call
-        or _shows_call(template, [_USER, style.call(), style.result(), _OTHER_USER]),
+        and (not rendered_call or _shows(template, [style.call(), style.result(), _REPLY, _USER], [_TOOL])),
+        takes_unanswered_results=_shows(
+            template, [_USER, style.call() if rendered_call else _REPLY, style.result(), _OTHER_USER], [_TOOL]
+        ),
         takes_tools=PROBE_CALL_NAME in prompt,
-        takes_results=_RESULT in rendered_call,
+        takes_results=_takes_results(template, style, rendered_call=rendered_call, prompt=prompt),
         takes_result_images=placeholder is not None and _takes_result_images(template, style, placeholder),
+        takes_calls_without_tools=bool(rendered_call)
+        and _shows(template, [_USER, style.call(), style.result(), _REPLY]),
         takes_parallel_calls=_takes_parallel_calls(template, style),
         takes_text_beside_calls=_takes_beside(template, style, content=_TEXT),
         takes_text_beside_thinking=_takes_beside(template, style, content=_TEXT, **{field or "": _THOUGHT}),
@@ -152,7 +164,37 @@ def probe_shape(template: ChatTemplate, *, placeholder: str | None = None) -> Te
         thinking_field=field,
         keeps_thinking=_THOUGHT
         in _render(template, [_USER, {**_REPLY, field or _THINKING_FIELDS[0]: _THOUGHT}, _OTHER_USER]),
+        effort_variable=(effort_variable := _effort_variable(template)),
+        efforts=_find_efforts(template, effort_variable),
     )
+
+
+def nearest_effort(effort: str, efforts: Sequence[str]) -> str:
+    """Return the value of `efforts` next to a reasoning effort; the higher of two."""
+    if not efforts or effort in efforts or effort not in _EFFORTS:
+        return effort
+    rank = _EFFORTS[effort]
+    return min(efforts, key=lambda known: (abs(_EFFORTS[known] - rank), -_EFFORTS[known]))
+
+
+def _effort_variable(template: ChatTemplate) -> str:
+    return next((name for name in _EFFORT_VARIABLES if name in template.variables), "")
+
+
+def _find_efforts(template: ChatTemplate, variable: str) -> tuple[str, ...]:
+    """Return the efforts that the template takes; empty if it takes all, or none."""
+    if not variable:
+        return ()
+    efforts = tuple(effort for effort in _EFFORTS if _render(template, [_USER], options={variable: effort}))
+    return () if len(efforts) == len(_EFFORTS) else efforts
+
+
+def _takes_system(template: ChatTemplate, style: "_CallStyle | None") -> bool:
+    """Whether a system message is rendered at every point of a conversation."""
+    turns = [[_USER], [_USER, _REPLY, _OTHER_USER]]
+    if style is not None:
+        turns.append([_USER, style.call(), style.result()])
+    return all(_shows(template, [_SYSTEM, *turn], tools=tools) for turn in turns for tools in ((), (_TOOL,)))
 
 
 def _find_call_style(template: ChatTemplate) -> _CallStyle | None:
@@ -192,8 +234,11 @@ def _shared_prefix(one: str, other: str) -> str:
     return one[:length]
 
 
-def _shows_call(template: ChatTemplate, messages: Sequence[TemplateMessage]) -> bool:
-    return PROBE_CALL_ARGUMENTS["subject"] in _render(template, messages, tools=[_TOOL])
+def _takes_results(template: ChatTemplate, style: _CallStyle, *, rendered_call: str, prompt: str) -> bool:
+    """Whether tool messages are rendered; a template without tools or calls is not asked."""
+    if rendered_call or PROBE_CALL_NAME not in prompt:
+        return _RESULT in rendered_call
+    return _shows(template, [_USER, _REPLY, style.result(), _OTHER_REPLY], tools=[_TOOL])
 
 
 def _takes_parallel_calls(template: ChatTemplate, style: _CallStyle) -> bool:
@@ -224,15 +269,24 @@ def _result(call_id: str, content: str) -> TemplateMessage:
     return {"role": "tool", "content": content, "tool_call_id": call_id, "name": PROBE_CALL_NAME}
 
 
-def _shows(template: ChatTemplate, messages: Sequence[TemplateMessage]) -> bool:
-    rendered = _render(template, messages)
-    return all(message["content"] in rendered for message in messages)
+def _shows(
+    template: ChatTemplate, messages: Sequence[TemplateMessage], tools: Sequence[Mapping[str, Any]] = ()
+) -> bool:
+    """Whether the texts of all messages are rendered, and the argument of a call."""
+    rendered = _render(template, messages, tools)
+    texts = [message["content"] for message in messages if message["content"]]
+    if any("tool_calls" in message for message in messages):
+        texts.append(PROBE_CALL_ARGUMENTS["subject"])
+    return bool(rendered) and all(text in rendered for text in texts)
 
 
 def _render(
-    template: ChatTemplate, messages: Sequence[TemplateMessage], tools: Sequence[Mapping[str, Any]] = ()
+    template: ChatTemplate,
+    messages: Sequence[TemplateMessage],
+    tools: Sequence[Mapping[str, Any]] = (),
+    options: Mapping[str, Any] | None = None,
 ) -> str:
     try:
-        return template.render(messages, tools=tools)
+        return template.render(messages, tools=tools, options=options)
     except InvalidRequest:
         return ""

@@ -26,6 +26,7 @@ TOOLS = ToolParser(
     closer="```",
     open_body=_open_body,
     forced_prefix=_force_call,
+    result_text="```tool_output\n{content}\n```",
     closings=(
         Closing(
             prefix_end="(",
