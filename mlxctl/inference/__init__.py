@@ -1,4 +1,7 @@
-"""Ask a model: the room where requests meet adapters and the engine. Knows no HTTP and no wire format."""
+"""Ask a model: the room where requests meet adapters and the engine.
+
+Knows no HTTP and no wire format.
+"""
 
 from mlxctl.inference.answers import Answers
 from mlxctl.inference.generation import Generation

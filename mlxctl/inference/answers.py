@@ -1,4 +1,7 @@
-"""All answers to one request: one sequence per prompt and choice. Event-loop thread only."""
+"""All answers to one request: one sequence per prompt and choice.
+
+Event-loop thread only.
+"""
 
 import asyncio
 import hashlib
@@ -15,11 +18,12 @@ AnswerEvents = tuple[int, list[StreamEvent]]
 
 
 class Answers:
-    """Async iterator over the events of several answers; lists of events are empty after a `nudge`.
+    """Async iterator over the events of several answers.
 
-    Answers are numbered prompt by prompt, each prompt's choices in a row. The iteration ends when all of them
-    have finished; the first that fails ends it with its EngineError. `sampling` is that of the first. The
-    holder must `cancel` it at the end, however that came about.
+    Lists of events are empty after a `nudge`. Answers are numbered prompt by prompt, each prompt's choices in
+    a row. The iteration ends when all of them have finished; the first that fails ends it with its
+    EngineError. `sampling` is that of the first. The holder must `cancel` it at the end, however that came
+    about.
     """
 
     def __init__(
@@ -34,7 +38,10 @@ class Answers:
 
     @property
     def prompt_usage(self) -> Usage:
-        """Token counts of all prompts; cached tokens of a single one are known from the first events on."""
+        """Token counts of all prompts.
+
+        Cached tokens of a single one are known from the first events on.
+        """
         known = self.generations[0].prompt_usage
         return known if len(self.generations) == 1 else Usage(num_prompt_tokens=self.num_prompt_tokens)
 
@@ -55,11 +62,17 @@ class Answers:
         return number, events
 
     async def results(self) -> tuple[TextResult, ...]:
-        """Wait for the end and return the answers in order; raises as soon as one fails."""
+        """Wait for the end and return the answers in order.
+
+        Raises as soon as one fails.
+        """
         return tuple(await asyncio.gather(*(generation.result() for generation in self.generations)))
 
     def nudge(self) -> None:
-        """Wake the waiting iteration: it gets an empty list if there is no event."""
+        """Wake the waiting iteration.
+
+        It gets an empty list if there is no event.
+        """
         if self._readers:
             self._events.put_nowait((0, []))
         else:
@@ -94,7 +107,10 @@ class Answers:
 
 
 def choice_of(prepared: PreparedInput, index: int) -> PreparedInput:
-    """Return the input of choice `index`, with a seed derived for each choice but the first."""
+    """Return the input of choice `index`.
+
+    Each choice but the first has a derived seed.
+    """
     if index == 0:
         return prepared
     digest = hashlib.blake2b(f"{prepared.sampling.seed}/{index}".encode(), digest_size=8).digest()

@@ -1,4 +1,7 @@
-"""One answer in flight: converts tokens from the engine to events. Event-loop thread only."""
+"""One answer in flight: converts tokens from the engine to events.
+
+Event-loop thread only.
+"""
 
 from collections.abc import Callable, Sequence
 from typing import Literal
@@ -71,7 +74,10 @@ class Generation:
 
     @property
     def prompt_usage(self) -> Usage:
-        """Token counts of the prompt; cached tokens are known from the first events on."""
+        """Token counts of the prompt.
+
+        Cached tokens are known from the first events on.
+        """
         return self._processor.prompt_usage
 
     async def result(self) -> TextResult:
@@ -83,7 +89,10 @@ class Generation:
         return collector.result()
 
     def nudge(self) -> None:
-        """Wake the waiting iteration: it gets an empty list if there is no event."""
+        """Wake the waiting iteration.
+
+        It gets an empty list if there is no event.
+        """
         self._tokens.nudge()
 
     def cancel(self) -> None:

@@ -1,4 +1,4 @@
-"""Interface of inference: a local engine or a remote server that answers requests."""
+"""Interface of inference, by a local engine or a remote server."""
 
 from collections.abc import AsyncIterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -17,7 +17,10 @@ from mlxctl.ir import (
 
 
 class ModelInfo(Protocol):
-    """A model that requests can name; None is an unknown property. `context_length` is in tokens."""
+    """A model that requests can name; None is an unknown property.
+
+    `context_length` is in tokens.
+    """
 
     @property
     def name(self) -> str: ...
@@ -68,7 +71,10 @@ class Inference(Protocol):
         """Wait until requests are accepted. Raises ModelError, EngineDied."""
 
     def models(self) -> Sequence[ModelInfo]:
-        """Return the models that requests can name, the default one first; `wait_ready` comes before."""
+        """Return the models that requests can name, the default one first.
+
+        `wait_ready` comes before.
+        """
 
     async def generate(self, request: GenerationRequest) -> AnswerStream:
         """Start one answer to a conversation."""
@@ -80,7 +86,7 @@ class Inference(Protocol):
         """Transcribe an audio file."""
 
     async def count_tokens(self, request: GenerationRequest) -> int:
-        """Count the tokens of a conversation's prompt, which may exceed the context length."""
+        """Count the tokens of a prompt, which may exceed the context length."""
 
     async def stats(self) -> InferenceStats:
         """Return counters and requests."""

@@ -12,7 +12,10 @@ DescribeScores = Callable[[Sequence[TokenScore]], tuple[TokenLogprob, ...]]
 
 
 class PromptEcho:
-    """Emits the prompt once: at once, or with log-probabilities when the engine has sent all of them."""
+    """Emits the prompt once, with log-probabilities if requested.
+
+    These delay it until the engine has sent all of them.
+    """
 
     def __init__(
         self, text: str, token_ids: Sequence[int], describe_scores: DescribeScores | None = None
@@ -25,7 +28,10 @@ class PromptEcho:
 
     @classmethod
     def of(cls, prepared: PreparedInput, reader: AnswerReader) -> "PromptEcho":
-        """Create the echo for a prepared prompt; it is empty unless the request asks for one."""
+        """Create the echo for a prepared prompt.
+
+        It is empty unless the request asks for one.
+        """
         describe = partial(reader.prompt_logprobs, prepared) if prepared.scores_prompt else None
         return cls(prepared.echo, prepared.token_ids, describe)
 

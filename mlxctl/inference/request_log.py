@@ -40,7 +40,10 @@ class RequestView:
 
 
 class RequestEntry:
-    """One request in progress. PERF: called for every token, so it only counts."""
+    """One request in progress.
+
+    PERF: called for every token, so it only counts.
+    """
 
     __slots__ = (
         "_clock",
@@ -77,7 +80,7 @@ class RequestEntry:
         self._log, self._clock, self._started = log, clock, clock()
 
     def prefilled(self, num_prefilled: int, num_cached: int) -> None:
-        """Record that so many tokens of the prompt are prefilled, with the cached ones among them."""
+        """Record the number of prefilled tokens and the cached ones among them."""
         self.state, self.num_prefilled, self.num_cached = "reading", num_prefilled, num_cached
 
     def generated(self, num_tokens: int) -> None:
@@ -94,7 +97,10 @@ class RequestEntry:
 
     @contextmanager
     def until_done(self) -> Iterator[None]:
-        """End the entry with the block: finished, failed by the engine, or stopped by its caller."""
+        """End the entry with the block.
+
+        Finished, failed by the engine, or stopped by its caller.
+        """
         try:
             yield
             self.end("finished")
@@ -141,13 +147,19 @@ class RequestLog:
         return entry
 
     def record_end(self, entry: RequestEntry) -> None:
-        """Move an ended entry out of the open ones; only entries call this."""
+        """Move an ended entry out of the open ones.
+
+        Only entries call this.
+        """
         del self._open[entry.number]
         self._ended.append(entry)
         self._count(entry.view())
 
     def views(self, caller: str | None = None) -> list[RequestView]:
-        """Return the open requests of all callers, or of one, then the ended ones, newest first."""
+        """Return open requests, then ended ones, newest first.
+
+        Those of all callers, or of one.
+        """
         entries = (*reversed(self._open.values()), *reversed(self._ended))
         return [entry.view() for entry in entries if caller in (None, entry.caller)]
 

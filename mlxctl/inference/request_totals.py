@@ -25,7 +25,10 @@ class Distribution:
         self.total += value
 
     def cumulative(self) -> list[tuple[float, int]]:
-        """Return each bound with the number of values up to it; the last bound is infinite."""
+        """Return each bound with the number of values up to it.
+
+        The last bound is infinite.
+        """
         return list(zip((*self.bounds, float("inf")), accumulate(self._counts), strict=True))
 
 

@@ -41,7 +41,7 @@ NO_POOL = PoolSettings()
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CachedPrompt:
-    """Length of a prompt, and how many of its tokens the prefix cache has in memory or on disk."""
+    """Numbers of a prompt's tokens, in memory and on disk."""
 
     num_prompt_tokens: int
     num_cached_tokens: int
@@ -90,7 +90,7 @@ class InferenceService:
             raise self._failure
 
     async def close(self, *, drain_seconds: float) -> None:
-        """Reject new requests, let the open ones finish for a while, cancel the rest, stop the engine."""
+        """Reject new requests, drain the open ones, then stop the engine."""
         if self._opening is not None:
             self._opening.cancel()
             await asyncio.wait({self._opening})
@@ -100,7 +100,10 @@ class InferenceService:
 
     @property
     def status(self) -> EngineStatus:
-        """State of the engine; "ready" only when requests can be prepared and no model is missing."""
+        """State of the engine.
+
+        "ready" only when requests can be prepared and no model is missing.
+        """
         if self._failure is not None:
             return "failed"
         if self._engine.status == "ready" and not self.manager.is_open:
@@ -111,12 +114,18 @@ class InferenceService:
 
     @property
     def problem(self) -> str | None:
-        """Why the server is not ready though its engine runs: models that are missing. Others are served."""
+        """Which models are missing though the engine runs.
+
+        Others are served.
+        """
         return self.manager.problem
 
     @property
     def engine(self) -> Hello | None:
-        """Process id, device and limits of the running engine; None before it has started."""
+        """Process id, device and limits of the running engine.
+
+        None before it has started.
+        """
         return self._engine.hello
 
     @property
@@ -134,7 +143,10 @@ class InferenceService:
         return InferenceStats(counters=counters, requests=tuple(self.requests()))
 
     def requests(self, caller: str | None = None) -> list[RequestView]:
-        """Return the open and the last ended requests of all callers, or of one."""
+        """Return open and recently ended requests.
+
+        Those of all callers, or of one.
+        """
         return self._log.views(caller)
 
     def totals(self) -> Mapping[str, ModelTotals]:
@@ -142,7 +154,10 @@ class InferenceService:
         return self._log.totals
 
     def models(self) -> tuple[ServedModel, ...]:
-        """Return the models that requests can name; the first is loaded at the start."""
+        """Return the models that requests can name.
+
+        The first is loaded at the start.
+        """
         return self.manager.models()
 
     async def generate(self, request: GenerationRequest) -> Generation:
@@ -152,9 +167,10 @@ class InferenceService:
         return answers.generations[0]
 
     async def generate_all(self, request: PackedRequest) -> Answers:
-        """Start every answer that a request asks for, loading its model if necessary: all or none.
+        """Start every answer that a request asks for: all or none.
 
-        Raises RequestError, CapacityError or ModelUnavailable before anything is generated.
+        Loads its model if necessary. Raises RequestError, CapacityError or ModelUnavailable before anything
+        is generated.
         """
         session, lease = await self.manager.use(request.head.model)
         try:
@@ -171,9 +187,9 @@ class InferenceService:
     async def embed(
         self, request: EmbeddingRequest | PackedTexts, *, request_id: str = ""
     ) -> EmbeddingResult:
-        """Return a vector for each text, loading the model if necessary: all or none.
+        """Return a vector for each text: all or none.
 
-        Raises RequestError, CapacityError, EngineError.
+        Loads the model if necessary. Raises RequestError, CapacityError, EngineError.
         """
         packed = PackedTexts.of(request) if isinstance(request, EmbeddingRequest) else request
         session, lease = await self.manager.use(packed.head.model, purpose="embeddings")
@@ -189,7 +205,10 @@ class InferenceService:
             lease.release()
 
     async def transcribe(self, request: TranscriptionRequest) -> TranscriptionResult:
-        """Transcribe an audio file, loading the model if necessary. Raises what `embed` does."""
+        """Transcribe an audio file, loading the model if necessary.
+
+        Raises what `embed` does.
+        """
         session, lease = await self.manager.use(request.model, purpose="transcription")
         try:
             return await transcribe(request, session=session, preparation=self.preparation, log=self._log)
@@ -197,7 +216,7 @@ class InferenceService:
             lease.release()
 
     async def count_tokens(self, request: GenerationRequest | PackedRequest) -> int:
-        """Count the tokens of a conversation's prompt, which may exceed the context length.
+        """Count the tokens of a prompt, which may exceed the context length.
 
         Loads no weights. Raises RequestError, ModelUnavailable, EngineRecovering.
         """
@@ -207,14 +226,14 @@ class InferenceService:
         return num_tokens
 
     async def explain(self, request: PackedRequest) -> Explanation:
-        """Explain how much of a conversation's prompt is cached, and why not more.
+        """Explain how much of a prompt is cached, and why not more.
 
         Raises what `generate` does.
         """
         return await self.cache.explain_request(request)
 
     async def look_up(self, request: PackedRequest) -> CachedPrompt:
-        """Return the length of a conversation's prompt and how much of it is cached.
+        """Return the length of a prompt and its cached tokens.
 
         Raises what `generate` does.
         """

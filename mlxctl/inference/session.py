@@ -11,7 +11,7 @@ from mlxctl.ir.tokens import Salt
 
 
 class ModelSession:
-    """One loaded model: its weights in the engine and the reader of its answers.
+    """One loaded model: weights in the engine, and its answer reader.
 
     `name` is its own name, under which the engine has it. The model must stay loaded while this is used.
     Methods raise CapacityError and EngineError.
@@ -39,7 +39,10 @@ class ModelSession:
         return self._engine.loaded[self.name]
 
     def submit(self, request: GenerationRequest, prepared: PreparedInput) -> TokenStream:
-        """Submit one prepared prompt of a request; of the request, only its options are read."""
+        """Submit one prepared prompt of a request.
+
+        Of the request, only its options are read.
+        """
         return self._engine.submit(
             model=self.name,
             prompt_token_ids=prepared.token_ids,
@@ -59,7 +62,10 @@ class ModelSession:
     async def complete(
         self, request: GenerationRequest, prepared: PreparedInput, *, on_tokens: Callable[[int], None]
     ) -> tuple[list[int], FinishReason]:
-        """Submit one prompt and return all generated ids; `on_tokens` gets the number of each step's ids."""
+        """Submit one prompt and return all generated ids.
+
+        `on_tokens` gets the number of each step's ids.
+        """
         stream = self.submit(request, prepared)
         token_ids: list[int] = []
         try:
@@ -87,7 +93,10 @@ class ModelSession:
     async def embed(
         self, texts: Sequence[Sequence[int]], *, dimensions: int | None = None, request_id: str = ""
     ) -> list[bytes]:
-        """Return a vector for each text, packed float32 in the machine's byte order."""
+        """Return a packed float32 vector for each text.
+
+        In the machine's byte order.
+        """
         return await self._engine.embed(
             model=self.name, texts=texts, dimensions=dimensions, request_id=request_id
         )

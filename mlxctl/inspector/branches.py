@@ -16,11 +16,11 @@ from mlxctl.inspector.labels import NO_MARKERS, UserMarkers, label_of
 
 @dataclass(slots=True, kw_only=True, eq=False)
 class Branch:
-    """A run of tokens from `start` on, and its continuations, most recently used first.
+    """A run of tokens from `start` on, and its continuations.
 
-    `chunks` are those that end in it, `through` all that it touches. `text` is None if the tokenizer is
-    unknown; `label` is the beginning of its conversation. The bytes of a chunk are assigned to the branches
-    of its tokens.
+    The most recently used continuation is first. `chunks` are those that end in it, `through` all that it
+    touches. `text` is None if the tokenizer is unknown; `label` is the beginning of its conversation. The
+    bytes of a chunk are assigned to the branches of its tokens.
     """
 
     start: int
@@ -35,7 +35,7 @@ class Branch:
 
     @property
     def key(self) -> str | None:
-        """The key of the last chunk that ends in it, which identifies everything up to there."""
+        """Key of its last chunk, which identifies everything up to there."""
         return self.chunks[-1].key if self.chunks else None
 
     @property
@@ -96,9 +96,9 @@ class Branch:
 def build_trees(
     chunks: Iterable[ListedChunk], markers: Mapping[str, UserMarkers] | None = None
 ) -> "dict[str, list[Branch]]":
-    """Return trees by model name (or the beginning of its namespace), most recently used first.
+    """Return trees by model name, most recently used first.
 
-    `markers` are by model.
+    Without a name, the beginning of the namespace is used. `markers` are by model.
     """
     found = list(chunks)
     keys = {chunk.key for chunk in found}
@@ -121,7 +121,7 @@ def build_trees(
 
 
 def find_branch(trees: "dict[str, list[Branch]]", prefix: str) -> "tuple[Branch, ...]":
-    """Return the path to the one branch with a chunk whose key has this prefix.
+    """Return the path to the branch with this prefix of a key.
 
     Raises InvalidRequest.
     """
@@ -160,7 +160,7 @@ def num_common(one: Sequence[object], other: Sequence[object]) -> int:
 
 @dataclass(slots=True)
 class _ChunkSuffix:
-    """The rest of a chunk: tokens from `position` on, text from `char` on."""
+    """Rest of a chunk, from token `position` and character `char` on."""
 
     chunk: ListedChunk
     position: int = 0
@@ -181,7 +181,10 @@ class _Builder:
         self._parts: dict[str, tuple[ListedChunk, list[tuple[Branch, int]]]] = {}
 
     def grow(self, items: Sequence[_ChunkSuffix], start: int, before: str | None) -> list[Branch]:
-        """Return a branch for each distinct token at `start`; `before` is the text up to there."""
+        """Return a branch for each distinct token at `start`.
+
+        `before` is the text up to there.
+        """
         return [self._branch(group, start, before) for group in _grouped(items)]
 
     def assign_bytes(self) -> None:
@@ -262,7 +265,10 @@ def _num_alike(one: _ChunkSuffix, other: _ChunkSuffix) -> int:
 
 
 def _num_alike_chars(group: Sequence[_ChunkSuffix], ended: Sequence[_ChunkSuffix]) -> int | None:
-    """Return up to where the texts of a group agree; one that ends here agrees to its end."""
+    """Return up to where the texts of a group agree.
+
+    One that ends here agrees to its end.
+    """
     texts = [item.chunk.text for item in (ended or group)]
     known = sorted(text for text in texts if text is not None)
     if len(known) < len(texts):

@@ -1,4 +1,4 @@
-"""Chunk of the prefix cache, as the server or the disk lists it. Pure."""
+"""Chunk of the prefix cache, as listed. Pure."""
 
 from dataclasses import asdict, dataclass
 from typing import Any
@@ -6,11 +6,11 @@ from typing import Any
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ListedChunk:
-    """A run of tokens from `start` of a prompt; times are unix seconds.
+    """A run of tokens from `start` of a prompt.
 
-    On disk, hits are not counted and only the order of use is known: `num_hits` and `used_at` are None.
-    Tokens of an image are negative numbers made of its digest; `token_ids` are None if a server does not list
-    them.
+    Times are unix seconds. On disk, hits are not counted and only the order of use is known: `num_hits` and
+    `used_at` are None. Tokens of an image are negative numbers made of its digest; `token_ids` are None if a
+    server does not list them.
     """
 
     key: str

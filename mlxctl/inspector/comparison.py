@@ -12,7 +12,7 @@ _NUM_NEIGHBORS = 60
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BranchComparison:
-    """Number of shared leading tokens and characters, and the text around the first difference."""
+    """Shared length of two branches, and text around the first difference."""
 
     num_shared_tokens: int
     num_shared_characters: int

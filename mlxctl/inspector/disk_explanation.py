@@ -1,4 +1,7 @@
-"""How much of a prompt is on disk, and where it differs. Pure."""
+"""How much of a prompt is on disk, and where it differs.
+
+Pure.
+"""
 
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
@@ -47,7 +50,7 @@ def explain_on_disk(
     salts: Sequence[Salt] = (),
     now: float,
 ) -> DiskExplanation:
-    """Match a prompt of the model against all unexpired entries on disk, of any caller."""
+    """Match a prompt against unexpired entries on disk of any caller."""
     index: PrefixIndex[None] = PrefixIndex(max_bytes=1, clock=lambda: now)
     own = [
         entry

@@ -1,4 +1,4 @@
-"""Explanation of a prompt's cached tokens, by a server or by the disk."""
+"""Explanation of cached tokens, by a server or by the disk."""
 
 from pathlib import Path
 from typing import Any
@@ -15,7 +15,7 @@ from mlxctl.inspector.server import CacheServer
 def explain_cache(
     cache: CacheServer | CacheDirectory, file: Path | None, *, last: int
 ) -> tuple[Any, RenderableType]:
-    """Explain the request in a file, or the last ones of a server.
+    """Explain a request file, or the last requests of a server.
 
     Returns data for JSON and a renderable. Raises InvalidRequest.
     """

@@ -17,7 +17,7 @@ _ENDS_IN_MARKUP = re.compile(r"(?:\|>|<start_of_turn>)\Z")
 
 @dataclass(frozen=True, slots=True)
 class UserMarkers:
-    """What a chat template writes before and after the text of a user message."""
+    """Text that a chat template writes before and after user messages."""
 
     before: str
     after: str

@@ -28,7 +28,7 @@ _HITS = {
 
 
 def branches_table(trees: Mapping[str, Sequence[Branch]], *, now: float) -> RenderableType:
-    """Return a table with one row per leaf: a conversation with its parents."""
+    """Return a table with one row per leaf conversation."""
     table = Table("key", "model", box=None, pad_edge=False, header_style="bold")
     for heading in ("tokens", "unshared", "size", "hits", "used"):
         table.add_column(heading, justify="right")
@@ -241,7 +241,7 @@ def _explanation(found: Mapping[str, Any]) -> RenderableType:
 
 
 def disk_explanation(found: DiskExplanation) -> RenderableType:
-    """Return how much of a prompt is on disk, and the first difference."""
+    """Return the prompt's tokens on disk, and the first difference."""
     known = f"{found.num_known_tokens:,} of {found.num_prompt_tokens:,} tokens are on disk"
     title = Text.assemble(
         (plain(found.model).plain, "bold"), f"  {known}, {found.num_cached_tokens:,} can be taken over"

@@ -1,4 +1,4 @@
-"""The models of a running `mlxctl serve`: which are in memory, and changes by hand."""
+"""Models of a running `mlxctl serve`, listed, loaded, unloaded and pinned."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -14,7 +14,10 @@ Action = Literal["load", "unload", "pin", "unpin"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ServedModelRow:
-    """A model of the server; `num_requests` and `idle_seconds` are None unless it is in memory."""
+    """A model of the server.
+
+    `num_requests` and `idle_seconds` are None unless it is in memory.
+    """
 
     name: str
     state: str

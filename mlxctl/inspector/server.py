@@ -24,7 +24,10 @@ class CacheServer(ServerConnection):
         return build_trees(chunks, self._markers)
 
     def chunks(self) -> list[ListedChunk]:
-        """Return all chunks, page by page; a chunk that moved between pages appears once."""
+        """Return all chunks, page by page.
+
+        A chunk that moved between pages appears once.
+        """
         found: dict[str, ListedChunk] = {}
         offset: int | None = 0
         while offset is not None:

@@ -75,7 +75,7 @@ def verify_directory(directory: Path, watch: Callable[[int, int], object]) -> Ve
 
 
 def result_lines(result: VerificationResult) -> RenderableType:
-    """Return a summary line, and one line per finding up to a maximum."""
+    """Return a summary, and one line per finding up to a maximum."""
     read = f"{result.num_records:,} records, {size(result.num_bytes)}"
     if not result.findings:
         return Text(f"ok: {read}")

@@ -1,4 +1,4 @@
-"""Test of conversations: whether an answer ends, and what the chat template supports."""
+"""Test of conversations: end of answers, and template support."""
 
 from dataclasses import asdict
 

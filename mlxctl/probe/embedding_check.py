@@ -19,7 +19,7 @@ _MAX_HALVINGS = 6
 
 
 async def check_embeddings(interview: Interview, known: ModelCapabilities) -> tuple[Finding, ...]:  # noqa: ARG001
-    """Embed texts one by one and together, then one of the maximum length."""
+    """Embed texts singly, in a batch, and one of maximum length."""
     texts = [interview.adapter().prepare_embedding(text, "input") for text in EMBEDDING_TEXTS]
     alone = [(await interview.embed([text]))[0] for text in texts]
     together = await interview.embed(texts)
@@ -56,7 +56,7 @@ async def check_embeddings(interview: Interview, known: ModelCapabilities) -> tu
 
 
 def find_flaw(alone: Sequence[Sequence[float]], together: Sequence[Sequence[float]]) -> str | None:
-    """Return what is wrong with vectors of different texts, made alone and in a batch."""
+    """Return what is wrong with single and batched vectors of texts."""
     if not all(math.isfinite(number) for vector in (*alone, *together) for number in vector):
         return "its vectors contain values that are no numbers"
     if not all(any(vector) for vector in alone):
@@ -72,7 +72,7 @@ def find_flaw(alone: Sequence[Sequence[float]], together: Sequence[Sequence[floa
 
 
 async def _longest(interview: Interview) -> tuple[int | None, ProbeVector | None]:
-    """Embed a text of the maximum length, then of half of it, and so on, until one works."""
+    """Embed a text of maximum length, halving it until one works."""
     recipe = interview.facts.embedding
     assert recipe is not None, "only embedding models are probed for vectors"
     token_id = interview.adapter().prepare_embedding(EMBEDDING_TEXTS[0], "input")[0]

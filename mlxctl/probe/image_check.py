@@ -25,7 +25,10 @@ _SIDE = 64
 
 
 async def check_vision(interview: Interview, known: ModelCapabilities) -> tuple[Finding, ...]:
-    """Ask for the color of each image; a color in the thinking counts, too."""
+    """Ask for the color of each image.
+
+    A color in the thinking counts, too.
+    """
     adapter = interview.adapter(known)
     transcripts = []
     for color in COLORS.values():
@@ -63,7 +66,7 @@ def judge(results: list[TextResult]) -> tuple[ProbeVerdict, str]:
 
 
 def _named(result: TextResult) -> set[str]:
-    """Return the colors in the answer, or else in the thinking before it."""
+    """Return the colors in the answer, or else in the thinking."""
     answer = result.text.casefold() or result.thinking.casefold()
     found = {color for color in COLORS if color in answer}
     return found or {color for color in COLORS if color in result.thinking.casefold()}

@@ -34,7 +34,10 @@ _NUM_SHOWN = 8
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProbeTranscript:
-    """One generation: `output` is the raw text with special tokens, `result` the parsed answer."""
+    """One generation, raw and parsed.
+
+    `output` is the raw text with special tokens.
+    """
 
     request: GenerationRequest
     prepared: PreparedInput
@@ -95,7 +98,10 @@ class Interview:
         deadline_seconds: float,
         observer: ProbeObserver,
     ) -> None:
-        """Use a model that `engine` has loaded; an answer may take at most `deadline_seconds`."""
+        """Use a model that `engine` has loaded.
+
+        An answer may take at most `deadline_seconds`.
+        """
         self.model = model
         self.facts = facts
         self._adapters: dict[ModelCapabilities, ModelAdapter] = {}
@@ -154,9 +160,9 @@ class Interview:
         ]
 
     async def transcribe(self, audio: AudioFile, description: str) -> Exchange:
-        """Transcribe audio that fits into one window; `description` is kept as its prompt.
+        """Transcribe audio that fits into one window.
 
-        Raises as `embed`.
+        `description` is kept as its prompt. Raises as `embed`.
         """
         recipe = self.facts.transcription
         assert recipe is not None, "only transcription models are probed with audio"
@@ -180,7 +186,7 @@ class Interview:
         )
 
     async def _wait_for_engine(self) -> None:
-        """Wait for an engine that restarts and loads the model again, for a bounded time."""
+        """Wait for a restarting engine, for a bounded time."""
         wait_seconds = min(self._deadline_seconds, _RESTART_SECONDS + 3 * self.loaded.load_seconds)
         try:
             async with asyncio.timeout(wait_seconds):

@@ -1,4 +1,7 @@
-"""Steps of probing a model; a failed step gives findings that say so."""
+"""Steps of probing a model.
+
+A failed step gives findings that say so.
+"""
 
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from dataclasses import dataclass
@@ -52,7 +55,10 @@ TRANSCRIPTION_STEPS = (ProbeStep(title="speech", questions=("audio",), check=che
 
 
 class StepRunner:
-    """Runs the steps for one model; `findings` grow, so that an interrupted probe keeps them."""
+    """Runs the steps for one model.
+
+    `findings` grow, so that an interrupted probe keeps them.
+    """
 
     def __init__(self, findings: Iterable[Finding], steps: Sequence[ProbeStep] = STEPS) -> None:
         """`findings` are already known; their questions are skipped."""

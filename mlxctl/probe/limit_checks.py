@@ -66,7 +66,7 @@ def check_context(
 
 
 async def check_batch(interview: Interview, known: ModelCapabilities) -> tuple[Finding, ...]:
-    """Compare the greedy tokens of two answers generated alone and in one batch."""
+    """Compare greedy tokens of two answers, alone and in one batch."""
     adapter = interview.adapter(known)
     requests = [
         GenerationRequest(

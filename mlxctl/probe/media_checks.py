@@ -20,15 +20,15 @@ _NOT_RUN = {
 
 
 def check_modalities(detection: Detection) -> tuple[Finding, ...]:
-    """Return the findings on vision, embeddings and audio by the detected kind of model."""
+    """Return findings on vision, embeddings and audio by detected kind."""
     return tuple(_check_modality(question, detection) for question in _MODALITIES)
 
 
 def unsupported_findings(detection: Detection) -> tuple[Finding, ...]:
-    """Return the findings of a model that cannot be run here: all unknown."""
+    """Return findings of a model that cannot run here: all unknown."""
     reason = (
         f"its files say {detection.kind} ({detection.evidence[0]}); only models that generate text "
-        "are asked this"
+        "are tested for this"
     )
     modalities = {finding.question: finding for finding in check_modalities(detection)}
     return tuple(

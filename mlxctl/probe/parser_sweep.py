@@ -50,7 +50,10 @@ class ParserResult:
 
 
 def read_with_all(answers: ToolAnswers, *, own_parser_id: str) -> list[ParserResult]:
-    """Parse with every parser: the model's own first, then by least text left over."""
+    """Parse with every parser.
+
+    The model's own is first, then by least text left over.
+    """
     parser_ids = [parser_id for parser_id in TOOL_PARSER_IDS if parser_id != "null"]
     results = [_read(answers, parser_id) for parser_id in parser_ids]
     return sorted(results, key=lambda parsed: (parsed.parser_id != own_parser_id, parsed.num_left_over))
@@ -92,5 +95,5 @@ def first_working(results: Sequence[ParserResult]) -> ParserResult | None:
 
 
 def begins_call(output: str) -> bool:
-    """Whether an answer contains the opening marker of a call in any format."""
+    """Whether an answer contains a call's opening marker in any format."""
     return any(opener in output for parser_id in TOOL_PARSER_IDS for opener in tool_parser(parser_id).openers)

@@ -1,4 +1,4 @@
-"""Files of a model to probe, read and checked before it is loaded."""
+"""Files of a model to probe, checked before it is loaded."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -18,7 +18,10 @@ _UNSUPPORTED_KINDS = ("reranker", "speech-to-text", "text-to-speech")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProbeSubject:
-    """A model to probe; `facts` is None for a kind that cannot be run here."""
+    """A model to probe.
+
+    `facts` is None for a kind that cannot be run here.
+    """
 
     name: str
     directory: NamedDirectory

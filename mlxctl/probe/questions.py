@@ -1,4 +1,7 @@
-"""Questions for probing. Each tool has one argument, whose value is in the question."""
+"""Questions for probing.
+
+Each tool has one argument, whose value is in the question.
+"""
 
 import json
 from dataclasses import dataclass
@@ -9,7 +12,7 @@ from mlxctl.ir import ToolSpec
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ToolQuestion:
-    """A question for a tool, and the value that the tool's argument must have."""
+    """A question for a tool, and the expected value of its argument."""
 
     text: str
     tool: ToolSpec

@@ -1,4 +1,4 @@
-"""Probing of models one by one, each in an engine of its own. Event-loop thread only."""
+"""Probing of models, each in an own engine. Event-loop thread only."""
 
 import asyncio
 import time
@@ -25,7 +25,7 @@ _MAX_QUEUE = 8
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProbeOutcome:
-    """Result of probing one model: its record, or in `problem`, one line, why there is none.
+    """Result of probing one model: its record, or a one-line `problem`.
 
     `name` is the name that was given, `directory` the model's. With `was_known` the record is an earlier one.
     `phases` are the seconds of each part of probing, in order.
@@ -56,11 +56,11 @@ class Stopwatch:
 
 
 class ProbeRun:
-    """A run over any number of models; `outcomes` grow, so that a canceled run keeps them.
+    """A run over any number of models.
 
-    A model that was probed completely with this version of the questions is skipped, unless `is_forced`.
-    Findings of an incomplete or failed run are kept, and only the missing steps run, if no package version
-    has changed.
+    `outcomes` grow, so that a canceled run keeps them. A model that was probed completely with this version
+    of the questions is skipped, unless `is_forced`. Findings of an incomplete or failed run are kept, and
+    only the missing steps run, if no package version has changed.
     """
 
     def __init__(
@@ -85,9 +85,9 @@ class ProbeRun:
         self._launcher = launcher
 
     async def probe(self, targets: Sequence[ProbeTarget]) -> None:
-        """Probe all targets; a model that cannot be probed does not stop the others.
+        """Probe all targets.
 
-        Raises StoreError.
+        A model that cannot be probed does not stop the others. Raises StoreError.
         """
         await asyncio.to_thread(self._store.has_records)
         for target in targets:
@@ -169,7 +169,10 @@ class ProbeRun:
                 await client.stop(drain_seconds=0.0)
 
     def _keep(self, target: ProbeTarget, record: ProbeRecord, watch: Stopwatch) -> None:
-        """Store the record, on the event loop: a small write that a canceled run must not lose."""
+        """Store the record.
+
+        A small write, on the event loop, that a canceled run must not lose.
+        """
         kept = self._store.save(record)
         self.outcomes.append(
             ProbeOutcome(name=target.name, directory=target.directory, record=kept, phases=watch.seconds)
@@ -177,7 +180,7 @@ class ProbeRun:
 
 
 def _step_runner(subject: ProbeSubject, known: Sequence[Finding]) -> StepRunner:
-    """Return the steps for the model's purpose, with the findings that need no test."""
+    """Return the steps for the model's purpose, with untested findings."""
     purpose = "text" if subject.facts is None else subject.facts.purpose
     if purpose == "text":
         has_vision = subject.facts is not None and subject.facts.vision is not None

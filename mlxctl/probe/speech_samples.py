@@ -27,7 +27,7 @@ Synthesizer = Callable[[str], bytes]
 
 
 def find_synthesizer() -> Synthesizer | None:
-    """Return a function from English text to the bytes of a WAV file, or None.
+    """Return a function from English text to WAV bytes, or None.
 
     The function raises NoVoice when synthesis fails.
     """
@@ -71,7 +71,10 @@ def _synthesize_espeak(text: str) -> bytes:
 
 @cache
 def _open_espeak() -> tuple[ctypes.CDLL, int]:
-    """Return the library, which can be opened once only, and its sample rate. Raises NoVoice."""
+    """Return the library and its sample rate; opens it once.
+
+    Raises NoVoice.
+    """
     import espeakng_loader
 
     try:

@@ -17,7 +17,7 @@ class ProbeTarget:
 
 
 def named_targets(names: Sequence[str], library: Library) -> list[ProbeTarget]:
-    """Look up names, each once and in order: aliases, directories, or library names."""
+    """Look up aliases, directories or library names, each once, in order."""
     return [_look_up(name, library) for name in dict.fromkeys(names)]
 
 

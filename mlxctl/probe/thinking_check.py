@@ -13,10 +13,10 @@ _MAX_TOKENS = 512
 
 
 async def check_thinking(interview: Interview, known: ModelCapabilities) -> tuple[Finding, ...]:  # noqa: ARG001
-    """Generate with thinking on and off; return findings on thinking and on the switch.
+    """Generate with thinking on and off.
 
-    Only generated thinking is a "yes". A model whose template supports thinking and that did not think stays
-    unknown, and is served as its template says.
+    Return findings on thinking and on the switch. Only generated thinking is a "yes". A model whose template
+    supports thinking and that did not think stays unknown, and is served as its template says.
     """
     own = interview.adapter()
     own_parser_id = own.verdict.thinking_parser_id
@@ -61,13 +61,13 @@ async def _ask(interview: Interview, adapter: ModelAdapter, question: str, *, is
 
 
 def _find_parser(transcript: ProbeTranscript, own_parser_id: str) -> str | None:
-    """Return the parser that finds thinking in the answer: the model's own, or else any."""
+    """Return the parser that finds thinking, preferring the model's own."""
     others = (parser_id for parser_id in THINKING_PARSER_IDS if parser_id != own_parser_id)
     return next((parser_id for parser_id in (own_parser_id, *others) if _thinks(transcript, parser_id)), None)
 
 
 def _thinks(transcript: ProbeTranscript, parser_id: str) -> bool:
-    """Whether the model generated a complete thinking block, or opened one by itself."""
+    """Whether the model closed a thinking block, or opened one itself."""
     parser, tail = thinking_parser(parser_id), transcript.prepared.prompt_tail
     if (
         not parser.opener
@@ -102,7 +102,7 @@ def _no_thinking(own: ModelAdapter, transcripts: Sequence[ProbeTranscript]) -> t
 
 
 def _toggle(transcript_on: ProbeTranscript, plain: ProbeTranscript, parser_id: str) -> Finding:
-    """Judge the thinking switch of a model that thinks when it is on."""
+    """Judge the thinking switch of a model that thinks."""
     verdict: ProbeVerdict = "no"
     if transcript_on.prepared.token_ids == plain.prepared.token_ids:
         reason = "its prompt is the same with thinking on and off"

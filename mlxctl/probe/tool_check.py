@@ -1,4 +1,4 @@
-"""Test of tool calling: how tools are given to the model, and its call format."""
+"""Test of tool calling: delivery of tools, and call format."""
 
 from dataclasses import dataclass, replace
 from typing import Literal, get_args
@@ -21,7 +21,7 @@ ToolFailure = Literal["made_up", "unparsed", "cut_off", "broken", "no_call"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ToolAttempt:
-    """Result of one way to offer tools: the working parser, or the reason of failure.
+    """Result of one delivery of tools: working parser, or failure.
 
     `failure` is: calls that were not requested (`made_up`), complete calls that no parser reads (`unparsed`),
     no answer before the limit (`cut_off`), calls that are begun and not completed (`broken`), no calls
@@ -46,7 +46,10 @@ class ToolCheck:
         self.own_parser_id = interview.adapter(self._known).verdict.tool_parser_id
 
     async def attempts(self) -> list[ToolAttempt]:
-        """Try the template, then the system prompt; the last attempt worked, if any did."""
+        """Try the template, then the system prompt.
+
+        The last attempt worked, if any did.
+        """
         attempts: list[ToolAttempt] = []
         for delivery in get_args(ToolDelivery):
             adapter = self._adapter_offering(delivery)
@@ -58,7 +61,10 @@ class ToolCheck:
         return attempts
 
     def _adapter_offering(self, delivery: ToolDelivery) -> ModelAdapter | None:
-        """Create the adapter that offers tools in this way; None if it cannot."""
+        """Create the adapter that offers tools in this way.
+
+        None if it cannot.
+        """
         parser_id = _ANY_PARSER if self.own_parser_id == "null" else self.own_parser_id
         adapter = self._adapter_serving(parser_id, delivery)
         return adapter if adapter.verdict.tool_delivery == delivery else None
@@ -103,7 +109,7 @@ class ToolCheck:
         return transcript
 
     async def _is_confirmed(self, parsed: ParserResult, delivery: ToolDelivery, answers: ToolAnswers) -> bool:
-        """Whether the serving adapter reaches the same judgments from the same token ids."""
+        """Whether the serving adapter judges the same token ids equally."""
         adapter = self._adapter_serving(parsed.parser_id, delivery)
         return (
             tuple([await self._judge_again(adapter, *pair) for pair in answers.with_tools])

@@ -113,7 +113,7 @@ def _put(request: GenerationRequest, index: int, message: Message) -> Generation
 
 
 def _reworded(random: Random, text: str) -> tuple[str, str, str]:
-    """Return the text with one word changed, the new word and the old one.
+    """Return the text with one word changed, and both words.
 
     No other word begins with the letters of these two.
     """

@@ -43,7 +43,10 @@ def server() -> Iterator[ServerProcess]:
 
 
 def both(server: ServerProcess, use: Callable[[Inference], Awaitable[Result]]) -> tuple[Result, Result]:
-    """Return the results of a local engine and of a server with the same models."""
+    """Return the results of a local engine and of a server.
+
+    Both have the same models.
+    """
 
     async def local() -> Result:
         services = build_services(Settings(pool=PoolSettings(models=MODELS)))

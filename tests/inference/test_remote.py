@@ -1,4 +1,4 @@
-"""Inference by another server: the same events as from a local engine, and clear errors."""
+"""Inference by another server: same events, clear errors."""
 
 import asyncio
 import json

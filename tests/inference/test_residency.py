@@ -1,7 +1,7 @@
-"""Leases on models under a memory limit: no request waits for ever, and no leased model is evicted.
+"""Leases on models under a memory limit.
 
-The loader here operations no weights; it checks invariants at every load. Real models are used in
-`tests/server/test_model_pool.py`.
+No request waits for ever, and no leased model is evicted. The loader here operations no weights; it checks
+invariants at every load. Real models are used in `tests/server/test_model_pool.py`.
 """
 
 import asyncio
@@ -368,6 +368,6 @@ def release(task: "asyncio.Task[Lease]") -> None:
 
 
 def leave(task: "asyncio.Task[Lease]") -> None:
-    """Cancel a request at the moment in which it may have been served."""
+    """Cancel a request that may have been served just now."""
     if not task.cancel():
         task.result().release()

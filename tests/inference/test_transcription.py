@@ -1,4 +1,4 @@
-"""Transcription of a file window by window: retries at higher temperatures, and conditioning on earlier text.
+"""Transcription of a file: retries and conditioning on earlier text.
 
 Results are scripted, because a test cannot choose which of a real model's results are implausible.
 """

@@ -52,7 +52,7 @@ def chunk(key: str, parent: str | None = None, **fields: Any) -> ListedChunk:
 
 
 def listing() -> list[ListedChunk]:
-    """Return two conversations on one system prompt, and one of a model that is not served.
+    """Return two conversations on one system prompt, and an unserved model's.
 
     The least recently used is first.
     """

@@ -1,4 +1,4 @@
-"""Models that cannot be probed: one clear line each, and the others are probed."""
+"""Models that cannot be probed give one clear line each."""
 
 import json
 import shutil
@@ -17,7 +17,10 @@ from .conftest import probed, target
 
 
 def change(model: Path, name: str, **values: Any) -> None:
-    """Change fields of one of the model's JSON files; None removes a field."""
+    """Change fields of one of the model's JSON files.
+
+    None removes a field.
+    """
     file = model / name
     content = {**json.loads(file.read_text()), **values}
     file.write_text(json.dumps({key: value for key, value in content.items() if value is not None}))
@@ -59,7 +62,7 @@ BREAKAGES: dict[str, tuple[Callable[[Path], Any], str]] = {
     ),
     "more tokens than weights": (
         lambda model: change(model, "config.json", vocab_size=100),
-        "no weights for tokens above 99",
+        "no weights for tokens beyond 99",
     ),
 }
 

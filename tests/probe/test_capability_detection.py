@@ -1,4 +1,7 @@
-"""Findings follow the model's answers, not its files; failures are never a no."""
+"""Findings follow the model's answers, not its files.
+
+Failures are never a no.
+"""
 
 import shutil
 from pathlib import Path
@@ -40,7 +43,10 @@ def plain_model(model: Path) -> Path:
 
 
 def caller(format_: str, *, only_if: str = "") -> Script:
-    """Script a model that calls any tool in this format, if its prompt contains `only_if`."""
+    """Script a model that calls any tool in this format.
+
+    Only if its prompt contains `only_if`.
+    """
 
     def answer(prompt: str) -> str:
         for question in TOOL_QUESTIONS:

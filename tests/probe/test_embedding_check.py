@@ -71,7 +71,7 @@ def test_text_questions_stay_unknown_for_embedding_models(store: CapabilityStore
         if finding.question != "embeddings"
     }
     assert set(others.values()) == {"unknown"}
-    assert outcome.record.findings[0].reason.endswith("only models that generate text are asked this")
+    assert outcome.record.findings[0].reason.endswith("only models that generate text are tested for this")
 
 
 def test_probed_embedding_model_is_skipped(store: CapabilityStore) -> None:

@@ -1,4 +1,4 @@
-"""Models trained to call tools, each in its own format, probed under neutral names."""
+"""Models trained to call tools, probed under neutral names."""
 
 from pathlib import Path
 

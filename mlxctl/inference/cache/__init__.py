@@ -1,4 +1,4 @@
-"""Prefix cache inspection from the front: contents, and explanations of hits and misses."""
+"""Prefix cache inspection from the front: contents and explanations."""
 
 from mlxctl.inference.cache.divergence import Divergence, MissReason
 from mlxctl.inference.cache.explanation import Explanation

@@ -55,7 +55,7 @@ class PromptChange:
 def find_change(
     newer: GenerationRequest, older: GenerationRequest, answer: str, adapter: ModelAdapter
 ) -> PromptChange:
-    """Return the cause of the difference from the older prompt and its answer."""
+    """Return why the newer prompt differs from the older and its answer."""
     text = adapter.prompt_text(newer)
     older_text = (rendered(older, adapter) or "") + answer
     num_agreeing = num_common(text, older_text)
@@ -160,7 +160,10 @@ def _narrow_change(
     num_agreeing: int,
     adapter: ModelAdapter,
 ) -> PromptChange:
-    """Return the change with the part that causes the difference, if several parts changed."""
+    """Return the change with the part that causes the difference.
+
+    Applies if several parts of a message changed.
+    """
     index = change.section.message
     if change.reason != "message_changed" or index is None:
         return change

@@ -1,4 +1,7 @@
-"""Queries of the engine's prefix cache, and explanations of requests. Event-loop thread only."""
+"""Queries of the engine's prefix cache, and explanations of requests.
+
+Event-loop thread only.
+"""
 
 import time
 from collections.abc import Sequence
@@ -16,7 +19,7 @@ from mlxctl.ir.tokens import Salt, Tokens
 
 
 class CacheInspector:
-    """Prefix cache of the models of a `ModelManager`, and the requests recorded for explanations."""
+    """Queries of the prefix cache, and prompts recorded for explanations."""
 
     def __init__(self, engine: EngineClient, preparation: PreparationPool, manager: ModelManager) -> None:
         self._engine = engine
@@ -27,7 +30,10 @@ class CacheInspector:
     def record(
         self, packed: PackedRequest, prompt_ids: Sequence[int], salts: Sequence[Salt], *, model: str
     ) -> RecordedPrompt:
-        """Record a request that is about to be submitted; `salts` separate its images' tokens."""
+        """Record a request that is about to be submitted.
+
+        `salts` separate its images' tokens.
+        """
         return self._prompts.record(
             packed, prompt_ids, salts, model=model, num_engine_restarts=self._engine.num_restarts
         )

@@ -1,4 +1,4 @@
-"""Sections of a prompt: the message or tool that a character belongs to. Pure.
+"""Sections of a prompt: messages, tools and template text. Pure.
 
 A message is located by rendering the conversation again with that message marked: the difference is its text.
 This works for every chat template, also if it reorders, rewrites or drops messages.
@@ -27,7 +27,7 @@ Span = tuple[int, int]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PromptSection:
-    """A message or tool by name, with its index and changed part if known."""
+    """A message or tool, with its index and changed part if known."""
 
     name: str
     message: int | None = None
@@ -51,7 +51,10 @@ GENERATION_PROMPT = PromptSection(name="the end of the prompt, where the answer 
 
 
 def collapse_images(prompt_ids: Sequence[int], salts: Sequence[Salt], position: int) -> Sequence[int]:
-    """Return the ids up to `position`, with a single id for each image, as in the text."""
+    """Return the ids up to `position`, one id per image.
+
+    The text of a prompt has one word per image, too.
+    """
     ids: list[int] = []
     start = 0
     for salt in salts:
@@ -108,7 +111,10 @@ def num_common(one: str, other: str) -> int:
 
 
 def rendered(request: GenerationRequest, adapter: ModelAdapter) -> str | None:
-    """Return the prompt of a changed request; None if the template rejects it."""
+    """Return the prompt of a changed request.
+
+    None if the template rejects it.
+    """
     try:
         return adapter.prompt_text(request)
     except InvalidRequest:
@@ -116,7 +122,7 @@ def rendered(request: GenerationRequest, adapter: ModelAdapter) -> str | None:
 
 
 def _last_before(num: int, position: int, span_of: Callable[[int], Span | None]) -> tuple[int | None, Span]:
-    """Return the last of `num` ordered elements that begins at `position` or before.
+    """Return the last of `num` ordered elements that begins before `position`.
 
     By bisection; returns its span, too.
     """
@@ -163,7 +169,10 @@ def _tool_at(request: GenerationRequest, text: str, num_chars: int, adapter: Mod
 
 
 def _span(text: str, marked: GenerationRequest, adapter: ModelAdapter) -> Span | None:
-    """Return the span of the marked text; None if the marks are not rendered."""
+    """Return the span of the marked text.
+
+    None if the marks are not rendered.
+    """
     other = rendered(marked, adapter)
     if other is None or other == text:
         return None
@@ -216,7 +225,7 @@ def _with_marked_tool(request: GenerationRequest, index: int) -> GenerationReque
 
 
 def _marked(text: str) -> str:
-    """Add a letter before and after a text that does not begin or end with it."""
+    """Return the text with a different first and last letter added."""
     return ("Q" if text[:1] != "Q" else "Z") + text + ("Q" if text[-1:] != "Q" else "Z")
 
 

@@ -55,7 +55,7 @@ def _num_common_end(one: "array[int]", other: "array[int]", position: int) -> in
 
 
 def _runs(one: "array[int]", other: "array[int]", position: int, end: int) -> list[tuple[int, int, int]]:
-    """Return the shared runs between `position` and `end`: both positions and the length."""
+    """Return positions and lengths of the shared runs up to `end`."""
     here, there = one.tobytes(), other.tobytes()
     indexes: dict[bytes, list[int]] = {}
     for index in range(0, len(other) - _RUN_TOKENS + 1, _RUN_TOKENS):

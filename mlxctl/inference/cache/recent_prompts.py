@@ -20,7 +20,7 @@ MAX_BYTES = 64 << 20
 
 @dataclass(slots=True, eq=False, kw_only=True)
 class RecordedPrompt:
-    """A prompt with its answer and the cache usage that the engine reported.
+    """A prompt with its answer and its reported cache usage.
 
     `packed` is the request without image bytes; `request` unpickles it, which is slow for a long one. `salts`
     separate the tokens of images. `model` is the own name of the model. `num_engine_restarts` identifies the
@@ -74,7 +74,10 @@ class RecentPrompts:
         model: str,
         num_engine_restarts: int,
     ) -> RecordedPrompt:
-        """Record a request that is about to be submitted; the oldest are dropped."""
+        """Record a request that is about to be submitted.
+
+        The oldest are dropped.
+        """
         self._num_recorded += 1
         recorded = RecordedPrompt(
             number=self._num_recorded,

@@ -1,4 +1,4 @@
-"""Selection of the earlier prompt to compare with: the one that shares most. Pure."""
+"""Selection of the earlier prompt to compare with. Pure."""
 
 from collections.abc import Sequence
 
@@ -14,7 +14,7 @@ _NUM_SAMPLES, _SAMPLE_CHARS = 32, 40
 def most_similar(
     recorded: RecordedPrompt, others: Sequence[RecordedPrompt]
 ) -> tuple[RecordedPrompt | None, int]:
-    """Return the prompt to compare with, and the number of shared leading tokens.
+    """Return the most similar prompt and the number of shared leading tokens.
 
     Prompts of the same session come first. The one with the longest common prefix wins, the newest of equals;
     where that is only a small part of the prompt, the one with the most shared text, whose beginning may have
@@ -61,7 +61,10 @@ def _count_shared_samples(samples: Sequence[str], other: RecordedPrompt) -> int:
 
 
 def _samples(text: str) -> list[str]:
-    """Return evenly spaced pieces of the text; none of a text shorter than one piece."""
+    """Return evenly spaced pieces of the text.
+
+    None of a text shorter than one piece.
+    """
     num = len(text) // _SAMPLE_CHARS
     step = max(1, num // _NUM_SAMPLES)
     return [text[_SAMPLE_CHARS * index : _SAMPLE_CHARS * (index + 1)] for index in range(0, num, step)]

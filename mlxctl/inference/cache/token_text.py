@@ -11,10 +11,10 @@ _ID_DIGEST_BYTES = 6
 def token_text(
     tokens: Tokens, salts: Sequence[Salt], start: int, text_of: Callable[[Tokens], str | None]
 ) -> str | None:
-    """Return the text of tokens from `start` on, with `[image 0a1b2c3d]` for each image.
+    """Return the text of tokens, with `[image 0a1b2c3d]` for each image.
 
-    The name is a prefix of the image's digest, so that different images differ. None if `text_of` returns
-    None.
+    `start` is the position of the first token. The name is a prefix of the image's digest, so that different
+    images differ. None if `text_of` returns None.
     """
     pieces: list[str | None] = []
     position = start
@@ -30,9 +30,9 @@ def token_text(
 
 
 def comparable_ids(tokens: Tokens, salts: Sequence[Salt], start: int) -> list[int]:
-    """Return ids with those of images replaced by negative numbers from their digests.
+    """Return ids with negative numbers in place of image tokens.
 
-    So two runs are equal only if their images are.
+    The numbers are made of the images' digests. So two runs are equal only if their images are.
     """
     ids = list(tokens)
     for salt in salts:

@@ -20,8 +20,9 @@ _log = logging.getLogger(__name__)
 
 @dataclass(slots=True)
 class ConfiguredModels:
-    """`listed` are the models that the operator named, in order; `others` come from directories and aliases;
-    `unusable` could not be read.
+    """`listed` are the models that the operator named, in order.
+
+    `others` come from directories and aliases; `unusable` could not be read.
     """
 
     listed: list[ServedModel] = field(default_factory=list)
@@ -55,7 +56,10 @@ class ModelReader:
     def __init__(
         self, settings: Settings, library: Library, knowledge: CapabilityLookup, *, demo: NamedDirectory
     ) -> None:
-        """Create a reader; `demo` is the model to serve when the settings name none."""
+        """Create a reader.
+
+        `demo` is the model to serve when the settings name none.
+        """
         self._settings = settings
         self._library = library
         self._knowledge = knowledge
@@ -68,7 +72,7 @@ class ModelReader:
         return ModelRegistry(found.listed, found.others, unusable=found.unusable, find=find)
 
     def configured_models(self) -> ConfiguredModels:
-        """Read the models that the settings name, or the demo model when they name none.
+        """Read the models of the settings, by default the demo model.
 
         A model whose files cannot be used becomes `unusable`; a listed model that does not exist is an error.
         Raises SettingsError for two models of one name, a missing directory of models and a pin of an unknown
@@ -131,7 +135,7 @@ class ModelReader:
         return partial(self._library.resolve, str(path))
 
     def _name(self, path: Path) -> str:
-        """Return the name of the model served from `path`, which need not exist."""
+        """Return the name for a model directory that may not exist."""
         try:
             return self._library.resolve(str(path)).name
         except ModelError:

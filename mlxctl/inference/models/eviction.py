@@ -11,9 +11,10 @@ from mlxctl.errors import describe_bytes
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ModelMemoryBudget:
-    """Bytes that weights may take: `limit_bytes` for a single model, `shared_bytes` for several together.
+    """Bytes that the weights of loaded models may take.
 
-    `shared_bytes` leaves the prefix cache its part. None for `max_models` means no limit of their number.
+    `limit_bytes` is for a single model, `shared_bytes` for several together. `shared_bytes` leaves the prefix
+    cache its part. None for `max_models` means no limit of their number.
     """
 
     limit_bytes: int
@@ -29,9 +30,9 @@ class ModelMemoryBudget:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ResidentModel:
-    """A loaded model: its size, the leases on it, and when the last one began or ended.
+    """A loaded model with its size, leases and time of use.
 
-    `used_at` is in seconds of any one clock.
+    `used_at` is when the last lease began or ended, in seconds of any one clock.
     """
 
     name: str
@@ -44,10 +45,11 @@ class ResidentModel:
 def select_victims(
     residents: Iterable[ResidentModel], *, num_bytes: int, budget: ModelMemoryBudget
 ) -> tuple[str, ...] | None:
-    """Return the models to evict for one of `num_bytes`; None if evicting all does not suffice.
+    """Return the models to evict for one of `num_bytes`.
 
-    Pinned models stay. Models without requests go first, and among equals the least recently used. No model
-    is evicted needlessly: when a large one goes, smaller ones that were selected before it stay.
+    None if evicting all does not suffice. Pinned models stay. Models without requests go first, and among
+    equals the least recently used. No model is evicted needlessly: when a large one goes, smaller ones that
+    were selected before it stay.
     """
     order = eviction_order(residents := list(residents))
     victims: list[ResidentModel] = []
@@ -82,7 +84,7 @@ def select_expired(residents: Iterable[ResidentModel], *, now: float, ttl_second
 def describe_shortage(
     residents: Iterable[ResidentModel], *, num_bytes: int, budget: ModelMemoryBudget
 ) -> str:
-    """Return why a model of `num_bytes` cannot be loaded beside the pinned models, and the remedy."""
+    """Return why a model does not fit in memory, and the remedy."""
     limit = describe_bytes(budget.limit_bytes)
     needs = f"its weights need {describe_bytes(num_bytes)}, but the memory limit is {limit}"
     pinned = [

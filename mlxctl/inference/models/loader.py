@@ -1,4 +1,7 @@
-"""Loads registered models: weights in the engine, answer readers in the front. Event-loop thread only."""
+"""Loads registered models: weights in the engine, answer readers in the front.
+
+Event-loop thread only.
+"""
 
 import logging
 from collections.abc import Mapping
@@ -22,7 +25,10 @@ _log = logging.getLogger(__name__)
 
 
 class ModelLoader:
-    """Keeps weights and readers in step: a model is loaded when the engine and the front both have it."""
+    """Keeps the engine's weights and the front's readers in step.
+
+    A model is loaded when both have it.
+    """
 
     def __init__(
         self,
@@ -43,7 +49,7 @@ class ModelLoader:
         self._warned_no_vision: dict[str, str] = {}
 
     async def start(self, model: ServedModel | None) -> None:
-        """Start the engine with a model, which it loads again after each restart.
+        """Start the engine, with a model that each restart loads again.
 
         Raises the model's ModelError, EngineDied.
         """
@@ -146,7 +152,7 @@ class ModelLoader:
                 await self._preparation.unload(oldest)
 
     async def _match_engine(self, model: ServedModel, reader: AnswerReader) -> AnswerReader:
-        """Return a reader that accepts images only if the engine could load the vision encoder."""
+        """Return a reader that accepts images only if the engine does."""
         problem = self._engine.loaded[model.name].vision_problem
         facts = model.facts if problem is None else replace(model.facts, vision=None, vision_problem=problem)
         if (facts.vision, facts.vision_problem) != (reader.facts.vision, reader.facts.vision_problem):

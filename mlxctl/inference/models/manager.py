@@ -1,4 +1,4 @@
-"""Models of this server: which exist, their state, and leases to use them. Event-loop thread only."""
+"""Models of this server, their state and leases. Event-loop thread only."""
 
 import asyncio
 import logging
@@ -59,9 +59,10 @@ class ModelStats:
 
 
 class ModelManager:
-    """Loads models on demand and evicts others for them; see `ModelResidency` for the order.
+    """Loads models on demand and evicts others for them.
 
-    The first usable model of the registry's `at_start` is loaded with the engine, also after a restart.
+    See `ModelResidency` for the order. The first usable model of the registry's `at_start` is loaded with the
+    engine, also after a restart.
     """
 
     def __init__(
@@ -86,7 +87,10 @@ class ModelManager:
         self.is_open = False
 
     async def start(self) -> None:
-        """Start the engine with the first usable model. Raises ModelError if none is, EngineDied."""
+        """Start the engine with the first usable model.
+
+        Raises ModelError if none is, EngineDied.
+        """
         failures: dict[str, ModelError] = {}
         for name in self._registry.at_start:
             try:
@@ -103,16 +107,19 @@ class ModelManager:
         self._start_background_tasks()
 
     async def close(self) -> None:
-        """Stop loading and unloading; requests that wait for a model fail with ShuttingDown."""
+        """Stop loading and unloading.
+
+        Requests that wait for a model fail with ShuttingDown.
+        """
         for task in self._background:
             task.cancel()
         await self._residency.close()
 
     async def use(self, name: str, *, purpose: Purpose = "text") -> tuple[ModelSession, Lease]:
-        """Load the model that a request names; return it and a lease to release at the end.
+        """Load the model that a request names.
 
-        Raises UnknownModel, ModelUnavailable, CapacityError, and InvalidRequest for a model of another
-        purpose.
+        Return it and a lease to release at the end. Raises UnknownModel, ModelUnavailable, CapacityError, and
+        InvalidRequest for a model of another purpose.
         """
         model = await self.find(name, purpose)
         self._check_open()
@@ -131,7 +138,10 @@ class ModelManager:
         return model
 
     async def reader(self, name: str) -> AnswerReader:
-        """Return the answer reader of a text model, loaded or not. Raises what `use` does."""
+        """Return the answer reader of a text model, loaded or not.
+
+        Raises what `use` does.
+        """
         model = await self.find(name, "text")
         self._check_open()
         try:
@@ -140,7 +150,7 @@ class ModelManager:
             raise ModelUnavailable(name, error.without_path(name)) from None
 
     def models(self) -> tuple[ServedModel, ...]:
-        """Return the model behind every name that requests can use, in order of registration."""
+        """Return the model behind every name, in order of registration."""
         memory = self._memory()
         return tuple(
             self._with_state(name, model, memory.get(model.name)) for name, model in self._registry.entries
@@ -148,7 +158,7 @@ class ModelManager:
 
     @property
     def problem(self) -> str | None:
-        """Why a model that was lost with an engine is not loaded again yet."""
+        """Why models that were lost with an engine are still missing."""
         lost = self._engine.lost.items()
         return (
             "; ".join(f"model {name!r} did not come back: {error.without_path(name)}" for name, error in lost)
@@ -161,7 +171,7 @@ class ModelManager:
         return self._registry.unusable
 
     async def read_capabilities(self) -> None:
-        """Read the tokenizers and templates of models whose capabilities are not known yet."""
+        """Read tokenizers and templates of models with unknown capabilities."""
         for model in self._registry.models:
             if model.adapter_verdict is None:
                 try:
@@ -262,7 +272,7 @@ class ModelManager:
                 _log.warning("%s", error)
 
     async def _reload_lost(self) -> None:
-        """Load the models that were lost with an engine, with growing pauses between attempts."""
+        """Load lost models again, with growing pauses between attempts."""
         pause_seconds = _FIRST_RETRY_PAUSE_SECONDS
         while True:
             if not self._engine.lost:

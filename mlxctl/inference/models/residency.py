@@ -1,10 +1,10 @@
-"""Leases on models in memory, and the queue of requests for models to load. Event-loop thread only.
+"""Leases on loaded models and the queue for others.
 
-One model is loaded at a time. A request for a loaded model gets a lease at once; all others wait in one
-queue, in order of arrival. Its head is served next, together with every request for the same model. Models
-that must be evicted for it take no new requests from then on (those join the queue) and are unloaded when
-their last lease ends. So a model with requests is never evicted, and a steady stream of requests for one
-model cannot starve another.
+Event-loop thread only. One model is loaded at a time. A request for a loaded model gets a lease at once; all
+others wait in one queue, in order of arrival. Its head is served next, together with every request for the
+same model. Models that must be evicted for it take no new requests from then on (those join the queue) and
+are unloaded when their last lease ends. So a model with requests is never evicted, and a steady stream of
+requests for one model cannot starve another.
 """
 
 import asyncio
@@ -44,7 +44,7 @@ _log = logging.getLogger(__name__)
 
 
 class Lease:
-    """Right to use a loaded model: it stays in memory until the lease is released.
+    """Right to use a loaded model, which stays loaded until release.
 
     `on_change` gets the model's name and by how much its number of leases changed.
     """
@@ -129,7 +129,10 @@ class ModelResidency:
         self._changed = asyncio.Event()
 
     async def lease(self, name: str) -> Lease:
-        """Return a lease of the model, loading it if necessary. Raises CapacityError, ModelUnavailable."""
+        """Return a lease of the model, loading it if necessary.
+
+        Raises CapacityError, ModelUnavailable.
+        """
         self._loader.check_ready()
         if self.is_ready(name):
             return Lease(name, self._count_lease)
@@ -152,7 +155,10 @@ class ModelResidency:
                 self._changed.set()
 
     async def load(self, name: str) -> None:
-        """Load the model, also if it failed to load a moment ago. Raises what `lease` does."""
+        """Load the model, also if it failed to load a moment ago.
+
+        Raises what `lease` does.
+        """
         self._failures.pop(name, None)
         (await self.lease(name)).release()
 
@@ -273,7 +279,7 @@ class ModelResidency:
             self._fail_queued(EngineRecovering("the model was not loaded; try again in a moment"))
 
     async def _make_resident(self, name: str) -> None:
-        """Load the model, evicting others, unless no request waits for it any more."""
+        """Load the model, evicting others, while a request waits for it."""
         victims = () if self.is_ready(name) else self._victims(name)
         if victims is None:
             raise self._shortage(name)

@@ -1,4 +1,7 @@
-"""A model that requests can name: its files, capabilities and state. Pure values."""
+"""A model that requests can name: its files, capabilities and state.
+
+Pure values.
+"""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -29,7 +32,7 @@ class ModelMemory:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ServedModel:
-    """A model with its files, capabilities and state, under one of its names.
+    """A model's files, capabilities and state, under one of its names.
 
     From its files and the settings: `facts`, `is_demo`, `trust_remote_code`, and `kv_format`, the format of
     its key-value cache.
@@ -76,7 +79,10 @@ class ServedModel:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UnusableModel:
-    """A configured model that cannot be read; `reason` names no path, so that it can be sent to clients."""
+    """A configured model that cannot be read.
+
+    `reason` names no path, so that it can be sent to clients.
+    """
 
     name: str
     reason: str

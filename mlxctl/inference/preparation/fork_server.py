@@ -66,7 +66,7 @@ class ForkServer:
         await self._worker.begin()
 
     async def fork(self, *, niceness: int) -> Worker:
-        """Return a new worker with the models and answers of the fork server. Raises WorkerEnded."""
+        """Return a new worker with all models and answers. Raises WorkerEnded."""
         async with self._forking:
             server = self._worker
             if server is None or server.has_ended:
@@ -84,7 +84,7 @@ class ForkServer:
         return forked
 
     async def execute_and_replace(self, command: object) -> Any:
-        """Execute a command in a fork, and replace the fork server by it.
+        """Execute a command in a fork, which then becomes the fork server.
 
         Raises what `Worker.execute` does, and TimeoutError after LOAD_SECONDS.
         """

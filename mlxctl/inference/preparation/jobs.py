@@ -1,4 +1,4 @@
-"""Functions that run in preparation processes, on one request and its model's adapter."""
+"""Functions on one request that run in preparation processes."""
 
 import pickle
 from array import array
@@ -37,7 +37,10 @@ class Preparation:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PackedPrompt:
-    """Token ids of a prompt, and the salts of its images; `normalized` as in Preparation."""
+    """Token ids of a prompt, and the salts of its images.
+
+    `normalized` as in Preparation.
+    """
 
     token_ids: "array[int]"
     salts: tuple[Salt, ...]
@@ -50,7 +53,7 @@ def call(function: Callable[..., Any], *arguments: Any) -> Any:
 
 
 def call_method(target: object, name: str, *arguments: Any) -> tuple[dict[str, Any], Any]:
-    """Call a method and return the state of its object, and the result."""
+    """Call a method; return its object's state and its result."""
     result = call(getattr(target, name), *arguments)
     return vars(target), result
 
@@ -161,7 +164,7 @@ def _prepare_conversation(adapter: ModelAdapter, request: GenerationRequest) -> 
 
 
 def _without_image_bytes(request: GenerationRequest) -> GenerationRequest:
-    """Return the request with a digest in place of each image, enough to compare them."""
+    """Return the request with a digest in place of each image."""
     if not any(message.num_images for message in request.messages):
         return request
     return replace(request, messages=tuple(map(_without_bytes, request.messages)))
@@ -184,10 +187,11 @@ def _digest_image(part: TextPart | ImagePart) -> TextPart | ImagePart:
 def truncate_oldest(
     request: GenerationRequest, count_tokens: Callable[[GenerationRequest], int], *, context_length: int
 ) -> GenerationRequest | None:
-    """Drop as few of the oldest turns as leave room for an answer; None if no number does.
+    """Drop the fewest oldest turns that leave room for an answer.
 
-    A turn is a user message with all messages up to the next one, so that tool calls and their results stay
-    together. System messages and the last turn stay. Calls `count_tokens` a logarithmic number of times.
+    None if no number does. A turn is a user message with all messages up to the next one, so that tool calls
+    and their results stay together. System messages and the last turn stay. Calls `count_tokens` a
+    logarithmic number of times.
     """
     share = context_length // _ANSWER_SHARE
     limit = context_length - (share if request.max_tokens is None else min(request.max_tokens, share))

@@ -14,9 +14,9 @@ _MAX_QUOTED_CHARS = 2000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Fork:
-    """Fork; the new process serves the socket that comes with this and replies there.
+    """Fork.
 
-    `niceness` lowers its priority.
+    The new process serves the socket that comes with this and replies there. `niceness` lowers its priority.
     """
 
     niceness: int = 0
@@ -56,9 +56,10 @@ class StoreAnswers:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Call:
-    """Call a function, with the adapter of `model` as first argument, and reply its result.
+    """Call a function and reply its result.
 
-    The process ends if that takes more than `cpu_seconds`.
+    The adapter of `model` is its first argument, if given. The process ends if that takes more than
+    `cpu_seconds`.
     """
 
     function: Callable[..., Any]
@@ -85,7 +86,10 @@ class Done:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Raised:
-    """An MlxctlError in parts: not every exception can be created from its arguments."""
+    """An MlxctlError in parts.
+
+    Not every exception can be created from its arguments.
+    """
 
     kind: type[MlxctlError]
     arguments: tuple[Any, ...]

@@ -1,7 +1,7 @@
-"""Pool of preparation processes, and the models that they have. Event-loop thread only.
+"""Pool of preparation processes, and the models that they have.
 
-A request that exceeds its time, or whose client has left, is stopped by killing its process; another one
-replaces it. An error, even a crash, fails only its own request.
+Event-loop thread only. A request that exceeds its time, or whose client has left, is stopped by killing its
+process; another one replaces it. An error, even a crash, fails only its own request.
 """
 
 import asyncio
@@ -44,7 +44,10 @@ _numbers = itertools.count(1)
 
 @dataclass(slots=True, kw_only=True, eq=False)
 class _ModelState:
-    """A loaded model, the first generation of the fork server that has it, and its answers."""
+    """A loaded model with its answers.
+
+    `generation` is the first one of the fork server that has it.
+    """
 
     load: Load
     generation: int
@@ -54,7 +57,10 @@ class _ModelState:
 
 
 class PreparationPool:
-    """Prepares requests in worker processes, which start at first use or by `start`."""
+    """Prepares requests in worker processes.
+
+    They start at first use, or by `start`.
+    """
 
     def __init__(
         self,
@@ -146,16 +152,18 @@ class PreparationPool:
         return await self.run_with(target, method, pickle.PickleBuffer(body), num_bytes=len(body))
 
     async def call(self, function: Callable[..., Any], *arguments: Any, num_bytes: int) -> Any:
-        """Return what `function` makes of `arguments`: here if the `num_bytes` to read are few, else in
-        another process.
+        """Return the result of `function`.
+
+        Short `arguments`, of `num_bytes`, are handled in the front, others in a worker.
         """
         if num_bytes < INLINE_BYTES:
             return jobs.call(function, *arguments)
         return await self.run(jobs.call, function, *arguments, num_bytes=num_bytes)
 
     async def run_with(self, target: Any, method: str, *arguments: Any, num_bytes: int) -> Any:
-        """Return what a method of `target` makes of `arguments`, as `call` does; `target` is then as that
-        left it.
+        """Return what a method of `target` makes of `arguments`, as `call` does.
+
+        `target` is then as that left it.
         """
         if num_bytes < INLINE_BYTES:
             return jobs.call(getattr(target, method), *arguments)
@@ -173,11 +181,12 @@ class PreparationPool:
         model: str | None = None,
         knows_answers: bool = True,
     ) -> Any:
-        """Call a function in a worker, with the adapter of `model` as first argument if given.
+        """Call a function in a worker.
 
-        The time limit follows from `num_bytes`. With `knows_answers`, the adapter has all answers so far.
-        Raises what the function raises, QueueFull, InvalidRequest when the request takes too long or crashes
-        a library, and SequenceFailed when the process has ended.
+        The adapter of `model` is its first argument, if given. The time limit follows from `num_bytes`. With
+        `knows_answers`, the adapter has all answers so far. Raises what the function raises, QueueFull,
+        InvalidRequest when the request takes too long or crashes a library, and SequenceFailed when the
+        process has ended.
         """
         queue = self._short if num_bytes < SHORT_BYTES else self._long
         state = None if model is None else self._models[model]
@@ -190,7 +199,10 @@ class PreparationPool:
         )
 
     def record_answer(self, model: str, opened: bytes, generated_ids: Sequence[int]) -> None:
-        """Record the ids of a finished answer, so that its text is encoded to the same ids."""
+        """Record the ids of a finished answer.
+
+        Its text is encoded to the same ids afterwards.
+        """
         state = self._models.get(model)
         if state is None or not opened or self._is_closed:
             return

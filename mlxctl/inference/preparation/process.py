@@ -130,7 +130,7 @@ def memory_bytes() -> int:
 
 
 def main(descriptor: str, *modules: str) -> None:
-    """Serve the socket with this number until it is closed, after importing `modules`."""
+    """Import `modules`, then serve the socket until it is closed."""
     # Terminals and service managers signal the whole group; the front decides when this process ends.
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, signal.SIG_IGN)

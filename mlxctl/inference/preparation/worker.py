@@ -19,9 +19,9 @@ class WorkerEnded(Exception):
 
 
 class WorkerCrashed(Exception):
-    """The process or a library failed unexpectedly; it must not be used again.
+    """The process or a library failed unexpectedly.
 
-    `is_native` is a panic of a native library.
+    It must not be used again. `is_native` is a panic of a native library.
     """
 
     def __init__(self, failed: Crashed) -> None:
@@ -79,7 +79,10 @@ class Worker:
                 raise WorkerCrashed(answer)
 
     async def send_command(self, command: object, descriptor: int | None = None) -> None:
-        """Send a command without reply, with a file descriptor if given. Raises WorkerEnded."""
+        """Send a command without reply, with a file descriptor if given.
+
+        Raises WorkerEnded.
+        """
         parts = encode(command)
         try:
             if descriptor is None:

@@ -1,7 +1,7 @@
-"""Conversion of a chat completion stream to events. Pure: no HTTP, no time.
+"""Conversion of a chat completion stream to events.
 
-Reads `choices[].delta` as OpenAI documents it, `reasoning_content` (or `reasoning`) as servers of open models
-add it, an `error` object in mid-stream, and mlxctl's own comment `prefill 12/345`.
+Pure: no HTTP, no time. Reads `choices[].delta` as OpenAI documents it, `reasoning_content` (or `reasoning`)
+as servers of open models add it, an `error` object in mid-stream, and mlxctl's own comment `prefill 12/345`.
 """
 
 import re
@@ -87,7 +87,10 @@ class _OpenCall:
 
 
 class LineReader:
-    """Splits a byte stream at line feeds; a carriage return before one is dropped."""
+    """Splits a byte stream at line feeds.
+
+    A carriage return before one is dropped.
+    """
 
     def __init__(self) -> None:
         self._rest = b""
@@ -101,7 +104,7 @@ class LineReader:
 
 
 class ChunkReader:
-    """State of one stream: takes the content of each SSE line, then `finish`.
+    """Parser of one stream: SSE lines, then `finish`.
 
     Missing usage counts as zeros.
     """
@@ -114,14 +117,17 @@ class ChunkReader:
         self._usage = Usage(num_prompt_tokens=0)
 
     def comment(self, text: bytes) -> list[StreamEvent]:
-        """Return the events of an SSE comment: prefill progress, or none for a keep-alive."""
+        """Return the prefill progress of an SSE comment, if any."""
         match = _PREFILL.fullmatch(text)
         if match is None:
             return []
         return [PromptProgress(num_processed=int(match[1]), num_cached=0, num_prompt_tokens=int(match[2]))]
 
     def data(self, body: bytes) -> list[StreamEvent]:
-        """Return the events of one chunk. Raises SequenceFailed for an error object, ConnectionLost."""
+        """Return the events of one chunk.
+
+        Raises SequenceFailed for an error object, ConnectionLost.
+        """
         try:
             chunk = self._decoder.decode(body)
         except msgspec.MsgspecError as error:

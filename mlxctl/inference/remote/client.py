@@ -143,7 +143,7 @@ class RemoteInference:
         return self._decode(path, response, TranscriptionBody).result()
 
     async def count_tokens(self, request: GenerationRequest) -> int:
-        """Count the tokens of a conversation's prompt, as the server's template writes it.
+        """Count the tokens of a conversation's prompt on the server.
 
         Raises as `generate` does, and UnknownResource for a server other than mlxctl's.
         """
@@ -200,7 +200,10 @@ def _error(response: httpx.Response) -> MlxctlError:
 
 
 def _base_url(url: str) -> str:
-    """Return the URL that ends in /v1. Raises SettingsError for an invalid one."""
+    """Return the URL that ends in /v1.
+
+    Raises SettingsError for an invalid one.
+    """
     whole = url if "://" in url else f"http://{url}"
     try:
         parsed = httpx.URL(whole)

@@ -27,7 +27,10 @@ class _Body(msgspec.Struct, frozen=True):
 
 
 def error_of_response(status: int, body: bytes, *, retry_after: str | None = None) -> MlxctlError:
-    """Return the error for a response; its message is the server's, if it has one."""
+    """Return the error for a response.
+
+    Its message is the server's, if it has one.
+    """
     error = _read(body)
     message = error.message or f"the server answered {status} without a reason"
     code = error.code if isinstance(error.code, str) else None

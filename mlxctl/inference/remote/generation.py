@@ -11,10 +11,11 @@ from mlxctl.ir import Collector, StreamEvent, TextResult
 
 
 class RemoteGeneration:
-    """Async iterator over lists of events, one list per network read; implements `AnswerStream`.
+    """Async iterator over lists of events, one list per network read.
 
-    The last event of the last list is Finished. Raises EngineError when the server cannot finish the answer
-    or closes the connection. The holder must `cancel` it at the end: closing the connection stops the server.
+    Implements `AnswerStream`. The last event of the last list is Finished. Raises EngineError when the server
+    cannot finish the answer or closes the connection. The holder must `cancel` it at the end: closing the
+    connection stops the server.
     """
 
     def __init__(self, response: httpx.Response) -> None:
@@ -62,7 +63,7 @@ class RemoteGeneration:
         yield [*(events if is_over else ()), *self._reader.finish()]
 
     def _events(self, lines: list[bytes]) -> tuple[list[StreamEvent], bool]:
-        """Return the events of the lines, and whether the stream announced its end."""
+        """Return the events of the lines, and whether the stream ended."""
         events: list[StreamEvent] = []
         for line in lines:
             if line.startswith(b":"):

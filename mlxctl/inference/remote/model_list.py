@@ -9,7 +9,10 @@ from mlxctl.errors import ServerUnreachable
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RemoteModel:
-    """A model of another server; implements `ModelInfo`. None is a property that the server does not list."""
+    """A model of another server; implements `ModelInfo`.
+
+    None is a property that the server does not list.
+    """
 
     name: str
     context_length: int | None = None
@@ -50,9 +53,10 @@ class _Page(msgspec.Struct, frozen=True):
 
 
 def read_models(body: bytes, *, url: str) -> tuple[RemoteModel, ...]:
-    """Read the list. Of a card with fields of other types, only the name is used.
+    """Read the list.
 
-    Raises ServerUnreachable when the body is no list.
+    Of a card with fields of other types, only the name is used. Raises ServerUnreachable when the body is no
+    list.
     """
     try:
         return tuple(_read_card(bytes(card)) for card in msgspec.json.decode(body, type=_Page).data)

@@ -32,7 +32,10 @@ def encode_request(request: GenerationRequest) -> bytes:
 
 
 def chat_body(request: GenerationRequest) -> dict[str, Any]:
-    """Return the body of a streamed completion. Raises InvalidRequest for options that it cannot carry."""
+    """Return the body of a streamed completion.
+
+    Raises InvalidRequest for options that it cannot carry.
+    """
     _check_supported(request)
     body: dict[str, Any] = {
         "model": request.model,

@@ -1,4 +1,7 @@
-"""Embeddings and transcriptions of another server, and the audio sent to it. Pure."""
+"""Embeddings and transcriptions of another server, and the audio sent to it.
+
+Pure.
+"""
 
 import io
 import sys
@@ -60,7 +63,10 @@ class TranscriptionBody(msgspec.Struct, frozen=True):
 
 
 def wav_file(request: TranscriptionRequest) -> bytes:
-    """Return the request's samples as a WAV file. Blocks. Raises InvalidRequest for too many samples."""
+    """Return the request's samples as a WAV file. Blocks.
+
+    Raises InvalidRequest for too many samples.
+    """
     if request.num_samples * SAMPLE_BYTES > _MAX_AUDIO_BYTES:
         raise InvalidRequest(
             f"file has more than {_MAX_AUDIO_BYTES} bytes of samples; send it in parts", param="file"

@@ -1,4 +1,7 @@
-"""Transcription of one request: window after window, each from the end of the last complete segment."""
+"""Transcription of one request, window after window.
+
+Each window starts at the end of the last complete segment.
+"""
 
 from mlxctl.inference.transcription.transcriber import transcribe
 

@@ -17,7 +17,10 @@ _MIN_ADVANCE = SAMPLE_RATE
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WindowSegment:
-    """Text between two time tokens. `start` and `end` are samples from the beginning of the window."""
+    """Text between two time tokens.
+
+    `start` and `end` are samples from the beginning of the window.
+    """
 
     start: int
     end: int
@@ -26,14 +29,17 @@ class WindowSegment:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SplitWindow:
-    """Segments of a window, and after how many samples the next window begins."""
+    """Segments of a window; the next begins after `advance` samples."""
 
     segments: tuple[WindowSegment, ...]
     advance: int
 
 
 def split_window(token_ids: Sequence[int], recipe: TranscriptionRecipe, *, num_samples: int) -> SplitWindow:
-    """Split the tokens of a window of `num_samples` into segments; those without text are left out."""
+    """Split the tokens of a window of `num_samples` into segments.
+
+    Those without text are left out.
+    """
     is_time = [token_id >= recipe.first_time for token_id in token_ids]
     borders = [index for index, (one, other) in enumerate(pairwise(is_time), start=1) if one and other]
     is_whole = len(is_time) > 1 and is_time[-1] and not is_time[-2]

@@ -52,7 +52,10 @@ async def transcribe(
 
 
 def _language_id(request: TranscriptionRequest, recipe: TranscriptionRecipe) -> int | None:
-    """Return the token of the requested language. Raises InvalidRequest for an unknown one."""
+    """Return the token of the requested language.
+
+    Raises InvalidRequest for an unknown one.
+    """
     if request.task == "translate" and not recipe.languages:
         raise InvalidRequest(
             f"model {request.model!r} knows English only and translates nothing", param="model"
@@ -69,7 +72,10 @@ def _language_id(request: TranscriptionRequest, recipe: TranscriptionRecipe) -> 
 
 
 class _FileTranscriber:
-    """Transcribes one file. The language is detected in the first window unless `language_id` is given."""
+    """Transcribes one file.
+
+    The language is detected in the first window unless `language_id` is given.
+    """
 
     def __init__(
         self,
@@ -114,7 +120,10 @@ class _FileTranscriber:
     async def _transcribe_window(
         self, samples: bytes, previous_ids: Sequence[int]
     ) -> tuple[TranscribedWindow, float]:
-        """Return the text of a window at the first temperature that gives a plausible one, or the last."""
+        """Return the first plausible text of a window, and its temperature.
+
+        The last temperature is always accepted.
+        """
         requested = self._request.temperature
         for temperature in (requested,) if requested else _TEMPERATURES:
             window = AudioWindow(
@@ -167,6 +176,9 @@ def _is_silence(result: TranscribedWindow) -> bool:
 
 
 def _compression_ratio(text: str) -> float:
-    """Return the ratio of the text's size to its compressed size; high for repetitions."""
+    """Return the ratio of the text's size to its compressed size.
+
+    High for repetitions.
+    """
     data = text.encode()
     return len(data) / len(zlib.compress(data)) if data else 0.0
