@@ -17,7 +17,7 @@ from mlxctl.inference.preparation import PackedRequest
 from mlxctl.protocols import AgentTurnFormatter
 from mlxctl.server.disconnect import call_at_end
 from mlxctl.server.generation import GenerationResource, ParsedRequest
-from mlxctl.server.open_requests import OpenRequests
+from mlxctl.server.open_requests import OpenHttpRequests
 from mlxctl.settings import ServerSettings
 from mlxctl.stores import AgentStore
 
@@ -83,7 +83,7 @@ class AgentTurnResource(GenerationResource[AgentTurnFormatter]):
         self,
         inference: InferenceService,
         store: AgentStore,
-        open_requests: OpenRequests,
+        open_requests: OpenHttpRequests,
         settings: ServerSettings,
     ) -> None:
         super().__init__(inference, AgentTurnFormatter, open_requests, settings)

@@ -16,19 +16,19 @@ from mlxctl.server.middleware.browser_requests import BrowserRequests
 from mlxctl.server.middleware.cross_origin import CrossOrigin
 from mlxctl.server.middleware.header_limit import HeaderLimit
 from mlxctl.server.middleware.request_id import RequestId
-from mlxctl.server.open_requests import OpenRequests
+from mlxctl.server.open_requests import OpenHttpRequests
 from mlxctl.server.route import Route, RouteContext
 from mlxctl.server.routes import all_routes
 from mlxctl.settings import ServerSettings
 
 
 def create_app(
-    services: Services, settings: ServerSettings, open_requests: OpenRequests | None = None
+    services: Services, settings: ServerSettings, open_requests: OpenHttpRequests | None = None
 ) -> Application:
     """Return the ASGI application; a graceful stop waits for `open_requests`."""
     routes = all_routes(allows_downloads=services.catalog.allows_downloads)
     context = RouteContext(
-        services=services, settings=settings, open_requests=open_requests or OpenRequests(), routes=routes
+        services=services, settings=settings, open_requests=open_requests or OpenHttpRequests(), routes=routes
     )
     app: App[Request, Response] = App(middleware=_middleware(settings, routes))
     for route in routes:

@@ -7,7 +7,7 @@ from mlxctl.inference import InferenceService
 from mlxctl.protocols import OpenAIEmbeddingsFormatter
 from mlxctl.server.body import read_body
 from mlxctl.server.deadline import Deadline
-from mlxctl.server.open_requests import OpenRequests
+from mlxctl.server.open_requests import OpenHttpRequests
 from mlxctl.settings import ServerSettings
 
 
@@ -15,7 +15,7 @@ class EmbeddingsResource:
     """Parses the request, computes the vectors and answers."""
 
     def __init__(
-        self, inference: InferenceService, open_requests: OpenRequests, settings: ServerSettings
+        self, inference: InferenceService, open_requests: OpenHttpRequests, settings: ServerSettings
     ) -> None:
         self._inference = inference
         self._open_requests = open_requests

@@ -20,7 +20,7 @@ from mlxctl.server.body import read_body
 from mlxctl.server.caller import with_caller
 from mlxctl.server.deadline import Deadline
 from mlxctl.server.disconnect import call_at_end
-from mlxctl.server.open_requests import OpenRequests
+from mlxctl.server.open_requests import OpenHttpRequests
 from mlxctl.server.pending_answers import PendingAnswers, stream_when_started
 from mlxctl.server.stream import stream_answer
 from mlxctl.settings import ServerSettings
@@ -79,7 +79,7 @@ class GenerationResource(Generic[FormatterType]):
         self,
         inference: InferenceService,
         create_formatter: Callable[..., FormatterType],
-        open_requests: OpenRequests,
+        open_requests: OpenHttpRequests,
         settings: ServerSettings,
     ) -> None:
         self._inference = inference

@@ -11,7 +11,7 @@ from mlxctl import __version__
 from mlxctl.engine import EngineStatus
 from mlxctl.errors import EngineRecovering, ModelLoading, ShuttingDown
 from mlxctl.inference import InferenceService
-from mlxctl.server.open_requests import OpenRequests
+from mlxctl.server.open_requests import OpenHttpRequests
 
 
 class Greeting(Struct):
@@ -85,7 +85,7 @@ class ReadinessResource:
 class HealthResource:
     """Always 200; without a required key, status and version only."""
 
-    def __init__(self, inference: InferenceService, open_requests: OpenRequests) -> None:
+    def __init__(self, inference: InferenceService, open_requests: OpenHttpRequests) -> None:
         self._inference = inference
         self._open_requests = open_requests
 

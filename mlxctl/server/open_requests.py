@@ -5,7 +5,7 @@ import asyncio
 from mlxctl.server.disconnect import Scope, call_at_end
 
 
-class OpenRequests:
+class OpenHttpRequests:
     """Counts open generations. Event-loop thread only."""
 
     def __init__(self) -> None:

@@ -16,7 +16,7 @@ from mlxctl.inference import InferenceService, ServedModel
 from mlxctl.server.address import Address, claim_address
 from mlxctl.server.app import create_app
 from mlxctl.server.listener import Listener
-from mlxctl.server.open_requests import OpenRequests
+from mlxctl.server.open_requests import OpenHttpRequests
 from mlxctl.settings import ServerSettings, Settings
 
 # Time for the last responses to leave after the engine has ended.
@@ -52,7 +52,7 @@ async def _serve(settings: Settings, announcer: Announcer) -> int:
     if settings.server.tls_cert:
         address = replace(address, scheme="https")
     services = build_services(_with_cache_directory(settings))
-    open_requests = OpenRequests()
+    open_requests = OpenHttpRequests()
     listener = Listener(create_app(services, settings.server, open_requests), address, settings.server)
     _configure_logging(settings.server)
     await listener.start(on_end=stop.set)
@@ -87,7 +87,7 @@ async def _becomes_ready_before(stop: asyncio.Event, inference: InferenceService
 
 
 async def _end(
-    inference: InferenceService, open_requests: OpenRequests, listener: Listener, settings: ServerSettings
+    inference: InferenceService, open_requests: OpenHttpRequests, listener: Listener, settings: ServerSettings
 ) -> None:
     await inference.close(drain_seconds=settings.drain_seconds)
     await open_requests.wait_done(seconds=_LAST_RESPONSES_SECONDS)

@@ -20,7 +20,7 @@ from mlxctl.protocols import (
     encode_item_list,
 )
 from mlxctl.server.generation import GenerationResource, ParsedRequest
-from mlxctl.server.open_requests import OpenRequests
+from mlxctl.server.open_requests import OpenHttpRequests
 from mlxctl.settings import ServerSettings
 from mlxctl.stores import ResponseStore
 
@@ -34,7 +34,7 @@ class ResponsesResource(GenerationResource[OpenAIResponsesFormatter]):
         self,
         inference: InferenceService,
         store: ResponseStore,
-        open_requests: OpenRequests,
+        open_requests: OpenHttpRequests,
         settings: ServerSettings,
     ) -> None:
         super().__init__(inference, OpenAIResponsesFormatter, open_requests, settings)

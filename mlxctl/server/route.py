@@ -6,7 +6,7 @@ from typing import Any, Literal
 
 from mlxctl.bootstrap import Services
 from mlxctl.protocols import WireProtocol
-from mlxctl.server.open_requests import OpenRequests
+from mlxctl.server.open_requests import OpenHttpRequests
 from mlxctl.settings import ServerSettings
 
 Access = Literal["open", "caller", "admin", "all_callers"]
@@ -81,7 +81,7 @@ class RouteContext:
 
     services: Services
     settings: ServerSettings
-    open_requests: OpenRequests
+    open_requests: OpenHttpRequests
     routes: tuple[Route, ...] = ()
 
 

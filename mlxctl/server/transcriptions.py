@@ -19,7 +19,7 @@ from mlxctl.protocols import OpenAITranscriptionFormatter
 from mlxctl.server.body import read_body
 from mlxctl.server.deadline import Deadline
 from mlxctl.server.disconnect import call_at_end
-from mlxctl.server.open_requests import OpenRequests
+from mlxctl.server.open_requests import OpenHttpRequests
 from mlxctl.settings import ServerSettings
 
 _MAX_FIELDS = 64
@@ -63,7 +63,7 @@ class TranscriptionsResource:
     def __init__(
         self,
         inference: InferenceService,
-        open_requests: OpenRequests,
+        open_requests: OpenHttpRequests,
         settings: ServerSettings,
         *,
         task: SpeechTask,
