@@ -11,7 +11,6 @@ are the questions, with "yes", "no" or "unknown", and values that belong to a qu
 """
 
 import difflib
-import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -20,7 +19,7 @@ from typing import Any
 from mlxctl.errors import SettingsError
 from mlxctl.ir.models import ProbeVerdict
 from mlxctl.settings.documents import DocumentError, parse_toml, read_text
-from mlxctl.stores.probe_findings import QUESTIONS, Finding, ProbeRecord
+from mlxctl.stores.probe_findings import QUESTIONS, ProbeRecord
 
 VALUE_KEYS: Mapping[str, tuple[str, str, type]] = {
     "tool_parser": ("tools", "parser", str),
@@ -58,7 +57,9 @@ def read_overrides(path: Path) -> dict[str, Override]:
 
 def write_overrides(records: Sequence[ProbeRecord]) -> str:
     """Return the records as TOML for `read_overrides`, without evidence."""
-    return "\n".join(_write_table(record) for record in records)
+    import tomli_w
+
+    return tomli_w.dumps({record.model: _to_table(record) for record in records})
 
 
 def _read_table(table: object, model: str, path: Path) -> Override:
@@ -100,22 +101,13 @@ def _verdict(value: object, where: str) -> ProbeVerdict:
     raise SettingsError(f'{where}: expected "yes", "no" or "unknown", got {value!r}')
 
 
-def _write_table(record: ProbeRecord) -> str:
-    lines = [f"[{_quoted(record.model)}]"]
+def _to_table(record: ProbeRecord) -> dict[str, Any]:
+    table: dict[str, Any] = {}
     for finding in record.findings:
-        lines.append(f"{finding.question} = {_quoted(finding.verdict)}")
-        lines += [f"{key} = {_quoted(value)}" for key, value in _values(finding)]
-    return "\n".join(lines) + "\n"
-
-
-def _values(finding: Finding) -> list[tuple[str, Any]]:
-    return [
-        (key, finding.value[name])
-        for key, (question, name, _) in VALUE_KEYS.items()
-        if question == finding.question and finding.value.get(name) is not None
-    ]
-
-
-def _quoted(value: Any) -> str:
-    # A basic string of TOML is one of JSON, except that DEL must be escaped.
-    return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007F")
+        table[finding.question] = finding.verdict
+        table |= {
+            key: finding.value[name]
+            for key, (question, name, _) in VALUE_KEYS.items()
+            if question == finding.question and finding.value.get(name) is not None
+        }
+    return table
