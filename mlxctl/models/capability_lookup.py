@@ -123,16 +123,16 @@ class CapabilityLookup:
     def _override(
         self, name: str, path: Path, library: Library | None, served_as: str | None
     ) -> Override | None:
-        place = path.resolve()
+        resolved = path.resolve()
         names = [
             served_as,
             name,
-            display_name(place),
+            display_name(resolved),
             path.name,
             *(library.names_of(path) if library is not None else ()),
         ]
         tables = dict.fromkeys(each for each in names if each in self._overrides)
-        tables |= dict.fromkeys(table for table in self._overrides if _leads_to(table, place))
+        tables |= dict.fromkeys(table for table in self._overrides if _leads_to(table, resolved))
         self._matched.update(each for each in tables if each is not None)
         first, *others = [each for each in tables if each is not None] or [None]
         if first is None:
@@ -178,10 +178,10 @@ def open_store() -> CapabilityStore:
     return CapabilityStore(locations.state_directory() / "capabilities.sqlite")
 
 
-def _leads_to(table: str, place: Path) -> bool:
+def _leads_to(table: str, resolved: Path) -> bool:
     """Whether a table is named by the path of a directory."""
     try:
-        return "/" in table and Path(table).expanduser().resolve() == place
+        return "/" in table and Path(table).expanduser().resolve() == resolved
     except (OSError, RuntimeError, ValueError):
         return False
 

@@ -24,8 +24,8 @@ class Catalog:
     """
 
     def __init__(self, settings: Settings, knowledge: CapabilityLookup) -> None:
-        places = (*settings.library.models_dirs, *settings.pool.dirs)
-        self.library = Library(replace(settings.library, models_dirs=places))
+        directories = (*settings.library.models_dirs, *settings.pool.dirs)
+        self.library = Library(replace(settings.library, models_dirs=directories))
         self.downloads = Downloads(self.library.hub_cache)
         self.allows_downloads = settings.library.allow_downloads
         self._settings = settings

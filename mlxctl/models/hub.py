@@ -123,7 +123,7 @@ def download(plan: DownloadPlan, *, cache: Path, progress: DownloadProgress) -> 
     _set_up_library()
     _sweep(cache / folder_of_repository(plan.repository) / "blobs")
     with _plain_failures(plan.repository):
-        place = snapshot_download(
+        directory = snapshot_download(
             plan.repository,
             cache_dir=cache,
             allow_patterns=list(MODEL_FILES),
@@ -131,7 +131,7 @@ def download(plan: DownloadPlan, *, cache: Path, progress: DownloadProgress) -> 
             max_workers=_NUM_WORKERS,
             tqdm_class=_counting_progress_class(progress),
         )
-    return Path(place)
+    return Path(directory)
 
 
 def _set_up_library() -> None:
@@ -150,8 +150,8 @@ def _sweep(blobs: Path) -> None:
 
 
 def _check_room(plan: DownloadPlan, cache: Path) -> None:
-    place = next(path for path in (cache, *cache.absolute().parents) if path.is_dir())
-    free = shutil.disk_usage(place).free
+    existing = next(path for path in (cache, *cache.absolute().parents) if path.is_dir())
+    free = shutil.disk_usage(existing).free
     if plan.num_bytes_left + _SPARE_BYTES > free:
         needed, room = f"{plan.num_bytes_left / 1e9:.2f} GB", f"{free / 1e9:.2f} GB"
         message = (

@@ -128,14 +128,14 @@ class Library:
 
     def names_of(self, directory: Path) -> list[str]:
         """Return all aliases and names of a directory."""
-        place = directory.resolve()
-        aliases = [alias for alias in self.aliases if self._leads_to(alias, place)]
-        entries = [entry.name for entry in self.entries() if entry.path.resolve() == place]
+        resolved = directory.resolve()
+        aliases = [alias for alias in self.aliases if self._leads_to(alias, resolved)]
+        entries = [entry.name for entry in self.entries() if entry.path.resolve() == resolved]
         return [*aliases, *entries, *(name.rpartition("/")[2] for name in entries)]
 
-    def _leads_to(self, alias: str, place: Path) -> bool:
+    def _leads_to(self, alias: str, resolved: Path) -> bool:
         try:
-            return self._target(alias).resolve() == place
+            return self._target(alias).resolve() == resolved
         except ModelNotFoundOnDisk:
             return False
 

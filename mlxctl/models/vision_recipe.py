@@ -161,7 +161,7 @@ def _axes(config: Mapping[str, Any]) -> tuple[int, ...]:
         raise _UnclearError(f"mrope_section is {sections!r}, not three sizes")
     if not str(config.get("model_type")).startswith("qwen3"):
         return tuple(axis for axis, number in enumerate(sections) for _ in range(number))
-    return tuple(place % 3 if place < 3 * sections[place % 3] else 0 for place in range(sum(sections)))
+    return tuple(index % 3 if index < 3 * sections[index % 3] else 0 for index in range(sum(sections)))
 
 
 def _image_token_id(files: _Files) -> int:

@@ -80,13 +80,13 @@ def set_aside(path: Path) -> Path:
     """
     name = f"{path.name}{_MARK}{time.strftime('%Y%m%dT%H%M%S')}"
     target = next(
-        place
+        candidate
         for number in count(1)
-        if not os.path.lexists(place := path.with_name(name if number == 1 else f"{name}-{number}"))
+        if not os.path.lexists(candidate := path.with_name(name if number == 1 else f"{name}-{number}"))
     )
     for suffix in ("", *SIDE_FILES):
-        if os.path.lexists(place := path.with_name(path.name + suffix)):
-            place.rename(target.with_name(target.name + suffix))
+        if os.path.lexists(candidate := path.with_name(path.name + suffix)):
+            candidate.rename(target.with_name(target.name + suffix))
     for old in set_aside_files(path)[:-MAX_KEPT]:
         _remove(old)
     return target
@@ -95,9 +95,11 @@ def set_aside(path: Path) -> Path:
 def set_aside_files(path: Path) -> list[Path]:
     """Return the files set aside of a file, oldest first."""
     found = [
-        place for place in path.parent.glob(f"{path.name}{_MARK}*") if not place.name.endswith(SIDE_FILES)
+        candidate
+        for candidate in path.parent.glob(f"{path.name}{_MARK}*")
+        if not candidate.name.endswith(SIDE_FILES)
     ]
-    return sorted(found, key=lambda place: (place.lstat().st_ctime_ns, place.name))
+    return sorted(found, key=lambda candidate: (candidate.lstat().st_ctime_ns, candidate.name))
 
 
 def remove_set_aside(path: Path) -> None:
@@ -108,9 +110,9 @@ def remove_set_aside(path: Path) -> None:
 
 def _remove(old: Path) -> None:
     for suffix in ("", *SIDE_FILES):
-        place = old.with_name(old.name + suffix)
-        if place.is_dir() and not place.is_symlink():
+        candidate = old.with_name(old.name + suffix)
+        if candidate.is_dir() and not candidate.is_symlink():
             # Not written by mlxctl: it had the file's name, and is kept for its owner.
             continue
         with suppress(OSError):
-            place.unlink(missing_ok=True)
+            candidate.unlink(missing_ok=True)

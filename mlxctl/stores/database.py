@@ -198,9 +198,9 @@ def _opened(
 ) -> sqlite3.Connection:
     path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     path.touch(mode=0o600)
-    for place in (path, *(path.with_name(path.name + suffix) for suffix in SIDE_FILES)):
-        if os.path.lexists(place) and not place.is_file():
-            raise DamageError(f"{place.name} is not a file")
+    for file in (path, *(path.with_name(path.name + suffix) for suffix in SIDE_FILES)):
+        if os.path.lexists(file) and not file.is_file():
+            raise DamageError(f"{file.name} is not a file")
     connection = _connect(str(path), uri=False)
     try:
         connection.create_function("checksum", -1, checksum, deterministic=True)
@@ -373,9 +373,9 @@ class _Connection(sqlite3.Connection):
             raise sqlite3.DatabaseError("the database has names that are not UTF-8") from error
 
 
-def _connect(place: str, *, uri: bool) -> sqlite3.Connection:
+def _connect(file: str, *, uri: bool) -> sqlite3.Connection:
     connection = sqlite3.connect(
-        place,
+        file,
         uri=uri,
         timeout=_LOCK_SECONDS,
         isolation_level=None,

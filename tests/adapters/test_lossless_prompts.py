@@ -41,7 +41,8 @@ SHAPES = {
         "{% if line.type == 'text' %}{{ line.text }}{% endif %}{% endfor %}{% endfor %}"
     ),
     "lists of parts of users": (
-        "{% for m in messages %}{% if m.role == 'user' %}{{ m.content[0].text }}{% else %}{{ m.content }}{% endif %}"
+        "{% for m in messages %}{% if m.role == 'user' %}{{ m.content[0].text }}{% else %}{{ m.content }}{% "
+        "endif %}"
         "{% endfor %}"
     ),
     "system in the last user turn": (
@@ -57,7 +58,9 @@ SHAPES = {
         "{% endfor %}"
     ),
     "no call at the end": (
-        _LIST + "{% for m in messages %}<{{ m.role }}>{% if not (loop.last and m.tool_calls) %}{{ m.content }}"
+        _LIST + (
+            "{% for m in messages %}<{{ m.role }}>{% if not (loop.last and m.tool_calls) %}{{ m.content }}"
+        )
         + _CALLS
         + "{% endif %}{% endfor %}"
     ),
@@ -136,7 +139,9 @@ HISTORY: Sequence[Message] = (USER, CALL, RESULT)
 CALL_TEXTS = {
     "lfm2": ("<|tool_call_start|>", "<|tool_call_start|>[get_weather(city='Oslo')]<|tool_call_end|>"),
     "granite": ("<|tool_call|>", '<|tool_call|>[{"name": "get_weather", "arguments": {"city": "Oslo"}}]'),
-    "qwen3": ("<tool_call>", '<tool_call>\n{"name": "get_weather", "arguments": {"city": "Oslo"}}\n</tool_call>'),
+    "qwen3": ("<tool_call>", (
+        '<tool_call>\n{"name": "get_weather", "arguments": {"city": "Oslo"}}\n</tool_call>'
+    )),
 }  # fmt: skip
 
 

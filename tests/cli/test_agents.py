@@ -19,10 +19,10 @@ runner = CliRunner()
 @pytest.fixture(scope="module")
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServerProcess]:
     """A server with the state directory of this process."""
-    place = tmp_path_factory.mktemp("state")
+    home = tmp_path_factory.mktemp("state")
     with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("XDG_STATE_HOME", str(place))
-        with serving(tiny_models.model("endless"), XDG_STATE_HOME=str(place)) as running:
+        patch.setenv("XDG_STATE_HOME", str(home))
+        with serving(tiny_models.model("endless"), XDG_STATE_HOME=str(home)) as running:
             yield running
 
 

@@ -30,7 +30,7 @@ runner = CliRunner()
 
 
 @pytest.fixture
-def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A library with a good model, a broken one and an alias."""
     config = {**CONFIG, "max_position_embeddings": 4096}
     write_model(
@@ -51,7 +51,7 @@ def run(*arguments: str, answer: str | None = None) -> Any:
     return runner.invoke(app, ["models", *arguments], input=answer)
 
 
-def test_ls_shows_usable_models_and_problems_of_others(place: Path) -> None:
+def test_ls_shows_usable_models_and_problems_of_others(home: Path) -> None:
     result = run("ls")
     assert result.exit_code == 0
     row = next(line for line in result.stdout.splitlines() if line.startswith("org/good"))
@@ -72,7 +72,7 @@ def test_ls_shows_usable_models_and_problems_of_others(place: Path) -> None:
     assert "config.json of model 'bad' is not valid JSON" in result.stdout
 
 
-def test_ls_json_has_all_fields(place: Path) -> None:
+def test_ls_json_has_all_fields(home: Path) -> None:
     good, bad = sorted(json.loads(run("ls", "--json").stdout), key=lambda model: model["problem"] or "")
     assert (good["name"], good["bits"], good["num_parameters"], good["fits"]) == (
         "org/good",
@@ -89,16 +89,16 @@ def test_ls_of_an_empty_library_suggests_pull(tmp_path: Path, monkeypatch: pytes
 
 
 @pytest.mark.parametrize("name", ["org/good", "good", "quick"])
-def test_info_accepts_every_name_of_a_model(place: Path, name: str) -> None:
+def test_info_accepts_every_name_of_a_model(home: Path, name: str) -> None:
     result = run("info", name)
     assert result.exit_code == 0
     assert "architecture 'Qwen3ForCausalLM'" in result.stdout
     assert json.loads(run("info", name, "--json").stdout)["kv_bytes_per_token"] == 2 * 2 * 16 * 2 * 2
 
 
-def test_info_repeats_the_given_name_in_commands(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    write_model(place / "my models" / "one", CONFIG, packed("model.layers.0.mlp.up_proj", 1024, 1024))
-    monkeypatch.chdir(place)
+def test_info_repeats_the_given_name_in_commands(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    write_model(home / "my models" / "one", CONFIG, packed("model.layers.0.mlp.up_proj", 1024, 1024))
+    monkeypatch.chdir(home)
     assert "to test its capabilities: mlxctl probe './my models/one'" in run("info", "./my models/one").stdout
 
 
@@ -134,7 +134,7 @@ def test_info_of_an_encoder_shows_its_embeddings() -> None:
     assert "cache none: texts are processed in one pass" in said
 
 
-def test_unusable_or_unknown_model_is_a_one_line_error(place: Path) -> None:
+def test_unusable_or_unknown_model_is_a_one_line_error(home: Path) -> None:
     for name, complaint in (("bad", "not valid JSON"), ("org/godo", "did you mean org/good?")):
         result = run("info", name)
         assert result.exit_code == 1
@@ -142,7 +142,7 @@ def test_unusable_or_unknown_model_is_a_one_line_error(place: Path) -> None:
         assert result.stderr.count("\n") == 1
 
 
-def test_fit_calls_its_speed_a_prediction(place: Path) -> None:
+def test_fit_calls_its_speed_a_prediction(home: Path) -> None:
     result = run("fit", "org/good", "quick", "--context", "1000")
     assert result.exit_code == 0
     assert "predicted tokens/s (at most) = memory bandwidth" in result.stdout
@@ -152,7 +152,7 @@ def test_fit_calls_its_speed_a_prediction(place: Path) -> None:
     assert ultra["predicted_tokens_per_second_at_most"] > 0
 
 
-def test_fit_uses_the_kv_cache_format(place: Path) -> None:
+def test_fit_uses_the_kv_cache_format(home: Path) -> None:
     def cache_bytes(*options: str) -> int:
         (fit,) = json.loads(run("fit", "good", "--context", "1024", "--json", *options).stdout)
         return int(fit["cache_bytes"])
@@ -163,47 +163,47 @@ def test_fit_uses_the_kv_cache_format(place: Path) -> None:
     assert "expected one of full, 8, 4, got '3'" in run("fit", "good", "--kv-bits", "3").stderr
 
 
-def test_fit_without_weights_is_an_error(place: Path) -> None:
+def test_fit_without_weights_is_an_error(home: Path) -> None:
     result = run("fit", "bad")
     assert (result.exit_code, result.stderr.count("\n")) == (1, 1)
 
 
-def test_rm_asks_for_confirmation(place: Path) -> None:
+def test_rm_asks_for_confirmation(home: Path) -> None:
     assert run("rm", "org/good", answer="n\n").exit_code == 1
-    assert (place / "models" / "org" / "good").is_dir()
+    assert (home / "models" / "org" / "good").is_dir()
     assert run("rm", "org/good", answer="y\n").exit_code == 0
-    assert not (place / "models" / "org" / "good").exists()
+    assert not (home / "models" / "org" / "good").exists()
 
 
-def test_rm_yes_removes_broken_models_without_asking(place: Path) -> None:
+def test_rm_yes_removes_broken_models_without_asking(home: Path) -> None:
     assert json.loads(run("rm", "bad", "--yes", "--json").stdout)["removed"] == "bad"
-    assert not (place / "models" / "bad").exists()
+    assert not (home / "models" / "bad").exists()
     assert run("rm", "bad", "--yes").exit_code == 1
 
 
-def test_rm_of_an_alias_is_an_error(place: Path) -> None:
+def test_rm_of_an_alias_is_an_error(home: Path) -> None:
     result = run("rm", "quick", "--yes")
     assert result.exit_code == 1
-    assert (place / "models" / "org" / "good").is_dir()
+    assert (home / "models" / "org" / "good").is_dir()
 
 
-def test_alias_is_created_used_and_removed(place: Path) -> None:
+def test_alias_is_created_used_and_removed(home: Path) -> None:
     assert run("alias", "best", "good").exit_code == 0
     assert json.loads(run("info", "best", "--json").stdout)["name"] == "best"
     assert run("alias", "best", "--remove").exit_code == 0
     assert run("info", "best").exit_code == 1
 
 
-def test_alias_to_unknown_model_is_an_error(place: Path) -> None:
+def test_alias_to_unknown_model_is_an_error(home: Path) -> None:
     result = run("alias", "best", "org/none")
     assert (result.exit_code, result.stderr.count("\n")) == (1, 1)
-    assert "org/none" not in (place / "mlxctl.toml").read_text()
+    assert "org/none" not in (home / "mlxctl.toml").read_text()
     assert run("alias", "best").exit_code == 2
     assert run("alias", "best", "good", "--remove").exit_code == 2
 
 
-def test_markup_and_control_characters_in_names_are_inert(place: Path) -> None:
-    write_model(place / "models" / "[red]x\x1b[2J", CONFIG, {"a": ("BF16", (2, 2))})
+def test_markup_and_control_characters_in_names_are_inert(home: Path) -> None:
+    write_model(home / "models" / "[red]x\x1b[2J", CONFIG, {"a": ("BF16", (2, 2))})
     output = run("ls").stdout
     assert "[red]x" in output
     assert "\x1b" not in output
@@ -241,6 +241,6 @@ def test_models_help_imports_no_heavy_package(arguments: list[str]) -> None:
     )
 
 
-def test_models_ls_imports_no_model_code(place: Path) -> None:
+def test_models_ls_imports_no_model_code(home: Path) -> None:
     code = {"mlx", "mlx.core", "mlx_lm", "mlx_vlm", "mlx_audio", "transformers", "huggingface_hub", "torch"}
     assert code.isdisjoint(modules_after("ls"))

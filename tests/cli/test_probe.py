@@ -63,12 +63,12 @@ def snapshot(snapshot: SnapshotAssertion) -> SnapshotAssertion:
 
 
 @pytest.fixture
-def store_file(place: Path) -> Path:
-    return place / "state" / "mlxctl" / "capabilities.sqlite"
+def store_file(home: Path) -> Path:
+    return home / "state" / "mlxctl" / "capabilities.sqlite"
 
 
 @pytest.fixture
-def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A library with two models, one of which was probed."""
     good = shutil.copytree(tiny_models.model("qwen3"), tmp_path / "models" / "org" / "good")
     shutil.copytree(tiny_models.model("llama3"), tmp_path / "models" / "org" / "other")
@@ -104,14 +104,14 @@ def lines(text: str) -> str:
     return "\n".join(line.rstrip() for line in text.splitlines()) + "\n"
 
 
-def test_one_model_prints_a_table_of_findings(place: Path, snapshot: SnapshotAssertion) -> None:
+def test_one_model_prints_a_table_of_findings(home: Path, snapshot: SnapshotAssertion) -> None:
     result = run("org/good")
     assert (result.exit_code, result.stderr) == (0, "")
     assert lines(result.stdout) == snapshot
 
 
 def test_show_prints_evidence_verbatim_without_control_characters(
-    place: Path, snapshot: SnapshotAssertion
+    home: Path, snapshot: SnapshotAssertion
 ) -> None:
     result = run("org/good", "--show")
     assert result.exit_code == 0
@@ -122,11 +122,11 @@ def test_show_prints_evidence_verbatim_without_control_characters(
 
 
 def test_several_models_print_a_table_and_one_line_per_problem(
-    place: Path, snapshot: SnapshotAssertion
+    home: Path, snapshot: SnapshotAssertion
 ) -> None:
-    shutil.copytree(place / "models" / "org" / "good", place / "models" / "org" / "same")
-    shutil.copytree(place / "models" / "org" / "good", place / "models" / "org" / "bad")
-    (place / "models" / "org" / "bad" / "config.json").unlink()
+    shutil.copytree(home / "models" / "org" / "good", home / "models" / "org" / "same")
+    shutil.copytree(home / "models" / "org" / "good", home / "models" / "org" / "bad")
+    (home / "models" / "org" / "bad" / "config.json").unlink()
     result = run("org/good", "org/same", "org/bad", "nothing")
     assert result.exit_code == 1
     assert lines(result.stdout) == snapshot
@@ -136,12 +136,12 @@ def test_several_models_print_a_table_and_one_line_per_problem(
     ]
 
 
-def test_embeddings_and_audio_columns_appear_only_if_supported(place: Path, store_file: Path) -> None:
-    shutil.copytree(place / "models" / "org" / "good", place / "models" / "org" / "same")
+def test_embeddings_and_audio_columns_appear_only_if_supported(home: Path, store_file: Path) -> None:
+    shutil.copytree(home / "models" / "org" / "good", home / "models" / "org" / "same")
     rare = [run("org/good", "org/same").stdout.split("\n")[0]]
     silent = [Finding(question=question, verdict="no", reason="its files say text") for question in QUESTIONS]
     known = replace(
-        record(*silent, fingerprint=fingerprint(place / "models" / "org" / "good")), round=QUESTIONS_VERSION
+        record(*silent, fingerprint=fingerprint(home / "models" / "org" / "good")), round=QUESTIONS_VERSION
     )
     store = CapabilityStore(store_file)
     store.save(known)
@@ -155,7 +155,7 @@ def test_probe_help_page(snapshot: SnapshotAssertion) -> None:
     assert lines(result.output) == snapshot
 
 
-def test_json_has_findings_and_with_show_the_evidence(place: Path) -> None:
+def test_json_has_findings_and_with_show_the_evidence(home: Path) -> None:
     (short,) = json.loads(run("org/good", "--json").stdout)
     (long,) = json.loads(run("org/good", "--json", "--show").stdout)
     assert (short["model"], short["probed_at"], short["problem"]) == (
@@ -171,8 +171,8 @@ def test_json_has_findings_and_with_show_the_evidence(place: Path) -> None:
     ]
 
 
-def test_override_wins_and_names_its_file(place: Path) -> None:
-    file = place / "config" / "mlxctl" / "capabilities.toml"
+def test_override_wins_and_names_its_file(home: Path) -> None:
+    file = home / "config" / "mlxctl" / "capabilities.toml"
     file.parent.mkdir(parents=True)
     file.write_text('["org/good"]\ntools = "no"\n')
     assert f"tool calls                        no       set in {file}" in run("org/good").stdout
@@ -182,8 +182,8 @@ def test_override_wins_and_names_its_file(place: Path) -> None:
     assert 'expected "yes", "no" or "unknown", got \'perhaps\'' in result.stderr
 
 
-def test_toml_output_never_overwrites_a_file(place: Path) -> None:
-    file = place / "answers.toml"
+def test_toml_output_never_overwrites_a_file(home: Path) -> None:
+    file = home / "answers.toml"
     assert run("org/good", "--toml", str(file)).exit_code == 0
     override = read_overrides(file)["org/model"]
     assert override.verdicts["vision"] == "unknown"
@@ -194,7 +194,7 @@ def test_toml_output_never_overwrites_a_file(place: Path) -> None:
     assert file.read_text() == before
 
 
-def test_ls_and_info_show_probe_results(place: Path) -> None:
+def test_ls_and_info_show_probe_results(home: Path) -> None:
     listing = runner.invoke(app, ["models", "ls"]).stdout.splitlines()
     assert [line.split()[0] for line in listing if line.endswith(" yes")] == ["org/good"]
     assert [line.split()[0] for line in listing if line.endswith(" no")] == ["org/other"]
@@ -212,7 +212,7 @@ def test_ls_and_info_show_probe_results(place: Path) -> None:
     )
 
 
-def test_show_probes_nothing(place: Path) -> None:
+def test_show_probes_nothing(home: Path) -> None:
     result = run("org/other", "--show")
     assert (result.exit_code, result.stdout) == (1, "")
     assert (
@@ -221,7 +221,7 @@ def test_show_probes_nothing(place: Path) -> None:
 
 
 @pytest.mark.parametrize("more", [[], ["--show"]])
-def test_store_of_a_newer_version_is_a_one_line_error(place: Path, store_file: Path, more: list[str]) -> None:
+def test_store_of_a_newer_version_is_a_one_line_error(home: Path, store_file: Path, more: list[str]) -> None:
     connection = sqlite3.connect(store_file)
     connection.execute("PRAGMA user_version = 99")
     connection.close()
@@ -232,11 +232,11 @@ def test_store_of_a_newer_version_is_a_one_line_error(place: Path, store_file: P
 
 
 @pytest.mark.parametrize("arguments", [[], ["org/good", "--all"]])
-def test_probe_needs_names_or_all(place: Path, arguments: list[str]) -> None:
+def test_probe_needs_names_or_all(home: Path, arguments: list[str]) -> None:
     assert run(*arguments).exit_code == 2
 
 
-def test_ctrl_c_stores_findings_and_next_run_continues(place: Path, store_file: Path) -> None:
+def test_ctrl_c_stores_findings_and_next_run_continues(home: Path, store_file: Path) -> None:
     """On a real terminal, with a progress bar."""
     leader, terminal = pty.openpty()
     command = [sys.executable, "-m", "mlxctl", "probe", str(demo.MODEL_DIR)]

@@ -24,15 +24,15 @@ def model(tmp_path: Path) -> Path:
     return Path(shutil.copytree(demo.MODEL_DIR, tmp_path / "models" / "copy"))
 
 
-def knowledge(place: Path, overrides: str = "") -> CapabilityLookup:
+def knowledge(home: Path, overrides: str = "") -> CapabilityLookup:
     """A CapabilityLookup in an empty directory, with these overrides."""
-    (place / "capabilities.toml").write_text(overrides)
-    return CapabilityLookup(CapabilityStore(place / "capabilities.sqlite"), place / "capabilities.toml")
+    (home / "capabilities.toml").write_text(overrides)
+    return CapabilityLookup(CapabilityStore(home / "capabilities.sqlite"), home / "capabilities.toml")
 
 
-def remember(place: Path, model: Path) -> None:
+def remember(home: Path, model: Path) -> None:
     """Store the finding that the model calls tools."""
-    store = CapabilityStore(place / "capabilities.sqlite")
+    store = CapabilityStore(home / "capabilities.sqlite")
     store.save(record(CALLS_TOOLS, fingerprint=fingerprint(model)))
     store.close()
 

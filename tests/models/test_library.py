@@ -40,129 +40,131 @@ def cached(cache: Path, name: str, *, commit: str = NEW, ref: str | None = NEW) 
 
 
 @pytest.fixture
-def places(tmp_path: Path) -> tuple[Path, Path]:
+def directories(tmp_path: Path) -> tuple[Path, Path]:
     """A directory of models and a hub cache."""
     (tmp_path / "models").mkdir()
     (tmp_path / "hub").mkdir()
     return tmp_path / "models", tmp_path / "hub"
 
 
-def library(places: tuple[Path, Path], **aliases: str) -> Library:
-    return Library(LibrarySettings(models_dirs=(places[0],), hub_cache=places[1], aliases=aliases))
+def library(directories: tuple[Path, Path], **aliases: str) -> Library:
+    return Library(LibrarySettings(models_dirs=(directories[0],), hub_cache=directories[1], aliases=aliases))
 
 
-def test_models_are_found_in_directories_and_hub_cache(places: tuple[Path, Path]) -> None:
-    write_model(places[0] / "alone", CONFIG, WEIGHTS)
-    write_model(places[0] / "org" / "nested", CONFIG, WEIGHTS)
-    snapshot = cached(places[1], "org/cached")
-    found = {entry.name: entry.path for entry in library(places).entries()}
+def test_models_are_found_in_directories_and_hub_cache(directories: tuple[Path, Path]) -> None:
+    write_model(directories[0] / "alone", CONFIG, WEIGHTS)
+    write_model(directories[0] / "org" / "nested", CONFIG, WEIGHTS)
+    snapshot = cached(directories[1], "org/cached")
+    found = {entry.name: entry.path for entry in library(directories).entries()}
     assert found == {
-        "alone": places[0] / "alone",
-        "org/nested": places[0] / "org" / "nested",
+        "alone": directories[0] / "alone",
+        "org/nested": directories[0] / "org" / "nested",
         "org/cached": snapshot,
     }
 
 
-def test_snapshot_of_main_is_used(places: tuple[Path, Path]) -> None:
-    cached(places[1], "org/a", commit=OLD, ref=OLD)
-    (places[1] / "models--org--a" / "snapshots" / NEW).mkdir()
-    assert library(places).find("org/a").path.name == OLD
+def test_snapshot_of_main_is_used(directories: tuple[Path, Path]) -> None:
+    cached(directories[1], "org/a", commit=OLD, ref=OLD)
+    (directories[1] / "models--org--a" / "snapshots" / NEW).mkdir()
+    assert library(directories).find("org/a").path.name == OLD
 
 
-def test_newest_snapshot_is_used_without_a_ref(places: tuple[Path, Path]) -> None:
-    cached(places[1], "org/a", ref=None)
-    assert library(places).find("org/a").path.name == NEW
+def test_newest_snapshot_is_used_without_a_ref(directories: tuple[Path, Path]) -> None:
+    cached(directories[1], "org/a", ref=None)
+    assert library(directories).find("org/a").path.name == NEW
 
 
 @pytest.mark.parametrize("ref", ["../../../etc", "", "/etc", "g" * 40])
-def test_ref_cannot_lead_out_of_its_repository(places: tuple[Path, Path], ref: str) -> None:
-    cached(places[1], "org/a", ref=ref)
-    assert library(places).find("org/a").path.name == NEW
+def test_ref_cannot_lead_out_of_its_repository(directories: tuple[Path, Path], ref: str) -> None:
+    cached(directories[1], "org/a", ref=ref)
+    assert library(directories).find("org/a").path.name == NEW
 
 
 def test_ref_to_missing_snapshot_means_not_downloaded(
-    places: tuple[Path, Path],
+    directories: tuple[Path, Path],
 ) -> None:
-    cached(places[1], "org/a", ref=OLD)
-    (entry,) = library(places).entries()
+    cached(directories[1], "org/a", ref=OLD)
+    (entry,) = library(directories).entries()
     assert entry.problem == "model 'org/a' is not downloaded: the cache holds no snapshot of it"
     with pytest.raises(ModelNotFoundOnDisk, match="not downloaded"):
-        library(places).resolve("org/a")
+        library(directories).resolve("org/a")
 
 
-def test_data_sets_and_other_files_in_the_cache_are_ignored(places: tuple[Path, Path]) -> None:
+def test_data_sets_and_other_files_in_the_cache_are_ignored(directories: tuple[Path, Path]) -> None:
     for name in ("datasets--org--a", ".locks", "version.txt", "models--", "models--..--x"):
-        (places[1] / name).mkdir()
-    assert library(places).entries() == []
+        (directories[1] / name).mkdir()
+    assert library(directories).entries() == []
 
 
-def test_broken_model_is_listed_with_its_problem(places: tuple[Path, Path]) -> None:
-    write_model(places[0] / "good", CONFIG, WEIGHTS)
-    (write_model(places[0] / "bad", CONFIG, WEIGHTS) / "config.json").write_text("[")
-    shelf = library(places)
+def test_broken_model_is_listed_with_its_problem(directories: tuple[Path, Path]) -> None:
+    write_model(directories[0] / "good", CONFIG, WEIGHTS)
+    (write_model(directories[0] / "bad", CONFIG, WEIGHTS) / "config.json").write_text("[")
+    shelf = library(directories)
     problems = {entry.name: shelf.describe(entry).problem for entry in shelf.entries()}
     assert problems["good"] is None
     assert "not valid JSON" in (problems["bad"] or "")
 
 
 @pytest.mark.parametrize("file", ["config.json", "1_Pooling/config.json"])
-def test_link_out_of_a_model_is_not_followed(places: tuple[Path, Path], tmp_path: Path, file: str) -> None:
+def test_link_out_of_a_model_is_not_followed(
+    directories: tuple[Path, Path], tmp_path: Path, file: str
+) -> None:
     secret = tmp_path / "secret.json"
     secret.write_text('{"model_type": "secret"}')
-    link = write_model(places[0] / "sly", CONFIG, WEIGHTS) / file
+    link = write_model(directories[0] / "sly", CONFIG, WEIGHTS) / file
     link.parent.mkdir(exist_ok=True)
     link.unlink(missing_ok=True)
     link.symlink_to(secret)
-    shelf = library(places)
+    shelf = library(directories)
     described = shelf.describe(shelf.find("sly"))
     assert f"{file!r} is a link that leads out of the library" in (described.problem or "")
     assert described.model_type is None
 
 
-def test_model_directory_may_be_a_link(places: tuple[Path, Path], tmp_path: Path) -> None:
+def test_model_directory_may_be_a_link(directories: tuple[Path, Path], tmp_path: Path) -> None:
     disk = tmp_path / "disk"
     for name, target in {
         "plain": write_model(disk / "models" / "a", CONFIG, WEIGHTS),
         "cached": cached(disk / "hub", "org/b"),
         "org": write_model(disk / "models" / "org" / "c", CONFIG, WEIGHTS).parent,
     }.items():
-        (places[0] / name).symlink_to(target)
-    shelf = library(places)
+        (directories[0] / name).symlink_to(target)
+    shelf = library(directories)
     assert {entry.name: shelf.describe(entry).problem for entry in shelf.entries()} == dict.fromkeys(
         ("cached", "org/c", "plain")
     )
 
 
-def test_linked_model_is_checked_for_outside_links(places: tuple[Path, Path], tmp_path: Path) -> None:
+def test_linked_model_is_checked_for_outside_links(directories: tuple[Path, Path], tmp_path: Path) -> None:
     outside = write_model(tmp_path / "disk" / "a", CONFIG, WEIGHTS)
     (tmp_path / "disk" / "secret.json").write_text("{}")
     (outside / "tokenizer.json").unlink()
     (outside / "tokenizer.json").symlink_to(tmp_path / "disk" / "secret.json")
-    (places[0] / "linked").symlink_to(outside)
-    assert "leads out of the library" in (library(places).find("linked").problem or "")
+    (directories[0] / "linked").symlink_to(outside)
+    assert "leads out of the library" in (library(directories).find("linked").problem or "")
 
 
-def test_duplicate_name_is_a_problem_of_the_second(places: tuple[Path, Path]) -> None:
-    mine = write_model(places[0] / "org" / "a", CONFIG, WEIGHTS)
-    cached(places[1], "org/a")
-    first, second = library(places).entries()
+def test_duplicate_name_is_a_problem_of_the_second(directories: tuple[Path, Path]) -> None:
+    mine = write_model(directories[0] / "org" / "a", CONFIG, WEIGHTS)
+    cached(directories[1], "org/a")
+    first, second = library(directories).entries()
     assert (first.path, first.problem) == (mine, None)
     assert "hidden" in (second.problem or "")
-    assert library(places).find("org/a").path == mine
+    assert library(directories).find("org/a").path == mine
 
 
-def test_unique_part_after_the_slash_names_a_model(places: tuple[Path, Path]) -> None:
-    snapshot = cached(places[1], "org/a")
-    assert library(places).resolve("a").path == snapshot
-    assert library(places).resolve("a").name == "org/a"
-    cached(places[1], "other/a")
+def test_unique_part_after_the_slash_names_a_model(directories: tuple[Path, Path]) -> None:
+    snapshot = cached(directories[1], "org/a")
+    assert library(directories).resolve("a").path == snapshot
+    assert library(directories).resolve("a").name == "org/a"
+    cached(directories[1], "other/a")
     with pytest.raises(ModelNotFoundOnDisk, match="'a' may be org/a or other/a"):
-        library(places).resolve("a")
+        library(directories).resolve("a")
 
 
-def test_alias_may_name_model_directory_or_alias(places: tuple[Path, Path], tmp_path: Path) -> None:
-    snapshot, outside = cached(places[1], "org/a"), write_model(tmp_path / "elsewhere", CONFIG, WEIGHTS)
-    shelf = library(places, fast="org/a", faster="fast", mine=str(outside))
+def test_alias_may_name_model_directory_or_alias(directories: tuple[Path, Path], tmp_path: Path) -> None:
+    snapshot, outside = cached(directories[1], "org/a"), write_model(tmp_path / "elsewhere", CONFIG, WEIGHTS)
+    shelf = library(directories, fast="org/a", faster="fast", mine=str(outside))
     assert (shelf.resolve("fast").name, shelf.resolve("fast").path) == ("fast", snapshot)
     assert shelf.resolve("faster").path == snapshot
     assert shelf.resolve("mine").path == outside
@@ -176,73 +178,75 @@ def test_alias_may_name_model_directory_or_alias(places: tuple[Path, Path], tmp_
         ("org/b", r"did you mean org/a\?"),
     ],
 )
-def test_unknown_name_is_an_error_with_hint(places: tuple[Path, Path], name: str, complaint: str) -> None:
-    cached(places[1], "org/a")
+def test_unknown_name_is_an_error_with_hint(
+    directories: tuple[Path, Path], name: str, complaint: str
+) -> None:
+    cached(directories[1], "org/a")
     with pytest.raises(ModelNotFoundOnDisk, match=complaint):
-        library(places, round="about", about="round", lost="org/none").resolve(name)
+        library(directories, round="about", about="round", lost="org/none").resolve(name)
 
 
-def test_requested_name_is_never_a_path(places: tuple[Path, Path]) -> None:
-    write_model(places[0] / "a", CONFIG, WEIGHTS)
-    shelf = library(places)
-    assert shelf.resolve(str(places[0] / "a")).name == "a"
-    for name in (str(places[0] / "a"), "../models/a", "/etc"):
+def test_requested_name_is_never_a_path(directories: tuple[Path, Path]) -> None:
+    write_model(directories[0] / "a", CONFIG, WEIGHTS)
+    shelf = library(directories)
+    assert shelf.resolve(str(directories[0] / "a")).name == "a"
+    for name in (str(directories[0] / "a"), "../models/a", "/etc"):
         with pytest.raises(ModelNotFoundOnDisk):
             shelf.find_named(name)
 
 
-def test_cached_model_is_named_by_its_repository(places: tuple[Path, Path]) -> None:
-    snapshot = cached(places[1], "org/a")
+def test_cached_model_is_named_by_its_repository(directories: tuple[Path, Path]) -> None:
+    snapshot = cached(directories[1], "org/a")
     (snapshot / "tokenizer.json").unlink()
     with pytest.raises(BrokenModel, match=r"'org/a' has no tokenizer\.json"):
         read_model(snapshot)
 
 
 def test_removing_a_repository_keeps_a_copy_under_another_name(
-    places: tuple[Path, Path],
+    directories: tuple[Path, Path],
 ) -> None:
     """A copy has the same commits."""
-    cached(places[1], "org/a")
-    kept = cached(places[1], "org/b")
-    remove_model(library(places).find("org/a"))
-    assert not (places[1] / "models--org--a").exists()
+    cached(directories[1], "org/a")
+    kept = cached(directories[1], "org/b")
+    remove_model(library(directories).find("org/a"))
+    assert not (directories[1] / "models--org--a").exists()
     assert (kept / "config.json").is_file()
 
 
-def test_shared_weights_are_deleted_with_the_last_repository(places: tuple[Path, Path]) -> None:
+def test_shared_weights_are_deleted_with_the_last_repository(directories: tuple[Path, Path]) -> None:
     """The hub's tools may store large files once for several repositories."""
-    shared = {"xet_hash": "f" * 64, "cache_dir": places[1]}
+    shared = {"xet_hash": "f" * 64, "cache_dir": directories[1]}
     for name, keep in (("org/a", publish_blob_to_shared_store), ("org/b", try_link_from_shared_store)):
-        cached(places[1], name)
-        blob = places[1] / f"models--{name.replace('/', '--')}" / "blobs" / "model.safetensors"
+        cached(directories[1], name)
+        blob = directories[1] / f"models--{name.replace('/', '--')}" / "blobs" / "model.safetensors"
         assert keep(blob_path=str(blob), expected_size=blob.stat().st_size, **shared)
-    store = shared_blob_path(places[1], "f" * 64)
-    assert library(places).describe(library(places).find("org/a")).weights is not None
-    remove_model(library(places).find("org/a"))
+    store = shared_blob_path(directories[1], "f" * 64)
+    assert library(directories).describe(library(directories).find("org/a")).weights is not None
+    remove_model(library(directories).find("org/a"))
     assert store.is_file()
-    remove_model(library(places).find("org/b"))
+    remove_model(library(directories).find("org/b"))
     assert not store.exists()
 
 
-def test_removing_a_directory_keeps_link_targets(places: tuple[Path, Path]) -> None:
-    model = write_model(places[0] / "a", CONFIG, WEIGHTS)
-    (places[0] / "big").write_text("kept")
-    (model / "link").symlink_to(places[0] / "big")
-    remove_model(library(places).find("a"))
+def test_removing_a_directory_keeps_link_targets(directories: tuple[Path, Path]) -> None:
+    model = write_model(directories[0] / "a", CONFIG, WEIGHTS)
+    (directories[0] / "big").write_text("kept")
+    (model / "link").symlink_to(directories[0] / "big")
+    remove_model(library(directories).find("a"))
     assert not model.exists()
-    assert (places[0] / "big").read_text() == "kept"
+    assert (directories[0] / "big").read_text() == "kept"
 
 
-def test_linked_directory_is_not_removed(places: tuple[Path, Path]) -> None:
-    real = write_model(places[0] / "real", CONFIG, WEIGHTS)
-    (places[0] / "link").symlink_to(real)
+def test_linked_directory_is_not_removed(directories: tuple[Path, Path]) -> None:
+    real = write_model(directories[0] / "real", CONFIG, WEIGHTS)
+    (directories[0] / "link").symlink_to(real)
     with pytest.raises(BrokenModel, match="is a link"):
-        remove_model(library(places).find("link"))
+        remove_model(library(directories).find("link"))
     assert (real / "config.json").is_file()
 
 
 @pytest.mark.parametrize(
-    ("environment", "place"),
+    ("environment", "home"),
     [
         ({"HF_HUB_CACHE": "/a", "HF_HOME": "/b"}, "/a"),
         ({"HF_HOME": "/b"}, "/b/hub"),
@@ -250,5 +254,5 @@ def test_linked_directory_is_not_removed(places: tuple[Path, Path]) -> None:
         ({}, str(Path.home() / ".cache/huggingface/hub")),
     ],
 )
-def test_hub_cache_directory_follows_the_hubs_variables(environment: dict[str, str], place: str) -> None:
-    assert hub_cache_directory(environment) == Path(place)
+def test_hub_cache_directory_follows_the_hubs_variables(environment: dict[str, str], home: str) -> None:
+    assert hub_cache_directory(environment) == Path(home)

@@ -210,7 +210,7 @@ def use_responses(home: Path) -> None:
         assert all(kept in (None, response(number)) for number, kept in enumerate(found))
         for number in range(3):
             chain = responses.conversation("ann", f"resp{number}")
-            assert chain in (None, tuple(response(place).input[0] for place in range(number + 1)))
+            assert chain in (None, tuple(response(index).input[0] for index in range(number + 1)))
         responses.delete("ann", "resp0")
         responses.save("ann", response(7))
         assert responses.find("ann", "resp7") == response(7)
@@ -345,8 +345,8 @@ def test_damage_found_at_run_time_fails_one_request(
     agents = AgentStore(file, max_agents=9)
     assert agents.find("ann", "one") is not None
     data = bytearray(file.read_bytes())
-    place = data.index(MESSAGES[3])
-    data[place + 30] ^= 1
+    offset = data.index(MESSAGES[3])
+    data[offset + 30] ^= 1
     file.write_bytes(data)
     agents.close()
 

@@ -22,16 +22,16 @@ from tests.prefix_cache.test_disk_faults import problems
 @pytest.fixture
 def disk(tmp_path: Path) -> Iterator[Path]:
     """A small file system; skipped where none can be mounted."""
-    place = tmp_path / "disk"
-    place.mkdir()
+    home = tmp_path / "disk"
+    home.mkdir()
     mount = shutil.which("mount")
-    command = [mount or "mount", "-t", "tmpfs", "-o", "size=6m", "tmpfs", str(place)]
+    command = [mount or "mount", "-t", "tmpfs", "-o", "size=6m", "tmpfs", str(home)]
     if mount is None or subprocess.run(command, capture_output=True, check=False).returncode:
         pytest.skip("no file system can be mounted here")
     try:
-        yield place
+        yield home
     finally:
-        subprocess.run(["umount", "-l", str(place)], check=True)
+        subprocess.run(["umount", "-l", str(home)], check=True)
 
 
 def fill(disk: Path) -> None:

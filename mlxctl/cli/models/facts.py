@@ -11,11 +11,11 @@ from mlxctl.models.capability_lookup import ProbedModel
 
 
 def print_facts(
-    model: ModelDescription, known: ProbedModel, verdict: AdapterVerdict | None, *, asked: str
+    model: ModelDescription, known: ProbedModel, verdict: AdapterVerdict | None, *, given_name: str
 ) -> None:
     """Print the facts of a model's files, then its probe findings.
 
-    `verdict` is what the adapter detected in the chat template; `asked` is the name on the command line.
+    `verdict` is what the adapter detected in the chat template; `given_name` is the name on the command line.
     """
     weights = model.weights
     facts = [
@@ -39,7 +39,7 @@ def print_facts(
         ("template", _template(model)),
         ("cache", _cache(model)),
         ("served as", verdict.summary() if verdict else "unknown"),
-        ("probed", _probed(known, shlex.quote(asked))),
+        ("probed", _probed(known, shlex.quote(given_name))),
     ]
     out = console(width=WIDE)
     out.print(facts_table(facts))
@@ -48,10 +48,10 @@ def print_facts(
         out.print(findings_table(known.findings))
 
 
-def _probed(known: ProbedModel, asked: str) -> str:
+def _probed(known: ProbedModel, given_name: str) -> str:
     if known.record is None:
-        return f"no; to test its capabilities: mlxctl probe {asked}"
-    return f"{when(known.record)}; all evidence: mlxctl probe {asked} --show"
+        return f"no; to test its capabilities: mlxctl probe {given_name}"
+    return f"{when(known.record)}; all evidence: mlxctl probe {given_name} --show"
 
 
 def _because(model: ModelDescription) -> str:

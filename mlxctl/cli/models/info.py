@@ -48,7 +48,7 @@ def info(
     else:
         from mlxctl.cli.models.facts import print_facts
 
-        print_facts(model, known, verdict, asked=name)
+        print_facts(model, known, verdict, given_name=name)
     if model.problem is not None:
         typer.echo(f"mlxctl: {model.problem}", err=True)
         raise typer.Exit(1)
