@@ -16,7 +16,7 @@ _mlxctl_children() {
 _mlxctl_options() {
     case "$1" in
         "") echo "--version --help -h" ;;
-        " serve") echo "--model -m --models-dir --any-library-model --preload --max-models --pin --model-ttl --name --trust-remote-code --kv-bits --kv-group-size --host --port -p --tls-cert --tls-key --tls-client-ca --api-key --admin-key --cache-group --cors-origin --allowed-host --max-queue --log-level --strip-agent-headers --keep-agent-headers --memory-limit --prefix-cache --prefix-cache-bits --cache-dir --cache-disk-bytes --target-gap-ms --target-ttft-ms --hlg --no-hlg --hlg-width --hlg-shoulder --hlg-toe --hlg-pivot-offset --config --help -h" ;;
+        " serve") echo "--model -m --models-dir --any-library-model --preload --max-models --pin --model-ttl --name --trust-remote-code --kv-bits --kv-group-size --host --port -p --tls-cert --tls-key --tls-client-ca --api-key --admin-key --cache-group --cors-origin --allowed-host --max-queue --log-level --log-format --log-content --strip-agent-headers --keep-agent-headers --memory-limit --prefix-cache --prefix-cache-bits --cache-dir --cache-disk-bytes --target-gap-ms --target-ttft-ms --hlg --no-hlg --hlg-width --hlg-shoulder --hlg-toe --hlg-pivot-offset --config --help -h" ;;
         " chat") echo "--model -m --url --api-key --system --temperature --top-p --max-tokens --tools --ask-tools --image --continue -c --session --open --list --save --no-save --plain --help -h" ;;
         " run") echo "--system -s --temperature --max-tokens --image --json --quiet -q --help -h" ;;
         " launch") echo "--model -m --url --api-key --dry-run --help -h" ;;
@@ -113,6 +113,7 @@ _mlxctl_value() {
         " serve --allowed-host") echo "unknown" ;;
         " serve --max-queue") echo "unknown" ;;
         " serve --log-level") echo "words:debug info warning error" ;;
+        " serve --log-format") echo "words:text json" ;;
         " serve --memory-limit") echo "unknown" ;;
         " serve --prefix-cache") echo "unknown" ;;
         " serve --prefix-cache-bits") echo "unknown" ;;

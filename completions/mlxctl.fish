@@ -53,6 +53,8 @@ complete -c mlxctl -n "__mlxctl_at ' serve'" -l cors-origin -x -d 'Web origin wh
 complete -c mlxctl -n "__mlxctl_at ' serve'" -l allowed-host -x -d 'Host header to accept beside the loopback names'
 complete -c mlxctl -n "__mlxctl_at ' serve'" -l max-queue -x -d 'Maximum number of requests waiting for a place in the batch'
 complete -c mlxctl -n "__mlxctl_at ' serve'" -l log-level -x -a 'debug info warning error' -d 'Minimum level of log messages on standard error'
+complete -c mlxctl -n "__mlxctl_at ' serve'" -l log-format -x -a 'text json' -d 'Format of log messages. `json` writes one object per line'
+complete -c mlxctl -n "__mlxctl_at ' serve'" -l log-content -d 'Log prompts and answers, at level debug. Default'
 complete -c mlxctl -n "__mlxctl_at ' serve'" -l strip-agent-headers -l keep-agent-headers -d 'Remove the billing lines that coding agents put before a system prompt a'
 complete -c mlxctl -n "__mlxctl_at ' serve'" -l memory-limit -x -d 'Maximum memory for weights and caches together. Default'
 complete -c mlxctl -n "__mlxctl_at ' serve'" -l prefix-cache -x -d 'Maximum memory for the prefix cache. 0 turns it off. Default'

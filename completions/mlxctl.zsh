@@ -1018,6 +1018,8 @@ _mlxctl_serve() {
         '*--allowed-host[Host header to accept beside the loopback names]: :' \
         '*--max-queue[Maximum number of requests waiting for a place in the batch]: :' \
         '*--log-level[Minimum level of log messages on standard error]: :(debug info warning error)' \
+        '*--log-format[Format of log messages. `json` writes one object per line]: :(text json)' \
+        '*--log-content[Log prompts and answers, at level debug. Default]' \
         '*--strip-agent-headers[Remove the billing lines that coding agents put before a system prompt a]' \
         '*--keep-agent-headers[Remove the billing lines that coding agents put before a system prompt a]' \
         '*--memory-limit[Maximum memory for weights and caches together. Default]: :' \

@@ -24,6 +24,13 @@ class Banner:
             typer.echo(
                 "  note   any client that reaches this address has access; set an API key with --api-key"
             )
+        if settings.server.log_content:
+            level = settings.server.log_level
+            typer.echo(
+                "  note   the log has all prompts and answers (--log-content)"
+                if level == "debug"
+                else "  note   --log-content shows prompts and answers only with --log-level debug"
+            )
         typer.echo(f"  wait   {_describe_wait(settings)} ...")
 
     def ready(

@@ -79,6 +79,8 @@ _FLAGS = (
     SettingFlag(ServerSettings, "allowed_hosts", "--allowed-host", "NAME"),
     SettingFlag(ServerSettings, "max_queue", "--max-queue", "NUMBER"),
     SettingFlag(ServerSettings, "log_level", "--log-level", "LEVEL"),
+    SettingFlag(ServerSettings, "log_format", "--log-format", "FORMAT"),
+    SettingFlag(ServerSettings, "log_content", "--log-content"),
     SettingFlag(ServerSettings, "strip_agent_headers", "--strip-agent-headers/--keep-agent-headers"),
     SettingFlag(EngineSettings, "memory_limit_bytes", "--memory-limit", "SIZE"),
     SettingFlag(EngineSettings, "prefix_cache_bytes", "--prefix-cache", "SIZE"),

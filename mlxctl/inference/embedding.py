@@ -3,6 +3,8 @@
 from mlxctl.errors import InvalidRequest
 from mlxctl.inference.preparation import PreparationPool, jobs
 from mlxctl.inference.preparation.packed_request import PackedTexts
+from mlxctl.inference.request_context import current_request
+from mlxctl.inference.request_entry import RequestContent
 from mlxctl.inference.request_log import RequestLog
 from mlxctl.inference.session import ModelSession
 from mlxctl.ir import EmbeddingRequest, EmbeddingResult
@@ -22,6 +24,11 @@ async def embed(
     num_tokens = sum(map(len, texts))
     _check_dimensions(request, max_dimensions=session.loaded.dimensions)
     entry = log.begin(request.model, num_prompt_tokens=num_tokens)
+    if (context := current_request.get()) is not None and context.keeps_content:
+        prompt_ids = [token_id for text in texts for token_id in text]
+        entry.content = RequestContent(
+            prompt_ids=prompt_ids, answer_ids=(), bytes_of=session.reader.tokens.bytes_of
+        )
     with entry.until_done():
         vectors = await session.embed(texts, dimensions=request.dimensions, request_id=request_id)
         entry.prefilled(num_tokens, 0)

@@ -11,8 +11,8 @@ from mlxctl.engine import RowUpdate, Score, TokenStream
 from mlxctl.errors import MlxctlError
 from mlxctl.inference.cache.recent_prompts import RecordedPrompt
 from mlxctl.inference.prompt_echo import PromptEcho
-from mlxctl.inference.request_log import RequestEntry
-from mlxctl.ir import Collector, PromptProgress, StreamEvent, TextResult, TokenScore, Usage
+from mlxctl.inference.request_entry import RequestEntry
+from mlxctl.ir import Collector, Finished, PromptProgress, StreamEvent, TextResult, TokenScore, Usage
 
 
 class Generation:
@@ -22,8 +22,9 @@ class Generation:
     list is Finished. Raises EngineError if the engine cannot finish the answer. Waiting for the next list may
     be cancelled and resumed. The holder must `cancel` it at the end, however that came about.
 
-    `echo` comes before generated text. `on_complete` gets all generated ids when the engine has ended the
-    sequence. `on_end` is called at every end, possibly twice.
+    `echo` comes before generated text. `generated_ids` is empty at first and gets the answer's tokens.
+    `on_complete` gets all of them when the engine has ended the sequence. `on_end` is called at every end,
+    possibly twice.
     """
 
     def __init__(
@@ -36,6 +37,7 @@ class Generation:
         num_prompt_tokens: int,
         on_complete: Callable[[Sequence[int]], None],
         on_end: Callable[[], None],
+        generated_ids: list[int],
         echo: PromptEcho,
     ) -> None:
         self.num_prompt_tokens = num_prompt_tokens
@@ -43,7 +45,7 @@ class Generation:
         self._recorded = recorded
         self._on_complete = on_complete
         self._on_end = on_end
-        self._generated_ids: list[int] = []
+        self._generated_ids = generated_ids
         self._echo = echo
         self._tokens = tokens
         self._processor = processor
@@ -108,7 +110,9 @@ class Generation:
         for update in updates:
             if update.num_processed is not None:
                 self._processor.cache_usage = self._recorded.cache_usage = update.cache_usage
-                self._entry.prefilled(update.num_processed, update.cache_usage.num_cached_tokens)
+                usage = update.cache_usage
+                self._entry.prefilled(update.num_processed, usage.num_cached_tokens, hit=usage.hit)
+                self._entry.prefill = update.prefill or self._entry.prefill
         self._echo.add(updates)
         events += self._echo.take()
         if not token_ids and last.num_processed is not None:
@@ -119,13 +123,13 @@ class Generation:
             events += self._processor.feed(token_ids, [_token_score(*pair) for pair in _scored(updates)])
         if self._processor.is_finished:
             # A stop string ended it; the engine matches only tokens.
-            self._end()
+            self._end(events)
         elif last.finish_reason is not None:
             self._recorded.answer_ids = self._generated_ids
             self._on_complete(self._generated_ids)
             reason: Literal["stop", "length"] = "length" if last.finish_reason == "length" else "stop"
             events += self._processor.finish(reason)
-            self._end()
+            self._end(events)
         return events
 
     def _progress(self, num_processed: int, num_cached: int) -> list[StreamEvent]:
@@ -138,8 +142,12 @@ class Generation:
             )
         ]
 
-    def _end(self) -> None:
+    def _end(self, events: list[StreamEvent]) -> None:
         self._is_over = True
+        for event in events:
+            if isinstance(event, Finished):
+                self._entry.finish_reason = event.reason
+                self._entry.num_thinking = event.usage.num_thinking_tokens
         self._entry.end("finished")
         self._tokens.cancel()
         self._on_end()

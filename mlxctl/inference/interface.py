@@ -4,7 +4,7 @@ from collections.abc import AsyncIterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-from mlxctl.inference.request_log import RequestView
+from mlxctl.inference.request_entry import RequestView
 from mlxctl.ir import (
     EmbeddingRequest,
     EmbeddingResult,

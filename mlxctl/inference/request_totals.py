@@ -4,6 +4,8 @@ from bisect import bisect_left
 from collections import Counter
 from itertools import accumulate
 
+from mlxctl.inference.request_entry import RequestView
+
 FIRST_TOKEN_SECONDS = (0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 120.0)
 NEXT_TOKEN_SECONDS = (0.005, 0.01, 0.02, 0.03, 0.05, 0.075, 0.1, 0.2, 0.5, 1.0)
 REQUEST_SECONDS = (0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 120.0, 300.0, 600.0)
@@ -46,3 +48,15 @@ class ModelTotals:
         self.first_token = Distribution(FIRST_TOKEN_SECONDS)
         self.next_token = Distribution(NEXT_TOKEN_SECONDS)
         self.whole = Distribution(REQUEST_SECONDS)
+
+    def add(self, view: RequestView) -> None:
+        """Count an ended request."""
+        self.ends[view.state] += 1
+        self.num_prompt += view.num_read_tokens
+        self.num_cached += view.num_cached_tokens
+        self.num_generated += view.num_generated_tokens
+        self.whole.add(view.age_seconds)
+        if view.first_token_seconds is not None:
+            self.first_token.add(view.first_token_seconds)
+        if view.tokens_per_second:
+            self.next_token.add(1 / view.tokens_per_second)

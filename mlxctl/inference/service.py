@@ -22,7 +22,9 @@ from mlxctl.inference.models.served_model import ServedModel
 from mlxctl.inference.preparation import PackedRequest, PreparationPool, jobs
 from mlxctl.inference.preparation.packed_request import PackedTexts
 from mlxctl.inference.prompt_echo import PromptEcho
-from mlxctl.inference.request_log import RequestLog, RequestView
+from mlxctl.inference.request_context import current_request
+from mlxctl.inference.request_entry import RequestContent, RequestView
+from mlxctl.inference.request_log import RequestLog
 from mlxctl.inference.request_totals import ModelTotals
 from mlxctl.inference.session import ModelSession
 from mlxctl.inference.transcription import transcribe
@@ -285,6 +287,14 @@ class InferenceService:
         tokens = session.submit(head, prepared)
         num_prompt_tokens = len(prepared.token_ids)
         entry = self._log.begin(head.model, num_prompt_tokens=num_prompt_tokens, caller=head.fairness_key)
+        entry.session_id, entry.num_images = head.session_id, len(prepared.images)
+        generated_ids: list[int] = []
+        if (context := current_request.get()) is not None and context.keeps_content:
+            entry.content = RequestContent(
+                prompt_ids=prepared.token_ids,
+                answer_ids=generated_ids,
+                bytes_of=session.reader.tokens.bytes_of,
+            )
         normalized = (
             preparation.normalized.with_head(cache=head.cache)
             if preparation.normalized is not None
@@ -299,6 +309,7 @@ class InferenceService:
             num_prompt_tokens=num_prompt_tokens,
             on_complete=partial(self.preparation.record_answer, session.name, preparation.opened[number]),
             on_end=lease.share().release,
+            generated_ids=generated_ids,
             echo=PromptEcho.of(prepared, session.reader),
         )
 

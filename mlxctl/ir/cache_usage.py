@@ -9,13 +9,15 @@ class CacheUsage:
 
     `num_matched_tokens` are cached; `num_cached_tokens` of them were reused without computing them, fewer
     where no recurrent state was stored. `num_stored_tokens` are new to the cache and will be stored there.
-    `eviction_reason` is why tokens behind the matched ones, which were cached once, are cached no more.
+    `hit` is the kind of hit, None without a look-up. `eviction_reason` is why tokens behind the matched ones,
+    which were cached once, are cached no more.
     """
 
     num_matched_tokens: int = 0
     num_cached_tokens: int = 0
     num_stored_tokens: int = 0
     eviction_reason: str | None = None
+    hit: str | None = None
 
 
 NO_CACHE_USAGE = CacheUsage()

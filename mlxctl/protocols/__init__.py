@@ -25,7 +25,7 @@ from mlxctl.protocols.openai.agents.specification import parse_agent, parse_agen
 from mlxctl.protocols.openai.chat import OpenAIChatFormatter
 from mlxctl.protocols.openai.completions import OpenAICompletionsFormatter
 from mlxctl.protocols.openai.embeddings import OpenAIEmbeddingsFormatter
-from mlxctl.protocols.openai.errors import openai_error
+from mlxctl.protocols.openai.errors import error_code, openai_error
 from mlxctl.protocols.openai.lists import MAX_PAGE_BYTES, num_fitting
 from mlxctl.protocols.openai.responses.formatter import OpenAIResponsesFormatter
 from mlxctl.protocols.openai.responses.item_list import Page, encode_deletion, encode_item_list
@@ -75,6 +75,7 @@ __all__ = [
     "encode_model",
     "encode_model_list",
     "encode_token_count",
+    "error_code",
     "header_priority",
     "num_fitting",
     "openai_error",

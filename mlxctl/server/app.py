@@ -8,6 +8,7 @@ from falcon.asgi import App, Request, Response
 from mlxctl.bootstrap import Services
 from mlxctl.policy import KeyCheck
 from mlxctl.protocols import anthropic_error, openai_error
+from mlxctl.server.access_log import AccessLog
 from mlxctl.server.disconnect import Application, DisconnectWatch
 from mlxctl.server.error_handlers import ErrorHandlers
 from mlxctl.server.middleware.allowed_hosts import AllowedHosts
@@ -16,9 +17,12 @@ from mlxctl.server.middleware.browser_requests import BrowserRequests
 from mlxctl.server.middleware.cross_origin import CrossOrigin
 from mlxctl.server.middleware.header_limit import HeaderLimit
 from mlxctl.server.middleware.request_id import RequestId
+from mlxctl.server.middleware.request_recording import RequestRecording
 from mlxctl.server.open_requests import OpenHttpRequests
 from mlxctl.server.route import Route, RouteContext
 from mlxctl.server.routes import all_routes
+from mlxctl.server.routes.admin import ADMIN_ROUTES
+from mlxctl.server.routes.health import HEALTH_ROUTES
 from mlxctl.settings import ServerSettings
 
 
@@ -47,6 +51,11 @@ def _middleware(settings: ServerSettings, routes: Iterable[Route]) -> list[Any]:
     """Return the middleware in the order in which requests pass it."""
     return [
         RequestId(),
+        RequestRecording(
+            [AccessLog(quiet_routes=[route.path for route in (*ADMIN_ROUTES, *HEALTH_ROUTES)]).record],
+            {route.path: route.protocol.vendor for route in routes if route.protocol is not None},
+            keeps_content=settings.log_content,
+        ),
         HeaderLimit(settings.max_header_bytes),
         AllowedHosts(bound_host=settings.host, allowed_hosts=settings.allowed_hosts),
         *([CrossOrigin(settings.cors_origins)] if settings.cors_origins else []),

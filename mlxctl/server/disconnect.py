@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from mlxctl.errors import BodyTooSlow, InvalidRequest
+from mlxctl.inference.request_context import current_request
 
 Scope = dict[str, Any]
 Event = Mapping[str, Any]
@@ -24,7 +25,7 @@ _AT_END = "mlxctl.at_end"
 def call_at_end(scope: Scope, callback: Callable[[], None]) -> None:
     """Call `callback` when the request of `scope` ends.
 
-    However it ends; the callback must not raise.
+    However it ends; the callback must not raise. The last registered one is called first.
     """
     scope[_AT_END].append(callback)
 
@@ -57,7 +58,7 @@ class DisconnectWatch:
                 raise
         finally:
             connection.stop_watching()
-            for callback in callbacks:
+            for callback in reversed(callbacks):
                 callback()
 
 
@@ -143,5 +144,7 @@ class _HttpConnection:
         while (await self._receive())["type"] != "http.disconnect":
             pass
         self.has_ended = True
+        if (context := current_request.get()) is not None:
+            context.mark_stopped("disconnected")
         assert self._task is not None, "an ASGI application runs in a task"
         self._task.cancel("the client left")

@@ -19,7 +19,8 @@ from mlxctl.errors import (
     StoreError,
     UnknownResource,
 )
-from mlxctl.protocols import ErrorBody
+from mlxctl.inference.request_context import current_request
+from mlxctl.protocols import ErrorBody, error_code
 
 ErrorRenderer = Callable[[MlxctlError], ErrorBody]
 
@@ -68,6 +69,7 @@ class ErrorHandlers:
         self._answer(request, response, SequenceFailed("the server failed unexpectedly; its log says why"))
 
     def _answer(self, request: Request, response: Response, error: MlxctlError) -> None:
+        record_error(error)
         answer = self._renderer(request)(error)
         response.status = answer.status
         response.content_type = falcon.MEDIA_JSON
@@ -81,6 +83,12 @@ class ErrorHandlers:
         return next(
             (shape for header, shape in self._by_header.items() if request.get_header(header)), self._default
         )
+
+
+def record_error(error: MlxctlError) -> None:
+    """Record the code of the error that ends the current request."""
+    if (context := current_request.get()) is not None:
+        context.error = error_code(error)
 
 
 def _to_mlxctl_error(request: Request, error: falcon.HTTPError) -> MlxctlError:

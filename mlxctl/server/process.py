@@ -2,7 +2,6 @@
 
 import asyncio
 import gc
-import logging
 import os
 import signal
 import time
@@ -16,6 +15,7 @@ from mlxctl.inference import InferenceService, ServedModel
 from mlxctl.server.address import Address, claim_address
 from mlxctl.server.app import create_app
 from mlxctl.server.listener import Listener
+from mlxctl.server.log_output import configure_logging
 from mlxctl.server.open_requests import OpenHttpRequests
 from mlxctl.settings import ServerSettings, Settings
 
@@ -54,7 +54,7 @@ async def _serve(settings: Settings, announcer: Announcer) -> int:
     services = build_services(_with_cache_directory(settings))
     open_requests = OpenHttpRequests()
     listener = Listener(create_app(services, settings.server, open_requests), address, settings.server)
-    _configure_logging(settings.server)
+    log_handler = configure_logging(settings.server)
     await listener.start(on_end=stop.set)
     _tune_garbage_collection()
     announcer.listening(address, settings)
@@ -70,6 +70,7 @@ async def _serve(settings: Settings, announcer: Announcer) -> int:
         services.catalog.downloads.close()
         await _end(services.inference, open_requests, listener, settings.server)
         services.close()
+        log_handler.close()
     return exit_code
 
 
@@ -126,12 +127,3 @@ def _stop_signals() -> asyncio.Event:
         if number != signal.SIGHUP or signal.getsignal(signal.SIGHUP) != signal.SIG_IGN:
             asyncio.get_running_loop().add_signal_handler(number, on_signal, number)
     return stop
-
-
-def _configure_logging(settings: ServerSettings) -> None:
-    logging.basicConfig(
-        level=settings.log_level.upper(),
-        format="%(asctime)s %(levelname)s %(name)s: %(message)s",
-        datefmt="%H:%M:%S",
-        force=True,
-    )

@@ -12,7 +12,7 @@ from mlxctl.engine import Stats
 from mlxctl.errors import StoreError
 from mlxctl.inference import InferenceService
 from mlxctl.inference.models.manager import ModelStats
-from mlxctl.inference.request_log import RequestView
+from mlxctl.inference.request_entry import RequestView
 from mlxctl.stores import ResponseStore
 
 _COUNTERS = [field for field in msgspec.structs.fields(Stats) if field.name != "token"]

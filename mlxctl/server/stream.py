@@ -11,6 +11,7 @@ from mlxctl.errors import MlxctlError, SequenceFailed
 from mlxctl.inference import Answers
 from mlxctl.protocols import Formatter
 from mlxctl.server.deadline import Deadline
+from mlxctl.server.error_handlers import record_error
 
 _log = logging.getLogger(__name__)
 
@@ -61,10 +62,13 @@ async def stream_answer(
 def encode_stream_error(error: Exception, formatter: Formatter) -> bytes:
     """Return the event that ends a started stream with `error`, whatever it is."""
     if isinstance(error, MlxctlError):
+        record_error(error)
         _log.warning("a stream ended early: %s", error)
         return formatter.on_error(error)
     _log.error("a stream failed unexpectedly", exc_info=error)
-    return formatter.on_error(SequenceFailed("the server failed unexpectedly; its log says why"))
+    failed = SequenceFailed("the server failed unexpectedly; its log says why")
+    record_error(failed)
+    return formatter.on_error(failed)
 
 
 class _PingTimer:

@@ -111,6 +111,12 @@ class ServerSettings:
     log_level: Literal["debug", "info", "warning", "error"] = "info"
     """Minimum level of log messages on standard error."""
 
+    log_format: Literal["text", "json"] = "text"
+    """Format of log messages. `json` writes one object per line."""
+
+    log_content: bool = False
+    """Log prompts and answers, at level debug. Default: the log never has them."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EngineSettings:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     # PERF: the inference package is not imported before the first frame.
-    from mlxctl.inference.request_log import RequestView
+    from mlxctl.inference.request_entry import RequestView
 
 HISTORY = 120
 """Number of observations kept for plots."""

@@ -14,7 +14,7 @@ from snapshot_location import TextSnapshots
 from syrupy.assertion import SnapshotAssertion
 
 from mlxctl.errors import ServerUnreachable
-from mlxctl.inference.request_log import RequestView
+from mlxctl.inference.request_entry import RequestView
 from mlxctl.tui.chat_backend import RemoteBackend
 from mlxctl.tui.monitor import format_text
 from mlxctl.tui.observation import Observation, Trends

@@ -29,7 +29,10 @@ _ARGUMENT_KINDS = _KINDS | {
     "B": "files",
     "[FILE...]": "files",
 }
-_WORDS = {"LEVEL": " ".join(get_args(get_type_hints(ServerSettings)["log_level"]))}
+_WORDS = {
+    "LEVEL": " ".join(get_args(get_type_hints(ServerSettings)["log_level"])),
+    "FORMAT": " ".join(get_args(get_type_hints(ServerSettings)["log_format"])),
+}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -117,7 +117,8 @@ class PrefixCoordinator:
         )
         if num_cached < plan.num_cached:
             state.caches = self._create_caches()
-        return self._restored(state, plan, replace(usage, num_cached_tokens=num_cached))
+        hit = usage.hit if num_cached == plan.num_cached else "miss"
+        return self._restored(state, plan, replace(usage, num_cached_tokens=num_cached, hit=hit))
 
     def store(
         self,
@@ -198,6 +199,7 @@ class PrefixCoordinator:
             num_cached_tokens=plan.num_cached,
             num_stored_tokens=len(tokens) - plan.num_matched if is_cacheable else 0,
             eviction_reason=self._prefix_cache.eviction_reason(tokens, plan),
+            hit=plan.hit,
         )
 
     def _take_last(self, state: PrefillState, plan: RestorePlan, usage: CacheUsage) -> CacheUsage | None:
@@ -214,6 +216,7 @@ class PrefixCoordinator:
             num_matched_tokens=max(usage.num_matched_tokens, num_tokens),
             num_cached_tokens=num_tokens,
             num_stored_tokens=min(usage.num_stored_tokens, sequence.num_prompt_tokens - num_tokens),
+            hit=plan.hit if plan.num_cached else "prefix",
         )
 
     @staticmethod

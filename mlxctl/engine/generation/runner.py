@@ -139,6 +139,7 @@ class ModelRunner:
             self._model(mx.array(_tokens(sequence, start, end))[None], cache=caches)
         else:
             state.view.read(start, end, caches)
+            sequence.vision_seconds = state.view.encode_seconds
         kv.evaluate(caches)
         if end < sequence.num_prompt_tokens - 1:
             state.preallocate(self._allocation_stream, self._backend.new_memory_bytes_per_second)

@@ -17,7 +17,7 @@ from mlxctl.engine.scheduling.prefill_batching import padded_tokens
 from mlxctl.engine.scheduling.prefill_pacer import DEFAULT_MIN_PASS_COST, PrefillPacer
 from mlxctl.engine.scheduling.prefill_planner import PrefillPlanner, wait_for_shared_prefix
 from mlxctl.engine.scheduling.sequence import Sequence
-from mlxctl.engine.wire.messages import RowUpdate, Score
+from mlxctl.engine.wire.messages import PrefillFigures, RowUpdate, Score
 
 # PERF: shortest interval of progress reports, since each one wakes the front and its client.
 _PROGRESS_SECONDS = 0.1
@@ -139,7 +139,11 @@ class Scheduler:
             is_overdue = max(now - row.served_at for row in candidates) >= self._ttft_seconds
             self._last_phase = "prefill"
             ranked = self._fair.ranked(candidates, now=now)
-            return self._planner.next_batch(name, queue, ranked, available_bytes, is_overdue=is_overdue)
+            batch = self._planner.next_batch(name, queue, ranked, available_bytes, is_overdue=is_overdue)
+            for sequence in batch.prompts:
+                if sequence.left_queue_at is None:
+                    sequence.left_queue_at = now
+            return batch
         queue.regroup()
         self._last_phase = "decode"
         return Batch(phase="decode", model=name, groups=[list(group) for group in queue.groups])
@@ -286,11 +290,22 @@ def _is_progress_due(sequence: Sequence, now: float) -> bool:
 
 def _progress(sequence: Sequence, now: float, scores: list[Score]) -> RowUpdate:
     sequence.reported_at = now
-    is_over = sequence.num_tokens_to_prefill == 0 and not sequence.max_tokens
+    is_prefilled = sequence.num_tokens_to_prefill == 0
     return RowUpdate(
         sequence_id=sequence.sequence_id,
         num_processed=sequence.num_computed_tokens,
         cache_usage=sequence.cache_usage,
+        prefill=_prefill_figures(sequence, now) if is_prefilled else None,
         prompt_scores=scores,
-        finish_reason="length" if is_over else None,
+        finish_reason="length" if is_prefilled and not sequence.max_tokens else None,
+    )
+
+
+def _prefill_figures(sequence: Sequence, now: float) -> PrefillFigures:
+    left_queue_at = sequence.left_queue_at
+    assert left_queue_at is not None, "a batch comes before its results"
+    return PrefillFigures(
+        queue_seconds=left_queue_at - sequence.arrived_at,
+        prefill_seconds=now - left_queue_at,
+        vision_seconds=sequence.vision_seconds,
     )

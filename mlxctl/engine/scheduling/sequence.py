@@ -49,7 +49,7 @@ class Sequence:
     `num_sampled_tokens` counts tokens of which sampling has started; at most one of them is in flight and not
     yet in `output_token_ids`. Prefill pauses at `checkpoint_positions`. `producer` is a sequence that is
     computing the first `shared_length` tokens of the prompt. `salts` are those of the client's cache
-    namespace and of the images.
+    namespace and of the images. `left_queue_at` is the time of its first batch.
     """
 
     sequence_id: int
@@ -67,6 +67,8 @@ class Sequence:
     arrived_at: float = 0.0
     served_at: float = 0.0
     reported_at: float = -inf
+    left_queue_at: float | None = None
+    vision_seconds: float | None = None
     state: SequenceState = SequenceState.WAITING
     num_cached_tokens: int = 0
     num_computed_tokens: int = 0

@@ -1,5 +1,6 @@
 """A text model of mlx-lm with a vision encoder of mlx-vlm. MLX thread only."""
 
+import time
 from collections.abc import Sequence
 from typing import Any
 
@@ -102,7 +103,8 @@ class MultimodalPrompt:
     """The prefill of a prompt with images.
 
     An image is encoded when the first slice reaches it, and its features are held until its end. Images in a
-    cached prefix are never encoded, and other rows get their turn between two images.
+    cached prefix are never encoded, and other rows get their turn between two images. `encode_seconds` is
+    the time of the vision encoder so far.
     """
 
     def __init__(
@@ -112,6 +114,7 @@ class MultimodalPrompt:
         self._token_ids = token_ids
         self._images = images
         self._encoded: dict[int, ImageFeatures] = {}
+        self.encode_seconds = 0.0
 
     def read(self, start: int, end: int, cache: Any) -> None:
         """Build the pass over the slice.
@@ -142,7 +145,9 @@ class MultimodalPrompt:
 
     def _encode(self, image: ProcessedImage) -> ImageFeatures:
         if image.start not in self._encoded:
+            started = time.monotonic()
             self._encoded[image.start] = self._model.encode(image, self._token_ids[image.start : image.end])
+            self.encode_seconds += time.monotonic() - started
         return self._encoded[image.start]
 
 

@@ -231,13 +231,25 @@ class Score(msgspec.Struct, frozen=True, array_like=True):
     top: list[tuple[int, float]]
 
 
+class PrefillFigures(msgspec.Struct, frozen=True, kw_only=True):
+    """Times of a sequence up to the end of its prefill, in seconds.
+
+    It waited for `queue_seconds`; restoring and prefill then took `prefill_seconds`, with steps of other
+    sequences in between. `vision_seconds` is the time of the vision encoder, None without images.
+    """
+
+    queue_seconds: float
+    prefill_seconds: float
+    vision_seconds: float | None = None
+
+
 class RowUpdate(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """What one step gave for one sequence.
 
     `scores` are the log-probabilities of `token_ids`, `prompt_scores` those of the next prompt tokens from
     the second on, where they were asked for. Updates before the first token carry `num_processed`, the prompt
-    tokens that are computed, and `cache_usage`. An update with `finish_reason` or `failure` is the sequence's
-    last.
+    tokens that are computed, and `cache_usage`; the last of them also `prefill`. An update with
+    `finish_reason` or `failure` is the sequence's last.
     """
 
     sequence_id: int
@@ -246,6 +258,7 @@ class RowUpdate(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     prompt_scores: list[Score] = []
     num_processed: int | None = None
     cache_usage: CacheUsage = NO_CACHE_USAGE
+    prefill: PrefillFigures | None = None
     finish_reason: FinishReason | None = None
     failure: str | None = None
 

@@ -22,7 +22,7 @@ from mlxctl.inference.remote.generation import RemoteGeneration
 from mlxctl.inference.remote.model_list import RemoteModel, read_models
 from mlxctl.inference.remote.request_body import chat_body, encode_request
 from mlxctl.inference.remote.results import EmbeddingsBody, TranscriptionBody, wav_file
-from mlxctl.inference.request_log import RequestView
+from mlxctl.inference.request_entry import RequestView
 from mlxctl.ir import (
     EmbeddingRequest,
     EmbeddingResult,

@@ -12,7 +12,8 @@ from collections.abc import Sequence
 from mlxctl.engine import AudioWindow, TranscribedWindow
 from mlxctl.errors import InvalidRequest
 from mlxctl.inference.preparation import PreparationPool, jobs
-from mlxctl.inference.request_log import RequestEntry, RequestLog
+from mlxctl.inference.request_entry import RequestEntry
+from mlxctl.inference.request_log import RequestLog
 from mlxctl.inference.session import ModelSession
 from mlxctl.inference.transcription.segmentation import WindowSegment, split_window
 from mlxctl.ir import SpeechSegment, TranscriptionRecipe, TranscriptionRequest, TranscriptionResult

@@ -70,6 +70,12 @@ def error_json(error: MlxctlError, *, prompt_field: str = "messages") -> bytes:
     )
 
 
+def error_code(error: MlxctlError) -> str:
+    """Return the code of an error, or its type if it has none."""
+    _, kind, code = _answer(error)
+    return code or kind
+
+
 def _answer(error: MlxctlError) -> tuple[int, str, str | None]:
     status, kind, code = next(_ANSWERS[ancestor] for ancestor in type(error).__mro__ if ancestor in _ANSWERS)
     if isinstance(error, InvalidRequest):

@@ -1,0 +1,57 @@
+"""The HTTP request that the current task answers: identity, outcome and generations."""
+
+import time
+from contextvars import ContextVar
+from dataclasses import dataclass, field
+
+from mlxctl.inference.request_entry import RequestEntry, StopCause
+
+MAX_ENTRIES = 256
+"""Number of generations of one request whose figures are recorded."""
+
+
+@dataclass(slots=True, kw_only=True, eq=False)
+class RequestContext:
+    """One HTTP request. Event-loop thread only, until it has ended.
+
+    `route` is the route's template, empty for a path without a route. `caller` is the key's name, empty
+    without a key. `status` is 0 until the response begins; `error` is the code of the error that ended the
+    request. With `keeps_content` the prompts and answers of its `entries` are recorded.
+    """
+
+    request_id: str
+    method: str = ""
+    path: str = ""
+    route: str = ""
+    protocol: str | None = None
+    caller: str = ""
+    remote: str = ""
+    started_at: float = field(default_factory=time.time)
+    duration_seconds: float = 0.0
+    status: int = 0
+    streams: bool = False
+    error: str | None = None
+    stop_cause: StopCause = "stopped"
+    keeps_content: bool = False
+    entries: list[RequestEntry] = field(default_factory=list)
+
+    def add(self, entry: RequestEntry) -> None:
+        """Add a generation; it takes over the request's identity."""
+        entry.request_id, entry.protocol, entry.stop_cause = self.request_id, self.protocol, self.stop_cause
+        if len(self.entries) < MAX_ENTRIES:
+            self.entries.append(entry)
+
+    def mark_stopped(self, cause: StopCause) -> None:
+        """Record why the request is stopped, before its generations are cancelled."""
+        self.stop_cause = cause
+        for entry in self.entries:
+            entry.stop_cause = cause
+
+    @property
+    def was_disconnected(self) -> bool:
+        """Whether the client left before the end."""
+        return self.stop_cause == "disconnected"
+
+
+current_request: ContextVar[RequestContext | None] = ContextVar("current_request", default=None)
+"""The request that this task answers; None outside of requests."""

@@ -1,0 +1,191 @@
+"""Figures of one generation, embedding or transcription while it runs. Event-loop thread only."""
+
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Literal
+
+from mlxctl.engine import PrefillFigures
+from mlxctl.errors import EngineError
+
+StopCause = Literal["stopped", "disconnected", "timed_out"]
+RequestState = Literal[
+    "waiting", "reading", "answering", "finished", "stopped", "disconnected", "timed_out", "failed"
+]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RequestView:
+    """Snapshot of one request. Times are in seconds, None before the event.
+
+    `num_read_tokens` of the prompt are prefilled, `num_cached_tokens` of them came from the prefix cache.
+    `queue_seconds` is the time in the engine's queue, `prefill_seconds` the time from there to the end of
+    prefill, `vision_seconds` the part of it for images. `hit` is the kind of prefix cache hit.
+    """
+
+    number: int
+    model: str
+    state: RequestState
+    num_prompt_tokens: int
+    num_read_tokens: int
+    num_cached_tokens: int
+    num_generated_tokens: int
+    started_at: float
+    age_seconds: float
+    first_token_seconds: float | None
+    tokens_per_second: float | None
+    request_id: str = ""
+    caller: str = ""
+    protocol: str | None = None
+    session_id: str | None = None
+    finish_reason: str | None = None
+    hit: str | None = None
+    queue_seconds: float | None = None
+    prefill_seconds: float | None = None
+    prefill_tokens_per_second: float | None = None
+    vision_seconds: float | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RequestContent:
+    """Prompt and answer as token ids; `answer_ids` grows while the answer is generated.
+
+    `bytes_of` returns a token's bytes.
+    """
+
+    prompt_ids: Sequence[int]
+    answer_ids: Sequence[int]
+    bytes_of: Callable[[int], bytes]
+
+    def prompt(self) -> bytes:
+        """Return the prompt as the model read it."""
+        return b"".join(map(self.bytes_of, self.prompt_ids))
+
+    def answer(self) -> bytes:
+        """Return the answer as the model wrote it, special tokens included."""
+        return b"".join(map(self.bytes_of, self.answer_ids))
+
+
+class RequestEntry:
+    """One request in progress.
+
+    PERF: called for every token, so it only counts. `stop_cause` is the state of a request that its caller
+    ends. `content` is set only where it is recorded.
+    """
+
+    __slots__ = (
+        "_clock",
+        "_on_end",
+        "_started",
+        "caller",
+        "content",
+        "ended",
+        "finish_reason",
+        "first",
+        "hit",
+        "model",
+        "num_cached",
+        "num_generated",
+        "num_images",
+        "num_prefilled",
+        "num_prompt",
+        "num_thinking",
+        "number",
+        "prefill",
+        "protocol",
+        "request_id",
+        "session_id",
+        "started_at",
+        "state",
+        "stop_cause",
+    )  # fmt: skip
+
+    def __init__(
+        self,
+        number: int,
+        model: str,
+        *,
+        num_prompt_tokens: int,
+        caller: str = "",
+        on_end: Callable[["RequestEntry"], None],
+        clock: Callable[[], float],
+    ) -> None:
+        self.number, self.model, self.caller, self.num_prompt = number, model, caller, num_prompt_tokens
+        self.state: RequestState = "waiting"
+        self.stop_cause: StopCause = "stopped"
+        self.request_id = ""
+        self.protocol: str | None = None
+        self.session_id: str | None = None
+        self.finish_reason: str | None = None
+        self.hit: str | None = None
+        self.prefill: PrefillFigures | None = None
+        self.content: RequestContent | None = None
+        self.num_prefilled = self.num_cached = self.num_generated = self.num_thinking = self.num_images = 0
+        self.started_at = time.time()
+        self.first: float | None = None
+        self.ended: float | None = None
+        self._on_end, self._clock, self._started = on_end, clock, clock()
+
+    def prefilled(self, num_prefilled: int, num_cached: int, *, hit: str | None = None) -> None:
+        """Record the number of prefilled tokens and the cached ones among them."""
+        self.state, self.num_prefilled, self.num_cached, self.hit = "reading", num_prefilled, num_cached, hit
+
+    def generated(self, num_tokens: int) -> None:
+        """Record so many new tokens."""
+        if self.first is None:
+            self.state, self.first, self.num_prefilled = "answering", self._clock(), self.num_prompt
+        self.num_generated += num_tokens
+
+    def end(self, state: Literal["finished", "stopped", "failed"]) -> None:
+        """Record the end. Idempotent: the first end counts."""
+        if self.ended is None:
+            self.state = self.stop_cause if state == "stopped" else state
+            self.ended = self._clock()
+            self._on_end(self)
+
+    @contextmanager
+    def until_done(self) -> Iterator[None]:
+        """End the entry with the block.
+
+        Finished, failed by the engine, or stopped by its caller.
+        """
+        try:
+            yield
+            self.end("finished")
+        except EngineError:
+            self.end("failed")
+            raise
+        finally:
+            self.end("stopped")
+
+    def view(self) -> RequestView:
+        """Return its present state."""
+        now = self._clock() if self.ended is None else self.ended
+        spent = None if self.first is None else now - self.first
+        prefill = self.prefill
+        return RequestView(
+            number=self.number,
+            model=self.model,
+            state=self.state,
+            num_prompt_tokens=self.num_prompt,
+            num_read_tokens=self.num_prefilled,
+            num_cached_tokens=self.num_cached,
+            num_generated_tokens=self.num_generated,
+            started_at=self.started_at,
+            age_seconds=now - self._started,
+            first_token_seconds=None if self.first is None else self.first - self._started,
+            tokens_per_second=(self.num_generated - 1) / spent if spent and self.num_generated > 1 else None,
+            request_id=self.request_id,
+            caller=self.caller,
+            protocol=self.protocol,
+            session_id=self.session_id,
+            finish_reason=self.finish_reason,
+            hit=self.hit,
+            queue_seconds=prefill.queue_seconds if prefill else None,
+            prefill_seconds=prefill.prefill_seconds if prefill else None,
+            prefill_tokens_per_second=(self.num_prompt - self.num_cached) / prefill.prefill_seconds
+            if prefill and prefill.prefill_seconds
+            else None,
+            vision_seconds=prefill.vision_seconds if prefill else None,
+        )

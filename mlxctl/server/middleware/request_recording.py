@@ -1,0 +1,76 @@
+"""Record what each request was and how it ended, for logs, metrics and the audit log."""
+
+import time
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any
+
+from falcon.asgi import Request, Response
+
+from mlxctl.inference.request_context import RequestContext, current_request
+from mlxctl.server.disconnect import call_at_end
+
+CLIENT_CLOSED_REQUEST = 499
+"""Status, as nginx logs it, of a request whose client left before the response began."""
+
+
+class RequestRecording:
+    """Sets the current RequestContext and hands it to all `recorders` when the request has ended.
+
+    `protocols` are the vendors of the routes. With `keeps_content` the generations keep prompt and answer
+    until then.
+    """
+
+    def __init__(
+        self,
+        recorders: Iterable[Callable[[RequestContext], None]],
+        protocols: Mapping[str, str],
+        *,
+        keeps_content: bool,
+    ) -> None:
+        self._recorders = tuple(recorders)
+        self._protocols = protocols
+        self._keeps_content = keeps_content
+
+    async def process_request(self, request: Request, response: Response) -> None:  # noqa: ARG002
+        """Begin the record; it ends after everything else that ends with the request."""
+        context = RequestContext(
+            request_id=request.context.request_id,
+            method=request.method,
+            path=request.path,
+            remote=request.remote_addr or "",
+            keeps_content=self._keeps_content,
+        )
+        request.context.record = context
+        current_request.set(context)
+        started = time.monotonic()
+        call_at_end(request.scope, lambda: self._end(context, started))
+
+    async def process_resource(
+        self,
+        request: Request,
+        response: Response,  # noqa: ARG002
+        _: object,
+        __: dict[str, Any],
+    ) -> None:
+        """Add route, protocol and caller."""
+        context: RequestContext = request.context.record
+        context.route = request.uri_template or ""
+        context.protocol = self._protocols.get(context.route)
+        caller = request.context.caller
+        context.caller = caller if caller and caller != request.remote_addr else ""
+
+    async def process_response(self, request: Request, response: Response, _: object, __: bool) -> None:
+        """Add the status."""
+        context: RequestContext | None = getattr(request.context, "record", None)
+        if context is not None:
+            context.status = response.status_code
+            context.streams = response.stream is not None
+
+    def _end(self, context: RequestContext, started: float) -> None:
+        context.duration_seconds = time.monotonic() - started
+        if not context.status:
+            context.status = CLIENT_CLOSED_REQUEST if context.was_disconnected else 500
+        for record in self._recorders:
+            record(context)
+        for entry in context.entries:
+            entry.content = None

@@ -1,0 +1,199 @@
+"""One log line per request, with its figures and without its content."""
+
+import json
+import re
+import threading
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, TypeVar
+
+import httpx
+import pytest
+
+from .process import ServerProcess
+from .test_disconnect import ask
+
+T = TypeVar("T")
+CANARY = "zebra-canary-7391"
+
+
+class LoggedServer(ServerProcess):
+    """A server whose log lines are collected as they come."""
+
+    def __init__(self, *arguments: str) -> None:
+        super().__init__(*arguments)
+        self.lines: list[str] = []
+        self._grown = threading.Condition()
+        self._reader = threading.Thread(target=self._read, daemon=True)
+        self._reader.start()
+
+    def _read(self) -> None:
+        assert self.process.stderr is not None
+        for line in self.process.stderr:
+            with self._grown:
+                self.lines.append(line.rstrip("\n"))
+                self._grown.notify_all()
+
+    def line(self, pattern: str) -> str:
+        """Wait for a line that matches and return it."""
+        return self._wait(lambda: next((line for line in self.lines if re.search(pattern, line)), None))
+
+    def request(self, request_id: str) -> dict[str, Any]:
+        """Wait for the access line of a request in a JSON log."""
+
+        def find() -> dict[str, Any] | None:
+            lines = (json.loads(line) for line in self.lines if f'"{request_id}"' in line)
+            return next((line for line in lines if "method" in line), None)
+
+        return self._wait(find)
+
+    def _wait(self, find: Callable[[], T | None]) -> T:
+        with self._grown:
+            assert self._grown.wait_for(find, timeout=20), self.lines[-5:]
+            found = find()
+        assert found is not None
+        return found
+
+    def kill(self) -> None:
+        self.process.kill()
+        self.process.wait(timeout=20)
+        self._reader.join(timeout=20)
+        super().kill()
+
+
+@contextmanager
+def logged(*arguments: str) -> Iterator[LoggedServer]:
+    server = LoggedServer(*arguments)
+    try:
+        server.wait_ready()
+        yield server
+    finally:
+        server.kill()
+
+
+@pytest.fixture(scope="module")
+def json_server(endless_model: Path) -> Iterator[LoggedServer]:
+    with logged("--model", str(endless_model), "--name", "tiny", "--log-format", "json") as server:
+        yield server
+
+
+def body(**fields: object) -> dict[str, object]:
+    messages = [{"role": "user", "content": f"Tell me of {CANARY}. " * 8}]
+    return {"model": "tiny", "messages": messages, "max_tokens": 5, **fields}
+
+
+@pytest.mark.parametrize("stream", [False, True])
+@pytest.mark.parametrize("path", ["/v1/chat/completions", "/v1/messages"])
+def test_request_is_logged_with_its_figures(json_server: LoggedServer, path: str, stream: bool) -> None:
+    request_id = f"figures{path.replace('/', '-')}-{stream}"
+    headers = {"x-request-id": request_id}
+    for suffix in ("", "-again"):
+        sent = {"x-request-id": request_id + suffix}
+        assert (
+            httpx.post(f"{json_server.url}{path}", json=body(stream=stream), headers=sent).status_code == 200
+        )
+    line, again = json_server.request(headers["x-request-id"]), json_server.request(f"{request_id}-again")
+
+    assert (line["method"], line["route"], line["status"], line["model"]) == ("POST", path, 200, "tiny")
+    assert (line["completion_tokens"], line["finish_reason"], line["level"]) == (5, "length", "info")
+    assert 0 < line["first_token_seconds"] <= line["total_seconds"]
+    assert again["cached_tokens"] == again["prompt_tokens"] - 1 > 0
+
+
+def test_concurrent_requests_do_not_mix_their_lines(json_server: LoggedServer) -> None:
+    def send(number: int) -> None:
+        headers = {"x-request-id": f"mixed-{number}"}
+        sent = body(
+            max_tokens=number + 1, messages=[{"role": "user", "content": "word " * (10 * number + 1)}]
+        )
+        httpx.post(f"{json_server.url}/v1/chat/completions", json=sent, headers=headers, timeout=60)
+
+    with ThreadPoolExecutor(8) as pool:
+        list(pool.map(send, range(16)))
+    lines = [json_server.request(f"mixed-{number}") for number in range(16)]
+    assert [line["completion_tokens"] for line in lines] == [number + 1 for number in range(16)]
+    assert sorted(line["prompt_tokens"] for line in lines) == [line["prompt_tokens"] for line in lines]
+
+
+def test_refused_request_is_logged_with_its_error_code(json_server: LoggedServer) -> None:
+    headers = {"x-request-id": "refused"}
+    httpx.post(f"{json_server.url}/v1/chat/completions", json=body(model="other"), headers=headers)
+    line = json_server.request("refused")
+    assert (line["status"], line["error"]) == (404, "model_not_found")
+    assert "model" not in line
+
+
+def test_request_of_a_client_that_left_is_logged_as_disconnected(json_server: LoggedServer) -> None:
+    connection = ask(json_server, "/v1/messages", stream=True)
+    received = b""
+    while received.count(b"data:") < 5:
+        received += connection.recv(65536)
+    connection.close()
+    line = json.loads(json_server.line('"finish_reason":"disconnected"'))
+    assert (line["status"], line["route"]) == (200, "/v1/messages")
+    shown = httpx.get(f"{json_server.url}/requests").json()["requests"]
+    assert next(one for one in shown if one["request_id"] == line["request_id"])["state"] == "disconnected"
+
+
+def test_request_past_its_deadline_is_logged_as_timed_out(endless_model: Path, tmp_path: Path) -> None:
+    config = tmp_path / "mlxctl.toml"
+    config.write_text("[server]\nrequest_timeout_seconds = 0.5\n")
+    arguments = (
+        "--model",
+        str(endless_model),
+        "--name",
+        "tiny",
+        "--config",
+        str(config),
+        "--log-format",
+        "json",
+    )
+    with logged(*arguments) as server:
+        for stream in (False, True):
+            headers = {"x-request-id": f"late-{stream}"}
+            sent = body(max_tokens=20_000, stream=stream)
+            httpx.post(f"{server.url}/v1/chat/completions", json=sent, headers=headers, timeout=60)
+        lines = [server.request(f"late-{stream}") for stream in (False, True)]
+    assert [line["status"] for line in lines] == [504, 200]
+    assert {(line["finish_reason"], line["error"]) for line in lines} == {("timed_out", "deadline_exceeded")}
+
+
+def test_text_line_holds_no_line_break_of_a_path(endless_model: Path) -> None:
+    with logged("--model", str(endless_model), "--name", "tiny") as server:
+        httpx.get(f"{server.url}/no%0Asuch%20route", headers={"x-request-id": "broken"})
+        httpx.get(f"{server.url}/health")
+        httpx.get(f"{server.url}/v1/models", headers={"x-request-id": "last"})
+        line = server.line("request_id=broken")
+        server.line("request_id=last")
+        assert re.search(
+            r"INFO mlxctl\.server\.access_log: GET '/no\\nsuch route' 404 .*error=not_found", line
+        )
+        assert not any("/health" in line for line in server.lines)
+
+
+@pytest.mark.parametrize("with_content", [False, True])
+def test_content_is_logged_only_on_request(endless_model: Path, with_content: bool) -> None:
+    extra = ["--log-content"] if with_content else []
+    with logged("--model", str(endless_model), "--name", "tiny", "--log-level", "debug", *extra) as server:
+        headers = {"x-request-id": "told"}
+        answer = httpx.post(f"{server.url}/v1/chat/completions", json=body(), headers=headers).json()
+        server.line("POST .*request_id=told")
+        log = "\n".join(server.lines)
+        if with_content:
+            log = server.line("content of told")
+        assert (CANARY in log) == with_content
+        assert (answer["choices"][0]["message"]["content"] in log) == with_content
+
+
+def test_unread_standard_error_never_stops_the_server(endless_model: Path) -> None:
+    arguments = ("--model", str(endless_model), "--name", "tiny", "--log-level", "debug")
+    server = ServerProcess(*arguments)
+    try:
+        server.wait_ready()
+        with httpx.Client(timeout=20) as client:
+            statuses = {client.get(f"{server.url}/{'x' * 200}").status_code for _ in range(600)}
+        assert statuses == {404}
+    finally:
+        server.kill()
