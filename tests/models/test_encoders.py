@@ -166,8 +166,8 @@ def test_dense_modules_among_the_weights_are_found_by_shape(
 
     model = copied("embeddinggemma", tmp_path / "embeddinggemma-300m-bf16")
     weights = load_file(model / "model.safetensors")
-    for home, folder in enumerate(("2_Dense", "3_Dense")):
-        weights[f"dense.{home}.weight"] = np.ascontiguousarray(
+    for index, folder in enumerate(("2_Dense", "3_Dense")):
+        weights[f"dense.{index}.weight"] = np.ascontiguousarray(
             load_file(model / folder / "model.safetensors")["linear.weight"]
         )
         shutil.rmtree(model / folder)

@@ -37,7 +37,7 @@ def overwrite_a_run(path: Path, generator: random.Random) -> None:
 def write_no_utf8(path: Path, generator: random.Random) -> None:
     """Replace letters (names, text, JSON) by bytes that are not UTF-8."""
     data = bytearray(path.read_bytes())
-    letters = [home for home, byte in enumerate(data) if 0x61 <= byte <= 0x7A] or [0]
+    letters = [index for index, byte in enumerate(data) if 0x61 <= byte <= 0x7A] or [0]
     data[generator.choice(letters)] = 0xFF
     path.write_bytes(data)
 
