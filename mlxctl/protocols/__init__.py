@@ -34,6 +34,7 @@ from mlxctl.protocols.openai.transcriptions import OpenAITranscriptionFormatter
 from mlxctl.protocols.priority import PRIORITY_HEADER, header_priority
 from mlxctl.protocols.registry import (
     ANTHROPIC,
+    OLLAMA,
     OPENAI,
     OPENAI_INPUT,
     PROTOCOLS,
@@ -44,6 +45,7 @@ from mlxctl.protocols.registry import (
 __all__ = [
     "ANTHROPIC",
     "MAX_PAGE_BYTES",
+    "OLLAMA",
     "OPENAI",
     "OPENAI_INPUT",
     "PRIORITY_HEADER",

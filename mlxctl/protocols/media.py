@@ -7,6 +7,7 @@ import re
 from mlxctl.errors import InvalidRequest
 from mlxctl.ir import AudioPart, ImagePart
 
+_SIGNATURES = {b"\xff\xd8": "image/jpeg", b"GIF8": "image/gif", b"RIFF": "image/webp"}
 _DATA_URL = re.compile(
     r"data:(?P<media_type>image/[\w.+-]+)(?:;[\w.+-]+=[^;,]*)*;base64,", re.ASCII | re.IGNORECASE
 )
@@ -22,6 +23,13 @@ def image_from_data_url(url: str, path: str) -> ImagePart:
             param=path,
         )
     return ImagePart(data=_decode(url[header.end() :], path), media_type=header["media_type"].lower())
+
+
+def image_from_bytes(data: str, path: str) -> ImagePart:
+    """Return the image of base64 `data` without a media type. Raises InvalidRequest."""
+    decoded = _decode(data, path)
+    found = (kind for mark, kind in _SIGNATURES.items() if decoded.startswith(mark))
+    return ImagePart(data=decoded, media_type=next(found, "image/png"))
 
 
 def image_from_base64(data: str, media_type: str, path: str) -> ImagePart:

@@ -10,6 +10,7 @@ from mlxctl.protocols.anthropic.errors import anthropic_error
 from mlxctl.protocols.anthropic.messages import AnthropicMessagesFormatter
 from mlxctl.protocols.error_body import ErrorBody
 from mlxctl.protocols.formatter import Formatter
+from mlxctl.protocols.ollama.formatter import OllamaFormatter, ollama_error
 from mlxctl.protocols.openai.chat import OpenAIChatFormatter
 from mlxctl.protocols.openai.completions import OpenAICompletionsFormatter
 from mlxctl.protocols.openai.errors import openai_error
@@ -20,7 +21,7 @@ from mlxctl.protocols.openai.responses.formatter import OpenAIResponsesFormatter
 class WireProtocol:
     """A wire protocol: the vendor that defined it, and the shape of its errors."""
 
-    vendor: Literal["openai", "anthropic"]
+    vendor: Literal["openai", "anthropic", "ollama"]
     render_error: Callable[[MlxctlError], ErrorBody]
 
 
@@ -33,6 +34,7 @@ class GenerationProtocol(WireProtocol):
 
 OPENAI = WireProtocol(vendor="openai", render_error=openai_error)
 OPENAI_INPUT = WireProtocol(vendor="openai", render_error=partial(openai_error, prompt_field="input"))
+OLLAMA = WireProtocol(vendor="ollama", render_error=ollama_error)
 ANTHROPIC = WireProtocol(vendor="anthropic", render_error=anthropic_error)
 
 PROTOCOLS: Mapping[str, GenerationProtocol] = {
@@ -51,6 +53,14 @@ PROTOCOLS: Mapping[str, GenerationProtocol] = {
     ),
     "messages": GenerationProtocol(
         vendor="anthropic", render_error=anthropic_error, create_formatter=AnthropicMessagesFormatter
+    ),
+    "ollama_chat": GenerationProtocol(
+        vendor="ollama", render_error=ollama_error, create_formatter=partial(OllamaFormatter, route="chat")
+    ),
+    "ollama_generate": GenerationProtocol(
+        vendor="ollama",
+        render_error=ollama_error,
+        create_formatter=partial(OllamaFormatter, route="generate"),
     ),
 }
 """The protocols that generate text, by the name that callers of `/cache/explain` use."""

@@ -1,10 +1,13 @@
-"""POST /v1/embeddings: texts to vectors."""
+"""Texts to vectors, for OpenAI's and Ollama's routes."""
+
+from collections.abc import Callable
 
 import falcon
 from falcon.asgi import Request, Response
 
 from mlxctl.inference import InferenceService
 from mlxctl.protocols import OpenAIEmbeddingsFormatter
+from mlxctl.protocols.ollama.formatter import OllamaEmbeddingsFormatter
 from mlxctl.server.body import read_body
 from mlxctl.server.deadline import Deadline
 from mlxctl.server.open_requests import OpenHttpRequests
@@ -15,8 +18,14 @@ class EmbeddingsResource:
     """Parses the request, computes the vectors and answers."""
 
     def __init__(
-        self, inference: InferenceService, open_requests: OpenHttpRequests, settings: ServerSettings
+        self,
+        inference: InferenceService,
+        open_requests: OpenHttpRequests,
+        settings: ServerSettings,
+        *,
+        create_formatter: Callable[[], OpenAIEmbeddingsFormatter | OllamaEmbeddingsFormatter],
     ) -> None:
+        self._create_formatter = create_formatter
         self._inference = inference
         self._open_requests = open_requests
         self._settings = settings
@@ -24,7 +33,7 @@ class EmbeddingsResource:
     async def on_post(self, request: Request, response: Response) -> None:
         """Compute embeddings; a disconnect cancels the work."""
         self._open_requests.enter(request.scope)
-        formatter = OpenAIEmbeddingsFormatter()
+        formatter = self._create_formatter()
         deadline = Deadline(self._settings.request_timeout_seconds)
         body = await read_body(request, limit_bytes=self._settings.max_body_bytes)
         async with deadline.limit():

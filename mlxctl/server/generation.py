@@ -72,8 +72,11 @@ class ParsedRequest:
 class GenerationResource(Generic[FormatterType]):
     """Parses a request, starts it, and answers with a whole body or a stream.
 
-    Protocols whose requests refer to stored data override `parse`, `started` and `ended`.
+    Protocols whose requests refer to stored data override `parse`, `started` and `ended`; one whose streams
+    are no server-sent events overrides `stream_media_type`.
     """
+
+    stream_media_type = "text/event-stream"
 
     def __init__(
         self,
@@ -103,6 +106,15 @@ class GenerationResource(Generic[FormatterType]):
     async def ended(self, formatter: FormatterType, caller: str) -> None:
         """Called when the answer is complete, before its end is sent."""
 
+    async def respond_without_generation(
+        self,
+        formatter: FormatterType,  # noqa: ARG002
+        asked: ParsedRequest,  # noqa: ARG002
+        response: Response,  # noqa: ARG002
+    ) -> bool:
+        """Answer a request that generates nothing; return whether it is one."""
+        return False
+
     async def on_post(self, request: Request, response: Response, **names: str) -> None:
         """Answer a request; `names` are the path parameters, for the formatter.
 
@@ -116,6 +128,8 @@ class GenerationResource(Generic[FormatterType]):
         body = await read_body(request, limit_bytes=self._settings.max_body_bytes)
         async with deadline.limit():
             asked = await self.parse(formatter, body, request)
+            if await self.respond_without_generation(formatter, asked, response):
+                return
             starting = self._start(asked, formatter, request)
             if not asked.stream:
                 answers = await starting
@@ -129,7 +143,7 @@ class GenerationResource(Generic[FormatterType]):
             call_at_end(request.scope, start.cancel)
             stream = partial(self._stream, formatter=formatter, caller=caller, deadline=deadline)
             chunks = await self._stream_of(start, formatter, stream, deadline)
-        response.content_type = "text/event-stream"
+        response.content_type = self.stream_media_type
         response.set_headers({"cache-control": "no-cache", "x-accel-buffering": "no"})
         response.stream = chunks
 

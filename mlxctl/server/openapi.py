@@ -13,6 +13,7 @@ from msgspec import Struct
 from mlxctl import __version__
 from mlxctl.protocols.anthropic.errors import AnthropicError
 from mlxctl.protocols.json_union import JsonUnion
+from mlxctl.protocols.ollama.schema import OllamaError
 from mlxctl.protocols.openai.errors import OpenAIError
 from mlxctl.server.route import Operation, Route
 
@@ -20,7 +21,11 @@ from mlxctl.server.route import Operation, Route
 _ALWAYS = (400, 401, 431)
 _WITH_BODY = (408, 413)
 _TO_ADMINISTER = (403,)
-_ERROR_TYPES: dict[str, tuple[type[Any], ...]] = {"openai": (OpenAIError,), "anthropic": (AnthropicError,)}
+_ERROR_TYPES: dict[str, tuple[type[Any], ...]] = {
+    "openai": (OpenAIError,),
+    "anthropic": (AnthropicError,),
+    "ollama": (OllamaError,),
+}
 _KEYS = {
     "key": {"type": "http", "scheme": "bearer", "description": "An API key, where the server has any"},
     "admin_key": {
@@ -165,7 +170,9 @@ def _responses(
         if found
     }
     if operation.events:
-        content["text/event-stream"] = {"schema": _stream([schema_of[kind] for kind in operation.events])}
+        events = [schema_of[kind] for kind in operation.events]
+        is_lines = operation.stream_media_type != "text/event-stream"
+        content[operation.stream_media_type] = {"schema": _lines(events) if is_lines else _stream(events)}
     refusal = {"application/json": {"schema": _one_of([schema_of[kind] for kind in _error_types(route)])}}
     has_body = operation.body is not None or operation.form is not None
     more = (*(_WITH_BODY if has_body else ()), *(_TO_ADMINISTER if route.needs_admin else ()))
@@ -186,6 +193,15 @@ def _stream(events: list[dict[str, Any]]) -> dict[str, Any]:
         "type": "string",
         "contentMediaType": "text/event-stream",
         "contentSchema": {"type": "array", "items": event},
+    }
+
+
+def _lines(events: list[dict[str, Any]]) -> dict[str, Any]:
+    """Return the schema of lines of JSON, as content within a string."""
+    return {
+        "type": "string",
+        "contentMediaType": "application/x-ndjson",
+        "contentSchema": {"type": "array", "items": _one_of(events)},
     }
 
 

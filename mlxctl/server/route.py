@@ -46,6 +46,7 @@ class Operation:
     query: tuple[Query, ...] = ()
     status: int = 200
     events: tuple[type[Any], ...] = ()
+    stream_media_type: str = "text/event-stream"
     errors: tuple[int, ...] = ()
 
 

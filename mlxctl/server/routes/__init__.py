@@ -7,6 +7,7 @@ from mlxctl.server.routes.anthropic import ANTHROPIC_ROUTES
 from mlxctl.server.routes.cache import CACHE_ROUTES
 from mlxctl.server.routes.health import HEALTH_ROUTES
 from mlxctl.server.routes.models import model_routes
+from mlxctl.server.routes.ollama import OLLAMA_ROUTES
 from mlxctl.server.routes.openai import OPENAI_ROUTES
 
 __all__ = ["all_routes"]
@@ -18,6 +19,7 @@ def all_routes(*, allows_downloads: bool = False) -> tuple[Route, ...]:
         *OPENAI_ROUTES,
         *AGENT_ROUTES,
         *ANTHROPIC_ROUTES,
+        *OLLAMA_ROUTES,
         *model_routes(allows_downloads=allows_downloads),
         *CACHE_ROUTES,
         *ADMIN_ROUTES,

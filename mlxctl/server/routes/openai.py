@@ -8,7 +8,14 @@ from typing import Any
 from mlxctl import __version__
 from mlxctl.installed import version_of
 from mlxctl.ir import SpeechTask
-from mlxctl.protocols import OPENAI, OPENAI_INPUT, PROTOCOLS, Formatter, GenerationProtocol
+from mlxctl.protocols import (
+    OPENAI,
+    OPENAI_INPUT,
+    PROTOCOLS,
+    Formatter,
+    GenerationProtocol,
+    OpenAIEmbeddingsFormatter,
+)
 from mlxctl.protocols.openai.chat_answers import ChatChunk, ChatCompletion
 from mlxctl.protocols.openai.chat_schema import ChatRequest
 from mlxctl.protocols.openai.completions_schema import CompletionRequest, TextChunk, TextCompletion
@@ -131,7 +138,10 @@ OPENAI_ROUTES = (
     Route(
         path="/v1/embeddings",
         resource=lambda context: EmbeddingsResource(
-            context.services.inference, context.open_requests, context.settings
+            context.services.inference,
+            context.open_requests,
+            context.settings,
+            create_formatter=OpenAIEmbeddingsFormatter,
         ),
         protocol=OPENAI_INPUT,
         access="caller",

@@ -1,0 +1,1 @@
+"""Ollama: chat, generate, embeddings and model lists."""

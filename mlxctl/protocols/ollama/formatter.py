@@ -1,0 +1,235 @@
+"""Formatters of Ollama's chat, generate and embed routes.
+
+A stream is lines of JSON (NDJSON). It has no comments, so it has no pings.
+"""
+
+import time
+from array import array
+from datetime import UTC, datetime
+from typing import Any, Literal, assert_never
+
+import msgspec
+from msgspec import UNSET
+
+from mlxctl.errors import MlxctlError
+from mlxctl.ir import (
+    EmbeddingRequest,
+    EmbeddingResult,
+    Finished,
+    FinishReason,
+    GenerationRequest,
+    PromptProgress,
+    StreamEvent,
+    TextDelta,
+    TextResult,
+    ThinkingDelta,
+    TokenLogprob,
+    ToolArgumentsDelta,
+    ToolCallEnded,
+    ToolCallPart,
+    ToolCallStarted,
+    Usage,
+)
+from mlxctl.protocols.decoding import decode_body
+from mlxctl.protocols.error_body import ErrorBody, error_message
+from mlxctl.protocols.ollama import parsing, schema
+from mlxctl.protocols.openai.errors import openai_error
+from mlxctl.protocols.openai.logprobs import token_logprobs
+
+_EMBED = msgspec.json.Decoder(schema.OllamaEmbedRequest)
+_OLD_EMBED = msgspec.json.Decoder(schema.OllamaOldEmbedRequest)
+_encode = msgspec.json.Encoder().encode
+
+
+def ollama_error(error: MlxctlError) -> ErrorBody:
+    """Return the error response: OpenAI's status, and the message alone."""
+    answer = openai_error(error)
+    return ErrorBody(status=answer.status, body=_error_json(error), headers=answer.headers)
+
+
+def _error_json(error: MlxctlError) -> bytes:
+    return _encode(schema.OllamaError(error=error_message(error)))
+
+
+class OllamaFormatter:
+    """Formatter of one chat or generate request; durations are measured from its creation."""
+
+    dropped_tools: tuple[str, ...] = ()
+    begins_with_usage = False
+
+    def __init__(self, *, route: Literal["chat", "generate"]) -> None:
+        self._route = route
+        self._started_ns = time.perf_counter_ns()
+        self._first_ns: int | None = None
+        self._call: tuple[ToolCallStarted, list[str]] | None = None
+        self.loads_only = False
+
+    def parse(self, body: bytes) -> GenerationRequest:
+        """Parse a request body. Raises InvalidRequest.
+
+        `loads_only` is true for one without content, which only loads the model.
+        """
+        if self._route == "chat":
+            chat = parsing.decode_chat(body)
+            self._model, self.loads_only = chat.model, not chat.messages
+            return parsing.chat_request(chat)
+        generate = parsing.decode_generate(body)
+        self._model, self.loads_only = generate.model, not (generate.prompt or generate.images)
+        return parsing.generate_request(generate)
+
+    def begin(self, prompt: Usage) -> bytes:  # noqa: ARG002 -- this protocol counts at the end
+        """Return nothing: the first line is the first text."""
+        return b""
+
+    def on_event(self, event: StreamEvent, number: int = 0) -> bytes:  # noqa: ARG002 -- one answer only
+        """Return the line for `event`; a call is sent as a whole."""
+        if self._first_ns is None and not isinstance(event, PromptProgress):
+            self._first_ns = time.perf_counter_ns()
+        match event:
+            case TextDelta():
+                return (
+                    self._line(text=event.text, logprobs=event.logprobs)
+                    if event.text or event.logprobs
+                    else b""
+                )
+            case ThinkingDelta():
+                return self._line(thinking=event.text) if event.text else b""
+            case ToolCallStarted():
+                self._call = (event, [])
+                return b""
+            case ToolArgumentsDelta():
+                assert self._call is not None, "a call starts before its arguments"
+                self._call[1].append(event.json)
+                return b""
+            case ToolCallEnded():
+                assert self._call is not None, "a call starts before it ends"
+                started, pieces = self._call
+                return self._line(
+                    calls=[ToolCallPart(id=started.id, name=started.name, arguments="".join(pieces))]
+                )
+            case PromptProgress():
+                return b""
+            case Finished():
+                return self._line(done=self._done(event.reason, event.usage, is_stream=True))
+            case _:
+                assert_never(event)
+
+    def finish(self) -> bytes:
+        """Return nothing: the last line has the counts."""
+        return b""
+
+    def on_error(self, error: MlxctlError) -> bytes:
+        """Return the error as the last line."""
+        return _error_json(error) + b"\n"
+
+    def ping(self) -> bytes:
+        """Return nothing: NDJSON has no comments."""
+        return b""
+
+    def whole(self, *results: TextResult) -> bytes:
+        """Return the whole answer."""
+        result = results[0]
+        return self._line(
+            text=result.text,
+            thinking=result.thinking,
+            calls=list(result.tool_calls),
+            logprobs=result.logprobs,
+            done=self._done(result.reason, result.usage, is_stream=False),
+        ).rstrip(b"\n")
+
+    def loaded(self) -> bytes:
+        """Return the answer to a request that only loads the model."""
+        return self._line(done={"done_reason": "load"}).rstrip(b"\n")
+
+    def _done(self, reason: FinishReason, usage: Usage, *, is_stream: bool) -> dict[str, Any]:
+        now = time.perf_counter_ns()
+        counts: dict[str, Any] = {
+            "done_reason": "length" if reason == "length" else "stop",
+            "total_duration": now - self._started_ns,
+            "prompt_eval_count": usage.num_prompt_tokens,
+            "eval_count": usage.num_completion_tokens,
+        }
+        if is_stream and self._first_ns is not None:
+            counts["prompt_eval_duration"] = self._first_ns - self._started_ns
+            counts["eval_duration"] = now - self._first_ns
+        return counts
+
+    def _line(
+        self,
+        *,
+        text: str = "",
+        thinking: str = "",
+        calls: list[ToolCallPart] | None = None,
+        logprobs: tuple[TokenLogprob, ...] = (),
+        done: dict[str, Any] | None = None,
+    ) -> bytes:
+        common: dict[str, Any] = {
+            "model": self._model,
+            "created_at": _now(),
+            "done": done is not None,
+            "logprobs": token_logprobs(logprobs) or UNSET,
+            **(done or {}),
+        }
+        answer: schema.OllamaCounts
+        if self._route == "chat":
+            message = schema.OllamaAnswerMessage(
+                role="assistant",
+                content=text,
+                thinking=thinking or UNSET,
+                tool_calls=[_call(call, index) for index, call in enumerate(calls or ())] or UNSET,
+            )
+            answer = schema.OllamaChatAnswer(message=message, **common)
+        else:
+            answer = schema.OllamaGenerateAnswer(response=text, thinking=thinking or UNSET, **common)
+        return _encode(answer) + b"\n"
+
+
+class OllamaEmbeddingsFormatter:
+    """Formatter of one embed request; `is_old` is the route for one text."""
+
+    def __init__(self, *, is_old: bool = False) -> None:
+        self._is_old = is_old
+        self._started_ns = time.perf_counter_ns()
+
+    def parse(self, body: bytes) -> EmbeddingRequest:
+        """Parse a request body. Raises InvalidRequest."""
+        if self._is_old:
+            old = decode_body(body, _OLD_EMBED)
+            self._model = old.model
+            return EmbeddingRequest(model=parsing.model_name(old.model), inputs=(old.prompt,), may_cut=True)
+        asked = decode_body(body, _EMBED)
+        self._model = asked.model
+        return EmbeddingRequest(
+            model=parsing.model_name(asked.model),
+            inputs=(asked.input,) if isinstance(asked.input, str) else tuple(asked.input),
+            dimensions=asked.dimensions,
+            may_cut=asked.truncate is not False,
+        )
+
+    def whole(self, result: EmbeddingResult) -> bytes:
+        """Return the vectors."""
+        vectors = [array("f", packed).tolist() for packed in result.vectors]
+        if self._is_old:
+            return _encode(schema.OllamaOldEmbedding(vectors[0]))
+        return _encode(
+            schema.OllamaEmbeddings(
+                model=self._model,
+                embeddings=vectors,
+                total_duration=time.perf_counter_ns() - self._started_ns,
+                prompt_eval_count=result.num_prompt_tokens,
+            )
+        )
+
+
+def _call(call: ToolCallPart, index: int) -> schema.OllamaCall:
+    try:
+        arguments = msgspec.json.decode(call.arguments or "{}", type=dict[str, Any])
+    except (msgspec.DecodeError, RecursionError):
+        # A call that was cut off has no object; the protocol takes nothing else.
+        arguments = {"arguments": call.arguments}
+    function = schema.OllamaFunction(name=call.name, arguments=arguments, index=index)
+    return schema.OllamaCall(id=call.id, function=function)
+
+
+def _now() -> str:
+    return datetime.now(UTC).isoformat().replace("+00:00", "Z")

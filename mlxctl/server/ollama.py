@@ -1,0 +1,156 @@
+"""Ollama's routes beside generation: model lists, details, version."""
+
+import asyncio
+import hashlib
+from datetime import UTC, datetime
+from typing import Any
+
+import falcon
+import msgspec
+from falcon.asgi import Request, Response
+
+from mlxctl.errors import InvalidRequest, UnknownModel
+from mlxctl.inference import InferenceService, ServedModel
+from mlxctl.models.catalog import Catalog
+from mlxctl.protocols.ollama import schema
+from mlxctl.protocols.ollama.formatter import OllamaFormatter
+from mlxctl.protocols.ollama.parsing import model_name
+from mlxctl.server.body import read_json
+from mlxctl.server.generation import GenerationResource, ParsedRequest
+
+# Clients look for features by the version; these routes follow this one.
+API_VERSION = "0.13.0"
+_NEVER = "9999-12-31T23:59:59Z"
+_MAX_BODY_BYTES = 64 * 1024
+_SHOW = msgspec.json.Decoder(schema.OllamaShowRequest)
+
+
+class OllamaResource(GenerationResource[OllamaFormatter]):
+    """Chat and generate: streams are lines of JSON; without content the model is loaded."""
+
+    stream_media_type = "application/x-ndjson"
+
+    async def respond_without_generation(
+        self, formatter: OllamaFormatter, asked: ParsedRequest, response: Response
+    ) -> bool:
+        """Load the model for a request without content."""
+        if formatter.loads_only:
+            await self._inference.manager.load((await asked.request()).head.model)
+            response.data = formatter.loaded()
+            response.content_type = falcon.MEDIA_JSON
+        return formatter.loads_only
+
+
+class OllamaModelsResource:
+    """GET /api/tags and /api/ps: the served or the loaded models."""
+
+    def __init__(self, inference: InferenceService, catalog: Catalog, *, loaded_only: bool) -> None:
+        self._inference = inference
+        self._catalog = catalog
+        self._loaded_only = loaded_only
+
+    async def on_get(self, request: Request, response: Response) -> None:  # noqa: ARG002
+        """List the models."""
+        models = [model for model in self._inference.models() if model.memory or not self._loaded_only]
+        entries = [await _entry(self._catalog, model) for model in models]
+        if self._loaded_only:
+            loaded = [
+                schema.OllamaLoadedModel(
+                    **entry,
+                    expires_at=_NEVER,
+                    size_vram=model.facts.weights_bytes,
+                    context_length=model.context_length,
+                )
+                for model, entry in zip(models, entries, strict=True)
+            ]
+            response.data = msgspec.json.encode(schema.OllamaLoadedModels(loaded))
+        else:
+            listed = [schema.OllamaModel(**entry) for entry in entries]
+            response.data = msgspec.json.encode(schema.OllamaModels(listed))
+        response.content_type = falcon.MEDIA_JSON
+
+    on_head = on_get
+
+
+class OllamaShowResource:
+    """POST /api/show: details of one model."""
+
+    def __init__(self, inference: InferenceService, catalog: Catalog) -> None:
+        self._inference = inference
+        self._catalog = catalog
+
+    async def on_post(self, request: Request, response: Response) -> None:
+        """Describe the model. Raises UnknownModel."""
+        asked = await read_json(request, _SHOW, limit_bytes=_MAX_BODY_BYTES)
+        if not (asked.model or asked.name):
+            raise InvalidRequest("model is missing; name a model", param="model")
+        name = model_name(asked.model or asked.name or "")
+        await self._inference.manager.read_capabilities()
+        models = {model.name: model for model in self._inference.models()}
+        if name not in models:
+            raise UnknownModel(name, tuple(models))
+        model = models[name]
+        described = schema.OllamaModelInfo(
+            template=model.facts.chat_template or "",
+            details=(await _entry(self._catalog, model))["details"],
+            model_info={
+                "general.architecture": model.facts.model_type,
+                f"{model.facts.model_type}.context_length": model.context_length,
+                **(
+                    {f"{model.facts.model_type}.embedding_length": model.facts.dimensions}
+                    if model.facts.dimensions
+                    else {}
+                ),
+            },
+            capabilities=_capabilities(model),
+            modified_at=_time(model.created),
+        )
+        response.data = msgspec.json.encode(described)
+        response.content_type = falcon.MEDIA_JSON
+
+
+class OllamaVersionResource:
+    """GET /api/version."""
+
+    async def on_get(self, request: Request, response: Response) -> None:  # noqa: ARG002
+        """Answer with the version of the API."""
+        response.data = msgspec.json.encode(schema.OllamaVersion(API_VERSION))
+        response.content_type = falcon.MEDIA_JSON
+
+    on_head = on_get
+
+
+async def _entry(catalog: Catalog, model: ServedModel) -> dict[str, Any]:
+    # Reads files the first time, so it runs in a thread.
+    described = await asyncio.to_thread(catalog.described, model.name, model.facts.path)
+    weights, packing = described.weights, described.quantization
+    details = schema.OllamaDetails(
+        family=model.facts.model_type,
+        families=[model.facts.model_type],
+        parameter_size="" if weights is None else f"{weights.num_parameters / 1e9:.1f}B",
+        quantization_level="" if packing is None else packing.label,
+    )
+    return {
+        "name": model.name,
+        "model": model.name,
+        "modified_at": _time(model.created),
+        "size": model.facts.weights_bytes,
+        "digest": hashlib.sha256(model.name.encode()).hexdigest(),
+        "details": details,
+    }
+
+
+def _capabilities(model: ServedModel) -> list[Any]:
+    if model.facts.purpose == "embeddings":
+        return ["embedding"]
+    found = {
+        "completion": True,
+        "tools": model.supports_tools,
+        "vision": model.supports_images,
+        "thinking": model.supports_thinking,
+    }
+    return [name for name, is_supported in found.items() if is_supported]
+
+
+def _time(seconds: int) -> str:
+    return datetime.fromtimestamp(seconds, UTC).isoformat().replace("+00:00", "Z")

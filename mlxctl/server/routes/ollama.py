@@ -1,0 +1,121 @@
+"""Ollama's routes: chat, generate, embeddings and models."""
+
+from collections.abc import Callable
+from functools import partial
+from typing import Literal
+
+from mlxctl.protocols import OLLAMA, PROTOCOLS
+from mlxctl.protocols.ollama import schema
+from mlxctl.protocols.ollama.formatter import OllamaEmbeddingsFormatter, OllamaFormatter
+from mlxctl.server.embeddings import EmbeddingsResource
+from mlxctl.server.ollama import (
+    OllamaModelsResource,
+    OllamaResource,
+    OllamaShowResource,
+    OllamaVersionResource,
+)
+from mlxctl.server.route import GENERATION_ERRORS, Operation, Route, RouteContext
+
+
+def _generation(route: Literal["chat", "generate"]) -> Callable[[RouteContext], object]:
+    return lambda context: OllamaResource(
+        context.services.inference,
+        partial(OllamaFormatter, route=route),
+        context.open_requests,
+        context.settings,
+    )
+
+
+def _embeddings(path: str, summary: str, body: type, answer: type, *, is_old: bool) -> Route:
+    operation = Operation(method="post", summary=summary, body=body, answer=answer, errors=GENERATION_ERRORS)
+    return Route(
+        path=path,
+        resource=lambda context: EmbeddingsResource(
+            context.services.inference,
+            context.open_requests,
+            context.settings,
+            create_formatter=partial(OllamaEmbeddingsFormatter, is_old=is_old),
+        ),
+        protocol=OLLAMA,
+        access="caller",
+        operations=(operation,),
+    )
+
+
+def _models(path: str, summary: str, answer: type, *, loaded_only: bool) -> Route:
+    return Route(
+        path=path,
+        resource=lambda context: OllamaModelsResource(
+            context.services.inference, context.services.catalog, loaded_only=loaded_only
+        ),
+        protocol=OLLAMA,
+        access="caller",
+        operations=(Operation(method="get", summary=summary, answer=answer),),
+    )
+
+
+def _text(route: Literal["chat", "generate"], summary: str, body: type, answer: type) -> Route:
+    operation = Operation(
+        method="post",
+        summary=summary,
+        body=body,
+        answer=answer,
+        events=(answer, schema.OllamaError),
+        stream_media_type=OllamaResource.stream_media_type,
+        errors=GENERATION_ERRORS,
+    )
+    return Route(
+        path=f"/api/{route}",
+        resource=_generation(route),
+        protocol=PROTOCOLS[f"ollama_{route}"],
+        access="caller",
+        operations=(operation,),
+    )
+
+
+OLLAMA_ROUTES = (
+    _text("chat", "Create a chat answer (Ollama)", schema.OllamaChatRequest, schema.OllamaChatAnswer),
+    _text(
+        "generate", "Continue a prompt (Ollama)", schema.OllamaGenerateRequest, schema.OllamaGenerateAnswer
+    ),
+    _embeddings(
+        "/api/embed",
+        "Create embeddings (Ollama)",
+        schema.OllamaEmbedRequest,
+        schema.OllamaEmbeddings,
+        is_old=False,
+    ),
+    _embeddings(
+        "/api/embeddings",
+        "Create the embedding of one text (Ollama, earlier route)",
+        schema.OllamaOldEmbedRequest,
+        schema.OllamaOldEmbedding,
+        is_old=True,
+    ),
+    _models("/api/tags", "List the served models (Ollama)", schema.OllamaModels, loaded_only=False),
+    _models("/api/ps", "List the loaded models (Ollama)", schema.OllamaLoadedModels, loaded_only=True),
+    Route(
+        path="/api/show",
+        resource=lambda context: OllamaShowResource(context.services.inference, context.services.catalog),
+        protocol=OLLAMA,
+        access="caller",
+        operations=(
+            Operation(
+                method="post",
+                summary="Describe a model (Ollama)",
+                body=schema.OllamaShowRequest,
+                answer=schema.OllamaModelInfo,
+                errors=(404,),
+            ),
+        ),
+    ),
+    Route(
+        path="/api/version",
+        resource=lambda _: OllamaVersionResource(),
+        protocol=OLLAMA,
+        access="caller",
+        operations=(
+            Operation(method="get", summary="Get the version of Ollama's API", answer=schema.OllamaVersion),
+        ),
+    ),
+)

@@ -1,0 +1,114 @@
+"""Ollama's routes, as its clients call them."""
+
+import json
+from collections.abc import Iterator
+from typing import Any
+
+import httpx
+import pytest
+
+from .process import ServerProcess, serving
+
+MODEL = "mlxctl-demo"
+TOOL = {
+    "type": "function",
+    "function": {
+        "name": "get_weather",
+        "description": "Get the weather of a city",
+        "parameters": {"type": "object", "properties": {"city": {"type": "string"}}, "required": ["city"]},
+    },
+}
+QUESTION = {"role": "user", "content": "What is the weather in Lisbon?"}
+
+
+@pytest.fixture(scope="module")
+def client() -> Iterator[httpx.Client]:
+    with serving(None) as running, client_of(running) as opened:
+        yield opened
+
+
+def client_of(server: ServerProcess) -> httpx.Client:
+    return httpx.Client(base_url=server.url, timeout=60)
+
+
+def lines(client: httpx.Client, path: str, **body: Any) -> list[dict[str, Any]]:
+    """Return the lines of a stream, which is what a body without `stream` asks for."""
+    answer = client.post(path, json={"model": MODEL, **body})
+    assert (answer.status_code, answer.headers["content-type"]) == (200, "application/x-ndjson")
+    return [json.loads(line) for line in answer.text.splitlines()]
+
+
+def test_tool_call_is_streamed_whole_and_its_result_is_used(client: httpx.Client) -> None:
+    streamed = lines(client, "/api/chat", messages=[QUESTION], tools=[TOOL])
+    (call,) = [call for line in streamed for call in line["message"].get("tool_calls", [])]
+    assert call["function"] == {"name": "get_weather", "arguments": {"city": "Lisbon"}, "index": 0}
+    assert (streamed[-1]["done"], streamed[-1]["done_reason"]) == (True, "stop")
+    assert streamed[-1]["eval_count"] > 0
+    history = [
+        QUESTION,
+        {"role": "assistant", "content": "", "tool_calls": [{"function": call["function"]}]},
+        {"role": "tool", "tool_name": "get_weather", "content": "21 degrees and sunny"},
+    ]
+    answer = lines(client, "/api/chat", messages=history, tools=[TOOL])
+    assert "21 degrees and sunny" in "".join(line["message"]["content"] for line in answer)
+
+
+def test_stream_and_whole_answer_are_the_same(client: httpx.Client) -> None:
+    body = {"messages": [{"role": "user", "content": "Hello"}], "options": {"temperature": 0}}
+    streamed = lines(client, "/api/chat", **body)
+    whole = client.post("/api/chat", json={"model": f"{MODEL}:latest", "stream": False, **body}).json()
+    for field in ("content", "thinking"):
+        assert "".join(line["message"].get(field, "") for line in streamed) == whole["message"][field]
+
+
+def test_thinking_is_turned_off(client: httpx.Client) -> None:
+    streamed = lines(client, "/api/generate", prompt="Hello", think=False)
+    assert "".join(line["response"] for line in streamed)
+    assert not any("thinking" in line for line in streamed)
+
+
+def test_format_constrains_the_answer(client: httpx.Client) -> None:
+    schema = {
+        "type": "object",
+        "properties": {"a": {"enum": [1, 2]}},
+        "required": ["a"],
+        "additionalProperties": False,
+    }
+    streamed = lines(client, "/api/generate", prompt="Hello", format=schema, options={"num_predict": 60})
+    assert json.loads("".join(line["response"] for line in streamed))["a"] in (1, 2)
+
+
+def test_request_without_content_loads_the_model(client: httpx.Client) -> None:
+    answer = client.post("/api/generate", json={"model": MODEL}).json()
+    assert (answer["done"], answer["done_reason"], answer["response"]) == (True, "load", "")
+    assert [model["name"] for model in client.get("/api/ps").json()["models"]] == [MODEL]
+
+
+def test_model_lists_and_details(client: httpx.Client) -> None:
+    (listed,) = client.get("/api/tags").json()["models"]
+    shown = client.post("/api/show", json={"model": f"{MODEL}:latest"}).json()
+    assert (listed["name"], listed["details"]) == (MODEL, shown["details"])
+    assert shown["capabilities"] == ["completion", "tools", "thinking"]
+    assert client.get("/api/version").json()["version"]
+
+
+@pytest.mark.parametrize(
+    ("path", "body", "status", "message"),
+    [
+        ("chat", {"model": "nothing", "messages": [QUESTION]}, 404, "nothing"),
+        ("chat", {"model": MODEL, "messages": "Hi"}, 400, "messages"),
+        ("chat", {"model": MODEL, "messages": [{"role": "tool", "content": "R"}]}, 400, "open call"),
+        ("chat", {"model": MODEL, "messages": [QUESTION], "think": "hard"}, 400, "think"),
+        ("chat", {"model": MODEL, "messages": [QUESTION], "format": "yaml"}, 400, "format"),
+        ("generate", {"model": MODEL, "prompt": "Hi", "suffix": "there"}, 400, "suffix"),
+        ("embed", {"model": MODEL, "input": "Hi"}, 400, "embedding model"),
+        ("show", {}, 400, "model"),
+    ],
+)
+def test_errors_have_ollamas_shape(
+    client: httpx.Client, path: str, body: dict[str, Any], status: int, message: str
+) -> None:
+    answer = client.post(f"/api/{path}", json=body)
+    assert answer.status_code == status
+    assert set(answer.json()) == {"error"}
+    assert message in answer.json()["error"]
