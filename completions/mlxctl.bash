@@ -2,7 +2,7 @@
 
 _mlxctl_children() {
     case "$1" in
-        "") echo "serve chat run launch service top models bench probe cache agents config doctor completion" ;;
+        "") echo "serve chat run launch service cancel top models bench probe cache agents config doctor completion" ;;
         " service") echo "install uninstall start stop status logs" ;;
         " models") echo "ls info fit pull rm alias search recommend ps load unload pin unpin" ;;
         " bench") echo "throughput latency prefix agents arrivals burst contention mixed probe compare report" ;;
@@ -27,6 +27,7 @@ _mlxctl_options() {
         " service stop") echo "--help -h" ;;
         " service status") echo "--json --help -h" ;;
         " service logs") echo "--lines -n --follow -f --help -h" ;;
+        " cancel") echo "--json --url --api-key --help -h" ;;
         " top") echo "--url --api-key --interval --once --json --help -h" ;;
         " models") echo "--help -h" ;;
         " models ls") echo "--json --config --help -h" ;;
@@ -148,6 +149,8 @@ _mlxctl_value() {
         " launch --api-key") echo "unknown" ;;
         " service logs --lines") echo "unknown" ;;
         " service logs -n") echo "unknown" ;;
+        " cancel --url") echo "unknown" ;;
+        " cancel --api-key") echo "unknown" ;;
         " top --url") echo "unknown" ;;
         " top --api-key") echo "unknown" ;;
         " top --interval") echo "unknown" ;;
@@ -363,6 +366,7 @@ _mlxctl_argument() {
         " run") echo "models" ;;
         " launch") echo "unknown" ;;
         " service install") echo "unknown" ;;
+        " cancel") echo "unknown" ;;
         " models info") echo "models" ;;
         " models fit") echo "models" ;;
         " models pull") echo "unknown" ;;

@@ -860,6 +860,16 @@ _mlxctl_top() {
         && return
 }
 
+_mlxctl_cancel() {
+    _arguments \
+        '*--json[Print JSON instead of text]' \
+        '*--url[The server]: :' \
+        '*--api-key[Key for that server]: :' \
+        '*--help[Show this message and exit.]' \
+        '*-h[Show this message and exit.]' \
+        && return
+}
+
 _mlxctl_service_logs() {
     _arguments \
         '*--lines[Number of lines]: :' \
@@ -1057,6 +1067,7 @@ _mlxctl() {
             'run:Answer one prompt, or chat; downloads the model if needed'
             'launch:Start a coding agent with a model of this machine'
             'service:Run the server in the background, from login on'
+            'cancel:Cancel a request of a running server'
             'top:Monitor a running server\: speed, queue, batch, cache, requests'
             'models:Manage models\: find, download, inspect, fit'
             'bench:Benchmark a server, or two servers side by side'
@@ -1075,6 +1086,7 @@ _mlxctl() {
             run) _mlxctl_run ;;
             launch) _mlxctl_launch ;;
             service) _mlxctl_service ;;
+            cancel) _mlxctl_cancel ;;
             top) _mlxctl_top ;;
             models) _mlxctl_models ;;
             bench) _mlxctl_bench ;;

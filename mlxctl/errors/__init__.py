@@ -15,6 +15,7 @@ MlxctlError
 ├── RequestError                 the caller has to change the request
 │   ├── InvalidRequest
 │   ├── ContextTooLong
+│   ├── ContextOverBudget        prompt and output can never fit into the memory limit
 │   ├── UnknownModel
 │   ├── UnknownResource          a route or an object that does not exist
 │   ├── Conflict                 the current state does not allow the request
@@ -24,6 +25,7 @@ MlxctlError
 │   └── PermissionDenied         authenticated, but not allowed to do this
 ├── CapacityError                the same request works later
 │   ├── QueueFull
+│   ├── MemoryShortage           memory is held by others and was not freed in time
 │   ├── ModelLoading             the server is starting
 │   ├── EngineRecovering
 │   ├── ShuttingDown
@@ -32,6 +34,7 @@ MlxctlError
 └── EngineError                  a request was accepted and could not be finished
     ├── EngineDied
     ├── SequenceFailed
+    ├── RequestCancelled         cancelled by an operator or its own caller
     ├── ModelUnavailable
     ├── ConnectionLost           another server's answer broke off
     └── DeadlineExceeded
@@ -158,6 +161,10 @@ class ContextTooLong(RequestError):
         self.context_length = context_length
 
 
+class ContextOverBudget(RequestError):
+    """The cache of prompt and output can never fit into the memory limit."""
+
+
 class UnknownModel(RequestError):
     """The request names a model that this server does not serve."""
 
@@ -242,6 +249,10 @@ class QueueFull(CapacityError):
     """Too many requests are waiting."""
 
 
+class MemoryShortage(CapacityError):
+    """Memory that a request needs is held by others and was not freed in time."""
+
+
 class ModelLoading(CapacityError):
     """The server is starting; its engine or first model loads."""
 
@@ -282,6 +293,10 @@ class EngineDied(EngineError):
 
 class SequenceFailed(EngineError):
     """The engine aborted this request and continues with the others."""
+
+
+class RequestCancelled(EngineError):
+    """The request was cancelled by name, not by its client leaving."""
 
 
 class ModelUnavailable(EngineError):

@@ -17,13 +17,14 @@ async def embed(
     preparation: PreparationPool,
     log: RequestLog,
     request_id: str = "",
+    caller: str = "",
 ) -> EmbeddingResult:
     """Embed texts with a loaded model. Raises RequestError, CapacityError, EngineError."""
     request = packed.head
     texts = await preparation.run(jobs.prepare_texts, packed, num_bytes=packed.num_bytes, model=session.name)
     num_tokens = sum(map(len, texts))
     _check_dimensions(request, max_dimensions=session.loaded.dimensions)
-    entry = log.begin(request.model, num_prompt_tokens=num_tokens)
+    entry = log.begin(request.model, num_prompt_tokens=num_tokens, caller=caller)
     if (context := current_request.get()) is not None and context.keeps_content:
         prompt_ids = [token_id for text in texts for token_id in text]
         entry.content = RequestContent(

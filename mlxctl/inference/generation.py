@@ -8,7 +8,7 @@ from typing import Literal
 
 from mlxctl.adapters import StreamProcessor
 from mlxctl.engine import RowUpdate, Score, TokenStream
-from mlxctl.errors import MlxctlError
+from mlxctl.errors import MlxctlError, RequestCancelled
 from mlxctl.inference.cache.recent_prompts import RecordedPrompt
 from mlxctl.inference.prompt_echo import PromptEcho
 from mlxctl.inference.request_entry import RequestEntry
@@ -50,6 +50,7 @@ class Generation:
         self._tokens = tokens
         self._processor = processor
         self._is_over = False
+        entry.on_cancel = tokens.abort
 
     def __aiter__(self) -> "Generation":
         return self
@@ -70,8 +71,8 @@ class Generation:
     async def _next_updates(self) -> list[RowUpdate]:
         try:
             return await self._tokens.next()
-        except MlxctlError:
-            self._entry.end("failed")
+        except MlxctlError as error:
+            self._entry.end("stopped" if isinstance(error, RequestCancelled) else "failed")
             raise
 
     @property

@@ -1,5 +1,6 @@
 """Figures of one generation, embedding or transcription while it runs. Event-loop thread only."""
 
+import asyncio
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -7,7 +8,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from mlxctl.engine import PrefillFigures
-from mlxctl.errors import EngineError
+from mlxctl.errors import EngineError, RequestCancelled
 
 StopCause = Literal["stopped", "disconnected", "timed_out"]
 RequestState = Literal[
@@ -92,6 +93,7 @@ class RequestEntry:
         "num_prompt",
         "num_thinking",
         "number",
+        "on_cancel",
         "prefill",
         "protocol",
         "request_id",
@@ -114,6 +116,7 @@ class RequestEntry:
         self.number, self.model, self.caller, self.num_prompt = number, model, caller, num_prompt_tokens
         self.state: RequestState = "waiting"
         self.stop_cause: StopCause = "stopped"
+        self.on_cancel: Callable[[RequestCancelled], None] | None = None
         self.request_id = ""
         self.protocol: str | None = None
         self.session_id: str | None = None
@@ -148,16 +151,38 @@ class RequestEntry:
     def until_done(self) -> Iterator[None]:
         """End the entry with the block.
 
-        Finished, failed by the engine, or stopped by its caller.
+        Finished, failed by the engine, or stopped by its caller. `cancel` cancels the task of the block,
+        which then raises RequestCancelled.
         """
+        cancelled: list[RequestCancelled] = []
+        task = asyncio.current_task()
+        assert task is not None, "requests run in tasks"
+
+        def cancel(error: RequestCancelled) -> None:
+            cancelled.append(error)
+            task.cancel()
+
+        self.on_cancel = cancel
         try:
             yield
             self.end("finished")
+        except asyncio.CancelledError:
+            if not cancelled:
+                raise
+            self.end("stopped")
+            task.uncancel()
+            raise cancelled[0] from None
         except EngineError:
             self.end("failed")
             raise
         finally:
             self.end("stopped")
+
+    def cancel(self) -> None:
+        """Let the request fail with RequestCancelled. Idempotent; ended requests stay as they are."""
+        if self.on_cancel is not None and self.ended is None:
+            on_cancel, self.on_cancel = self.on_cancel, None
+            on_cancel(RequestCancelled(f"request {self.number} was cancelled"))
 
     def view(self) -> RequestView:
         """Return its present state."""

@@ -46,6 +46,14 @@ class RequestLog:
         entries = (*reversed(self._open.values()), *reversed(self._ended))
         return [entry.view() for entry in entries if caller in (None, entry.caller)]
 
+    def find_open(self, request_id: str) -> list[RequestEntry]:
+        """Return the open entry with this number, or those of the HTTP request with this id."""
+        if request_id.isascii() and request_id.isdecimal() and len(request_id) < 20:
+            entry = self._open.get(int(request_id))
+            if entry is not None:
+                return [entry]
+        return [entry for entry in self._open.values() if entry.request_id == request_id != ""]
+
     def _record_end(self, entry: RequestEntry) -> None:
         del self._open[entry.number]
         self._ended.append(entry)

@@ -9,7 +9,7 @@ from typing import Any
 import msgspec
 
 from mlxctl.engine import EngineClient, EngineStatus, Hello, Stats
-from mlxctl.errors import MlxctlError
+from mlxctl.errors import InvalidRequest, MlxctlError, PermissionDenied, UnknownResource
 from mlxctl.inference.answers import Answers, choice_of
 from mlxctl.inference.cache import CacheInspector, Explanation
 from mlxctl.inference.embedding import embed
@@ -151,6 +151,21 @@ class InferenceService:
         """
         return self._log.views(caller)
 
+    def cancel(self, request_id: str, *, caller: str | None = None) -> list[int]:
+        """Cancel an open request by its number or HTTP request id; return the numbers of its answers.
+
+        `caller` restricts it to one caller's requests. Raises UnknownResource, PermissionDenied.
+        """
+        entries = self._log.find_open(request_id)
+        if not entries:
+            raise UnknownResource(f"there is no open request {request_id[:128]!r}")
+        own = [entry for entry in entries if caller in (None, entry.caller)]
+        if not own:
+            raise PermissionDenied(f"request {request_id[:128]!r} is another caller's; it needs an admin key")
+        for entry in own:
+            entry.cancel()
+        return [entry.number for entry in own]
+
     def totals(self) -> Mapping[str, ModelTotals]:
         """Return totals over all ended requests, by model name."""
         return self._log.totals
@@ -187,7 +202,7 @@ class InferenceService:
         return Answers(generations, num_prompt_tokens=num_prompt_tokens, sampling=prepared.inputs[0].sampling)
 
     async def embed(
-        self, request: EmbeddingRequest | PackedTexts, *, request_id: str = ""
+        self, request: EmbeddingRequest | PackedTexts, *, request_id: str = "", caller: str = ""
     ) -> EmbeddingResult:
         """Return a vector for each text: all or none.
 
@@ -202,18 +217,21 @@ class InferenceService:
                 preparation=self.preparation,
                 log=self._log,
                 request_id=request_id,
+                caller=caller,
             )
         finally:
             lease.release()
 
-    async def transcribe(self, request: TranscriptionRequest) -> TranscriptionResult:
+    async def transcribe(self, request: TranscriptionRequest, *, caller: str = "") -> TranscriptionResult:
         """Transcribe an audio file, loading the model if necessary.
 
         Raises what `embed` does.
         """
         session, lease = await self.manager.use(request.model, purpose="transcription")
         try:
-            return await transcribe(request, session=session, preparation=self.preparation, log=self._log)
+            return await transcribe(
+                request, session=session, preparation=self.preparation, log=self._log, caller=caller
+            )
         finally:
             lease.release()
 
@@ -260,6 +278,10 @@ class InferenceService:
     def _submit_all(
         self, session: ModelSession, lease: Lease, request: PackedRequest, prepared: jobs.Preparation
     ) -> list[Generation]:
+        num_answers, num_places = len(prepared.inputs) * request.head.num_choices, self._engine.max_places
+        if num_answers > num_places:
+            message = f"{num_answers} answers are requested, but batch and queue have {num_places} places"
+            raise InvalidRequest(f"{message}; ask for fewer", param="n")
         generations: list[Generation] = []
         try:
             for number in range(len(prepared.inputs)):

@@ -38,7 +38,9 @@ class EmbeddingsResource:
         body = await read_body(request, limit_bytes=self._settings.max_body_bytes)
         async with deadline.limit():
             asked = await self._inference.preparation.parse_with(formatter, "parse", body)
-            result = await self._inference.embed(asked, request_id=request.context.request_id)
+            result = await self._inference.embed(
+                asked, request_id=request.context.request_id, caller=request.context.caller
+            )
             num_bytes = sum(map(len, result.vectors))
             response.data = await self._inference.preparation.call(
                 formatter.whole, result, num_bytes=num_bytes

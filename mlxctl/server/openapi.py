@@ -37,7 +37,7 @@ _KEYS = {
 _REF = "#/components/schemas/{name}"
 _TEXT = "text/plain"
 _MEDIA = ("application/json", _TEXT)
-_OTHER_PHRASES = {529: "Overloaded"}
+_OTHER_PHRASES = {499: "Request Cancelled", 529: "Overloaded"}
 
 
 class Document(Struct):

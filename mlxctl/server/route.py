@@ -86,6 +86,6 @@ class RouteContext:
     routes: tuple[Route, ...] = ()
 
 
-GENERATION_ERRORS = (404, 500, 503, 504)
+GENERATION_ERRORS = (404, 429, 499, 500, 503, 504)
 PAGE_LIMIT = Query(name="limit", schema={"type": "integer", "minimum": 1, "maximum": 100})
 PAGE_AFTER = Query(name="after", schema={"type": "string"})

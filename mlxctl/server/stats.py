@@ -1,4 +1,4 @@
-"""GET /stats and /requests: counters, memory figures and recent requests."""
+"""GET /stats and /requests, DELETE /requests/{id}: counters, memory figures and recent requests."""
 
 import asyncio
 from typing import Any
@@ -51,6 +51,13 @@ class RequestList(Struct):
     requests: list[RequestView]
 
 
+class CancelledRequest(Struct):
+    """A cancelled request: its id as given, and the numbers of its answers."""
+
+    id: str
+    cancelled: list[int]
+
+
 class StatsResource:
     """GET /stats: counters of requests, tokens, memory, cache, models and stored responses."""
 
@@ -90,3 +97,20 @@ class RequestsResource:
         response.content_type = falcon.MEDIA_JSON
 
     on_head = on_get
+
+
+class RequestResource:
+    """DELETE /requests/{id}."""
+
+    def __init__(self, inference: InferenceService) -> None:
+        self._inference = inference
+
+    async def on_delete(self, request: Request, response: Response, request_id: str) -> None:
+        """Cancel an open request of the caller; with an admin key, of any caller.
+
+        Raises UnknownResource, PermissionDenied.
+        """
+        caller = None if request.context.may_see_others else request.context.caller
+        numbers = self._inference.cancel(request_id, caller=caller)
+        response.data = msgspec.json.encode(CancelledRequest(id=request_id, cancelled=numbers))
+        response.content_type = falcon.MEDIA_JSON

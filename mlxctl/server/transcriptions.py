@@ -97,7 +97,8 @@ class TranscriptionsResource:
                     prompt=asked.prompt,
                     temperature=asked.temperature,
                     request_id=request.context.request_id,
-                )
+                ),
+                caller=request.context.caller,
             )
         response.data = formatter.whole(result)
         response.content_type = formatter.media_type

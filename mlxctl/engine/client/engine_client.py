@@ -1,6 +1,7 @@
 """The front's client of the engine. Event-loop thread only."""
 
 import itertools
+import time
 from array import array
 from collections.abc import Mapping, Sequence
 from functools import partial
@@ -51,7 +52,7 @@ class EngineClient:
     def __init__(self, launcher: Launcher, settings: EngineSettings, *, max_queue: int) -> None:
         self._settings = settings
         self._max_queue = max_queue
-        self._requests = OpenRequests()
+        self._requests = OpenRequests(num_rows=settings.max_rows)
         self._supervisor = EngineSupervisor(launcher, settings, self._requests)
         self._numbers = itertools.count(1)
 
@@ -84,6 +85,11 @@ class EngineClient:
     def num_open(self) -> int:
         """Open sequences and jobs."""
         return self._requests.num_open
+
+    @property
+    def max_places(self) -> int:
+        """Requests that batch and queue can hold."""
+        return self._max_queue + self._settings.max_rows
 
     async def start(self, specs: list[ModelSpec]) -> None:
         """Start the engine with these models, now and after every death; see EngineSupervisor."""
@@ -246,8 +252,11 @@ class EngineClient:
         """
         connection = self._supervisor.ready_connection()
         num_waiting = self._requests.num_waiting
-        if num_waiting >= self._max_queue + self._settings.max_rows:
-            raise QueueFull(f"{num_waiting} requests are waiting already", retry_after_seconds=2.0)
+        if num_waiting >= self.max_places:
+            raise QueueFull(
+                f"{num_waiting} requests are waiting already",
+                retry_after_seconds=self._requests.pace.wait_seconds(num_waiting, now=time.monotonic()),
+            )
         self._requests.begin()
         return connection
 

@@ -5,6 +5,7 @@ import time
 from typing import Any, assert_never
 
 from mlxctl.engine.client.pending_jobs import PendingJobs
+from mlxctl.engine.client.queue_pace import QueuePace
 from mlxctl.engine.client.token_stream import TokenStream
 from mlxctl.engine.wire.messages import CacheAnswer, JobReport, LookedUp, Stats, Step
 from mlxctl.errors import MlxctlError
@@ -19,7 +20,8 @@ class OpenRequests:
     `last_delivery` is the time of the last report on a stream or job, in seconds of the monotonic clock.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, *, num_rows: int) -> None:
+        self.pace = QueuePace(num_rows=num_rows)
         self.jobs = PendingJobs(on_empty=self._note_end)
         self.last_delivery = 0.0
         self._streams: dict[int, TokenStream] = {}
@@ -50,6 +52,7 @@ class OpenRequests:
     def remove(self, stream: TokenStream) -> None:
         """Remove a sequence. Idempotent."""
         self._streams.pop(stream.sequence_id, None)
+        self.pace.ended(stream.sequence_id, now=time.monotonic())
         self._note_end()
 
     def add_query(self, token: int) -> "asyncio.Future[Any]":
@@ -83,6 +86,7 @@ class OpenRequests:
     def fail_all(self, error: MlxctlError) -> None:
         """Fail everything that is open."""
         streams, self._streams = self._streams, {}
+        self.pace.clear()
         self.jobs.fail_all(error)
         self._is_idle.set()
         for stream in streams.values():
@@ -101,6 +105,8 @@ class OpenRequests:
             stream = self._streams.get(update.sequence_id)
             # A row may have been cancelled before its step was received.
             if stream is not None:
+                if not stream.has_started:
+                    self.pace.started(stream.sequence_id, now=self.last_delivery)
                 stream.put(update)
                 if stream.is_closed:
                     self.remove(stream)

@@ -76,6 +76,12 @@ class TokenStream:
             self._on_cancel(self)
             self._wake()
 
+    def abort(self, error: MlxctlError) -> None:
+        """Cancel the sequence in the engine, and let the reader fail with `error`."""
+        if not self._is_closed:
+            self._error = error
+            self.cancel()
+
     def _wake(self) -> None:
         if self._wakeup is not None and not self._wakeup.done():
             self._wakeup.set_result(None)

@@ -34,6 +34,7 @@ async def transcribe(
     session: ModelSession,
     preparation: PreparationPool,
     log: RequestLog,
+    caller: str = "",
 ) -> TranscriptionResult:
     """Transcribe with a loaded model. Raises RequestError, CapacityError, EngineError."""
     recipe = session.reader.facts.transcription
@@ -46,7 +47,7 @@ async def transcribe(
         else []
     )
     prompt_ids = [token_id for token_id in encoded if token_id < recipe.end]
-    entry = log.begin(request.model, num_prompt_tokens=len(prompt_ids))
+    entry = log.begin(request.model, num_prompt_tokens=len(prompt_ids), caller=caller)
     transcriber = _FileTranscriber(request, recipe, session, entry, language_id=language_id)
     with entry.until_done():
         return await transcriber.transcribe(prompt_ids)

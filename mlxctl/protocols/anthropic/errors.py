@@ -22,10 +22,12 @@ _ANSWERS: dict[type[MlxctlError], tuple[int, str]] = {
     errors.PermissionDenied: (403, "permission_error"),
     errors.AuthenticationFailed: (401, "authentication_error"),
     errors.CapacityError: (529, "overloaded_error"),
+    errors.QueueFull: (429, "rate_limit_error"),
     errors.EngineRecovering: (503, "overloaded_error"),
     errors.ModelLoading: (503, "overloaded_error"),
     errors.ShuttingDown: (503, "overloaded_error"),
     errors.StoreUnavailable: (503, "api_error"),
+    errors.RequestCancelled: (499, "api_error"),
     errors.DeadlineExceeded: (504, "timeout_error"),
     errors.MlxctlError: (500, "api_error"),
 }

@@ -6,6 +6,7 @@ from msgspec import Struct
 from mlxctl import errors
 from mlxctl.errors import (
     Conflict,
+    ContextOverBudget,
     ContextTooLong,
     InvalidRequest,
     MlxctlError,
@@ -18,6 +19,7 @@ from mlxctl.protocols.error_body import ErrorBody, error_headers, error_message
 _ANSWERS: dict[type[MlxctlError], tuple[int, str, str | None]] = {
     errors.RequestError: (400, "invalid_request_error", None),
     errors.ContextTooLong: (400, "invalid_request_error", "context_length_exceeded"),
+    errors.ContextOverBudget: (400, "memory_admission", "context_over_budget"),
     errors.UnknownModel: (404, "invalid_request_error", "model_not_found"),
     errors.UnknownResource: (404, "invalid_request_error", "not_found"),
     errors.Conflict: (409, "invalid_request_error", "conflict"),
@@ -28,12 +30,16 @@ _ANSWERS: dict[type[MlxctlError], tuple[int, str, str | None]] = {
     errors.PermissionDenied: (403, "permission_error", "admin_key_required"),
     errors.AuthenticationFailed: (401, "authentication_error", "invalid_api_key"),
     errors.CapacityError: (503, "server_error", "server_overloaded"),
+    errors.QueueFull: (429, "rate_limit_error", "rate_limit_exceeded"),
+    errors.MemoryShortage: (503, "server_error", "memory_exhausted"),
     errors.EngineRecovering: (503, "server_error", "engine_recovering"),
     errors.ModelLoading: (503, "server_error", "model_loading"),
     errors.ShuttingDown: (503, "server_error", "shutting_down"),
     errors.ModelInUse: (503, "server_error", "model_in_use"),
     errors.StoreUnavailable: (503, "server_error", "store_unavailable"),
     errors.ModelUnavailable: (500, "server_error", "model_unavailable"),
+    # 499: the SDKs repeat a request after every status from 500 on.
+    errors.RequestCancelled: (499, "request_cancelled", "request_cancelled"),
     errors.DeadlineExceeded: (504, "timeout_error", "deadline_exceeded"),
     errors.MlxctlError: (500, "server_error", "internal_error"),
 }
@@ -87,7 +93,7 @@ def _param(error: MlxctlError, prompt_field: str) -> str | None:
     match error:
         case InvalidRequest() | Conflict():
             return error.param
-        case ContextTooLong():
+        case ContextTooLong() | ContextOverBudget():
             return prompt_field
         case UnknownModel() | ModelUnavailable():
             return "model"

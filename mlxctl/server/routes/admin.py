@@ -2,7 +2,14 @@
 
 from mlxctl.server.metrics import MetricsResource
 from mlxctl.server.route import Operation, Route
-from mlxctl.server.stats import RequestList, RequestsResource, ServerStats, StatsResource
+from mlxctl.server.stats import (
+    CancelledRequest,
+    RequestList,
+    RequestResource,
+    RequestsResource,
+    ServerStats,
+    StatsResource,
+)
 
 ADMIN_ROUTES = (
     Route(
@@ -23,6 +30,19 @@ ADMIN_ROUTES = (
         resource=lambda context: RequestsResource(context.services.inference),
         access="admin",
         operations=(Operation(method="get", summary="List open and recent requests", answer=RequestList),),
+    ),
+    Route(
+        path="/requests/{request_id}",
+        resource=lambda context: RequestResource(context.services.inference),
+        access="caller",
+        operations=(
+            Operation(
+                method="delete",
+                summary="Cancel an open request by its number or x-request-id",
+                answer=CancelledRequest,
+                errors=(403, 404),
+            ),
+        ),
     ),
     Route(
         path="/metrics",

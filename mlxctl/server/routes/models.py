@@ -27,7 +27,7 @@ _START_DOWNLOAD = Operation(
     body=DownloadRequest,
     answer=DownloadView,
     status=202,
-    errors=(503,),
+    errors=(429, 503),
 )
 
 
@@ -35,7 +35,7 @@ def _action(
     verb: str, summary: str, act: Callable[[RouteContext], Callable[[str], Awaitable[ServedModel]]]
 ) -> Route:
     operation = Operation(
-        method="post", summary=summary, body=ModelChoice, answer=ModelStatus, errors=(404, 500, 503, 529)
+        method="post", summary=summary, body=ModelChoice, answer=ModelStatus, errors=(404, 429, 500, 503, 529)
     )
     return Route(
         path=f"/models/{verb}",

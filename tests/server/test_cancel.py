@@ -1,0 +1,158 @@
+"""Cancelling requests by name, and the SDKs' own retries on a full queue."""
+
+from collections.abc import Callable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import anthropic
+import httpx
+import httpx2
+import openai
+import pytest
+
+from .process import ServerProcess, serving, wait_for
+
+MINE, THEIRS, ADMIN = "key-mine", "key-theirs", "key-admin"
+MESSAGES = [{"role": "user", "content": "hi"}]
+LONG = {"model": "tiny", "messages": MESSAGES, "max_tokens": 30_000}
+
+
+@pytest.fixture(scope="module")
+def server(endless_model: Path) -> Iterator[ServerProcess]:
+    """One row, one place in the queue, two callers and an operator."""
+    environment = {"MLXCTL_ENGINE_MAX_ROWS": "1", "MLXCTL_SERVER_MAX_QUEUE": "0"}
+    keys = ("--api-key", MINE, "--api-key", THEIRS, "--admin-key", ADMIN)
+    with serving(endless_model, *keys, **environment) as running:
+        yield running
+
+
+def call(server: ServerProcess, method: str, path: str, key: str = MINE, **more: Any) -> httpx.Response:
+    headers = {"authorization": f"Bearer {key}", **more.pop("headers", {})}
+    return httpx.request(method, f"{server.url}{path}", headers=headers, timeout=60, **more)
+
+
+def open_requests(server: ServerProcess) -> list[dict[str, Any]]:
+    found = call(server, "GET", "/requests", ADMIN).json()["requests"]
+    return [request for request in found if request["state"] in ("waiting", "reading", "answering")]
+
+
+def start(
+    pool: ThreadPoolExecutor, server: ServerProcess, path: str, **body: Any
+) -> "Future[httpx.Response]":
+    """Start a long answer and wait until its row decodes."""
+    answer = pool.submit(
+        call, server, "POST", path, json=LONG | body, headers={"x-request-id": "long-answer"}
+    )
+    wait_for(lambda: any(row["state"] == "answering" for row in open_requests(server)), seconds=20)
+    return answer
+
+
+@pytest.mark.parametrize(
+    ("path", "stream", "status", "told"),
+    [
+        ("/v1/chat/completions", False, 499, '"code":"request_cancelled"'),
+        ("/v1/chat/completions", True, 200, '"code":"request_cancelled"'),
+        ("/v1/messages", False, 499, '"type":"api_error"'),
+        ("/v1/messages", True, 200, "event: error"),
+    ],
+)
+def test_canceled_request_ends_with_error_and_frees_its_row(
+    server: ServerProcess, path: str, stream: bool, status: int, told: str
+) -> None:
+    with ThreadPoolExecutor() as pool:
+        answer = start(pool, server, path, stream=stream)
+        (number,) = [request["number"] for request in open_requests(server)]
+
+        cancelled = call(server, "DELETE", "/requests/long-answer")
+
+        assert cancelled.json() == {"id": "long-answer", "cancelled": [number]}
+        assert answer.result().status_code == status
+        assert told in answer.result().text
+    assert "was cancelled" in answer.result().text
+    following = call(server, "POST", "/v1/chat/completions", json=LONG | {"max_tokens": 1})
+    assert following.status_code == 200
+
+
+def test_only_owner_and_admin_may_cancel(server: ServerProcess) -> None:
+    with ThreadPoolExecutor() as pool:
+        answer = start(pool, server, "/v1/chat/completions")
+        (number,) = [request["number"] for request in open_requests(server)]
+
+        refused = call(server, "DELETE", f"/requests/{number}", THEIRS)
+        allowed = call(server, "DELETE", f"/requests/{number}", ADMIN)
+
+        assert refused.status_code == 403
+        assert "another caller's" in refused.json()["error"]["message"]
+        assert allowed.status_code == 200
+        assert answer.result().status_code == 499
+    assert call(server, "DELETE", f"/requests/{number}", ADMIN).status_code == 404
+    assert call(server, "DELETE", "/requests/never", ADMIN).status_code == 404
+
+
+def test_waiting_request_can_be_canceled(server: ServerProcess) -> None:
+    with ThreadPoolExecutor() as pool:
+        running = start(pool, server, "/v1/chat/completions")
+        waiting = pool.submit(
+            call, server, "POST", "/v1/chat/completions", json=LONG, headers={"x-request-id": "waiting"}
+        )
+        wait_for(lambda: len(open_requests(server)) == 2, seconds=20)
+
+        call(server, "DELETE", "/requests/waiting")
+
+        assert waiting.result().status_code == 499
+        assert [request["state"] for request in open_requests(server)] == ["answering"]
+        call(server, "DELETE", "/requests/long-answer")
+        assert running.result().status_code == 499
+
+
+def ask_openai(server: ServerProcess, note: Callable[[Any], None]) -> str | None:
+    with (
+        httpx.Client(event_hooks={"response": [note]}) as http,
+        openai.OpenAI(base_url=f"{server.url}/v1", api_key=MINE, max_retries=2, http_client=http) as client,
+    ):
+        answer = client.chat.completions.create(
+            model="tiny", messages=[{"role": "user", "content": "hi"}], max_tokens=1
+        )
+        return answer.choices[0].finish_reason
+
+
+def ask_anthropic(server: ServerProcess, note: Callable[[Any], None]) -> str | None:
+    with (
+        httpx2.Client(event_hooks={"response": [note]}) as http,
+        anthropic.Anthropic(base_url=server.url, api_key=MINE, max_retries=2, http_client=http) as client,
+    ):
+        answer = client.messages.create(
+            model="tiny", messages=[{"role": "user", "content": "hi"}], max_tokens=1
+        )
+        return answer.stop_reason
+
+
+@pytest.mark.parametrize(("ask", "reason"), [(ask_openai, "length"), (ask_anthropic, "max_tokens")])
+def test_sdk_repeats_a_request_after_a_full_queue(
+    server: ServerProcess, ask: Callable[[ServerProcess, Callable[[Any], None]], str | None], reason: str
+) -> None:
+    answers: list[Any] = []
+
+    def note(response: Any) -> None:
+        answers.append(response)
+        if response.status_code == 429:
+            for request in open_requests(server):
+                call(server, "DELETE", f"/requests/{request['number']}", ADMIN)
+
+    with ThreadPoolExecutor() as pool:
+        start(pool, server, "/v1/chat/completions")
+        pool.submit(call, server, "POST", "/v1/chat/completions", json=LONG)
+        wait_for(lambda: len(open_requests(server)) == 2, seconds=20)
+
+        assert ask(server, note) == reason
+
+    assert [answer.status_code for answer in answers] == [429, 200]
+    assert 1 <= int(answers[0].headers["retry-after"]) <= 60
+
+
+def test_more_answers_than_places_are_refused_for_good(server: ServerProcess) -> None:
+    refused = call(server, "POST", "/v1/chat/completions", json=LONG | {"n": 4})
+
+    assert refused.status_code == 400
+    assert refused.json()["error"]["param"] == "n"
