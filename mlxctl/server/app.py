@@ -36,9 +36,17 @@ def create_app(
     )
     app: App[Request, Response] = App(middleware=_middleware(settings, routes))
     for route in routes:
-        app.add_route(route.path, route.resource(context))
+        resource = route.resource(context)
+        for path in route.paths:
+            app.add_route(path, resource)
+    app.req_options.strip_url_path_trailing_slash = True
     ErrorHandlers(
-        {route.path: route.protocol.render_error for route in routes if route.protocol is not None},
+        {
+            path: route.protocol.render_error
+            for route in routes
+            if route.protocol is not None
+            for path in route.paths
+        },
         by_header={"anthropic-version": anthropic_error},
         default=openai_error,
     ).install(app)
@@ -62,6 +70,6 @@ def _middleware(settings: ServerSettings, routes: Iterable[Route]) -> list[Any]:
         BrowserRequests(settings.cors_origins),
         Authentication(
             KeyCheck(settings.api_keys, settings.admin_keys, settings.cache_groups),
-            {route.path: route.access for route in routes},
+            {path: route.access for route in routes for path in route.paths},
         ),
     ]

@@ -54,9 +54,9 @@ class Operation:
 class Route:
     """An entry of the route table.
 
-    `path` is a Falcon template. `resource` creates the Falcon resource. `protocol` decides the shape of
-    errors; None takes the client's: Anthropic's for requests with an `anthropic-version` header, else
-    OpenAI's.
+    `path` is a Falcon template. `aliases` are other paths that clients use. `resource` creates the Falcon
+    resource. `protocol` decides the shape of errors; None takes the client's: Anthropic's for requests with
+    an `anthropic-version` header, else OpenAI's.
     """
 
     path: str
@@ -64,6 +64,12 @@ class Route:
     access: Access
     operations: tuple[Operation, ...]
     protocol: WireProtocol | None = None
+    aliases: tuple[str, ...] = ()
+
+    @property
+    def paths(self) -> tuple[str, ...]:
+        """The path and its aliases."""
+        return self.path, *self.aliases
 
     @property
     def documented_path(self) -> str:

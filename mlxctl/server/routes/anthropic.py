@@ -20,6 +20,7 @@ def _messages(context: RouteContext) -> object:
 ANTHROPIC_ROUTES = (
     Route(
         path="/v1/messages",
+        aliases=("/messages",),
         resource=_messages,
         protocol=PROTOCOLS["messages"],
         access="caller",

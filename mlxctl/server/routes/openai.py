@@ -105,6 +105,7 @@ def _transcription(task: SpeechTask, name: str, summary: str, form: type[Any]) -
 OPENAI_ROUTES = (
     Route(
         path="/v1/chat/completions",
+        aliases=("/chat/completions", "/api/v0/chat/completions"),
         resource=_generation(PROTOCOLS["chat"]),
         protocol=PROTOCOLS["chat"],
         access="caller",
@@ -121,6 +122,7 @@ OPENAI_ROUTES = (
     ),
     Route(
         path="/v1/completions",
+        aliases=("/completions", "/api/v0/completions"),
         resource=_generation(PROTOCOLS["completions"]),
         protocol=PROTOCOLS["completions"],
         access="caller",
@@ -137,6 +139,7 @@ OPENAI_ROUTES = (
     ),
     Route(
         path="/v1/embeddings",
+        aliases=("/embeddings", "/api/v0/embeddings"),
         resource=lambda context: EmbeddingsResource(
             context.services.inference,
             context.open_requests,
@@ -161,6 +164,7 @@ OPENAI_ROUTES = (
     ),
     Route(
         path="/v1/responses",
+        aliases=("/responses",),
         resource=_responses,
         protocol=PROTOCOLS["responses"],
         access="caller",

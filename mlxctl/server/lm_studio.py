@@ -1,0 +1,71 @@
+"""GET /api/v0/models and /api/v0/models/{name}: LM Studio's model lists."""
+
+import asyncio
+from typing import Literal
+
+import falcon
+import msgspec
+from falcon.asgi import Request, Response
+from msgspec import Struct
+
+from mlxctl.errors import UnknownModel
+from mlxctl.inference import InferenceService, ServedModel
+from mlxctl.models.catalog import Catalog
+
+
+class LMStudioModel(Struct, kw_only=True):
+    """A served model, as LM Studio describes one."""
+
+    id: str
+    object: Literal["model"] = "model"
+    type: Literal["llm", "vlm", "embeddings"]
+    publisher: str = "mlxctl"
+    arch: str
+    compatibility_type: Literal["mlx"] = "mlx"
+    quantization: str | None
+    state: Literal["loaded", "not-loaded"]
+    max_context_length: int
+    capabilities: list[Literal["tool_use"]]
+
+
+class LMStudioModels(Struct, kw_only=True):
+    """The served models."""
+
+    object: Literal["list"] = "list"
+    data: list[LMStudioModel]
+
+
+class LMStudioModelsResource:
+    """The served models, or the named one."""
+
+    def __init__(self, inference: InferenceService, catalog: Catalog) -> None:
+        self._inference = inference
+        self._catalog = catalog
+
+    async def on_get(self, request: Request, response: Response, name: str | None = None) -> None:  # noqa: ARG002
+        """Describe the models. Raises UnknownModel."""
+        await self._inference.manager.read_capabilities()
+        models = {model.name: model for model in self._inference.models()}
+        if name is not None and name not in models:
+            raise UnknownModel(name, tuple(models))
+        wanted = models.values() if name is None else [models[name]]
+        described = [await self._describe(model) for model in wanted]
+        response.data = msgspec.json.encode(LMStudioModels(data=described) if name is None else described[0])
+        response.content_type = falcon.MEDIA_JSON
+
+    on_head = on_get
+
+    async def _describe(self, model: ServedModel) -> LMStudioModel:
+        # Reads files the first time, so it runs in a thread.
+        described = await asyncio.to_thread(self._catalog.described, model.name, model.facts.path)
+        packing = described.quantization
+        embeds = model.facts.purpose == "embeddings"
+        return LMStudioModel(
+            id=model.name,
+            type="embeddings" if embeds else "vlm" if model.supports_images else "llm",
+            arch=model.facts.model_type,
+            quantization=None if packing is None else packing.label,
+            state="loaded" if model.state == "loaded" else "not-loaded",
+            max_context_length=model.context_length,
+            capabilities=["tool_use"] if model.supports_tools else [],
+        )
