@@ -53,7 +53,7 @@ def test_null_equals_absent_in_every_field() -> None:
         "min_p repetition_penalty "
         "presence_penalty frequency_penalty logit_bias seed stop logprobs top_logprobs stream "
         "stream_options reasoning_effort "
-        "enable_thinking chat_template_kwargs n response_format modalities functions function_call "
+        "enable_thinking think thinking reasoning chat_template_kwargs n response_format modalities functions function_call "
         "web_search_options"
     )
     assert parse(**dict.fromkeys(optional.split())) == parse()
@@ -127,6 +127,17 @@ def test_max_completion_tokens_wins_over_max_tokens() -> None:
             ThinkingOptions(enabled=False),
         ),
         ({"reasoning_effort": "none", "enable_thinking": True}, ThinkingOptions(enabled=True)),
+        ({"think": False}, ThinkingOptions(enabled=False)),
+        ({"think": "low"}, ThinkingOptions(effort="low")),
+        ({"thinking": {"type": "disabled"}}, ThinkingOptions(enabled=False)),
+        ({"thinking": {"type": "adaptive"}}, ThinkingOptions()),
+        (
+            {"thinking": {"type": "enabled", "budget_tokens": 9}},
+            ThinkingOptions(enabled=True, max_tokens=9),
+        ),
+        ({"reasoning": {"enabled": False}}, ThinkingOptions(enabled=False)),
+        ({"reasoning": {"effort": "none"}}, ThinkingOptions(enabled=False)),
+        ({"reasoning": {"effort": "high"}, "think": False}, ThinkingOptions(enabled=False, effort="high")),
     ],
 )
 def test_most_explicit_thinking_field_wins(said: dict[str, Any], expected: ThinkingOptions) -> None:

@@ -33,6 +33,8 @@ from mlxctl.protocols.tool_checks import check_result_id
 from mlxctl.protocols.validation_errors import missing
 
 _DECODER = msgspec.json.Decoder(schema.ChatRequest)
+# "adaptive" and "auto" leave it to the model.
+_THINKING_TYPES = {"enabled": True, "disabled": False}
 
 
 def decode_chat(body: bytes) -> schema.ChatRequest:
@@ -119,8 +121,9 @@ def _response_format(wish: schema.ResponseFormat | None) -> Constraint | None:
 def _thinking(request: schema.ChatRequest) -> tuple[ThinkingOptions, dict[str, object]]:
     """Return the thinking options, and the template's arguments without them.
 
-    Of several fields the first wins: enable_thinking, chat_template_kwargs.enable_thinking, a
-    reasoning_effort of none.
+    Of several fields the first wins: enable_thinking, think, thinking, reasoning.enabled,
+    chat_template_kwargs.enable_thinking, an effort of none. Efforts: reasoning_effort, reasoning.effort,
+    think.
     """
     kwargs = dict(request.chat_template_kwargs or {})
     check_nesting(kwargs, "chat_template_kwargs")
@@ -128,12 +131,26 @@ def _thinking(request: schema.ChatRequest) -> tuple[ThinkingOptions, dict[str, o
     if not isinstance(in_kwargs, bool | None):
         path = "chat_template_kwargs.enable_thinking"
         raise InvalidRequest(f"{path} must be a boolean", param=path)
-    enabled = in_kwargs if request.enable_thinking is None else request.enable_thinking
-    if request.reasoning_effort == "none":
-        return ThinkingOptions(enabled=bool(enabled), max_tokens=request.thinking_budget), kwargs
-    return ThinkingOptions(
-        enabled=enabled, effort=request.reasoning_effort, max_tokens=request.thinking_budget
-    ), kwargs
+    switch, reasoning = request.thinking, request.reasoning or schema.ReasoningSwitch()
+    switches = (
+        request.enable_thinking,
+        request.think if isinstance(request.think, bool) else None,
+        _THINKING_TYPES.get(switch.type) if isinstance(switch, schema.ThinkingSwitch) else switch,
+        reasoning.enabled,
+        in_kwargs,
+    )
+    enabled = next((value for value in switches if value is not None), None)
+    budgets = (
+        request.thinking_budget,
+        switch.budget_tokens if isinstance(switch, schema.ThinkingSwitch) else None,
+        reasoning.max_tokens,
+    )
+    budget = next((value for value in budgets if value is not None), None)
+    named = request.think if isinstance(request.think, str) else None
+    effort = request.reasoning_effort or reasoning.effort or named
+    if effort == "none":
+        return ThinkingOptions(enabled=bool(enabled), max_tokens=budget), kwargs
+    return ThinkingOptions(enabled=enabled, effort=effort, max_tokens=budget), kwargs
 
 
 def translate_messages(

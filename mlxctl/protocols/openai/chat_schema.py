@@ -1,7 +1,7 @@
 """Body of `POST /v1/chat/completions`.
 
 OpenAI's documented fields, and those of vLLM and other servers (sampling, structured output,
-chat_template_kwargs, enable_thinking, thinking_budget, reasoning_content). Null means not set. Other fields
+chat_template_kwargs, enable_thinking, think, thinking, reasoning, thinking_budget, reasoning_content). Null means not set. Other fields
 (metadata, store, user, prediction, …) are ignored, as clients expect.
 """
 
@@ -226,6 +226,21 @@ class ChatGrammarFormat(Struct, tag_field="type", tag="grammar"):
 ResponseFormat = ChatTextFormat | ChatObjectFormat | ChatSchemaFormat | ChatGrammarFormat
 
 
+class ThinkingSwitch(Struct, kw_only=True):
+    """Anthropic's, DeepSeek's and GLM's switch; `adaptive` leaves it to the model."""
+
+    type: Literal["enabled", "disabled", "adaptive", "auto"]
+    budget_tokens: ThinkingBudget | None = None
+
+
+class ReasoningSwitch(Struct, kw_only=True):
+    """OpenRouter's switch, and the effort of OpenAI's responses."""
+
+    effort: Effort | None = None
+    enabled: bool | None = None
+    max_tokens: ThinkingBudget | None = None
+
+
 class ChatRequest(StructuredOutputFields, kw_only=True):
     """Body of a chat completion."""
 
@@ -250,6 +265,9 @@ class ChatRequest(StructuredOutputFields, kw_only=True):
     stream_options: StreamOptions | None = None
     reasoning_effort: Effort | None = None
     enable_thinking: bool | None = None
+    think: bool | Effort | None = None
+    thinking: ThinkingSwitch | bool | None = None
+    reasoning: ReasoningSwitch | None = None
     thinking_budget: ThinkingBudget | None = None
     chat_template_kwargs: dict[str, Any] | None = None
     n: NumChoices | None = None
