@@ -7,6 +7,7 @@ from mlxctl.adapters import RequestDefaults
 from mlxctl.engine import EngineClient, EngineProcess
 from mlxctl.inference import InferenceService
 from mlxctl.inference.models.configured_models import ModelReader
+from mlxctl.inference.models.lora_registry import LoraRegistry
 from mlxctl.inference.preparation import PreparationPool
 from mlxctl.ir import ToneCurveOptions
 from mlxctl.models import NamedDirectory
@@ -53,9 +54,13 @@ def build_services(settings: Settings) -> Services:
     knowledge = open_capability_lookup()
     catalog = Catalog(settings, knowledge)
     reader = ModelReader(settings, catalog.library, knowledge, demo=DEMO_MODEL)
+    registry = reader.registry()
     inference = InferenceService(
         engine,
-        reader.registry(),
+        registry,
+        LoraRegistry(
+            engine, registry, settings.adapters, find=lambda name: catalog.library.find_named(name).path
+        ),
         pool=settings.pool,
         max_waiting=settings.server.max_queue + settings.engine.max_rows,
         # Bodies are parsed where requests are prepared.

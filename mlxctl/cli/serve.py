@@ -4,7 +4,7 @@ import inspect
 import re
 import types
 from collections.abc import Mapping
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, Union, get_args, get_origin, get_type_hints
 
@@ -14,6 +14,7 @@ from mlxctl.cli.error_reports import report_errors
 from mlxctl.cli.lazy import create_app
 from mlxctl.cli.options import ConfigFile, read_settings, setting
 from mlxctl.settings import (
+    AdapterSettings,
     EngineSettings,
     ModelSettings,
     PoolSettings,
@@ -67,6 +68,7 @@ _FLAGS = (
     SettingFlag(ModelSettings, "trust_remote_code", "--trust-remote-code"),
     SettingFlag(ModelSettings, "kv_bits", "--kv-bits", "BITS"),
     SettingFlag(ModelSettings, "kv_group_size", "--kv-group-size", "NUMBER"),
+    SettingFlag(AdapterSettings, "paths", "--adapter", "NAME=PATH"),
     SettingFlag(ServerSettings, "host", "--host", "HOST"),
     SettingFlag(ServerSettings, "port", "--port -p", "PORT"),
     SettingFlag(ServerSettings, "tls_cert", "--tls-cert", "FILE"),
@@ -127,12 +129,10 @@ def _by_section(values: Mapping[str, object]) -> dict[str, dict[str, object]]:
 
     Each is named like its setting.
     """
-    sections = {
-        name: {field.name for field in fields(kind)} for name, kind in get_type_hints(Settings).items()
-    }
+    owners = {flag.field: flag.section for flag in _FLAGS} | {"path": ModelSettings, "models": PoolSettings}
     return {
-        section: {key: value for key, value in values.items() if key in keys}
-        for section, keys in sections.items()
+        section: {key: value for key, value in values.items() if owners[key] is kind}
+        for section, kind in get_type_hints(Settings).items()
     }
 
 

@@ -15,6 +15,7 @@ from mlxctl.inference.cache import CacheInspector, Explanation
 from mlxctl.inference.embedding import embed
 from mlxctl.inference.generation import Generation
 from mlxctl.inference.interface import InferenceStats
+from mlxctl.inference.models.lora_registry import LoraRegistry
 from mlxctl.inference.models.manager import ModelManager
 from mlxctl.inference.models.registry import ModelRegistry
 from mlxctl.inference.models.residency import Lease
@@ -61,6 +62,7 @@ class InferenceService:
         self,
         engine: EngineClient,
         registry: ModelRegistry,
+        lora: LoraRegistry,
         *,
         pool: PoolSettings = NO_POOL,
         max_waiting: int = 256,
@@ -69,7 +71,7 @@ class InferenceService:
         self._engine = engine
         self.preparation = preparation or PreparationPool()
         self.manager = ModelManager(
-            engine, self.preparation, registry, settings=pool, max_waiting=max_waiting
+            engine, self.preparation, registry, lora, settings=pool, max_waiting=max_waiting
         )
         self._log = RequestLog()
         self.cache = CacheInspector(engine, self.preparation, self.manager)
@@ -189,12 +191,17 @@ class InferenceService:
         Loads its model if necessary. Raises RequestError, CapacityError or ModelUnavailable before anything
         is generated.
         """
+        request = self.manager.lora.apply(request)
+        choices = request.head.adapters
         session, lease = await self.manager.use(request.head.model)
         try:
+            await self.manager.lora.ensure_mounted(session.name, choices)
             prepared: jobs.Preparation = await self._prepare(jobs.prepare, request, model=session.name)
             if request.head.scores_prompt:
                 # Prompt log-probabilities are computed without the cache; explanations must say the same.
                 request = request.with_head(cache=replace(request.head.cache, mode="off"))
+            # Nothing waits between this check and the submission, and the engine keeps what it has taken.
+            self.manager.lora.check_mounted(session.name, choices)
             generations = self._submit_all(session, lease, request, prepared)
         finally:
             lease.release()
@@ -241,6 +248,7 @@ class InferenceService:
         Loads no weights. Raises RequestError, ModelUnavailable, EngineRecovering.
         """
         packed = PackedRequest.of(request) if isinstance(request, GenerationRequest) else request
+        packed = self.manager.lora.apply(packed)
         reader = await self.manager.reader(packed.head.model)
         num_tokens: int = await self._prepare(jobs.count_tokens, packed, model=reader.name)
         return num_tokens
@@ -257,6 +265,7 @@ class InferenceService:
 
         Raises what `generate` does.
         """
+        request = self.manager.lora.apply(request)
         session, lease = await self.manager.use(request.head.model)
         try:
             prompt: jobs.PackedPrompt = await self._prepare(jobs.prompt_tokens, request, model=session.name)
@@ -322,7 +331,7 @@ class InferenceService:
             if preparation.normalized is not None
             else request
         )
-        salts = prompt_salts(head.cache.namespace, prepared.images)
+        salts = prompt_salts(head.cache.prefix_namespace, prepared.images)
         return Generation(
             tokens,
             processor,
@@ -338,5 +347,6 @@ class InferenceService:
     async def _open(self) -> None:
         try:
             await self.manager.start()
+            await self.manager.lora.mount_configured()
         except MlxctlError as error:
             self._failure = error

@@ -57,6 +57,7 @@ class ModelSession:
             guidance=prepared.guidance,
             images=prepared.images,
             scores_prompt=prepared.scores_prompt,
+            adapters=request.adapters or (),
         )
 
     async def complete(

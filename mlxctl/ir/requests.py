@@ -3,11 +3,13 @@
 No wire names and no tokens.
 """
 
+import hashlib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from mlxctl.ir.constraints import Constraint
+from mlxctl.ir.lora import LoraChoice
 from mlxctl.ir.messages import Message
 
 
@@ -176,7 +178,8 @@ class CacheOptions:
     after it, None as long as there is room; a longer TTL of another request stays. The tokens up to the
     breakpoint `long_ttl` have a TTL of their own. Requests share prefixes only within the same `namespace`, a
     digest that the server derives from the caller and from `salt`, the request's own text; empty is the
-    namespace of callers without a key.
+    namespace of callers without a key. `adapters_digest` covers the request's LoRA adapters and their scales,
+    which separate prefixes in the same way.
     """
 
     mode: CacheMode = "full"
@@ -184,6 +187,14 @@ class CacheOptions:
     long_ttl: CacheBreakpoint | None = None
     salt: str = ""
     namespace: bytes = b""
+    adapters_digest: bytes = b""
+
+    @property
+    def prefix_namespace(self) -> bytes:
+        """The namespace of the request's prefixes: the caller's, and the LoRA adapters'."""
+        if not self.adapters_digest:
+            return self.namespace
+        return hashlib.sha256(self.adapters_digest + self.namespace).digest()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -201,7 +212,8 @@ class GenerationRequest:
     explained by comparison within it. `constraint` is the structured output of the visible answer; forced
     calls are constrained by their tools. With `drop_oldest` the oldest turns of a conversation that is too
     long are left out; otherwise it raises an error. With `ignore_eos` an answer continues past stop tokens:
-    it ends at `max_tokens` or at a stop string.
+    it ends at `max_tokens` or at a stop string. `adapters` are LoRA adapters; None leaves the choice to the
+    model's name.
     """
 
     model: str
@@ -227,3 +239,4 @@ class GenerationRequest:
     request_id: str = ""
     session_id: str | None = None
     cache: CacheOptions = CacheOptions()
+    adapters: tuple[LoraChoice, ...] | None = None

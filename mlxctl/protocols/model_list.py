@@ -99,6 +99,7 @@ class Model(Struct, frozen=True, kw_only=True):
     pinned: bool
     probed: dict[str, ProbeVerdict] | None
     adapter: AdapterVerdict | None
+    parent: str | None
 
 
 class ModelList(Struct, frozen=True, kw_only=True):
@@ -118,7 +119,7 @@ class ModelCard:
     `created` is in unix seconds, `context_length` in tokens, `num_bytes` of weights. `dimensions` is the
     length of an embedding model's vectors. Unknown values are None, an unknown kind is "unknown". `verdicts`
     are the results of probing by question; empty for a model that was not probed. `adapter` is the analysis
-    of its chat template.
+    of its chat template. `parent` is the base model of a LoRA adapter.
     """
 
     id: str
@@ -139,6 +140,7 @@ class ModelCard:
     problem: str | None = None
     is_pinned: bool = False
     verdicts: Mapping[str, ProbeVerdict] = field(default_factory=dict)
+    parent: str | None = None
 
 
 def encode_model(card: ModelCard) -> bytes:
@@ -177,6 +179,7 @@ def _model_object(card: ModelCard) -> Model:
         pinned=card.is_pinned,
         probed=dict(card.verdicts) or None,
         adapter=card.adapter,
+        parent=card.parent,
     )
 
 

@@ -10,6 +10,7 @@ from msgspec import Meta, Struct
 
 from mlxctl.errors import InvalidRequest
 from mlxctl.ir import Repetition, SamplingOptions, ToneCurveOptions
+from mlxctl.protocols.adapter_fields import AdapterFields
 from mlxctl.protocols.ranges import (
     AdditivePenalty,
     LogitBias,
@@ -47,7 +48,7 @@ class ToneCurveFields(Struct):
     pivot_offset: Nats | None = None
 
 
-class SamplingFields(Struct, kw_only=True):
+class SamplingFields(AdapterFields, kw_only=True):
     """Base of bodies with sampling fields; null means not set."""
 
     temperature: Temperature | None = None

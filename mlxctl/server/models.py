@@ -1,6 +1,7 @@
 """GET /v1/models and /v1/models/{name}, for clients of every protocol."""
 
 import asyncio
+from dataclasses import replace
 
 import falcon
 from falcon.asgi import Request, Response
@@ -22,11 +23,7 @@ class ModelsResource:
     async def on_get(self, request: Request, response: Response) -> None:  # noqa: ARG002
         """List served models, loaded or not, and unusable ones."""
         await self._inference.manager.read_capabilities()
-        served = self._inference.models()
-        cards = [_card(model, await _described(self._catalog, model)) for model in served]
-        response.data = encode_model_list(
-            cards + [_unusable(model) for model in self._inference.manager.unusable]
-        )
+        response.data = encode_model_list([*await _cards(self._inference, self._catalog)])
         response.content_type = falcon.MEDIA_JSON
 
     on_head = on_get
@@ -42,16 +39,24 @@ class ModelResource:
     async def on_get(self, request: Request, response: Response, name: str) -> None:  # noqa: ARG002
         """Return the model. Raises UnknownModel."""
         await self._inference.manager.read_capabilities()
-        models = {model.name: model for model in self._inference.models()}
-        unusable = {model.name: _unusable(model) for model in self._inference.manager.unusable}
-        if name not in models and name not in unusable:
-            raise UnknownModel(name, tuple(models))
-        response.data = encode_model(
-            unusable.get(name) or _card(models[name], await _described(self._catalog, models[name]))
-        )
+        cards = {card.id: card for card in await _cards(self._inference, self._catalog)}
+        if name not in cards:
+            raise UnknownModel(name, tuple(model.name for model in self._inference.models()))
+        response.data = encode_model(cards[name])
         response.content_type = falcon.MEDIA_JSON
 
     on_head = on_get
+
+
+async def _cards(inference: InferenceService, catalog: Catalog) -> list[ModelCard]:
+    """Return the served models, their LoRA adapters, and the unusable models."""
+    cards = [_card(model, await _described(catalog, model)) for model in inference.models()]
+    by_name = {card.id: card for card in cards}
+    adapters = [
+        replace(by_name[each.base], id=each.full_name, parent=each.base)
+        for each in inference.manager.lora.adapters
+    ]
+    return [*cards, *adapters, *map(_unusable, inference.manager.unusable)]
 
 
 async def _described(catalog: Catalog, model: ServedModel) -> ModelDescription:

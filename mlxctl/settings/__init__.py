@@ -7,6 +7,7 @@ from mlxctl.settings.documentation import describe_default, describe_field
 from mlxctl.settings.editing import remove_alias, write_alias
 from mlxctl.settings.resolution import resolve, settings_file
 from mlxctl.settings.sections import (
+    AdapterSettings,
     EngineSettings,
     LibrarySettings,
     ModelSettings,
@@ -17,6 +18,7 @@ from mlxctl.settings.sections import (
 )
 
 __all__ = [
+    "AdapterSettings",
     "EngineSettings",
     "LibrarySettings",
     "ModelSettings",

@@ -282,6 +282,20 @@ class SamplingSettings:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class AdapterSettings:
+    """LoRA adapters."""
+
+    paths: dict[str, Path] = field(default_factory=dict)
+    """LoRA adapter of the first model: a directory, or a name of the library. MODEL:NAME=PATH for others."""
+
+    dirs: tuple[Path, ...] = ()
+    """Directory below which clients may mount adapters with `POST /v1/adapters`."""
+
+    max_mounted: int = bounded(16, least=0, most=256)
+    """Maximum number of adapters. Further ones are refused until one is unmounted."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Settings:
     """All sections."""
 
@@ -291,3 +305,4 @@ class Settings:
     library: LibrarySettings = LibrarySettings()
     pool: PoolSettings = PoolSettings()
     sampling: SamplingSettings = SamplingSettings()
+    adapters: AdapterSettings = AdapterSettings()

@@ -94,9 +94,9 @@ def _as_list(value: object, shown: str) -> tuple[str, ...]:
 
 
 def _as_table(value: object, shown: str) -> dict[str, str]:
-    """Return a table of strings; a string is parsed as `name=value, ...`."""
-    if isinstance(value, str):
-        pairs = (item.partition("=") for item in value.split(","))
+    """Return a table of strings; a string is parsed as `name=value, ...`, a list as `name=value` each."""
+    if isinstance(value, str | list):
+        pairs = (item.partition("=") for item in (value.split(",") if isinstance(value, str) else value))
         value = {name.strip(): text.strip() for name, _, text in pairs}
     if not isinstance(value, Mapping) or not all(
         isinstance(text, str) and text for pair in value.items() for text in pair

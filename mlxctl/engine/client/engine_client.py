@@ -24,17 +24,21 @@ from mlxctl.engine.wire.messages import (
     Hello,
     LookedUp,
     LookUp,
+    LoraChanged,
     ModelLoaded,
     ModelUnloaded,
+    MountLora,
     ReadGrammarVocabulary,
     ReportStats,
     Stats,
     Submit,
     Transcribe,
     TranscribedWindow,
+    UnmountLora,
 )
 from mlxctl.errors import ModelError, QueueFull
 from mlxctl.ir import CacheOptions, Guidance, ModelSpec, ProcessedImage, SamplingParams
+from mlxctl.ir.lora import LoraChoice, LoraSpec
 from mlxctl.ir.tokens import Salt
 from mlxctl.prefix_cache.policy import Lifetime
 from mlxctl.settings import EngineSettings
@@ -141,6 +145,7 @@ class EngineClient:
         guidance: Guidance | None = None,
         images: Sequence[ProcessedImage] = (),
         scores_prompt: bool = False,
+        adapters: tuple[LoraChoice, ...] = (),
     ) -> TokenStream:
         """Start a sequence. Raises EngineRecovering, ShuttingDown, QueueFull.
 
@@ -162,11 +167,12 @@ class EngineClient:
                 priority=priority,
                 fairness_key=fairness_key,
                 cache_mode=cache.mode,
-                cache_namespace=cache.namespace,
+                cache_namespace=cache.prefix_namespace,
                 lifetime=_lifetime(cache, num_long_ttl_tokens),
                 guidance=guidance,
                 images=list(images),
                 scores_prompt=scores_prompt,
+                adapters=adapters,
             )
         )
         return stream
@@ -236,7 +242,20 @@ class EngineClient:
         answer: CacheAnswer = await self._ask(asked)
         return answer
 
-    async def _ask(self, query: ReportStats | LookUp | AskCache) -> Any:
+    async def mount_lora(self, model: str, spec: LoraSpec) -> str:
+        """Mount an adapter on a loaded model; return why it cannot be, or "".
+
+        Raises EngineRecovering, EngineDied.
+        """
+        answer: LoraChanged = await self._ask(MountLora(token=next(self._numbers), model=model, spec=spec))
+        return answer.failure
+
+    async def unmount_lora(self, model: str, name: str) -> str:
+        """Unmount an adapter; return why it cannot be, or "". Raises as `mount_lora`."""
+        answer: LoraChanged = await self._ask(UnmountLora(token=next(self._numbers), model=model, name=name))
+        return answer.failure
+
+    async def _ask(self, query: ReportStats | LookUp | AskCache | MountLora | UnmountLora) -> Any:
         connection = self._supervisor.ready_connection(even_draining=True)
         answer = self._requests.add_query(query.token)
         connection.send(query)

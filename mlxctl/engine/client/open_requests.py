@@ -7,10 +7,10 @@ from typing import Any, assert_never
 from mlxctl.engine.client.pending_jobs import PendingJobs
 from mlxctl.engine.client.queue_pace import QueuePace
 from mlxctl.engine.client.token_stream import TokenStream
-from mlxctl.engine.wire.messages import CacheAnswer, JobReport, LookedUp, Stats, Step
+from mlxctl.engine.wire.messages import CacheAnswer, JobReport, LookedUp, LoraChanged, Stats, Step
 from mlxctl.errors import MlxctlError
 
-Answer = Step | JobReport | Stats | LookedUp | CacheAnswer
+Answer = Step | JobReport | Stats | LookedUp | CacheAnswer | LoraChanged
 """A report of the engine on a request."""
 
 
@@ -76,7 +76,7 @@ class OpenRequests:
             case JobReport():
                 self.note_delivery()
                 self.jobs.take(answer)
-            case Stats() | LookedUp() | CacheAnswer():
+            case Stats() | LookedUp() | CacheAnswer() | LoraChanged():
                 query = self._queries.get(answer.token)
                 if query is not None and not query.done():
                     query.set_result(answer)

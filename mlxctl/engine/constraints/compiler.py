@@ -51,6 +51,11 @@ class GrammarCompiler:
         self._paths.pop(name, None)
         self._tokenizers = {key: tokenizer for key, tokenizer in self._tokenizers.items() if key[0] != name}
 
+    @property
+    def compiling(self) -> tuple[Submit, ...]:
+        """Requests whose constraint is being compiled."""
+        return tuple(submit for submit, _ in self._waiting)
+
     def has_work_for(self, name: str) -> bool:
         """Whether requests for the model are being compiled."""
         return any(submit.model == name for submit, _ in self._waiting)

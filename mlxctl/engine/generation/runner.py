@@ -3,6 +3,7 @@
 import contextlib
 from collections.abc import Iterable
 from collections.abc import Sequence as Many
+from typing import TYPE_CHECKING
 
 import mlx.core as mx
 import numpy as np
@@ -20,6 +21,9 @@ from mlxctl.engine.scheduling.prefill_batching import prefill_passes
 from mlxctl.engine.scheduling.sequence import Sequence
 from mlxctl.engine.wire.messages import Score
 
+if TYPE_CHECKING:
+    from mlxctl.engine.generation.lora_adapters import LoraAdapters
+
 # After so many tokens of one prompt, MLX keeps many buffers that fit nothing else: each pass has a longer
 # context, and other sizes.
 _MANY_SIZES_TOKENS = 4096
@@ -32,10 +36,17 @@ class ModelRunner:
     model with `has_vision` takes sequences with images.
     """
 
-    def __init__(self, weights: LoadedWeights, prefixes: PrefixCoordinator, backend: Backend) -> None:
+    def __init__(
+        self,
+        weights: LoadedWeights,
+        prefixes: PrefixCoordinator,
+        backend: Backend,
+        lora: "LoraAdapters",
+    ) -> None:
         self._model = weights.model
         self._backend = backend
         self.prefixes = prefixes
+        self.lora = lora
         self.vocabulary_size = weights.vocabulary_size
         self.has_vision = weights.has_vision
         self._states: dict[int, PrefillState] = {}
@@ -112,7 +123,8 @@ class ModelRunner:
         scores: list[Score] = []
         try:
             if num_tokens:
-                scores = self._compute(state, state.caches, start, end)
+                with self.lora.of_rows([sequence]):
+                    scores = self._compute(state, state.caches, start, end)
         except FOREIGN_ERRORS as error:
             state.caches = None
             return [_failed_prefill(sequence, error)]
@@ -153,7 +165,8 @@ class ModelRunner:
             caches = kv.join([state.take_caches() for state in states], [1] * len(states))
             for ends in prefill_passes(prompts):
                 rows = [_tokens(*each) for each in zip(prompts, reached, ends, strict=True)]
-                kv.read(self._model, caches, rows)
+                with self.lora.of_rows(prompts):
+                    kv.read(self._model, caches, rows)
                 for row, (state, end) in enumerate(zip(states, ends, strict=True)):
                     at_checkpoint = end in state.sequence.checkpoint_positions
                     self.prefixes.store(state, end, caches, row=row, at_checkpoint=at_checkpoint)
@@ -180,7 +193,8 @@ class ModelRunner:
             parts = [batch for batch in self._batches if batch.rows[0] in group]
             try:
                 batch = self._join(parts)
-                launched.append((batch, batch.build()))
+                with self.lora.of_rows(batch.rows):
+                    launched.append((batch, batch.build()))
             except FOREIGN_ERRORS as error:
                 results += self._fail(group, parts, error)
         self._built = [batch for batch, _ in launched]

@@ -15,6 +15,7 @@ from mlxctl.engine.failures import failure_message
 from mlxctl.engine.generation.cache_queries import CacheQueries
 from mlxctl.engine.generation.caches import new_caches
 from mlxctl.engine.generation.loading import load_text_model
+from mlxctl.engine.generation.lora_changes import LoraChanges
 from mlxctl.engine.generation.prefix_coordinator import PrefixCoordinator
 from mlxctl.engine.generation.runner import ModelRunner
 from mlxctl.engine.loaded_weights import LoadedWeights
@@ -27,12 +28,14 @@ from mlxctl.engine.wire.messages import (
     AskCache,
     LookedUp,
     LookUp,
+    MountLora,
     ReadGrammarVocabulary,
     ReportStats,
     RowUpdate,
     Stats,
     Step,
     Submit,
+    UnmountLora,
 )
 from mlxctl.engine.workload import Workload, WorkloadContext
 from mlxctl.ir import ModelSpec, TextGenerationTask
@@ -53,6 +56,8 @@ class GenerationWorkload(Workload):
         LookUp,
         AskCache,
         ReportStats,
+        MountLora,
+        UnmountLora,
     )
 
     def __init__(self, context: WorkloadContext) -> None:
@@ -65,16 +70,17 @@ class GenerationWorkload(Workload):
         self._compiler = GrammarCompiler(wake=context.wake)
         self._runners: dict[str, ModelRunner] = {}
         self._submitted: list[Submit] = []
+        self._lora_changes = LoraChanges(context.memory, context.publish, self._uses_adapter)
         self._waits_for_disk = False
         self._num_steps = 0
 
     @property
     def has_work(self) -> bool:
-        return self._scheduler.has_work or bool(self._submitted)
+        return self._scheduler.has_work or bool(self._submitted) or self._lora_changes.has_work
 
     @property
     def is_blocked(self) -> bool:
-        return self._waits_for_disk and not self._submitted
+        return self._waits_for_disk and not self._submitted and not self._lora_changes.has_work
 
     def load(self, spec: ModelSpec) -> Generator[int, None, LoadedWeights]:
         return load_text_model(spec)
@@ -84,7 +90,10 @@ class GenerationWorkload(Workload):
         layout = CacheLayout(create_caches())
         prefix_cache = self._memory.prefix_cache(spec, layout, kv_format=weights.kv_format)
         prefixes = PrefixCoordinator(prefix_cache, create_caches)
-        self._runners[spec.name] = ModelRunner(weights, prefixes, self._backend)
+        # PERF: it imports mlx_lm's layers, which the engine need not have at its start.
+        from mlxctl.engine.generation.lora_adapters import LoraAdapters
+
+        self._runners[spec.name] = ModelRunner(weights, prefixes, self._backend, LoraAdapters(weights.model))
         self._memory.add_working_caches(spec.name, prefixes)
         self._compiler.open_model(spec.name, spec.path)
         costs = ModelCosts(
@@ -102,6 +111,7 @@ class GenerationWorkload(Workload):
     def is_in_use(self, name: str) -> bool:
         return (
             self._scheduler.is_in_use(name)
+            or self._lora_changes.is_changing(name)
             or self._compiler.has_work_for(name)
             or any(submit.model == name for submit in self._submitted)
         )
@@ -114,6 +124,9 @@ class GenerationWorkload(Workload):
                 if name in self._runners:
                     size = self._runners[name].vocabulary_size
                     self._compiler.load_tokenizer(name, frozenset(stops), size)
+            case MountLora() | UnmountLora():
+                runner = self._runners.get(command.model)
+                self._lora_changes.add(command, runner.lora if runner is not None else None)
             case LookUp():
                 self._publish(self._look_up(command))
             case AskCache():
@@ -129,6 +142,7 @@ class GenerationWorkload(Workload):
 
     def step(self) -> None:
         self._admit()
+        self._lora_changes.step(has_rows=self._scheduler.has_decoding_rows)
         for sequence in self._take_fetched():
             self._scheduler.resume(sequence)
         if not self._scheduler.has_work:
@@ -175,6 +189,8 @@ class GenerationWorkload(Workload):
             return f"model {submit.model!r} is not loaded"
         if submit.images and not runner.has_vision:
             return f"model {submit.model!r} reads text only: its vision part is not loaded"
+        if problem := runner.lora.problem(submit.adapters):
+            return problem
         # Ids are packed in four bytes each.
         needed = self._scheduler.prompt_bytes(submit.model, len(submit.prompt_token_ids) // 4)
         if needed > self._memory.cache_capacity_bytes:
@@ -183,6 +199,18 @@ class GenerationWorkload(Workload):
                 f"{self._memory.cache_capacity_bytes / 1e9:.2f} GB beside the weights"
             )
         return None
+
+    def _uses_adapter(self, model: str, name: str) -> bool:
+        """Whether an open sequence of the model uses the adapter."""
+        open_requests: tuple[Submit | Sequence, ...] = (
+            *self._submitted,
+            *self._compiler.compiling,
+            *self._scheduler.sequences,
+        )
+        return any(
+            each.model == model and any(chosen.name == name for chosen in each.adapters)
+            for each in open_requests
+        )
 
     def _take_fetched(self) -> list[Sequence]:
         """Return the sequences whose cached prefix was read from disk."""

@@ -69,6 +69,11 @@ class Scheduler:
         assert not self.is_in_use(name), "a model is closed after its sequences"
         del self._queues[name]
 
+    @property
+    def sequences(self) -> tuple[Sequence, ...]:
+        """All sequences that have not ended."""
+        return tuple(self._by_id.values())
+
     def is_in_use(self, model: str) -> bool:
         """Whether sequences of the model wait or run."""
         return model in self._queues and self._queues[model].has_work

@@ -11,6 +11,7 @@ from mlxctl.engine.scheduling.multimodal_positions import shift_at
 from mlxctl.engine.wire.messages import Submit
 from mlxctl.ir import CacheMode, ProcessedImage, SamplingParams
 from mlxctl.ir.cache_usage import NO_CACHE_USAGE, CacheUsage
+from mlxctl.ir.lora import LoraChoice
 from mlxctl.ir.tokens import Salt, Tokens, prompt_salts
 from mlxctl.prefix_cache.policy import UNLIMITED_LIFETIME, Lifetime
 
@@ -82,6 +83,7 @@ class Sequence:
     images: tuple[ProcessedImage, ...] = ()
     salts: tuple[Salt, ...] = ()
     scores_prompt: bool = False
+    adapters: tuple[LoraChoice, ...] = ()
 
     @classmethod
     def from_submit(
@@ -107,6 +109,7 @@ class Sequence:
             images=tuple(command.images),
             salts=prompt_salts(command.cache_namespace, command.images),
             scores_prompt=command.scores_prompt,
+            adapters=command.adapters,
         )
 
     @property

@@ -48,6 +48,11 @@ class VisionLanguageModel:
         if recipe.kind == "gemma":
             attend_within_images(layers, self._contexts)
 
+    @property
+    def text_model(self) -> Any:
+        """The text model, with the layers that were replaced."""
+        return self._text_model
+
     def __call__(self, token_ids: mx.array, *, cache: Any, shifts: mx.array | None = None) -> mx.array:
         """Return logits for token ids (rows, tokens); `shifts` (rows,) move positions."""
         with self._contexts.on(ForwardContext(shifts=shifts)):

@@ -17,6 +17,7 @@ from mlxctl.ir import (
     SpeechTask,
 )
 from mlxctl.ir.cache_usage import NO_CACHE_USAGE, CacheUsage
+from mlxctl.ir.lora import LoraChoice, LoraSpec
 from mlxctl.ir.tokens import Salt
 from mlxctl.prefix_cache.policy import UNLIMITED_LIFETIME, Lifetime
 
@@ -58,7 +59,8 @@ class Submit(Command, frozen=True, kw_only=True):
 
     `prompt_token_ids` are packed uint32 in the machine's byte order. With `max_tokens` 0 the prompt is
     prefilled only. With `scores_prompt` all of it is computed, and nothing is stored in the prefix cache.
-    Prefixes are shared within a `cache_namespace`. `request_id` is the HTTP request's, for logs and errors.
+    `adapters` are mounted LoRA adapters. Prefixes are shared within a `cache_namespace`, which differs
+    between adapters. `request_id` is the HTTP request's, for logs and errors.
     """
 
     sequence_id: int
@@ -76,6 +78,7 @@ class Submit(Command, frozen=True, kw_only=True):
     guidance: Guidance | None = None
     images: list[ProcessedImage] = []
     scores_prompt: bool = False
+    adapters: tuple[LoraChoice, ...] = ()
 
 
 class JobCommand(Command, frozen=True, kw_only=True):
@@ -158,6 +161,22 @@ class AskCache(Command, frozen=True, kw_only=True):
     keys: list[bytes] = []
     offset: int = 0
     limit: int = 0
+
+
+class MountLora(Command, frozen=True, kw_only=True):
+    """Mount a LoRA adapter on a loaded model; answered by LoraChanged with the same `token`."""
+
+    token: int
+    model: str
+    spec: LoraSpec
+
+
+class UnmountLora(Command, frozen=True, kw_only=True):
+    """Unmount a LoRA adapter; answered by LoraChanged with the same `token`."""
+
+    token: int
+    model: str
+    name: str
 
 
 class Stop(Command, frozen=True, kw_only=True):
@@ -397,6 +416,13 @@ class CacheAnswer(Report, frozen=True, kw_only=True):
     chunks: list[CachedChunk] = []
 
 
+class LoraChanged(Report, frozen=True, kw_only=True):
+    """A LoRA adapter was mounted or unmounted, or nothing changed because of `failure`."""
+
+    token: int
+    failure: str = ""
+
+
 AnyCommand = (
     LoadModel
     | UnloadModel
@@ -408,6 +434,8 @@ AnyCommand = (
     | ReportStats
     | LookUp
     | AskCache
+    | MountLora
+    | UnmountLora
     | Stop
 )
 AnyReport = (
@@ -421,4 +449,5 @@ AnyReport = (
     | Stats
     | LookedUp
     | CacheAnswer
+    | LoraChanged
 )

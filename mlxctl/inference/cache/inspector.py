@@ -88,6 +88,7 @@ class CacheInspector:
         """
         if packed.head.prompts:
             raise InvalidRequest("raw prompts are not explained; send a conversation", param="prompt")
+        packed = self._manager.lora.apply(packed)
         session, lease = await self._manager.use(packed.head.model)
         try:
             prompt = await self._preparation.run(

@@ -19,6 +19,7 @@ from mlxctl.errors import (
 )
 from mlxctl.inference.models.eviction import ResidentModel
 from mlxctl.inference.models.loader import ModelLoader
+from mlxctl.inference.models.lora_registry import LoraRegistry, ServedAdapter
 from mlxctl.inference.models.registry import ModelRegistry
 from mlxctl.inference.models.residency import Lease, ModelResidency
 from mlxctl.inference.models.served_model import ModelMemory, ServedModel, UnusableModel
@@ -70,12 +71,14 @@ class ModelManager:
         engine: EngineClient,
         preparation: PreparationPool,
         registry: ModelRegistry,
+        lora: LoraRegistry,
         *,
         settings: PoolSettings,
         max_waiting: int,
     ) -> None:
         self._engine = engine
         self._registry = registry
+        self.lora = lora
         self._settings = settings
         self._loader = ModelLoader(engine, preparation, registry, max_models=settings.max_models)
         pins = frozenset(own_name for name in settings.pins if (own_name := registry.own_name(name)))
@@ -148,6 +151,17 @@ class ModelManager:
             return await self._loader.any_reader(model.name)
         except ModelError as error:
             raise ModelUnavailable(name, error.without_path(name)) from None
+
+    async def mount_adapter(self, name: str, path: str, base: str | None) -> ServedAdapter:
+        """Mount a LoRA adapter on a model, which is loaded for it; None is the first model.
+
+        Raises what `use` does, and Conflict.
+        """
+        _, lease = await self.use(self.lora.own_name(base))
+        try:
+            return await self.lora.add(name, path, base)
+        finally:
+            lease.release()
 
     def models(self) -> tuple[ServedModel, ...]:
         """Return the model behind every name, in order of registration."""

@@ -99,7 +99,7 @@ def _prompt_tokens(
     prompt = encode(request)
     return PackedPrompt(
         token_ids=array("I", prompt.token_ids),
-        salts=prompt_salts(request.cache.namespace, prompt.images),
+        salts=prompt_salts(request.cache.prefix_namespace, prompt.images),
         normalized=_if_changed(original, request),
     )
 

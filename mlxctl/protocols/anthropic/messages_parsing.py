@@ -16,6 +16,7 @@ from mlxctl.ir import (
     ToolChoice,
     ToolSpec,
 )
+from mlxctl.protocols.adapter_fields import adapter_choices
 from mlxctl.protocols.anthropic import messages_schema as schema
 from mlxctl.protocols.anthropic.cache_breakpoints import breakpoint_options
 from mlxctl.protocols.anthropic.conversation import AnthropicConversation
@@ -87,6 +88,7 @@ def to_prompt_request(request: schema.CountTokensRequest) -> GenerationRequest:
         parallel_tool_calls=not getattr(request.tool_choice, "disable_parallel_tool_use", False),
         thinking=_thinking(request, choice),
         cache=CacheOptions(salt=request.cache_salt or ""),
+        adapters=adapter_choices(request),
     )
 
 

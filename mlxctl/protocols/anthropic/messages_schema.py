@@ -8,6 +8,7 @@ from typing import Annotated, Any, Literal
 
 from msgspec import Raw, Struct
 
+from mlxctl.protocols.adapter_fields import AdapterFields
 from mlxctl.protocols.cache_options import CacheControl, CacheSalt
 from mlxctl.protocols.ranges import (
     MaxTokens,
@@ -177,7 +178,7 @@ class OutputConfig(Struct):
     format: AnthropicSchemaFormat | None = None
 
 
-class CountTokensRequest(Struct, kw_only=True):
+class CountTokensRequest(AdapterFields, kw_only=True):
     """Body of `count_tokens`: the fields that decide the prompt."""
 
     model: Name

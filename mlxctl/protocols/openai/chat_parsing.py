@@ -20,6 +20,7 @@ from mlxctl.ir import (
     ToolCallPart,
     ToolResultPart,
 )
+from mlxctl.protocols.adapter_fields import adapter_choices
 from mlxctl.protocols.cache_options import cache_options
 from mlxctl.protocols.decoding import check_nesting, decode_body
 from mlxctl.protocols.media import audio_from_base64, image_from_data_url
@@ -68,6 +69,7 @@ def to_generation_request(request: schema.ChatRequest, before: tuple[Message, ..
         priority=requested_priority(request.priority, request.service_tier),
         session_id=request.session_id,
         cache=cache_options(request.cache_mode, request.ttl, request.cache_salt),
+        adapters=adapter_choices(request),
     )
 
 

@@ -4,6 +4,7 @@ import msgspec
 
 from mlxctl.errors import InvalidRequest
 from mlxctl.ir import GenerationRequest, SamplingOptions
+from mlxctl.protocols.adapter_fields import adapter_choices
 from mlxctl.protocols.cache_options import cache_options
 from mlxctl.protocols.decoding import decode_body
 from mlxctl.protocols.openai import completions_schema as schema
@@ -68,6 +69,7 @@ def to_generation_request(request: schema.CompletionRequest) -> GenerationReques
         priority=request.priority,
         session_id=request.session_id,
         cache=cache_options(request.cache_mode, request.ttl, request.cache_salt),
+        adapters=adapter_choices(request),
     )
 
 

@@ -1,6 +1,7 @@
 """The table of routes, one file for each family."""
 
 from mlxctl.server.route import Route
+from mlxctl.server.routes.adapters import ADAPTER_ROUTES
 from mlxctl.server.routes.admin import ADMIN_ROUTES
 from mlxctl.server.routes.agents import AGENT_ROUTES
 from mlxctl.server.routes.anthropic import ANTHROPIC_ROUTES
@@ -21,6 +22,7 @@ def all_routes(*, allows_downloads: bool = False) -> tuple[Route, ...]:
         *ANTHROPIC_ROUTES,
         *OLLAMA_ROUTES,
         *model_routes(allows_downloads=allows_downloads),
+        *ADAPTER_ROUTES,
         *CACHE_ROUTES,
         *ADMIN_ROUTES,
         *HEALTH_ROUTES,

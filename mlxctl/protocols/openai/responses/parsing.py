@@ -15,6 +15,7 @@ from mlxctl.ir import (
     TextPart,
     ThinkingOptions,
 )
+from mlxctl.protocols.adapter_fields import adapter_choices
 from mlxctl.protocols.cache_options import cache_options
 from mlxctl.protocols.decoding import decode_body, decode_part
 from mlxctl.protocols.openai.responses import schema
@@ -209,6 +210,7 @@ def to_generation_request(
         priority=requested_priority(request.priority, request.service_tier),
         session_id=request.session_id,
         cache=cache_options(request.cache_mode, request.ttl, request.cache_salt),
+        adapters=adapter_choices(request),
     )
 
 

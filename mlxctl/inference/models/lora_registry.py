@@ -1,0 +1,258 @@
+"""LoRA adapters of the served models: names, mounting, and the choice of each request. Event-loop thread only."""
+
+import asyncio
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from mlxctl.engine import EngineClient, ModelLoaded
+from mlxctl.errors import BrokenModel, Conflict, InvalidRequest, ModelError, UnknownModel, UnknownResource
+from mlxctl.inference.models.registry import ModelRegistry
+from mlxctl.inference.preparation import PackedRequest
+from mlxctl.ir.lora import MAX_STACKED_ADAPTERS, LoraChoice, LoraSpec, stack_digest
+from mlxctl.models.lora_files import read_lora
+from mlxctl.settings import AdapterSettings
+
+NO_ADAPTERS = "none"
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,127}")
+FindDirectory = Callable[[str], Path]
+
+
+@dataclass(slots=True, eq=False, kw_only=True)
+class ServedAdapter:
+    """An adapter that requests can name; `base` is its model's own name.
+
+    `shown_path` is the path or library name that it was mounted by.
+    """
+
+    base: str
+    spec: LoraSpec
+    shown_path: str
+
+    @property
+    def name(self) -> str:
+        """Its name in requests, after the model's name and a colon."""
+        return self.spec.name
+
+    @property
+    def full_name(self) -> str:
+        """Its name as a model."""
+        return f"{self.base}:{self.name}"
+
+
+class LoraRegistry:
+    """Adapters by model and name.
+
+    The engine mounts an adapter when it is added, and again before the first request after its model or the
+    engine was loaded anew. `find` returns the directory of a name of the library; it raises
+    ModelNotFoundOnDisk.
+    """
+
+    def __init__(
+        self, engine: EngineClient, models: ModelRegistry, settings: AdapterSettings, find: FindDirectory
+    ) -> None:
+        """Read the configured adapters. Blocks. Raises ModelError, UnknownModel, InvalidRequest."""
+        self._engine = engine
+        self._models = models
+        self._settings = settings
+        self._find = find
+        self._adapters: dict[tuple[str, str], ServedAdapter] = {}
+        # What the engine has, for one load of a model.
+        self._mounted: dict[str, tuple[ModelLoaded, set[str]]] = {}
+        self._changing = asyncio.Lock()
+        for text, path in settings.paths.items():
+            base, _, name = text.rpartition(":")
+            own_name = self._own_name(base or None)
+            # The operator may name any directory; clients may not.
+            directory = path if path.is_dir() else find(str(path))
+            self._check_new(own_name, name)
+            spec = read_lora(directory, name=name, base=models.model(own_name).facts.path)
+            self._adapters[own_name, name] = ServedAdapter(base=own_name, spec=spec, shown_path=path.name)
+
+    @property
+    def adapters(self) -> tuple[ServedAdapter, ...]:
+        """All adapters, in order of addition."""
+        return tuple(self._adapters.values())
+
+    def apply(self, request: PackedRequest) -> PackedRequest:
+        """Return the request with its base model and final adapters.
+
+        Raises UnknownModel for an unknown adapter in the model's name, InvalidRequest for one in a field.
+        """
+        head = request.head
+        base, named = self._split(head.model)
+        if head.adapters is not None and named:
+            raise InvalidRequest("adapter is set, and model names one too; use one of them", param="adapter")
+        choices = named if head.adapters is None else head.adapters
+        choices = tuple(each for each in choices if each.name != NO_ADAPTERS)
+        if not choices:
+            return (
+                request
+                if head.model == base and not head.adapters
+                else request.with_head(model=base, adapters=())
+            )
+        own_name = self._models.own_name(base) or base
+        found = [self._chosen(own_name, each) for each in choices]
+        if len({each.name for each in choices}) < len(choices):
+            raise InvalidRequest("adapter names one adapter twice; set its scale instead", param="adapter")
+        if len(choices) > MAX_STACKED_ADAPTERS:
+            raise InvalidRequest(
+                f"adapter names {len(choices)} adapters; a request may use {MAX_STACKED_ADAPTERS}",
+                param="adapter",
+            )
+        scales = (each.scale for each in choices)
+        digest = stack_digest(
+            (adapter.spec.digest, scale) for adapter, scale in zip(found, scales, strict=True)
+        )
+        cache = replace(head.cache, adapters_digest=digest)
+        return request.with_head(model=base, adapters=choices, cache=cache)
+
+    def check_mounted(self, own_name: str, choices: Sequence[LoraChoice] | None) -> None:
+        """Check that a prepared request's adapters were not unmounted meanwhile. Raises InvalidRequest."""
+        for each in choices or ():
+            self._chosen(own_name, each)
+
+    async def ensure_mounted(self, own_name: str, choices: Sequence[LoraChoice] | None) -> None:
+        """Mount the adapters of a request on its loaded model. Raises InvalidRequest, EngineError."""
+        for each in choices or ():
+            if each.name not in self._names_mounted(own_name):
+                async with self._changing:
+                    await self._mount(self._chosen(own_name, each))
+
+    async def mount_configured(self) -> None:
+        """Mount all adapters of loaded models. Raises BrokenModel, EngineError."""
+        for adapter in self.adapters:
+            if adapter.base in self._engine.loaded:
+                try:
+                    await self._mount(adapter)
+                except InvalidRequest as error:
+                    raise BrokenModel(adapter.spec.file.parent, str(error)) from None
+
+    async def add(self, name: str, path: str, base: str | None) -> ServedAdapter:
+        """Mount an adapter on a model, which is loaded; `path` as in `_directory`.
+
+        Raises UnknownModel, InvalidRequest, Conflict, EngineError.
+        """
+        own_name = self._own_name(base)
+        async with self._changing:
+            self._check_new(own_name, name)
+            if len(self._adapters) >= self._settings.max_mounted:
+                raise Conflict(
+                    f"{len(self._adapters)} adapters are mounted (adapters.max_mounted); unmount one"
+                )
+            spec = await asyncio.to_thread(self._read, own_name, name, path)
+            adapter = ServedAdapter(base=own_name, spec=spec, shown_path=path)
+            await self._mount(adapter)
+            self._adapters[own_name, name] = adapter
+            return adapter
+
+    async def remove(self, name: str, base: str | None) -> ServedAdapter:
+        """Unmount an adapter. Raises UnknownModel, UnknownResource, Conflict, EngineError."""
+        own_name = self._own_name(base)
+        async with self._changing:
+            adapter = self._adapters.get((own_name, name))
+            if adapter is None:
+                raise UnknownResource(f"adapter {name!r} is not mounted on model {own_name!r}")
+            mounted = self._names_mounted(own_name)
+            # New requests must not choose it while the engine unmounts it.
+            del self._adapters[own_name, name]
+            failure = await self._engine.unmount_lora(own_name, name) if name in mounted else ""
+            if failure:
+                self._adapters[own_name, name] = adapter
+                raise Conflict(failure)
+            mounted.discard(name)
+            return adapter
+
+    def own_name(self, base: str | None) -> str:
+        """Return the own name of a model; None is the first one. Raises UnknownModel."""
+        return self._own_name(base)
+
+    def _own_name(self, base: str | None) -> str:
+        if base is None:
+            return self._models.entries[0][1].name
+        own_name = self._models.own_name(base)
+        if own_name is None:
+            raise UnknownModel(base, tuple(name for name, _ in self._models.entries))
+        return own_name
+
+    def _split(self, name: str) -> tuple[str, tuple[LoraChoice, ...]]:
+        """Return the base model and the adapters that a model name stands for.
+
+        `BASE:A+B` is a base with two adapters; an adapter's name alone suffices if only one model has it.
+        """
+        if not self._adapters or self._models.own_name(name) is not None:
+            return name, ()
+        base, colon, rest = name.rpartition(":")
+        names = rest.split("+")
+        if colon and (own_name := self._models.own_name(base)) is not None:
+            if rest != NO_ADAPTERS and any((own_name, each) not in self._adapters for each in names):
+                available = (model for model, _ in self._models.entries)
+                raise UnknownModel(name, (*available, *(each.full_name for each in self.adapters)))
+            return base, tuple(LoraChoice(name=each) for each in names)
+        bases = {adapter.base for adapter in self.adapters if adapter.name == name}
+        return (bases.pop(), (LoraChoice(name=name),)) if len(bases) == 1 else (name, ())
+
+    def _chosen(self, own_name: str, choice: LoraChoice) -> ServedAdapter:
+        adapter = self._adapters.get((own_name, choice.name))
+        if adapter is None:
+            names = ", ".join(name for base, name in self._adapters if base == own_name) or "none"
+            raise InvalidRequest(
+                f"adapter {choice.name!r} is not mounted on model {own_name!r}; mounted: {names}",
+                param="adapter",
+                code="adapter_not_found",
+            )
+        return adapter
+
+    def _check_new(self, own_name: str, name: str) -> None:
+        if not _NAME.fullmatch(name) or name == NO_ADAPTERS:
+            raise InvalidRequest(
+                f"adapter name {name!r} is not possible; use up to 128 letters, digits, '.', '_' and '-'",
+                param="id",
+            )
+        if (own_name, name) in self._adapters:
+            raise Conflict(f"adapter {name!r} is mounted on model {own_name!r} already", param="id")
+        if self._models.model(own_name).facts.purpose != "text":
+            raise InvalidRequest(f"model {own_name!r} does not generate text, so it takes no adapter")
+
+    def _read(self, own_name: str, name: str, path: str) -> LoraSpec:
+        try:
+            directory = self._directory(path)
+            spec = read_lora(directory, name=name, base=self._models.model(own_name).facts.path)
+        except ModelError as error:
+            raise InvalidRequest(error.without_path(path), param="path") from None
+        return spec
+
+    def _directory(self, path: str) -> Path:
+        """Return the adapter directory below `adapters.dirs`, or of the library. Raises InvalidRequest.
+
+        SEC: clients must not read other directories; links that lead out are not followed.
+        """
+        for root in (each.resolve() for each in self._settings.dirs):
+            directory = (root / path).resolve()
+            if directory != root and directory.is_relative_to(root) and directory.is_dir():
+                files = [file.resolve() for file in directory.iterdir() if file.is_symlink()]
+                if not all(file.is_relative_to(root) for file in files):
+                    raise InvalidRequest(f"adapter {path!r} has a link that leads out", param="path")
+                return directory
+        if Path(path).is_absolute() or ".." in Path(path).parts:
+            raise InvalidRequest(f"path {path!r} is not below a directory of adapters.dirs", param="path")
+        return self._find(path)
+
+    def _names_mounted(self, own_name: str) -> set[str]:
+        """Return the adapters that the engine has mounted since the model was loaded last."""
+        loaded = self._engine.loaded.get(own_name)
+        known = self._mounted.get(own_name)
+        if loaded is None:
+            return set()
+        if known is None or known[0] is not loaded:
+            known = self._mounted[own_name] = loaded, set()
+        return known[1]
+
+    async def _mount(self, adapter: ServedAdapter) -> None:
+        mounted = self._names_mounted(adapter.base)
+        if adapter.name in mounted:
+            return
+        if failure := await self._engine.mount_lora(adapter.base, adapter.spec):
+            raise InvalidRequest(f"adapter {adapter.name!r} cannot be mounted: {failure}", param="path")
+        mounted.add(adapter.name)

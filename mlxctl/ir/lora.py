@@ -1,0 +1,51 @@
+"""LoRA adapters: what a request chooses, and what the engine mounts. Pure values."""
+
+import hashlib
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Literal
+
+import msgspec
+
+MAX_STACKED_ADAPTERS = 4
+"""Most adapters of one request."""
+
+LoraFormat = Literal["mlx-lm", "peft"]
+
+
+class LoraChoice(msgspec.Struct, frozen=True, kw_only=True):
+    """An adapter of a request; `scale` multiplies the adapter's own scale."""
+
+    name: str
+    scale: float = 1.0
+
+
+class LoraModule(msgspec.Struct, frozen=True, kw_only=True):
+    """One adapted layer: its path in the model, and the tensors A and B in the adapter's file."""
+
+    path: str
+    a: str
+    b: str
+
+
+class LoraSpec(msgspec.Struct, frozen=True, kw_only=True):
+    """An adapter as the engine mounts it.
+
+    A layer computes `y + scale * (x A) B`. `digest` (SHA-256) is of the weights and everything else that
+    decides the result; `num_bytes` is the size of the file.
+    """
+
+    name: str
+    file: Path
+    form: LoraFormat
+    rank: int
+    scale: float
+    num_bytes: int
+    digest: bytes
+    modules: tuple[LoraModule, ...]
+
+
+def stack_digest(chosen: Iterable[tuple[bytes, float]]) -> bytes:
+    """Return the digest of a request's adapters, in order, by digest and scale; empty for none."""
+    parts = [digest + scale.hex().encode() for digest, scale in chosen]
+    return hashlib.sha256(b"".join(parts)).digest() if parts else b""

@@ -1,0 +1,149 @@
+"""/v1/adapters, and vLLM's routes for LoRA adapters."""
+
+import falcon
+import msgspec
+from falcon.asgi import Request, Response
+from msgspec import Struct
+
+from mlxctl.errors import InvalidRequest
+from mlxctl.inference import InferenceService
+from mlxctl.inference.models.lora_registry import ServedAdapter
+from mlxctl.server.body import read_json
+
+_MAX_BODY_BYTES = 64 * 1024
+
+
+class Adapter(Struct, kw_only=True):
+    """A mounted LoRA adapter; `model` is its base, `mounted_layers` the number of adapted layers."""
+
+    id: str
+    model: str
+    path: str
+    format: str
+    rank: int
+    scale: float
+    size_bytes: int
+    mounted_layers: int
+
+
+class AdapterList(Struct):
+    """All mounted adapters."""
+
+    adapters: list[Adapter]
+
+
+class AdapterMount(Struct, kw_only=True, forbid_unknown_fields=True):
+    """An adapter to mount.
+
+    `path` is below a directory of `adapters.dirs`, or a name of the library; without `model` the base is the
+    first model.
+    """
+
+    id: str
+    path: str
+    model: str | None = None
+
+
+class LoraMount(Struct, kw_only=True):
+    """An adapter to mount, in vLLM's format."""
+
+    lora_name: str
+    lora_path: str
+    base_model_name: str | None = None
+
+
+class LoraUnmount(Struct, kw_only=True):
+    """An adapter to unmount, in vLLM's format."""
+
+    lora_name: str
+
+
+_MOUNTS = msgspec.json.Decoder(AdapterMount)
+_LORA_MOUNTS = msgspec.json.Decoder(LoraMount)
+_LORA_UNMOUNTS = msgspec.json.Decoder(LoraUnmount)
+
+
+class AdaptersResource:
+    """GET and POST /v1/adapters."""
+
+    def __init__(self, inference: InferenceService) -> None:
+        self._inference = inference
+
+    async def on_get(self, request: Request, response: Response) -> None:  # noqa: ARG002
+        """List the mounted adapters."""
+        adapters = [_view(each) for each in self._inference.manager.lora.adapters]
+        _answer(response, AdapterList(adapters=adapters))
+
+    on_head = on_get
+
+    async def on_post(self, request: Request, response: Response) -> None:
+        """Mount an adapter. Raises InvalidRequest, Conflict, UnknownModel."""
+        asked = await read_json(request, _MOUNTS, limit_bytes=_MAX_BODY_BYTES)
+        adapter = await self._inference.manager.mount_adapter(asked.id, asked.path, asked.model)
+        _answer(response, _view(adapter))
+
+
+class AdapterResource:
+    """DELETE /v1/adapters/{id}."""
+
+    def __init__(self, inference: InferenceService) -> None:
+        self._inference = inference
+
+    async def on_delete(self, request: Request, response: Response, name: str) -> None:
+        """Unmount an adapter that no request uses. Raises UnknownResource, Conflict."""
+        model = request.get_param("model")
+        _answer(response, _view(await self._inference.manager.lora.remove(name, model)))
+
+
+class LoadLoraResource:
+    """POST /v1/load_lora_adapter."""
+
+    def __init__(self, inference: InferenceService) -> None:
+        self._inference = inference
+
+    async def on_post(self, request: Request, response: Response) -> None:
+        """Mount an adapter. Raises as POST /v1/adapters."""
+        asked = await read_json(request, _LORA_MOUNTS, limit_bytes=_MAX_BODY_BYTES)
+        await self._inference.manager.mount_adapter(asked.lora_name, asked.lora_path, asked.base_model_name)
+        response.text = f"Success: LoRA adapter '{asked.lora_name}' added successfully."
+        response.content_type = falcon.MEDIA_TEXT
+
+
+class UnloadLoraResource:
+    """POST /v1/unload_lora_adapter."""
+
+    def __init__(self, inference: InferenceService) -> None:
+        self._inference = inference
+
+    async def on_post(self, request: Request, response: Response) -> None:
+        """Unmount an adapter. Raises as DELETE /v1/adapters/{id}."""
+        asked = await read_json(request, _LORA_UNMOUNTS, limit_bytes=_MAX_BODY_BYTES)
+        lora = self._inference.manager.lora
+        bases = {each.base for each in lora.adapters if each.name == asked.lora_name}
+        if len(bases) > 1:
+            raise InvalidRequest(
+                f"several models have an adapter {asked.lora_name!r}; use DELETE /v1/adapters/{{id}}?model=NAME",
+                param="lora_name",
+            )
+        await lora.remove(asked.lora_name, next(iter(bases), None))
+        response.text = f"Success: LoRA adapter '{asked.lora_name}' removed successfully."
+        response.content_type = falcon.MEDIA_TEXT
+
+
+def _view(adapter: ServedAdapter) -> Adapter:
+    spec = adapter.spec
+    return Adapter(
+        id=spec.name,
+        model=adapter.base,
+        path=adapter.shown_path,
+        format=spec.form,
+        rank=spec.rank,
+        scale=spec.scale,
+        size_bytes=spec.num_bytes,
+        mounted_layers=len(spec.modules),
+    )
+
+
+def _answer(response: Response, body: Struct) -> None:
+    response.data = msgspec.json.encode(body)
+    response.content_type = falcon.MEDIA_JSON
