@@ -33,6 +33,7 @@ COMMANDS = {
     "service": LazyCommand("mlxctl.cli.service", "Run the server in the background, from login on."),
     "cancel": LazyCommand("mlxctl.cli.cancel", "Cancel a request of a running server."),
     "top": LazyCommand("mlxctl.cli.top", "Monitor a running server: speed, queue, batch, cache, requests."),
+    "adapters": LazyCommand("mlxctl.cli.adapters", "LoRA adapters of a running server."),
     "models": LazyCommand(
         "mlxctl.cli.models",
         "Manage models: find, download, inspect, fit; load and unload in a running server.",

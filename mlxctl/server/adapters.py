@@ -122,7 +122,8 @@ class UnloadLoraResource:
         bases = {each.base for each in lora.adapters if each.name == asked.lora_name}
         if len(bases) > 1:
             raise InvalidRequest(
-                f"several models have an adapter {asked.lora_name!r}; use DELETE /v1/adapters/{{id}}?model=NAME",
+                f"several models have an adapter {asked.lora_name!r}; "
+                "use DELETE /v1/adapters/{id}?model=NAME",
                 param="lora_name",
             )
         await lora.remove(asked.lora_name, next(iter(bases), None))

@@ -1,12 +1,19 @@
 """LoRA adapters in the engine: rows of one batch use different adapters, exactly as each alone."""
 
 import asyncio
+import json
+import math
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
+import mlx.core as mx
 import pytest
+from mlx_lm.tuner.utils import load_adapters
+from mlx_lm.utils import load_model
 
-from mlxctl.engine import EngineClient
+from mlxctl.engine import EngineClient, Score
+from mlxctl.errors import SequenceFailed
 from mlxctl.ir import CacheOptions, ModelSpec
 from mlxctl.ir.lora import LoraChoice, LoraSpec, stack_digest
 from mlxctl.models.lora_files import read_lora
@@ -101,3 +108,158 @@ def test_mixed_rows_equal_each_adapter_alone(family: str, tmp_path: Path) -> Non
 def test_mixed_rows_equal_each_alone_on_4_bit_models(family: str, tmp_path: Path) -> None:
     base = adapters.quantized_copy(tiny_models.model(family), tmp_path / "base")
     asyncio.run(check_mixed_rows(base, tmp_path))
+
+
+async def scores_of(client: EngineClient, *choices: LoraChoice) -> list[Score]:
+    """Return log-probabilities of an answer, computed without the prefix cache."""
+    stream = client.submit(
+        model="base",
+        prompt_token_ids=list(PROMPT),
+        sampling=replace(GREEDY, num_top_logprobs=4),
+        stop_token_ids=frozenset(),
+        max_tokens=12,
+        cache=CacheOptions(mode="off"),
+        adapters=choices,
+    )
+    output = await finish(stream)
+    assert output.scores
+    return output.scores
+
+
+@pytest.mark.parametrize("family", ["qwen3", "qwen3_next", "gemma3"])
+def test_unmount_restores_logprobs_bit_for_bit(family: str, tmp_path: Path) -> None:
+    base = tiny_models.model(family)
+    specs = two_adapters(base, tmp_path)
+
+    async def check() -> None:
+        model = ModelSpec(name="base", path=base, weights_bytes=1)
+        async with running_engine(models=[model], settings=SETTINGS) as client:
+            before = await scores_of(client)
+            await mount(client, "base", *specs.values())
+            with_one = await scores_of(client, LoraChoice(name="one"))
+            assert await client.unmount_lora("base", "two") == ""
+            assert await scores_of(client, LoraChoice(name="one")) == with_one
+            assert await client.unmount_lora("base", "one") == ""
+            after = await scores_of(client)
+        assert before == after
+        assert with_one != before
+
+    asyncio.run(check())
+
+
+def test_tokens_are_those_of_mlx_lm(tmp_path: Path) -> None:
+    base = tiny_models.model("qwen3")
+    layers_only = adapters.random_adapter(
+        base, tmp_path / "layers", seed=1, size=0.2, adapts=lambda path: ".layers." in path
+    )
+    options = json.loads((layers_only / "adapter_config.json").read_text())
+    names = mx.load(str(layers_only / "adapters.safetensors"))
+    keys = sorted({".".join(name.split(".")[3:-1]) for name in names})
+    options["num_layers"] = 4
+    options["lora_parameters"] |= {"dropout": 0.0, "keys": keys}
+    (layers_only / "adapter_config.json").write_text(json.dumps(options))
+    peft = adapters.as_peft(layers_only, tmp_path / "peft")
+    reference, _ = load_model(base)
+    load_adapters(reference, str(layers_only))
+    expected: list[int] = []
+    for _ in range(16):
+        logits = reference(mx.array([[*PROMPT, *expected]]))[0, -1]
+        expected.append(int(mx.argmax(logits).item()))
+
+    async def check() -> None:
+        specs = {"a": spec_of(layers_only, base, "a"), "b": spec_of(peft, base, "b")}
+        model = ModelSpec(name="base", path=base, weights_bytes=1)
+        async with running_engine(models=[model], settings=SETTINGS) as client:
+            await mount(client, "base", *specs.values())
+            for name in specs:
+                output = await run(client, "base", LoraChoice(name=name), specs=specs, num_tokens=16)
+                assert output.token_ids == expected
+
+    asyncio.run(check())
+
+
+def test_adapters_and_scales_have_prefixes_of_their_own(tmp_path: Path) -> None:
+    base = tiny_models.model("qwen3")
+    specs = two_adapters(base, tmp_path)
+    prompt = tuple(range(20, 300))
+
+    async def check() -> None:
+        model = ModelSpec(name="base", path=base, weights_bytes=1)
+        async with running_engine(models=[model], settings=SETTINGS) as client:
+            await mount(client, "base", *specs.values())
+            for row in ROWS[:5]:
+                first = await run(client, "base", *row, specs=specs, prompt=prompt)
+                again = await run(client, "base", *row, specs=specs, prompt=prompt)
+                assert first.num_cached == 0
+                assert again.num_cached >= len(prompt) - 1
+                assert again.token_ids == first.token_ids
+
+    asyncio.run(check())
+
+
+def test_adapter_in_use_is_not_unmounted(tmp_path: Path) -> None:
+    base = tiny_models.model("qwen3")
+    specs = two_adapters(base, tmp_path)
+
+    async def check() -> None:
+        model = ModelSpec(name="base", path=base, weights_bytes=1)
+        async with running_engine(models=[model], settings=SETTINGS) as client:
+            await mount(client, "base", specs["one"])
+            expected = await run(client, "base", LoraChoice(name="one"), specs=specs, num_tokens=200)
+            running = asyncio.create_task(
+                run(client, "base", LoraChoice(name="one"), specs=specs, num_tokens=200, mode="off")
+            )
+            await asyncio.sleep(0)
+            assert "in use" in await client.unmount_lora("base", "one")
+            # Tables change while rows decode.
+            await mount(client, "base", specs["two"])
+            assert await client.unmount_lora("base", "two") == ""
+            assert (await running).token_ids == expected.token_ids
+            assert await client.unmount_lora("base", "one") == ""
+            with pytest.raises(SequenceFailed, match="not mounted"):
+                await run(client, "base", LoraChoice(name="one"), specs=specs)
+
+    asyncio.run(check())
+
+
+def damaged(directory: Path, change: Callable[[dict[str, mx.array]], None]) -> Path:
+    file = directory / "adapters.safetensors"
+    tensors = {name: mx.array(value) for name, value in mx.load(str(file)).items()}
+    mx.eval(tensors)
+    change(tensors)
+    mx.save_safetensors(str(file), tensors)
+    return directory
+
+
+def test_bad_adapters_change_nothing(tmp_path: Path) -> None:
+    base, other = tiny_models.model("qwen3"), tiny_models.model("lfm2")
+
+    def fill(value: float) -> Callable[[dict[str, mx.array]], None]:
+        def change(tensors: dict[str, mx.array]) -> None:
+            name = max(tensors)
+            tensors[name] = mx.full(tensors[name].shape, value)
+
+        return change
+
+    bad = {
+        "not finite": damaged(adapters.random_adapter(base, tmp_path / "nan", seed=3), fill(math.nan)),
+        "are not finite": damaged(adapters.random_adapter(base, tmp_path / "inf", seed=3), fill(math.inf)),
+        "has no layer": adapters.random_adapter(other, tmp_path / "wrong", seed=3),
+        "needs": damaged(
+            adapters.random_adapter(base, tmp_path / "shape", seed=3),
+            lambda tensors: tensors.update({"lm_head.lora_b": mx.zeros((4, 7))}),
+        ),
+    }
+
+    async def check() -> None:
+        specs = {text: spec_of(directory, base, "bad") for text, directory in bad.items()}
+        model = ModelSpec(name="base", path=base, weights_bytes=1)
+        async with running_engine(models=[model], settings=SETTINGS) as client:
+            before = await scores_of(client)
+            for text, spec in specs.items():
+                assert text in await client.mount_lora("base", spec)
+                assert await scores_of(client) == before
+            assert "not loaded" in await client.mount_lora("nothing", spec)
+            assert "not mounted" in await client.unmount_lora("base", "bad")
+
+    asyncio.run(check())

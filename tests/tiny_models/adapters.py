@@ -102,12 +102,12 @@ def trained_adapter(
 
     import mlx.optimizers as optimizers
 
-    steps = 120
+    steps = 150
     descend(
         loaded,
         loss_of,
         batches(),
-        optimizers.Adam(learning_rate=5e-3),
+        optimizers.Adam(learning_rate=2e-3),
         num_steps=steps,
         report=print_sometimes(steps),
     )

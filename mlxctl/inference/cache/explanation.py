@@ -15,7 +15,7 @@ from mlxctl.prefix_cache.policy import MIN_REUSE_TOKENS
 
 Reason = Literal[
     "all_known", "continued", "first", "cache_off", "not_kept", "no_checkpoint", "evicted",
-    "expired", "cleared", "engine_restarted", "namespace_changed",
+    "expired", "cleared", "engine_restarted", "namespace_changed", "adapter_changed",
 ]  # fmt: skip
 
 _SENTENCES: dict[str, str] = {
@@ -32,6 +32,8 @@ _SENTENCES: dict[str, str] = {
     "engine_restarted": "the engine was restarted after request {other}, and its memory was lost",
     "namespace_changed": "request {other} sent the same to {model}; a cache entry of one model cannot "
     "serve another",
+    "adapter_changed": "request {other} began the same with other LoRA adapters or scales; cache entries of "
+    "one adapter cannot serve another",
 }
 _DIVERGENCES: dict[str, str] = {
     "head_changed": "the beginning of the prompt changed, so nothing after it could be reused",
@@ -81,8 +83,12 @@ def explain(
     earlier = [
         other for other in earlier if other.request.cache.namespace == recorded.request.cache.namespace
     ]
-    same_model = [other for other in earlier if other.model == recorded.model]
-    other, num_common = most_similar(recorded, same_model)
+    comparable = [
+        other
+        for other in earlier
+        if other.model == recorded.model and _adapters_digest(other) == _adapters_digest(recorded)
+    ]
+    other, num_common = most_similar(recorded, comparable)
     divergence = None
     reason: Reason | MissReason | None = _without_comparison(recorded)
     if (
@@ -90,7 +96,8 @@ def explain(
         and 2 * num_common < len(recorded.prompt_ids)
         and (same := _find_same_request(recorded, earlier)) is not None
     ):
-        other, reason = same, "namespace_changed"
+        other = same
+        reason = "namespace_changed" if same.model != recorded.model else "adapter_changed"
     if reason is None and other is None:
         reason = "first"
     if reason is None and other is not None:
@@ -120,16 +127,19 @@ def _without_comparison(recorded: RecordedPrompt) -> Reason | None:
 
 
 def _find_same_request(recorded: RecordedPrompt, earlier: Sequence[RecordedPrompt]) -> RecordedPrompt | None:
-    """Return the newest prompt with the same content for another model."""
+    """Return the newest prompt for another model or other adapters whose messages begin this one."""
+    one = recorded.request
     for other in reversed(earlier):
-        one, another = recorded.request, other.request
-        if other.model != recorded.model and (another.messages, another.prompts, another.tools) == (
-            one.messages,
-            one.prompts,
-            one.tools,
-        ):
+        another = other.request
+        is_elsewhere = other.model != recorded.model or _adapters_digest(other) != _adapters_digest(recorded)
+        begins = one.messages[: len(another.messages)] == another.messages
+        if is_elsewhere and begins and (another.prompts, another.tools) == (one.prompts, one.tools):
             return other
     return None
+
+
+def _adapters_digest(recorded: RecordedPrompt) -> bytes:
+    return recorded.request.cache.adapters_digest
 
 
 def _cache_loss(recorded: RecordedPrompt, other: RecordedPrompt, num_common: int) -> Reason | None:

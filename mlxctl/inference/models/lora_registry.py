@@ -1,4 +1,4 @@
-"""LoRA adapters of the served models: names, mounting, and the choice of each request. Event-loop thread only."""
+"""LoRA adapters of the served models: names, mounting, choice. Event-loop thread only."""
 
 import asyncio
 import re
