@@ -848,6 +848,64 @@ _mlxctl_models() {
     esac
 }
 
+_mlxctl_adapters_unmount() {
+    _arguments \
+        '*--model[Base model. Default\: the server'\''s first model]: :{_mlxctl_names models}' \
+        '*-m[Base model. Default\: the server'\''s first model]: :{_mlxctl_names models}' \
+        '*--json[Print JSON instead of text]' \
+        '*--url[The server]: :' \
+        '*--api-key[Key for that server]: :' \
+        '*--help[Show this message and exit.]' \
+        '*-h[Show this message and exit.]' \
+        '*: :{_mlxctl_names models}'
+}
+
+_mlxctl_adapters_mount() {
+    _arguments \
+        '*--model[Base model. Default\: the server'\''s first model]: :{_mlxctl_names models}' \
+        '*-m[Base model. Default\: the server'\''s first model]: :{_mlxctl_names models}' \
+        '*--json[Print JSON instead of text]' \
+        '*--url[The server]: :' \
+        '*--api-key[Key for that server]: :' \
+        '*--help[Show this message and exit.]' \
+        '*-h[Show this message and exit.]' \
+        '*: :{_mlxctl_names models}'
+}
+
+_mlxctl_adapters_ls() {
+    _arguments \
+        '*--json[Print JSON instead of text]' \
+        '*--url[The server]: :' \
+        '*--api-key[Key for that server]: :' \
+        '*--help[Show this message and exit.]' \
+        '*-h[Show this message and exit.]' \
+        && return
+}
+
+_mlxctl_adapters() {
+    local state
+    _arguments -C \
+        '*--help[Show this message and exit.]' \
+        '*-h[Show this message and exit.]' \
+        '1: :->command' '*:: :->rest'
+    case "$state" in
+    command)
+        local -a commands
+        commands=(
+            'ls:List the LoRA adapters of a running server'
+            'mount:Mount a LoRA adapter on a model of a running server'
+            'unmount:Unmount a LoRA adapter of a running server'
+        )
+        _describe command commands ;;
+    rest)
+        case "$words[1]" in
+            ls) _mlxctl_adapters_ls ;;
+            mount) _mlxctl_adapters_mount ;;
+            unmount) _mlxctl_adapters_unmount ;;
+        esac ;;
+    esac
+}
+
 _mlxctl_top() {
     _arguments \
         '*--url[Server to monitor]: :' \
@@ -1015,6 +1073,7 @@ _mlxctl_serve() {
         '*--trust-remote-code[Allow Python code from the model directory to run]' \
         '*--kv-bits[Bits of the KV cache while a model runs]: :' \
         '*--kv-group-size[Quantization group size of the KV cache]: :' \
+        '*--adapter[LoRA adapter of the first model]: :' \
         '*--host[Address to listen on. 0.0.0.0 accepts connections from the network]: :' \
         '*--port[Port to listen on. 0 picks a free port and prints it]: :' \
         '*-p[Port to listen on. 0 picks a free port and prints it]: :' \
@@ -1069,6 +1128,7 @@ _mlxctl() {
             'service:Run the server in the background, from login on'
             'cancel:Cancel a request of a running server'
             'top:Monitor a running server\: speed, queue, batch, cache, requests'
+            'adapters:LoRA adapters of a running server'
             'models:Manage models\: find, download, inspect, fit'
             'bench:Benchmark a server, or two servers side by side'
             'probe:Test what models can do by generating, and store the results'
@@ -1088,6 +1148,7 @@ _mlxctl() {
             service) _mlxctl_service ;;
             cancel) _mlxctl_cancel ;;
             top) _mlxctl_top ;;
+            adapters) _mlxctl_adapters ;;
             models) _mlxctl_models ;;
             bench) _mlxctl_bench ;;
             probe) _mlxctl_probe ;;
