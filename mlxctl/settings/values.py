@@ -95,8 +95,9 @@ def _as_list(value: object, shown: str) -> tuple[str, ...]:
 
 def _as_table(value: object, shown: str) -> dict[str, str]:
     """Return a table of strings; a string is parsed as `name=value, ...`, a list as `name=value` each."""
-    if isinstance(value, str | list):
-        pairs = (item.partition("=") for item in (value.split(",") if isinstance(value, str) else value))
+    items = value.split(",") if isinstance(value, str) else value
+    if isinstance(items, list) and all(isinstance(item, str) for item in items):
+        pairs = (item.partition("=") for item in items)
         value = {name.strip(): text.strip() for name, _, text in pairs}
     if not isinstance(value, Mapping) or not all(
         isinstance(text, str) and text for pair in value.items() for text in pair
