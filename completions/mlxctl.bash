@@ -2,8 +2,9 @@
 
 _mlxctl_children() {
     case "$1" in
-        "") echo "serve chat run launch service cancel top models bench probe cache agents config doctor completion" ;;
+        "") echo "serve chat run launch service cancel top adapters models bench probe cache agents config doctor completion" ;;
         " service") echo "install uninstall start stop status logs" ;;
+        " adapters") echo "ls mount unmount" ;;
         " models") echo "ls info fit pull rm alias search recommend ps load unload pin unpin" ;;
         " bench") echo "throughput latency prefix agents arrivals burst contention mixed probe compare report" ;;
         " cache") echo "ls tree show diff stats explain warm pin unpin gc verify export import clear" ;;
@@ -16,7 +17,7 @@ _mlxctl_children() {
 _mlxctl_options() {
     case "$1" in
         "") echo "--version --help -h" ;;
-        " serve") echo "--model -m --models-dir --any-library-model --preload --max-models --pin --model-ttl --name --trust-remote-code --kv-bits --kv-group-size --host --port -p --tls-cert --tls-key --tls-client-ca --api-key --admin-key --cache-group --cors-origin --allowed-host --max-queue --log-level --log-format --log-content --strip-agent-headers --keep-agent-headers --memory-limit --prefix-cache --prefix-cache-bits --cache-dir --cache-disk-bytes --target-gap-ms --target-ttft-ms --hlg --no-hlg --hlg-width --hlg-shoulder --hlg-toe --hlg-pivot-offset --config --help -h" ;;
+        " serve") echo "--model -m --models-dir --any-library-model --preload --max-models --pin --model-ttl --name --trust-remote-code --kv-bits --kv-group-size --adapter --host --port -p --tls-cert --tls-key --tls-client-ca --api-key --admin-key --cache-group --cors-origin --allowed-host --max-queue --log-level --log-format --log-content --strip-agent-headers --keep-agent-headers --memory-limit --prefix-cache --prefix-cache-bits --cache-dir --cache-disk-bytes --target-gap-ms --target-ttft-ms --hlg --no-hlg --hlg-width --hlg-shoulder --hlg-toe --hlg-pivot-offset --config --help -h" ;;
         " chat") echo "--model -m --url --api-key --system --temperature --top-p --max-tokens --tools --ask-tools --image --continue -c --session --open --list --save --no-save --plain --help -h" ;;
         " run") echo "--system -s --temperature --max-tokens --image --json --quiet -q --help -h" ;;
         " launch") echo "--model -m --url --api-key --dry-run --help -h" ;;
@@ -29,6 +30,10 @@ _mlxctl_options() {
         " service logs") echo "--lines -n --follow -f --help -h" ;;
         " cancel") echo "--json --url --api-key --help -h" ;;
         " top") echo "--url --api-key --interval --once --json --help -h" ;;
+        " adapters") echo "--help -h" ;;
+        " adapters ls") echo "--json --url --api-key --help -h" ;;
+        " adapters mount") echo "--model -m --json --url --api-key --help -h" ;;
+        " adapters unmount") echo "--model -m --json --url --api-key --help -h" ;;
         " models") echo "--help -h" ;;
         " models ls") echo "--json --config --help -h" ;;
         " models info") echo "--json --config --help -h" ;;
@@ -101,6 +106,7 @@ _mlxctl_value() {
         " serve --name") echo "unknown" ;;
         " serve --kv-bits") echo "unknown" ;;
         " serve --kv-group-size") echo "unknown" ;;
+        " serve --adapter") echo "unknown" ;;
         " serve --host") echo "unknown" ;;
         " serve --port") echo "unknown" ;;
         " serve -p") echo "unknown" ;;
@@ -154,6 +160,16 @@ _mlxctl_value() {
         " top --url") echo "unknown" ;;
         " top --api-key") echo "unknown" ;;
         " top --interval") echo "unknown" ;;
+        " adapters ls --url") echo "unknown" ;;
+        " adapters ls --api-key") echo "unknown" ;;
+        " adapters mount --model") echo "models" ;;
+        " adapters mount -m") echo "models" ;;
+        " adapters mount --url") echo "unknown" ;;
+        " adapters mount --api-key") echo "unknown" ;;
+        " adapters unmount --model") echo "models" ;;
+        " adapters unmount -m") echo "models" ;;
+        " adapters unmount --url") echo "unknown" ;;
+        " adapters unmount --api-key") echo "unknown" ;;
         " models ls --config") echo "files" ;;
         " models info --config") echo "files" ;;
         " models fit --context") echo "unknown" ;;
@@ -367,6 +383,8 @@ _mlxctl_argument() {
         " launch") echo "unknown" ;;
         " service install") echo "unknown" ;;
         " cancel") echo "unknown" ;;
+        " adapters mount") echo "models" ;;
+        " adapters unmount") echo "models" ;;
         " models info") echo "models" ;;
         " models fit") echo "models" ;;
         " models pull") echo "unknown" ;;
