@@ -13,10 +13,17 @@ import click
 import msgspec
 import typer
 
+from mlxctl import demo
 from mlxctl.cli import app
 from mlxctl.engine import Stats
-from mlxctl.inference.request_totals import ModelTotals
-from mlxctl.server.metrics import metric_families
+from mlxctl.engine.wire.messages import DiskFigures
+from mlxctl.inference import ServedModel
+from mlxctl.inference.models.manager import ModelStats
+from mlxctl.inference.models.served_model import ModelMemory
+from mlxctl.inference.request_totals import ModelTotals, RequestEnd
+from mlxctl.ir.distribution import Distribution
+from mlxctl.models.directory_reader import read_model
+from mlxctl.server.metric_families import MetricsSnapshot, StopCounts, metric_families
 from mlxctl.server.openapi import build_document
 from mlxctl.server.routes import all_routes
 from mlxctl.settings import Settings, describe_default, describe_field
@@ -163,9 +170,7 @@ def metrics_page() -> str:
     """Return the metrics of `GET /metrics`."""
     lines = [_NOTE, "# Metrics\n", "`GET /metrics` in the Prometheus text format.\n"]
     lines += ["| metric | type | labels | description |", "| --- | --- | --- | --- |"]
-    for family in metric_families(
-        {"NAME": _some_totals()}, status="ready", num_restarts=0, stats=_some_stats()
-    ):
+    for family in metric_families(_some_metrics()):
         labels = dict.fromkeys(label for sample in family.samples for label in sample.labels if label != "le")
         name = f"{family.name}_total" if family.type == "counter" else family.name
         lines.append(
@@ -175,16 +180,44 @@ def metrics_page() -> str:
     return "\n".join(lines) + "\n"
 
 
-def _some_totals() -> ModelTotals:
+def _some_metrics() -> MetricsSnapshot:
+    """Return a snapshot with one value for every metric and label."""
     totals = ModelTotals()
-    totals.ends["finished"] += 1
-    return totals
+    totals.ends[RequestEnd("finished", "stop", "openai")] += 1
+    memory = ModelMemory(
+        name="NAME",
+        weights_bytes=0,
+        kv_bytes_per_token=0,
+        kv_bits=None,
+        num_requests=0,
+        idle_seconds=0,
+        is_pinned=False,
+    )
+    pool = ModelStats(
+        num_waiting=0, num_loads=0, num_evictions=0, num_swaps=0, max_models=None, models=(memory,)
+    )
+    return MetricsSnapshot(
+        totals={"NAME": totals},
+        status="ready",
+        num_restarts=0,
+        stops=StopCounts(),
+        pool=pool,
+        routes={("NAME", "routed"): 1},
+        models=[ServedModel(name="NAME", facts=read_model(demo.MODEL_DIR))],
+        engine=_some_stats(),
+    )
 
 
 def _some_stats() -> Stats:
-    """Return counters that are all zero, with one label value."""
-    values = {field.name: 0 for field in msgspec.structs.fields(Stats) if field.type in (int, int | None)}
-    return msgspec.convert({**values, "type": "Stats", "cache_hits": {"exact": 0}, "cache_disk": None}, Stats)
+    """Return counters that are zero, with one kind of cache hit for its label."""
+    numbers = (int, int | None, float | None)
+    disk = {field.name: 0 for field in msgspec.structs.fields(DiskFigures)}
+    values: dict[str, Any] = {
+        field.name: 0 for field in msgspec.structs.fields(Stats) if field.type in numbers
+    }
+    values |= {"type": "Stats", "cache_hits": {"exact": 1}, "cache_disk": disk, "cache_depths": {}}
+    empty = msgspec.to_builtins(Distribution.of([1.0]))
+    return msgspec.convert({**values, "decode_step_seconds": empty, "batch_rows": empty}, Stats)
 
 
 def _cell(text: str) -> str:

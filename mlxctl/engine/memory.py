@@ -174,6 +174,11 @@ class EngineMemory:
                 hits[kind] = hits.get(kind, 0) + num
         return hits, sum(cache.counters.num_tokens_reused for cache in self._caches.values())
 
+    @property
+    def num_promotions(self) -> int:
+        """Number of prompts whose prefix was read from disk."""
+        return sum(cache.counters.num_promotions for cache in self._caches.values())
+
     def disk_figures(self) -> DiskFigures | None:
         """Return figures of the disk cache; None without one."""
         if self.disk is None:

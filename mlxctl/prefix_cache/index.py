@@ -50,7 +50,7 @@ class PrefixIndex(Generic[P]):
     ) -> None:
         self.max_bytes = max_bytes
         self.max_buffers = max_buffers
-        self.num_evicted = 0
+        self.num_evicted = self.num_evicted_bytes = 0
         self._clock = clock
         self._on_evict = on_evict
         self._tree: ChunkTree[P] = ChunkTree(buffers_of=buffers_of, split=split, on_release=on_release)
@@ -65,6 +65,21 @@ class PrefixIndex(Generic[P]):
     def num_bytes(self) -> int:
         """Bytes of all payloads and states."""
         return self._tree.num_bytes
+
+    @property
+    def num_tokens(self) -> int:
+        """Tokens of all chunks."""
+        return self._tree.num_tokens
+
+    @property
+    def depths(self) -> dict[int, int]:
+        """Number of chunks by the position of their end, rounded up to a power of two."""
+        return {depth: number for depth, number in sorted(self._tree.depths.items()) if number}
+
+    def oldest_seconds(self) -> float | None:
+        """Return the time since the last use of the oldest chunk; None without a used one."""
+        oldest = next((chunk for chunk in self._tree.order if chunk.used_at), None)
+        return max(self._clock() - oldest.used_at, 0.0) if oldest is not None else None
 
     @property
     def num_state_bytes(self) -> int:
@@ -236,8 +251,10 @@ class PrefixIndex(Generic[P]):
                 return
             if self._on_evict is not None:
                 self._on_evict(victim)
+            num_bytes = self.num_bytes
             self._remove_and_log(victim, "evicted")
             self.num_evicted += 1
+            self.num_evicted_bytes += num_bytes - self.num_bytes
 
     def clear(self) -> int:
         """Remove all chunks except protected ones and their ancestors; return how many."""

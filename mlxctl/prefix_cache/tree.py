@@ -5,6 +5,7 @@ shorter than CHUNK_TOKENS has no children; `num_bytes` is the sum of all payload
 the states among them, `num_buffers` that of their buffers.
 """
 
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from typing import Generic
 
@@ -28,6 +29,7 @@ class ChunkTree(Generic[P]):
 
     `buffers_of` counts the buffers of a payload. `split` cuts a payload after some of its tokens; without it,
     siblings share no payload. `on_release` receives each payload that left the tree and must not change it.
+    `depths` counts chunks by the position of their end, rounded up to a power of two.
     """
 
     def __init__(
@@ -42,6 +44,8 @@ class ChunkTree(Generic[P]):
         self._on_release = on_release
         self._chunk_bytes = 0
         self._chunk_buffers = 0
+        self.num_tokens = 0
+        self.depths: Counter[int] = Counter()
         self._chunks: dict[Key, Chunk[P]] = {}
         self._roots: dict[Key, dict[Key, Chunk[P]]] = {}
         self.order: ChunkOrder[P] = ChunkOrder()
@@ -93,6 +97,8 @@ class ChunkTree(Generic[P]):
         children[chunk.key] = chunk
         self._chunks[chunk.key] = chunk
         self.order.add(chunk)
+        self.num_tokens += chunk.num_tokens
+        self.depths[_depth(chunk)] += 1
         self._chunk_bytes += chunk.payload_bytes
         self._chunk_buffers += self._buffers_of(chunk.payload)
         if reused is not None and reused.num_tokens:
@@ -133,6 +139,8 @@ class ChunkTree(Generic[P]):
             chunk.parent.children = None
         del self._chunks[chunk.key]
         self.order.remove(chunk)
+        self.num_tokens -= chunk.num_tokens
+        self.depths[_depth(chunk)] -= 1
         self._chunk_bytes -= chunk.payload_bytes
         self._chunk_buffers -= self._buffers_of(chunk.payload)
         self._release(chunk.payload)
@@ -143,6 +151,8 @@ class ChunkTree(Generic[P]):
         """Recount all totals and check all links; an AssertionError is a bug in this package."""
         check_links(self._chunks, list(self.order), list(self.states))
         check_payloads(self._chunks.values(), self._buffers_of, self._chunk_bytes, self._chunk_buffers)
+        assert self.num_tokens == sum(chunk.num_tokens for chunk in self._chunks.values())
+        assert +self.depths == Counter(map(_depth, self._chunks.values()))
         assert self.states.num_bytes == sum(state.num_bytes for state in self.states)
         assert self.states.num_buffers == sum(self._buffers_of(state.payload) for state in self.states)
         assert all(self.siblings(chunk)[chunk.key] is chunk for chunk in self._chunks.values())
@@ -157,6 +167,11 @@ class ChunkTree(Generic[P]):
     def _release(self, payload: P) -> None:
         if self._on_release is not None:
             self._on_release(payload)
+
+
+def _depth(chunk: Chunk[P]) -> int:
+    """Return the power of two up to which the chunk's end lies in its prompt."""
+    return 1 << (chunk.end - 1).bit_length()
 
 
 def longest_match(

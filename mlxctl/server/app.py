@@ -1,6 +1,6 @@
 """The ASGI application: the table of routes behind the middleware."""
 
-from collections.abc import Iterable
+from collections.abc import Sequence
 from typing import Any
 
 from falcon.asgi import App, Request, Response
@@ -34,7 +34,7 @@ def create_app(
     context = RouteContext(
         services=services, settings=settings, open_requests=open_requests or OpenHttpRequests(), routes=routes
     )
-    app: App[Request, Response] = App(middleware=_middleware(settings, routes))
+    app: App[Request, Response] = App(middleware=_middleware(settings, routes, context))
     for route in routes:
         resource = route.resource(context)
         for path in route.paths:
@@ -55,12 +55,15 @@ def create_app(
     )
 
 
-def _middleware(settings: ServerSettings, routes: Iterable[Route]) -> list[Any]:
+def _middleware(settings: ServerSettings, routes: Sequence[Route], context: RouteContext) -> list[Any]:
     """Return the middleware in the order in which requests pass it."""
     return [
         RequestId(),
         RequestRecording(
-            [AccessLog(quiet_routes=[route.path for route in (*ADMIN_ROUTES, *HEALTH_ROUTES)]).record],
+            [
+                AccessLog(quiet_routes=[route.path for route in (*ADMIN_ROUTES, *HEALTH_ROUTES)]).record,
+                context.stops.record,
+            ],
             {route.path: route.protocol.vendor for route in routes if route.protocol is not None},
             keeps_content=settings.log_content,
         ),

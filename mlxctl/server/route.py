@@ -1,11 +1,12 @@
 """One route: path, resource, protocol, access and documented operations."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from mlxctl.bootstrap import Services
 from mlxctl.protocols import WireProtocol
+from mlxctl.server.metric_families import StopCounts
 from mlxctl.server.open_requests import OpenHttpRequests
 from mlxctl.settings import ServerSettings
 
@@ -84,12 +85,16 @@ class Route:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RouteContext:
-    """Everything that resources are created from. `routes` is the whole table."""
+    """Everything that resources are created from.
+
+    `routes` is the whole table. `stops` counts requests that were stopped.
+    """
 
     services: Services
     settings: ServerSettings
     open_requests: OpenHttpRequests
     routes: tuple[Route, ...] = ()
+    stops: StopCounts = field(default_factory=StopCounts)
 
 
 GENERATION_ERRORS = (404, 429, 499, 500, 503, 504)

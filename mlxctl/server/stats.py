@@ -1,6 +1,7 @@
 """GET /stats and /requests, DELETE /requests/{id}: counters, memory figures and recent requests."""
 
 import asyncio
+import time
 from typing import Any
 
 import falcon
@@ -13,6 +14,7 @@ from mlxctl.errors import StoreError
 from mlxctl.inference import InferenceService
 from mlxctl.inference.models.manager import ModelStats
 from mlxctl.inference.request_entry import RequestView
+from mlxctl.server.metric_families import hit_ratio
 from mlxctl.stores import ResponseStore
 
 _COUNTERS = [field for field in msgspec.structs.fields(Stats) if field.name != "token"]
@@ -29,6 +31,9 @@ ServerStats: type[Any] = msgspec.defstruct(
     "ServerStats",
     [
         *((field.name, field.type) for field in _COUNTERS),
+        ("cache_usage_percent", float | None),
+        ("cache_hit_percent", float | None),
+        ("uptime_seconds", float),
         ("pool", ModelStats),
         ("responses", StoredResponseStats | None),
     ],
@@ -64,13 +69,26 @@ class StatsResource:
     def __init__(self, inference: InferenceService, responses: ResponseStore) -> None:
         self._inference = inference
         self._responses = responses
+        self._started = time.monotonic()
 
     async def on_get(self, request: Request, response: Response) -> None:  # noqa: ARG002
         """Query the engine. Raises EngineRecovering."""
         stats = await self._inference.engine_stats()
         counters = {field.name: getattr(stats, field.name) for field in _COUNTERS}
         pool, responses = self._inference.manager.stats(), await self._stored_responses()
-        response.data = msgspec.json.encode(ServerStats(**counters, pool=pool, responses=responses))
+        ratio = hit_ratio(stats)
+        response.data = msgspec.json.encode(
+            ServerStats(
+                **counters,
+                cache_usage_percent=_percent(stats.cache_bytes / stats.cache_max_bytes)
+                if stats.cache_max_bytes
+                else None,
+                cache_hit_percent=_percent(ratio) if ratio is not None else None,
+                uptime_seconds=round(time.monotonic() - self._started, 1),
+                pool=pool,
+                responses=responses,
+            )
+        )
         response.content_type = falcon.MEDIA_JSON
 
     on_head = on_get
@@ -82,6 +100,10 @@ class StatsResource:
         except StoreError:
             return None
         return StoredResponseStats(num_responses=kept.num_responses, num_bytes=kept.num_bytes)
+
+
+def _percent(share: float) -> float:
+    return round(100 * share, 1)
 
 
 class RequestsResource:

@@ -8,7 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mlxctl.inference.request_log import RequestLog
-from mlxctl.inference.request_totals import Distribution
+from mlxctl.inference.request_totals import RequestEnd
+from mlxctl.ir.distribution import Distribution
 
 ENDS: tuple[Literal["finished", "stopped"], ...] = ("finished", "stopped")
 
@@ -76,13 +77,13 @@ def test_totals_are_counted_by_model() -> None:
     log.begin("a model", num_prompt_tokens=1)
     totals = log.totals["a model"]
     assert (totals.num_prompt, totals.num_cached, totals.num_generated) == (100, 40, 22)
-    assert totals.ends == {"finished": 1, "stopped": 1}
+    assert totals.ends == {RequestEnd("finished", "", ""): 1, RequestEnd("stopped", "", ""): 1}
     assert (totals.first_token.total, totals.next_token.total, totals.whole.total) == (1.0, 0.2, 3.0)
 
 
 @given(st.lists(st.floats(0, 10)))
 def test_histogram_is_cumulative(values: list[float]) -> None:
-    distribution = Distribution((0.5, 1.0, 5.0))
+    distribution = Distribution.of((0.5, 1.0, 5.0))
     for value in values:
         distribution.add(value)
     assert distribution.cumulative() == [

@@ -47,7 +47,10 @@ def test_metrics_have_requests_tokens_times_and_state(
     after = samples(server)
 
     grown = {name: after[name] - before.get(name, 0) for name in after}
-    assert grown['mlxctl_requests_total{end="finished",model="tiny"}'] == 1
+    assert (
+        grown['mlxctl_requests_total{end="finished",finish_reason="length",model="tiny",protocol="openai"}']
+        == 1
+    )
     assert grown['mlxctl_generated_tokens_total{model="tiny"}'] == 3
     assert grown['mlxctl_time_to_first_token_seconds_count{model="tiny"}'] == 1
     assert grown['mlxctl_request_seconds_bucket{le="+Inf",model="tiny"}'] == 1

@@ -40,10 +40,14 @@ from mlxctl.engine.wire.messages import (
 from mlxctl.engine.workload import Workload, WorkloadContext
 from mlxctl.ir import ModelSpec, TextGenerationTask
 from mlxctl.ir.cache_usage import NO_CACHE_USAGE
+from mlxctl.ir.distribution import Distribution
 from mlxctl.prefix_cache.records import CacheLayout
 from mlxctl.settings import EngineSettings
 
 _TRIM_EVERY_STEPS = 512
+# Upper bounds of the histograms.
+_DECODE_STEP_SECONDS = (0.002, 0.005, 0.01, 0.02, 0.03, 0.05, 0.1, 0.2, 0.5, 1.0)
+_BATCH_ROWS = (1.0, 2.0, 4.0, 8.0, 16.0, 32.0, 64.0)
 
 
 class GenerationWorkload(Workload):
@@ -73,6 +77,10 @@ class GenerationWorkload(Workload):
         self._lora_changes = LoraChanges(context.memory, context.publish, self._uses_adapter)
         self._waits_for_disk = False
         self._num_steps = 0
+        bits = context.settings.prefix_cache_bits
+        self._prefix_cache_bits = None if bits == "full" else int(bits)
+        self._decode_step_seconds = Distribution.of(_DECODE_STEP_SECONDS)
+        self._batch_rows = Distribution.of(_BATCH_ROWS)
 
     @property
     def has_work(self) -> bool:
@@ -226,6 +234,8 @@ class GenerationWorkload(Workload):
         results = runner.run(batch)
         now = time.monotonic()
         if batch.phase == "decode":
+            self._decode_step_seconds.add(now - started)
+            self._batch_rows.add(sum(map(len, batch.groups)))
             self._decode_load.observe(now - started, alone=self._scheduler.is_decode_only(batch))
         updates = self._scheduler.settle(batch, results, seconds=now - started, now=now)
         if updates:
@@ -272,6 +282,12 @@ class GenerationWorkload(Workload):
             cache_max_bytes=prefixes.max_bytes,
             cache_chunks=len(prefixes),
             cache_evicted=prefixes.num_evicted,
+            cache_evicted_bytes=prefixes.num_evicted_bytes,
+            cache_tokens=prefixes.num_tokens,
+            cache_oldest_seconds=prefixes.oldest_seconds(),
+            cache_depths=prefixes.depths,
+            cache_promotions=memory.num_promotions,
+            prefix_cache_bits=self._prefix_cache_bits,
             cache_tokens_reused=num_reused,
             cache_hits=hits,
             cache_disk=memory.disk_figures(),
@@ -279,6 +295,8 @@ class GenerationWorkload(Workload):
             peak_memory_bytes=int(mx.get_peak_memory()),
             buffer_cache_bytes=int(mx.get_cache_memory()),
             resident_bytes=resident_bytes(),
+            decode_step_seconds=self._decode_step_seconds,
+            batch_rows=self._batch_rows,
         )
 
 

@@ -17,6 +17,7 @@ from mlxctl.ir import (
     SpeechTask,
 )
 from mlxctl.ir.cache_usage import NO_CACHE_USAGE, CacheUsage
+from mlxctl.ir.distribution import Distribution
 from mlxctl.ir.lora import LoraChoice, LoraSpec
 from mlxctl.ir.tokens import Salt
 from mlxctl.prefix_cache.policy import UNLIMITED_LIFETIME, Lifetime
@@ -342,7 +343,11 @@ class Stats(Report, frozen=True, kw_only=True):
     """Counters since the engine's start and what it holds now.
 
     `cache_disk` is None without a disk cache. `cache_working_bytes` are those of the last conversations'
-    working caches; they count in the budget, beside `cache_bytes`.
+    working caches; they count in the budget, beside `cache_bytes`. `cache_oldest_seconds` is the time since
+    the last use of the oldest chunk. `cache_depths` counts chunks by the position of their end in the prompt,
+    rounded up to a power of two. `cache_promotions` counts prompts whose prefix was read from disk.
+    `prefix_cache_bits` is None for stored entries that are not quantized. `decode_step_seconds` and
+    `batch_rows` have one value per decode step.
     """
 
     token: int
@@ -358,6 +363,12 @@ class Stats(Report, frozen=True, kw_only=True):
     cache_max_bytes: int
     cache_chunks: int
     cache_evicted: int
+    cache_evicted_bytes: int
+    cache_tokens: int
+    cache_oldest_seconds: float | None
+    cache_depths: dict[int, int]
+    cache_promotions: int
+    prefix_cache_bits: int | None
     cache_tokens_reused: int
     cache_hits: dict[str, int]
     cache_disk: DiskFigures | None
@@ -365,6 +376,8 @@ class Stats(Report, frozen=True, kw_only=True):
     peak_memory_bytes: int
     buffer_cache_bytes: int
     resident_bytes: int | None
+    decode_step_seconds: Distribution
+    batch_rows: Distribution
 
 
 class LookedUp(Report, frozen=True, kw_only=True):

@@ -3,8 +3,10 @@
 import asyncio
 import logging
 import time
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import Literal
 
 from mlxctl.adapters.answer_reader import AnswerReader
 from mlxctl.engine import EngineClient
@@ -16,6 +18,7 @@ from mlxctl.errors import (
     ModelError,
     ModelLoading,
     ModelUnavailable,
+    UnknownModel,
 )
 from mlxctl.inference.models.eviction import ResidentModel
 from mlxctl.inference.models.loader import ModelLoader
@@ -48,22 +51,29 @@ _log = logging.getLogger(__name__)
 class ModelStats:
     """Models in memory, and counts since the start of the server.
 
-    `num_waiting` counts requests that wait for a model; `max_models` is None where only memory limits how
+    `num_waiting` counts requests that wait for a model; `num_swaps` counts loads for which others were
+    evicted. `max_models` is None where only memory limits how
     many models are loaded.
     """
 
     num_waiting: int
     num_loads: int
     num_evictions: int
+    num_swaps: int
     max_models: int | None
     models: tuple[ModelMemory, ...]
+
+
+RouteResult = Literal["routed", "unknown", "unavailable", "refused"]
+"""What became of a request's model name; a refused request may work later, or with another model."""
 
 
 class ModelManager:
     """Loads models on demand and evicts others for them.
 
     See `ModelResidency` for the order. The first usable model of the registry's `at_start` is loaded with the
-    engine, also after a restart.
+    engine, also after a restart. `num_routes` counts requests by own name and result; the name is empty for
+    an unknown model.
     """
 
     def __init__(
@@ -88,6 +98,7 @@ class ModelManager:
         self._created = int(time.time())
         self._background: list[asyncio.Task[None]] = []
         self.is_open = False
+        self.num_routes: Counter[tuple[str, RouteResult]] = Counter()
 
     async def start(self) -> None:
         """Start the engine with the first usable model.
@@ -124,9 +135,14 @@ class ModelManager:
         Return it and a lease to release at the end. Raises UnknownModel, ModelUnavailable, CapacityError, and
         InvalidRequest for a model of another purpose.
         """
-        model = await self.find(name, purpose)
-        self._check_open()
-        lease = await self._residency.lease(model.name)
+        try:
+            model = await self.find(name, purpose)
+            self._check_open()
+            lease = await self._residency.lease(model.name)
+        except MlxctlError as error:
+            self.num_routes[self._registry.own_name(name) or "", _route_result(error)] += 1
+            raise
+        self.num_routes[model.name, "routed"] += 1
         reader = self._loader.reader(model.name)
         assert reader is not None, "a leased model is loaded"
         return ModelSession(self._engine, reader, name=model.name), lease
@@ -223,6 +239,7 @@ class ModelManager:
             num_waiting=self._residency.num_waiting,
             num_loads=self._residency.num_loads,
             num_evictions=self._residency.num_evictions,
+            num_swaps=self._residency.num_swaps,
             max_models=self._settings.max_models,
             models=tuple(self._memory().values()),
         )
@@ -304,6 +321,16 @@ class ModelManager:
         while True:
             await asyncio.sleep(min(ttl_seconds / 4, _MAX_EXPIRY_PAUSE_SECONDS))
             await self._residency.unload_expired()
+
+
+def _route_result(error: MlxctlError) -> RouteResult:
+    match error:
+        case UnknownModel():
+            return "unknown"
+        case ModelUnavailable():
+            return "unavailable"
+        case _:
+            return "refused"
 
 
 def _check_purpose(model: ServedModel, name: str, purpose: Purpose) -> None:

@@ -113,7 +113,7 @@ class ModelResidency:
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self.pins = set(pins)
-        self.num_loads = self.num_evictions = 0
+        self.num_loads = self.num_evictions = self.num_swaps = 0
         self._loader = loader
         self._max_waiting = max_waiting
         self._ttl_seconds = ttl_seconds
@@ -288,6 +288,7 @@ class ModelResidency:
                 return
             try:
                 await self._load(name)
+                self.num_swaps += bool(victims)
             except NotEnoughMemory:
                 # Caches take memory, too, and what a model takes may be known only after loading it.
                 victims = tuple(resident.name for resident in eviction_order(self._others(name))[:1])

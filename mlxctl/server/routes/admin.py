@@ -46,7 +46,7 @@ ADMIN_ROUTES = (
     ),
     Route(
         path="/metrics",
-        resource=lambda context: MetricsResource(context.services.inference),
+        resource=lambda context: MetricsResource(context.services.inference, context.stops),
         access="admin",
         operations=(
             Operation(method="get", summary="Get metrics in the Prometheus text format", answer=str),

@@ -1,0 +1,248 @@
+"""The metrics of `GET /metrics` as Prometheus families."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from math import isfinite
+from typing import TYPE_CHECKING
+
+from mlxctl.engine import EngineStatus, Stats
+from mlxctl.inference import ServedModel
+from mlxctl.inference.models.manager import ModelStats, RouteResult
+from mlxctl.inference.request_context import RequestContext
+from mlxctl.inference.request_totals import ModelTotals
+from mlxctl.ir.distribution import Distribution
+
+if TYPE_CHECKING:
+    from prometheus_client import Metric
+
+
+@dataclass(slots=True)
+class StopCounts:
+    """HTTP requests that were stopped before their end. Event-loop thread only."""
+
+    num_disconnects: int = 0
+    num_deadlines: int = 0
+
+    def record(self, request: RequestContext) -> None:
+        """Count an ended request."""
+        self.num_disconnects += request.stop_cause == "disconnected"
+        self.num_deadlines += request.stop_cause == "timed_out"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MetricsSnapshot:
+    """Everything that one scrape reports; `engine` is None while the engine does not answer.
+
+    `routes` counts requests by model and result.
+    """
+
+    totals: Mapping[str, ModelTotals]
+    status: EngineStatus
+    num_restarts: int
+    stops: StopCounts
+    pool: ModelStats
+    routes: Mapping[tuple[str, RouteResult], int] = field(default_factory=dict)
+    models: Sequence[ServedModel] = ()
+    engine: Stats | None = None
+
+
+def metric_families(snapshot: MetricsSnapshot) -> "Iterator[Metric]":
+    """Return all metrics; those of the engine only if it answered."""
+    yield from _requests(snapshot.totals)
+    yield from _request_histograms(snapshot.totals)
+    yield from _server(snapshot)
+    yield from _models(snapshot)
+    if snapshot.engine is not None:
+        yield from _engine(snapshot.engine)
+        yield from _prefix_cache(snapshot.engine)
+
+
+def _requests(totals: Mapping[str, ModelTotals]) -> "Iterator[Metric]":
+    from prometheus_client.metrics_core import CounterMetricFamily
+
+    ends = CounterMetricFamily(
+        "mlxctl_requests",
+        "Ended requests by result, finish reason and protocol.",
+        labels=["model", "end", "finish_reason", "protocol"],
+    )
+    prompt = CounterMetricFamily(
+        "mlxctl_prompt_tokens", "Prompt tokens, cached ones included.", labels=["model"]
+    )
+    cached = CounterMetricFamily(
+        "mlxctl_cached_prompt_tokens", "Prompt tokens found in the prefix cache.", labels=["model"]
+    )
+    generated = CounterMetricFamily("mlxctl_generated_tokens", "Generated tokens.", labels=["model"])
+    for model, total in totals.items():
+        for end, number in total.ends.items():
+            ends.add_metric([model, *end], number)
+        prompt.add_metric([model], total.num_prompt)
+        cached.add_metric([model], total.num_cached)
+        generated.add_metric([model], total.num_generated)
+    yield from (ends, prompt, cached, generated)
+
+
+_REQUEST_HISTOGRAMS = (
+    ("mlxctl_time_to_first_token_seconds", "Time from request to first token.", "first_token"),
+    ("mlxctl_time_per_output_token_seconds", "Time per output token.", "next_token"),
+    ("mlxctl_request_seconds", "Duration of a request.", "whole"),
+    ("mlxctl_queue_seconds", "Time in the engine's queue.", "queue"),
+    ("mlxctl_prefill_seconds", "Time from leaving the queue to the end of prefill.", "prefill"),
+    ("mlxctl_prefill_tokens_per_second", "Computed prompt tokens per second of prefill.", "prefill_speed"),
+    ("mlxctl_prompt_tokens_per_request", "Prompt tokens per request.", "prompt_tokens"),
+    ("mlxctl_prefix_match_tokens", "Prompt tokens found in the prefix cache, per request.", "match_tokens"),
+    ("mlxctl_prefix_match_ratio", "Share of the prompt found in the prefix cache.", "match_ratio"),
+    ("mlxctl_vision_seconds", "Time of the vision encoder, for requests with images.", "vision"),
+)
+
+
+def _request_histograms(totals: Mapping[str, ModelTotals]) -> "Iterator[Metric]":
+    from prometheus_client.metrics_core import HistogramMetricFamily
+
+    for name, text, attribute in _REQUEST_HISTOGRAMS:
+        family = HistogramMetricFamily(name, text, labels=["model"])
+        for model, total in totals.items():
+            distribution: Distribution = getattr(total, attribute)
+            family.add_metric([model], _buckets(distribution), distribution.total)
+        yield family
+
+
+def _buckets(distribution: Distribution) -> list[tuple[str, float]]:
+    return [
+        (str(bound) if isfinite(bound) else "+Inf", number) for bound, number in distribution.cumulative()
+    ]
+
+
+def _server(snapshot: MetricsSnapshot) -> "Iterator[Metric]":
+    from prometheus_client.metrics_core import CounterMetricFamily, GaugeMetricFamily
+
+    yield GaugeMetricFamily("mlxctl_ready", "1 when requests are accepted.", value=snapshot.status == "ready")
+    yield CounterMetricFamily("mlxctl_engine_restarts", "Engine restarts.", value=snapshot.num_restarts)
+    yield CounterMetricFamily(
+        "mlxctl_disconnects",
+        "Requests whose client left before their end.",
+        value=snapshot.stops.num_disconnects,
+    )
+    yield CounterMetricFamily(
+        "mlxctl_deadlines", "Requests that exceeded the time limit.", value=snapshot.stops.num_deadlines
+    )
+
+
+def _models(snapshot: MetricsSnapshot) -> "Iterator[Metric]":
+    from prometheus_client.metrics_core import CounterMetricFamily, GaugeMetricFamily
+
+    pool = snapshot.pool
+    yield CounterMetricFamily("mlxctl_model_loads", "Models loaded after the start.", value=pool.num_loads)
+    yield CounterMetricFamily(
+        "mlxctl_model_evictions", "Models evicted for others.", value=pool.num_evictions
+    )
+    yield CounterMetricFamily(
+        "mlxctl_model_swaps", "Loads for which other models were evicted.", value=pool.num_swaps
+    )
+    routes = CounterMetricFamily(
+        "mlxctl_model_routes",
+        "Requests by the result of resolving their model; unknown models have no name.",
+        labels=["model", "result"],
+    )
+    for labels, number in snapshot.routes.items():
+        routes.add_metric(labels, number)
+    yield routes
+    loaded = GaugeMetricFamily("mlxctl_model_loaded", "1 when the model is in memory.", labels=["model"])
+    healthy = GaugeMetricFamily("mlxctl_model_healthy", "0 when the last load failed.", labels=["model"])
+    for model in snapshot.models:
+        loaded.add_metric([model.name], model.state == "loaded")
+        healthy.add_metric([model.name], model.problem is None)
+    yield from (loaded, healthy)
+    weights = GaugeMetricFamily("mlxctl_model_weights_bytes", "Weights of a loaded model.", labels=["model"])
+    kv_bytes = GaugeMetricFamily(
+        "mlxctl_model_kv_bytes_per_token", "KV cache per token of a loaded model.", labels=["model"]
+    )
+    requests = GaugeMetricFamily(
+        "mlxctl_model_requests", "Requests that use a loaded model.", labels=["model"]
+    )
+    for memory in pool.models:
+        weights.add_metric([memory.name], memory.weights_bytes)
+        kv_bytes.add_metric([memory.name], memory.kv_bytes_per_token)
+        requests.add_metric([memory.name], memory.num_requests)
+    yield from (weights, kv_bytes, requests)
+
+
+def _engine(stats: Stats) -> "Iterator[Metric]":
+    from prometheus_client.metrics_core import (
+        CounterMetricFamily,
+        GaugeMetricFamily,
+        HistogramMetricFamily,
+    )
+
+    rows = GaugeMetricFamily("mlxctl_sequences", "Sequences in the engine by state.", labels=["state"])
+    for state, number in (
+        ("waiting", stats.num_waiting),
+        ("prefilling", stats.num_prefilling),
+        ("decoding", stats.num_decoding),
+    ):
+        rows.add_metric([state], number)
+    yield rows
+    yield CounterMetricFamily("mlxctl_engine_steps", "Engine steps since its start.", value=stats.num_steps)
+    for name, text, distribution in (
+        ("mlxctl_decode_step_seconds", "Duration of a decode step.", stats.decode_step_seconds),
+        ("mlxctl_batch_rows", "Sequences in a decode step.", stats.batch_rows),
+    ):
+        yield HistogramMetricFamily(name, text, buckets=_buckets(distribution), sum_value=distribution.total)
+    yield from _sizes(
+        ("active_memory", "MLX active memory.", stats.active_memory_bytes),
+        ("peak_memory", "MLX peak memory.", stats.peak_memory_bytes),
+        ("buffer_cache", "MLX buffer cache.", stats.buffer_cache_bytes),
+        ("engine_resident", "Resident memory of the engine process.", stats.resident_bytes),
+    )
+
+
+def _prefix_cache(stats: Stats) -> "Iterator[Metric]":
+    from prometheus_client.metrics_core import CounterMetricFamily, GaugeMetricFamily
+
+    hits = CounterMetricFamily(
+        "mlxctl_prefix_cache_lookups", "Prefix cache lookups by kind of hit.", labels=["hit"]
+    )
+    for hit, number in stats.cache_hits.items():
+        hits.add_metric([hit], number)
+    yield hits
+    for name, text, value in (
+        ("evicted_chunks", "Evicted prefix cache chunks.", stats.cache_evicted),
+        ("evicted_bytes", "Evicted bytes of the prefix cache.", stats.cache_evicted_bytes),
+        ("promotions", "Prompts whose prefix was read from disk.", stats.cache_promotions),
+    ):
+        yield CounterMetricFamily(f"mlxctl_prefix_cache_{name}", text, value=value)
+    yield GaugeMetricFamily("mlxctl_prefix_cache_entries", "Chunks in memory.", value=stats.cache_chunks)
+    yield GaugeMetricFamily("mlxctl_prefix_cache_tokens", "Tokens in memory.", value=stats.cache_tokens)
+    if (ratio := hit_ratio(stats)) is not None:
+        yield GaugeMetricFamily("mlxctl_prefix_cache_hit_ratio", "Share of lookups with a hit.", value=ratio)
+    if stats.cache_oldest_seconds is not None:
+        yield GaugeMetricFamily(
+            "mlxctl_prefix_cache_oldest_seconds",
+            "Time since the last use of the oldest chunk.",
+            value=stats.cache_oldest_seconds,
+        )
+    yield from _sizes(
+        ("prefix_cache", "Prefix cache size in memory.", stats.cache_bytes),
+        ("prefix_cache_limit", "Maximum prefix cache size in memory.", stats.cache_max_bytes),
+    )
+    if (disk := stats.cache_disk) is not None:
+        yield from _sizes(
+            ("prefix_cache_disk", "Prefix cache size on disk.", disk.num_bytes),
+            ("prefix_cache_disk_limit", "Maximum prefix cache size on disk.", disk.max_bytes),
+        )
+        yield CounterMetricFamily(
+            "mlxctl_prefix_cache_disk_damaged", "Unusable records on disk.", value=disk.num_damaged
+        )
+
+
+def hit_ratio(stats: Stats) -> float | None:
+    """Return the share of prefix cache lookups with a hit; None without lookups."""
+    num_lookups = sum(stats.cache_hits.values())
+    return 1 - stats.cache_hits.get("miss", 0) / num_lookups if num_lookups else None
+
+
+def _sizes(*values: tuple[str, str, int | None]) -> "Iterator[Metric]":
+    from prometheus_client.metrics_core import GaugeMetricFamily
+
+    for name, text, value in values:
+        if value is not None:
+            yield GaugeMetricFamily(f"mlxctl_{name}_bytes", text, value=value)
