@@ -15,7 +15,7 @@ sys.path.insert(0, str(Path(__file__).parent.parent))
 
 from mlxctl.bench.server_process import ServerSubprocess
 from mlxctl.probe.image_check import one_color_png
-from mlxctl.probe.questions import SPOKEN
+from mlxctl.probe.questions import SPOKEN_SENTENCES
 from tests import tiny_models
 
 
@@ -36,16 +36,16 @@ def vision() -> tuple[Path, str, dict[str, Any]]:
         {"type": "text", "text": "What color is this?"},
     ]
     body = {"model": "model", "messages": [{"role": "user", "content": content}], "temperature": 0}
-    return tiny_models.trained("rowan"), "/v1/chat/completions", {"json": body}
+    return tiny_models.trained("pixtral_colors"), "/v1/chat/completions", {"json": body}
 
 
 def audio() -> tuple[Path, str, dict[str, Any]]:
     """The words of a spoken sentence."""
     from tests.tiny_models.audio_samples import speech_audio
 
-    files = {"file": ("said.wav", speech_audio(SPOKEN[0]))}
+    files = {"file": ("said.wav", speech_audio(SPOKEN_SENTENCES[0]))}
     return (
-        tiny_models.trained("aspen"),
+        tiny_models.trained("whisper_words"),
         "/v1/audio/transcriptions",
         {"data": {"model": "model"}, "files": files},
     )

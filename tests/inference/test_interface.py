@@ -22,7 +22,7 @@ from mlxctl.ir import (
 from mlxctl.settings import PoolSettings, Settings
 from tests import tiny_models
 from tests.server.process import ServerProcess, serving
-from tests.tiny_models.audio_samples import say
+from tests.tiny_models.audio_samples import speech_audio
 
 MODELS = (demo.MODEL_DIR, tiny_models.model("embedder"), tiny_models.trained("whisper_words"))
 REQUEST = GenerationRequest(
@@ -90,7 +90,7 @@ def test_embeddings_agree(server: ServerProcess) -> None:
 
 
 def test_transcriptions_agree(server: ServerProcess) -> None:
-    audio = AudioFile(say("Our garden is green."))
+    audio = AudioFile(speech_audio("Our garden is green."))
 
     def use(inference: Inference) -> Awaitable[str]:
         return transcribed(inference, audio)

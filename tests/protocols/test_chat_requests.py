@@ -53,7 +53,8 @@ def test_null_equals_absent_in_every_field() -> None:
         "min_p repetition_penalty "
         "presence_penalty frequency_penalty logit_bias seed stop logprobs top_logprobs stream "
         "stream_options reasoning_effort "
-        "enable_thinking think thinking reasoning chat_template_kwargs n response_format modalities functions function_call "
+        "enable_thinking think thinking reasoning chat_template_kwargs n response_format modalities "
+        "functions function_call "
         "web_search_options"
     )
     assert parse(**dict.fromkeys(optional.split())) == parse()
