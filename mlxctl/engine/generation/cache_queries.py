@@ -102,6 +102,6 @@ def _num_bytes(chunk: Chunk[Any] | None) -> int:
     """Bytes of a chunk; shared segments count for their first owner only."""
     if chunk is None:
         return 0
-    stems = sum(stem.num_bytes for stem in chunk.shared_segments if stem.owners[0] is chunk)
+    shared_bytes = sum(segment.num_bytes for segment in chunk.shared_segments if segment.owners[0] is chunk)
     states = sum(state.num_bytes for state in chunk.checkpoints if state.owners[0] is chunk)
-    return chunk.payload_bytes + stems + states
+    return chunk.payload_bytes + shared_bytes + states
