@@ -118,7 +118,7 @@ def test_turns_beyond_the_queue_limit_are_refused(short: ServerProcess) -> None:
         refused = next(others).result()
         first.close()
         answered = next(others).result()
-    assert (refused.status_code, "retry-after" in refused.headers) == (503, True)
+    assert (refused.status_code, "retry-after" in refused.headers) == (429, True)
     assert answered.status_code == 200
     assert len(agent.history()) == 2
 
