@@ -291,11 +291,11 @@ def test_explain_on_disk_finds_cached_tokens(served: Path, tmp_path: Path) -> No
     )
     assert other["before"].endswith("Tell me of ")
     assert (other["here"][:6], other["there"][:6]) == ("hills.", "boats.")
-    assert (other["home"], other["message"], other["tool"]) == ("message 1 (user)", 0, None)
+    assert (other["place"], other["message"], other["tool"]) == ("message 1 (user)", 0, None)
     told = run(served, "explain", request_file(tmp_path, "Tell me of hills."))
     assert "tokens are on disk" in told
     assert f"from token {other['num_known_tokens']:,}  in message 1 (user)" in told
-    assert same["home"] is None
+    assert same["place"] is None
 
 
 def test_explain_on_disk_names_changed_message_and_tool(tmp_path: Path) -> None:
@@ -320,7 +320,7 @@ def test_explain_on_disk_names_changed_message_and_tool(tmp_path: Path) -> None:
     def home(tool: str, question: str) -> tuple[str, int | None, int | None]:
         (tmp_path / "request.json").write_text(json.dumps(body(tool, question)))
         told = json.loads(run(tmp_path / "cache", "explain", str(tmp_path / "request.json"), "--json"))
-        return told["home"], told["message"], told["tool"]
+        return told["place"], told["message"], told["tool"]
 
     assert home("weather", "Why?") == ("message 4 (user)", 3, None)
     assert home("tides", "When?") == ("tool 2 (tides)", None, 1)
