@@ -2,13 +2,14 @@
 
 _mlxctl_children() {
     case "$1" in
-        "") echo "serve chat run launch service cancel top adapters models bench probe cache agents config doctor completion" ;;
+        "") echo "serve chat run launch service cancel top adapters models bench probe cache agents audit config doctor completion" ;;
         " service") echo "install uninstall start stop status logs" ;;
         " adapters") echo "ls mount unmount" ;;
         " models") echo "ls info fit pull rm alias search recommend ps load unload pin unpin" ;;
         " bench") echo "throughput latency prefix agents arrivals burst contention mixed probe compare report" ;;
         " cache") echo "ls tree show diff stats explain warm pin unpin gc verify export import clear" ;;
         " agents") echo "ls show reset rm" ;;
+        " audit") echo "tail search prune" ;;
         " config") echo "path show init" ;;
         " completion") echo "bash zsh fish models agents" ;;
     esac
@@ -17,7 +18,7 @@ _mlxctl_children() {
 _mlxctl_options() {
     case "$1" in
         "") echo "--version --help -h" ;;
-        " serve") echo "--model -m --models-dir --any-library-model --preload --max-models --pin --model-ttl --name --trust-remote-code --kv-bits --kv-group-size --adapter --host --port -p --tls-cert --tls-key --tls-client-ca --api-key --admin-key --cache-group --cors-origin --allowed-host --max-queue --log-level --log-format --log-content --strip-agent-headers --keep-agent-headers --memory-limit --prefix-cache --prefix-cache-bits --cache-dir --cache-disk-bytes --target-gap-ms --target-ttft-ms --hlg --no-hlg --hlg-width --hlg-shoulder --hlg-toe --hlg-pivot-offset --config --help -h" ;;
+        " serve") echo "--model -m --models-dir --any-library-model --preload --max-models --pin --model-ttl --name --trust-remote-code --kv-bits --kv-group-size --adapter --host --port -p --tls-cert --tls-key --tls-client-ca --api-key --admin-key --cache-group --cors-origin --allowed-host --max-queue --log-level --log-format --log-content --audit --audit-debug --strip-agent-headers --keep-agent-headers --memory-limit --prefix-cache --prefix-cache-bits --cache-dir --cache-disk-bytes --target-gap-ms --target-ttft-ms --hlg --no-hlg --hlg-width --hlg-shoulder --hlg-toe --hlg-pivot-offset --config --help -h" ;;
         " chat") echo "--model -m --url --api-key --system --temperature --top-p --max-tokens --tools --ask-tools --image --continue -c --session --open --list --save --no-save --plain --help -h" ;;
         " run") echo "--system -s --temperature --max-tokens --image --json --quiet -q --help -h" ;;
         " launch") echo "--model -m --url --api-key --dry-run --help -h" ;;
@@ -81,6 +82,10 @@ _mlxctl_options() {
         " agents show") echo "--json --url --api-key --help -h" ;;
         " agents reset") echo "--url --api-key --help -h" ;;
         " agents rm") echo "--url --api-key --help -h" ;;
+        " audit") echo "--help -h" ;;
+        " audit tail") echo "--lines -n --json --config --help -h" ;;
+        " audit search") echo "--since --until --key --model --status --limit --json --config --help -h" ;;
+        " audit prune") echo "--json --config --help -h" ;;
         " config") echo "--help -h" ;;
         " config path") echo "--config --help -h" ;;
         " config show") echo "--changed --json --config --help -h" ;;
@@ -370,6 +375,17 @@ _mlxctl_value() {
         " agents reset --api-key") echo "unknown" ;;
         " agents rm --url") echo "unknown" ;;
         " agents rm --api-key") echo "unknown" ;;
+        " audit tail --lines") echo "unknown" ;;
+        " audit tail -n") echo "unknown" ;;
+        " audit tail --config") echo "files" ;;
+        " audit search --since") echo "unknown" ;;
+        " audit search --until") echo "unknown" ;;
+        " audit search --key") echo "unknown" ;;
+        " audit search --model") echo "unknown" ;;
+        " audit search --status") echo "unknown" ;;
+        " audit search --limit") echo "unknown" ;;
+        " audit search --config") echo "files" ;;
+        " audit prune --config") echo "files" ;;
         " config path --config") echo "files" ;;
         " config show --config") echo "files" ;;
         " config init --config") echo "files" ;;

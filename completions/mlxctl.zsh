@@ -129,6 +129,65 @@ _mlxctl_config() {
     esac
 }
 
+_mlxctl_audit_prune() {
+    _arguments \
+        '*--json[Print JSON instead of text]' \
+        '*--config[Settings file to read instead of the default one]: :_files' \
+        '*--help[Show this message and exit.]' \
+        '*-h[Show this message and exit.]' \
+        && return
+}
+
+_mlxctl_audit_search() {
+    _arguments \
+        '*--since[From this time on]: :' \
+        '*--until[Up to this time]: :' \
+        '*--key[Name of an API key, as the records have it]: :' \
+        '*--model[Name of a model]: :' \
+        '*--status[HTTP status]: :' \
+        '*--limit[Maximum number of records]: :' \
+        '*--json[Print JSON instead of text]' \
+        '*--config[Settings file to read instead of the default one]: :_files' \
+        '*--help[Show this message and exit.]' \
+        '*-h[Show this message and exit.]' \
+        && return
+}
+
+_mlxctl_audit_tail() {
+    _arguments \
+        '*--lines[How many records]: :' \
+        '*-n[How many records]: :' \
+        '*--json[Print JSON instead of text]' \
+        '*--config[Settings file to read instead of the default one]: :_files' \
+        '*--help[Show this message and exit.]' \
+        '*-h[Show this message and exit.]' \
+        && return
+}
+
+_mlxctl_audit() {
+    local state
+    _arguments -C \
+        '*--help[Show this message and exit.]' \
+        '*-h[Show this message and exit.]' \
+        '1: :->command' '*:: :->rest'
+    case "$state" in
+    command)
+        local -a commands
+        commands=(
+            'tail:Show the last audit records, the newest last'
+            'search:Search audit records, the newest first'
+            'prune:Delete audit records past audit.retention_days or beyond audit.max_bytes'
+        )
+        _describe command commands ;;
+    rest)
+        case "$words[1]" in
+            tail) _mlxctl_audit_tail ;;
+            search) _mlxctl_audit_search ;;
+            prune) _mlxctl_audit_prune ;;
+        esac ;;
+    esac
+}
+
 _mlxctl_agents_rm() {
     _arguments \
         '*--url[The server]: :' \
@@ -1089,6 +1148,8 @@ _mlxctl_serve() {
         '*--log-level[Minimum level of log messages on standard error]: :(debug info warning error)' \
         '*--log-format[Format of log messages. `json` writes one object per line]: :(text json)' \
         '*--log-content[Log prompts and answers, at level debug. Default]' \
+        '*--audit[Write an audit log]' \
+        '*--audit-debug[Write prompts and answers to the audit log as text]' \
         '*--strip-agent-headers[Remove the billing lines that coding agents put before a system prompt a]' \
         '*--keep-agent-headers[Remove the billing lines that coding agents put before a system prompt a]' \
         '*--memory-limit[Maximum memory for weights and caches together. Default]: :' \
@@ -1134,6 +1195,7 @@ _mlxctl() {
             'probe:Test what models can do by generating, and store the results'
             'cache:Inspect and manage the prefix cache\: list, explain misses, pin, clear'
             'agents:Manage the agents of a running server\: list, show, reset, delete'
+            'audit:Show, search and prune the audit log of this machine'
             'config:Create the settings file, and show which settings hold'
             'doctor:Check this installation, and suggest fixes'
             'completion:Print a shell completion script'
@@ -1154,6 +1216,7 @@ _mlxctl() {
             probe) _mlxctl_probe ;;
             cache) _mlxctl_cache ;;
             agents) _mlxctl_agents ;;
+            audit) _mlxctl_audit ;;
             config) _mlxctl_config ;;
             doctor) _mlxctl_doctor ;;
             completion) _mlxctl_completion ;;

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from mlxctl import demo, locations
 from mlxctl.adapters import RequestDefaults
 from mlxctl.engine import EngineClient, EngineProcess
+from mlxctl.errors import SettingsError
 from mlxctl.inference import InferenceService
 from mlxctl.inference.models.configured_models import ModelReader
 from mlxctl.inference.models.lora_registry import LoraRegistry
@@ -13,8 +14,10 @@ from mlxctl.ir import ToneCurveOptions
 from mlxctl.models import NamedDirectory
 from mlxctl.models.capability_lookup import CapabilityLookup, open_capability_lookup
 from mlxctl.models.catalog import Catalog
-from mlxctl.settings import SamplingSettings, Settings
+from mlxctl.settings import AuditSettings, SamplingSettings, Settings
 from mlxctl.stores import AgentStore, ResponseStore
+from mlxctl.stores.audit import AuditStore, read_audit_key
+from mlxctl.stores.audit_files import AuditFiles
 
 DEMO_MODEL = NamedDirectory(name=demo.MODEL_NAME, path=demo.MODEL_DIR)
 """The built-in model, served when the settings name none."""
@@ -29,12 +32,15 @@ class Services:
     responses: ResponseStore
     agents: AgentStore
     knowledge: CapabilityLookup
+    audit: AuditStore | None = None
 
     def close(self) -> None:
         """Close the stores on disk. Idempotent."""
         self.responses.close()
         self.agents.close()
         self.knowledge.close()
+        if self.audit is not None:
+            self.audit.close()
 
 
 def build_services(settings: Settings) -> Services:
@@ -73,8 +79,28 @@ def build_services(settings: Settings) -> Services:
         ),
     )
     return Services(
-        inference=inference, catalog=catalog, responses=responses, agents=agents, knowledge=knowledge
+        inference=inference,
+        catalog=catalog,
+        responses=responses,
+        agents=agents,
+        knowledge=knowledge,
+        audit=_open_audit_log(settings.audit),
     )
+
+
+def _open_audit_log(settings: AuditSettings) -> AuditStore | None:
+    if not settings.enabled:
+        return None
+    try:
+        key = read_audit_key(locations.audit_key_file())
+    except (OSError, ValueError) as error:
+        raise SettingsError(f"the key of the audit log cannot be used: {error}") from None
+    files = AuditFiles(
+        settings.path or locations.audit_directory(),
+        retention_days=settings.retention_days,
+        max_bytes=settings.max_bytes,
+    )
+    return AuditStore(files, key=key, debug=settings.debug)
 
 
 def _tone_curve(settings: SamplingSettings) -> ToneCurveOptions:

@@ -31,6 +31,12 @@ class Banner:
                 if level == "debug"
                 else "  note   --log-content shows prompts and answers only with --log-level debug"
             )
+        if settings.audit.debug:
+            typer.echo(
+                "  note   the audit log has all prompts and answers as text (--audit-debug)"
+                if settings.audit.enabled
+                else "  note   --audit-debug has no effect without --audit"
+            )
         typer.echo(f"  wait   {_describe_wait(settings)} ...")
 
     def ready(

@@ -15,6 +15,7 @@ from mlxctl.cli.lazy import create_app
 from mlxctl.cli.options import ConfigFile, read_settings, setting
 from mlxctl.settings import (
     AdapterSettings,
+    AuditSettings,
     EngineSettings,
     ModelSettings,
     PoolSettings,
@@ -83,6 +84,8 @@ _FLAGS = (
     SettingFlag(ServerSettings, "log_level", "--log-level", "LEVEL"),
     SettingFlag(ServerSettings, "log_format", "--log-format", "FORMAT"),
     SettingFlag(ServerSettings, "log_content", "--log-content"),
+    SettingFlag(AuditSettings, "enabled", "--audit"),
+    SettingFlag(AuditSettings, "debug", "--audit-debug"),
     SettingFlag(ServerSettings, "strip_agent_headers", "--strip-agent-headers/--keep-agent-headers"),
     SettingFlag(EngineSettings, "memory_limit_bytes", "--memory-limit", "SIZE"),
     SettingFlag(EngineSettings, "prefix_cache_bytes", "--prefix-cache", "SIZE"),

@@ -47,6 +47,16 @@ def agents_file() -> Path:
     return state_directory() / "agents.sqlite"
 
 
+def audit_directory() -> Path:
+    """Return the default directory of the audit log; it need not exist."""
+    return state_directory() / "audit"
+
+
+def audit_key_file() -> Path:
+    """Return the path of the key of the audit log's hashes; it need not exist."""
+    return state_directory() / "audit.key"
+
+
 def cache_directory() -> Path:
     """Return the directory for recomputable data; it need not exist."""
     base = os.environ.get("XDG_CACHE_HOME")

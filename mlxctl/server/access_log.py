@@ -17,11 +17,12 @@ _QUIET_STATUSES = (200, 304, 503)
 class AccessLog:
     """Logs requests at info, and those of `quiet_routes` at debug: monitors poll them.
 
-    Prompts and answers are logged at debug, for requests that keep their content.
+    With `shows_content` prompts and answers are logged at debug, if the requests keep them.
     """
 
-    def __init__(self, *, quiet_routes: Collection[str] = ()) -> None:
+    def __init__(self, *, quiet_routes: Collection[str] = (), shows_content: bool = False) -> None:
         self._quiet_routes = frozenset(quiet_routes)
+        self._shows_content = shows_content
 
     def record(self, request: RequestContext) -> None:
         """Log one ended request."""
@@ -30,7 +31,7 @@ class AccessLog:
         if _log.isEnabledFor(level):
             fields = access_fields(request)
             _log.log(level, "%s", _text(fields), extra={"fields": fields})
-        if request.keeps_content and _log.isEnabledFor(logging.DEBUG):
+        if self._shows_content and _log.isEnabledFor(logging.DEBUG):
             for entry in request.entries:
                 _log_content(request, entry)
 

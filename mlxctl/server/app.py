@@ -9,6 +9,7 @@ from mlxctl.bootstrap import Services
 from mlxctl.policy import KeyCheck
 from mlxctl.protocols import anthropic_error, openai_error
 from mlxctl.server.access_log import AccessLog
+from mlxctl.server.audit import AuditRecorder
 from mlxctl.server.disconnect import Application, DisconnectWatch
 from mlxctl.server.error_handlers import ErrorHandlers
 from mlxctl.server.middleware.allowed_hosts import AllowedHosts
@@ -55,18 +56,27 @@ def create_app(
     )
 
 
+def _recording(settings: ServerSettings, routes: Sequence[Route], context: RouteContext) -> RequestRecording:
+    """Return the middleware that hands ended requests to the log, the metrics and the audit log."""
+    quiet = [path for route in (*ADMIN_ROUTES, *HEALTH_ROUTES) for path in route.paths]
+    recorders = [
+        AccessLog(quiet_routes=quiet, shows_content=settings.log_content).record,
+        context.stops.record,
+    ]
+    audit = context.services.audit
+    if audit is not None:
+        recorders.append(AuditRecorder(audit, quiet_routes=quiet).record)
+    protocols = {
+        path: route.protocol.vendor for route in routes if route.protocol is not None for path in route.paths
+    }
+    return RequestRecording(recorders, protocols, keeps_content=settings.log_content or audit is not None)
+
+
 def _middleware(settings: ServerSettings, routes: Sequence[Route], context: RouteContext) -> list[Any]:
     """Return the middleware in the order in which requests pass it."""
     return [
         RequestId(),
-        RequestRecording(
-            [
-                AccessLog(quiet_routes=[route.path for route in (*ADMIN_ROUTES, *HEALTH_ROUTES)]).record,
-                context.stops.record,
-            ],
-            {route.path: route.protocol.vendor for route in routes if route.protocol is not None},
-            keeps_content=settings.log_content,
-        ),
+        _recording(settings, routes, context),
         HeaderLimit(settings.max_header_bytes),
         AllowedHosts(bound_host=settings.host, allowed_hosts=settings.allowed_hosts),
         *([CrossOrigin(settings.cors_origins)] if settings.cors_origins else []),

@@ -8,6 +8,7 @@ from mlxctl.settings.editing import remove_alias, write_alias
 from mlxctl.settings.resolution import resolve, settings_file
 from mlxctl.settings.sections import (
     AdapterSettings,
+    AuditSettings,
     EngineSettings,
     LibrarySettings,
     ModelSettings,
@@ -19,6 +20,7 @@ from mlxctl.settings.sections import (
 
 __all__ = [
     "AdapterSettings",
+    "AuditSettings",
     "EngineSettings",
     "LibrarySettings",
     "ModelSettings",

@@ -296,6 +296,26 @@ class AdapterSettings:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class AuditSettings:
+    """The audit log: one record per request, with keyed hashes of prompt and answer."""
+
+    enabled: bool = False
+    """Write an audit log."""
+
+    path: Path | None = None
+    """Directory of the audit log. Default: `audit` in the state directory."""
+
+    retention_days: float = bounded(30.0, least=0.001)
+    """Time after which records are deleted, in whole files."""
+
+    max_bytes: int = bounded(1024**3, least=1024)
+    """Maximum size of the audit log. The oldest files are deleted first."""
+
+    debug: bool = False
+    """Write prompts and answers to the audit log as text."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Settings:
     """All sections."""
 
@@ -306,3 +326,4 @@ class Settings:
     pool: PoolSettings = PoolSettings()
     sampling: SamplingSettings = SamplingSettings()
     adapters: AdapterSettings = AdapterSettings()
+    audit: AuditSettings = AuditSettings()

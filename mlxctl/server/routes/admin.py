@@ -1,7 +1,8 @@
 """Routes for operators: counters, requests and metrics."""
 
+from mlxctl.server.audit import AuditPage, AuditResource
 from mlxctl.server.metrics import MetricsResource
-from mlxctl.server.route import Operation, Route
+from mlxctl.server.route import Operation, Query, Route
 from mlxctl.server.stats import (
     CancelledRequest,
     RequestList,
@@ -10,6 +11,7 @@ from mlxctl.server.stats import (
     ServerStats,
     StatsResource,
 )
+from mlxctl.stores.audit_files import MAX_RESULTS
 
 ADMIN_ROUTES = (
     Route(
@@ -50,6 +52,28 @@ ADMIN_ROUTES = (
         access="admin",
         operations=(
             Operation(method="get", summary="Get metrics in the Prometheus text format", answer=str),
+        ),
+    ),
+    Route(
+        path="/admin/audit",
+        resource=lambda context: AuditResource(context.services.audit),
+        access="all_callers",
+        operations=(
+            Operation(
+                method="get",
+                summary="Search the audit log, the newest records first",
+                answer=AuditPage,
+                query=(
+                    Query(name="since", schema={"type": "number"}),
+                    Query(name="until", schema={"type": "number"}),
+                    Query(name="key", schema={"type": "string"}),
+                    Query(name="model", schema={"type": "string"}),
+                    Query(name="status", schema={"type": "integer"}),
+                    Query(name="limit", schema={"type": "integer", "minimum": 1, "maximum": MAX_RESULTS}),
+                    Query(name="after", schema={"type": "integer"}),
+                ),
+                errors=(404, 503),
+            ),
         ),
     ),
 )

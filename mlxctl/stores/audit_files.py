@@ -1,0 +1,191 @@
+"""Audit records in files: one JSON object per line, one directory, several segments per day.
+
+Segments are named by UTC date and number and are readable by their owner only. Any thread, one writer.
+"""
+
+import os
+import time
+from collections.abc import Iterator
+from contextlib import suppress
+from datetime import UTC, datetime
+from pathlib import Path
+
+import msgspec
+from msgspec import Struct
+
+MAX_RESULTS = 1000
+"""Number of records in one answer of a search."""
+_SEGMENT_BYTES = 4 << 20
+_SEGMENTS_OF_LIMIT = 8
+_DAY_SECONDS = 86400.0
+
+
+class AuditRecord(Struct, kw_only=True, omit_defaults=True):
+    """One ended request. `id` grows with time; `time` is its end in unix seconds.
+
+    `caller` is the name of the key. Token counts are sums over all answers to the request.
+    `prompt_sha256` and `response_sha256` are HMACs of prompt and answer with the key of this machine.
+    """
+
+    id: int = 0
+    time: float
+    request_id: str
+    caller: str | None = None
+    remote: str | None = None
+    protocol: str | None = None
+    method: str
+    route: str
+    model: str | None = None
+    backend: str | None = None
+    stream: bool = False
+    status: int
+    error: str | None = None
+    finish_reason: str | None = None
+    prompt_tokens: int = 0
+    cached_tokens: int = 0
+    computed_tokens: int = 0
+    completion_tokens: int = 0
+    thinking_tokens: int = 0
+    images: int = 0
+    queue_ms: float | None = None
+    prefill_ms: float | None = None
+    ttft_ms: float | None = None
+    duration_ms: float
+    was_disconnected: bool = False
+    prompt_sha256: list[str] = []
+    response_sha256: list[str] = []
+    prompt: list[str] = []
+    response: list[str] = []
+
+
+class AuditQuery(Struct, frozen=True, kw_only=True):
+    """Which records to find: those from `since` to `until` (unix seconds) that match all other fields.
+
+    `after` is the id of the last record of the page before.
+    """
+
+    since: float | None = None
+    until: float | None = None
+    key: str | None = None
+    model: str | None = None
+    status: int | None = None
+    limit: int = 100
+    after: int | None = None
+
+    def matches(self, record: AuditRecord) -> bool:
+        """Whether a record is to be found."""
+        return (
+            (self.since is None or record.time >= self.since)
+            and (self.until is None or record.time <= self.until)
+            and self.key in (None, record.caller)
+            and self.model in (None, record.model)
+            and self.status in (None, record.status)
+            and (self.after is None or record.id < self.after)
+        )
+
+
+_RECORDS = msgspec.json.Decoder(AuditRecord)
+
+
+class AuditFiles:
+    """The segments of one directory. Methods raise OSError."""
+
+    def __init__(self, directory: Path, *, retention_days: float, max_bytes: int) -> None:
+        self.directory = directory
+        self._retention_seconds = retention_days * _DAY_SECONDS
+        self._max_bytes = max_bytes
+        self._segment_bytes = min(_SEGMENT_BYTES, max(max_bytes // _SEGMENTS_OF_LIMIT, 1))
+        self._last_id = 0
+        # The last line may have been cut off, by a full disk or a crash.
+        self._ends_with_newline = False
+
+    def append(self, records: list[AuditRecord]) -> None:
+        """Add records, each with the next id; begin a new segment and prune when the last one is full."""
+        self.directory.mkdir(mode=0o700, parents=True, exist_ok=True)
+        for record in records:
+            record.id = self._last_id = max(self._last_id + 1, time.time_ns())
+        data = b"".join(msgspec.json.encode(record) + b"\n" for record in records)
+        if not self._ends_with_newline:
+            data = b"\n" + data
+        segment, is_new = self._segment_to_write()
+        self._ends_with_newline = False
+        descriptor = os.open(segment, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
+        try:
+            written = os.write(descriptor, data)
+        finally:
+            os.close(descriptor)
+        if written < len(data):
+            raise OSError(f"only {written} of {len(data)} bytes could be written to {str(segment)!r}")
+        self._ends_with_newline = True
+        if is_new:
+            self.prune()
+
+    def search(self, query: AuditQuery) -> list[AuditRecord]:
+        """Return matching records, the newest first, at most `query.limit`."""
+        found: list[AuditRecord] = []
+        limit = min(query.limit, MAX_RESULTS)
+        for record in self._newest_first(query):
+            if len(found) == limit:
+                break
+            if query.matches(record):
+                found.append(record)
+        return found
+
+    def prune(self) -> int:
+        """Delete segments past the retention time, then the oldest beyond the limit; return how many.
+
+        The newest segment stays.
+        """
+        segments = self._segments()
+        oldest_day = _day(time.time() - self._retention_seconds)
+        num_bytes = sum(_size(segment) for segment in segments)
+        num_deleted = 0
+        for segment in segments[:-1]:
+            if _day_of(segment) >= oldest_day and num_bytes <= self._max_bytes:
+                break
+            num_bytes -= _size(segment)
+            segment.unlink(missing_ok=True)
+            num_deleted += 1
+        return num_deleted
+
+    def _newest_first(self, query: AuditQuery) -> Iterator[AuditRecord]:
+        for segment in reversed(self._segments()):
+            if query.until is not None and _day_of(segment) > _day(query.until):
+                continue
+            if query.since is not None and _day_of(segment) < _day(query.since):
+                return
+            try:
+                lines = segment.read_bytes().splitlines()
+            except FileNotFoundError:  # pruned meanwhile
+                continue
+            for line in reversed(lines):
+                # A line that a full disk cut off is skipped.
+                with suppress(msgspec.MsgspecError):
+                    yield _RECORDS.decode(line)
+
+    def _segments(self) -> list[Path]:
+        return sorted(self.directory.glob("audit-*.jsonl"))
+
+    def _segment_to_write(self) -> tuple[Path, bool]:
+        """Return the segment for the next records, and whether it is new."""
+        today = _day(time.time())
+        segments = [segment for segment in self._segments() if _day_of(segment) == today]
+        if segments and _size(segments[-1]) < self._segment_bytes:
+            return segments[-1], False
+        number = int(segments[-1].stem.rpartition("-")[2]) + 1 if segments else 0
+        return self.directory / f"audit-{today}-{number:06}.jsonl", True
+
+
+def _day(seconds: float) -> str:
+    return datetime.fromtimestamp(seconds, UTC).strftime("%Y%m%d")
+
+
+def _day_of(segment: Path) -> str:
+    return segment.name.split("-")[1]
+
+
+def _size(path: Path) -> int:
+    try:
+        return path.stat().st_size
+    except FileNotFoundError:
+        return 0

@@ -1,0 +1,128 @@
+"""The audit log of a running server: a record per request, and no content by default."""
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+
+from .process import ServerProcess, wait_for
+
+CANARY = "zebra-canary-7391"
+
+
+@contextmanager
+def audited(model: Path, state: Path, *arguments: str) -> Iterator[ServerProcess]:
+    environment = {"XDG_STATE_HOME": str(state), "XDG_CACHE_HOME": str(state / "cache")}
+    options = ("--model", str(model), "--name", "tiny", "--audit", "--cache-disk-bytes", "0", *arguments)
+    server = ServerProcess(*options, environment=environment)
+    try:
+        server.wait_ready()
+        yield server
+    finally:
+        server.kill()
+
+
+def post(server: ServerProcess, path: str = "/v1/chat/completions", **headers: str) -> httpx.Response:
+    body = {"model": "tiny", "messages": [{"role": "user", "content": f"Say {CANARY}."}], "max_tokens": 8}
+    return httpx.post(f"{server.url}{path}", json=body, headers=headers, timeout=60)
+
+
+def found(server: ServerProcess, query: str = "", **headers: str) -> list[dict[str, Any]]:
+    records: list[dict[str, Any]] = httpx.get(f"{server.url}/admin/audit{query}", headers=headers).json()[
+        "records"
+    ]
+    return records
+
+
+def stored(directory: Path) -> bytes:
+    return b"".join(path.read_bytes() for path in directory.rglob("*") if path.is_file())
+
+
+@pytest.mark.parametrize("debug", [False, True])
+def test_content_is_in_no_file_unless_debug_is_on(endless_model: Path, tmp_path: Path, debug: bool) -> None:
+    with audited(endless_model, tmp_path, *(["--audit-debug"] if debug else [])) as server:
+        answer = post(server).json()["choices"][0]["message"]["content"]
+        wait_for(lambda: found(server, "?model=tiny"), seconds=20)
+        server.stop()
+        data = stored(tmp_path)
+    assert answer
+    assert (CANARY.encode() in data) == debug
+    assert (json.dumps(answer).encode().strip(b'"') in data) == debug
+
+
+def test_record_names_request_caller_tokens_and_times(endless_model: Path, tmp_path: Path) -> None:
+    keys = ("--api-key", "key-of-alpha", "--admin-key", "key-of-admin")
+    admin = {"authorization": "Bearer key-of-admin"}
+    with audited(endless_model, tmp_path, *keys) as server:
+        post(server, "/v1/messages", **{"x-api-key": "key-of-alpha", "x-request-id": "recorded"})
+        post(server, "/v1/messages", **{"x-api-key": "wrong"})
+        wait_for(lambda: len(found(server, **admin)) == 2, seconds=20)
+        (record,) = found(server, "?status=200", **admin)
+        (refused,) = found(server, "?status=401", **admin)
+        own = httpx.get(f"{server.url}/admin/audit", headers={"x-api-key": "key-of-alpha"})
+        by_key = found(server, f"?key={record['caller']}", **admin)
+    assert (record["request_id"], record["route"], record["model"]) == ("recorded", "/v1/messages", "tiny")
+    assert (record["completion_tokens"], record["finish_reason"], record["protocol"]) == (
+        8,
+        "length",
+        "anthropic",
+    )
+    assert 0 < record["ttft_ms"] <= record["duration_ms"]
+    assert [len(digest) for digest in record["prompt_sha256"] + record["response_sha256"]] == [64, 64]
+    assert by_key == [record]
+    assert (refused["error"], "caller" in refused) == ("invalid_api_key", False)
+    assert own.status_code == 403
+    assert b"key-of-" not in stored(tmp_path)
+
+
+def test_commands_read_the_log_of_this_machine(endless_model: Path, tmp_path: Path) -> None:
+    with audited(endless_model, tmp_path) as server:
+        post(server, **{"x-request-id": "first"})
+        post(server, **{"x-request-id": "second"})
+        wait_for(lambda: len(found(server)) == 2, seconds=20)
+
+    def run(*arguments: str) -> str:
+        environment = {**os.environ, "XDG_STATE_HOME": str(tmp_path)}
+        command = [sys.executable, "-m", "mlxctl", "audit", *arguments]
+        return subprocess.run(command, capture_output=True, text=True, check=True, env=environment).stdout
+
+    tail = json.loads(run("tail", "--json"))
+    assert [record["request_id"] for record in tail] == ["first", "second"]
+    assert json.loads(run("search", "--since", "2020-01-01", "--limit", "1", "--json")) == tail[1:]
+    assert run("search", "--until", "2020-01-01").strip() == "no records"
+    assert "POST /v1/chat/completions 200" in run("tail")
+    assert json.loads(run("prune", "--json")) == {"deleted_files": 0}
+
+
+def test_requests_succeed_while_the_log_cannot_be_written(endless_model: Path, tmp_path: Path) -> None:
+    config = tmp_path / "mlxctl.toml"
+    blocked = tmp_path / "blocked"
+    blocked.write_text("a file where the directory should be")
+    config.write_text(f"[audit]\npath = {str(blocked)!r}\n")
+    with audited(endless_model, tmp_path, "--config", str(config)) as server:
+        assert post(server).status_code == 200
+        asked = lambda: httpx.get(f"{server.url}/admin/audit").json()  # noqa: E731
+        wait_for(lambda: asked()["num_dropped"] == 1, seconds=20)
+        assert post(server).status_code == 200
+
+
+def test_without_an_audit_log_the_route_says_so(server: ServerProcess) -> None:
+    refused = httpx.get(f"{server.url}/admin/audit")
+    assert refused.status_code == 404
+    assert "--audit" in refused.json()["error"]["message"]
+
+
+def test_invalid_query_names_the_parameter(endless_model: Path, tmp_path: Path) -> None:
+    queries = ["limit=0", "limit=x", "since=yesterday", "status=1.5", "after=-"]
+    with audited(endless_model, tmp_path) as server:
+        refused = [httpx.get(f"{server.url}/admin/audit?{query}") for query in queries]
+    assert [(one.status_code, one.json()["error"]["param"]) for one in refused] == [
+        (400, query.partition("=")[0]) for query in queries
+    ]

@@ -1,0 +1,113 @@
+"""The audit log: records in files, hashes, retention, and a disk without room."""
+
+import hashlib
+import hmac
+import logging
+import os
+import sys
+import time
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pytest
+
+from mlxctl.stores.audit import AuditContent, AuditStore, read_audit_key
+from mlxctl.stores.audit_files import AuditFiles, AuditQuery, AuditRecord
+
+DAY = 86400.0
+
+
+def record(number: int = 0, **fields: object) -> AuditRecord:
+    known: dict[str, object] = {
+        "time": time.time(),
+        "request_id": f"req-{number}",
+        "method": "POST",
+        "route": "/v1/messages",
+        "status": 200,
+        "duration_ms": 1.0,
+    }
+    return AuditRecord(**{**known, **fields})  # type: ignore[arg-type]
+
+
+def files(directory: Path, **options: float) -> AuditFiles:
+    known = {"retention_days": 30.0, "max_bytes": 1 << 30}
+    return AuditFiles(directory, **{**known, **options})  # type: ignore[arg-type]
+
+
+def test_search_returns_the_newest_first_in_pages(tmp_path: Path) -> None:
+    log = files(tmp_path)
+    log.append([record(number) for number in range(5)])
+    first = log.search(AuditQuery(limit=2))
+    second = log.search(AuditQuery(limit=2, after=first[-1].id))
+    assert [one.request_id for one in first + second] == ["req-4", "req-3", "req-2", "req-1"]
+
+
+def test_search_filters_by_key_model_status_and_time(tmp_path: Path) -> None:
+    log = files(tmp_path)
+    log.append([record(0, time=100.0, caller="a", model="m"), record(1, time=200.0, status=500)])
+    for query, number in (
+        (AuditQuery(key="a"), 0),
+        (AuditQuery(model="m"), 0),
+        (AuditQuery(status=500), 1),
+        (AuditQuery(limit=9, key="nobody"), None),
+    ):
+        assert [one.request_id for one in log.search(query)] == ([] if number is None else [f"req-{number}"])
+
+
+def test_records_survive_a_restart_and_a_line_that_was_cut_off(tmp_path: Path) -> None:
+    files(tmp_path).append([record(0)])
+    (segment,) = tmp_path.iterdir()
+    with segment.open("ab") as file:
+        file.write(b'{"time":1.0,"request_')
+    log = files(tmp_path)
+    log.append([record(1)])
+    assert [one.request_id for one in log.search(AuditQuery())] == ["req-1", "req-0"]
+    assert segment.stat().st_mode & 0o777 == 0o600
+
+
+def test_old_and_excess_segments_are_deleted(tmp_path: Path) -> None:
+    old = datetime.fromtimestamp(time.time() - 5 * DAY, UTC).strftime("%Y%m%d")
+    expired = tmp_path / f"audit-{old}-000000.jsonl"
+    expired.write_text("{}\n")
+    log = files(tmp_path, retention_days=2, max_bytes=16_000)
+    for number in range(200):
+        log.append([record(number, model="m" * 100)])
+    assert not expired.exists()
+    assert sum(path.stat().st_size for path in tmp_path.iterdir()) <= 20_000
+    assert log.search(AuditQuery(limit=1))[0].request_id == "req-199"
+
+
+@pytest.mark.parametrize("debug", [False, True])
+def test_content_is_hashed_with_the_key_and_shown_only_with_debug(tmp_path: Path, debug: bool) -> None:
+    key = read_audit_key(tmp_path / "audit.key")
+    store = AuditStore(files(tmp_path / "log"), key=key, debug=debug)
+    store.add(record(), [AuditContent(prompt=lambda: b"a secret", answer=lambda: b"an answer")])
+    store.close()
+    (found,) = store.search(AuditQuery())
+    assert found.prompt_sha256 == [hmac.new(key, b"a secret", hashlib.sha256).hexdigest()]
+    assert (found.prompt, found.response) == ((["a secret"], ["an answer"]) if debug else ([], []))
+
+
+def test_key_is_created_once_and_readable_by_its_owner_only(tmp_path: Path) -> None:
+    path = tmp_path / "new" / "audit.key"
+    assert read_audit_key(path) == read_audit_key(path)
+    assert path.stat().st_mode & 0o777 == 0o600
+    path.write_text("abcd")
+    with pytest.raises(ValueError, match="fewer than 32 bytes"):
+        read_audit_key(path)
+
+
+def test_full_disk_drops_records_with_one_message(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    if sys.platform != "linux":
+        pytest.skip("only Linux has /dev/full")
+    today = datetime.now(UTC).strftime("%Y%m%d")
+    (tmp_path / f"audit-{today}-000000.jsonl").symlink_to("/dev/full")
+    store = AuditStore(files(tmp_path), key=os.urandom(32))
+    with caplog.at_level(logging.ERROR):
+        for number in range(3):
+            store.add(record(number))
+        store.close()
+    assert store.num_dropped == 3
+    assert [line.getMessage() for line in caplog.records] == [
+        "audit records are lost: [Errno 28] No space left on device"
+    ]
