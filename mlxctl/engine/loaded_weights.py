@@ -5,13 +5,15 @@ from typing import Any
 
 from mlxctl.engine.wire.messages import CacheKind
 from mlxctl.ir import KVFormat
+from mlxctl.ir.kv_cache_size import KVWindow
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LoadedWeights:
     """The measurements of a loaded model; `model` must stay on the MLX thread.
 
-    `kv_format` quantizes its caches. `dimensions` is the length of an embedding model's vectors. `model` is a
+    `kv_format` quantizes its caches; `kv_windows` are
+    those of its layers with sliding windows. `dimensions` is the length of an embedding model's vectors. `model` is a
     VisionLanguageModel where `has_vision`; `vision_problem` is why its vision part could not be loaded.
     """
 
@@ -23,6 +25,7 @@ class LoadedWeights:
     can_batch: bool
     load_seconds: float
     kv_format: KVFormat | None = None
+    kv_windows: tuple[KVWindow, ...] = ()
     dimensions: int | None = None
     has_vision: bool = False
     vision_problem: str | None = None

@@ -13,6 +13,7 @@ from mlxctl.engine.loaded_weights import LoadedWeights
 from mlxctl.engine.loading.loader import Loader, load_in_pieces
 from mlxctl.engine.loading.namespace import prefix_namespace
 from mlxctl.engine.wire.messages import DiskFigures
+from mlxctl.errors import describe_bytes
 from mlxctl.ir import KVFormat, ModelSpec
 from mlxctl.prefix_cache.cache import PrefixCache
 from mlxctl.prefix_cache.disk.reader import FetchedRecord
@@ -197,6 +198,25 @@ class EngineMemory:
     def cache_capacity_bytes(self) -> int:
         """Bytes left for caches beside the weights, if nothing else ran."""
         return self.limit_bytes - sum(weights.weights_bytes for weights in self._weights.values())
+
+    def cache_capacity_beside(self, model: str) -> int:
+        """Bytes left for caches beside the weights of one model, if no other were loaded."""
+        weights = self._weights.get(model)
+        return self.limit_bytes - (weights.weights_bytes if weights else 0)
+
+    def describe_shortage(self, needed_bytes: int) -> str:
+        """Return why a cache of `needed_bytes` has no room, in figures measured now, and what helps."""
+        weights = {name: weights.weights_bytes for name, weights in self._weights.items()}
+        running = max(0, int(mx.get_active_memory()) - sum(weights.values()) - self.kept_bytes)
+        held = [f"the weights of {name} {describe_bytes(size)}" for name, size in weights.items()]
+        if self._loading is not None:
+            held.append(f"model {self._loading.spec.name}, which is being loaded")
+        return (
+            f"the request needs {describe_bytes(needed_bytes)} for its cache, and "
+            f"{describe_bytes(max(0, self.available_bytes))} of {describe_bytes(self.limit_bytes)} are free; "
+            f"held by: {', '.join(held)}, running requests {describe_bytes(running)}; "
+            "shorten the prompt, wait, unload a model, or raise --memory-limit"
+        )
 
     @property
     def available_bytes(self) -> int:

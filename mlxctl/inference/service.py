@@ -291,6 +291,8 @@ class InferenceService:
         if num_answers > num_places:
             message = f"{num_answers} answers are requested, but batch and queue have {num_places} places"
             raise InvalidRequest(f"{message}; ask for fewer", param="n")
+        for prompt in prepared.inputs:
+            session.check_budget(request.head, prompt)
         generations: list[Generation] = []
         try:
             for number in range(len(prepared.inputs)):

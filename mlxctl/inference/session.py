@@ -6,6 +6,7 @@ from mlxctl.adapters import PreparedInput, StreamProcessor
 from mlxctl.adapters.answer_reader import AnswerReader
 from mlxctl.engine import AudioWindow, EngineClient, LookedUp, ModelLoaded, TokenStream, TranscribedWindow
 from mlxctl.errors import EngineDied
+from mlxctl.inference.admission import check_budget
 from mlxctl.ir import FinishReason, GenerationRequest
 from mlxctl.ir.tokens import Salt
 
@@ -37,6 +38,17 @@ class ModelSession:
     def loaded(self) -> ModelLoaded:
         """Measurements that the engine made when it loaded the model."""
         return self._engine.loaded[self.name]
+
+    def check_budget(self, request: GenerationRequest, prepared: PreparedInput) -> None:
+        """Raise ContextOverBudget for a prompt that can never fit into memory."""
+        check_budget(
+            self.loaded,
+            num_prompt_tokens=len(prepared.token_ids),
+            max_tokens=prepared.max_tokens,
+            sets_max_tokens=request.max_tokens is not None,
+            memory_limit_bytes=self.memory_limit_bytes,
+            admission=self._engine.admission,
+        )
 
     def submit(self, request: GenerationRequest, prepared: PreparedInput) -> TokenStream:
         """Submit one prepared prompt of a request.

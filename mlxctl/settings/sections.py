@@ -140,6 +140,12 @@ class EngineSettings:
     prefix_cache_exact_tokens: int = bounded(4096, least=0)
     """Number of tokens at the start of every prompt that the prefix cache never quantizes."""
 
+    memory_wait_seconds: float = bounded(60.0, least=0.0)
+    """Maximum time that a request waits for memory which others hold. Then it is refused, to be repeated."""
+
+    admission: Literal["strict", "prompt"] = "strict"
+    """Memory that must exist for a request: `strict` counts its `max_tokens`, `prompt` a short answer."""
+
     cache_dir: Path | None = None
     """Directory of the prefix cache's disk tier. `serve` defaults to the user's cache directory."""
 

@@ -68,6 +68,9 @@ class Simulation:
     ) -> None:
         self.machine = machine
         self.now = 0.0
+        self.available_bytes = _PLENTY
+        self.memory_wait_seconds = 60.0
+        self.num_refused = 0
         self.batches: list[tuple[Batch, float]] = []
         self._disturb = disturb
         self._requests: dict[int, Request] = {}
@@ -110,7 +113,12 @@ class Simulation:
         return max(request.ttft for request in requests)
 
     def _step(self) -> None:
-        batch = self._scheduler.next_batch(now=self.now, available_bytes=_PLENTY)
+        self.num_refused += len(
+            self._scheduler.take_short_of_memory(
+                available_bytes=self.available_bytes, now=self.now, seconds=self.memory_wait_seconds
+            )
+        )
+        batch = self._scheduler.next_batch(now=self.now, available_bytes=self.available_bytes)
         assert batch is not None
         seconds = self._disturb(len(self.batches), self.machine.seconds(batch))
         self.now += seconds

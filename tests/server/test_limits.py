@@ -82,18 +82,63 @@ def test_choices_beyond_all_places_are_refused_together(
     assert alone.elapsed.total_seconds() < LIMIT_SECONDS / 2
 
 
-def test_engine_failure_names_the_request_id_of_its_header(endless_model: Path) -> None:
-    with serving(endless_model, MLXCTL_ENGINE_MEMORY_LIMIT_BYTES="16MB") as server:
-        response = httpx.post(
-            f"{server.url}/v1/completions",
-            json={"model": "tiny", "prompt": [30] * 20_000, "max_tokens": 1},
-            headers={"x-request-id": "mine-7"},
-            timeout=30,
-        )
-        assert response.headers["x-request-id"] == "mine-7"
-        message = response.json()["error"]["message"]
-        assert message.startswith("the prompt's cache needs ")
-        assert message.endswith("(request mine-7)")
+@pytest.fixture(scope="module")
+def small_server(endless_model: Path) -> Iterator[ServerProcess]:
+    """A server whose memory holds about 14,700 tokens, for requests that do not wait for it."""
+    limits = {"MLXCTL_ENGINE_MEMORY_LIMIT_BYTES": "16MB", "MLXCTL_ENGINE_MEMORY_WAIT_SECONDS": "0"}
+    with serving(endless_model, **limits) as running:
+        yield running
+
+
+TEXT = "a" * 20_000
+
+
+@pytest.mark.parametrize("stream", [False, True])
+@pytest.mark.parametrize(
+    ("path", "fields"),
+    [
+        ("/v1/chat/completions", {"messages": [{"role": "user", "content": TEXT}]}),
+        ("/v1/chat/completions", {"messages": [{"role": "user", "content": "hi"}], "max_tokens": 20_000}),
+        ("/v1/completions", {"prompt": [30] * 20_000, "max_tokens": 1}),
+        ("/v1/responses", {"input": TEXT}),
+        ("/v1/messages", {"messages": [{"role": "user", "content": TEXT}], "max_tokens": 1}),
+    ],
+)
+def test_prompt_that_never_fits_is_refused_before_any_byte(
+    small_server: ServerProcess, path: str, fields: dict[str, Any], stream: bool
+) -> None:
+    refused = httpx.post(f"{small_server.url}{path}", json={"model": "tiny", "stream": stream, **fields})
+
+    assert refused.status_code == 400
+    error = refused.json()["error"]
+    if path == "/v1/messages":
+        assert error["type"] == "invalid_request_error"
+    else:
+        assert (error["type"], error["code"]) == ("memory_admission", "context_over_budget")
+    assert "of the memory limit of 16.00 MB" in error["message"]
+
+
+def test_memory_shortage_is_503_or_529_and_names_the_request(endless_model: Path) -> None:
+    limits = {"MLXCTL_ENGINE_MEMORY_LIMIT_BYTES": "8MB", "MLXCTL_ENGINE_MEMORY_WAIT_SECONDS": "0"}
+    prompt = {"model": "tiny", "prompt": [30] * 3600, "max_tokens": 3000, "stream": True}
+    with serving(endless_model, **limits) as server:
+        with httpx.stream("POST", f"{server.url}/v1/completions", json=prompt, timeout=30) as holder:
+            lines = holder.iter_lines()
+            assert any('"text"' in line for line in lines)
+            short = httpx.post(
+                f"{server.url}/v1/completions",
+                json={"model": "tiny", "prompt": [40] * 3600, "max_tokens": 1},
+                headers={"x-request-id": "mine-7"},
+                timeout=30,
+            )
+            content = [{"role": "user", "content": "b" * 3600}]
+            overloaded = httpx.post(
+                f"{server.url}/v1/messages", json=body(messages=content, max_tokens=1), timeout=30
+            )
         server.stop()
         log = server.process.stderr.read() if server.process.stderr else ""
-    assert "engine: request mine-7: the prompt's cache needs " in log
+    assert (short.status_code, short.json()["error"]["code"]) == (503, "memory_exhausted")
+    assert short.json()["error"]["message"].endswith("(request mine-7)")
+    assert (overloaded.status_code, overloaded.json()["error"]["type"]) == (529, "overloaded_error")
+    assert "retry-after" in short.headers
+    assert "engine: request mine-7: the request needs " in log

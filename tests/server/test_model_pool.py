@@ -191,7 +191,8 @@ def test_stream_waiting_for_its_model_gets_pings(models: Path) -> None:
     endless = tiny_models.model("endless")
     running = ServerProcess(
         "--model", str(endless), "--name", "endless", "--models-dir", str(models), "--memory-limit",
-        str(limit), environment={"MLXCTL_SERVER_PING_INTERVAL_SECONDS": "0.2"},
+        str(limit),
+        environment={"MLXCTL_SERVER_PING_INTERVAL_SECONDS": "0.2", "MLXCTL_ENGINE_ADMISSION": "prompt"},
     )  # fmt: skip
     try:
         running.wait_ready()

@@ -5,7 +5,7 @@ import time
 from array import array
 from collections.abc import Mapping, Sequence
 from functools import partial
-from typing import Any
+from typing import Any, Literal
 
 from mlxctl.engine.client.connection import EngineConnection
 from mlxctl.engine.client.launcher import Launcher
@@ -89,6 +89,11 @@ class EngineClient:
     def num_open(self) -> int:
         """Open sequences and jobs."""
         return self._requests.num_open
+
+    @property
+    def admission(self) -> Literal["strict", "prompt"]:
+        """What of a request must fit into memory; see EngineSettings."""
+        return self._settings.admission
 
     @property
     def max_places(self) -> int:

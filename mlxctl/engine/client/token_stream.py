@@ -3,8 +3,14 @@
 import asyncio
 from collections.abc import Callable
 
-from mlxctl.engine.wire.messages import RowUpdate
-from mlxctl.errors import MlxctlError, SequenceFailed
+from mlxctl.engine.wire.messages import FailureKind, RowUpdate
+from mlxctl.errors import ContextOverBudget, MemoryShortage, MlxctlError, SequenceFailed
+
+_FAILURES: dict[FailureKind, type[MlxctlError]] = {
+    "failed": SequenceFailed,
+    "over_budget": ContextOverBudget,
+    "memory_shortage": MemoryShortage,
+}
 
 
 class TokenStream:
@@ -46,7 +52,7 @@ class TokenStream:
     async def next(self) -> list[RowUpdate]:
         """Wait for updates and return all of them; none at the end, or after `nudge`.
 
-        Raises SequenceFailed, and the error given to `fail`.
+        Raises SequenceFailed, ContextOverBudget, MemoryShortage, and the error given to `fail`.
         """
         while not self._updates:
             if self._is_nudged:
@@ -61,7 +67,7 @@ class TokenStream:
         self._is_nudged = False
         updates, self._updates = self._updates, []
         if updates[-1].failure is not None:
-            raise SequenceFailed(updates[-1].failure)
+            raise _FAILURES[updates[-1].failure_kind](updates[-1].failure)
         return updates
 
     def nudge(self) -> None:

@@ -11,6 +11,7 @@ from mlxctl.engine.loaded_weights import LoadedWeights
 from mlxctl.engine.loading.loader import parameter_bytes
 from mlxctl.engine.wire.messages import CacheKind
 from mlxctl.ir import EmbeddingRecipe, KVFormat
+from mlxctl.ir.kv_cache_size import KVWindow
 from mlxctl.prefix_cache.records import growing_arrays, grows, leaves
 
 
@@ -35,6 +36,7 @@ def measure(
         ),
         weights_bytes=parameter_bytes(model),
         kv_bytes_per_token=sum(map(_bytes_per_token, leaves(caches))),
+        kv_windows=_windows(caches),
         cache_kind=_cache_kind(caches),
         can_batch=all(grows(layer) or hasattr(layer, "merge") for layer in leaves(caches)),
         load_seconds=time.monotonic() - started,
@@ -47,6 +49,16 @@ def _bytes_per_token(layer: Any) -> int:
     """Bytes that one more token costs in this layer; recurrent layers cost none."""
     arrays = growing_arrays(layer) if hasattr(layer, "keys") else []
     return sum(array.nbytes for array in arrays) // arrays[0].shape[2] if arrays else 0
+
+
+def _windows(caches: kv.Caches) -> tuple[KVWindow, ...]:
+    """Return the sliding windows, each with the bytes per token of its layers."""
+    sizes: dict[int, int] = {}
+    for layer in leaves(caches):
+        window = getattr(layer, "max_size", None) or getattr(layer, "chunk_size", None)
+        if not grows(layer) and isinstance(window, int):
+            sizes[window] = sizes.get(window, 0) + _bytes_per_token(layer)
+    return tuple(sorted(sizes.items()))
 
 
 def _cache_kind(caches: kv.Caches) -> CacheKind:

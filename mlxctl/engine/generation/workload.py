@@ -26,6 +26,7 @@ from mlxctl.engine.scheduling.scheduler import Scheduler
 from mlxctl.engine.scheduling.sequence import Sequence
 from mlxctl.engine.wire.messages import (
     AskCache,
+    FailureKind,
     LookedUp,
     LookUp,
     MountLora,
@@ -75,6 +76,7 @@ class GenerationWorkload(Workload):
         self._runners: dict[str, ModelRunner] = {}
         self._submitted: list[Submit] = []
         self._lora_changes = LoraChanges(context.memory, context.publish, self._uses_adapter)
+        self._memory_wait_seconds = context.settings.memory_wait_seconds
         self._waits_for_disk = False
         self._num_steps = 0
         bits = context.settings.prefix_cache_bits
@@ -107,6 +109,7 @@ class GenerationWorkload(Workload):
         costs = ModelCosts(
             weights_bytes=weights.weights_bytes,
             kv_bytes_per_token=weights.kv_bytes_per_token,
+            kv_windows=weights.kv_windows,
             can_batch=weights.can_batch,
         )
         self._scheduler.open_model(spec.name, costs)
@@ -157,7 +160,9 @@ class GenerationWorkload(Workload):
             self._waits_for_disk = False
             return
         started = time.monotonic()
-        batch = self._scheduler.next_batch(now=started, available_bytes=self._memory.available_bytes)
+        available_bytes = self._memory.available_bytes
+        self._fail_short_of_memory(available_bytes, started)
+        batch = self._scheduler.next_batch(now=started, available_bytes=available_bytes)
         self._waits_for_disk = batch is None
         if batch is not None:
             self._run(batch, started)
@@ -170,7 +175,7 @@ class GenerationWorkload(Workload):
         submitted, self._submitted = self._submitted, []
         for submit in submitted:
             if failure := self._refusal(submit):
-                self._fail(submit, failure)
+                self._fail(submit, *failure)
             elif needs_constraint(submit):
                 self._compiler.compile(submit, vocabulary_size=self._runners[submit.model].vocabulary_size)
             else:
@@ -179,34 +184,42 @@ class GenerationWorkload(Workload):
             if isinstance(constraint, str):
                 self._fail(submit, constraint)
             elif failure := self._refusal(submit):
-                self._fail(submit, failure)
+                self._fail(submit, *failure)
             else:
                 self._add(submit, constraint)
 
     def _add(self, submit: Submit, constraint: TokenConstraint | None) -> None:
         self._scheduler.add(Sequence.from_submit(submit, now=time.monotonic(), constraint=constraint))
 
-    def _fail(self, submit: Submit, failure: str) -> None:
-        failure = failure_message(failure, submit.request_id)
-        self._publish(Step(rows=[RowUpdate(sequence_id=submit.sequence_id, failure=failure)]))
+    def _fail(self, request: Submit | Sequence, failure: str, kind: FailureKind = "failed") -> None:
+        failure = failure_message(failure, request.request_id)
+        update = RowUpdate(sequence_id=request.sequence_id, failure=failure, failure_kind=kind)
+        self._publish(Step(rows=[update]))
 
-    def _refusal(self, submit: Submit) -> str | None:
+    def _fail_short_of_memory(self, available_bytes: int, now: float) -> None:
+        """Fail the prompts whose memory others hold for too long."""
+        short = self._scheduler.take_short_of_memory(
+            available_bytes=available_bytes, now=now, seconds=self._memory_wait_seconds
+        )
+        for sequence, needed in short:
+            self._fail(sequence, self._memory.describe_shortage(needed), "memory_shortage")
+
+    def _refusal(self, submit: Submit) -> tuple[str, FailureKind] | None:
         """Return why the model cannot take the sequence."""
         runner = self._runners.get(submit.model)
         if runner is None:
-            return f"model {submit.model!r} is not loaded"
+            return f"model {submit.model!r} is not loaded", "failed"
         if submit.images and not runner.has_vision:
-            return f"model {submit.model!r} reads text only: its vision part is not loaded"
+            return f"model {submit.model!r} reads text only: its vision part is not loaded", "failed"
         if problem := runner.lora.problem(submit.adapters):
-            return problem
+            return problem, "failed"
         # Ids are packed in four bytes each.
         needed = self._scheduler.prompt_bytes(submit.model, len(submit.prompt_token_ids) // 4)
-        if needed > self._memory.cache_capacity_bytes:
-            return (
-                f"the prompt's cache needs {needed / 1e9:.2f} GB, but the memory limit leaves "
-                f"{self._memory.cache_capacity_bytes / 1e9:.2f} GB beside the weights"
-            )
-        return None
+        if needed <= self._memory.cache_capacity_bytes:
+            return None
+        if needed > self._memory.cache_capacity_beside(submit.model):
+            return self._memory.describe_shortage(needed), "over_budget"
+        return self._memory.describe_shortage(needed), "memory_shortage"
 
     def _uses_adapter(self, model: str, name: str) -> bool:
         """Whether an open sequence of the model uses the adapter."""

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from mlxctl.engine.scheduling.grouping import affordable_padding, plan_joins
 from mlxctl.engine.scheduling.prefill_pacer import PrefillPacer
 from mlxctl.engine.scheduling.sequence import OUTPUT_RESERVE_TOKENS, Sequence, SequenceState
+from mlxctl.ir.kv_cache_size import KVWindow, cache_bytes
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -17,7 +18,12 @@ class ModelCosts:
 
     weights_bytes: int
     kv_bytes_per_token: int
+    kv_windows: tuple[KVWindow, ...] = ()
     can_batch: bool = True
+
+    def cache_bytes(self, num_tokens: int) -> int:
+        """Return the bytes of a sequence's cache."""
+        return cache_bytes(num_tokens, bytes_per_token=self.kv_bytes_per_token, windows=self.kv_windows)
 
     @property
     def affordable_padding_tokens(self) -> int:
@@ -55,7 +61,7 @@ class ModelQueue:
 
     def prompt_bytes(self, num_prompt_tokens: int) -> int:
         """Return a prompt's cache bytes, with room for first output tokens."""
-        return self.costs.kv_bytes_per_token * (num_prompt_tokens + OUTPUT_RESERVE_TOKENS)
+        return self.costs.cache_bytes(num_prompt_tokens + OUTPUT_RESERVE_TOKENS)
 
     def remove(self, sequence: Sequence) -> None:
         match sequence.state:

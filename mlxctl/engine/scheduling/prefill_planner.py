@@ -74,6 +74,26 @@ class PrefillPlanner:
             phase="prefill", model=model, prompts=prompts, num_tokens=num_tokens, num_decoding_rows=rows
         )
 
+    def short_of_memory(
+        self, queue: ModelQueue, available_bytes: int, *, now: float, seconds: float
+    ) -> list[Sequence]:
+        """Return the prompts that memory alone has kept waiting for longer than `seconds`.
+
+        The memory is the one measured now: a prompt that fits now has not waited.
+        """
+        has_row = self._num_with_cache < self._max_rows
+        for row in queue.waiting:
+            is_short = has_row and not row.waits_for_producer and not self._fits(queue, row, available_bytes)
+            if not is_short:
+                row.memory_short_since = None
+            elif row.memory_short_since is None:
+                row.memory_short_since = now
+        return [
+            row
+            for row in queue.waiting
+            if row.memory_short_since is not None and now - row.memory_short_since > seconds
+        ]
+
     @property
     def _num_with_cache(self) -> int:
         return sum(len(queue.admitted) + queue.num_decoding for queue in self._queues.values())
@@ -90,10 +110,18 @@ class PrefillPlanner:
         )
         if row.num_uncomputed_tokens > _LONG_TOKENS and num_long >= _MAX_LONG_PROMPTS:
             return False
+        return self._fits(queue, row, available_bytes)
+
+    def _fits(self, queue: ModelQueue, row: Sequence, available_bytes: int) -> bool:
+        """Whether memory suffices beside what the admitted prompts will need; alone, a prompt always fits."""
+        if self._num_with_cache == 0:
+            return True
+        costs = queue.costs
         reserved = sum(
-            other.num_tokens_to_prefill * queue.costs.kv_bytes_per_token for other in queue.admitted
+            costs.cache_bytes(other.num_prompt_tokens) - costs.cache_bytes(other.num_computed_tokens)
+            for other in queue.admitted
         )
-        return num_with_cache == 0 or queue.prompt_bytes(row.num_prompt_tokens) <= available_bytes - reserved
+        return queue.prompt_bytes(row.num_prompt_tokens) <= available_bytes - reserved
 
     def _admit(self, queue: ModelQueue, ranked: list[Sequence], available_bytes: int) -> list[Sequence]:
         """Admit waiting prompts; return those to restore now.

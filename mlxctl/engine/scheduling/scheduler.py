@@ -125,6 +125,20 @@ class Scheduler:
         """Return a prompt's cache bytes, with room for first output tokens."""
         return self._queues[model].prompt_bytes(num_prompt_tokens)
 
+    def take_short_of_memory(
+        self, *, available_bytes: int, now: float, seconds: float
+    ) -> list[tuple[Sequence, int]]:
+        """Remove and return the prompts that memory alone kept waiting for `seconds`, with their cache bytes."""
+        short = [
+            (row, queue.prompt_bytes(row.num_prompt_tokens))
+            for queue in self._queues.values()
+            if queue.waiting
+            for row in self._planner.short_of_memory(queue, available_bytes, now=now, seconds=seconds)
+        ]
+        for row, _ in short:
+            self._remove(row)
+        return short
+
     def resume(self, sequence: Sequence) -> None:
         """Continue a sequence whose prefix was read from disk."""
         self._queues[sequence.model].resume(sequence)

@@ -49,7 +49,8 @@ class Sequence:
     prompt token is never prefilled: it is the first input of decoding, so prefill needs no logits.
     `num_sampled_tokens` counts tokens of which sampling has started; at most one of them is in flight and not
     yet in `output_token_ids`. Prefill pauses at `checkpoint_positions`. `producer` is a sequence that is
-    computing the first `shared_length` tokens of the prompt. `salts` are those of the client's cache
+    computing the first `shared_length` tokens of the prompt. `memory_short_since` is when memory alone began to keep it
+    waiting. `salts` are those of the client's cache
     namespace and of the images. `left_queue_at` is the time of its first batch.
     """
 
@@ -68,6 +69,7 @@ class Sequence:
     arrived_at: float = 0.0
     served_at: float = 0.0
     reported_at: float = -inf
+    memory_short_since: float | None = None
     left_queue_at: float | None = None
     vision_seconds: float | None = None
     state: SequenceState = SequenceState.WAITING

@@ -18,10 +18,12 @@ from mlxctl.ir import (
 )
 from mlxctl.ir.cache_usage import NO_CACHE_USAGE, CacheUsage
 from mlxctl.ir.distribution import Distribution
+from mlxctl.ir.kv_cache_size import KVWindow
 from mlxctl.ir.lora import LoraChoice, LoraSpec
 from mlxctl.ir.tokens import Salt
 from mlxctl.prefix_cache.policy import UNLIMITED_LIFETIME, Lifetime
 
+FailureKind = Literal["failed", "over_budget", "memory_shortage"]
 LoadFailure = Literal["not_found", "broken", "not_enough_memory"]
 CacheKind = Literal["plain", "sliding", "hybrid"]
 
@@ -206,8 +208,8 @@ class Hello(Report, frozen=True, kw_only=True):
 class ModelLoaded(Report, frozen=True, kw_only=True):
     """The model is ready; its bytes were measured after loading.
 
-    `vocabulary_size` is the width of its logits. `kv_bits` is the precision of quantized keys and values,
-    else None. `dimensions` is the length of an embedding model's vectors. `vision_problem` is why a model
+    `vocabulary_size` is the width of its logits. `kv_windows` are the sliding windows among
+    the layers of `kv_bytes_per_token`. `kv_bits` is the precision of quantized keys and values, else None. `dimensions` is the length of an embedding model's vectors. `vision_problem` is why a model
     with a vision recipe reads text only.
     """
 
@@ -215,6 +217,7 @@ class ModelLoaded(Report, frozen=True, kw_only=True):
     vocabulary_size: int
     weights_bytes: int
     kv_bytes_per_token: int
+    kv_windows: list[KVWindow] = []
     kv_bits: int | None = None
     cache_kind: CacheKind
     load_seconds: float
@@ -281,6 +284,7 @@ class RowUpdate(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     prefill: PrefillFigures | None = None
     finish_reason: FinishReason | None = None
     failure: str | None = None
+    failure_kind: FailureKind = "failed"
 
 
 class Step(Report, frozen=True, kw_only=True):

@@ -1,0 +1,99 @@
+"""Admission by memory: a wrong figure delays, and never refuses for good."""
+
+import asyncio
+
+import pytest
+
+from mlxctl.engine import ModelLoaded
+from mlxctl.errors import MemoryShortage
+from mlxctl.settings import EngineSettings
+
+from .harness import finish, running_engine, submit
+from .simulation import Machine, Simulation
+
+HOURS = 3600.0
+
+
+def test_wrong_memory_figure_of_27_hours_refuses_nothing_that_runs_alone() -> None:
+    simulation = Simulation(Machine())
+    simulation.available_bytes = 0
+    requests = []
+    while simulation.now < 27 * HOURS:
+        requests.append(simulation.ask(200, num_tokens=4))
+        simulation.run()
+        simulation.now += 60.0
+
+    assert len(requests) > 1600
+    assert all(len(request.tokens) == 4 for request in requests)
+    assert simulation.num_refused == 0
+
+
+def test_correct_memory_figure_counts_at_the_next_step() -> None:
+    simulation = Simulation(Machine(), max_rows=8)
+    simulation.memory_wait_seconds = 28 * HOURS
+    simulation.available_bytes = 0
+    long = simulation.ask(200, num_tokens=1_000_000_000)
+    simulation.run(until=lambda: bool(long.tokens))
+    waiting = [simulation.ask(200, num_tokens=2) for _ in range(5)]
+    simulation.run(seconds=1.0)
+    simulation.now += 27 * HOURS
+    simulation.run(seconds=1.0)
+    assert not any(request.tokens for request in waiting)
+
+    simulation.available_bytes = 1 << 40
+    corrected = simulation.now
+    simulation.run(until=lambda: all(request.tokens for request in waiting))
+
+    assert max(request.tokens[0] for request in waiting) - corrected < 1.0
+    assert simulation.num_refused == 0
+
+
+def test_prompt_is_refused_after_its_time_without_memory_only() -> None:
+    simulation = Simulation(Machine(), max_rows=8)
+    long = simulation.ask(200, num_tokens=1_000_000_000)
+    simulation.run(until=lambda: bool(long.tokens))
+    simulation.available_bytes = 0
+    simulation.ask(200, num_tokens=2)
+
+    simulation.run(seconds=59.0)
+    assert simulation.num_refused == 0
+    simulation.run(seconds=2.0)
+    assert simulation.num_refused == 1
+    late = simulation.ask(200, num_tokens=2)
+    simulation.run(seconds=59.0)
+    simulation.available_bytes = 1 << 40
+    simulation.run(until=lambda: len(late.tokens) == 2)
+    assert simulation.num_refused == 1
+
+
+def test_memory_held_by_another_row_fails_with_its_arithmetic() -> None:
+    async def run() -> None:
+        settings = EngineSettings(memory_limit_bytes=16_000_000, memory_wait_seconds=0.0)
+        async with running_engine("endless", settings=settings) as client:
+            holder = submit(client, "endless", [30] * 8000, max_tokens=20_000)
+            while not any(update.token_ids for update in await holder.next()):
+                pass
+
+            with pytest.raises(MemoryShortage) as refused:
+                await finish(submit(client, "endless", [40] * 8000, max_tokens=1))
+
+            for part in (
+                "needs 8.45 MB",
+                "of 16.00 MB are free",
+                "the weights of endless 0.85 MB",
+                "running",
+            ):
+                assert part in str(refused.value)
+            holder.cancel()
+            assert len((await finish(submit(client, "endless", [40] * 8000, max_tokens=1))).token_ids) == 1
+
+    asyncio.run(run())
+
+
+@pytest.mark.parametrize(("name", "windows"), [("endless", []), ("gemma3", [(32, 512)]), ("lfm2", [])])
+def test_loaded_model_reports_its_sliding_windows(name: str, windows: list[tuple[int, int]]) -> None:
+    async def run() -> ModelLoaded:
+        async with running_engine(name) as client:
+            return client.loaded[name]
+
+    assert asyncio.run(run()).kv_windows == windows
