@@ -38,12 +38,13 @@ def check_budget(
         remedy = "shorten the prompt"
     else:
         words = (
-            f"input length and `max_tokens` exceed context limit: {num_prompt_tokens} + {num_output} > {ceiling}, "
-            "decrease input length or `max_tokens` and try again"
+            f"input length and `max_tokens` exceed context limit: {num_prompt_tokens} + {num_output} > "
+            f"{ceiling}, decrease input length or `max_tokens` and try again"
         )
         remedy = "lower max_tokens"
     raise ContextOverBudget(
-        f"{words}; the cache needs {describe_bytes(needed)}, and {describe_bytes(capacity)} are left of the memory "
-        f"limit of {describe_bytes(memory_limit_bytes)} beside {describe_bytes(loaded.weights_bytes)} of weights: "
-        f"{remedy}, or start the server with a higher --memory-limit or fewer --kv-bits"
+        f"{words}; the cache needs {describe_bytes(needed)}, and {describe_bytes(capacity)} are left "
+        f"of the memory limit of {describe_bytes(memory_limit_bytes)} "
+        f"beside {describe_bytes(loaded.weights_bytes)} of weights: {remedy}, "
+        "or start the server with a higher --memory-limit or fewer --kv-bits"
     )

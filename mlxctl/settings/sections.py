@@ -143,7 +143,8 @@ class EngineSettings:
     memory_wait_seconds: float = bounded(60.0, least=0.0)
     """Maximum time that a request waits for memory which others hold. Then it is refused, to be repeated."""
 
-    admission: Literal["strict", "prompt"] = "strict"
+    # Coding agents send the largest max_tokens that a model may have, whatever they need.
+    admission: Literal["strict", "prompt"] = "prompt"
     """Memory that must exist for a request: `strict` counts its `max_tokens`, `prompt` a short answer."""
 
     cache_dir: Path | None = None

@@ -85,7 +85,11 @@ def test_choices_beyond_all_places_are_refused_together(
 @pytest.fixture(scope="module")
 def small_server(endless_model: Path) -> Iterator[ServerProcess]:
     """A server whose memory holds about 14,700 tokens, for requests that do not wait for it."""
-    limits = {"MLXCTL_ENGINE_MEMORY_LIMIT_BYTES": "16MB", "MLXCTL_ENGINE_MEMORY_WAIT_SECONDS": "0"}
+    limits = {
+        "MLXCTL_ENGINE_MEMORY_LIMIT_BYTES": "16MB",
+        "MLXCTL_ENGINE_MEMORY_WAIT_SECONDS": "0",
+        "MLXCTL_ENGINE_ADMISSION": "strict",
+    }
     with serving(endless_model, **limits) as running:
         yield running
 

@@ -49,9 +49,9 @@ class Sequence:
     prompt token is never prefilled: it is the first input of decoding, so prefill needs no logits.
     `num_sampled_tokens` counts tokens of which sampling has started; at most one of them is in flight and not
     yet in `output_token_ids`. Prefill pauses at `checkpoint_positions`. `producer` is a sequence that is
-    computing the first `shared_length` tokens of the prompt. `memory_short_since` is when memory alone began to keep it
-    waiting. `salts` are those of the client's cache
-    namespace and of the images. `left_queue_at` is the time of its first batch.
+    computing the first `shared_length` tokens of the prompt. `memory_short_since` is when memory alone began
+    to keep it waiting. `salts` are those of the client's cache namespace and of the images. `left_queue_at`
+    is the time of its first batch.
     """
 
     sequence_id: int

@@ -208,9 +208,10 @@ class Hello(Report, frozen=True, kw_only=True):
 class ModelLoaded(Report, frozen=True, kw_only=True):
     """The model is ready; its bytes were measured after loading.
 
-    `vocabulary_size` is the width of its logits. `kv_windows` are the sliding windows among
-    the layers of `kv_bytes_per_token`. `kv_bits` is the precision of quantized keys and values, else None. `dimensions` is the length of an embedding model's vectors. `vision_problem` is why a model
-    with a vision recipe reads text only.
+    `vocabulary_size` is the width of its logits. `kv_windows` are the sliding windows among the layers of
+    `kv_bytes_per_token`. `kv_bits` is the precision of quantized keys and values, else None. `dimensions` is
+    the length of an embedding model's vectors. `vision_problem` is why a model with a vision recipe reads
+    text only.
     """
 
     name: str
