@@ -78,6 +78,8 @@ WRITERS = {
     "service/manager.py": "the definition of a service, for the system",
     "settings/editing.py": "mlxctl.toml",
     "stores/agent_ids.py": "nothing: it reads agents.sqlite",
+    "stores/audit.py": "audit segments and the key of their hashes (tests/stores/test_audit.py)",
+    "stores/audit_files.py": "audit segments (tests/stores/test_audit.py)",
     "stores/database.py": "agents.sqlite, responses.sqlite, capabilities.sqlite, chats.db, manifest.sqlite",
     "tui/export.py": "chat.json",
     "tui/preferences.py": "screen.json",
