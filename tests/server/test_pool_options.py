@@ -100,7 +100,7 @@ def test_requests_beyond_the_model_queue_are_refused(library: Path) -> None:
             waiting = pool.submit(ask, server, "qwen3")
             wait_for(lambda: server.health()["open_requests"] == 2, seconds=10)
             time.sleep(0.2)
-            for path, status in (("/v1/chat/completions", 503), ("/v1/messages", 529)):
+            for path, status in (("/v1/chat/completions", 429), ("/v1/messages", 529)):
                 refused = httpx.post(
                     f"{server.url}{path}", json={**body, "model": "llama3", "max_tokens": 4}, timeout=30
                 )
