@@ -9,7 +9,7 @@ import msgspec
 from falcon.asgi import Request, Response
 from msgspec import Struct
 
-from mlxctl.errors import InvalidRequest, UnknownResource
+from mlxctl.errors import InvalidRequest
 from mlxctl.inference.request_context import RequestContext
 from mlxctl.server.access_log import finish_reason
 from mlxctl.stores.audit import AuditContent, AuditStore
@@ -86,9 +86,9 @@ class AuditResource:
         self._store = store
 
     async def on_get(self, request: Request, response: Response) -> None:
-        """Search the records. Raises UnknownResource without an audit log, InvalidRequest."""
+        """Search the records. Raises InvalidRequest, also when there is no audit log."""
         if self._store is None:
-            raise UnknownResource("there is no audit log; start the server with --audit")
+            raise InvalidRequest("there is no audit log; start the server with --audit")
         limit = _number(request, "limit", int)
         if limit is not None and not 1 <= limit <= MAX_RESULTS:
             raise InvalidRequest(f"limit must be from 1 to {MAX_RESULTS}", param="limit")

@@ -37,7 +37,7 @@ def read_image(path: Path) -> ImagePart:
     """Return the image of one file. Raises StoreError."""
     try:
         if path.expanduser().stat().st_size > MAX_IMAGE_BYTES:
-            raise StoreError(f"{str(path)!r} is larger than {MAX_IMAGE_BYTES // 1_000_000} MB")
+            raise StoreError(f"{path.name!r} is larger than {MAX_IMAGE_BYTES // 1_000_000} MB")
         data = path.expanduser().read_bytes()
     except OSError as error:
         raise StoreError(f"cannot read {str(path)!r}: {error.strerror}") from None
@@ -46,4 +46,4 @@ def read_image(path: Path) -> ImagePart:
             return ImagePart(data=data, media_type=media_type)
     if data[:4] == b"RIFF" and data[8:12] == b"WEBP":
         return ImagePart(data=data, media_type="image/webp")
-    raise StoreError(f"{str(path)!r} is not a PNG, JPEG, GIF or WebP image")
+    raise StoreError(f"{path.name!r} is not a PNG, JPEG, GIF or WebP image")

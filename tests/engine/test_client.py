@@ -174,7 +174,9 @@ def test_full_queue_raises_queue_full() -> None:
 
 def test_prompt_larger_than_memory_fails_alone() -> None:
     async def run() -> None:
-        async with running_engine("qwen3", settings=EngineSettings(memory_limit_bytes=40_000_000)) as client:
+        settings = EngineSettings(memory_limit_bytes=40_000_000)
+        # In its own process: memory of other tests would count against the limit.
+        async with running_engine("qwen3", settings=settings, own_process=True) as client:
             with pytest.raises(ContextOverBudget, match="memory-limit"):
                 await finish(submit(client, "qwen3", [30] * 60_000))
             assert len((await finish(submit(client, "qwen3", [30], max_tokens=4))).token_ids) == 4

@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from mlxctl.engine import EngineClient
-from mlxctl.errors import SequenceFailed
+from mlxctl.errors import ContextOverBudget
 from mlxctl.ir import KVFormat, ModelSpec, SamplingParams, TextGenerationTask
 from mlxctl.settings import EngineSettings
 from tests.engine.harness import Output, running_engine
@@ -122,7 +122,7 @@ def test_quantized_cache_size_counts_for_prompt_limit() -> None:
                 models=[source("qwen3", form)], settings=settings, own_process=True
             ) as client:
                 assert client.loaded["qwen3"].kv_bytes_per_token == size
-                with pytest.raises(SequenceFailed, match="memory limit"):
+                with pytest.raises(ContextOverBudget, match="memory-limit"):
                     await ask(client, "qwen3", text(room_bytes // size - answer_room + 1, 6), num=1)
                 if form is not None:
                     assert (await ask(client, "qwen3", text(1025, 6), num=1)).token_ids

@@ -115,7 +115,7 @@ def test_requests_succeed_while_the_log_cannot_be_written(endless_model: Path, t
 
 def test_without_an_audit_log_the_route_says_so(server: ServerProcess) -> None:
     refused = httpx.get(f"{server.url}/admin/audit")
-    assert refused.status_code == 404
+    assert refused.status_code == 400
     assert "--audit" in refused.json()["error"]["message"]
 
 

@@ -72,7 +72,7 @@ ADMIN_ROUTES = (
                     Query(name="limit", schema={"type": "integer", "minimum": 1, "maximum": MAX_RESULTS}),
                     Query(name="after", schema={"type": "integer"}),
                 ),
-                errors=(404, 503),
+                errors=(400, 503),
             ),
         ),
     ),
