@@ -63,6 +63,19 @@ class SchedulerMachine(RuleBasedStateMachine):
         for sequence in cancelled:
             self.end(sequence)
 
+    @rule(available_bytes=st.sampled_from([0, 100, PLENTY]), seconds=st.sampled_from([0.0, 1.0]))
+    def refuse_short_of_memory(self, available_bytes: int, seconds: float) -> None:
+        num_before = self.scheduler.counts()[0]
+        short = self.scheduler.take_short_of_memory(
+            available_bytes=available_bytes, now=self.now, seconds=seconds
+        )
+
+        assert not short or available_bytes < PLENTY
+        assert self.scheduler.counts()[0] == num_before - len(short)
+        for sequence, needed_bytes in short:
+            assert needed_bytes > available_bytes
+            self.end(sequence)
+
     @precondition(lambda self: self.on_disk)
     @rule()
     def finish_disk_read(self) -> None:
