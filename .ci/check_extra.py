@@ -52,8 +52,9 @@ def audio() -> tuple[Path, str, dict[str, Any]]:
 
 
 def is_right(extra: str, answer: dict[str, Any]) -> bool:
-    """Whether the answer is that of the model: a unit vector, the color of the image, the words that were
-    said.
+    """Whether the answer is correct.
+
+    A unit vector, the color of the image, or the text of the audio.
     """
     match extra:
         case "encoders":

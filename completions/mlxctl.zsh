@@ -116,8 +116,8 @@ _mlxctl_config() {
         local -a commands
         commands=(
             'path:Print the path of the settings file; it need not exist'
-            'show:Print the settings that hold'
-            'init:Write a settings file with every setting'
+            'show:Print the settings in effect, from defaults, file and environment'
+            'init:Write a settings file with every setting and its default'
         )
         _describe command commands ;;
     rest)
@@ -236,7 +236,7 @@ _mlxctl_agents() {
     command)
         local -a commands
         commands=(
-            'ls:List the agents of a running server'
+            'ls:List the agents of a running server, oldest first'
             'show:Show one agent and its messages'
             'reset:Delete the messages of agents. Model, instructions and tools stay'
             'rm:Delete agents and their messages'
@@ -424,15 +424,15 @@ _mlxctl_cache() {
             'tree:Draw which conversations share a prefix, and where they differ'
             'show:Show one conversation\: size, last use, checkpoints and text'
             'diff:Show how many tokens two conversations share, and where they differ'
-            'stats:Show hits'
+            'stats:Show hits, saved tokens, sizes and evictions since the server'\''s start'
             'explain:Explain why a request hit or missed the cache'
             'warm:Cache the prompt of a request in advance'
             'pin:Protect conversations from eviction until they are unpinned'
             'unpin:Allow the eviction of pinned conversations'
             'gc:Remove expired entries now'
             'verify:Check every record on disk. Changes nothing; a server may be running'
-            'export:Export all intact records on disk to one file; a server may be running'
-            'import:Import and check the records of a file, as far as the size limit allows'
+            'export:Export all intact records on disk to one file'
+            'import:Import the records of a file, up to the size limit'
             'clear:Remove entries in memory and on disk'
         )
         _describe command commands ;;
@@ -706,9 +706,9 @@ _mlxctl_bench() {
             'throughput:Tokens per second\: one stream, many streams, a long prompt'
             'latency:Latency of one client\: first token, next token, whole answer'
             'prefix:What the prefix cache saves\: cold, warm, after a restart'
-            'agents:Coding agents'
-            'arrivals:Requests at random times at a given rate, and the share served well'
-            'burst:Many new prompts at once\: on a fresh server, and after one stream alone'
+            'agents:Coding agents\: one session, then several at once on a cold prefix'
+            'arrivals:Requests at random times at a given rate, and their goodput'
+            'burst:Many new prompts at once, after a restart and after one stream'
             'contention:A short request and a decoding stream beside a long prefill'
             'mixed:Mixed prompt and answer lengths from several clients'
             'probe:Duration of `mlxctl probe` for a model, by phase'
@@ -880,8 +880,8 @@ _mlxctl_models() {
             'rm:Delete a model from disk'
             'alias:Add a name for a model'
             'search:Search the Hugging Face hub for MLX models'
-            'recommend:Suggest models that fit this machine. They are on the hub'
-            'ps:List the models of a running server, with what is in memory and in use'
+            'recommend:Suggest models that fit this machine'
+            'ps:List the models of a running server and their state'
             'load:Load a model of a running server into memory'
             'unload:Unload a model of a running server; requests load it again'
             'pin:Load a model of a running server, and never unload it to make room'

@@ -7,19 +7,18 @@ from typing import Any
 __version__ = "0.1.0"
 
 
-def on_demand(room: str, names: Sequence[str], homes: Sequence[str]) -> Callable[[str], Any]:
-    """Return the `__getattr__` of a room that imports the modules at home in it when a name is asked for, one
-    after the other.
+def on_demand(package: str, names: Sequence[str], modules: Sequence[str]) -> Callable[[str], Any]:
+    """Return a package's `__getattr__` that imports its modules on demand.
 
-    PERF: a shell that completes a name waits for one small module, not for the whole room. No module may be
-    called like a name.
+    The modules are imported one after the other, until one has the name. PERF: a shell that completes a name
+    imports one small module, not the whole package. No module may be called like a name.
     """
 
     def find(name: str) -> Any:
-        for home in homes if name in names else ():
-            found = vars(import_module(f"{room}.{home}"))
+        for module in modules if name in names else ():
+            found = vars(import_module(f"{package}.{module}"))
             if name in found:
                 return found[name]
-        raise AttributeError(f"module {room!r} has no attribute {name!r}")
+        raise AttributeError(f"module {package!r} has no attribute {name!r}")
 
     return find

@@ -1,4 +1,4 @@
-"""TLS: checks of the server's files, and the context with which clients verify a server.
+"""TLS: checks of the server's files, and clients' verification of servers.
 
 Certificates of an own authority are trusted as OpenSSL has it: `SSL_CERT_FILE` or `SSL_CERT_DIR`. A client
 certificate for mutual TLS is the file in `MLXCTL_CLIENT_CERT` (certificate and key in one PEM file).
@@ -14,7 +14,10 @@ CLIENT_CERTIFICATE_VARIABLE = "MLXCTL_CLIENT_CERT"
 
 
 def check_server_files(certificate: Path | None, key: Path | None, client_ca: Path | None) -> None:
-    """Raise SettingsError unless the files exist and belong together, or none is given."""
+    """Raise SettingsError unless certificate and key exist and belong together.
+
+    Neither of them given is valid.
+    """
     if certificate is None and key is None:
         if client_ca is not None:
             raise SettingsError("server.tls_client_ca needs server.tls_cert and server.tls_key")
@@ -43,9 +46,10 @@ def check_server_files(certificate: Path | None, key: Path | None, client_ca: Pa
 
 
 def client_context(url: str) -> ssl.SSLContext | bool:
-    """Return httpx's `verify` for a URL: a context for https, True for what needs none.
+    """Return httpx's `verify` for a URL.
 
-    Raises SettingsError for a client certificate that cannot be used.
+    An SSL context for https, True where none is needed. Raises SettingsError for a client certificate that
+    cannot be used.
     """
     if not url.lower().startswith("https:"):
         return True

@@ -15,7 +15,10 @@ EXTRAS: Mapping[str, Mapping[str, str]] = {
 
 
 def version_of(package: str) -> str | None:
-    """Return the version of an installed package; None when it is not installed."""
+    """Return the version of an installed package.
+
+    None when it is not installed.
+    """
     # PERF: a server that starts must not wait for this import.
     from importlib.metadata import PackageNotFoundError, version
 
@@ -26,7 +29,10 @@ def version_of(package: str) -> str | None:
 
 
 def file_of(module: str) -> Path | None:
-    """Return the file of a top-level module; None when it is not installed."""
+    """Return the file of a top-level module.
+
+    None when it is not installed.
+    """
     from importlib.util import find_spec
 
     found = find_spec(module)
@@ -34,6 +40,6 @@ def file_of(module: str) -> Path | None:
 
 
 def missing_for(extra: str) -> str | None:
-    """Return the missing packages of an extra with the install command, or None."""
+    """Return an extra's missing packages with the install command, or None."""
     missing = [package for module, package in EXTRAS[extra].items() if file_of(module) is None]
     return f"{' and '.join(missing)} (pip install 'mlxctl[{extra}]')" if missing else None

@@ -1,5 +1,6 @@
 """Rules of the code base: import contracts, names, committed files."""
 
+import ast
 import re
 import subprocess
 import sys
@@ -52,6 +53,17 @@ def test_every_module_has_a_docstring() -> None:
     ]
     undocumented = [path for path in modules if not path.read_text().lstrip().startswith(('"""', 'r"""'))]
     assert undocumented == []
+
+
+def test_first_docstring_lines_have_at_most_twelve_words() -> None:
+    long = []
+    for path in (path for path in committed() if path.suffix == ".py"):
+        for node in ast.walk(ast.parse(path.read_text())):
+            if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
+                first, *others = (ast.get_docstring(node) or "").split("\n")
+                if len(first.split()) > 12 or (others and others[0]):
+                    long.append(f"{path.relative_to(ROOT)}: {first}")
+    assert long == []
 
 
 def test_no_registry_and_no_foreign_weights_are_committed() -> None:

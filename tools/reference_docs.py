@@ -209,7 +209,10 @@ def _some_metrics() -> MetricsSnapshot:
 
 
 def _some_stats() -> Stats:
-    """Return counters that are zero, with one kind of cache hit for its label."""
+    """Return counters that are zero.
+
+    With one kind of cache hit for its label.
+    """
     numbers = (int, int | None, float | None)
     disk = {field.name: 0 for field in msgspec.structs.fields(DiskFigures)}
     values: dict[str, Any] = {

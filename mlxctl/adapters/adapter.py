@@ -218,7 +218,10 @@ class ModelAdapter(AnswerReader):
         self._grammars.read_vocabulary()
 
     def normalized(self, request: GenerationRequest) -> GenerationRequest:
-        """Return the request with the server-wide options applied, as the model gets it. Idempotent."""
+        """Return the request with the server-wide options applied.
+
+        Idempotent.
+        """
         defaults, messages = self.request_defaults, request.messages
         if defaults.strips_agent_headers:
             messages = without_agent_headers(messages)
@@ -347,7 +350,7 @@ class ModelAdapter(AnswerReader):
         return self._writer_for(request).write(request)
 
     def _writer_for(self, request: GenerationRequest) -> PromptWriter:
-        """Return the writer of the template for requests with tools, or of the default one."""
+        """Return the template writer for a request with or without tools."""
         has_tools = request.tools and request.tool_choice.mode != "none"
         writer = self._writer if has_tools else self._plain_writer
         assert writer is not None, "the model has a chat template"

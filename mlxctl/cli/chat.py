@@ -69,7 +69,10 @@ def chat(
     ] = True,
     plain: Annotated[bool, Option("--plain", help="Chat in lines of text, for screen readers.")] = False,
 ) -> None:
-    """Chat with a model in the terminal, with a local engine or a running server."""
+    """Chat with a model in the terminal.
+
+    Uses a local engine or a running server.
+    """
     with report_errors():
         from mlxctl.tui.chat_backend import ChatBackend, LocalBackend, RemoteBackend
         from mlxctl.tui.conversation import ChatOptions

@@ -41,7 +41,10 @@ def show(
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON instead of TOML.")] = False,
     config: ConfigFile = None,
 ) -> None:
-    """Print the settings that hold: defaults, file and environment together. Keys are hidden."""
+    """Print the settings in effect, from defaults, file and environment.
+
+    Keys are hidden.
+    """
     with report_errors():
         settings = resolve(config_file=config, environment=os.environ)
     sections = {name: _values(getattr(settings, name), changed=changed) for name in get_type_hints(Settings)}
@@ -63,7 +66,10 @@ def init(
     force: Annotated[bool, typer.Option("--force", help="Replace a file that exists.")] = False,
     config: ConfigFile = None,
 ) -> None:
-    """Write a settings file with every setting, its description and its default as comments."""
+    """Write a settings file with every setting and its default.
+
+    Descriptions and defaults are comments.
+    """
     with report_errors():
         file = config or settings_file(os.environ)
         text = _template()

@@ -25,9 +25,7 @@ class LazyCommand(NamedTuple):
 
 COMMANDS = {
     "serve": LazyCommand("mlxctl.cli.serve", "Serve models over OpenAI- and Anthropic-compatible APIs."),
-    "chat": LazyCommand(
-        "mlxctl.cli.chat", "Chat with a model in the terminal, with a local engine or a running server."
-    ),
+    "chat": LazyCommand("mlxctl.cli.chat", "Chat with a model in the terminal."),
     "run": LazyCommand("mlxctl.cli.run", "Answer one prompt, or chat; downloads the model if needed."),
     "launch": LazyCommand("mlxctl.cli.launch", "Start a coding agent with a model of this machine."),
     "service": LazyCommand("mlxctl.cli.service", "Run the server in the background, from login on."),

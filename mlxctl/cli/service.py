@@ -104,7 +104,10 @@ def stop() -> None:
 def status(
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON instead of text.")] = False,
 ) -> None:
-    """Show whether the service is installed and runs. Exit code 1 when it does not run."""
+    """Show whether the service is installed and runs.
+
+    Exit code 1 when it does not run.
+    """
     with report_errors():
         from mlxctl.service import system_manager
 

@@ -1,4 +1,4 @@
-"""The engine: the front uses EngineClient, and MLX runs on the engine's thread.
+"""The engine: EngineClient for the front, and the MLX thread.
 
 The thread runs `run_engine`, in a process of its own or in a thread of the caller.
 """

@@ -36,7 +36,10 @@ class Backend:
     min_prefill_pass_cost: float = 1.5
 
     def buffer_cache_bytes(self, limit_bytes: int) -> int:
-        """Return how many bytes of freed buffers MLX may keep under a memory limit."""
+        """Return the limit of MLX's buffer cache under a memory limit.
+
+        In bytes.
+        """
         return min(max(int(limit_bytes * self.buffer_cache_share), 64 * _MIB), self.buffer_cache_max_bytes)
 
 
@@ -86,7 +89,10 @@ def current_backend() -> Backend:
 
 
 def describe_device() -> str:
-    """Return the name of the device that MLX computes on. MLX thread only."""
+    """Return the name of the device that MLX computes on.
+
+    MLX thread only.
+    """
     import mlx.core as mx
 
     info: dict[str, Any] = mx.device_info()
@@ -94,10 +100,11 @@ def describe_device() -> str:
 
 
 def prefer_openblas() -> str:
-    """Put OpenBLAS in front of MLX's bundled BLAS on Linux; return the name of the BLAS in use.
+    """Put OpenBLAS in front of MLX's bundled BLAS on Linux.
 
-    It works because libmlx imports plain `cblas_*` symbols, so the first library in the global scope wins.
-    Must run before `mlx.core` is imported. Elsewhere MLX uses the system's BLAS and nothing is done.
+    Returns the name of the BLAS in use. It works because libmlx imports plain `cblas_*` symbols, so the first
+    library in the global scope wins. Must run before `mlx.core` is imported. Elsewhere MLX uses the system's
+    BLAS and nothing is done.
     """
     if not sys.platform.startswith("linux"):
         return "native"

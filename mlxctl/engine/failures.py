@@ -1,4 +1,7 @@
-"""What ends a request in the engine: errors of other packages, and how they are reported. Pure."""
+"""Errors that end a request, and how they are reported.
+
+Includes errors of other packages. Pure.
+"""
 
 import logging
 
@@ -18,7 +21,10 @@ _log = logging.getLogger(__name__)
 
 
 def failure_message(failure: str, request_id: str) -> str:
-    """Log why a request failed; return it with the request's id, if it has one, for the client."""
+    """Log why a request failed, and return it for the client.
+
+    With the request's id, if it has one.
+    """
     if not request_id:
         return failure
     _log.warning("engine: request %s: %s", request_id, failure)

@@ -10,11 +10,11 @@ from mlxctl.ir.kv_cache_size import KVWindow
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LoadedWeights:
-    """The measurements of a loaded model; `model` must stay on the MLX thread.
+    """The measurements of a loaded model.
 
-    `kv_format` quantizes its caches; `kv_windows` are those of its layers with sliding windows. `dimensions`
-    is the length of an embedding model's vectors. `model` is a VisionLanguageModel where `has_vision`;
-    `vision_problem` is why its vision part could not be loaded.
+    `model` must stay on the MLX thread. `kv_format` quantizes its caches; `kv_windows` are those of its
+    layers with sliding windows. `dimensions` is the length of an embedding model's vectors. `model` is a
+    VisionLanguageModel where `has_vision`; `vision_problem` is why its vision part could not be loaded.
     """
 
     model: Any

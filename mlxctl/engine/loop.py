@@ -45,7 +45,10 @@ _IDLE_LOAD_SLICE_SECONDS = 0.25
 
 
 class EngineLoop:
-    """Takes commands, loads models and steps the workloads; blocks only when there is nothing to do."""
+    """Takes commands, loads models and steps the workloads.
+
+    Blocks only when there is nothing to do.
+    """
 
     def __init__(self, mailbox: Mailbox, settings: EngineSettings, *, blas: str) -> None:
         self._mailbox = mailbox
@@ -94,7 +97,10 @@ class EngineLoop:
         self._waker.close()
 
     def take_commands(self) -> None:
-        """Carry out the commands that came since the last turn; wait for one when idle."""
+        """Carry out the commands that came since the last turn.
+
+        Waits for one when idle.
+        """
         is_idle = not self._to_load and self._memory.loading is None
         is_idle = is_idle and all(work.is_blocked or not work.has_work for work in self._workloads)
         if is_idle:
@@ -135,14 +141,20 @@ class EngineLoop:
         return next(workload for workload in self._workloads if isinstance(spec.task, workload.task_type))
 
     def _note_idle(self) -> None:
-        """Free what the finished work has left; memory goes back to the system a moment later."""
+        """Free what the finished work has left.
+
+        Memory goes back to the system a moment later.
+        """
         if self._is_busy:
             self._is_busy, self._holds_free_memory = False, True
             if not any(workload.has_work for workload in self._workloads):
                 self._memory.trim()
 
     def _rest(self) -> None:
-        """Drop expired prefixes and, once after each time of work, return free memory to the system."""
+        """Drop expired prefixes, and return free memory to the system.
+
+        Memory is returned once after each time of work.
+        """
         self._memory.tidy()
         if self._holds_free_memory:
             return_free_memory()

@@ -32,9 +32,9 @@ class Mailbox:
         self._unsent = bytearray()
 
     def take(self, *, timeout_seconds: float, waker: Waker) -> list[AnyCommand]:
-        """Return all commands that have come, waiting up to `timeout_seconds` for one or for `waker`.
+        """Return all commands that have come.
 
-        Raises FrontGoneError.
+        Waits up to `timeout_seconds` for one or for `waker`. Raises FrontGoneError.
         """
         if timeout_seconds > 0:
             select.select(
@@ -60,7 +60,10 @@ class Mailbox:
             raise FrontGoneError(f"unreadable command: {error}") from error
 
     def publish(self, report: AnyReport) -> None:
-        """Send the report; buffer what the socket does not take yet. Raises FrontGoneError."""
+        """Send the report.
+
+        Buffers what the socket does not take yet. Raises FrontGoneError.
+        """
         self._unsent += encode_frame(report)
         self._flush()
         if len(self._unsent) > _MAX_UNSENT_BYTES:

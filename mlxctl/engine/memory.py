@@ -1,4 +1,7 @@
-"""The models in the engine and the memory that they share. MLX thread only."""
+"""The models in the engine and the memory that they share.
+
+MLX thread only.
+"""
 
 import gc
 import time
@@ -33,7 +36,10 @@ FLUSH_SECONDS = 8.0
 
 @dataclass(slots=True, kw_only=True)
 class _Loading:
-    """The model that is being loaded; `num_bytes_read` of its weights are in memory."""
+    """The model being loaded.
+
+    `num_bytes_read` of its weights are in memory.
+    """
 
     spec: ModelSpec
     pieces: Generator[int, None, LoadedWeights]
@@ -41,7 +47,7 @@ class _Loading:
 
 
 class WorkingCaches(Protocol):
-    """Caches of a model that are kept only while memory is not needed otherwise."""
+    """Caches of a model, released when memory is needed."""
 
     @property
     def kept_bytes(self) -> int:
@@ -52,7 +58,7 @@ class WorkingCaches(Protocol):
 
 
 class EngineMemory:
-    """Loaded models, the model being loaded, and the prefix caches, under one limit.
+    """Loaded models, the loading model and prefix caches, under one limit.
 
     `limit_bytes` bounds weights and caches together. One model is loaded at a time, piece by piece between
     steps.
@@ -95,7 +101,7 @@ class EngineMemory:
         return self._loading.spec if self._loading else None
 
     def begin_load(self, spec: ModelSpec, load: Loader) -> None:
-        """Begin to load a model, after the prefix cache has freed what its weights need.
+        """Begin to load a model, after evicting prefixes for its weights.
 
         `load_step` does the work.
         """
@@ -148,7 +154,10 @@ class EngineMemory:
     def prefix_cache(
         self, spec: ModelSpec, layout: CacheLayout, *, kv_format: KVFormat | None
     ) -> PrefixCache:
-        """Return the prefix cache of a loaded model; equal weights share it. Raises BrokenModel."""
+        """Return the prefix cache of a loaded model.
+
+        Equal weights share it. Raises BrokenModel.
+        """
         namespace = prefix_namespace(spec.path, self._packing, kv_format)
         self._names[namespace] = spec.name
         if self.disk is not None:
@@ -160,7 +169,10 @@ class EngineMemory:
         return self._caches[namespace]
 
     def add_working_caches(self, name: str, caches: WorkingCaches) -> None:
-        """Count a model's working caches, and release them when memory is short, until it is unloaded."""
+        """Count a model's working caches until it is unloaded.
+
+        They are released when memory is short.
+        """
         self._working_caches[name] = caches
 
     def model_names(self) -> dict[bytes, str]:
@@ -168,7 +180,10 @@ class EngineMemory:
         return dict(self._names)
 
     def cache_hits(self) -> tuple[dict[str, int], int]:
-        """Return prefix cache hits by kind and the tokens reused, over all models."""
+        """Return prefix cache hits by kind, and reused tokens.
+
+        Over all models.
+        """
         hits: dict[str, int] = {}
         for cache in self._caches.values():
             for kind, num in cache.counters.hits.items():
@@ -200,12 +215,15 @@ class EngineMemory:
         return self.limit_bytes - sum(weights.weights_bytes for weights in self._weights.values())
 
     def cache_capacity_beside(self, model: str) -> int:
-        """Bytes left for caches beside the weights of one model, if no other were loaded."""
+        """Bytes for caches if only this model were loaded."""
         weights = self._weights.get(model)
         return self.limit_bytes - (weights.weights_bytes if weights else 0)
 
     def describe_shortage(self, needed_bytes: int) -> str:
-        """Return why a cache of `needed_bytes` has no room, in figures measured now, and what helps."""
+        """Return why a cache of `needed_bytes` has no room.
+
+        With figures measured now, and what helps.
+        """
         weights = {name: weights.weights_bytes for name, weights in self._weights.items()}
         running = max(0, int(mx.get_active_memory()) - sum(weights.values()) - self.kept_bytes)
         held = [f"the weights of {name} {describe_bytes(size)}" for name, size in weights.items()]
@@ -220,14 +238,17 @@ class EngineMemory:
 
     @property
     def available_bytes(self) -> int:
-        """Bytes that can still be allocated, counting caches that can be freed for it."""
+        """Bytes that can still be allocated.
+
+        Counts caches that can be freed for it.
+        """
         still_to_read = (
             max(0, self._loading.spec.weights_bytes - self._loading.num_bytes_read) if self._loading else 0
         )
         return self.limit_bytes - int(mx.get_active_memory()) - still_to_read + self.kept_bytes
 
     def make_room(self) -> None:
-        """Free cached prefixes when memory in use or the cache budget is exceeded.
+        """Free cached prefixes above the memory or cache limit.
 
         Freed buffers that MLX keeps for reuse count as in use, and are released first.
         """
@@ -245,7 +266,10 @@ class EngineMemory:
         return self.prefixes.num_bytes + sum(caches.kept_bytes for caches in self._working_caches.values())
 
     def release_working_caches(self) -> None:
-        """Free the working caches of all models; the prefix cache holds the same tokens."""
+        """Free the working caches of all models.
+
+        The prefix cache holds the same tokens.
+        """
         for caches in self._working_caches.values():
             caches.release_working_caches()
 

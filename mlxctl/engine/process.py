@@ -23,7 +23,10 @@ _LONELY_SECONDS = 20.0
 
 
 def main(socket_path: str, settings_json: str) -> None:
-    """Connect to the front at `socket_path` and serve it until it stops or disconnects."""
+    """Connect to the front at `socket_path` and serve it.
+
+    Until it stops or disconnects.
+    """
     # The terminal and service managers signal the whole group; the front decides when the engine ends, and if
     # the front dies, the closed socket tells.
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):

@@ -1,4 +1,7 @@
-"""The memory of this process, as the system counts it. Linux and macOS."""
+"""The memory of this process, as the system counts it.
+
+Linux and macOS.
+"""
 
 import ctypes
 import functools
@@ -15,9 +18,9 @@ _FOOTPRINT_OFFSET = 72
 
 
 def resident_bytes() -> int | None:
-    """Return the memory of the process in bytes; None where it is unknown.
+    """Return the memory of the process in bytes.
 
-    The resident set on Linux, the footprint on macOS, which counts Metal's buffers.
+    None where it is unknown. The resident set on Linux, the footprint on macOS, which counts Metal's buffers.
     """
     if sys.platform == "darwin":
         return _footprint_bytes()

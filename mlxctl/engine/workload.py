@@ -1,6 +1,6 @@
-"""The interface between the engine's loop and each kind of work: generation, embedding, transcription.
+"""Interface between the engine's loop and each kind of work.
 
-MLX thread only.
+Kinds are generation, embedding, transcription. MLX thread only.
 """
 
 from collections.abc import Callable, Generator
@@ -52,10 +52,10 @@ class WorkloadContext:
 
 
 class Workload(Protocol):
-    """One kind of work on loaded models, done in slices between those of the other workloads.
+    """One kind of work on loaded models, done in slices.
 
-    The loop gives it the models whose task is a `task_type`, the commands of `command_types`, and one `step`
-    in every turn.
+    Slices alternate with those of other workloads. The loop gives it the models whose task is a `task_type`,
+    the commands of `command_types`, and one `step` in every turn.
     """
 
     task_type: ClassVar[type]
@@ -67,13 +67,16 @@ class Workload(Protocol):
 
     @property
     def is_blocked(self) -> bool:
-        """Whether every open request waits for something that calls `wake`, so that a step does nothing."""
+        """Whether every open request waits for a call of `wake`.
+
+        A step then does nothing.
+        """
         return False
 
     def load(self, spec: ModelSpec) -> Generator[int, None, LoadedWeights]:
-        """Load a model piece by piece; each piece yields the bytes read so far.
+        """Load a model piece by piece.
 
-        Raises OSError and FOREIGN_ERRORS.
+        Each piece yields the bytes read so far. Raises OSError and FOREIGN_ERRORS.
         """
 
     def open_model(self, spec: ModelSpec, weights: LoadedWeights) -> None:
@@ -86,10 +89,16 @@ class Workload(Protocol):
         """Whether requests for the model are open."""
 
     def take(self, command: Any) -> None:
-        """Start what a command of `command_types` asks for, or publish why it cannot be done."""
+        """Start what a command of `command_types` asks for.
+
+        Or publishes why it cannot be done.
+        """
 
     def cancel(self, ids: AbstractSet[int]) -> None:
-        """Drop the requests with these ids and publish nothing more of them; unknown ids are ignored."""
+        """Drop the requests with these ids.
+
+        Nothing more of them is published; unknown ids are ignored.
+        """
 
     def step(self) -> None:
         """Compute one slice, if there is work, and publish its results."""

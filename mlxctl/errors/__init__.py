@@ -84,7 +84,10 @@ class ServiceFailed(MlxctlError):
 
 
 class ClientNotReady(MlxctlError):
-    """A coding agent cannot be launched: it is not installed, or no model suffices for it."""
+    """A coding agent cannot be launched.
+
+    It is not installed, or no model suffices for it.
+    """
 
 
 class NoVoice(MlxctlError):
@@ -162,7 +165,7 @@ class ContextTooLong(RequestError):
 
 
 class ContextOverBudget(RequestError):
-    """The cache of prompt and output can never fit into the memory limit."""
+    """The request's cache can never fit into the memory limit."""
 
 
 class UnknownModel(RequestError):
@@ -250,7 +253,10 @@ class QueueFull(CapacityError):
 
 
 class MemoryShortage(CapacityError):
-    """Memory that a request needs is held by others and was not freed in time."""
+    """Memory for a request was not freed in time.
+
+    Other requests hold it.
+    """
 
 
 class ModelLoading(CapacityError):

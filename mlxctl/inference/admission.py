@@ -1,4 +1,7 @@
-"""Admission by memory: refuses what can never fit, before anything is sent. Pure."""
+"""Admission by memory: rejects requests that can never fit.
+
+Before anything is sent. Pure.
+"""
 
 from typing import Literal
 
@@ -18,10 +21,11 @@ def check_budget(
     memory_limit_bytes: int,
     admission: Literal["strict", "prompt"],
 ) -> None:
-    """Raise ContextOverBudget for a request whose cache exceeds the memory beside the model's weights.
+    """Raise ContextOverBudget if the request's cache can never fit.
 
-    `max_tokens` counts where the client sets it and `admission` is strict; otherwise a short answer does. The
-    words are those by which clients of Anthropic's API recognize a conversation that is too long.
+    The limit is the memory beside the model's weights. `max_tokens` counts where the client sets it and
+    `admission` is strict; otherwise a short answer does. The words are those by which clients of Anthropic's
+    API recognize a conversation that is too long.
     """
     num_output = (
         max_tokens if sets_max_tokens and admission == "strict" else min(max_tokens, _MIN_OUTPUT_TOKENS)

@@ -1,4 +1,7 @@
-"""Figures of one generation, embedding or transcription while it runs. Event-loop thread only."""
+"""Figures of one generation, embedding or transcription while it runs.
+
+Event-loop thread only.
+"""
 
 import asyncio
 import time
@@ -50,9 +53,9 @@ class RequestView:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RequestContent:
-    """Prompt and answer as token ids; `answer_ids` grows while the answer is generated.
+    """Prompt and answer as token ids.
 
-    `bytes_of` returns a token's bytes.
+    `answer_ids` grows while the answer is generated. `bytes_of` returns a token's bytes.
     """
 
     prompt_ids: Sequence[int]
@@ -179,7 +182,10 @@ class RequestEntry:
             self.end("stopped")
 
     def cancel(self) -> None:
-        """Let the request fail with RequestCancelled. Idempotent; ended requests stay as they are."""
+        """Let the request fail with RequestCancelled.
+
+        Idempotent; ended requests stay as they are.
+        """
         if self.on_cancel is not None and self.ended is None:
             on_cancel, self.on_cancel = self.on_cancel, None
             on_cancel(RequestCancelled(f"request {self.number} was cancelled"))

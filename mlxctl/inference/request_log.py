@@ -23,7 +23,10 @@ class RequestLog:
         self._ended: deque[RequestEntry] = deque(maxlen=max_ended)
 
     def begin(self, model: str, *, num_prompt_tokens: int, caller: str = "") -> RequestEntry:
-        """Add an entry for a new request, also to the HTTP request that this task answers."""
+        """Add an entry for a new request.
+
+        Also to the HTTP request that this task answers.
+        """
         self._num_started += 1
         entry = RequestEntry(
             self._num_started,
@@ -47,7 +50,10 @@ class RequestLog:
         return [entry.view() for entry in entries if caller in (None, entry.caller)]
 
     def find_open(self, request_id: str) -> list[RequestEntry]:
-        """Return the open entry with this number, or those of the HTTP request with this id."""
+        """Return the open entries of a request.
+
+        By the entry's number or by the HTTP request's id.
+        """
         if request_id.isascii() and request_id.isdecimal() and len(request_id) < 20:
             entry = self._open.get(int(request_id))
             if entry is not None:

@@ -154,9 +154,10 @@ class InferenceService:
         return self._log.views(caller)
 
     def cancel(self, request_id: str, *, caller: str | None = None) -> list[int]:
-        """Cancel an open request by its number or HTTP request id; return the numbers of its answers.
+        """Cancel an open request by its number or HTTP request id.
 
-        `caller` restricts it to one caller's requests. Raises UnknownResource, PermissionDenied.
+        Returns the numbers of its answers. `caller` restricts it to one caller's requests. Raises
+        UnknownResource, PermissionDenied.
         """
         entries = self._log.find_open(request_id)
         if not entries:

@@ -1,4 +1,7 @@
-"""How much of a prompt the prefix cache had, and how much of it is stored there. Pure value."""
+"""Tokens of a prompt that the prefix cache had and stored.
+
+Pure value.
+"""
 
 from dataclasses import dataclass
 

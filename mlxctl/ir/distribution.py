@@ -8,7 +8,10 @@ import msgspec
 
 
 class Distribution(msgspec.Struct, kw_only=True):
-    """Number of values up to each of `bounds`, and beyond the last; `total` is their sum."""
+    """Number of values up to each bound, and beyond the last.
+
+    `total` is the sum of the values.
+    """
 
     bounds: list[float]
     counts: list[int]
@@ -25,5 +28,8 @@ class Distribution(msgspec.Struct, kw_only=True):
         self.total += value
 
     def cumulative(self) -> list[tuple[float, int]]:
-        """Return each bound with the number of values up to it; the last bound is infinite."""
+        """Return each bound with the number of values up to it.
+
+        The last bound is infinite.
+        """
         return list(zip((*self.bounds, float("inf")), accumulate(self.counts), strict=True))

@@ -15,7 +15,7 @@ def cache_bytes(num_tokens: int, *, bytes_per_token: int, windows: Sequence[KVWi
 
 
 def tokens_within(num_bytes: int, *, bytes_per_token: int, windows: Sequence[KVWindow] = ()) -> int:
-    """Return the length in tokens of the largest cache of at most `num_bytes`."""
+    """Return the length of the largest cache within `num_bytes`, in tokens."""
     fits, fails = 0, _MAX_TOKENS
     while fails - fits > 1:
         middle = (fits + fails) // 2

@@ -1,4 +1,7 @@
-"""LoRA adapters: what a request chooses, and what the engine mounts. Pure values."""
+"""LoRA adapters: what requests choose and the engine mounts.
+
+Pure values.
+"""
 
 import hashlib
 from collections.abc import Iterable
@@ -21,7 +24,10 @@ class LoraChoice(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class LoraModule(msgspec.Struct, frozen=True, kw_only=True):
-    """One adapted layer: its path in the model, and the tensors A and B in the adapter's file."""
+    """One adapted layer.
+
+    Its path in the model, and the tensors A and B in the adapter's file.
+    """
 
     path: str
     a: str
@@ -46,6 +52,9 @@ class LoraSpec(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def stack_digest(chosen: Iterable[tuple[bytes, float]]) -> bytes:
-    """Return the digest of a request's adapters, in order, by digest and scale; empty for none."""
+    """Return the digest of a request's adapters, empty for none.
+
+    In order, by digest and scale.
+    """
     parts = [digest + scale.hex().encode() for digest, scale in chosen]
     return hashlib.sha256(b"".join(parts)).digest() if parts else b""

@@ -1,4 +1,7 @@
-"""What to load a model from and what to load it for. Pure values, sent from the front to the engine whole."""
+"""What to load a model from, and for which task.
+
+Pure values, sent from the front to the engine whole.
+"""
 
 from pathlib import Path
 

@@ -58,7 +58,10 @@ class ModelFacts:
     def spec(
         self, name: str, *, trust_remote_code: bool = False, kv_format: KVFormat | None = None
     ) -> ModelSpec:
-        """Return how the engine loads the model as `name`; only text generation uses `kv_format`."""
+        """Return how the engine loads the model as `name`.
+
+        Only text generation uses `kv_format`.
+        """
         return ModelSpec(
             name=name,
             path=self.path,

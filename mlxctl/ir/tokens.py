@@ -55,7 +55,10 @@ def prompt_salts(namespace: bytes, images: Iterable[ProcessedImage]) -> tuple[Sa
 
 
 def first_salt_difference(one: Sequence[Salt], other: Sequence[Salt], start: int, end: int) -> int:
-    """Return the first position in `start` to `end` where the salts differ, else `end`."""
+    """Return the first position where the salts differ, else `end`.
+
+    From `start` on.
+    """
     pairs = zip_longest(overlapping(one, start, end), overlapping(other, start, end))
     differing = (salt.start for pair in pairs if pair[0] != pair[1] for salt in pair if salt is not None)
     return max(start, min(differing, default=end))

@@ -1,6 +1,7 @@
-"""Starts coding agents against a server of this machine, by environment and arguments alone.
+"""Starts coding agents against a local server.
 
-Runs in the process of the command line, which the client then replaces; imported by `cli` alone.
+By environment and arguments alone. Runs in the process of the command line, which the client then replaces;
+imported by `cli` alone.
 """
 
 from mlxctl.launch.background_server import RunningServer, find_or_start

@@ -24,7 +24,10 @@ _POLL_SECONDS = 0.1
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunningServer:
-    """A server that lists models; `pid` is set for one that was started here."""
+    """A server that lists models.
+
+    `pid` is set for one that was started here.
+    """
 
     url: str
     cards: list[dict[str, Any]]
@@ -39,10 +42,10 @@ def find_or_start(
     arguments: Callable[[], list[str]],
     waiting: Callable[[str], None],
 ) -> RunningServer:
-    """Return the server at `url`; where none answers, start one there with `arguments` of `mlxctl serve`.
+    """Return the server at `url`, starting one if none answers.
 
-    `arguments` is called only then. Raises AuthenticationFailed, and ClientNotReady with the server's own
-    reason when it ends before it is ready.
+    It is started with `arguments` of `mlxctl serve`. `arguments` is called only then. Raises
+    AuthenticationFailed, and ClientNotReady with the server's own reason when it ends before it is ready.
     """
     try:
         return RunningServer(url=url, cards=list_models(url, api_key))

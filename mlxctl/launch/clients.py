@@ -1,6 +1,7 @@
-"""Coding agents: how each is pointed at a server without touching a file of the user. Pure.
+"""Coding agents, and how each is pointed at a server.
 
-The environment variables and options are those of Claude Code 2.1, Codex 0.169, opencode 1.18 and pi 0.87.
+Without touching a file of the user. Pure. The environment variables and options are those of Claude Code 2.1,
+Codex 0.169, opencode 1.18 and pi 0.87.
 """
 
 import json
@@ -14,7 +15,10 @@ _ANY_KEY = "mlxctl"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Endpoint:
-    """The server and model that a client is to use; `url` has no path, `context_length` is in tokens."""
+    """The server and model that a client uses.
+
+    `url` has no path, `context_length` is in tokens.
+    """
 
     url: str
     model: str
@@ -29,9 +33,10 @@ class Endpoint:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LaunchPlan:
-    """What is executed: arguments before those of the user, and additions to the environment.
+    """Arguments and environment of a client to execute.
 
-    `files` are written into a private directory, whose path replaces `{directory}` in the environment.
+    Arguments come before those of the user. `files` are written into a private directory, whose path replaces
+    `{directory}` in the environment.
     """
 
     arguments: tuple[str, ...] = ()
@@ -166,7 +171,10 @@ CLIENTS = {
 
 
 def write_files(plan: LaunchPlan, directory: Path) -> dict[str, str]:
-    """Write the plan's files, owner-only, and return its environment with the directory in place."""
+    """Write the plan's files, owner-only, and return its environment.
+
+    The environment names their directory.
+    """
     if plan.files:
         directory.mkdir(mode=0o700, parents=True, exist_ok=True)
     for name, text in plan.files.items():

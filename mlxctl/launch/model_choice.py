@@ -1,4 +1,7 @@
-"""Which model of a server suffices for a coding agent, and why others do not. Pure but for the library."""
+"""Chooses a server's model that suffices for a coding agent.
+
+Says why others do not. Pure but for the library.
+"""
 
 from collections.abc import Iterable, Sequence
 from typing import Any
@@ -47,7 +50,10 @@ class AvailableModel(msgspec.Struct, frozen=True, kw_only=True):
         )
 
     def lacks(self, client: Client) -> str | None:
-        """Return why the model does not suffice for the client, None if it does."""
+        """Return why the model does not suffice for the client.
+
+        None if it does.
+        """
         if self.problem is not None:
             return self.problem
         if not self.is_text:
@@ -81,9 +87,9 @@ def choose_model(models: Sequence[AvailableModel], client: Client, *, wanted: st
 
 
 def library_candidates(settings: Settings, client: Client) -> list[AvailableModel]:
-    """Return the models of this machine's library as they could be served, those that fit first.
+    """Return the models of this machine's library, fitting ones first.
 
-    Reads files; takes some milliseconds a model.
+    As they could be served. Reads files; takes some milliseconds a model.
     """
     library = Library(settings.library)
     machine = this_machine(memory_limit_bytes=settings.engine.memory_limit_bytes)

@@ -53,7 +53,10 @@ def audit_directory() -> Path:
 
 
 def audit_key_file() -> Path:
-    """Return the path of the key of the audit log's hashes; it need not exist."""
+    """Return the path of the audit log's hash key.
+
+    It need not exist.
+    """
     return state_directory() / "audit.key"
 
 

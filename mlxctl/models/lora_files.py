@@ -1,9 +1,9 @@
-"""Reads LoRA adapter directories: mlx-lm's format and PEFT's. Reads no weights but for their digest.
+"""Reads LoRA adapter directories of mlx-lm and PEFT.
 
-Both have an `adapter_config.json`. mlx-lm names the weights `adapters.safetensors`, with
-`PATH.lora_a` (in, rank) and `PATH.lora_b` (rank, out), and a scale in the configuration. PEFT names them
-`adapter_model.safetensors`, with `base_model.model.PATH.lora_A.weight` (rank, in) and `lora_B.weight`
-(out, rank); its scale is alpha / rank, or alpha / sqrt(rank) with `use_rslora`.
+Reads no weights but for their digest. Both have an `adapter_config.json`. mlx-lm names the weights
+`adapters.safetensors`, with `PATH.lora_a` (in, rank) and `PATH.lora_b` (rank, out), and a scale in the
+configuration. PEFT names them `adapter_model.safetensors`, with `base_model.model.PATH.lora_A.weight` (rank,
+in) and `lora_B.weight` (out, rank); its scale is alpha / rank, or alpha / sqrt(rank) with `use_rslora`.
 """
 
 import hashlib
@@ -134,7 +134,10 @@ def _number(directory: Path, value: object, field: str) -> float:
 
 
 def _modules(directory: Path, form: LoraFormat, tensors: list[Tensor], rank: int) -> tuple[LoraModule, ...]:
-    """Return the adapted layers; every tensor belongs to one, and has the rank."""
+    """Return the adapted layers.
+
+    Every tensor belongs to one, and has the rank.
+    """
     by_name = {tensor.name: tensor for tensor in tensors}
     suffix_a, suffix_b = _SUFFIXES[form]
     modules = []

@@ -128,7 +128,10 @@ def estimate_prefill_bytes(
 def _cpu_chunk_tokens(
     config: Mapping[str, Any], context_tokens: int, num_parameters: int, seconds: float
 ) -> int:
-    """Return the tokens of a CPU chunk at the end of a prompt."""
+    """Return the size of a CPU chunk at a prompt's end.
+
+    In tokens.
+    """
     part = text_part(config)
     layers = _layers(config) or ("all",) * (
         whole_number(part, "num_hidden_layers", "n_layer", "num_layers", "n_layers") or 1

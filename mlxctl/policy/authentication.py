@@ -23,11 +23,12 @@ class Caller:
 
 
 class KeyCheck:
-    """Checks API keys against SHA-256 digests. Without configured keys it accepts every caller.
+    """Checks API keys against SHA-256 digests.
 
-    A caller with one of the `admin_keys` may administer; without configured admin keys every accepted caller
-    may. Each key has its own cache scope, unless `cache_groups` (lists of keys by group name) joins several.
-    Raises SettingsError for a group with an unknown key, or a key of two groups.
+    Without configured keys it accepts every caller. A caller with one of the `admin_keys` may administer;
+    without configured admin keys every accepted caller may. Each key has its own cache scope, unless
+    `cache_groups` (lists of keys by group name) joins several. Raises SettingsError for a group with an
+    unknown key, or a key of two groups.
     """
 
     def __init__(
@@ -45,7 +46,10 @@ class KeyCheck:
         self._callers_are_one = len({*self._digests}) <= 1
 
     def identify(self, *, authorization: str | None, x_api_key: str | None) -> Caller:
-        """Return the caller of a `Bearer KEY` header or a bare key. Raises AuthenticationFailed."""
+        """Return the caller of a `Bearer KEY` header or a bare key.
+
+        Raises AuthenticationFailed.
+        """
         offered = [_digest(key) for key in (x_api_key, _bearer(authorization)) if key]
         accepted = [digest for digest in offered if _is_among(digest, self._digests)]
         admins = [digest for digest in accepted if _is_among(digest, self._admins)]

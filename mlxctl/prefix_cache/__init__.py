@@ -1,4 +1,4 @@
-"""Prefix cache: keys, values and layer states of prompt prefixes, in memory and on disk.
+"""Prefix cache: states of prompt prefixes, in memory and on disk.
 
-Knows token ids and opaque payloads; no text, no HTTP.
+Keys, values and layer states. Knows token ids and opaque payloads; no text, no HTTP.
 """

@@ -1,6 +1,6 @@
-"""Prefix cache of one model: plans, restores and stores prompt prefixes. MLX thread only.
+"""Prefix cache of one model: plans, restores and stores prompt prefixes.
 
-Policy:
+MLX thread only. Policy:
 
 - Everything computed is stored: full chunks during prefill and decoding, the partial chunk and the layer
   states at checkpoints. Stored records are immutable and shared; a sequence computes in its own caches.
@@ -82,7 +82,10 @@ class PrefixCache:
         return make_plan(match, tokens, boundary_ids=boundary_ids, has_states=self.has_states)
 
     def eviction_reason(self, tokens: Tokens, plan: RestorePlan) -> EvictionReason | None:
-        """Return why the chunk after the match was removed; None if none was."""
+        """Return why the chunk after the match was removed.
+
+        None if none was.
+        """
         return self._index.eviction_reason(self._namespace, plan.match, tokens)
 
     def num_on_disk(self, tokens: Tokens, salts: Sequence[Salt] = ()) -> int:
@@ -124,10 +127,11 @@ class PrefixCache:
         lifetime: Lifetime = UNLIMITED_LIFETIME,
         is_lazy: bool = False,
     ) -> "tuple[int, Chunk[Record] | None]":
-        """Fill empty caches with the planned tokens; return their number and the last full chunk.
+        """Fill empty caches with the planned tokens.
 
-        The caches get room for `capacity` tokens, the used chunks the `lifetime`. With `is_lazy` the copy is
-        not evaluated yet. After a failure the number is 0 and the caches are in an undefined state.
+        Returns their number and the last full chunk. The caches get room for `capacity` tokens, the used
+        chunks the `lifetime`. With `is_lazy` the copy is not evaluated yet. After a failure the number is 0
+        and the caches are in an undefined state.
         """
         num_cached = plan.num_cached
         chunks = [chunk for chunk in plan.chunks if chunk.start < num_cached]
@@ -239,7 +243,10 @@ class PrefixCache:
         lifetime: Lifetime,
         salts: Sequence[Salt],
     ) -> "Chunk[Record] | None":
-        """Store one chunk after `parent`; tokens whose payload is stored already are not copied."""
+        """Store one chunk after `parent`.
+
+        Tokens whose payload is stored already are not copied.
+        """
         start = parent.end if parent is not None else 0
         stored = self._index.covering(self._namespace, parent, piece, salts)
         if stored is not None:

@@ -26,7 +26,10 @@ class Checkpoint(Generic[P]):
 
 @dataclass(slots=True, eq=False)
 class SharedSegment(Generic[P]):
-    """Payload of leading tokens that several sibling chunks share; its bytes count once."""
+    """Payload of leading tokens that several sibling chunks share.
+
+    Its bytes count once.
+    """
 
     num_tokens: int
     payload: P

@@ -1,4 +1,7 @@
-"""Eviction order of chunks and states, and the log of evicted chunks. Pure."""
+"""Eviction order of chunks and states, and the log of evicted chunks.
+
+Pure.
+"""
 
 from collections import OrderedDict
 from collections.abc import Callable, Iterator
@@ -100,7 +103,10 @@ class CheckpointOrder(Generic[P]):
             state.owners.append(chunk)
 
     def remove_owner(self, state: Checkpoint[P], chunk: Chunk[P]) -> bool:
-        """Take the state from a chunk; return whether it was the last owner."""
+        """Take the state from a chunk.
+
+        Returns whether it was the last owner.
+        """
         chunk.checkpoints = tuple(other for other in chunk.checkpoints if other is not state)
         state.owners.remove(chunk)
         if state.owners:

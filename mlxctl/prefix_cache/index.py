@@ -1,6 +1,6 @@
-"""Prefix index: which prefixes are stored, and which may be evicted. Pure; payloads are opaque.
+"""Prefix index: which prefixes are stored, and which may be evicted.
 
-Policy:
+Pure; payloads are opaque. Policy:
 
 - Eviction is LRU over leaves. A chunk is always older in the order of use than its parent, so the oldest
   evictable chunk is a leaf. States have an LRU order of their own within MAX_STATE_SHARE of the bytes.
@@ -73,11 +73,17 @@ class PrefixIndex(Generic[P]):
 
     @property
     def depths(self) -> dict[int, int]:
-        """Number of chunks by the position of their end, rounded up to a power of two."""
+        """Number of chunks by depth.
+
+        Depth is the position of a chunk's end, rounded up to a power of two.
+        """
         return {depth: number for depth, number in sorted(self._tree.depths.items()) if number}
 
     def oldest_seconds(self) -> float | None:
-        """Return the time since the last use of the oldest chunk; None without a used one."""
+        """Return the time since the last use of the oldest chunk.
+
+        In seconds; None without a used one.
+        """
         oldest = next((chunk for chunk in self._tree.order if chunk.used_at), None)
         return max(self._clock() - oldest.used_at, 0.0) if oldest is not None else None
 
@@ -97,7 +103,10 @@ class PrefixIndex(Generic[P]):
         return len(self._tree.states)
 
     def match(self, namespace: bytes, tokens: Tokens, salts: Sequence[Salt] = ()) -> PrefixMatch[P]:
-        """Return the longest stored prefix of `tokens`; does not count as a use."""
+        """Return the longest stored prefix of `tokens`.
+
+        Does not count as a use.
+        """
         children = self._tree.children_of(namespace, None)
         return longest_match(children, root_key(namespace), tokens, salts, now=self._clock())
 
@@ -200,7 +209,10 @@ class PrefixIndex(Generic[P]):
         return self._tree.find(key)
 
     def pin(self, key: Key) -> bool:
-        """Protect the prefix that ends with this chunk until `unpin`; False when not stored."""
+        """Protect the prefix that ends with this chunk until `unpin`.
+
+        False when not stored.
+        """
         chunk = self.find(key)
         if chunk is None:
             return False
@@ -209,7 +221,10 @@ class PrefixIndex(Generic[P]):
         return True
 
     def unpin(self, key: Key) -> bool:
-        """Make a pinned chunk evictable again; it does not expire. False when not pinned."""
+        """Make a pinned chunk evictable again; it does not expire.
+
+        False when not pinned.
+        """
         chunk = self.find(key)
         if chunk is None or not chunk.is_pinned:
             return False
@@ -217,7 +232,10 @@ class PrefixIndex(Generic[P]):
         return True
 
     def lease(self, match: PrefixMatch[P]) -> None:
-        """Protect the chunks of the match from eviction until `release`; not a use."""
+        """Protect the chunks of the match from eviction until `release`.
+
+        This is not a use.
+        """
         for chunk in (*match.full, *(chunk for chunk, _ in match.partial)):
             chunk.num_leases += 1
 
@@ -261,7 +279,10 @@ class PrefixIndex(Generic[P]):
         return self._clear(list(self._tree.order))
 
     def drop(self, key: Key) -> int:
-        """Remove a chunk and its descendants as `clear` does; return how many chunks."""
+        """Remove a chunk and its descendants as `clear` does.
+
+        Returns how many chunks.
+        """
         chunk = self.find(key)
         return self._clear(chunk.with_descendants()[::-1]) if chunk is not None else 0
 
@@ -288,7 +309,10 @@ class PrefixIndex(Generic[P]):
     def eviction_reason(
         self, namespace: bytes, match: PrefixMatch[P], tokens: Tokens
     ) -> EvictionReason | None:
-        """Return why the chunk after the match was removed; None if none was."""
+        """Return why the chunk after the match was removed.
+
+        None if none was.
+        """
         parent = match.full[-1] if match.full else None
         start = parent.end if parent is not None else 0
         ids = to_24_bit(tokens[start : start + CHUNK_TOKENS].tobytes())
@@ -303,7 +327,10 @@ class PrefixIndex(Generic[P]):
         return iter(self._tree.order)
 
     def check_integrity(self) -> None:
-        """Recount all totals and check all links; an AssertionError is a bug in this package."""
+        """Recount all totals and check all links.
+
+        An AssertionError is a bug in this package.
+        """
         self._tree.check_integrity()
         assert all(chunk.expires_at >= self._next_expiry for chunk in self.chunks())
 

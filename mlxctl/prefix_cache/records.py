@@ -1,10 +1,10 @@
-"""Records: arrays cut from a sequence's caches and restored into new ones. MLX thread only.
+"""Records: arrays cut from a sequence's caches and restored into new ones.
 
-The only module that reads cache objects of mlx-lm. Layers whose keys and values grow with the sequence,
-quantized or not, are cut by position; layers of one shape are stacked into one array, since the number of
-live buffers is limited: 2 arrays a chunk (6 if quantized), not 2 a layer. All other layers (recurrent,
-convolution, sliding window) are stored whole, as a state at one position. Records are contiguous and
-evaluated: a view would keep the buffer alive that it was cut from.
+MLX thread only. The only module that reads cache objects of mlx-lm. Layers whose keys and values grow with
+the sequence, quantized or not, are cut by position; layers of one shape are stacked into one array, since the
+number of live buffers is limited: 2 arrays a chunk (6 if quantized), not 2 a layer. All other layers
+(recurrent, convolution, sliding window) are stored whole, as a state at one position. Records are contiguous
+and evaluated: a view would keep the buffer alive that it was cut from.
 """
 
 from collections.abc import Iterator, Sequence
@@ -155,7 +155,10 @@ class CacheLayout:
 
 
 def leaves(caches: Sequence[Any]) -> Iterator[Any]:
-    """Yield the layers of caches in order; a composite layer yields its parts."""
+    """Yield the layers of caches in order.
+
+    A composite layer yields its parts.
+    """
     for layer in caches:
         children = getattr(layer, "caches", None)
         if children is None:
@@ -170,7 +173,10 @@ def grows(layer: Any) -> bool:
 
 
 def growing_arrays(layer: Any) -> list[mx.array]:
-    """Return a layer's arrays that grow along the third axis; empty before the first token."""
+    """Return a layer's arrays that grow along the third axis.
+
+    Empty before the first token.
+    """
     if layer.keys is None:
         return []
     return [*layer.keys, *layer.values] if isinstance(layer.keys, tuple) else [layer.keys, layer.values]

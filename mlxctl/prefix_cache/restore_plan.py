@@ -1,4 +1,7 @@
-"""Restore plan: which part of a prompt comes from the prefix cache. Pure."""
+"""Restore plan: which part of a prompt comes from the prefix cache.
+
+Pure.
+"""
 
 from dataclasses import dataclass
 from typing import Literal, TypeVar
@@ -68,7 +71,7 @@ def make_plan(
 def usable_part(
     match: PrefixMatch[P], at_most: int, *, has_states: bool
 ) -> "tuple[int, tuple[Chunk[P], ...], Checkpoint[P] | None]":
-    """Return how many tokens of a match can be restored, and from what.
+    """Return which part of a match can be restored, and from what.
 
     All of it without layer states, else up to its last checkpoint.
     """

@@ -57,9 +57,10 @@ def _reusable_prefix(sibling: "Chunk[P]", num_common: int) -> "ReusablePrefix[P]
 def attach_segments(
     chunk: "Chunk[P]", reused: "ReusablePrefix[P]", split: "SplitPayload[P]"
 ) -> "list[SharedSegment[P]]":
-    """Give a chunk the segments of its reused tokens; return segments created for it.
+    """Give a chunk the segments of its reused tokens.
 
-    The chunk's own payload starts after the reused tokens. The bytes of all payloads together do not change.
+    Returns segments created for it. The chunk's own payload starts after the reused tokens. The bytes of all
+    payloads together do not change.
     """
     source = reused.source
     assert source is not None, "reused tokens have a source"
@@ -78,7 +79,10 @@ def attach_segments(
 def _end_segment_at(
     source: "Chunk[P]", num_tokens: int, split: "SplitPayload[P]"
 ) -> "list[SharedSegment[P]]":
-    """Make a segment of the chunk end after `num_tokens` tokens; return segments created."""
+    """Make a segment of the chunk end after `num_tokens` tokens.
+
+    Returns segments created.
+    """
     position = 0
     for segment in source.shared_segments:
         if position < num_tokens < position + segment.num_tokens:

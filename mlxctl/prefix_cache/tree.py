@@ -123,7 +123,10 @@ class ChunkTree(Generic[P]):
                 self.states.add_owner(checkpoint, chunk)
 
     def drop_checkpoint(self, chunk: Chunk[P], checkpoint: Checkpoint[P]) -> None:
-        """Take a state from one chunk; its payload is released with the last owner."""
+        """Take a state from one chunk.
+
+        Its payload is released with the last owner.
+        """
         if self.states.remove_owner(checkpoint, chunk):
             self._release(checkpoint.payload)
 
@@ -148,7 +151,10 @@ class ChunkTree(Generic[P]):
             self._drop_owner(segment, chunk)
 
     def check_integrity(self) -> None:
-        """Recount all totals and check all links; an AssertionError is a bug in this package."""
+        """Recount all totals and check all links.
+
+        An AssertionError is a bug in this package.
+        """
         check_links(self._chunks, list(self.order), list(self.states))
         check_payloads(self._chunks.values(), self._buffers_of, self._chunk_bytes, self._chunk_buffers)
         assert self.num_tokens == sum(chunk.num_tokens for chunk in self._chunks.values())
@@ -170,7 +176,7 @@ class ChunkTree(Generic[P]):
 
 
 def _depth(chunk: Chunk[P]) -> int:
-    """Return the power of two up to which the chunk's end lies in its prompt."""
+    """Return the power of two that bounds the chunk's end."""
     return 1 << (chunk.end - 1).bit_length()
 
 

@@ -32,7 +32,10 @@ class AdapterFields(Struct, kw_only=True):
 
 
 def adapter_choices(fields: AdapterFields) -> tuple[LoraChoice, ...] | None:
-    """Return the adapters that a body chooses, None if it sets neither field. Raises InvalidRequest."""
+    """Return the adapters that a body chooses.
+
+    None if it sets neither field. Raises InvalidRequest.
+    """
     adapter, lora = fields.adapter, fields.lora
     if adapter is not None and lora is not None:
         raise InvalidRequest("adapter and lora are both set; use one of them", param="adapter")

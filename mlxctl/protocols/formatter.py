@@ -7,12 +7,12 @@ from mlxctl.ir import GenerationRequest, StreamEvent, TextResult, Usage
 
 
 class Formatter(Protocol):
-    """One wire format for one request: `parse` once, then `whole` or a stream.
+    """One wire format for one request.
 
-    A stream is `begin`, `on_event` for each event up to and including Finished, `finish`; `on_error` replaces
-    the rest. With several choices, `number` is the choice of an event, and `finish` follows the last
-    Finished. All bytes are complete server-sent events (UTF-8), b"" where the protocol has none. Not
-    thread-safe.
+    `parse` once, then `whole` or a stream. A stream is `begin`, `on_event` for each event up to and including
+    Finished, `finish`; `on_error` replaces the rest. With several choices, `number` is the choice of an
+    event, and `finish` follows the last Finished. All bytes are complete server-sent events (UTF-8), b""
+    where the protocol has none. Not thread-safe.
     """
 
     @property
@@ -27,10 +27,16 @@ class Formatter(Protocol):
 
     @property
     def begins_with_usage(self) -> bool:
-        """Whether the stream starts with the prompt's counts, and waits until they are known."""
+        """Whether the stream starts with the prompt's token counts.
+
+        It then waits until they are known.
+        """
 
     def begin(self, prompt: Usage) -> bytes:
-        """Return the start of the stream; `prompt` has the counts of the prompt only."""
+        """Return the start of the stream.
+
+        `prompt` has the counts of the prompt only.
+        """
 
     def on_event(self, event: StreamEvent, number: int = 0) -> bytes:
         """Return the bytes of an event of choice `number`."""
@@ -39,7 +45,10 @@ class Formatter(Protocol):
         """Return the end of the stream."""
 
     def on_error(self, error: MlxctlError) -> bytes:
-        """Return the end of a failed stream; valid at any moment, also before `begin`."""
+        """Return the end of a failed stream.
+
+        Valid at any moment, also before `begin`.
+        """
 
     def ping(self) -> bytes:
         """Return a keep-alive; valid at any moment, also before `begin`."""

@@ -2,10 +2,11 @@
 
 
 class JsonUnion:
-    """Base of such a union: its subclasses are unions, their subclasses are the members.
+    """Base of the unions of JSON types.
 
-    msgspec writes the tag of a tagged union first, but OpenAI's items and calls begin with their id. Members
-    are Structs with a `type: Literal[...]`; `/openapi.json` lists them as alternatives.
+    Its subclasses are unions, their subclasses are the members. msgspec writes the tag of a tagged union
+    first, but OpenAI's items and calls begin with their id. Members are Structs with a `type: Literal[...]`;
+    `/openapi.json` lists them as alternatives.
     """
 
     __slots__ = ()

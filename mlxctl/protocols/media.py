@@ -1,4 +1,7 @@
-"""Images and audio in request bodies, as base64. Addresses are refused, never fetched."""
+"""Images and audio in request bodies, as base64.
+
+Addresses are refused, never fetched.
+"""
 
 import base64
 import binascii
@@ -33,7 +36,10 @@ def image_from_bytes(data: str, path: str) -> ImagePart:
 
 
 def image_from_base64(data: str, media_type: str, path: str) -> ImagePart:
-    """Return the image of base64 `data`; `path` is that of its object. Raises InvalidRequest."""
+    """Return the image of base64 `data`; `path` is that of its object.
+
+    Raises InvalidRequest.
+    """
     if not media_type.startswith("image/"):
         raise InvalidRequest(
             f"{path}.media_type is {media_type!r}; it must be an image type such as 'image/png'",
@@ -43,7 +49,10 @@ def image_from_base64(data: str, media_type: str, path: str) -> ImagePart:
 
 
 def audio_from_base64(data: str, audio_format: str, path: str) -> AudioPart:
-    """Return the audio of base64 `data`; `path` is that of its object. Raises InvalidRequest."""
+    """Return the audio of base64 `data`; `path` is that of its object.
+
+    Raises InvalidRequest.
+    """
     return AudioPart(data=_decode(data, f"{path}.data"), media_type=f"audio/{audio_format}")
 
 

@@ -69,7 +69,10 @@ class Capabilities(Struct, frozen=True):
 
 
 class Model(Struct, frozen=True, kw_only=True):
-    """A model, with the fields of both protocols and more; unknown values are null."""
+    """A model, with the fields of both protocols and more.
+
+    Unknown values are null.
+    """
 
     id: str
     object: Literal["model"] = "model"

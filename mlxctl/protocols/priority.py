@@ -1,4 +1,7 @@
-"""Priority of a request: body fields of OpenAI's endpoints, and the header for every protocol."""
+"""Priority of a request: body fields and header.
+
+OpenAI's endpoints have body fields; the header works for every protocol.
+"""
 
 from typing import Annotated, Literal
 
@@ -28,7 +31,10 @@ _TIERS: dict[ServiceTier, int | None] = {
 
 
 def requested_priority(priority: int | None, tier: ServiceTier | None) -> int | None:
-    """Return the priority of a body; its number takes precedence, None leaves it to the header."""
+    """Return the priority of a body, None without one.
+
+    Its number takes precedence over its service tier.
+    """
     return _TIERS[tier] if priority is None and tier is not None else priority
 
 

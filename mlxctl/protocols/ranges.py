@@ -43,7 +43,7 @@ NumChoices = Annotated[int, Meta(ge=1, le=MAX_ANSWERS)]
 
 
 def top_k_option(top_k: int | None) -> int | None:
-    """Return `top_k` with -1, the other way to turn it off, as 0."""
+    """Return `top_k`, with -1 (off) as 0."""
     return None if top_k is None else max(top_k, 0)
 
 

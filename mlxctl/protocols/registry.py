@@ -19,7 +19,7 @@ from mlxctl.protocols.openai.responses.formatter import OpenAIResponsesFormatter
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WireProtocol:
-    """A wire protocol: the vendor that defined it, and the shape of its errors."""
+    """A wire protocol: its vendor and the shape of its errors."""
 
     vendor: Literal["openai", "anthropic", "ollama"]
     render_error: Callable[[MlxctlError], ErrorBody]
@@ -27,7 +27,10 @@ class WireProtocol:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GenerationProtocol(WireProtocol):
-    """A wire protocol that generates text; `create_formatter` makes the formatter of one request."""
+    """A wire protocol that generates text.
+
+    `create_formatter` makes the formatter of one request.
+    """
 
     create_formatter: Callable[..., Formatter]
 

@@ -7,7 +7,7 @@ from mlxctl.ir import ToolChoice
 
 
 def check_unique_names(names_with_paths: Sequence[tuple[str, str]]) -> None:
-    """Raise InvalidRequest if two of the (name, path) pairs have the same name.
+    """Raise InvalidRequest if two (name, path) pairs have the same name.
 
     The error names the later path.
     """
@@ -33,7 +33,7 @@ def check_tool_choice(choice: ToolChoice, offered: Collection[str], *, param: st
 
 
 def check_result_id(call_id: str, known_ids: Collection[str], *, path: str) -> None:
-    """Raise InvalidRequest if no earlier message has the call of a tool result."""
+    """Raise InvalidRequest if a tool result answers no earlier call."""
     if call_id not in known_ids:
         raise InvalidRequest(
             f"{path} is {call_id!r}, but no earlier message calls a tool with that id; send the message "

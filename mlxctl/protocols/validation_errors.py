@@ -65,7 +65,7 @@ def _predicate(what: str, path: str, schema: type[Any], read_body: Callable[[], 
 
 
 def _choices(path: str, schema: type[Any], value: Any) -> list[str]:
-    """Return the literals or object tags that `schema` allows at `path` of `value`."""
+    """Return literals or object tags allowed at `path` of `value`."""
     nodes = _alternatives(inspect.type_info(schema))
     for step in _STEP.finditer(path):
         name, index = step["name"], step["index"]
@@ -82,7 +82,10 @@ def _choices(path: str, schema: type[Any], value: Any) -> list[str]:
 
 
 def _chosen(nodes: list[inspect.Type], value: Any) -> list[inspect.Type]:
-    """Return the object type with the tag of `value`, or all if none matches."""
+    """Return the object type with the tag of `value`.
+
+    All if none matches.
+    """
     if not isinstance(value, dict):
         return nodes
     tagged = [node for node in nodes if isinstance(node, inspect.StructType) and node.tag_field]

@@ -15,9 +15,10 @@ _QUIET_STATUSES = (200, 304, 503)
 
 
 class AccessLog:
-    """Logs requests at info, and those of `quiet_routes` at debug: monitors poll them.
+    """Logs requests at info, and those of `quiet_routes` at debug.
 
-    With `shows_content` prompts and answers are logged at debug, if the requests keep them.
+    Monitors poll these. With `shows_content` prompts and answers are logged at debug, if the requests keep
+    them.
     """
 
     def __init__(self, *, quiet_routes: Collection[str] = (), shows_content: bool = False) -> None:
@@ -37,9 +38,10 @@ class AccessLog:
 
 
 def access_fields(request: RequestContext) -> dict[str, object]:
-    """Return what is known of an ended request; values that are not known are left out.
+    """Return what is known of an ended request.
 
-    Token counts are sums over all generations of the request; times are in seconds.
+    Values that are not known are left out. Token counts are sums over all generations of the request; times
+    are in seconds.
     """
     entries = request.entries
     views = [entry.view() for entry in entries]
@@ -63,7 +65,10 @@ def access_fields(request: RequestContext) -> dict[str, object]:
 
 
 def finish_reason(request: RequestContext) -> str | None:
-    """Return how the generations ended, each reason once; for one that was stopped, why."""
+    """Return how the generations ended, each reason once.
+
+    For one that was stopped, why.
+    """
     reasons = [entry.finish_reason or (entry.state if entry.ended else None) for entry in request.entries]
     return ",".join(dict.fromkeys(reason for reason in reasons if reason and reason != "finished")) or None
 

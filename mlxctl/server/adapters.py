@@ -14,7 +14,10 @@ _MAX_BODY_BYTES = 64 * 1024
 
 
 class Adapter(Struct, kw_only=True):
-    """A mounted LoRA adapter; `model` is its base, `mounted_layers` the number of adapted layers."""
+    """A mounted LoRA adapter.
+
+    `model` is its base, `mounted_layers` the number of adapted layers.
+    """
 
     id: str
     model: str

@@ -34,7 +34,7 @@ class _Turns:
 
 
 class AgentQueue:
-    """Runs one turn at a time for each agent, in order of arrival.
+    """Runs each agent's turns one at a time, in arrival order.
 
     Holds no entry for idle agents. Event-loop thread only.
     """
@@ -44,9 +44,9 @@ class AgentQueue:
         self._turns: dict[AgentKey, _Turns] = {}
 
     async def enter(self, key: AgentKey) -> Callable[[], None]:
-        """Wait for the turn. Returns a callback that ends it, to be called once.
+        """Wait for the turn.
 
-        Raises QueueFull if too many turns wait already.
+        Returns a callback that ends it, to be called once. Raises QueueFull if too many turns wait already.
         """
         turns = self._turns.setdefault(key, _Turns())
         if turns.lock.locked() and turns.num_waiting >= self._max_waiting:
@@ -140,5 +140,8 @@ class AgentTurnResource(GenerationResource[AgentTurnFormatter]):
 
 
 def unknown_agent(agent_id: str) -> UnknownResource:
-    """Return the error for an agent id that the caller does not have."""
+    """Return the error for an unknown agent id.
+
+    Or for one of another caller.
+    """
     return UnknownResource(f"there is no agent with the id {agent_id!r}")

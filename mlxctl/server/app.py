@@ -57,7 +57,7 @@ def create_app(
 
 
 def _recording(settings: ServerSettings, routes: Sequence[Route], context: RouteContext) -> RequestRecording:
-    """Return the middleware that hands ended requests to the log, the metrics and the audit log."""
+    """Return the middleware that hands ended requests to the recorders."""
     quiet = [path for route in (*ADMIN_ROUTES, *HEALTH_ROUTES) for path in route.paths]
     recorders = [
         AccessLog(quiet_routes=quiet, shows_content=settings.log_content).record,

@@ -1,4 +1,7 @@
-"""The audit log of the server: one record per ended request, and GET /admin/audit."""
+"""The server's audit log, and GET /admin/audit.
+
+One record per ended request.
+"""
 
 import asyncio
 from collections.abc import Collection, Iterable
@@ -20,7 +23,10 @@ Number = TypeVar("Number", int, float)
 
 
 class AuditRecorder:
-    """Adds a record for each ended request, except reads of `quiet_routes`, which monitors poll."""
+    """Adds an audit record for each ended request.
+
+    Except reads of `quiet_routes`, which monitors poll.
+    """
 
     def __init__(self, store: AuditStore, *, quiet_routes: Collection[str]) -> None:
         self._store = store
@@ -73,7 +79,10 @@ def audit_record(request: RequestContext) -> AuditRecord:
 
 
 class AuditPage(Struct):
-    """Records, the newest first; `num_dropped` is how many were lost since the start of the server."""
+    """A page of audit records, newest first.
+
+    `num_dropped` is how many were lost since the start of the server.
+    """
 
     records: list[AuditRecord]
     num_dropped: int

@@ -14,9 +14,9 @@ Body = TypeVar("Body")
 
 
 async def read_body(request: Request, *, limit_bytes: int) -> bytes | bytearray:
-    """Return the whole body. Raises BodyTooLarge at the first byte beyond the limit.
+    """Return the whole body.
 
-    A large one is a bytearray.
+    Raises BodyTooLarge at the first byte beyond the limit. A large one is a bytearray.
     """
     encoding = request.get_header("content-encoding")
     if encoding not in (None, "identity"):

@@ -39,7 +39,10 @@ class CacheKeys(msgspec.Struct):
 
 
 class CacheQuestion(msgspec.Struct):
-    """A request that is explained and not run; `protocol` is its wire format."""
+    """A request that is explained and not run.
+
+    `protocol` is its wire format.
+    """
 
     body: msgspec.Raw
     protocol: Protocol = "chat"
@@ -56,9 +59,9 @@ class CacheResource:
         self._inference = inference
 
     async def on_get(self, request: Request, response: Response) -> None:
-        """List a page, least recently used first; `next_offset` is null on the last page.
+        """List a page of chunks, least recently used first.
 
-        Raises InvalidRequest.
+        `next_offset` is null on the last page. Raises InvalidRequest.
         """
         offset = _number(request, "offset", default=0, least=0, most=1 << 40)
         limit = _number(request, "limit", default=MAX_PAGE_CHUNKS, least=1, most=MAX_PAGE_CHUNKS)

@@ -1,4 +1,4 @@
-"""The caller of a request: its share of the queue, its priority and its cache namespace."""
+"""The caller of a request: queue share, priority and cache namespace."""
 
 from dataclasses import replace
 

@@ -31,9 +31,10 @@ def call_at_end(scope: Scope, callback: Callable[[], None]) -> None:
 
 
 class DisconnectWatch:
-    """ASGI wrapper that cancels the application's task on disconnect and runs `call_at_end` callbacks.
+    """ASGI wrapper that cancels the application's task on disconnect.
 
-    Reading a body raises BodyTooSlow after `body_seconds`, and InvalidRequest if it ends early.
+    Runs `call_at_end` callbacks. Reading a body raises BodyTooSlow after `body_seconds`, and InvalidRequest
+    if it ends early.
     """
 
     def __init__(self, application: Application, *, body_seconds: float) -> None:

@@ -70,7 +70,7 @@ class ParsedRequest:
 
 
 class GenerationResource(Generic[FormatterType]):
-    """Parses a request, starts it, and answers with a whole body or a stream.
+    """Parses a request, starts it, and answers whole or streamed.
 
     Protocols whose requests refer to stored data override `parse`, `started` and `ended`; one whose streams
     are no server-sent events overrides `stream_media_type`.

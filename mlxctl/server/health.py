@@ -36,9 +36,9 @@ class EngineFacts(Struct):
 
 
 class Health(Struct):
-    """The server's status; callers without a required key get status and version only.
+    """Status and figures of the server.
 
-    Unknown values are null.
+    Callers without a required key get status and version only. Unknown values are null.
     """
 
     status: EngineStatus

@@ -41,7 +41,10 @@ _REQUESTS = msgspec.json.Decoder(DownloadRequest)
 
 
 class LibraryResource:
-    """All models on this machine, served or not; broken ones with the reason."""
+    """All models on this machine, served or not.
+
+    Broken ones with the reason.
+    """
 
     def __init__(self, catalog: Catalog) -> None:
         self._catalog = catalog

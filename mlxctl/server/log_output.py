@@ -1,6 +1,7 @@
-"""Log lines on standard error, as text or JSON, written by a thread of their own.
+"""Log lines on standard error, as text or JSON.
 
-The event loop never waits for standard error: lines that cannot be written in time are dropped and counted.
+Written by a thread of their own. The event loop never waits for standard error: lines that cannot be written
+in time are dropped and counted.
 """
 
 import logging
@@ -22,7 +23,10 @@ _CLOSE_SECONDS = 1.0
 
 
 class JsonFormatter(logging.Formatter):
-    """One JSON object per line: time, level, logger, message, request_id and the record's `fields`."""
+    """One JSON object per line.
+
+    Keys: time, level, logger, message, request_id and the record's `fields`.
+    """
 
     def format(self, record: logging.LogRecord) -> str:
         line: dict[str, object] = {
@@ -40,7 +44,10 @@ class JsonFormatter(logging.Formatter):
 
 
 class BackgroundHandler(logging.Handler):
-    """Writes log lines to `stream` in a thread. `close` waits a moment for the last ones."""
+    """Writes log lines to `stream` in a thread.
+
+    `close` waits a moment for the last ones.
+    """
 
     def __init__(self, stream: TextIO, *, max_lines: int = MAX_LINES) -> None:
         super().__init__()
@@ -79,7 +86,10 @@ class BackgroundHandler(logging.Handler):
 
 
 def configure_logging(settings: ServerSettings) -> BackgroundHandler:
-    """Send all log messages to standard error; the caller closes the handler at the end."""
+    """Send all log messages to standard error.
+
+    The caller closes the handler at the end.
+    """
     handler = BackgroundHandler(sys.stderr)
     handler.setFormatter(
         JsonFormatter()

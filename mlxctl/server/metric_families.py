@@ -31,9 +31,9 @@ class StopCounts:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MetricsSnapshot:
-    """Everything that one scrape reports; `engine` is None while the engine does not answer.
+    """Everything that one scrape reports.
 
-    `routes` counts requests by model and result.
+    `engine` is None while the engine does not answer. `routes` counts requests by model and result.
     """
 
     totals: Mapping[str, ModelTotals]
@@ -235,7 +235,10 @@ def _prefix_cache(stats: Stats) -> "Iterator[Metric]":
 
 
 def hit_ratio(stats: Stats) -> float | None:
-    """Return the share of prefix cache lookups with a hit; None without lookups."""
+    """Return the share of prefix cache lookups with a hit.
+
+    None without lookups.
+    """
     num_lookups = sum(stats.cache_hits.values())
     return 1 - stats.cache_hits.get("miss", 0) / num_lookups if num_lookups else None
 

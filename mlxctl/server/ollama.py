@@ -26,7 +26,10 @@ _SHOW = msgspec.json.Decoder(schema.OllamaShowRequest)
 
 
 class OllamaResource(GenerationResource[OllamaFormatter]):
-    """Chat and generate: streams are lines of JSON; without content the model is loaded."""
+    """Chat and generate, streamed as lines of JSON.
+
+    Without content the model is loaded.
+    """
 
     stream_media_type = "application/x-ndjson"
 

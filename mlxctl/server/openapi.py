@@ -68,7 +68,10 @@ class OpenApiResource:
 
 
 def build_document(routes: Sequence[Route]) -> dict[str, Any]:
-    """Return the document of a table of routes; each type is described once."""
+    """Return the document of a table of routes.
+
+    Each type is described once.
+    """
     types = list(dict.fromkeys(kind for route in routes for kind in (*_types(route), *_union_members())))
     schemas, components = msgspec.json.schema_components(types, ref_template=_REF, schema_hook=_union_schema)
     schema_of = dict(zip(types, schemas, strict=True))
@@ -104,7 +107,7 @@ def _union_members() -> Iterable[type[Any]]:
 
 
 def _union_schema(union: type[JsonUnion]) -> dict[str, Any]:
-    """Return the schema of a union, in the shape that msgspec gives tagged unions."""
+    """Return the schema of a union, shaped as msgspec's tagged unions."""
     refs = {
         get_args(get_type_hints(member)["type"])[0]: _REF.format(name=member.__name__)
         for member in union.__subclasses__()
@@ -182,7 +185,10 @@ def _responses(
 
 
 def _stream(events: list[dict[str, Any]]) -> dict[str, Any]:
-    """Return the schema of a text of server-sent events, as content within a string."""
+    """Return the schema of a text of server-sent events.
+
+    As content within a string.
+    """
     data = {"type": "string", "contentMediaType": "application/json", "contentSchema": _one_of(events)}
     event = {
         "type": "object",

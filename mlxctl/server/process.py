@@ -105,7 +105,10 @@ def _with_cache_directory(settings: Settings) -> Settings:
 
 
 def _tune_garbage_collection() -> None:
-    """Exclude loaded objects from garbage collection, whose full passes would pause all streams."""
+    """Exclude loaded objects from garbage collection.
+
+    Its full passes would pause all streams.
+    """
     gc.freeze()
     gc.set_threshold(*_COLLECTION_THRESHOLDS)
 

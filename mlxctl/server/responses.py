@@ -43,7 +43,10 @@ class ResponsesResource(GenerationResource[OpenAIResponsesFormatter]):
     async def parse(
         self, formatter: OpenAIResponsesFormatter, body: bytes | bytearray, request: Request
     ) -> ParsedRequest:
-        """Parse the body and read the stored items that it refers to. Raises RequestError."""
+        """Parse the body and read the stored items it refers to.
+
+        Raises RequestError.
+        """
         caller: str = request.context.caller
         preparation = self._inference.preparation
         wanted: PackedRequest | References = await preparation.parse_with(formatter, "parse_or_refer", body)
@@ -67,7 +70,10 @@ class ResponsesResource(GenerationResource[OpenAIResponsesFormatter]):
         formatter.set_sampling(sampling)
 
     async def ended(self, formatter: OpenAIResponsesFormatter, caller: str) -> None:
-        """Store the response. If the store fails, the answer is sent all the same."""
+        """Store the response.
+
+        If the store fails, the answer is sent all the same.
+        """
         if formatter.record is None:
             return
         try:

@@ -57,7 +57,10 @@ class RequestList(Struct):
 
 
 class CancelledRequest(Struct):
-    """A cancelled request: its id as given, and the numbers of its answers."""
+    """A cancelled request.
+
+    Its id as given, and the numbers of its answers.
+    """
 
     id: str
     cancelled: list[int]
@@ -128,9 +131,9 @@ class RequestResource:
         self._inference = inference
 
     async def on_delete(self, request: Request, response: Response, request_id: str) -> None:
-        """Cancel an open request of the caller; with an admin key, of any caller.
+        """Cancel an open request of the caller.
 
-        Raises UnknownResource, PermissionDenied.
+        With an admin key, of any caller. Raises UnknownResource, PermissionDenied.
         """
         caller = None if request.context.may_see_others else request.context.caller
         numbers = self._inference.cancel(request_id, caller=caller)

@@ -60,7 +60,7 @@ async def stream_answer(
 
 
 def encode_stream_error(error: Exception, formatter: Formatter) -> bytes:
-    """Return the event that ends a started stream with `error`, whatever it is."""
+    """Return the event that ends a started stream with `error`."""
     if isinstance(error, MlxctlError):
         record_error(error)
         _log.warning("a stream ended early: %s", error)

@@ -11,7 +11,10 @@ from mlxctl.settings import ServerSettings
 
 
 class TokenCountResource:
-    """Counts with the request's own prompt rendering; uses no queue and no engine."""
+    """Counts the tokens of the rendered prompt.
+
+    Uses no queue and no engine.
+    """
 
     def __init__(self, inference: InferenceService, settings: ServerSettings) -> None:
         self._inference = inference

@@ -1,6 +1,6 @@
-"""`mlxctl serve` in the background, started by the system at login: launchd on macOS, systemd on Linux.
+"""`mlxctl serve` in the background, started at login.
 
-Runs in the process of the command line; imported by `cli` alone.
+launchd on macOS, systemd on Linux. Runs in the process of the command line; imported by `cli` alone.
 """
 
 from mlxctl.service.definition import ServiceDefinition

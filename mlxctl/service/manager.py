@@ -21,7 +21,10 @@ _TOOL_SECONDS = 60.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ServiceStatus:
-    """Whether the service is installed and runs; `pid` is None when it does not run."""
+    """Whether the service is installed and runs.
+
+    `pid` is None when it does not run.
+    """
 
     is_installed: bool
     pid: int | None
@@ -35,7 +38,10 @@ class ServiceStatus:
 
 
 class ServiceManager(ABC):
-    """One service manager of the system. Raises ServiceFailed with the tool's own message."""
+    """One service manager of the system.
+
+    Raises ServiceFailed with the tool's own message.
+    """
 
     definition_file: Path
 

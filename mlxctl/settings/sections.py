@@ -304,7 +304,7 @@ class AdapterSettings:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AuditSettings:
-    """The audit log: one record per request, with keyed hashes of prompt and answer."""
+    """The audit log: one record per request, with keyed hashes."""
 
     enabled: bool = False
     """Write an audit log."""

@@ -94,7 +94,10 @@ def _as_list(value: object, shown: str) -> tuple[str, ...]:
 
 
 def _as_table(value: object, shown: str) -> dict[str, str]:
-    """Return a table of strings; a string is parsed as `name=value, ...`, a list as `name=value` each."""
+    """Return a table of strings.
+
+    A string is parsed as `name=value, ...`, a list as `name=value` each.
+    """
     items = value.split(",") if isinstance(value, str) else value
     if isinstance(items, list) and all(isinstance(item, str) for item in items):
         pairs = (item.partition("=") for item in items)

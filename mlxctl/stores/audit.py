@@ -1,4 +1,4 @@
-"""The audit log: who asked what when, with keyed hashes in place of content."""
+"""The audit log: callers, times and keyed hashes of requests."""
 
 import hashlib
 import hmac
@@ -35,10 +35,10 @@ class AuditContent:
 
 
 class AuditStore:
-    """Writes records in a thread of its own. `add` never waits and never fails.
+    """Writes records in a thread of its own.
 
-    `debug` adds prompts and answers as text. Records that cannot be written, or come faster than they are
-    written, are dropped and counted; the first of a series is logged.
+    `add` never waits and never fails. `debug` adds prompts and answers as text. Records that cannot be
+    written, or come faster than they are written, are dropped and counted; the first of a series is logged.
     """
 
     def __init__(self, files: AuditFiles, *, key: bytes, debug: bool = False) -> None:
@@ -114,7 +114,10 @@ class AuditStore:
 
 
 def read_audit_key(path: Path) -> bytes:
-    """Return the HMAC key in a file, created owner-only at first. Raises OSError, ValueError."""
+    """Return the HMAC key in a file, created owner-only at first.
+
+    Raises OSError, ValueError.
+    """
     path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     with suppress(FileExistsError):
         descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)

@@ -1,6 +1,7 @@
-"""Audit records in files: one JSON object per line, one directory, several segments per day.
+"""Audit records in files of one JSON object per line.
 
-Segments are named by UTC date and number and are readable by their owner only. Any thread, one writer.
+One directory, several segments per day. Segments are named by UTC date and number and are readable by their
+owner only. Any thread, one writer.
 """
 
 import os
@@ -21,10 +22,11 @@ _DAY_SECONDS = 86400.0
 
 
 class AuditRecord(Struct, kw_only=True, omit_defaults=True):
-    """One ended request. `id` grows with time; `time` is its end in unix seconds.
+    """One ended request in the audit log.
 
-    `caller` is the name of the key. Token counts are sums over all answers to the request.
-    `prompt_sha256` and `response_sha256` are HMACs of prompt and answer with the key of this machine.
+    `id` grows with time; `time` is its end in unix seconds. `caller` is the name of the key. Token counts are
+    sums over all answers to the request. `prompt_sha256` and `response_sha256` are HMACs of prompt and answer
+    with the key of this machine.
     """
 
     id: int = 0
@@ -59,9 +61,10 @@ class AuditRecord(Struct, kw_only=True, omit_defaults=True):
 
 
 class AuditQuery(Struct, frozen=True, kw_only=True):
-    """Which records to find: those from `since` to `until` (unix seconds) that match all other fields.
+    """Which audit records to find.
 
-    `after` is the id of the last record of the page before.
+    Those from `since` to `until` (unix seconds) that match all other fields. `after` is the id of the last
+    record of the page before.
     """
 
     since: float | None = None
@@ -100,7 +103,10 @@ class AuditFiles:
         self._ends_with_newline = False
 
     def append(self, records: list[AuditRecord]) -> None:
-        """Add records, each with the next id; begin a new segment and prune when the last one is full."""
+        """Add records, each with the next id.
+
+        Begins a new segment and prunes when the last one is full.
+        """
         self.directory.mkdir(mode=0o700, parents=True, exist_ok=True)
         for record in records:
             record.id = self._last_id = max(self._last_id + 1, time.time_ns())
@@ -132,9 +138,9 @@ class AuditFiles:
         return found
 
     def prune(self) -> int:
-        """Delete segments past the retention time, then the oldest beyond the limit; return how many.
+        """Delete segments past the retention time or beyond the limit.
 
-        The newest segment stays.
+        The oldest go first. Returns how many. The newest segment stays.
         """
         segments = self._segments()
         oldest_day = _day(time.time() - self._retention_seconds)

@@ -1,4 +1,7 @@
-"""Which answers a grammar allows, matched token by token as in the engine."""
+"""Answers that a grammar allows, matched token by token.
+
+As in the engine.
+"""
 
 import random
 import re

@@ -133,7 +133,10 @@ CALLS = {
 
 
 def _declared_call(parser: ToolParser) -> str:
-    """Return what follows the forced prefix of any call, as the format declares."""
+    """Return what follows the forced prefix, as the format declares.
+
+    For any call.
+    """
     prefix = parser.forced_prefix("first") or ""
     closing = parser.closing_after(prefix)
     assert closing is not None

@@ -16,7 +16,10 @@ from tests.tiny_models.audio_samples import silence, wav
 
 
 def tone(seconds: float, *, rate: int, num_channels: int = 1) -> bytes:
-    """Return a WAV file of a 440 Hz tone, the same in each channel."""
+    """Return a WAV file of a 440 Hz tone.
+
+    The same in each channel.
+    """
     samples = [
         round(8000 * math.sin(2 * math.pi * 440 * place / rate)) for place in range(int(seconds * rate))
     ]

@@ -1,4 +1,4 @@
-"""Every call that a forced call's grammar allows parses and matches its schema."""
+"""Calls of a forced call's grammar parse and match its schema."""
 
 import json
 import random

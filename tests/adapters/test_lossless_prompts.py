@@ -1,4 +1,4 @@
-"""Conversations of any shape: every text is in the prompt, or the request is rejected."""
+"""Conversations of any shape: texts are in the prompt or rejected."""
 
 import json
 from collections.abc import Callable, Sequence
@@ -88,7 +88,10 @@ def adapter(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFac
 
 @st.composite
 def conversations(draw: st.DrawFn) -> tuple[list[Message], list[str]]:
-    """Draw messages in any order, and their texts: results without calls, calls without results."""
+    """Draw messages in any order, and their texts.
+
+    Also results without calls, and calls without results.
+    """
     words: list[str] = []
 
     def word() -> str:

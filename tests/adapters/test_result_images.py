@@ -105,7 +105,10 @@ def asked(*messages: Message) -> GenerationRequest:
 
 
 def shown(template: str, request: GenerationRequest) -> list[tuple[int, int]]:
-    """Return for each image its result, by the text before it and by its pixels."""
+    """Return for each image its result.
+
+    By the text before it and by its pixels.
+    """
     prompt, images = adapter(template).prompt_text(request), adapter(template).prepare_input(request).images
     before = [prompt[: match.start()] for match in re.finditer(re.escape("[IMG]"), prompt)]
     named = [int(re.findall(r"(?:show|from)_(\d+)", text)[-1]) for text in before]

@@ -46,7 +46,7 @@ def test_template_shows_the_end_of_turn_token(tmp_path: Path) -> None:
 
 
 def test_template_shows_the_end_of_call_token(tmp_path: Path) -> None:
-    """The first special token after a call that is no marker starts the result."""
+    """The first non-marker special token after a call starts the result."""
     template = (
         "{%- for tool in tools or [] %}{{ tool | tojson }}{% endfor %}"
         "{%- for message in messages %}{{ message.role }}: {{ message.content or '' }}"

@@ -1,4 +1,7 @@
-"""A real Chromium, headless, on a real server. `CHROMIUM` names another browser than the usual ones."""
+"""A real Chromium, headless, on a real server.
+
+`CHROMIUM` names another browser than the usual ones.
+"""
 
 import os
 import shutil

@@ -1,4 +1,7 @@
-"""The web page in a real browser: chat, models, requests, cache, keys, contrast, keyboard."""
+"""The web page in a real browser.
+
+Chat, models, requests, cache, keys, contrast, keyboard.
+"""
 
 import pytest
 from playwright.sync_api import Browser, Page, expect

@@ -1,8 +1,8 @@
-"""What encoders are, written down a second time, in numpy and in float64: one text, no padding, no batch.
+"""Encoders computed by reference formulas in numpy and float64.
 
-Sources: the papers, and the modelling files of transformers for what these leave open: the window of
-ModernBERT and EmbeddingGemma is half as wide on each side as the configuration says, and includes its edge;
-Gemma's norms add one to their weights.
+One text, no padding, no batch. Sources: the papers, and the modelling files of transformers for what these
+leave open: the window of ModernBERT and EmbeddingGemma is half as wide on each side as the configuration
+says, and includes its edge; Gemma's norms add one to their weights.
 """
 
 import json
@@ -156,8 +156,9 @@ def _heads(states: Array, num_heads: int) -> Array:
 def _attend(
     queries: Array, keys: Array, values: Array, *, scale: float | None = None, reach: int | None = None
 ) -> Array:
-    """Attend within `reach` tokens on each side, heads (heads, tokens, size) side by side at the end; few
-    keys may serve all.
+    """Attend within `reach` tokens on each side.
+
+    Heads (heads, tokens, size) are side by side at the end; few keys may serve all.
     """
     repeats = len(queries) // len(keys)
     keys, values = np.repeat(keys, repeats, axis=0), np.repeat(values, repeats, axis=0)
@@ -171,7 +172,10 @@ def _attend(
 
 
 def _rotated(heads: Array, base: float) -> Array:
-    """Rotate each pair of numbers half a head apart by an angle that grows with the token's place."""
+    """Rotate pairs of numbers by an angle that grows with position.
+
+    A pair is half a head apart.
+    """
     half = heads.shape[-1] // 2
     angles = np.arange(heads.shape[1])[:, None] * base ** (-np.arange(half) / half)
     one, other = heads[..., :half], heads[..., half:]

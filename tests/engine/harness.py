@@ -1,4 +1,7 @@
-"""A running engine for tests: the real loop, tiny real models, and EngineClient."""
+"""A running engine for tests.
+
+The real loop, tiny real models, and EngineClient.
+"""
 
 from collections.abc import AsyncIterator, Generator, Sequence
 from contextlib import asynccontextmanager
@@ -45,8 +48,9 @@ async def running_engine(
     own_process: bool = False,
     max_queue: int = 100,
 ) -> AsyncIterator[EngineClient]:
-    """Start an engine with the forged models of these names, and with `models`; it has ended when the block
-    is left.
+    """Start an engine with these trained models, and with `models`.
+
+    It has ended when the block is left.
     """
     chosen = settings or EngineSettings(max_rows=8)
     client = EngineClient(

@@ -60,8 +60,9 @@ def _pixtral(whole: Any, model: Path, prompt: list[int], images: list[Any], num_
 
 
 def _gemma(whole: Any, model: Path, prompt: list[int], images: list[Any], num_tokens: int) -> list[int]:
-    """Its layers under the masks that Gemma was trained with, reading everything anew: its own generation
-    leaves them causal.
+    """Layers of Gemma under the masks that it was trained with.
+
+    Reads everything anew, because mlx-vlm's own generation leaves the masks causal.
     """
     vision = read_model(model).vision
     assert vision is not None

@@ -18,7 +18,10 @@ _COSTS = ModelCosts(weights_bytes=1 << 30, kv_bytes_per_token=1)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Machine:
-    """Seconds of a pass and of a decode step; `pass_fixed` is 0 without a fixed cost."""
+    """Seconds of a pass and of a decode step.
+
+    `pass_fixed` is 0 without a fixed cost.
+    """
 
     pass_fixed: float = 0.002
     pass_token: float = 0.0002

@@ -25,7 +25,7 @@ SMALL_CHUNKS = EngineSettings(max_rows=6, prefill_chunk_max_tokens=16, prefix_ca
 
 @dataclass(frozen=True)
 class Job:
-    """One request: when it comes, what it says, how long it runs, and whether its client leaves early."""
+    """One request: arrival, text, length, and whether its client disconnects."""
 
     prompt: tuple[int, ...]
     max_tokens: int

@@ -1,4 +1,4 @@
-"""Queries and changes of the prefix cache in a running engine, and cache modes."""
+"""Queries and changes of a running engine's cache; cache modes."""
 
 import asyncio
 import random

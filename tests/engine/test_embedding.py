@@ -1,4 +1,7 @@
-"""Embeddings in a running engine equal those of the layers, beside decoding rows."""
+"""Embeddings in a running engine equal those of the layers.
+
+Beside decoding rows.
+"""
 
 import asyncio
 import os
@@ -31,7 +34,10 @@ async def embedding_engine(
     settings: EngineSettings | None = None,
     own_process: bool = False,
 ) -> AsyncIterator[EngineClient]:
-    """An engine with the forged embedding model, which embeds by `recipe`, and models that write text."""
+    """An engine with the tiny embedding model and text models.
+
+    It embeds by `recipe`.
+    """
     chosen = settings or EngineSettings(max_rows=8, prefill_chunk_max_tokens=64)
     client = EngineClient(
         EngineProcess(chosen) if own_process else InlineEngine(chosen), chosen, max_queue=100
@@ -56,7 +62,10 @@ async def embed(
 
 
 def states_of(texts: Sequence[Sequence[int]]) -> list[Any]:
-    """What the layers of the model say of each text by itself, without any code of ours."""
+    """Embeddings by the model's layers, one text at a time.
+
+    Without any code of ours.
+    """
     import mlx.core as mx
     from mlx_lm.models import qwen3
 

@@ -35,8 +35,9 @@ def spec(kind: str) -> ModelSpec:
 async def engine(
     *kinds: str | ModelSpec, others: Sequence[str] = (), max_slice: int = 4096
 ) -> AsyncIterator[EngineClient]:
-    """An engine with forged encoders and models that write text, which computes at most `max_slice` tokens at
-    a time.
+    """An engine with tiny encoders and text models.
+
+    It computes at most `max_slice` tokens at a time.
     """
     chosen = EngineSettings(max_rows=8, prefill_chunk_max_tokens=max_slice)
     client = EngineClient(InlineEngine(chosen), chosen, max_queue=100)
@@ -150,8 +151,9 @@ def test_quantized_encoder_gives_similar_vectors(kind: str, tmp_path: Path) -> N
 
 
 def quantized(kind: str, directory: Path) -> Path:
-    """The forged encoder in 8 bits, as converters write it: every matrix whose rows are whole groups, tables
-    included.
+    """The tiny encoder in 8 bits, as converters write it.
+
+    Every matrix whose rows are whole groups, tables included.
     """
     import mlx.core as mx
 

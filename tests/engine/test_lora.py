@@ -1,4 +1,4 @@
-"""LoRA adapters in the engine: rows of one batch use different adapters, exactly as each alone."""
+"""LoRA adapters in the engine: batched rows equal each alone."""
 
 import asyncio
 import json
@@ -74,7 +74,7 @@ ROWS = (
 
 
 async def check_mixed_rows(base: Path, directory: Path) -> None:
-    """Rows of different adapters in one batch give the tokens of each alone."""
+    """Rows of different adapters in one batch equal each alone."""
     specs = two_adapters(base, directory)
     model = ModelSpec(name="base", path=base, weights_bytes=1)
     async with running_engine(models=[model], settings=replace(SETTINGS, prefix_cache_bytes=0)) as client:

@@ -78,7 +78,7 @@ def test_process_returns_memory_after_a_long_prompt() -> None:
 
 
 def test_long_prompts_share_one_stream() -> None:
-    """A stream of MLX keeps its thread for ever, and streams are numbered."""
+    """MLX keeps a stream's thread forever, and streams are numbered."""
 
     async def run() -> int:
         async with running_engine(

@@ -32,8 +32,9 @@ def model() -> Any:
 
 
 def keys_of(number: int, num_tokens: int) -> mx.array:
-    """Keys that say of which row and token they are; every group of them is the same number, which quantizing
-    keeps.
+    """Keys that encode their row and token.
+
+    Every group of them is the same number, which quantizing keeps.
     """
     tokens = mx.arange(num_tokens) + 1000.0 * number
     return mx.broadcast_to(tokens[None, None, :, None], (1, 2, num_tokens, 64))
@@ -176,7 +177,10 @@ def test_model_without_quantized_attention_is_refused_with_the_reason(
 
 
 def test_model_that_reads_its_cache_directly_is_refused() -> None:
-    """Latent attention computes with keys and values itself, and cannot with packed ones."""
+    """Latent attention computes with keys and values itself.
+
+    It cannot with packed ones.
+    """
     sizes = {
         "hidden_size": 64,
         "num_hidden_layers": 1,

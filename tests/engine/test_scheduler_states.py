@@ -1,4 +1,7 @@
-"""Scheduler under random arrivals, priorities, memory, cancels and disk reads: no row lost, none starved."""
+"""Scheduler under random arrivals, priorities, memory, cancels and disk reads.
+
+No row is lost, none starves.
+"""
 
 from hypothesis import settings
 from hypothesis import strategies as st

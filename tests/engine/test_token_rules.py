@@ -14,7 +14,10 @@ from .whisper_vocabulary import END, FIRST_TIME, NUM_TOKENS, RECIPE
 
 
 def allowed(written: Sequence[int], logits: Any = None) -> set[int]:
-    """The tokens that may follow, where all are as likely as each other, or by these logits."""
+    """The tokens that may follow.
+
+    All are equally likely, or by these logits.
+    """
     logits = np.zeros(NUM_TOKENS, dtype=np.float32) if logits is None else logits
     TokenRules(RECIPE).apply(logits, written)
     return set(np.flatnonzero(np.isfinite(logits)).tolist())

@@ -1,4 +1,4 @@
-"""Transcription in a running engine equals the layers, one unit at a time."""
+"""Transcription in a running engine equals the layers, unit by unit."""
 
 import asyncio
 import io
@@ -70,8 +70,9 @@ async def hearing_engine(*others: str, path: Any = FACTS.path) -> AsyncIterator[
 
 
 def written_by_the_layers(asked: AudioWindow) -> list[int]:
-    """What the model writes greedily when every token is computed from the whole, without caches, slices or
-    an engine.
+    """What the model transcribes greedily without caches, slices or engine.
+
+    Every token is computed from the whole.
     """
     import mlx.core as mx
     from mlx_audio.stt.models.whisper.audio import log_mel_spectrogram

@@ -1,4 +1,7 @@
-"""Images in a running engine give mlx-vlm's answers, in slices and beside text."""
+"""Images in a running engine give mlx-vlm's answers.
+
+In slices and beside text.
+"""
 
 import asyncio
 import json
@@ -19,7 +22,7 @@ QUESTION = TextPart(text="What color is this?")
 
 @pytest.fixture(scope="module")
 def merging(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A model of the mistral3 kind, whose cells are four patches, with random weights."""
+    """A mistral3 model with cells of four patches and random weights."""
     import mlx.core as mx
     from mlx.utils import tree_flatten
     from mlx_vlm.models import mistral3

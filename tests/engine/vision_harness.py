@@ -29,7 +29,10 @@ def image(color: tuple[int, int, int], side: int = 64) -> ImagePart:
 
 
 def noise(seed: int, *, width: int = 64, height: int = 48) -> ImagePart:
-    """Noise on red or on blue, so that no two cells look the same."""
+    """Noise on red or on blue.
+
+    No two cells look the same.
+    """
     colors = np.random.default_rng(seed).integers(-40, 40, (height, width, 3))
     pixels = np.clip(np.array((220, 20, 20) if seed % 2 else (20, 40, 220)) + colors, 0, 255).astype(np.uint8)
     file = io.BytesIO()
@@ -39,7 +42,10 @@ def noise(seed: int, *, width: int = 64, height: int = 48) -> ImagePart:
 
 @asynccontextmanager
 async def seeing_engine(model: Path, **settings: Any) -> AsyncIterator[EngineClient]:
-    """Start an engine with the model as "m"; it has ended when the block is left."""
+    """Start an engine with the model as "m".
+
+    It has ended when the block is left.
+    """
     chosen = EngineSettings(**{"max_rows": 8, **settings})
     client = EngineClient(InlineEngine(chosen), chosen, max_queue=100)
     await client.start([read_model(model).spec("m")])

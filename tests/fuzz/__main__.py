@@ -1,5 +1,6 @@
-"""`python -m tests.fuzz`: ten thousand fuzzed requests against one server; writes bench_results/fuzz.json
-with --save.
+"""`python -m tests.fuzz`: ten thousand fuzzed requests against one server.
+
+Writes bench_results/fuzz.json with --save.
 """
 
 import argparse

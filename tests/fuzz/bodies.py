@@ -1,4 +1,7 @@
-"""Valid bodies for each route, with as many fields as combine: the seeds of mutations."""
+"""Valid bodies for each route: the seeds of mutations.
+
+With as many fields as combine.
+"""
 
 from typing import Any
 

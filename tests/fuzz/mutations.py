@@ -54,7 +54,7 @@ _HEADERS = st.sampled_from(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FuzzedRequest:
-    """A request to send, and whether to disconnect before the end of the answer."""
+    """A request, and whether to disconnect before the answer's end."""
 
     path: str
     body: bytes

@@ -1,4 +1,7 @@
-"""A model with a short context, so that answers of any requested length end soon."""
+"""A model with a short context.
+
+Answers of any requested length end soon.
+"""
 
 import json
 import shutil

@@ -1,4 +1,4 @@
-"""Sends fuzzed requests concurrently and checks every answer and the idle state afterwards."""
+"""Sends fuzzed requests concurrently; checks answers and the idle state."""
 
 import json
 import time
@@ -46,7 +46,10 @@ class Volley:
         self._client.post("/v1/agents/fuzzed/reset")
 
     def leftovers(self) -> dict[str, int]:
-        """Wait until the engine is idle and return what is still open; all zero passes."""
+        """Wait until the engine is idle and return what is open.
+
+        All zero passes.
+        """
         deadline = time.monotonic() + _PATIENCE_SECONDS
         while any((left := self._open()).values()) and time.monotonic() < deadline:
             time.sleep(0.1)

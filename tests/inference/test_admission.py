@@ -1,4 +1,7 @@
-"""Budget of a request: what can never fit is refused, with its arithmetic."""
+"""Budget of a request: what can never fit is rejected.
+
+With its arithmetic.
+"""
 
 import pytest
 from hypothesis import given

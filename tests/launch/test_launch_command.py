@@ -1,4 +1,7 @@
-"""`mlxctl launch` against real servers, with a client that prints what it was given."""
+"""`mlxctl launch` against real servers.
+
+With a client that prints its arguments and environment.
+"""
 
 import os
 import signal
@@ -42,7 +45,7 @@ def environment(tmp_path: Path) -> dict[str, str]:
 
 @pytest.fixture(scope="module")
 def server() -> Iterator[ServerProcess]:
-    """A server of the demo model, whose context suffices for no coding agent."""
+    """A server whose model's context suffices for no coding agent."""
     with serving(None) as running:
         yield running
 

@@ -1,4 +1,4 @@
-"""Which model a coding agent is launched with, and the reasons against others."""
+"""Which model a coding agent gets, and reasons against others."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Adapter directories that cannot be used are refused with the file or field in error."""
+"""Unusable adapter directories are rejected with the file or field."""
 
 import json
 from collections.abc import Callable

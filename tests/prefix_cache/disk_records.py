@@ -91,7 +91,10 @@ def store(tier: DiskTier, *seeds: int, num_tokens: int = 1200) -> None:
 
 
 def store_tokens(tier: DiskTier, index: PrefixIndex[Record], tokens: Tokens) -> None:
-    """Write a conversation of these tokens to disk; its keys and values are zeros."""
+    """Write a conversation of these tokens to disk.
+
+    Its keys and values are zeros.
+    """
     place: Chunk[Record] | None = None
     for start in range(0, len(tokens), CHUNK_TOKENS):
         piece = tokens[start : start + CHUNK_TOKENS]

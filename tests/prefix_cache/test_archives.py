@@ -1,4 +1,7 @@
-"""Export of the disk tier into an archive, and import: complete or not at all."""
+"""Export of the disk tier into an archive, and import.
+
+Complete or not at all.
+"""
 
 import asyncio
 import random

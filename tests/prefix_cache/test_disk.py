@@ -1,4 +1,7 @@
-"""Disk tier: evicted prefixes are restored, also after a restart, with exact outputs."""
+"""Disk tier: evicted prefixes are restored with exact outputs.
+
+Also after a restart.
+"""
 
 import asyncio
 import logging

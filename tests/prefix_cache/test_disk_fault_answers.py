@@ -1,4 +1,7 @@
-"""Damaged files before a start: exact outputs, one log line, and verify names the fault."""
+"""Damaged files before a start: exact outputs and one log line.
+
+`verify` names the fault.
+"""
 
 import asyncio
 from collections.abc import Callable

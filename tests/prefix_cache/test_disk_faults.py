@@ -1,4 +1,7 @@
-"""Faults of the disk tier: a miss and one log line, never a wrong record or a crash."""
+"""Faults of the disk tier: a miss and one log line.
+
+Never a wrong record or a crash.
+"""
 
 import errno
 import logging

@@ -141,7 +141,10 @@ def interleaved(formatter: Formatter, *scripts: Iterable[StreamEvent]) -> bytes:
 
 
 def data_of(wire: bytes) -> list[Any]:
-    """Return the JSON of each event with data, without comments and the end mark."""
+    """Return the JSON of each event with data.
+
+    Without comments and the end mark.
+    """
     lines = [line.removeprefix("data: ") for line in wire.decode().split("\n") if line.startswith("data: ")]
     return [json.loads(line) for line in lines if line != "[DONE]"]
 

@@ -1,4 +1,4 @@
-"""Invalid bodies: the error names the caller's field and the status is 400."""
+"""Invalid bodies: status 400, and the error names the field."""
 
 import json
 import re

@@ -68,7 +68,10 @@ def anthropic_client(answer: Answer) -> anthropic.Anthropic:
 
 
 def play(formatter: Formatter, events: Sequence[StreamEvent], *, error: MlxctlError | None = None) -> Answer:
-    """Answer any request with the script and pings; the script may end with an error."""
+    """Answer any request with the script and pings.
+
+    The script may end with an error.
+    """
 
     def answer(request: httpx2.Request) -> httpx2.Response:
         if not formatter.parse(request.read()).stream:

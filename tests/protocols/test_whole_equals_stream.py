@@ -1,4 +1,7 @@
-"""Streams assemble to the whole body for any answer, and replay to the same parts."""
+"""Streams assemble to the whole body for any answer.
+
+They replay to the same parts.
+"""
 
 import json
 from itertools import pairwise

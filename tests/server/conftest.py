@@ -46,7 +46,10 @@ def anthropic_client(server: ServerProcess) -> Iterator[anthropic.Anthropic]:
 
 
 class LocalClient(testing.TestClient):
-    """Test client with a local Host header that stays connected until it is answered."""
+    """Test client with a local Host header.
+
+    It stays connected until it is answered.
+    """
 
     def __init__(self, application: Application) -> None:
         async def stays(scope: Scope, receive: Receive, send: Send) -> None:
@@ -69,15 +72,19 @@ _UNSTARTED: list[Services] = []
 
 @pytest.fixture(scope="module", autouse=True)
 def _close_unstarted_apps() -> Iterator[None]:
-    """End the processes in which requests to them were prepared, on the event loop of Falcon's own client."""
+    """End the preparation processes of unstarted applications.
+
+    On the event loop of Falcon's own client.
+    """
     yield
     while _UNSTARTED:
         falcon.async_to_sync(_UNSTARTED.pop().inference.preparation.close)
 
 
 def unstarted_app(model: Path, settings: ServerSettings) -> testing.TestClient:
-    """A client of the application as it is before the engine runs: every route is there, no generation is
-    taken.
+    """A client of the application before the engine runs.
+
+    Every route is there, no generation is taken.
     """
 
     async def build() -> testing.TestClient:

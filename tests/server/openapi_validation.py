@@ -13,7 +13,7 @@ DOCUMENT: dict[str, Any] = build_document(all_routes())
 
 
 def _closed(document: dict[str, Any]) -> dict[str, Any]:
-    """Return the types of the description with no room for fields that they do not name."""
+    """Return the description's types, closed to fields they do not name."""
     types = deepcopy(document["components"]["schemas"])
     for kind in types.values():
         if "properties" in kind:
@@ -31,7 +31,7 @@ def check_answer(value: Any, method: str, path: str, status: int = 200) -> None:
 
 
 def check_stream(wire: str, path: str) -> None:
-    """Raise jsonschema.ValidationError when an event of a route's stream is not as described."""
+    """Raise jsonschema.ValidationError when a stream event is not as described."""
     schema = DOCUMENT["paths"][path]["post"]["responses"]["200"]["content"]["text/event-stream"]["schema"]
     events = [event for text in wire.split("\n\n") if (event := _event(text))]
     assert events
@@ -42,7 +42,10 @@ def check_stream(wire: str, path: str) -> None:
 
 
 def _event(text: str) -> dict[str, str]:
-    """Return the fields of one server-sent event; nothing for comments and the end mark."""
+    """Return the fields of one server-sent event.
+
+    Nothing for comments and the end mark.
+    """
     fields = dict(line.split(": ", 1) for line in text.split("\n") if line and not line.startswith(":"))
     return {} if fields.get("data") == "[DONE]" else fields
 

@@ -1,4 +1,4 @@
-"""A real `mlxctl serve` in a process of its own, on a free port."""
+"""A real `mlxctl serve` in an own process, on a free port."""
 
 import os
 import re
@@ -75,7 +75,10 @@ class ServerProcess:
 
 @contextmanager
 def serving(model: Path | None, *arguments: str, **environment: str) -> Iterator[ServerProcess]:
-    """Yield a ready server for `model` (None: the demo model); it is stopped at the end."""
+    """Yield a ready server for `model` (None: the demo model).
+
+    It is stopped at the end.
+    """
     named = ["--model", str(model), "--name", "tiny"] if model else []
     server = ServerProcess(*named, *arguments, environment=environment)
     try:
@@ -86,7 +89,10 @@ def serving(model: Path | None, *arguments: str, **environment: str) -> Iterator
 
 
 def is_alive(pid: int) -> bool:
-    """Whether a process runs under `pid`; on Linux, a zombie does not count."""
+    """Whether a process runs under `pid`.
+
+    On Linux, a zombie does not count.
+    """
     try:
         os.kill(pid, 0)
     except ProcessLookupError:
@@ -96,7 +102,10 @@ def is_alive(pid: int) -> bool:
 
 
 def wait_for(condition: Any, *, seconds: float) -> float:
-    """Wait until `condition()` holds and return how long that took; fails after `seconds`."""
+    """Wait until `condition()` holds and return how long that took.
+
+    Fails after `seconds`.
+    """
     started = time.monotonic()
     while not condition():
         assert time.monotonic() - started < seconds, "it did not happen in time"

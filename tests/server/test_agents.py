@@ -19,7 +19,7 @@ LONG: dict[str, Any] = {"max_tokens": 20_000, "temperature": 0}
 
 
 class Agent:
-    """One agent of a server, as a client without a library sees it."""
+    """One agent of a server, for a client without an SDK."""
 
     def __init__(self, server: ServerProcess, **settings: Any) -> None:
         self.url = f"{server.url}/v1/agents"
@@ -52,7 +52,10 @@ class Agent:
 
 @pytest.fixture(scope="module")
 def short(endless_model: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServerProcess]:
-    """A server with a short context, a queue of one turn, and small histories."""
+    """A server with a short context and small histories.
+
+    Its agents queue one turn.
+    """
     model = tmp_path_factory.mktemp("models") / "short"
     shutil.copytree(endless_model, model)
     config = json.loads((model / "config.json").read_text())

@@ -1,4 +1,7 @@
-"""The audit log of a running server: a record per request, and no content by default."""
+"""The audit log of a running server: a record per request.
+
+No content by default.
+"""
 
 import json
 import os

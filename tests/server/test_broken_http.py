@@ -1,4 +1,7 @@
-"""Malformed or unfinished HTTP: refused in time, without server errors or harm to others."""
+"""Malformed or unfinished HTTP is rejected in time.
+
+Without server errors or harm to others.
+"""
 
 import json
 import selectors
@@ -23,7 +26,10 @@ METHODS = ("POST", "PUT", "PATCH", "DELETE", "GET")
 
 @pytest.fixture(scope="module")
 def server(endless_model: Path) -> Iterator[ServerProcess]:
-    """A server with a short body timeout, whose log has no unexpected error afterwards."""
+    """A server with a short body timeout.
+
+    Its log has no unexpected error afterwards.
+    """
     limits = {
         "MLXCTL_SERVER_BODY_TIMEOUT_SECONDS": str(BODY_SECONDS),
         "MLXCTL_SERVER_MAX_HEADER_BYTES": str(HEADER_BYTES),
@@ -90,7 +96,7 @@ def error_of(answer: bytes) -> dict[str, object]:
 
 
 def test_every_route_times_out_slow_bodies(server: ServerProcess) -> None:
-    """Send the start of a body to each method of each route, all at once."""
+    """Send the start of a body to each route's methods, concurrently."""
     sent: dict[bytes, str] = {}
     for route in (route.path for route in all_routes()):
         path = route.replace("{response_id}", "x").replace("{agent_id}", "x").replace("{name:path}", "x")

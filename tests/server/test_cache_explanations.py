@@ -308,7 +308,10 @@ def _tokenizer() -> Any:
 
 
 def _letters(ids: list[int]) -> list[int]:
-    """The same text with one longer token, in the second half, cut into letters."""
+    """The same text with one longer token cut into letters.
+
+    The token is in the second half.
+    """
     tokenizer = _tokenizer()
     for place in range(len(ids) // 2, len(ids)):
         letters = tokenizer.decode([ids[place]])

@@ -73,7 +73,10 @@ Clients = dict[str, httpx.Client]
 
 @contextmanager
 def locked_server(model: Path, cache: Path) -> Iterator[Clients]:
-    """A server with four keys, two of them in one cache group, and a client for each."""
+    """A server with four keys, and a client for each.
+
+    Two keys are in one cache group.
+    """
     keys = (ALPHA, BETA, GAMMA, DELTA)
     groups = ["--cache-group", f"team={GAMMA}", "--cache-group", f"team={DELTA}"]
     given = [argument for key in keys for argument in ("--api-key", key)]
@@ -100,7 +103,10 @@ def cache(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def clients(endless_model: Path, cache: Path) -> Iterator[Clients]:
-    """Clients of a server restarted after ALPHA sent the secret through every protocol."""
+    """Clients of a server restarted after ALPHA sent the secret.
+
+    Through every protocol.
+    """
     with locked_server(endless_model, cache) as clients:
         for ask in ASKING:
             ask(clients[ALPHA], told_by(ask), {})

@@ -1,4 +1,4 @@
-"""Cancelling requests by name, and the SDKs' own retries on a full queue."""
+"""Cancelling requests by name; SDK retries on a full queue."""
 
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor

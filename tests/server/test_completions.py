@@ -88,8 +88,9 @@ def test_echoed_text_scores_equal_generated_scores(openai_client: openai.OpenAI,
 
 
 def test_lm_evaluation_harness_request_is_scored(openai_client: openai.OpenAI) -> None:
-    """The body that lm-evaluation-harness sends: several lists of ids, one token more, which is left out of
-    the sum.
+    """The body that lm-evaluation-harness sends.
+
+    Several lists of ids, one token more, which is left out of the sum.
     """
     prompts = [[40, 41, 42, 43], [50, 51], [60]]
     answer = openai_client.completions.create(

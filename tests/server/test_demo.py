@@ -1,4 +1,4 @@
-"""The built-in demo model through the vendors' SDKs: greet, call a tool, take its result."""
+"""The demo model through the vendors' SDKs: text and tool calls."""
 
 import json
 from collections.abc import Iterator

@@ -24,7 +24,10 @@ TEXTS = [
 
 @pytest.fixture(scope="module")
 def model_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServerProcess]:
-    """A server for every kind of encoder, by their names, and for `endless`, which chats."""
+    """A server for every kind of encoder, and a chat model.
+
+    By their names, and `endless`, which chats.
+    """
     models = tmp_path_factory.mktemp("models")
     for name in tiny_models.ENCODER_NAMES:
         shutil.copytree(tiny_models.encoder(name), models / name)

@@ -1,4 +1,7 @@
-"""Death of the engine during requests: errors in each protocol, and a restart."""
+"""Death of the engine during requests.
+
+Errors in each protocol, and a restart.
+"""
 
 import os
 import shutil

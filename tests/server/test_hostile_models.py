@@ -52,7 +52,10 @@ def without_file(name: str) -> Callable[[Path], None]:
 
 
 def with_tokens_too_many(model: Path) -> None:
-    """A tokenizer with more tokens than the weights, one of them in the template."""
+    """A tokenizer with more tokens than the weights.
+
+    One of them is in the template.
+    """
     with_template("<|more 999|>{{ messages[0].content }}")(model)
     tokenizer = json.loads((model / "tokenizer.json").read_text())
     first = tokenizer["added_tokens"][0]

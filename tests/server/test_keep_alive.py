@@ -34,7 +34,10 @@ PATHS = (
 
 @pytest.fixture(scope="module")
 def slow(endless_model: Path) -> Iterator[ServerProcess]:
-    """A server with one batch slot, small prefill chunks and a short ping interval."""
+    """A server with one batch slot and a short ping interval.
+
+    Prefill chunks are small.
+    """
     limits = {
         "MLXCTL_ENGINE_MAX_ROWS": "1",
         "MLXCTL_ENGINE_PREFILL_CHUNK_MAX_TOKENS": "128",

@@ -227,7 +227,7 @@ def test_model_that_does_not_fit_is_one_error_line(endless_model: Path) -> None:
 
 
 def test_ctrl_c_stops_the_whole_process_group(endless_model: Path) -> None:
-    """Ctrl-C reaches the front and the engine alike; the engine must leave the end to the front."""
+    """Ctrl-C reaches front and engine; only the front may stop both."""
     with serving(endless_model) as server:
         engine = server.engine_pid()
         for pid in (engine, server.process.pid):

@@ -15,7 +15,7 @@ LIMIT_SECONDS = 2.0
 
 @pytest.fixture(scope="module")
 def server(endless_model: Path) -> Iterator[ServerProcess]:
-    """A server with one batch slot, a queue of one, and short timeouts."""
+    """A server with one batch slot, a queue of one, short timeouts."""
     limits = {
         "MLXCTL_ENGINE_MAX_ROWS": "1",
         "MLXCTL_SERVER_MAX_QUEUE": "0",
@@ -84,7 +84,10 @@ def test_choices_beyond_all_places_are_refused_together(
 
 @pytest.fixture(scope="module")
 def small_server(endless_model: Path) -> Iterator[ServerProcess]:
-    """A server whose memory holds about 14,700 tokens, for requests that do not wait for it."""
+    """A server whose memory holds about 14,700 tokens.
+
+    For requests that do not wait for it.
+    """
     limits = {
         "MLXCTL_ENGINE_MEMORY_LIMIT_BYTES": "16MB",
         "MLXCTL_ENGINE_MEMORY_WAIT_SECONDS": "0",

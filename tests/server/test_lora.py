@@ -1,4 +1,7 @@
-"""LoRA adapters over HTTP: names, mounting, errors in each protocol, and a trained adapter."""
+"""LoRA adapters over HTTP.
+
+Names, mounting, errors in each protocol, and a trained adapter.
+"""
 
 import os
 import shutil

@@ -39,7 +39,10 @@ def models(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def server(models: Path) -> Iterator[ServerProcess]:
-    """A server for all of them, whose memory holds one model and its cache."""
+    """A server whose memory holds one model and its cache.
+
+    It serves all of them.
+    """
     limit = int(1.5 * max(size(models / family) for family in FAMILIES))
     named = ["--model", str(models / "qwen3"), "--model", str(models / "llama3"), "--models-dir", str(models)]
     running = ServerProcess(*named, "--memory-limit", str(limit))
@@ -184,8 +187,9 @@ def test_invalid_model_actions_are_refused(server: ServerProcess, sent: bytes) -
 
 
 def test_stream_waiting_for_its_model_gets_pings(models: Path) -> None:
-    """Memory holds one model, and a long answer uses it: who wants another waits with pings, and is served
-    after it.
+    """Memory holds one model, and a long answer uses it.
+
+    A request for another waits with pings, and is served after it.
     """
     limit = int(1.5 * max(size(models / family) for family in FAMILIES))
     endless = tiny_models.model("endless")

@@ -32,7 +32,10 @@ def client_of(server: ServerProcess) -> httpx.Client:
 
 
 def lines(client: httpx.Client, path: str, **body: Any) -> list[dict[str, Any]]:
-    """Return the lines of a stream, which is what a body without `stream` asks for."""
+    """Return the lines of a stream.
+
+    A body without `stream` asks for one.
+    """
     answer = client.post(path, json={"model": MODEL, **body})
     assert (answer.status_code, answer.headers["content-type"]) == (200, "application/x-ndjson")
     return [json.loads(line) for line in answer.text.splitlines()]

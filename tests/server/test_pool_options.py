@@ -45,8 +45,9 @@ def resident(server: ServerProcess) -> set[str]:
 
 
 def test_preload_pin_alias_and_library_options(library: Path, tmp_path: Path) -> None:
-    """At most two are in memory: both are there at the start, and the one that is pinned stays when others
-    are asked for.
+    """At most two models are in memory: both at the start.
+
+    The pinned one stays when others are requested.
     """
     settings = tmp_path / "mlxctl.toml"
     settings.write_text(f'[library]\nmodels_dirs = ["{library}"]\n\n[library.aliases]\nquick = "llama3"\n')
@@ -73,7 +74,7 @@ def test_idle_model_is_unloaded_and_pinned_one_stays(library: Path) -> None:
 
 
 def test_requests_beyond_the_model_queue_are_refused(library: Path) -> None:
-    """Only one model may be in memory, a long answer uses it, and one request may wait."""
+    """One model in memory, in use; one request may wait."""
     named = [
         "--model",
         str(tiny_models.model("endless")),

@@ -23,7 +23,10 @@ NO_TOOLS = Finding(question="tools", verdict="no", reason="it calls no tool")
 
 @pytest.fixture
 def store_file(tmp_path: Path) -> Path:
-    """A store in which the demo model does not call tools, unlike its files."""
+    """A store in which the demo model does not call tools.
+
+    Unlike its files.
+    """
     file = tmp_path / "mlxctl" / "capabilities.sqlite"
     store = CapabilityStore(file)
     store.save(record(NO_TOOLS, fingerprint=fingerprint(demo.MODEL_DIR)))

@@ -32,7 +32,10 @@ BODIES: dict[str, tuple[str, Any]] = {
 
 
 class Others:
-    """Requests /livez and reads a stream continuously; records the longest wait of each."""
+    """Requests /livez and reads a stream continuously.
+
+    Records the longest wait of each.
+    """
 
     def __init__(self, url: str) -> None:
         self._url = url

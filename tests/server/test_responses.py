@@ -143,7 +143,7 @@ def test_long_input_error_names_the_input_field(openai_client: openai.OpenAI) ->
 
 @pytest.fixture(scope="module")
 def shared(endless_model: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServerProcess]:
-    """A server with two keys, a short context and a small response store."""
+    """A server with two keys, short context and small response store."""
     model = tmp_path_factory.mktemp("models") / "short"
     shutil.copytree(endless_model, model)
     config = json.loads((model / "config.json").read_text())

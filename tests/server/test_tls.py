@@ -1,4 +1,7 @@
-"""HTTPS and mutual TLS, with certificates made by openssl, for every client of the package."""
+"""HTTPS and mutual TLS for every client of the package.
+
+With certificates made by openssl.
+"""
 
 import json
 import os
@@ -29,7 +32,10 @@ def openssl(directory: Path, *arguments: str) -> None:
 
 @pytest.fixture(scope="module")
 def certificates(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A directory with an authority (ca), and a server's and a client's certificate of it."""
+    """A directory with an authority, and its server and client certificates.
+
+    The authority is `ca`.
+    """
     directory = tmp_path_factory.mktemp("certificates")
     new = [
         "req",

@@ -36,7 +36,7 @@ Said = tuple[str, int, int]
 
 @pytest.fixture(scope="module")
 def model_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServerProcess]:
-    """A server for a vision model with two templates, and for a text model."""
+    """A server for a two-template vision model and a text model."""
     moved = Path(
         shutil.copytree(tiny_models.trained("pixtral_colors"), tmp_path_factory.mktemp("models") / "moved")
     )

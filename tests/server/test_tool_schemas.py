@@ -1,4 +1,4 @@
-"""Forced and strict calls fit their schemas in call formats other than JSON."""
+"""Forced and strict calls fit their schemas in non-JSON call formats."""
 
 import json
 from collections.abc import Iterator

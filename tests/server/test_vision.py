@@ -1,4 +1,4 @@
-"""Images over HTTP with both vendors' SDKs, to a vision model and a text model."""
+"""Images over HTTP with both SDKs, vision and text models."""
 
 import json
 import shutil

@@ -1,4 +1,4 @@
-"""The background service: definition files, and what the system's tools are asked to do."""
+"""The background service: definition files and calls of system tools."""
 
 import os
 import plistlib
@@ -26,7 +26,7 @@ exit 0
 
 @pytest.fixture
 def environment(tmp_path: Path) -> dict[str, str]:
-    """A home of its own, with a `systemctl` that writes down its calls."""
+    """A home of its own, with a `systemctl` that records its calls."""
     tool = tmp_path / "bin" / "systemctl"
     tool.parent.mkdir()
     tool.write_text(SYSTEMCTL)

@@ -1,4 +1,4 @@
-"""The audit log: records in files, hashes, retention, and a disk without room."""
+"""The audit log: files, hashes, retention, and a full disk."""
 
 import hashlib
 import hmac

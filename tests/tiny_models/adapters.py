@@ -1,4 +1,4 @@
-"""Tiny LoRA adapters: random ones for any tiny model, and one trained to give a fixed answer."""
+"""Tiny LoRA adapters: random, or trained to give a fixed answer."""
 
 import json
 from collections.abc import Callable, Iterator
@@ -35,7 +35,10 @@ def random_adapter(
     size: float = 0.3,
     adapts: Callable[[str], bool] = lambda path: True,
 ) -> Path:
-    """Write an adapter in mlx-lm's format with random matrices for all layers that `adapts` names."""
+    """Write an mlx-lm adapter with random matrices.
+
+    For all layers that `adapts` names.
+    """
     loaded, _ = load_model(model, lazy=True)
     generator = np.random.default_rng(seed)
     tensors = {}

@@ -95,6 +95,9 @@ def call(name: str, arguments: str) -> list[StreamEvent]:
 
 
 def end(*, num_completion_tokens: int = 5, reason: str = "stop") -> Finished:
-    """Return the end of an answer; 80 of 100 prompt tokens are cached."""
+    """Return the end of an answer.
+
+    80 of 100 prompt tokens are cached.
+    """
     usage = Usage(num_prompt_tokens=100, num_cached_tokens=80, num_completion_tokens=num_completion_tokens)
     return Finished(reason=reason, usage=usage)  # type: ignore[arg-type]

@@ -115,7 +115,10 @@ class ChatTemplate:
             raise InvalidRequest(message, param="messages") from error
 
     def _find_inputs(self) -> "TemplateInputs":
-        """Find how the template takes texts and tools, by rendering a few messages."""
+        """Find how the template takes texts and tools.
+
+        Renders a few messages.
+        """
         inputs = TemplateInputs()
         user = {"role": "user", "content": _TEXT}
         with_empty_list = replace(inputs, takes_no_tools=False)

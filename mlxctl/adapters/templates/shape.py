@@ -170,7 +170,10 @@ def probe_shape(template: ChatTemplate, *, placeholder: str | None = None) -> Te
 
 
 def nearest_effort(effort: str, efforts: Sequence[str]) -> str:
-    """Return the value of `efforts` next to a reasoning effort; the higher of two."""
+    """Return the value of `efforts` nearest to a reasoning effort.
+
+    The higher of two that are equally near.
+    """
     if not efforts or effort in efforts or effort not in _EFFORTS:
         return effort
     rank = _EFFORTS[effort]
@@ -182,7 +185,10 @@ def _effort_variable(template: ChatTemplate) -> str:
 
 
 def _find_efforts(template: ChatTemplate, variable: str) -> tuple[str, ...]:
-    """Return the efforts that the template takes; empty if it takes all, or none."""
+    """Return the reasoning efforts that the template accepts.
+
+    Empty if it accepts all, or none.
+    """
     if not variable:
         return ()
     efforts = tuple(effort for effort in _EFFORTS if _render(template, [_USER], options={variable: effort}))
@@ -235,7 +241,10 @@ def _shared_prefix(one: str, other: str) -> str:
 
 
 def _takes_results(template: ChatTemplate, style: _CallStyle, *, rendered_call: str, prompt: str) -> bool:
-    """Whether tool messages are rendered; a template without tools or calls is not asked."""
+    """Whether tool messages are rendered.
+
+    A template without tools or calls is not asked.
+    """
     if rendered_call or PROBE_CALL_NAME not in prompt:
         return _RESULT in rendered_call
     return _shows(template, [_USER, _REPLY, style.result(), _OTHER_REPLY], tools=[_TOOL])
@@ -272,7 +281,7 @@ def _result(call_id: str, content: str) -> TemplateMessage:
 def _shows(
     template: ChatTemplate, messages: Sequence[TemplateMessage], tools: Sequence[Mapping[str, Any]] = ()
 ) -> bool:
-    """Whether the texts of all messages are rendered, and the argument of a call."""
+    """Whether message texts and call arguments are rendered."""
     rendered = _render(template, messages, tools)
     texts = [message["content"] for message in messages if message["content"]]
     if any("tool_calls" in message for message in messages):

@@ -1,4 +1,4 @@
-"""Tools, calls and results as plain text, for what a template does not support."""
+"""Tools, calls and results as text, for templates that lack them."""
 
 import json
 from collections.abc import Callable, Mapping, Sequence
@@ -53,7 +53,10 @@ class TextCallFormat:
 def text_call_format(
     parser: ToolParser, force_call: Callable[[str | None], str | None] | None = None
 ) -> TextCallFormat:
-    """Return the text format of a parser; JSON in tags for one that cannot write calls."""
+    """Return the text format of a parser.
+
+    JSON in tags for a parser that cannot write calls.
+    """
     force_call = force_call or parser.forced_prefix
     if write_calls(parser, [_EXAMPLE], force_call) is None:
         parser = tool_parser(_DEFAULT_PARSER_ID)

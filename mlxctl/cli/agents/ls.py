@@ -13,7 +13,10 @@ app = create_app()
 
 @app.command(epilog="Example: mlxctl agents ls --url http://127.0.0.1:8080")
 def ls(as_json: AsJson = False, url: ServerUrl = None, api_key: ApiKey = None) -> None:
-    """List the agents of a running server, oldest first, with context length and cached tokens."""
+    """List the agents of a running server, oldest first.
+
+    Shows context length and cached tokens.
+    """
     with report_errors(), AgentServer(server_url(url), api_key=api_key) as server:
         agents = server.agents()
     if as_json:

@@ -62,9 +62,9 @@ def _line(record: AuditRecord) -> str:
 
 
 def time_of(text: str | None, option: str) -> float | None:
-    """Return unix seconds of an ISO 8601 time (UTC without an offset) or of unix seconds.
+    """Return unix seconds of an ISO 8601 time or of a number.
 
-    Raises SettingsError.
+    A time without an offset is UTC. Raises SettingsError.
     """
     if text is None:
         return None

@@ -35,7 +35,7 @@ def agents(
     ] = 300,
     answer_tokens: Annotated[int, typer.Option(min=1, metavar="TOKENS", help="Length of each answer.")] = 48,
 ) -> "Scenario":
-    """Coding agents: one session turn by turn, then several at once on a cold prefix."""
+    """Coding agents: one session, then several at once on a cold prefix."""
     from mlxctl.bench.scenarios import Agents
 
     return Agents(

@@ -33,7 +33,7 @@ def arrivals(
         float, typer.Option(min=0.1, metavar="MS", help="Longest mean time of its further tokens.")
     ] = 100.0,
 ) -> "Scenario":
-    """Requests at random times at a given rate, and the share served well."""
+    """Requests at random times at a given rate, and their goodput."""
     from mlxctl.bench.scenarios import Arrivals
 
     return Arrivals(

@@ -25,7 +25,7 @@ def burst(
         bool, typer.Option(help="Restart the own server in every round, for a burst on a fresh server.")
     ] = True,
 ) -> "Scenario":
-    """Many new prompts at once: on a fresh server, and after one stream alone."""
+    """Many new prompts at once, after a restart and after one stream."""
     from mlxctl.bench.scenarios import Burst
 
     return Burst(

@@ -27,7 +27,10 @@ def clear(
     on_disk: OnDisk = False,
     directory: DirectoryInstead = None,
 ) -> None:
-    """Remove entries in memory and on disk. Entries in use and pinned ones stay."""
+    """Remove entries in memory and on disk.
+
+    Entries in use and pinned ones stay.
+    """
     with report_errors(), open_cache(url, api_key, on_disk=on_disk, directory=directory) as cache:
         if keys:
             from mlxctl.inspector.branches import find_branch, first_keys

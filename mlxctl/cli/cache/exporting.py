@@ -23,9 +23,10 @@ def export(
     directory: Directory = None,
     as_json: AsJson = False,
 ) -> None:
-    """Export all intact records on disk to one file; a server may be running.
+    """Export all intact records on disk to one file.
 
-    The file contains the text of prompts: share it only with people who may read them.
+    A server may be running. The file contains the text of prompts: share it only with people who may read
+    them.
     """
     with report_errors():
         from mlxctl.cli.cache.progress import byte_bar

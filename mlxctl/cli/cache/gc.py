@@ -18,7 +18,10 @@ def gc(
     on_disk: OnDisk = False,
     directory: DirectoryInstead = None,
 ) -> None:
-    """Remove expired entries now; on disk also corrupt records and what exceeds the size limit."""
+    """Remove expired entries now.
+
+    On disk also removes corrupt records and what exceeds the size limit.
+    """
     with report_errors(), open_cache(url, api_key, on_disk=on_disk, directory=directory) as cache:
         answer = cache.change("gc")
     print_json(answer) if as_json else typer.echo(

@@ -20,10 +20,10 @@ def import_records(
     directory: Directory = None,
     as_json: AsJson = False,
 ) -> None:
-    """Import and check the records of a file, as far as the size limit allows.
+    """Import the records of a file, up to the size limit.
 
-    No server may use the directory. Stored records stay. Records of models that are not installed are kept
-    for later.
+    Records are checked first. No server may use the directory. Stored records stay. Records of models that
+    are not installed are kept for later.
     """
     with report_errors():
         from mlxctl.cli.cache.progress import byte_bar

@@ -16,7 +16,10 @@ def stats(
     on_disk: OnDisk = False,
     directory: DirectoryInstead = None,
 ) -> None:
-    """Show hits, saved tokens, sizes and evictions since the server's start, or a directory's size."""
+    """Show hits, saved tokens, sizes and evictions since the server's start.
+
+    Without a server, shows the size of a directory.
+    """
     with report_errors(), open_cache(url, api_key, on_disk=on_disk, directory=directory) as cache:
         stats = cache.stats()
     if as_json:

@@ -23,7 +23,7 @@ def warm(
     url: ServerUrl = None,
     api_key: ApiKey = None,
 ) -> None:
-    """Cache the prompt of a request in advance, so that the request hits the cache."""
+    """Cache the prompt of a request in advance."""
     with report_errors(), open_server(url, api_key) as server:
         from mlxctl.inspector.request_file import read_request
 

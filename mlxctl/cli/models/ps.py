@@ -11,7 +11,7 @@ app = create_app()
 
 @app.command(epilog="Example: mlxctl models ps --url http://127.0.0.1:8080")
 def ps(as_json: AsJson = False, url: ServerUrl = None, api_key: ApiKey = None) -> None:
-    """List the models of a running server, with what is in memory and in use."""
+    """List the models of a running server and their state."""
     with report_errors():
         from mlxctl.inspector.served_models import ModelServer, served_models_table
 

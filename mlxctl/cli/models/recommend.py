@@ -20,10 +20,11 @@ def recommend(
     as_json: AsJson = False,
     config: ConfigFile = None,
 ) -> None:
-    """Suggest models that fit this machine. They are on the hub; the largest come first.
+    """Suggest models that fit this machine.
 
-    Sizes are estimates from published figures, and the speed is an upper bound from memory bandwidth. The
-    project has not run these weights itself; after downloading, `mlxctl models fit` and `mlxctl probe` check.
+    They are on the hub; the largest come first. Sizes are estimates from published figures, and the speed is
+    an upper bound from memory bandwidth. The project has not run these weights itself; after downloading,
+    `mlxctl models fit` and `mlxctl probe` check.
     """
     with report_errors():
         settings = read_settings(config)

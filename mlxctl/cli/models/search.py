@@ -17,7 +17,10 @@ def search(
     limit: Annotated[int, typer.Option(min=1, max=100, help="Largest number of results.")] = 20,
     as_json: AsJson = False,
 ) -> None:
-    """Search the Hugging Face hub for MLX models. The most downloaded come first."""
+    """Search the Hugging Face hub for MLX models.
+
+    The most downloaded come first.
+    """
     with report_errors():
         from mlxctl.models.hub_search import search_hub
 

@@ -73,7 +73,10 @@ def overview_table(results: Sequence[ModelResult]) -> Table:
 
 
 def verdict(finding: Finding) -> Text:
-    """Return yes, no, unknown, or failed for a question that raised an error."""
+    """Return yes, no, unknown or failed.
+
+    Failed is a question that raised an error.
+    """
     return (
         Text("failed", style="red")
         if finding.has_failed

@@ -75,7 +75,10 @@ class Transcriber:
             logits, caches, _ = self._model.decoder(mx.array([[token_id]]), states, kv_cache=caches)
 
     def _encode(self, samples: bytes) -> Generator[None, None, mx.array]:
-        """Return the encoder states (1, steps, width); short audio is padded with silence."""
+        """Return the encoder states (1, steps, width).
+
+        Short audio is padded with silence.
+        """
         from mlx_audio.stt.models.whisper.audio import log_mel_spectrogram
 
         encoder = self._model.encoder
@@ -103,7 +106,7 @@ class Transcriber:
         return language_id
 
     def _prompt(self, window: AudioWindow, language_id: int | None) -> list[int]:
-        """Return the decoder's prompt: the end of the previous text, and the task.
+        """Return the decoder's prompt: end of the previous text, and task.
 
         Previous text is cut so that the transcript has its space.
         """
@@ -151,9 +154,9 @@ class TokenRules:
         self._not_first = list(recipe.suppressed_first)
 
     def apply(self, logits: Any, written: Sequence[int]) -> None:
-        """Set the logits of tokens that must not follow `written` to -inf, in place.
+        """Set logits of tokens that must not follow to -inf, in place.
 
-        `logits` is a float32 array (vocabulary,).
+        `written` are the tokens so far. `logits` is a float32 array (vocabulary,).
         """
         logits[self._never] = -np.inf
         if not written:

@@ -1,4 +1,7 @@
-"""Transcription in the engine: one audio window at a time, in slices. MLX thread only."""
+"""Transcription in the engine: one audio window at a time, in slices.
+
+MLX thread only.
+"""
 
 import importlib
 import json
@@ -116,7 +119,10 @@ def _window(transcript: Transcript) -> TranscribedWindow:
 
 
 def _load(path: Path) -> Generator[int, None, LoadedWeights]:
-    """Load the model and decode one token; yield the bytes read so far."""
+    """Load the model and decode one token.
+
+    Yields the number of bytes read so far.
+    """
     started = time.monotonic()
     for _ in import_aside(_MODULE):
         yield 0

@@ -35,7 +35,10 @@ class ChildProcess:
         return self._ended.result() if self._ended.done() else None
 
     async def wait(self) -> int:
-        """Wait for the end and return the exit status, negative for a signal."""
+        """Wait for the end and return the exit status.
+
+        Negative for a signal.
+        """
         return await asyncio.shield(self._ended)
 
     def kill(self) -> None:

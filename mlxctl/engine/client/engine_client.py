@@ -67,7 +67,10 @@ class EngineClient:
 
     @property
     def hello(self) -> Hello | None:
-        """Process id, device and limits of the running engine; None before it has started."""
+        """Process id, device and limits of the running engine.
+
+        None before it has started.
+        """
         return self._supervisor.hello
 
     @property
@@ -77,7 +80,10 @@ class EngineClient:
 
     @property
     def lost(self) -> Mapping[str, ModelError]:
-        """Models of the start that could not be loaded again after a restart, with their errors."""
+        """Models that could not be loaded again after a restart.
+
+        By name, with their errors.
+        """
         return self._supervisor.lost
 
     @property
@@ -101,11 +107,17 @@ class EngineClient:
         return self._max_queue + self._settings.max_rows
 
     async def start(self, specs: list[ModelSpec]) -> None:
-        """Start the engine with these models, now and after every death; see EngineSupervisor."""
+        """Start the engine with these models, now and after every death.
+
+        See EngineSupervisor.
+        """
         await self._supervisor.start(specs)
 
     async def wait_ready(self) -> None:
-        """Wait until the models are loaded for the first time. Raises ModelError, EngineDied."""
+        """Wait until the models are loaded for the first time.
+
+        Raises ModelError, EngineDied.
+        """
         await self._supervisor.wait_ready()
 
     async def wait_lost(self) -> None:
@@ -131,7 +143,10 @@ class EngineClient:
         return await self._supervisor.unload(name)
 
     async def stop(self, *, drain_seconds: float) -> None:
-        """Reject new requests, let the open ones finish for `drain_seconds`, then stop the engine."""
+        """Reject new requests, drain open ones, then stop the engine.
+
+        Open requests have `drain_seconds` to finish.
+        """
         await self._supervisor.stop(drain_seconds=drain_seconds)
 
     def submit(
@@ -190,9 +205,10 @@ class EngineClient:
         dimensions: int | None = None,
         request_id: str = "",
     ) -> list[bytes]:
-        """Return a vector (packed float32) for each text of token ids. Cancelling the task stops the work.
+        """Return a vector (packed float32) for each text of token ids.
 
-        Raises EngineRecovering, ShuttingDown, QueueFull, EngineDied, SequenceFailed.
+        Cancelling the task stops the work. Raises EngineRecovering, ShuttingDown, QueueFull, EngineDied,
+        SequenceFailed.
         """
         packed = [array("I", text).tobytes() for text in texts]
         command = partial(Embed, model=model, texts=packed, dimensions=dimensions, request_id=request_id)
@@ -201,9 +217,9 @@ class EngineClient:
         )
 
     async def transcribe(self, window: AudioWindow, *, request_id: str = "") -> TranscribedWindow:
-        """Return the transcript of an audio window. Cancelling the task stops the work.
+        """Return the transcript of an audio window.
 
-        Raises as `embed`.
+        Cancelling the task stops the work. Raises as `embed`.
         """
         command = partial(Transcribe, window=window, request_id=request_id)
         return await self._requests.jobs.run(self._begin(), next(self._numbers), command, transcribed_window)
@@ -237,9 +253,9 @@ class EngineClient:
     async def ask_cache(
         self, action: CacheAction, *, keys: Sequence[bytes] = (), offset: int = 0, limit: int = 0
     ) -> CacheAnswer:
-        """Return a page of cached chunks, or change the prefix cache; see AskCache.
+        """Return a page of cached chunks, or change the prefix cache.
 
-        Raises EngineRecovering, EngineDied.
+        See AskCache. Raises EngineRecovering, EngineDied.
         """
         asked = AskCache(
             token=next(self._numbers), action=action, keys=list(keys), offset=offset, limit=limit
@@ -248,15 +264,18 @@ class EngineClient:
         return answer
 
     async def mount_lora(self, model: str, spec: LoraSpec) -> str:
-        """Mount an adapter on a loaded model; return why it cannot be, or "".
+        """Mount an adapter on a loaded model.
 
-        Raises EngineRecovering, EngineDied.
+        Returns why it cannot be mounted, or "". Raises EngineRecovering, EngineDied.
         """
         answer: LoraChanged = await self._ask(MountLora(token=next(self._numbers), model=model, spec=spec))
         return answer.failure
 
     async def unmount_lora(self, model: str, name: str) -> str:
-        """Unmount an adapter; return why it cannot be, or "". Raises as `mount_lora`."""
+        """Unmount an adapter.
+
+        Returns why it cannot be unmounted, or "". Raises as `mount_lora`.
+        """
         answer: LoraChanged = await self._ask(UnmountLora(token=next(self._numbers), model=model, name=name))
         return answer.failure
 

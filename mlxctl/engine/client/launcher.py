@@ -1,4 +1,7 @@
-"""Runs the engine in a child process, or in a thread. Front side; no MLX."""
+"""Runs the engine in a child process, or in a thread.
+
+Front side; no MLX.
+"""
 
 import asyncio
 import contextlib
@@ -37,9 +40,9 @@ class Launcher(Protocol):
 
 
 class EngineProcess:
-    """The engine in a child process, reached through a Unix socket of mode 0600.
+    """The engine in a child process, reached through a Unix socket.
 
-    The socket's file is removed once both ends are connected.
+    The socket has mode 0600. The socket's file is removed once both ends are connected.
     """
 
     def __init__(self, settings: EngineSettings) -> None:
@@ -61,7 +64,10 @@ class EngineProcess:
                 path.unlink(missing_ok=True)
 
     async def end(self, *, grace_seconds: float) -> str | None:
-        """Wait for the process; kill it if it does not end in time."""
+        """Wait for the process.
+
+        Kill it if it does not end in time.
+        """
         process = self._process
         if process is None:
             return None
@@ -109,7 +115,10 @@ class EngineProcess:
 
 
 class InlineEngine:
-    """The engine in a thread of this process, for tests and one-shot commands."""
+    """The engine in a thread of this process.
+
+    For tests and one-shot commands.
+    """
 
     def __init__(self, settings: EngineSettings) -> None:
         self._settings = settings
@@ -127,7 +136,10 @@ class InlineEngine:
         return ours
 
     async def end(self, *, grace_seconds: float) -> str | None:
-        """Wait for the thread; it cannot be killed, and ends with its socket."""
+        """Wait for the thread.
+
+        It cannot be killed, and ends with its socket.
+        """
         if self._thread is not None:
             await asyncio.to_thread(self._thread.join, grace_seconds)
             self._thread = None

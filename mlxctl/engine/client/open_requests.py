@@ -1,4 +1,7 @@
-"""Requests that the engine has not finished: streams, jobs and queries. Event-loop thread only."""
+"""Requests that the engine has not finished: streams, jobs and queries.
+
+Event-loop thread only.
+"""
 
 import asyncio
 import time

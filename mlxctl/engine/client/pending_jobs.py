@@ -24,7 +24,10 @@ class _PendingJob:
 
 
 class PendingJobs:
-    """Collects the reports of open jobs; `on_empty` is called when the last has ended."""
+    """Collects the reports of open jobs.
+
+    `on_empty` is called when the last has ended.
+    """
 
     def __init__(self, *, on_empty: Callable[[], None]) -> None:
         self._jobs: dict[int, _PendingJob] = {}
@@ -40,9 +43,9 @@ class PendingJobs:
         command: Callable[..., JobCommand],
         collect: Callable[[Any], Answer | None],
     ) -> Answer:
-        """Send the command of a job and wait for its result; see `open`.
+        """Send the command of a job and wait for its result.
 
-        Cancelling the task cancels the job.
+        See `open`. Cancelling the task cancels the job.
         """
         answer = self.open(job_id, collect)
         connection.send(command(job_id=job_id))

@@ -21,7 +21,7 @@ _ANSWER_SECONDS = 60.0
 
 
 class PendingModelLoads:
-    """The models of the running engine, and its open load and unload commands.
+    """Models of the running engine, and open load and unload commands.
 
     There is one command for a model at a time.
     """
@@ -98,7 +98,10 @@ class PendingModelLoads:
 async def _is_answered(
     connection: EngineConnection, answer: "asyncio.Future[Any]", *, seconds: float, what: str
 ) -> bool:
-    """Wait for a report up to `seconds`. Raises EngineDied when the engine ends."""
+    """Wait for a report up to `seconds`.
+
+    Raises EngineDied when the engine ends.
+    """
     lost = asyncio.ensure_future(connection.lost.wait())
     try:
         await asyncio.wait({answer, lost}, timeout=seconds, return_when=asyncio.FIRST_COMPLETED)

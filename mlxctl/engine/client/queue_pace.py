@@ -1,4 +1,7 @@
-"""Speed of the queue: how long a request takes, and how long a new one would wait. Pure."""
+"""Speed of the queue: duration and expected wait of requests.
+
+Pure.
+"""
 
 MIN_WAIT_SECONDS, MAX_WAIT_SECONDS = 1.0, 60.0
 _UNMEASURED_SECONDS = 2.0
@@ -19,7 +22,10 @@ class QueuePace:
         self._started[sequence_id] = now
 
     def ended(self, sequence_id: int, *, now: float) -> None:
-        """Note that a sequence has ended; one that never started does not count."""
+        """Note that a sequence has ended.
+
+        One that never started does not count.
+        """
         began = self._started.pop(sequence_id, None)
         if began is not None:
             mean = now - began if self._mean_seconds is None else self._mean_seconds
@@ -30,9 +36,10 @@ class QueuePace:
         self._started.clear()
 
     def wait_seconds(self, num_waiting: int, *, now: float) -> float:
-        """Return how long a request behind `num_waiting` others would wait, within the bounds above.
+        """Return how long a request behind `num_waiting` others would wait.
 
-        A request takes the mean of the ended ones, or longer if the open ones already have.
+        The bounds above apply. A request takes the mean of the ended ones, or longer if the open ones already
+        have.
         """
         ages = [now - began for began in self._started.values()]
         mean = _UNMEASURED_SECONDS if self._mean_seconds is None else self._mean_seconds

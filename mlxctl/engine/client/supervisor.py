@@ -40,7 +40,10 @@ _log = logging.getLogger(__name__)
 
 
 class EngineSupervisor:
-    """Starts the engine and its models, again after each death; reports go to `requests`."""
+    """Starts the engine and its models, again after each death.
+
+    Reports go to `requests`.
+    """
 
     def __init__(self, launcher: Launcher, settings: EngineSettings, requests: OpenRequests) -> None:
         self._launcher = launcher

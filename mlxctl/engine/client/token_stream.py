@@ -1,4 +1,7 @@
-"""The updates of one sequence, as the front receives them. Event-loop thread only."""
+"""The updates of one sequence, as the front receives them.
+
+Event-loop thread only.
+"""
 
 import asyncio
 from collections.abc import Callable
@@ -50,9 +53,10 @@ class TokenStream:
             self._wake()
 
     async def next(self) -> list[RowUpdate]:
-        """Wait for updates and return all of them; none at the end, or after `nudge`.
+        """Wait for updates and return all of them.
 
-        Raises SequenceFailed, ContextOverBudget, MemoryShortage, and the error given to `fail`.
+        Empty at the end, or after `nudge`. Raises SequenceFailed, ContextOverBudget, MemoryShortage, and the
+        error given to `fail`.
         """
         while not self._updates:
             if self._is_nudged:
@@ -83,7 +87,10 @@ class TokenStream:
             self._wake()
 
     def abort(self, error: MlxctlError) -> None:
-        """Cancel the sequence in the engine, and let the reader fail with `error`."""
+        """Cancel the sequence in the engine.
+
+        The reader fails with `error`.
+        """
         if not self._is_closed:
             self._error = error
             self.cancel()

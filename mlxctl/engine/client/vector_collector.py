@@ -11,7 +11,10 @@ class VectorCollector:
         self._num_left = num_texts
 
     def take(self, report: Embedded) -> list[bytes] | None:
-        """Take a report; return all vectors, in the order of the texts, with the last."""
+        """Take a report, and return all vectors with the last.
+
+        Vectors are in the order of the texts.
+        """
         num_bytes = len(report.vectors) // len(report.places) if report.places else 0
         for index, place in enumerate(report.places):
             self._vectors[place] = report.vectors[index * num_bytes : (index + 1) * num_bytes]

@@ -1,7 +1,7 @@
-"""Embeds with a decoder: tokens attend only to those before them. MLX thread only.
+"""Embeds with a decoder: tokens attend only to those before them.
 
-Texts are padded at the end, where padding affects no token. Long texts are computed in slices, as prompts
-are.
+MLX thread only. Texts are padded at the end, where padding affects no token. Long texts are computed in
+slices, as prompts are.
 """
 
 from typing import Any

@@ -35,11 +35,17 @@ class Embedder(Protocol):
 
     @property
     def bytes_for(self) -> Callable[[int], int]:
-        """Returns the memory that a text of so many tokens needs while it is computed."""
+        """Return the memory that a text of so many tokens needs.
+
+        In bytes, while it is computed.
+        """
         ...
 
     def run(self, part: EmbeddingSlice, *, max_tokens: int) -> Computed:
-        """Compute a slice, or about `max_tokens` of it; then the same slice must follow."""
+        """Compute a slice, or about `max_tokens` of it.
+
+        After a part, the same slice must follow.
+        """
         ...
 
     def drop(self, job_id: int) -> None:
@@ -56,7 +62,7 @@ def pool_texts(recipe: EmbeddingRecipe, texts: Sequence[Tokens], states: mx.arra
 
 
 def padded(texts: Sequence[Tokens], *, width: int) -> mx.array:
-    """Return token ids as rows (texts, width), shorter ones padded at the end."""
+    """Return token ids as rows (texts, width), padded at the end."""
     rows: Any = np.zeros((len(texts), width), dtype=np.uint32)
     for row, text in zip(rows, texts, strict=True):
         row[: len(text)] = text

@@ -1,6 +1,7 @@
-"""Embeds with an encoder: tokens attend to the whole text. MLX thread only.
+"""Embeds with an encoder: tokens attend to the whole text.
 
-A slice holds whole texts; one that takes too long is continued with the next layers in the next turn.
+MLX thread only. A slice holds whole texts; one that takes too long is continued with the next layers in the
+next turn.
 """
 
 from collections.abc import Callable
@@ -36,7 +37,7 @@ class EncoderEmbedder:
     def __init__(
         self, model: Any, encoder: Encoder, recipe: EmbeddingRecipe, *, bytes_for: Callable[[int], int]
     ) -> None:
-        """`bytes_for` returns the memory of one layer for a text of so many tokens."""
+        """`bytes_for` returns one layer's memory for a text of n tokens."""
         self._encoder = encoder
         self._recipe = recipe
         self._finisher = EmbeddingPostprocessor(recipe, model.dense)

@@ -14,7 +14,10 @@ from mlxctl.ir import EncoderKind
 
 
 class Masks:
-    """Boolean attention masks for a batch of padded texts; None where all is allowed."""
+    """Boolean attention masks for a batch of padded texts.
+
+    None where all is allowed.
+    """
 
     def __init__(self, lengths: list[int], *, width: int, reach: int | None) -> None:
         """`reach` is the window of local layers, in tokens on each side."""
@@ -155,7 +158,10 @@ def open_encoder(model: Any, kind: EncoderKind) -> Encoder:
 
 
 def encoded(encoder: Encoder, token_ids: mx.array) -> mx.array:
-    """Return the output for texts of equal length, through all layers at once."""
+    """Return the output for texts of equal length.
+
+    Runs all layers at once.
+    """
     lengths = [token_ids.shape[1]] * token_ids.shape[0]
     masks, states = Masks(lengths, width=token_ids.shape[1], reach=encoder.reach), encoder.begin(token_ids)
     for index in range(encoder.num_layers):

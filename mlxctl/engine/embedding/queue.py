@@ -35,7 +35,10 @@ class EmbeddingJob:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EmbeddingSlice:
-    """One turn of a job: whole texts, or `num_tokens` of one text from `start` on."""
+    """One turn of a job: whole texts, or part of one.
+
+    A part is `num_tokens` from `start` on.
+    """
 
     job: EmbeddingJob
     places: tuple[int, ...]
@@ -90,10 +93,10 @@ class EmbeddingQueue:
         return any(job.model == model for job in self._jobs)
 
     def take(self, *, max_tokens: int) -> EmbeddingSlice:
-        """Take the next slice; its job goes to the end, or is removed with its last text.
+        """Take the next slice.
 
-        Needs `has_work`. A slice has at most `max_tokens`, padding included, unless it is one text that may
-        not be cut.
+        Its job goes to the end of the queue, or is removed with its last text. Needs `has_work`. A slice has
+        at most `max_tokens`, padding included, unless it is one text that may not be cut.
         """
         job = self._jobs.popleft()
         taken = job.unfinished or self._longer_part(job, max_tokens) or self._whole_texts(job, max_tokens)
@@ -103,7 +106,10 @@ class EmbeddingQueue:
         return taken
 
     def put_back(self, part: EmbeddingSlice) -> None:
-        """Give an unfinished slice the next turn: it holds memory until it is done."""
+        """Give an unfinished slice the next turn.
+
+        It holds memory until it is done.
+        """
         if part.job in self._jobs:
             self._jobs.remove(part.job)
         part.job.unfinished = part

@@ -71,7 +71,10 @@ def _layers_of(config: Mapping[str, Any], recipe: EmbeddingRecipe) -> tuple[type
 
 
 def _read_dense(recipe: EmbeddingRecipe, path: Path) -> dict[str, Any]:
-    """Read dense layers from files of their own, named as those among the other weights."""
+    """Read dense layers from files of their own.
+
+    They are named as they are among the other weights.
+    """
     import mlx.core as mx
 
     arrays: dict[str, Any] = {}

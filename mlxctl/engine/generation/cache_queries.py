@@ -15,7 +15,7 @@ MAX_PAGE_CHUNKS = 1000
 
 
 class CacheQueries:
-    """The prefix cache of all models, in memory and on disk, as one list."""
+    """The prefix cache of all models, in memory and on disk."""
 
     def __init__(self, memory: EngineMemory) -> None:
         self._memory = memory

@@ -1,8 +1,8 @@
-"""Caches of a sequence and of a batch: joining, filtering, extracting. MLX thread only.
+"""Caches of a sequence and of a batch: joining, filtering, extracting.
 
-Uses mlx-lm's cache classes (`merge`, `extend`, `filter`, `extract`) and our quantized ones, and decides when
-their arrays are evaluated, because a lazy slice pins the buffer that it was cut from. Caches are a list with
-one object per layer, as `make_prompt_cache` returns it.
+MLX thread only. Uses mlx-lm's cache classes (`merge`, `extend`, `filter`, `extract`) and our quantized ones,
+and decides when their arrays are evaluated, because a lazy slice pins the buffer that it was cut from. Caches
+are a list with one object per layer, as `make_prompt_cache` returns it.
 """
 
 from collections.abc import Sequence as Many
@@ -41,15 +41,18 @@ def arrays(caches: Caches) -> list[mx.array]:
 
 
 def evaluate(caches: Caches) -> None:
-    """Evaluate all arrays, so that they hold no graph and no parent buffer."""
+    """Evaluate all arrays.
+
+    They then hold no graph and no parent buffer.
+    """
     mx.eval(arrays(caches))
 
 
 def join(parts: Many[Caches], num_rows: Many[int]) -> Caches:
-    """Return one batch of all rows, in order; `num_rows` are those of each part.
+    """Return one batch of all rows, in order.
 
-    The parts must not be used again. They are copied some layers at a time, so that memory does not double. A
-    part with one row may be caches of a single sequence.
+    `num_rows` are those of each part. The parts must not be used again. They are copied some layers at a
+    time, so that memory does not double. A part with one row may be caches of a single sequence.
     """
     joined: Caches = []
     num_bytes = 0
@@ -117,9 +120,9 @@ def _empty_batch(layer: Any, left_padding: list[int]) -> Any:
 
 
 def _stacked(arrays: Many[mx.array | None], num_rows: Many[int], lengths: Many[int]) -> mx.array:
-    """Return one array (rows, heads, tokens, dim) of all rows, aligned at their ends.
+    """Return one array (rows, heads, tokens, dim) of all rows.
 
-    None stands for a row without content.
+    Rows are aligned at their ends. None stands for a row without content.
     """
     first = next(array for array in arrays if array is not None)
     (_, heads, _, dim), dtype, longest = first.shape, first.dtype, max(lengths)
@@ -133,7 +136,10 @@ def _stacked(arrays: Many[mx.array | None], num_rows: Many[int], lengths: Many[i
 
 
 def read(model: Any, caches: Caches, rows: Many[Tokens]) -> None:
-    """Run the next tokens of every row, padded to the longest; at least one each."""
+    """Run the next tokens of every row, padded to the longest.
+
+    Every row has at least one token.
+    """
     paddings = [max(map(len, rows)) - len(row) for row in rows]
     tokens = np.stack([np.pad(row, (0, padding)) for row, padding in zip(rows, paddings, strict=True)])
     layers = [layer for layer in leaves(caches) if not grows(layer)]
@@ -151,7 +157,7 @@ def read(model: Any, caches: Caches, rows: Many[Tokens]) -> None:
 
 
 def _align_ends(layer: Any, paddings: list[int]) -> None:
-    """Move the rows of a growing layer to its end, over their padding.
+    """Align the rows of a growing layer at their ends.
 
     Its own `finalize` copies all rows.
     """
@@ -173,7 +179,7 @@ def keep_rows(caches: Caches, indices: list[int]) -> None:
 
 
 def extract_row(caches: Caches, index: int) -> Caches:
-    """Return a copy of one row as the caches of a single sequence."""
+    """Return a copy of one row, as caches of a sequence."""
     row = [layer.extract(index) for layer in caches]
     for layer in row:
         _detach(layer)

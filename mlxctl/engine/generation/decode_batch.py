@@ -1,4 +1,7 @@
-"""Rows that decode together: one forward pass a step for all of them. MLX thread only."""
+"""Rows that decode together in one forward pass per step.
+
+MLX thread only.
+"""
 
 from collections.abc import Sequence as Many
 from typing import Any
@@ -20,7 +23,7 @@ _EVALUATE_EVERY = 32
 
 
 class DecodeBatch:
-    """One decode group on the device, always one step ahead of the host.
+    """One decode group on the device, one step ahead of the host.
 
     `inputs` (B,) are the tokens of the next forward pass: a row's last prompt token at first, then the token
     sampled last, which the host has usually not read yet. The pass is built before their values are known, so
@@ -76,7 +79,10 @@ class DecodeBatch:
 
     @classmethod
     def joined(cls, batches: Many["DecodeBatch"]) -> "DecodeBatch":
-        """Return one batch of the rows of all, which must not be used again."""
+        """Return one batch of all rows.
+
+        The given batches must not be used again.
+        """
         first = batches[0]
         shared = kv.join([batch.caches for batch in batches], [len(batch.rows) for batch in batches])
         inputs = mx.concatenate([batch.inputs for batch in batches])
@@ -95,7 +101,10 @@ class DecodeBatch:
         return result
 
     def build(self) -> "StepInFlight":
-        """Build the next forward pass, for `start`; return the tokens that it reads."""
+        """Build the next forward pass, for `start`.
+
+        Returns the tokens that it reads.
+        """
         in_flight = StepInFlight(list(self.rows), self.inputs, self._scores, self.early_scores)
         self.early_scores = {}
         if all(row.is_exhausted for row in self.rows):
@@ -145,7 +154,10 @@ class DecodeBatch:
         self._sampler = BatchSampler(self.rows, inputs=self.inputs, vocabulary_size=self.vocabulary_size)
 
     def settle_scores(self) -> None:
-        """Wait for the scores in flight and store them by sequence, before rows change."""
+        """Wait for the scores in flight and store them by sequence.
+
+        Needed before rows change.
+        """
         if self._scores is not None:
             scores = self._scores.read([row.sampling.num_top_logprobs for row in self.rows])
             self.early_scores |= {
@@ -172,7 +184,7 @@ class StepInFlight:
         self.early_scores = read_scores
 
     def read(self) -> list[RowResult]:
-        """Wait, and return a result for every row with a token in flight."""
+        """Wait, and return a result for every row in flight."""
         if not any(self._was_sampled):
             return []
         token_ids: Any = self._tokens.tolist()
@@ -198,6 +210,9 @@ class StepInFlight:
 
 
 def _shifts(rows: Many[Sequence]) -> dict[str, mx.array]:
-    """Return position shifts of rows with images, for a model with three-axis positions."""
+    """Return position shifts of rows with images.
+
+    For a model with three-axis positions.
+    """
     shifts = [row.position_shift for row in rows]
     return {"shifts": mx.array(shifts, dtype=mx.int32)} if any(shifts) else {}

@@ -1,7 +1,7 @@
-"""Checks that a model can compute with quantized keys and values. MLX thread only.
+"""Checks that a model can compute with quantized keys and values.
 
-mlx-lm's attention refuses some models (sinks, as in gpt-oss), and models may take their cache apart (latent
-attention).
+MLX thread only. mlx-lm's attention refuses some models (sinks, as in gpt-oss), and models may take their
+cache apart (latent attention).
 """
 
 from typing import Any

@@ -1,4 +1,7 @@
-"""Loads a model that generates text, with its vision part where it has one. MLX thread only."""
+"""Loads a model that generates text, with its vision part if any.
+
+MLX thread only.
+"""
 
 import time
 from collections.abc import Generator
@@ -14,10 +17,10 @@ from mlxctl.ir import ModelSpec, TextGenerationTask, VisionRecipe
 
 
 def load_text_model(spec: ModelSpec) -> Generator[int, None, LoadedWeights]:
-    """Load the model and run one token through it; yield the bytes read so far.
+    """Load the model and run one token through it.
 
-    A model whose vision part cannot be loaded still reads text, and `vision_problem` says why. Raises
-    LOAD_ERRORS, for a `kv_format` that the model cannot use, too.
+    Yields the number of bytes read so far. A model whose vision part cannot be loaded still reads text, and
+    `vision_problem` says why. Raises LOAD_ERRORS, for a `kv_format` that the model cannot use, too.
     """
     assert isinstance(spec.task, TextGenerationTask)
     started = time.monotonic()

@@ -19,7 +19,10 @@ Pair = tuple[mx.array, mx.array]
 
 
 class LoraMismatch(ValueError):
-    """An adapter does not fit its model; the message names the tensor or layer."""
+    """An adapter does not fit its model.
+
+    The message names the tensor or layer.
+    """
 
 
 class LoraAdapters:
@@ -59,7 +62,10 @@ class LoraAdapters:
         return 2 * (spec.num_bytes + self.num_bytes)
 
     def mount(self, spec: LoraSpec) -> Generator[None, None, None]:
-        """Check the whole adapter, then mount it. Raises LoraMismatch, OSError; nothing has changed then."""
+        """Check the whole adapter, then mount it.
+
+        Raises LoraMismatch, OSError; nothing has changed then.
+        """
         try:
             tensors: Any = mx.load(str(spec.file), format="safetensors")
         except RuntimeError as error:
@@ -76,7 +82,10 @@ class LoraAdapters:
         yield from self._put([*self._mounted, spec], self._mounted, pairs)
 
     def unmount(self, name: str) -> Generator[None, None, None]:
-        """Unmount an adapter that no sequence uses; from now on none can. Raises LoraMismatch."""
+        """Unmount an adapter that no sequence uses.
+
+        No sequence can use it from then on. Raises LoraMismatch.
+        """
         if not self.is_mounted(name):
             raise LoraMismatch(f"adapter {name!r} is not mounted")
         self._leaving = name
@@ -121,7 +130,7 @@ class LoraAdapters:
         raise LoraMismatch(f"the model has no layer {path!r}")
 
     def _checked(self, spec: LoraSpec, path: str, tensors: Any, name_a: str, name_b: str) -> Pair:
-        """Return A (in, rank) and B (rank, out) of one layer, read and checked."""
+        """Return A (in, rank) and B (rank, out) of one layer, checked."""
         module = self._modules[path]
         if layers.base_class(module) is None:
             raise LoraMismatch(f"layer {path!r} is of type {type(module).__name__}, which takes no adapter")
@@ -152,7 +161,10 @@ class LoraAdapters:
     def _put(
         self, after: list[LoraSpec], before: list[LoraSpec], pairs: dict[str, Pair]
     ) -> Generator[None, None, None]:
-        """Build the tables of `after` from those of `before` and a new adapter's `pairs`; then use them."""
+        """Build the tables with a new adapter's `pairs`, then use them.
+
+        The tables of `after` are built from those of `before`.
+        """
         old_slots = [before.index(spec) + 1 if spec in before else None for spec in after]
         paths = {*self._tables, *pairs} if after else set[str]()
         rank = -(-max((spec.rank for spec in after), default=0) // 8) * 8
@@ -164,7 +176,10 @@ class LoraAdapters:
         self._use(after, tables)
 
     def _stacked(self, path: str, rank: int, old_slots: Iterable[int | None], new: Pair | None) -> Pair:
-        """Return the tables of one layer with these slots; None is the new adapter's."""
+        """Return the tables of one layer with these slots.
+
+        None is the new adapter's slot.
+        """
         module, old = self._modules[path], self._tables.get(path)
         *experts, num_in, num_out = layers.layer_shape(module)
         num_experts = experts[0] if experts else 1
@@ -204,7 +219,10 @@ class LoraAdapters:
 
 
 def _padded(array: mx.array, axis: int, rank: int) -> mx.array:
-    """Return an array whose rank axis is `rank` long: filled with zeros, or without zeros at its end."""
+    """Return an array whose rank axis is `rank` long.
+
+    Zeros are added or removed at its end.
+    """
     missing = rank - array.shape[axis]
     if missing < 0:
         return array[:, :rank] if axis == 1 else array[:, :, :rank]

@@ -1,4 +1,7 @@
-"""Mounts and unmounts LoRA adapters between steps, a piece at a time. MLX thread only."""
+"""Mounts and unmounts LoRA adapters between steps, a piece at a time.
+
+MLX thread only.
+"""
 
 import time
 from collections.abc import Callable, Generator
@@ -24,7 +27,10 @@ Change = MountLora | UnmountLora
 
 
 class LoraChanges:
-    """Commands that mount or unmount, in order, one at a time over all models."""
+    """Mount and unmount commands, in order, one at a time.
+
+    Over all models.
+    """
 
     def __init__(
         self,
@@ -32,7 +38,10 @@ class LoraChanges:
         publish: Callable[[AnyReport], None],
         is_in_use: Callable[[str, str], bool],
     ) -> None:
-        """`is_in_use` returns whether an open sequence of a model uses an adapter, both by name."""
+        """`is_in_use` says whether a sequence of a model uses an adapter.
+
+        Both are given by name.
+        """
         self._memory = memory
         self._publish = publish
         self._is_in_use = is_in_use

@@ -1,7 +1,8 @@
-"""Layers that add LoRA adapters to their output, row by row. MLX thread only.
+"""Layers that add LoRA adapters to their output, row by row.
 
-An adapted layer stays the same object with its own weights: only its class changes, to a subclass that adds
-`scale * (x A) B` of each row's adapter. Where no row has an adapter, it computes what its own class does.
+MLX thread only. An adapted layer stays the same object with its own weights: only its class changes, to a
+subclass that adds `scale * (x A) B` of each row's adapter. Where no row has an adapter, it computes what its
+own class does.
 """
 
 from dataclasses import dataclass
@@ -25,10 +26,11 @@ class LoraRows:
 
 @dataclass(slots=True, eq=False)
 class LoraTable:
-    """A and B of all mounted adapters for one layer, by slot; slot 0 is zero.
+    """Tables A and B of all adapters for one layer.
 
-    `a` is (slots, in, rank) and `b` (slots, rank, out), in the type that the layer computes. Layers of
-    experts have (slots * experts, in, rank) in float32, because not every backend multiplies others.
+    By slot; slot 0 is zero. `a` is (slots, in, rank) and `b` (slots, rank, out), in the type that the layer
+    computes. Layers of experts have (slots * experts, in, rank) in float32, because not every backend
+    multiplies others.
     """
 
     rows: LoraRows
@@ -37,7 +39,10 @@ class LoraTable:
     num_experts: int = 1
 
     def delta(self, x: mx.array, y: mx.array) -> mx.array:
-        """Return what to add to `y` = layer(x); rows are the first axis of `x`, or its first part."""
+        """Return what to add to `y` = layer(x).
+
+        Rows are the first axis of `x`, or its first part.
+        """
         total = y
         for slots, scales in self.rows.parts:
             num_rows = slots.shape[0]
@@ -47,7 +52,10 @@ class LoraTable:
         return total
 
     def expert_delta(self, x: mx.array, indices: mx.array, y: mx.array) -> mx.array:
-        """Return `y` with what to add for a layer of experts; tokens are in the order of their rows."""
+        """Return `y` with the adapters' part for a layer of experts.
+
+        Tokens are in the order of their rows.
+        """
         total, x = y, x.astype(mx.float32)
         num_tokens = indices.size // indices.shape[-1]
         for slots, scales in self.rows.parts:
@@ -79,7 +87,10 @@ class _LoraLinear(_LoraLayer):
 
 
 class _LoraEmbedding(_LoraLayer):
-    """An embedding; its tables are `a` (slots, vocabulary, rank) and `b` (slots, rank, out)."""
+    """Embedding layer with adapters.
+
+    Its tables are `a` (slots, vocabulary, rank) and `b` (slots, rank, out).
+    """
 
     def __call__(self, x: mx.array) -> mx.array:
         y: mx.array = super().__call__(x)  # type: ignore[misc]
@@ -109,7 +120,10 @@ class _LoraSwitch(_LoraLayer):
 
 
 class _LoraSwitchBlock:
-    """A block of experts that does not sort tokens by expert while rows have adapters."""
+    """Expert block that keeps token order while rows have adapters.
+
+    Otherwise tokens are sorted by expert.
+    """
 
     lora_rows: LoraRows
 
@@ -141,13 +155,16 @@ _BASES = {adapted: base for base, adapted in _ADAPTED.items()}
 
 
 def base_class(module: Any) -> type | None:
-    """Return the class of a layer that adapters can change, without adapters; None for all others."""
+    """Return a layer's class without adapters, None if not adaptable."""
     kind = _BASES.get(type(module), type(module))
     return kind if kind in _MIXINS and kind not in (SwitchGLU, SwitchMLP) else None
 
 
 def is_switch_block(module: Any) -> bool:
-    """Whether a module is a block of experts whose tokens stay in order while rows have adapters."""
+    """Whether a module is a block of experts.
+
+    Its tokens stay in order while rows have adapters.
+    """
     return _BASES.get(type(module), type(module)) in (SwitchGLU, SwitchMLP)
 
 
@@ -157,7 +174,10 @@ def is_expert_layer(module: Any) -> bool:
 
 
 def adapt(module: Any) -> None:
-    """Give a layer or a block of experts its adapted class; its attribute `lora` is set already."""
+    """Give a layer or a block of experts its adapted class.
+
+    Its attribute `lora` is set already.
+    """
     module.__class__ = _ADAPTED.get(type(module), type(module))
 
 
@@ -167,7 +187,10 @@ def restore(module: Any) -> None:
 
 
 def layer_shape(module: Any) -> tuple[int, ...]:
-    """Return (in, out) of a layer; (experts, in, out) for experts, (vocabulary, out) for an embedding."""
+    """Return (in, out) of a layer.
+
+    (experts, in, out) for experts, (vocabulary, out) for an embedding.
+    """
     *experts, rows, columns = module.weight.shape
     if hasattr(module, "bits"):
         columns = columns * 32 // module.bits

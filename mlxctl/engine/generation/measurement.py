@@ -18,9 +18,10 @@ from mlxctl.prefix_cache.records import growing_arrays, grows, leaves
 def measure(
     model: Any, started: float, *, embedding: EmbeddingRecipe | None = None, kv_format: KVFormat | None = None
 ) -> LoadedWeights:
-    """Measure a decoder whose weights are read; loading it began at `started` (monotonic seconds).
+    """Measure a decoder whose weights are read.
 
-    With `embedding` it has no head. Raises ValueError when its caches cannot be quantized in `kv_format`.
+    Loading it began at `started` (monotonic seconds). With `embedding` it has no head. Raises ValueError when
+    its caches cannot be quantized in `kv_format`.
     """
     model.eval()
     if kv_format is not None:
@@ -46,13 +47,16 @@ def measure(
 
 
 def _bytes_per_token(layer: Any) -> int:
-    """Bytes that one more token costs in this layer; recurrent layers cost none."""
+    """Bytes that one more token costs in this layer.
+
+    Recurrent layers cost none.
+    """
     arrays = growing_arrays(layer) if hasattr(layer, "keys") else []
     return sum(array.nbytes for array in arrays) // arrays[0].shape[2] if arrays else 0
 
 
 def _windows(caches: kv.Caches) -> tuple[KVWindow, ...]:
-    """Return the sliding windows, each with the bytes per token of its layers."""
+    """Return sliding windows with the bytes per token of their layers."""
     sizes: dict[int, int] = {}
     for layer in leaves(caches):
         window = getattr(layer, "max_size", None) or getattr(layer, "chunk_size", None)

@@ -1,4 +1,7 @@
-"""What one sequence has on the device before it decodes. MLX thread only."""
+"""What one sequence has on the device before it decodes.
+
+MLX thread only.
+"""
 
 import time
 from dataclasses import dataclass
@@ -20,7 +23,7 @@ _NUM_TURNS = 16
 
 @dataclass(slots=True, eq=False)
 class PrefillState:
-    """A sequence's caches, from its restore until a decode batch takes them over.
+    """A sequence's caches, from restore until a decode batch takes over.
 
     `view` reads a prompt with images. `last_chunk` is its last full chunk in the prefix cache, used until
     the sequence ends. `promotion` loads the prompt's prefix from disk, once at most.
@@ -40,7 +43,10 @@ class PrefillState:
         return caches
 
     def preallocate(self, stream: mx.Stream, bytes_per_second: float) -> None:
-        """Grow the caches for the whole prompt, some layers each time; see CachePreallocator."""
+        """Grow the caches for the whole prompt, some layers each time.
+
+        See CachePreallocator.
+        """
         assert self.caches is not None, "a prompt is restored first"
         if self.preallocator is None:
             num_tokens = self.sequence.num_prompt_tokens
@@ -65,9 +71,10 @@ class CachePreallocator:
     def __init__(
         self, caches: Caches, num_tokens: int, *, enough: int, stream: mx.Stream, bytes_per_second: float
     ) -> None:
-        """Allocate `num_tokens` in layers that have less than `enough`; each must hold something.
+        """Allocate `num_tokens` in layers that have less than `enough`.
 
-        `stream` has no other user. `bytes_per_second` is how fast memory is touched for the first time.
+        Each layer must hold something. `stream` has no other user. `bytes_per_second` is how fast memory is
+        touched for the first time.
         """
         growing = [layer for layer in leaves(caches) if grows(layer) and not layer.empty()]
         self._layers = [layer for layer in growing if growing_arrays(layer)[0].shape[2] < enough]
@@ -79,9 +86,10 @@ class CachePreallocator:
         self._bytes_per_second = bytes_per_second
 
     def advance(self) -> None:
-        """Move layers into the arrays of the last turn once these are ready, and allocate the next ones.
+        """Move layers into arrays that are ready, and allocate the next.
 
-        MLX does not tell when an array is computed, so the time is estimated.
+        The arrays are those of the last turn. MLX does not tell when an array is computed, so the time is
+        estimated.
         """
         if not (self._layers or self._allocated) or time.monotonic() < self._ready_at:
             return

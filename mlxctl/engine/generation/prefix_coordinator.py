@@ -1,4 +1,7 @@
-"""What a model's sequences reuse from the prefix cache, and what they store in it. MLX thread only."""
+"""What sequences reuse from the prefix cache and store in it.
+
+For one model. MLX thread only.
+"""
 
 import contextlib
 from collections.abc import Callable, Iterable
@@ -28,7 +31,7 @@ _MIN_SHARE = 0.5
 
 @dataclass(frozen=True, slots=True)
 class LastConversation:
-    """The caches of the row that finished last, and the tokens and salts that are in them.
+    """Caches of the row that finished last, with tokens and salts.
 
     The prefix cache holds the same tokens. A sequence that takes the caches owns them; nothing is copied.
     """
@@ -65,7 +68,7 @@ class LastConversation:
 
 
 class PrefixCoordinator:
-    """Restores prompts from the prefix cache, from disk and from the last conversation; stores them.
+    """Restores prompts from memory, disk or the last conversation; stores them.
 
     The last conversation is the working cache of the row that finished last: its next turn takes it over
     without a copy.
@@ -87,7 +90,7 @@ class PrefixCoordinator:
         return self._prefix_cache.num_on_disk(tokens, salts)
 
     def restore(self, state: PrefillState, *, is_batched: bool) -> RowResult:
-        """Give the sequence caches with what is cached of its prompt, or begin to load that from disk.
+        """Restore what is cached of the prompt, or begin its disk read.
 
         `is_batched`: other prompts are restored in the same step.
         """
@@ -129,9 +132,10 @@ class PrefixCoordinator:
         row: int | None = None,
         at_checkpoint: bool = True,
     ) -> None:
-        """Store the first `num_tokens` of the sequence, which `caches` hold, as its cache mode allows.
+        """Store the first `num_tokens` of the sequence, held by `caches`.
 
-        `row` is its row in the caches of a batch. `at_checkpoint`: recurrent states are stored as well.
+        As its cache mode allows. `row` is its row in the caches of a batch. `at_checkpoint`: recurrent states
+        are stored as well.
         """
         sequence = state.sequence
         tokens = sequence.prompt_token_ids
@@ -156,7 +160,10 @@ class PrefixCoordinator:
         )
 
     def keep_last(self, row: Sequence, caches: Caches) -> None:
-        """Keep the caches of a row that decoded alone, if all of it may be cached without a time limit."""
+        """Keep the caches of a row that decoded alone.
+
+        Only if all of it may be cached without a time limit.
+        """
         if row.cache_mode != "full" or row.lifetime != UNLIMITED_LIFETIME:
             return
         tokens = row.prompt_token_ids + pack(row.output_token_ids[: row.length - row.num_prompt_tokens])
@@ -166,7 +173,10 @@ class PrefixCoordinator:
                 self._last = LastConversation.of(tokens, caches, row.salts)
 
     def take_fetched(self, records: Iterable[FetchedRecord]) -> list[Sequence]:
-        """Put records that were read from disk into memory; return sequences that have all of theirs."""
+        """Put records that were read from disk into memory.
+
+        Returns the sequences that have all of theirs.
+        """
         ready = []
         for record in records:
             for state in list(self._restoring):
@@ -189,7 +199,10 @@ class PrefixCoordinator:
         return self._last.num_bytes if self._last is not None else 0
 
     def release_working_caches(self) -> None:
-        """Free the last conversation's working cache; the prefix cache holds the same tokens."""
+        """Free the last conversation's working cache.
+
+        The prefix cache holds the same tokens.
+        """
         self._last = None
 
     def _usage(self, tokens: Tokens, plan: RestorePlan) -> CacheUsage:
@@ -203,7 +216,10 @@ class PrefixCoordinator:
         )
 
     def _take_last(self, state: PrefillState, plan: RestorePlan, usage: CacheUsage) -> CacheUsage | None:
-        """Give the sequence the last conversation's caches, unless the prefix cache has more for it."""
+        """Give the sequence the last conversation's caches.
+
+        Unless the prefix cache has more of its prompt.
+        """
         sequence, last = state.sequence, self._last
         num_tokens = last.num_usable(sequence.prompt_token_ids, sequence.salts) if last is not None else 0
         if last is None or num_tokens < plan.num_cached or not self._prefix_cache.is_cacheable(num_tokens):

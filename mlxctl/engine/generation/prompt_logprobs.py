@@ -16,7 +16,10 @@ _LOGITS_BYTES = 64 * 1024 * 1024
 def score_prompt(
     model: Any, caches: Caches, tokens: Tokens, *, num_top: int, vocabulary_size: int
 ) -> list[Score]:
-    """Run all `tokens` but the last through the model; return the scores of all but the first."""
+    """Return the scores of all `tokens` but the first.
+
+    Runs all but the last through the model.
+    """
     scores: list[Score] = []
     num_at_once = max(1, _LOGITS_BYTES // (4 * vocabulary_size))
     for start in range(0, len(tokens) - 1, num_at_once):

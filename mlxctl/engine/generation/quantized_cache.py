@@ -19,7 +19,7 @@ _STEP_TOKENS = 256
 
 
 class _Growing:
-    """What the caches of a sequence and of a batch share: arrays that grow."""
+    """Arrays that grow, for caches of a sequence and a batch."""
 
     def __init__(self, form: KVFormat) -> None:
         self.bits = form.bits
@@ -41,7 +41,10 @@ class _Growing:
         return True
 
     def _append(self, keys: mx.array, values: mx.array, end: int) -> tuple[Packed, Packed]:
-        """Write quantized keys and values up to position `end`; return all up to there."""
+        """Write quantized keys and values up to position `end`.
+
+        Returns all up to there.
+        """
         new_end = end + keys.shape[2]
         self.keys = self._put(self.keys, keys, end, new_end)
         self.values = self._put(self.values, values, end, new_end)
@@ -110,7 +113,7 @@ class BatchQuantizedKVCache(_Growing):
 
     @property
     def state(self) -> tuple[Any, ...]:
-        """Its arrays and its number of positions, in the order of mlx-lm's batches."""
+        """Arrays and number of positions, in mlx-lm's batch order."""
         return self.keys, self.values, self.offset, self.left_padding, self.length
 
     @state.setter

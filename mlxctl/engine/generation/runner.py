@@ -1,4 +1,7 @@
-"""Runs the scheduler's batches on one loaded model. MLX thread only; knows no policy."""
+"""Runs the scheduler's batches on one loaded model.
+
+MLX thread only; knows no policy.
+"""
 
 import contextlib
 from collections.abc import Iterable
@@ -71,7 +74,7 @@ class ModelRunner:
         return [result for state in states for result in self._prefill(state, batch.num_tokens)]
 
     def start_built(self) -> None:
-        """Start the decode steps that were built last on the device, for the rows still there."""
+        """Start the decode steps built last, for remaining rows."""
         built, self._built = self._built, []
         for batch in built:
             # What fails here fails again when the tokens are read, which ends the rows.
@@ -80,7 +83,10 @@ class ModelRunner:
                     batch.start()
 
     def drop(self, sequences: Iterable[Sequence]) -> None:
-        """Free what these sequences hold, after the prefix cache has stored what it can use of it."""
+        """Free what these sequences hold.
+
+        The prefix cache first stores what it can use of it.
+        """
         dropped = {sequence.sequence_id for sequence in sequences}
         for sequence_id in dropped:
             state = self._states.get(sequence_id)
@@ -158,7 +164,10 @@ class ModelRunner:
         return scores
 
     def _prefill_together(self, states: Many[PrefillState]) -> list[RowResult]:
-        """Compute all that is left of several prompts, which are one decode batch from then on."""
+        """Compute the rest of several prompts in one batch.
+
+        They are one decode batch from then on.
+        """
         prompts = [state.sequence for state in states]
         reached = [sequence.num_computed_tokens for sequence in prompts]
         try:

@@ -1,4 +1,7 @@
-"""Text generation in the engine: admission, one batch a step, results. MLX thread only."""
+"""Text generation in the engine: admission, one batch a step, results.
+
+MLX thread only.
+"""
 
 import time
 from array import array
@@ -52,7 +55,10 @@ _BATCH_ROWS = (1.0, 2.0, 4.0, 8.0, 16.0, 32.0, 64.0)
 
 
 class GenerationWorkload(Workload):
-    """Sequences of all text models: one scheduler, and a runner for each model."""
+    """Sequences of all text models, with one scheduler.
+
+    Each model has a runner.
+    """
 
     task_type: ClassVar[type] = TextGenerationTask
     command_types: ClassVar[tuple[type, ...]] = (
@@ -267,7 +273,10 @@ class GenerationWorkload(Workload):
             self._memory.trim()
 
     def _look_up(self, asked: LookUp) -> LookedUp:
-        """Return how much of a prompt the prefix cache holds; nothing for a model that is not loaded."""
+        """Return how much of a prompt the prefix cache holds.
+
+        Nothing for a model that is not loaded.
+        """
         runner, tokens = self._runners.get(asked.model), array("I", asked.prompt_token_ids)
         if runner is None or not tokens:
             return LookedUp(token=asked.token, usage=NO_CACHE_USAGE)

@@ -70,10 +70,11 @@ def versions() -> tuple[str, str]:
 def load_in_pieces(
     spec: ModelSpec, load: Loader, *, available_bytes: int, limit_bytes: int
 ) -> Generator[int, None, LoadedWeights]:
-    """Load a model, with pauses in which the thread can serve others; yield the bytes read so far.
+    """Load a model in pieces between which the thread serves others.
 
-    Nothing is read of a model whose files do not fit into `available_bytes`. Raises ModelNotFoundOnDisk,
-    BrokenModel, NotEnoughMemory. Closing the generator frees what was read.
+    Yields the number of bytes read so far. Nothing is read of a model whose files do not fit into
+    `available_bytes`. Raises ModelNotFoundOnDisk, BrokenModel, NotEnoughMemory. Closing the generator frees
+    what was read.
     """
     import mlx.core as mx
 
@@ -116,7 +117,10 @@ def parameter_bytes(model: Any) -> int:
 
 
 def error_line(error: BaseException) -> str:
-    """Return an exception of another library as one line of at most 300 characters."""
+    """Return an exception of another library as one line.
+
+    At most 300 characters.
+    """
     text = " ".join(str(error).split()) or type(error).__name__
     kind: Literal["", "missing key "] = "missing key " if isinstance(error, KeyError) else ""
     return kind + (text if len(text) <= 300 else text[:297] + "…")

@@ -13,7 +13,7 @@ _RECORDS_VERSION = 2
 
 
 def prefix_namespace(path: Path, packing: Packing | None, kv_format: KVFormat | None) -> bytes:
-    """Return a digest of everything that a model's keys and values depend on.
+    """Return a digest of all that keys and values depend on.
 
     It stays the same where the directory is moved or renamed. The fingerprint covers a sample of every
     tensor, which tells apart different weights of equal sizes and times; sizes and times cover weights edited

@@ -1,4 +1,7 @@
-"""Constraints of a batch's next tokens, as arrays for the sampler. Knows no MLX."""
+"""Constraints of a batch's next tokens, as arrays for the sampler.
+
+Knows no MLX.
+"""
 
 from collections.abc import Sequence as Many
 from dataclasses import dataclass, field
@@ -29,10 +32,10 @@ class LogitConstraints:
 def collect_constraints(
     rows: Many[Sequence], token_ids: Many[int | None], *, vocabulary_size: int
 ) -> LogitConstraints | None:
-    """Feed new tokens to the rows' constraints; return the result, None if empty.
+    """Feed new tokens to the rows' constraints.
 
-    `token_ids` are the tokens in flight, None for rows whose token was not read back because their constraint
-    does not need it.
+    Returns the result, None if empty. `token_ids` are the tokens in flight, None for rows whose token was not
+    read back because their constraint does not need it.
     """
     masked = [
         index for index, row in enumerate(rows) if row.constraint is not None and row.constraint.has_grammar

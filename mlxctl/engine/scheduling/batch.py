@@ -1,4 +1,7 @@
-"""Batch: one step's work from the scheduler to the runner, and its results. Pure."""
+"""Batch: one step's work from scheduler to runner, and its results.
+
+Pure.
+"""
 
 from collections.abc import Sequence as Many
 from dataclasses import dataclass

@@ -1,4 +1,7 @@
-"""Fair queue: order in which prompts are prefilled. Pure; owned by the MLX thread."""
+"""Fair queue: order in which prompts are prefilled.
+
+Pure; owned by the MLX thread.
+"""
 
 from collections.abc import Iterable
 
@@ -10,10 +13,11 @@ _MAX_KEYS = 4096
 
 
 class FairQueue:
-    """Orders prompts by priority (lower first) with aging, then fairness, remaining tokens and arrival.
+    """Orders prompts by priority, aging, fairness, remaining tokens and arrival.
 
-    The fairness of a `fairness_key` is the number of tokens computed for it. A key without active sequences
-    starts at the lowest count of the active keys, so that idle time earns no credit.
+    Lower priority numbers come first. The fairness of a `fairness_key` is the number of tokens computed for
+    it. A key without active sequences starts at the lowest count of the active keys, so that idle time earns
+    no credit.
     """
 
     def __init__(self) -> None:

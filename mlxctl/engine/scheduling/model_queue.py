@@ -1,4 +1,7 @@
-"""Model queue: the sequences of one model by state, and its costs. Pure; MLX thread."""
+"""Model queue: the sequences of one model by state, and its costs.
+
+Pure; MLX thread.
+"""
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field

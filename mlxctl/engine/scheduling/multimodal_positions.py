@@ -1,8 +1,8 @@
-"""Token positions of prompts with images, on three axes: time, row, column. Pure.
+"""Token positions of prompts with images, on three axes: time, row, column.
 
-Text advances on all axes at once. The tokens of an image have one time and differ in row and column; text
-after it continues after its longer side, which is fewer positions than tokens (Qwen2-VL, arXiv 2409.12191,
-section 2.1).
+Pure. Text advances on all axes at once. The tokens of an image have one time and differ in row and column;
+text after it continues after its longer side, which is fewer positions than tokens (Qwen2-VL, arXiv
+2409.12191, section 2.1).
 """
 
 from collections.abc import Iterator, Sequence
@@ -24,7 +24,10 @@ class PromptSegment(NamedTuple):
 
 
 def prompt_segments(images: Sequence[ProcessedImage], start: int, end: int) -> Iterator[PromptSegment]:
-    """Yield the text and image segments of a slice; images may extend beyond it."""
+    """Yield the text and image segments of a slice.
+
+    Images may extend beyond it.
+    """
     for image in images:
         first, stop = max(image.start, start), min(image.end, end)
         if first >= stop:

@@ -1,4 +1,4 @@
-"""Cost model of prefill passes: a fixed part, and a part for each token.
+"""Cost model of prefill passes: fixed and per-token costs.
 
 Pure; owned by the MLX thread.
 """
@@ -80,9 +80,10 @@ class PassCosts:
         self._quartiles.setdefault(context_range, {})[size] = lower_quartile(measured)
 
     def cost(self, *, context: int = 0, step_seconds: float | None = None) -> PassCost | None:
-        """Return the cost of a pass after `context` tokens; None before the first measurement.
+        """Return the cost of a pass after `context` tokens.
 
-        `step_seconds`, the duration of a decode step, bounds the fixed part while only one size was measured.
+        None before the first measurement. `step_seconds`, the duration of a decode step, bounds the fixed
+        part while only one size was measured.
         """
         line = self._line(context, step_seconds)
         if line is None:

@@ -39,22 +39,29 @@ _UNMEASURED_STEP = 0.05
 
 
 class StepCosts:
-    """Duration of decode steps by number of rows (in doublings): lower quartile of the last."""
+    """Duration of decode steps by number of rows.
+
+    Rows are counted in doublings; the duration is the lower quartile of the last steps.
+    """
 
     def __init__(self) -> None:
         self._alone: dict[int, deque[float]] = {}
         self._beside_prefill: dict[int, deque[float]] = {}
 
     def observe(self, seconds: float, *, rows: int, alone: bool) -> None:
-        """Add a step; one that was not `alone` counts until one that was is known.
+        """Add a step.
 
-        `alone` means that no prefill ran before or after it.
+        One that was not `alone` counts until one that was is known. `alone` means that no prefill ran before
+        or after it.
         """
         measured = self._alone if alone else self._beside_prefill
         measured.setdefault(rows.bit_length(), deque(maxlen=_MAX_MEASURED_STEPS)).append(seconds)
 
     def seconds(self, rows: int) -> float | None:
-        """Return the duration for the nearest known number of rows; None before the first."""
+        """Return the duration for the nearest known number of rows.
+
+        None before the first.
+        """
         measured, size = self._alone or self._beside_prefill, rows.bit_length()
         return (
             lower_quartile(measured[min(measured, key=lambda other: (abs(other - size), other))])

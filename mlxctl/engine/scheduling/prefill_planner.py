@@ -77,7 +77,7 @@ class PrefillPlanner:
     def short_of_memory(
         self, queue: ModelQueue, available_bytes: int, *, now: float, seconds: float
     ) -> list[Sequence]:
-        """Return the prompts that memory alone has kept waiting for longer than `seconds`.
+        """Return prompts that wait only for memory, longer than `seconds`.
 
         The memory is the one measured now: a prompt that fits now has not waited.
         """
@@ -113,7 +113,10 @@ class PrefillPlanner:
         return self._fits(queue, row, available_bytes)
 
     def _fits(self, queue: ModelQueue, row: Sequence, available_bytes: int) -> bool:
-        """Whether memory suffices beside what the admitted prompts will need; alone, a prompt always fits."""
+        """Whether memory suffices beside the needs of admitted prompts.
+
+        Alone, a prompt always fits.
+        """
         if self._num_with_cache == 0:
             return True
         costs = queue.costs

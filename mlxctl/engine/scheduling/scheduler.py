@@ -128,7 +128,10 @@ class Scheduler:
     def take_short_of_memory(
         self, *, available_bytes: int, now: float, seconds: float
     ) -> list[tuple[Sequence, int]]:
-        """Remove and return prompts that only memory kept waiting for `seconds`, with their bytes."""
+        """Remove and return prompts that waited `seconds` for memory alone.
+
+        With their bytes.
+        """
         short = [
             (row, queue.prompt_bytes(row.num_prompt_tokens))
             for queue in self._queues.values()

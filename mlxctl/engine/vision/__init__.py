@@ -1,1 +1,1 @@
-"""Images to states that a language model takes in place of token embeddings."""
+"""Image encoding: states that replace token embeddings in a language model."""

@@ -21,7 +21,10 @@ class ImageFeatures:
 
 
 class VisionEncoder(Protocol):
-    """Encodes one image; `token_ids` (tokens,) are its tokens. The result may be lazy."""
+    """Encodes one image.
+
+    `token_ids` (tokens,) are its tokens. The result may be lazy.
+    """
 
     def __call__(self, image: ProcessedImage, token_ids: mx.array) -> ImageFeatures:
         """Return the features of the image."""
@@ -69,7 +72,10 @@ class QwenEncoder:
         return ImageFeatures(features)
 
     def _patches(self, colors: mx.array) -> mx.array:
-        """Return an image (height, width, 3) as (patches, colors * frames * size * size)."""
+        """Return the patches of an image.
+
+        (height, width, 3) to (patches, colors * frames * size * size).
+        """
         size, merged = self._patch_size, self._recipe.cell_size // self._patch_size
         rows, columns = colors.shape[0] // self._recipe.cell_size, colors.shape[1] // self._recipe.cell_size
         cells = colors.reshape(rows, merged, size, columns, merged, size, 3).transpose(0, 3, 1, 4, 6, 2, 5)

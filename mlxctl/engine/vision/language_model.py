@@ -1,4 +1,7 @@
-"""A text model of mlx-lm with a vision encoder of mlx-vlm. MLX thread only."""
+"""A text model of mlx-lm with mlx-vlm's vision encoder.
+
+MLX thread only.
+"""
 
 import time
 from collections.abc import Sequence
@@ -21,7 +24,10 @@ from mlxctl.ir import ProcessedImage, VisionRecipe
 
 
 class VisionLanguageModel:
-    """Computes tokens as the text model does, and prompts with images through `view`."""
+    """A text model that also computes prompts with images.
+
+    Text is computed as the text model does, prompts with images through `view`.
+    """
 
     def __init__(
         self,

@@ -10,7 +10,10 @@ from mlxctl.engine.vision.forward_context import ForwardContextHolder
 
 
 class ThreeAxisRope(nn.Module):  # type: ignore[misc]
-    """Rotary embedding for positions with three axes; each frequency follows one of them."""
+    """Rotary embedding for positions with three axes.
+
+    Each frequency follows one of them.
+    """
 
     def __init__(self, rope: Any, contexts: ForwardContextHolder) -> None:
         """`rope` is the model's own, used wherever the axes agree."""
@@ -52,7 +55,10 @@ class DeepStackLayer(nn.Module):  # type: ignore[misc]
 
 
 class BidirectionalImageLayer(nn.Module):  # type: ignore[misc]
-    """A layer in which the tokens of an image attend to each other in both directions."""
+    """A layer in which an image's tokens attend to each other.
+
+    In both directions.
+    """
 
     def __init__(self, layer: Any, contexts: ForwardContextHolder) -> None:
         super().__init__()

@@ -1,4 +1,7 @@
-"""Loads the vision part of a model whose text part is loaded. MLX thread only."""
+"""Loads the vision part of a model whose text part is loaded.
+
+MLX thread only.
+"""
 
 from pathlib import Path
 from types import SimpleNamespace
@@ -12,7 +15,10 @@ from mlxctl.ir import ProcessedImage, VisionRecipe
 
 
 def open_tower(path: Path, embed_tokens: Any) -> Any:
-    """Return mlx-vlm's model at `path` without its text layers, parameters not yet read."""
+    """Return mlx-vlm's model at `path` without its text layers.
+
+    Parameters are not yet read.
+    """
     from mlx_vlm.utils import load_model
 
     model = load_model(path, lazy=True)

@@ -95,9 +95,10 @@ class JobCommand(Command, frozen=True, kw_only=True):
 
 
 class Embed(JobCommand, frozen=True, kw_only=True):
-    """Compute the vector of each text (packed uint32, machine's byte order); answered by Embedded.
+    """Compute the vector of each text.
 
-    `dimensions` cuts the vectors; None leaves them whole.
+    Texts are packed uint32 in the machine's byte order. Answered by Embedded. `dimensions` cuts the vectors;
+    None leaves them whole.
     """
 
     model: str
@@ -106,9 +107,9 @@ class Embed(JobCommand, frozen=True, kw_only=True):
 
 
 class AudioWindow(msgspec.Struct, frozen=True, kw_only=True):
-    """Audio to transcribe: `samples` as in `ir.transcription`; `previous_ids` is the text before it.
+    """Audio to transcribe: `samples` as in `ir.transcription`.
 
-    Without a `language_id` a multilingual model detects the language.
+    `previous_ids` is the text before it. Without a `language_id` a multilingual model detects the language.
     """
 
     model: str
@@ -126,7 +127,7 @@ class Transcribe(JobCommand, frozen=True, kw_only=True):
 
 
 class Cancel(Command, frozen=True, kw_only=True):
-    """Drop the sequences and jobs with these ids before the next step, without a report."""
+    """Drop sequences and jobs before the next step, without a report."""
 
     ids: list[int]
 
@@ -138,9 +139,9 @@ class ReportStats(Command, frozen=True, kw_only=True):
 
 
 class LookUp(Command, frozen=True, kw_only=True):
-    """Answer with LookedUp, carrying the same `token`, for a prompt as in Submit.
+    """Answer with LookedUp for a prompt as in Submit.
 
-    `salts` are the caller's namespace and the prompt's images.
+    The answer carries the same `token`. `salts` are the caller's namespace and the prompt's images.
     """
 
     token: int
@@ -153,10 +154,11 @@ CacheAction = Literal["list", "pin", "unpin", "drop", "clear", "gc"]
 
 
 class AskCache(Command, frozen=True, kw_only=True):
-    """Query or change the prefix cache; answered by CacheAnswer with the same `token`.
+    """Query or change the prefix cache.
 
-    `keys` name chunks to pin or unpin, or to drop with all chunks behind them. `clear` drops everything, `gc`
-    what has expired; chunks that are in use or pinned stay.
+    Answered by CacheAnswer with the same `token`. `keys` name chunks to pin or unpin, or to drop with all
+    chunks behind them. `clear` drops everything, `gc` what has expired; chunks that are in use or pinned
+    stay.
     """
 
     token: int
@@ -167,7 +169,10 @@ class AskCache(Command, frozen=True, kw_only=True):
 
 
 class MountLora(Command, frozen=True, kw_only=True):
-    """Mount a LoRA adapter on a loaded model; answered by LoraChanged with the same `token`."""
+    """Mount a LoRA adapter on a loaded model.
+
+    Answered by LoraChanged with the same `token`.
+    """
 
     token: int
     model: str
@@ -256,7 +261,7 @@ class Score(msgspec.Struct, frozen=True, array_like=True):
 
 
 class PrefillFigures(msgspec.Struct, frozen=True, kw_only=True):
-    """Times of a sequence up to the end of its prefill, in seconds.
+    """Times of a sequence until its prefill ended, in seconds.
 
     It waited for `queue_seconds`; restoring and prefill then took `prefill_seconds`, with steps of other
     sequences in between. `vision_seconds` is the time of the vision encoder, None without images.
@@ -295,16 +300,20 @@ class Step(Report, frozen=True, kw_only=True):
 
 
 class JobReport(Report, frozen=True, kw_only=True):
-    """Base of what a step gave for a job; with a `failure` it is the job's last."""
+    """Base of the reports of a job's steps.
+
+    With a `failure` it is the job's last.
+    """
 
     job_id: int
     failure: str | None = None
 
 
 class Embedded(JobReport, frozen=True, kw_only=True):
-    """Vectors of some texts of a job: float32, machine's byte order, one after the other.
+    """Vectors of some texts of a job.
 
-    `places` are the indices of the texts in Embed; none while a long text is still being computed.
+    float32, machine's byte order, one after the other. `places` are the indices of the texts in Embed; none
+    while a long text is still being computed.
     """
 
     places: list[int] = []
@@ -324,7 +333,10 @@ class TranscribedWindow(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Transcribed(JobReport, frozen=True, kw_only=True):
-    """The transcript of a window; without one, and without a failure, the work goes on."""
+    """The transcript of a window.
+
+    Without one, and without a failure, the work goes on.
+    """
 
     window: TranscribedWindow | None = None
 
@@ -386,9 +398,9 @@ class Stats(Report, frozen=True, kw_only=True):
 
 
 class LookedUp(Report, frozen=True, kw_only=True):
-    """What submitting a prompt would take from the prefix cache now; the look-up changed nothing.
+    """What submitting a prompt would take from the prefix cache now.
 
-    `num_on_disk` tokens could be restored from disk.
+    The look-up changed nothing. `num_on_disk` tokens could be restored from disk.
     """
 
     token: int
@@ -397,12 +409,12 @@ class LookedUp(Report, frozen=True, kw_only=True):
 
 
 class CachedChunk(msgspec.Struct, frozen=True, kw_only=True):
-    """A chunk of the prefix cache: packed uint32 tokens with keys and values.
+    """A chunk of the prefix cache, with keys and values.
 
-    `parent` is b"" at the start of a prompt. `salts` are the images that reach into it. `model` is empty for
-    weights that were not loaded since the start. Zero bytes in memory or on disk mean that it is not there.
-    Times are unix seconds; `used_at` is 0 for a chunk not used since the start, `expires_at` None for one
-    without a time limit.
+    Tokens are packed uint32. `parent` is b"" at the start of a prompt. `salts` are the images that reach into
+    it. `model` is empty for weights that were not loaded since the start. Zero bytes in memory or on disk
+    mean that it is not there. Times are unix seconds; `used_at` is 0 for a chunk not used since the start,
+    `expires_at` None for one without a time limit.
     """
 
     key: bytes
@@ -423,9 +435,9 @@ class CachedChunk(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class CacheAnswer(Report, frozen=True, kw_only=True):
-    """A page of chunks, least recently used first, or the number of changed ones.
+    """A page of chunks, or the number of changed ones.
 
-    `num_chunks` is how many there are in all.
+    Least recently used first. `num_chunks` is how many there are in all.
     """
 
     token: int
@@ -435,7 +447,10 @@ class CacheAnswer(Report, frozen=True, kw_only=True):
 
 
 class LoraChanged(Report, frozen=True, kw_only=True):
-    """A LoRA adapter was mounted or unmounted, or nothing changed because of `failure`."""
+    """A LoRA adapter was mounted or unmounted.
+
+    Nothing changed if there is a `failure`.
+    """
 
     token: int
     failure: str = ""

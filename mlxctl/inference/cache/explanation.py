@@ -127,7 +127,10 @@ def _without_comparison(recorded: RecordedPrompt) -> Reason | None:
 
 
 def _find_same_request(recorded: RecordedPrompt, earlier: Sequence[RecordedPrompt]) -> RecordedPrompt | None:
-    """Return the newest prompt for another model or other adapters whose messages begin this one."""
+    """Return the newest prompt with these messages but another model or adapters.
+
+    Its messages begin this one.
+    """
     one = recorded.request
     for other in reversed(earlier):
         another = other.request

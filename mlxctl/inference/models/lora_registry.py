@@ -114,7 +114,10 @@ class LoraRegistry:
             self._chosen(own_name, each)
 
     async def ensure_mounted(self, own_name: str, choices: Sequence[LoraChoice] | None) -> None:
-        """Mount the adapters of a request on its loaded model. Raises InvalidRequest, EngineError."""
+        """Mount the adapters of a request on its loaded model.
+
+        Raises InvalidRequest, EngineError.
+        """
         for each in choices or ():
             if each.name not in self._names_mounted(own_name):
                 async with self._changing:
@@ -130,9 +133,9 @@ class LoraRegistry:
                     raise BrokenModel(adapter.spec.file.parent, str(error)) from None
 
     async def add(self, name: str, path: str, base: str | None) -> ServedAdapter:
-        """Mount an adapter on a model, which is loaded; `path` as in `_directory`.
+        """Mount an adapter on a model, loading the model if needed.
 
-        Raises UnknownModel, InvalidRequest, Conflict, EngineError.
+        `path` as in `_directory`. Raises UnknownModel, InvalidRequest, Conflict, EngineError.
         """
         own_name = self._own_name(base)
         async with self._changing:
@@ -165,7 +168,10 @@ class LoraRegistry:
             return adapter
 
     def own_name(self, base: str | None) -> str:
-        """Return the own name of a model; None is the first one. Raises UnknownModel."""
+        """Return the own name of a model.
+
+        None is the first one. Raises UnknownModel.
+        """
         return self._own_name(base)
 
     def _own_name(self, base: str | None) -> str:
@@ -177,7 +183,7 @@ class LoraRegistry:
         return own_name
 
     def _split(self, name: str) -> tuple[str, tuple[LoraChoice, ...]]:
-        """Return the base model and the adapters that a model name stands for.
+        """Return base model and adapters of a model name.
 
         `BASE:A+B` is a base with two adapters; an adapter's name alone suffices if only one model has it.
         """
@@ -240,7 +246,7 @@ class LoraRegistry:
         return self._find(path)
 
     def _names_mounted(self, own_name: str) -> set[str]:
-        """Return the adapters that the engine has mounted since the model was loaded last."""
+        """Return the adapters mounted since the model was loaded last."""
         loaded = self._engine.loaded.get(own_name)
         known = self._mounted.get(own_name)
         if loaded is None:

@@ -169,9 +169,9 @@ class ModelManager:
             raise ModelUnavailable(name, error.without_path(name)) from None
 
     async def mount_adapter(self, name: str, path: str, base: str | None) -> ServedAdapter:
-        """Mount a LoRA adapter on a model, which is loaded for it; None is the first model.
+        """Mount a LoRA adapter on a model.
 
-        Raises what `use` does, and Conflict.
+        The model is loaded for it; None is the first model. Raises what `use` does, and Conflict.
         """
         _, lease = await self.use(self.lora.own_name(base))
         try:

@@ -1,4 +1,7 @@
-"""Space for records within byte limit and free disk space. MLX thread only."""
+"""Space for records within byte limit and free disk space.
+
+MLX thread only.
+"""
 
 import shutil
 from pathlib import Path
@@ -37,7 +40,10 @@ class DiskAllocator:
         self._min_free_bytes = min_free_bytes
 
     def allocate(self, num_bytes: int, index: PrefixIndex[StoredRecord]) -> Extent | None:
-        """Return an extent for a record, evicting the least recently used; None if too large."""
+        """Return an extent for a record, evicting if needed.
+
+        Evicts the least recently used; None if too large.
+        """
         if num_bytes > self._max_bytes:
             return None
         while (
@@ -79,7 +85,10 @@ class DiskAllocator:
 
 
 def _least_used_segment(index: PrefixIndex[StoredRecord]) -> int | None:
-    """Return the segment whose newest chunk was used longest ago; None if all are protected."""
+    """Return the segment whose newest chunk was used longest ago.
+
+    None if all are protected.
+    """
     last_use: dict[int, int] = {}
     protected: set[int] = set()
     for rank, chunk in enumerate(index.chunks()):

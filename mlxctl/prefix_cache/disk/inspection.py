@@ -50,10 +50,11 @@ class DiskEntry:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DiskFinding:
-    """One defect: a record cut off, damaged, foreign or missing, or an orphan chunk.
+    """One defect of the disk tier.
 
-    `key` is empty where a manifest row is unreadable. Defects are harmless: each is a miss when it is read,
-    and is removed then or by the next collection.
+    A record cut off, damaged, foreign or missing, or an orphan chunk. `key` is empty where a manifest row is
+    unreadable. Defects are harmless: each is a miss when it is read, and is removed then or by the next
+    collection.
     """
 
     problem: Problem
@@ -81,7 +82,10 @@ class DiskInspector:
 
     @classmethod
     def open(cls, cache_directory: Path) -> "DiskInspector":
-        """Open the disk tier. Raises StoreError if there is none or it is unreadable."""
+        """Open the disk tier.
+
+        Raises StoreError if there is none or it is unreadable.
+        """
         path = tier_directory(cache_directory)
         if not (path / MANIFEST).is_file():
             raise StoreError(f"there is no prefix cache in {str(cache_directory)!r}")
@@ -170,7 +174,10 @@ class DiskInspector:
         return [finding for record, finding in results if finding is not None and record in after]
 
     def read(self, entry: DiskEntry) -> dict[int | None, bytes]:
-        """Return the intact records of a chunk by position; None is its keys and values."""
+        """Return the intact records of a chunk by position.
+
+        Position None is its keys and values.
+        """
         sizes = self._files.sizes()
         results = (
             (record.position, self._read(record, _name_in_header(record, entry), sizes))

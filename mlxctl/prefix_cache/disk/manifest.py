@@ -113,14 +113,20 @@ class Manifest:
             return cls._existing(open_exclusive, path)
 
     def replaced(self, error: Exception) -> "Manifest":
-        """Rename this file because of `error` and return an empty manifest. Raises StoreError."""
+        """Rename this file because of `error` and return an empty manifest.
+
+        Raises StoreError.
+        """
         self.close()
         replace_damaged(self._path, error)
         return Manifest.open(self._path)
 
     @classmethod
     def read_only(cls, path: Path) -> "Manifest":
-        """Open an existing file for reading, also while a server uses it. Raises StoreError."""
+        """Open an existing file for reading, also while a server uses it.
+
+        Raises StoreError.
+        """
         return cls._existing(open_read_only, path)
 
     @classmethod
@@ -264,7 +270,10 @@ class Manifest:
 
 
 def discard_manifest(path: Path) -> None:
-    """Delete a manifest with its side files and renamed damaged ones. Raises OSError."""
+    """Delete a manifest with its side files and renamed damaged ones.
+
+    Raises OSError.
+    """
     for suffix in ("", *SIDE_FILES):
         path.with_name(path.name + suffix).unlink(missing_ok=True)
     remove_set_aside(path)

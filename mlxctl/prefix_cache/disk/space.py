@@ -12,9 +12,9 @@ _MIN_SEGMENT_BYTES = 1024**2
 
 
 def segment_bytes(max_bytes: int) -> int:
-    """Return the segment length for a limit of `max_bytes`: a sixteenth, within bounds.
+    """Return the segment length for a limit of `max_bytes`.
 
-    To drop one segment costs a small part of the cache.
+    A sixteenth of it, within bounds. To drop one segment costs a small part of the cache.
     """
     return min(max(max_bytes // 16, _MIN_SEGMENT_BYTES), _MAX_SEGMENT_BYTES)
 
@@ -123,7 +123,10 @@ class SegmentSpace:
         return segment.size if segment.size < before else None
 
     def reserve(self, extents: list[Extent]) -> list[Extent]:
-        """Mark extents of an existing directory as used; return those that overlap earlier ones."""
+        """Mark extents of an existing directory as used.
+
+        Returns those that overlap earlier ones.
+        """
         overlapping = []
         ends: dict[int, int] = {}
         for extent in sorted(extents):

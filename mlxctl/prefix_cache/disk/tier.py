@@ -1,4 +1,6 @@
-"""Disk tier: records evicted from memory, kept for a later restore. MLX thread only.
+"""Disk tier: records evicted from memory, kept for a later restore.
+
+MLX thread only.
 
 - A second index of the same kind lists what is on disk; its payloads are extents of segment files.
 - A leaf that is evicted from memory is written with its ancestors, as far as they are not on disk yet.
@@ -105,7 +107,10 @@ class DiskTier:
     def open(
         cls, cache_directory: Path, *, max_bytes: int, min_free_bytes: int, wake: Callable[[], None]
     ) -> "DiskTier | None":
-        """Lock the directory and return the tier; on failure log one line and return None."""
+        """Lock the directory and return the tier, None on failure.
+
+        A failure logs one line.
+        """
         try:
             directory = claim_directory(cache_directory)
             try:
@@ -180,7 +185,10 @@ class DiskTier:
         return self._reader.take()
 
     def invalidate(self, chunk: Chunk[StoredRecord], position: int | None, reason: str) -> None:
-        """Drop an unusable record: a chunk with its descendants, or one state of it."""
+        """Drop an unusable record.
+
+        A chunk is dropped with its descendants, a state alone.
+        """
         self._count_damage(reason)
         if position is None:
             self.index.discard(chunk)
@@ -193,7 +201,10 @@ class DiskTier:
         return self.index.pin(key) and self._save_usage()
 
     def unpin(self, key: Key) -> bool:
-        """Unpin a prefix, which then does not expire; False when it was not pinned."""
+        """Unpin a prefix, which then does not expire.
+
+        False when it was not pinned.
+        """
         return self.index.unpin(key) and self._save_usage()
 
     def clear(self) -> int:

@@ -1,4 +1,7 @@
-"""Export of a cache directory into an archive, and import. Knows no MLX."""
+"""Export of a cache directory into an archive, and import.
+
+Knows no MLX.
+"""
 
 import os
 import tempfile
@@ -64,9 +67,9 @@ def export_archive(cache_directory: Path, file: Path, watch: ProgressCallback) -
 def import_archive(
     cache_directory: Path, file: Path, *, max_bytes: int, min_free_bytes: int, watch: ProgressCallback
 ) -> Imported:
-    """Import an archive after all of it was checked; nothing stored is evicted.
+    """Import an archive after all of it was checked.
 
-    Raises StoreError.
+    Nothing stored is evicted. Raises StoreError.
     """
     try:
         with file.open("rb") as opened:

@@ -1,4 +1,4 @@
-"""Writer thread: writes records and manifest rows strictly in the order of its jobs.
+"""Writer thread: writes records and manifest rows in job order.
 
 That order makes a kill at any moment harmless: a row is added after its record was written, and deleted
 before its extent is used again. Knows neither MLX nor the index.
@@ -111,9 +111,9 @@ class Writer:
             self._jobs.put(job)
 
     def wait_below(self, num_bytes: int, *, deadline: float) -> bool:
-        """Wait until at most `num_bytes` are unwritten or the deadline; return whether so.
+        """Wait until at most `num_bytes` are unwritten.
 
-        `deadline` is on the monotonic clock.
+        Returns False at the deadline. `deadline` is on the monotonic clock.
         """
         with self._drained:
             remaining = deadline - time.monotonic()

@@ -56,7 +56,7 @@ def breakpoint_options(
 
 
 def _breakpoints(request: Request) -> Iterator[tuple[CacheControl, Callable[[], Request]]]:
-    """Yield each breakpoint with a function that returns the request up to it."""
+    """Yield breakpoints, each with a function for the request up to it."""
     for place, part, beginning in _places(request):
         inner = _listed(getattr(part, "content", None)) if place == "block" else ()
         for marked in (*inner, part):
@@ -80,7 +80,7 @@ def _places(request: Request) -> Iterator[tuple[str, Any, Callable[[], Request]]
 
 
 def _cut(request: Request, number: int, num_blocks: int) -> Request:
-    """Return the request up to the first blocks of one of its messages."""
+    """Return the request up to the first blocks of a message."""
     message: Any = request.messages[number]
     last = msgspec.structs.replace(message, content=message.content[:num_blocks])
     return msgspec.structs.replace(request, messages=[*request.messages[:number], last])

@@ -23,10 +23,11 @@ UserBlock = schema.AnthropicText | schema.AnthropicImage | schema.AnthropicToolR
 
 @dataclass(slots=True, kw_only=True)
 class AnthropicConversation:
-    """Translates one conversation; tool results must answer a call of an earlier message.
+    """Translates one conversation.
 
-    `deferred_tools` are not offered at the front of the prompt. The definition of each is put where a
-    tool_reference names it, so that a tool found later leaves the prompt before it unchanged.
+    Tool results must answer a call of an earlier message. `deferred_tools` are not offered at the front of
+    the prompt. The definition of each is put where a tool_reference names it, so that a tool found later
+    leaves the prompt before it unchanged.
     """
 
     deferred_tools: Mapping[str, ToolSpec]
@@ -112,7 +113,10 @@ def _blocks(content: str | list[BlockType]) -> Iterable[schema.AnthropicText | B
 
 
 def _texts(content: str | list[schema.AnthropicText]) -> Iterable[TextPart]:
-    """Yield the non-empty texts, so that a string equals a list of one block."""
+    """Yield the non-empty texts.
+
+    A string equals a list of one block.
+    """
     return (TextPart(text=block.text) for block in _blocks(content) if block.text)
 
 

@@ -21,9 +21,10 @@ class CacheCreation(Struct):
 
 
 class AnthropicUsage(Struct):
-    """Token counts; tokens read from or written to the cache are not part of `input_tokens`.
+    """Token counts of a message.
 
-    `service_tier` is reported to requests that set one.
+    Tokens read from or written to the cache are not part of `input_tokens`. `service_tier` is reported to
+    requests that set one.
     """
 
     input_tokens: int

@@ -98,7 +98,7 @@ def _check_supported(request: schema.CountTokensRequest) -> None:
 
 
 def _tool_specs(tools: list[schema.AnthropicTool]) -> Mapping[str, ToolSpec]:
-    """Return the tools that the model can be offered, by name, in order."""
+    """Return the tools offered to the model by name, in order."""
     names: list[tuple[str, str]] = []
     specs: dict[str, ToolSpec] = {}
     for index, tool in enumerate(tools):

@@ -123,9 +123,10 @@ ConversationMessage = AnthropicSystemMessage | AnthropicUserMessage | AnthropicA
 
 
 class AnthropicTool(Struct):
-    """An offered tool; the input of a `strict` one always fits its schema.
+    """A tool offered to the model.
 
-    A `type` other than custom names a tool that Anthropic runs; those are dropped.
+    The input of a `strict` one always fits its schema. A `type` other than custom names a tool that Anthropic
+    runs; those are dropped.
     """
 
     name: Name | None = None

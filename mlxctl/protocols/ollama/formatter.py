@@ -52,7 +52,10 @@ def _error_json(error: MlxctlError) -> bytes:
 
 
 class OllamaFormatter:
-    """Formatter of one chat or generate request; durations are measured from its creation."""
+    """Formatter of one chat or generate request.
+
+    Durations are measured from its creation.
+    """
 
     dropped_tools: tuple[str, ...] = ()
     begins_with_usage = False

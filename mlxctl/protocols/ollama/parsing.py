@@ -119,7 +119,10 @@ def _constraint(wanted: str | dict[str, object] | None) -> Constraint | None:
 
 
 def _messages(messages: Sequence[schema.OllamaMessage], *, in_list: bool = True) -> tuple[Message, ...]:
-    """Translate messages; calls without an id get one, and results refer to calls in their order."""
+    """Translate messages.
+
+    Calls without an id get one, and results refer to calls in their order.
+    """
     translated: list[Message] = []
     pending: dict[str, str] = {}
     num_calls = 0
@@ -143,7 +146,10 @@ def _messages(messages: Sequence[schema.OllamaMessage], *, in_list: bool = True)
 
 
 def _answered(message: schema.OllamaMessage, pending: dict[str, str], path: str) -> str:
-    """Return the id of the call that a result answers: by id, by name, or the first open one."""
+    """Return the id of the call that a result answers.
+
+    By id, by name, or the first open one.
+    """
     wanted, name = message.tool_call_id, message.tool_name
     named = (call_id for call_id, call_name in pending.items() if name in (None, "", call_name))
     call_id = wanted if wanted in pending else next(named, None)

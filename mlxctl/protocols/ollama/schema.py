@@ -61,7 +61,10 @@ class OllamaCall(Struct, kw_only=True):
 
 
 class OllamaMessage(Struct, kw_only=True):
-    """A message; `images` are base64. A tool message answers the call `tool_call_id`, or the next one."""
+    """A message of the conversation.
+
+    `images` are base64. A tool message answers the call `tool_call_id`, or the next one.
+    """
 
     role: Literal["system", "user", "assistant", "tool"]
     content: str | None = None
@@ -157,7 +160,10 @@ class OllamaError(Struct):
 
 
 class OllamaEmbedRequest(Struct, kw_only=True):
-    """Body of /api/embed; `truncate` (on by default) cuts texts that are too long."""
+    """Body of /api/embed.
+
+    `truncate` (on by default) cuts texts that are too long.
+    """
 
     model: Name
     input: str | Annotated[list[str], Meta(min_length=1, max_length=2048)]
@@ -199,7 +205,10 @@ class OllamaDetails(Struct, kw_only=True):
 
 
 class OllamaModel(Struct, kw_only=True):
-    """A model; `size` is the weights' bytes. The digest is one of its name only."""
+    """A served model.
+
+    `size` is the weights' bytes. The digest is one of its name only.
+    """
 
     name: str
     model: str

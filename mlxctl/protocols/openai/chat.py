@@ -184,7 +184,7 @@ class OpenAIChatFormatter:
         ]
 
     def _frame(self, number: int, empty: ChatDelta, field: bytes) -> tuple[bytes, bytes]:
-        """Return the bytes of a chunk before and behind the text of its delta."""
+        """Return the bytes of a chunk around its delta's text."""
         # Inside a JSON string the quotes would be escaped, so the pattern occurs once.
         head, tail = self._chunk(number, empty).split(field + b'""')
         return head + field, tail

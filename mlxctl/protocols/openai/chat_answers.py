@@ -110,14 +110,20 @@ class ChatFunctionDelta(Struct, kw_only=True):
 
 
 class ChatCustomDelta(Struct, kw_only=True):
-    """A piece of a custom tool's input; the first piece has the name."""
+    """A piece of a custom tool's input.
+
+    The first piece has the name.
+    """
 
     name: str | UnsetType = UNSET
     input: str
 
 
 class ChatCallDelta(Struct, kw_only=True):
-    """A piece of a tool call; the first piece has id and type."""
+    """A piece of a tool call.
+
+    The first piece has id and type.
+    """
 
     index: int
     id: str | UnsetType = UNSET

@@ -68,7 +68,10 @@ class ChatAudioPart(Struct, tag_field="type", tag="input_audio"):
 
 
 class ChatMessageToolCall(Struct, omit_defaults=True):
-    """A call of an earlier answer: of a function unless its type is `custom`."""
+    """A call of an earlier answer.
+
+    Of a function unless its type is `custom`.
+    """
 
     id: str
     type: Literal["function", "custom"] | None = None

@@ -139,7 +139,10 @@ class OpenAICompletionsFormatter:
         )
 
     def _best(self, results: Sequence[TextResult]) -> Sequence[TextResult]:
-        """Return the answers with the highest mean log probability; empty ones come last."""
+        """Return the answers with the highest mean log probability.
+
+        Empty ones come last.
+        """
         if self._num_candidates == self._num_choices:
             return results
         return sorted(results, key=self._mean_logprob, reverse=True)[: self._num_choices]
@@ -188,7 +191,10 @@ class OpenAICompletionsFormatter:
 
 
 class TextLogprobsWriter:
-    """Writes the `logprobs` of one choice, piece by piece, with running character offsets."""
+    """Writes the `logprobs` of one choice, piece by piece.
+
+    With running character offsets.
+    """
 
     def __init__(self) -> None:
         self._num_characters = 0

@@ -34,7 +34,10 @@ class EmbeddingUsage(Struct):
 
 
 class Embedding(Struct):
-    """The vector of one text, as numbers or as base64 of little-endian float32."""
+    """The vector of one text.
+
+    As numbers or as base64 of little-endian float32.
+    """
 
     object: Literal["embedding"]
     index: int

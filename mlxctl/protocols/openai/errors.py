@@ -1,4 +1,7 @@
-"""Errors in OpenAI's shape: `{"error": {"message", "type", "param", "code"}}`, all four keys present."""
+"""Errors in OpenAI's shape.
+
+`{"error": {"message", "type", "param", "code"}}`, all four keys present.
+"""
 
 import msgspec
 from msgspec import Struct
@@ -77,7 +80,7 @@ def error_json(error: MlxctlError, *, prompt_field: str = "messages") -> bytes:
 
 
 def error_code(error: MlxctlError) -> str:
-    """Return the code of an error, or its type if it has none."""
+    """Return the code of an error, else its type."""
     _, kind, code = _answer(error)
     return code or kind
 

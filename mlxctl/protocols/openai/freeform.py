@@ -112,7 +112,10 @@ class FreeformInput:
 
 
 def _decode_text(text: str) -> str:
-    """Decode a part of a JSON string; an invalid escape keeps its backslash."""
+    """Decode a part of a JSON string.
+
+    An invalid escape keeps its backslash.
+    """
     whole = _ESCAPE.sub(lambda found: found[1] or r"\\", text)
     said: str = json.loads(f'"{whole}"', strict=False)
     return said.encode("utf-16", "surrogatepass").decode("utf-16", "replace")

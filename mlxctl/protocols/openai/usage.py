@@ -20,7 +20,10 @@ class ReasoningTokens(Struct):
 
 
 class CompletionUsage(Struct):
-    """Token counts; cached tokens are part of the prompt's, thinking tokens of the completion's."""
+    """Token counts of a request.
+
+    Cached tokens are part of the prompt's, thinking tokens of the completion's.
+    """
 
     prompt_tokens: int
     completion_tokens: int

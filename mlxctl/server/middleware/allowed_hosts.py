@@ -18,7 +18,10 @@ _HOST = re.compile(r"(?:\[([0-9A-Za-z:.%]+)\]|([\w.~%!$&'()*+;=-]+))(?::[0-9]{1,
 
 
 class AllowedHosts:
-    """Checks the Host header. Beyond loopback and without configured names, any is accepted."""
+    """Checks the Host header.
+
+    Beyond loopback and without configured names, any is accepted.
+    """
 
     def __init__(self, *, bound_host: str, allowed_hosts: Sequence[str]) -> None:
         self._names = {_normalized(name) for name in (*allowed_hosts, bound_host)}

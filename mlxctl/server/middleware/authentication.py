@@ -11,7 +11,10 @@ from mlxctl.server.route import Access
 
 
 class Authentication:
-    """Sets `request.context.caller` (a name, never the key), its permissions and its cache scope."""
+    """Sets the caller's name, permissions and cache scope.
+
+    `request.context.caller` is a name, never the key.
+    """
 
     def __init__(self, keys: KeyCheck, access: Mapping[str, Access]) -> None:
         self._keys = keys

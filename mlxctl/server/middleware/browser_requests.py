@@ -13,13 +13,16 @@ from mlxctl.errors import InvalidRequest
 
 
 class BrowserRequests:
-    """Requests without an `Origin` header come from programs and may have any content type."""
+    """Rejects POST requests of other origins without a preflight.
+
+    Requests without an `Origin` header come from programs and may have any content type.
+    """
 
     def __init__(self, allowed_origins: Sequence[str]) -> None:
         self._origins = frozenset(allowed_origins)
 
     async def process_request(self, request: Request, response: Response) -> None:  # noqa: ARG002
-        """Raise InvalidRequest for a POST of a foreign origin that needed no preflight."""
+        """Raise InvalidRequest for a foreign origin's POST without preflight."""
         origin = request.get_header("origin")
         if request.method != "POST" or origin is None or {origin, "*"} & self._origins:
             return

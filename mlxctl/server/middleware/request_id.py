@@ -1,4 +1,4 @@
-"""Every answer carries an id, under both names that the SDKs look for."""
+"""Adds an id to every answer, under the SDKs' two names."""
 
 import re
 import secrets

@@ -1,4 +1,7 @@
-"""Record what each request was and how it ended, for logs, metrics and the audit log."""
+"""Records each request and how it ended.
+
+For logs, metrics and the audit log.
+"""
 
 import time
 from collections.abc import Callable, Iterable, Mapping
@@ -14,7 +17,7 @@ CLIENT_CLOSED_REQUEST = 499
 
 
 class RequestRecording:
-    """Sets the current RequestContext and hands it to all `recorders` when the request has ended.
+    """Sets the RequestContext and hands ended requests to all `recorders`.
 
     `protocols` are the vendors of the routes. With `keeps_content` the generations keep prompt and answer
     until then.
@@ -32,7 +35,10 @@ class RequestRecording:
         self._keeps_content = keeps_content
 
     async def process_request(self, request: Request, response: Response) -> None:  # noqa: ARG002
-        """Begin the record; it ends after everything else that ends with the request."""
+        """Begin the record.
+
+        It ends after everything else that ends with the request.
+        """
         context = RequestContext(
             request_id=request.context.request_id,
             method=request.method,

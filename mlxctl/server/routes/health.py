@@ -1,4 +1,4 @@
-"""Routes that clients and load balancers probe, and the description of all routes."""
+"""Routes of health probes, and of the API description."""
 
 from mlxctl.server.health import (
     Greeting,

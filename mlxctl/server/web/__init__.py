@@ -1,4 +1,7 @@
-"""The web page of the server: static files without a build step, and the resource that serves them."""
+"""The server's web page: static files and their resource.
+
+No build step.
+"""
 
 from mlxctl.server.web.page import PageFileResource, RootResource, page_files
 

@@ -58,10 +58,10 @@ class PageFileResource:
 
 
 class RootResource:
-    """GET /: the page for browsers, and the name and version of the server for every other client."""
+    """GET /: the page for browsers, name and version for others."""
 
     async def on_get(self, request: Request, response: Response) -> None:
-        """Send HTML only to a client that names it among what it accepts."""
+        """Send HTML only to a client that accepts it by name."""
         response.append_header("Vary", "Accept")
         if "text/html" in (request.accept or ""):
             _send(page_files()["index.html"], request, response)

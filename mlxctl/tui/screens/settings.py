@@ -172,7 +172,10 @@ def _tools_choice(options: ChatOptions) -> str:
 
 
 def read_stop(text: str) -> tuple[str, ...]:
-    """Return the stop strings: a JSON list, or the text itself. Raises ValueError."""
+    """Return the stop strings: a JSON list, or the text itself.
+
+    Raises ValueError.
+    """
     if not text.strip():
         return ()
     if not text.lstrip().startswith("["):

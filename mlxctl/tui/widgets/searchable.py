@@ -20,7 +20,10 @@ class SearchableStatic(Static):
     _pattern: re.Pattern[str] | None = None
 
     def highlight(self, query: str) -> None:
-        """Highlight all matches of `query`, ignoring case; an empty query removes the highlights."""
+        """Highlight all matches of `query`, ignoring case.
+
+        An empty query removes the highlights.
+        """
         self._pattern = re.compile(re.escape(query), re.IGNORECASE) if query else None
         self.refresh()
 

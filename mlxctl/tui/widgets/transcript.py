@@ -156,7 +156,10 @@ class ChatTranscript(VerticalScroll, can_focus=False):
         self._fold_after_layout()
 
     def find_matches(self, query: str) -> list[tuple[Widget, int]]:
-        """Return the matches, ignoring case, top to bottom: widget, and number within it."""
+        """Return the matches, ignoring case, top to bottom.
+
+        Each is a widget and the number within it.
+        """
         wanted = query.casefold()
         return [
             (widget, number)

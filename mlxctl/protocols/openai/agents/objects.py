@@ -45,7 +45,10 @@ class AgentCacheStatus:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AgentPage:
-    """The requested page: up to `limit` entries after the one that `after` names."""
+    """The requested page.
+
+    Up to `limit` entries after the one that `after` names.
+    """
 
     limit: int = DEFAULT_PAGE_LIMIT
     after: str | None = None
@@ -57,7 +60,10 @@ class AgentPage:
 
     @property
     def position(self) -> int:
-        """`after` as the position of a message, -1 if not set. Raises InvalidRequest."""
+        """`after` as the position of a message.
+
+        -1 if not set. Raises InvalidRequest.
+        """
         if self.after is None:
             return -1
         if not (self.after.isascii() and self.after.isdigit() and len(self.after) < 10):
@@ -66,7 +72,10 @@ class AgentPage:
 
 
 class AgentObject(Struct, kw_only=True):
-    """An agent and its cache status; null is unknown. Times are unix seconds."""
+    """An agent and its cache status; null is unknown.
+
+    Times are unix seconds.
+    """
 
     id: str
     object: Literal["agent"] = "agent"
@@ -123,7 +132,7 @@ def encode_agents(agents: Sequence[tuple[StoredAgent, AgentCacheStatus]], *, has
 
 
 def encode_messages(messages: Sequence[tuple[int, bytes]], *, has_more: bool) -> bytes:
-    """Return the body for a page of an agent's messages, each with its position."""
+    """Return a page of an agent's messages with their positions, encoded."""
     # Stored messages are JSON already.
     listed = [
         AgentMessage(id=str(position), message=cast("ChatMessage", msgspec.Raw(body)))

@@ -40,7 +40,10 @@ class AgentSpec(AgentSettings, kw_only=True):
 
 
 class AgentChange(Struct, forbid_unknown_fields=True):
-    """Changes from the next turn on; absent fields stay, null removes a value."""
+    """Changes from the next turn on.
+
+    Absent fields stay, null removes a value.
+    """
 
     model: Name | UnsetType = UNSET
     instructions: str | UnsetType | None = UNSET

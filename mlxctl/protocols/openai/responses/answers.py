@@ -68,7 +68,10 @@ class MessageItem(Struct, OutputItem):
 
 
 class ReasoningItem(Struct, OutputItem, kw_only=True):
-    """Thinking: verbatim in `content`, or in `summary` if the request asks for one."""
+    """Thinking of an answer.
+
+    Verbatim in `content`, or in `summary` if the request asks for one.
+    """
 
     id: str
     type: Literal["reasoning"]

@@ -1,8 +1,9 @@
-"""Formatter of OpenAI's Responses API. Knows no HTTP, no model and no store.
+"""Formatter of OpenAI's Responses API.
 
-A stream is `response.created`, `response.in_progress`, then for each item its start, parts, deltas and ends,
-then `response.completed` or `response.incomplete`. Clients read the ended items, so an error first ends the
-open text; then comes `response.failed`, after which agents retry. They ignore an `error` event.
+Knows no HTTP, no model and no store. A stream is `response.created`, `response.in_progress`, then for each
+item its start, parts, deltas and ends, then `response.completed` or `response.incomplete`. Clients read the
+ended items, so an error first ends the open text; then comes `response.failed`, after which agents retry.
+They ignore an `error` event.
 """
 
 import secrets
@@ -77,7 +78,10 @@ class OpenAIResponsesFormatter:
         return self.translate(StoredContext())
 
     def parse_or_refer(self, body: bytes) -> GenerationRequest | References:
-        """Parse a request; if it has references, return these and keep nothing. Raises InvalidRequest."""
+        """Parse a request, or return its references.
+
+        With references nothing is kept. Raises InvalidRequest.
+        """
         wanted = self.read(body)
         if wanted == References():
             return self._translate_whole(body, StoredContext())
@@ -85,7 +89,10 @@ class OpenAIResponsesFormatter:
         return wanted
 
     def parse_again(self, body: bytes, context: StoredContext) -> GenerationRequest:
-        """Parse a request with its stored context, which is not kept. Raises InvalidRequest."""
+        """Parse a request with its stored context.
+
+        The context is not kept. Raises InvalidRequest.
+        """
         self.read(body)
         request = self._translate_whole(body, context)
         self.earlier = ()
@@ -170,7 +177,10 @@ class OpenAIResponsesFormatter:
         return _DONE
 
     def on_error(self, error: MlxctlError) -> bytes:
-        """Return the end of the open text, the failed response, and the end mark."""
+        """Return the events that end a failed stream.
+
+        End of the open text, the failed response, and the end mark.
+        """
         begun = b"" if self._has_begun else self.begin(Usage(num_prompt_tokens=0))
         closed = self._events.close("incomplete")
         response = self._template.failed(error, self._events.output)

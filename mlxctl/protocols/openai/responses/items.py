@@ -66,7 +66,10 @@ _ID_PREFIXES = {
 
 
 def item_type(item: msgspec.Raw, path: str) -> str:
-    """Return the type of an item; messages and references may omit it. Raises InvalidRequest."""
+    """Return the type of an item; messages and references may omit it.
+
+    Raises InvalidRequest.
+    """
     tagged = decode_part(item, _TYPE_TAG, path)
     kind = tagged.type or ("item_reference" if tagged.role is None else "message")
     if kind in _KINDS or kind in UNSUPPORTED_ITEM_TYPES or kind in ("item_reference", ADDITIONAL_TOOLS):

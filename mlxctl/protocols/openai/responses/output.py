@@ -155,7 +155,7 @@ def text_part(text: str, logprobs: Sequence[TokenLogprob]) -> OutputTextPart:
 
 
 def _take(logprobs: deque[TokenLogprob], num_bytes: int) -> list[TokenLogprob]:
-    """Remove and return the tokens that start in the next `num_bytes` of text."""
+    """Remove and return tokens starting in the next `num_bytes` of text."""
     taken: list[TokenLogprob] = []
     while logprobs and num_bytes > 0:
         taken.append(logprobs.popleft())

@@ -1,4 +1,7 @@
-"""Responses bodies, with their stored context, to GenerationRequest; errors name the caller's field."""
+"""Responses bodies, with their stored context, to GenerationRequest.
+
+Errors name the caller's field.
+"""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -40,7 +43,10 @@ _WITH_LOGPROBS = "message.output_text.logprobs"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class References:
-    """References of a request: an earlier response with its context, and single items."""
+    """References of a request.
+
+    An earlier response with its context, and single items.
+    """
 
     previous_id: str | None = None
     item_ids: tuple[str, ...] = ()
@@ -64,7 +70,10 @@ class StoredContext:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReadInput:
-    """A parsed input: all messages, the request's own items, and dropped item types."""
+    """A parsed input.
+
+    All messages, the request's own items, and dropped item types.
+    """
 
     messages: tuple[Message, ...]
     own_items: tuple[StoredItem, ...]

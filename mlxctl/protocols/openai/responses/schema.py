@@ -40,7 +40,10 @@ class ResponsesRefusal(Struct, tag_field="type", tag="refusal"):
 
 
 class InputImage(Struct, tag_field="type", tag="input_image"):
-    """An image as a data URL; an uploaded file is refused by name."""
+    """An image as a data URL.
+
+    An uploaded file is rejected by name.
+    """
 
     image_url: str | None = None
     file_id: str | None = None
@@ -203,7 +206,10 @@ class ResponsesObjectFormat(Struct, tag_field="type", tag="json_object"):
 
 
 class ResponsesSchemaFormat(Struct, tag_field="type", tag="json_schema"):
-    """JSON that fits a schema; without `strict`, parts that cannot be enforced are ignored."""
+    """JSON that fits a schema.
+
+    Without `strict`, parts that cannot be enforced are ignored.
+    """
 
     schema: dict[str, Any] | None = None
     name: str | None = None
