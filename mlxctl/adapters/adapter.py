@@ -370,7 +370,9 @@ class ModelAdapter(AnswerReader):
         return prompt
 
     def _encode(self, prompt: Prompt, request: GenerationRequest) -> tuple[tuple[int, ...], str, OpenSegment]:
-        """Tokenize a prompt.
+        """Return the token ids of a prompt, its tail and open segment.
+
+        The open segment is the one that the answer continues.
 
         Returns its ids, its tail and the segment that the answer continues. Ids without a row in the
         embedding table raise InvalidRequest.

@@ -81,7 +81,7 @@ class Stream:
 
     @property
     def gaps(self) -> list[float]:
-        """Seconds between arrivals."""
+        """Seconds between arrivals of successive tokens."""
         return [after - before for before, after in pairwise(self.arrivals)]
 
     @property

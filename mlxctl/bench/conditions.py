@@ -44,7 +44,7 @@ class Condition:
         )
 
     def check(self, comparison: Comparison) -> "ConditionResult":
-        """Evaluate the condition.
+        """Return whether the comparison meets the condition.
 
         Raises SettingsError for an unknown figure or a wrong unit.
         """

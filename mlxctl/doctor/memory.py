@@ -30,7 +30,7 @@ def check_wired_limit(machine: Machine) -> CheckResult:
 
 
 def assess_wired_limit(memory_bytes: int, limit_mib: int | None) -> CheckResult:
-    """Interpret the limit.
+    """Return whether the wired memory limit suits this machine.
 
     0 is the default of macOS, None a system without this setting.
     """

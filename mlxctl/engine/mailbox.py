@@ -60,7 +60,7 @@ class Mailbox:
             raise FrontGoneError(f"unreadable command: {error}") from error
 
     def publish(self, report: AnyReport) -> None:
-        """Send the report.
+        """Send a report to the front.
 
         Buffers what the socket does not take yet. Raises FrontGoneError.
         """
@@ -70,7 +70,6 @@ class Mailbox:
             raise FrontGoneError(f"{len(self._unsent)} bytes of reports were not read")
 
     def close(self) -> None:
-        """Close the socket."""
         self._socket.close()
 
     def _flush(self) -> None:

@@ -54,7 +54,7 @@ class WorkingCaches(Protocol):
         """Bytes that releasing them would free."""
 
     def release_working_caches(self) -> None:
-        """Free them."""
+        """Free the working caches."""
 
 
 class EngineMemory:

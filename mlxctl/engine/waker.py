@@ -17,7 +17,7 @@ class Waker:
         return self._read
 
     def wake(self) -> None:
-        """Make it readable.
+        """Make the waker's pipe readable.
 
         Callable from any thread; a full pipe is readable already.
         """

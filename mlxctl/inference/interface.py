@@ -49,7 +49,7 @@ class AnswerStream(Protocol):
         """Wait for the end and return the whole answer."""
 
     def cancel(self) -> None:
-        """Stop generating. Idempotent."""
+        """Stop generating this answer."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -42,7 +42,7 @@ class AgentServer(ServerConnection):
         return [_agent(found) for found in self._pages("/v1/agents")]
 
     def find(self, agent_id: str) -> AgentSummary:
-        """Return one agent."""
+        """Return the agent with this id. Raises UnknownResource."""
         return _agent(self.request("GET", _agent_path(agent_id)))
 
     def messages(self, agent_id: str) -> list[dict[str, Any]]:
@@ -54,7 +54,7 @@ class AgentServer(ServerConnection):
         self.request("POST", f"{_agent_path(agent_id)}/reset")
 
     def delete(self, agent_id: str) -> None:
-        """Delete the agent."""
+        """Delete the agent with this id. Raises UnknownResource."""
         self.request("DELETE", _agent_path(agent_id))
 
     def _pages(self, path: str) -> Iterable[dict[str, Any]]:

@@ -14,7 +14,7 @@ _MLXCTL_PATHS = ("/cache", "/stats", "/v1/agents?")
 
 
 class ServerConnection:
-    """Sends requests.
+    """Sends requests to one mlxctl server.
 
     Raises ServerUnreachable, AuthenticationFailed, InvalidRequest, and UnknownResource for a server other
     than mlxctl's.

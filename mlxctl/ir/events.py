@@ -73,7 +73,7 @@ class Usage:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PromptProgress:
-    """Prefill progress.
+    """Progress of the prefill of a prompt.
 
     `num_processed` of `num_prompt_tokens` are done, of which `num_cached` came from the prefix cache.
     """
@@ -96,7 +96,7 @@ class TextDelta:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ThinkingDelta:
-    """More thinking."""
+    """The next piece of thinking."""
 
     text: str
 

@@ -24,7 +24,7 @@ class LoraChoice(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class LoraModule(msgspec.Struct, frozen=True, kw_only=True):
-    """One adapted layer.
+    """One adapted layer of an adapter.
 
     Its path in the model, and the tensors A and B in the adapter's file.
     """

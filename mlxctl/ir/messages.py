@@ -11,7 +11,7 @@ Role = Literal["system", "user", "assistant", "tool"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TextPart:
-    """Plain text."""
+    """A text part of a message."""
 
     text: str
 

@@ -24,13 +24,13 @@ class TextGenerationTask(msgspec.Struct, frozen=True, kw_only=True, tag="text_ge
 
 
 class EmbeddingTask(msgspec.Struct, frozen=True, kw_only=True, tag="embedding"):
-    """Vectors from texts."""
+    """The model computes vectors from texts."""
 
     recipe: EmbeddingRecipe
 
 
 class TranscriptionTask(msgspec.Struct, frozen=True, kw_only=True, tag="transcription"):
-    """Text from audio."""
+    """The model transcribes audio."""
 
     recipe: TranscriptionRecipe
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JsonNotation:
-    """One JSON object."""
+    """The body of a call is one JSON object."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -15,7 +15,7 @@ from mlxctl.ir.messages import Message
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ToolSpec:
-    """A tool definition.
+    """Definition of a tool that the model may call.
 
     `parameters` is the JSON schema of its arguments object, at the request's field `param`. Arguments of a
     tool that `is_strict` always match the schema. `text_pattern` is the regular expression at `param` that

@@ -35,7 +35,7 @@ class TextResult:
 
     @property
     def text(self) -> str:
-        """The visible answer."""
+        """The visible answer, without thinking and calls."""
         return self.message.text
 
     @property

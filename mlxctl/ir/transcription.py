@@ -79,7 +79,7 @@ class SpeechSegment:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TranscriptionResult:
-    """The whole transcription.
+    """The transcription of a whole file.
 
     `language` is a code, None for a model with one language that does not name it.
     """

@@ -46,7 +46,7 @@ class LaunchPlan:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Client:
-    """A coding agent.
+    """A coding agent that `mlxctl launch` can start.
 
     `min_context` is the shortest context, in tokens, in which its first request leaves half for the work:
     twice the measured size of that request, at four bytes a token.

@@ -1,4 +1,4 @@
-"""Deletes a model.
+"""Deletes a model from the disk.
 
 A configured directory, or a repository of the hub cache.
 """

@@ -49,7 +49,7 @@ class Punctuation:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BodyEnded:
-    """The block ended.
+    """The block of calls has ended.
 
     The text read since the last decision is dropped, except white space at its end.
     """

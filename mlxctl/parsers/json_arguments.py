@@ -15,7 +15,7 @@ class JsonArguments:
         self.is_whole = False
 
     def read(self, text: str, at: int) -> tuple[int, tuple[Signal, ...]]:
-        """Parse on.
+        """Parse from `at` on; return the new position and signals.
 
         The last signal at the arguments' end is CallEnded, or BodyEnded after it.
         """

@@ -16,7 +16,7 @@ _SURROGATE = re.compile("[\ud800-\udfff]")
 
 
 class JsonValueScanner:
-    """Scans one value.
+    """Scans one JSON value in a growing text.
 
     `is_whole` after its end, `is_broken` once it cannot be JSON. A number or literal ends before the first
     character that cannot belong to it, so at least one more is needed.

@@ -55,7 +55,7 @@ _PLAIN_FORMAT = PythonFormat()
 
 
 class PythonCallsBody:
-    """Parses one block.
+    """Parses one block of calls in Python syntax.
 
     Each step parses one token or a part of one value; None means that it needs more text.
     """

@@ -81,7 +81,7 @@ class CallTags:
 
 
 class TaggedCallsBody:
-    """Parses one block.
+    """Parses one block of tagged calls.
 
     With `is_named` the block's marker was the first call's opener. Each step parses one tag or a part of one
     value; None means that it needs more text.
@@ -195,7 +195,7 @@ class TaggedCallsBody:
         )
 
     def _end_call(self, at: int) -> Step:
-        """End a call.
+        """End a call at its closing tag.
 
         The closing tag of a call without an opener is the block's: the machine consumes it.
         """

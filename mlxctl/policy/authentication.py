@@ -11,7 +11,7 @@ from mlxctl.policy.cache_namespace import group_scope, key_scope
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Caller:
-    """An authenticated caller.
+    """An authenticated caller of the server.
 
     `name` is the start of the key's digest, empty without a key. Callers of the same `cache_scope` share
     prefix-cache entries; without a key it is empty.

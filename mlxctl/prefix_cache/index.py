@@ -240,7 +240,7 @@ class PrefixIndex(Generic[P]):
             chunk.num_leases += 1
 
     def release(self, match: PrefixMatch[P]) -> None:
-        """End a lease."""
+        """Undo one `lease` of these chunks."""
         for chunk in (*match.full, *(chunk for chunk, _ in match.partial)):
             chunk.num_leases -= 1
 

@@ -12,7 +12,7 @@ class ProbeObserver(Protocol):
         """Probing of a model begins, with so many steps."""
 
     def step_started(self, title: str) -> None:
-        """A step begins."""
+        """Called when a step of the probe begins."""
 
     def tokens_generated(self, num_tokens: int) -> None:
         """The model generated so many more tokens."""
@@ -25,7 +25,7 @@ class ProbeObserver(Protocol):
 
 
 class NullObserver:
-    """Ignores all progress."""
+    """Observer that ignores all progress."""
 
     def model_started(self, model: str, num_steps: int) -> None:
         pass

@@ -20,7 +20,7 @@ class ToolAnswers:
 
     @property
     def transcripts(self) -> tuple[ProbeTranscript, ...]:
-        """All answers."""
+        """Transcripts of all answers, in order."""
         return (*(transcript for _, transcript in self.with_tools), self.without_tools)
 
 

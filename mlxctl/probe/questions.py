@@ -1,4 +1,4 @@
-"""Questions for probing.
+"""Questions and tools for probing tool calls.
 
 Each tool has one argument, whose value is in the question.
 """

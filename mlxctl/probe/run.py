@@ -85,7 +85,7 @@ class ProbeRun:
         self._launcher = launcher
 
     async def probe(self, targets: Sequence[ProbeTarget]) -> None:
-        """Probe all targets.
+        """Probe all targets one after the other.
 
         A model that cannot be probed does not stop the others. Raises StoreError.
         """
@@ -169,7 +169,7 @@ class ProbeRun:
                 await client.stop(drain_seconds=0.0)
 
     def _keep(self, target: ProbeTarget, record: ProbeRecord, watch: Stopwatch) -> None:
-        """Store the record.
+        """Write the record into the store.
 
         A small write, on the event loop, that a canceled run must not lose.
         """

@@ -26,7 +26,7 @@ CacheSalt = Annotated[str, Meta(min_length=1, max_length=256)]
 
 
 class CacheControl(Struct):
-    """Anthropic's cache breakpoint."""
+    """Cache breakpoint of Anthropic's Messages API."""
 
     type: Literal["ephemeral"] = "ephemeral"
     ttl: Literal["5m", "1h"] | None = None

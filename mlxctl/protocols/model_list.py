@@ -30,7 +30,7 @@ class EffortSupport(Struct, frozen=True):
 
 
 class ServerToolSupport(Struct, frozen=True):
-    """Supported server tools."""
+    """Whether tools that Anthropic's servers run are supported."""
 
     supported: bool
     code_execution: Support

@@ -30,7 +30,7 @@ class Adapter(Struct, kw_only=True):
 
 
 class AdapterList(Struct):
-    """All mounted adapters."""
+    """All LoRA adapters that are mounted."""
 
     adapters: list[Adapter]
 
@@ -87,7 +87,7 @@ class AdaptersResource:
 
 
 class AdapterResource:
-    """DELETE /v1/adapters/{id}."""
+    """DELETE /v1/adapters/{id}: unmounts an adapter."""
 
     def __init__(self, inference: InferenceService) -> None:
         self._inference = inference
@@ -99,7 +99,7 @@ class AdapterResource:
 
 
 class LoadLoraResource:
-    """POST /v1/load_lora_adapter."""
+    """POST /v1/load_lora_adapter: mounts an adapter, as in vLLM."""
 
     def __init__(self, inference: InferenceService) -> None:
         self._inference = inference
@@ -113,7 +113,7 @@ class LoadLoraResource:
 
 
 class UnloadLoraResource:
-    """POST /v1/unload_lora_adapter."""
+    """POST /v1/unload_lora_adapter: unmounts an adapter, as in vLLM."""
 
     def __init__(self, inference: InferenceService) -> None:
         self._inference = inference

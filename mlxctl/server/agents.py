@@ -93,7 +93,7 @@ class AgentViews:
 
 
 class AgentsResource:
-    """The caller's agents."""
+    """/v1/agents: the agents of the caller."""
 
     def __init__(self, views: AgentViews, settings: ServerSettings) -> None:
         self._views = views
@@ -127,7 +127,7 @@ class AgentsResource:
 
 
 class AgentResource:
-    """One agent."""
+    """/v1/agents/{id}: one agent of the caller."""
 
     def __init__(self, views: AgentViews, settings: ServerSettings) -> None:
         self._views = views

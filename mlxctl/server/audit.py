@@ -89,7 +89,7 @@ class AuditPage(Struct):
 
 
 class AuditResource:
-    """GET /admin/audit."""
+    """GET /admin/audit: a page of the audit log."""
 
     def __init__(self, store: AuditStore | None) -> None:
         self._store = store

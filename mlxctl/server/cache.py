@@ -53,7 +53,7 @@ _QUESTIONS = msgspec.json.Decoder(CacheQuestion)
 
 
 class CacheResource:
-    """GET /cache?offset=N&limit=N&tokens=true."""
+    """/cache: lists and clears cached chunks."""
 
     def __init__(self, inference: InferenceService) -> None:
         self._inference = inference

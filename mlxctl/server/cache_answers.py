@@ -1,4 +1,4 @@
-"""Answers of /cache.
+"""Bodies of the answers of /cache.
 
 Sizes are in bytes, times in unix seconds; unknown values are null.
 """

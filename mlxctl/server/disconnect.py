@@ -75,7 +75,7 @@ class _DeclaredBody:
 
     @classmethod
     def of(cls, scope: Scope) -> "_DeclaredBody":
-        """Read the headers."""
+        """Return how the headers declare the body."""
         num_bytes, is_chunked = None, False
         for name, value in scope["headers"]:
             if name == b"content-length" and value.isdigit():

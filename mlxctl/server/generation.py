@@ -51,7 +51,7 @@ class DroppedToolsLog:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ParsedRequest:
-    """A parsed body.
+    """A parsed body and whether it streams.
 
     `request` returns the whole request; while it waits, a stream sends pings.
     """

@@ -90,7 +90,6 @@ class HealthResource:
         self._open_requests = open_requests
 
     async def on_get(self, request: Request, response: Response) -> None:
-        """Return the status."""
         health = Health(status=self._inference.status, version=__version__)
         if request.context.caller is not None:
             health.problem = self._inference.problem

@@ -26,7 +26,7 @@ class LibraryList(Struct):
 
 
 class DownloadList(Struct):
-    """Downloads, oldest first."""
+    """Downloads of models, oldest first."""
 
     downloads: list[DownloadView]
 
@@ -50,7 +50,6 @@ class LibraryResource:
         self._catalog = catalog
 
     async def on_get(self, request: Request, response: Response) -> None:  # noqa: ARG002
-        """List the library."""
         response.data = msgspec.json.encode(await asyncio.to_thread(self._list))
         response.content_type = falcon.MEDIA_JSON
 

@@ -29,7 +29,7 @@ class LMStudioModel(Struct, kw_only=True):
 
 
 class LMStudioModels(Struct, kw_only=True):
-    """The served models."""
+    """All models, in LM Studio's format."""
 
     object: Literal["list"] = "list"
     data: list[LMStudioModel]

@@ -58,7 +58,6 @@ class _Collector:
         self._snapshot = snapshot
 
     def collect(self) -> "Iterator[Metric]":
-        """Return the metrics."""
         return metric_families(self._snapshot)
 
     def describe(self) -> "Iterator[Metric]":

@@ -53,7 +53,7 @@ class OllamaModelsResource:
         self._loaded_only = loaded_only
 
     async def on_get(self, request: Request, response: Response) -> None:  # noqa: ARG002
-        """List the models."""
+        """List the served models."""
         models = [model for model in self._inference.models() if model.memory or not self._loaded_only]
         entries = [await _entry(self._catalog, model) for model in models]
         if self._loaded_only:
@@ -113,7 +113,7 @@ class OllamaShowResource:
 
 
 class OllamaVersionResource:
-    """GET /api/version."""
+    """GET /api/version: the version as Ollama reports it."""
 
     async def on_get(self, request: Request, response: Response) -> None:  # noqa: ARG002
         """Answer with the version of the API."""

@@ -41,7 +41,7 @@ _OTHER_PHRASES = {499: "Request Cancelled", 529: "Overloaded"}
 
 
 class Document(Struct):
-    """An OpenAPI document."""
+    """Root object of an OpenAPI document."""
 
     openapi: Literal["3.1.0"]
     info: dict[str, str]

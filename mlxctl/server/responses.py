@@ -70,7 +70,7 @@ class ResponsesResource(GenerationResource[OpenAIResponsesFormatter]):
         formatter.set_sampling(sampling)
 
     async def ended(self, formatter: OpenAIResponsesFormatter, caller: str) -> None:
-        """Store the response.
+        """Store the response that has ended.
 
         If the store fails, the answer is sent all the same.
         """
@@ -83,7 +83,7 @@ class ResponsesResource(GenerationResource[OpenAIResponsesFormatter]):
 
 
 class StoredResponseResource:
-    """One stored response."""
+    """/v1/responses/{id}: one stored response of the caller."""
 
     def __init__(self, store: ResponseStore) -> None:
         self._store = store

@@ -57,7 +57,7 @@ class RequestList(Struct):
 
 
 class CancelledRequest(Struct):
-    """A cancelled request.
+    """Answer to a cancelled request.
 
     Its id as given, and the numbers of its answers.
     """
@@ -110,7 +110,7 @@ def _percent(share: float) -> float:
 
 
 class RequestsResource:
-    """GET /requests."""
+    """GET /requests: open and recent requests."""
 
     def __init__(self, inference: InferenceService) -> None:
         self._inference = inference
@@ -125,7 +125,7 @@ class RequestsResource:
 
 
 class RequestResource:
-    """DELETE /requests/{id}."""
+    """DELETE /requests/{id}: cancels an open request."""
 
     def __init__(self, inference: InferenceService) -> None:
         self._inference = inference

@@ -87,17 +87,15 @@ class _PingTimer:
         self._timer: asyncio.TimerHandle | None = None
 
     def start(self) -> None:
-        """Schedule the timer."""
         self._timer = self._loop.call_at(
             min(self._last + self._interval_seconds, self._deadline.end), self._look
         )
 
     def reset(self) -> None:
-        """Restart the interval."""
+        """Restart the interval until the next ping."""
         self._last = self._loop.time()
 
     def stop(self) -> None:
-        """Cancel the timer."""
         if self._timer is not None:
             self._timer.cancel()
 

@@ -21,7 +21,7 @@ class TokenCountResource:
         self._settings = settings
 
     async def on_post(self, request: Request, response: Response) -> None:
-        """Count the tokens."""
+        """Return the number of prompt tokens."""
         body = await read_body(request, limit_bytes=self._settings.max_body_bytes)
         asked = await self._inference.preparation.parse(body, parse_count_tokens)
         response.data = encode_token_count(await self._inference.count_tokens(with_caller(asked, request)))

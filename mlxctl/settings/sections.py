@@ -195,7 +195,7 @@ class EngineSettings:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ModelSettings:
-    """The default model."""
+    """The model to serve by default."""
 
     path: Path | None = None
     """Model to serve: a directory, or a name or alias of the library.
@@ -290,7 +290,7 @@ class SamplingSettings:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AdapterSettings:
-    """LoRA adapters."""
+    """LoRA adapters of the served models."""
 
     paths: dict[str, Path] = field(default_factory=dict)
     """LoRA adapter of the first model: a directory, or a name of the library. MODEL:NAME=PATH for others."""
@@ -324,7 +324,7 @@ class AuditSettings:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Settings:
-    """All sections."""
+    """All sections of the settings file."""
 
     server: ServerSettings = ServerSettings()
     engine: EngineSettings = EngineSettings()

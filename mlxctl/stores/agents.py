@@ -86,7 +86,7 @@ class AgentStore:
             return _update_checksum(connection, owner, agent_id)
 
     def find(self, owner: str, agent_id: str) -> StoredAgent | None:
-        """Return an agent.
+        """Return an agent of this owner.
 
         None when it does not exist or is another caller's.
         """

@@ -141,7 +141,7 @@ class LocalBackend:
         """Do nothing: the supervisor restarts a local engine by itself."""
 
     async def close(self) -> None:
-        """Stop the engine."""
+        """Stop the engine of this process."""
         if self._services is not None:
             services, self._services = self._services, None
             await services.inference.close(drain_seconds=0.0)

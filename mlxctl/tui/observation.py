@@ -48,7 +48,7 @@ class Trends:
     _num_seen: int = 0
 
     def add(self, now: Observation) -> None:
-        """Add an observation.
+        """Add an observation to the series.
 
         When a counter went back the engine was restarted, and its rate is 0.
         """

@@ -1,4 +1,4 @@
-"""Prompts of requests."""
+"""Rendering and tokenizing of requests' prompts."""
 
 import json
 from concurrent.futures import ThreadPoolExecutor

@@ -40,7 +40,7 @@ _RESULT = Path("bench_results/all.json")
 
 
 def main() -> None:
-    """Parse, measure, report."""
+    """Run the benchmarks that the arguments name and report."""
     parser = argparse.ArgumentParser(description="Measure mlxctl beside mlx_lm, as ratios in one run.")
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--tokens", type=int, default=400)

@@ -16,7 +16,7 @@ _PROMPT_TOKENS = 24
 
 
 class Raw:
-    """The baseline process."""
+    """The process that generates with mlx-lm directly."""
 
     def __init__(self, model: Path) -> None:
         self._process = subprocess.Popen(

@@ -70,7 +70,7 @@ def mlxctl_server(model: Path, *, cache_directory: Path | None = None) -> Iterat
 
 @contextmanager
 def mlx_lm_server(model: Path) -> Iterator[Server]:
-    """Run `mlx_lm.server`."""
+    """Yield a running `mlx_lm.server`."""
     port = free_port()
     command = [
         sys.executable,

@@ -49,7 +49,7 @@ class ClientBench:
         (self._work / "secret.txt").write_text(f"{SECRET}\n")
 
     def claude_code(self) -> Turn:
-        """Run Claude Code."""
+        """Answer the task with Claude Code."""
         environment = {
             "ANTHROPIC_BASE_URL": self._url,
             "ANTHROPIC_API_KEY": "dummy",
@@ -62,7 +62,7 @@ class ClientBench:
         )
 
     def codex(self) -> Turn:
-        """Run Codex."""
+        """Answer the task with Codex."""
         settings = self._home / ".codex" / "config.toml"
         settings.parent.mkdir(parents=True)
         settings.write_text(
@@ -73,7 +73,7 @@ class ClientBench:
         return self._run("codex", ["exec", "--skip-git-repo-check", order], {"MLXCTL_KEY": "dummy"})
 
     def opencode(self) -> Turn:
-        """Run opencode."""
+        """Answer the task with opencode."""
         settings = self._home / ".config" / "opencode" / "opencode.json"
         settings.parent.mkdir(parents=True)
         name = f"mlxctl/{self._model}"

@@ -46,7 +46,7 @@ class Reference:
         return sized * self.weights[f"{name}.weight"] + self.weights.get(f"{name}.bias", 0.0)
 
     def root_norm(self, name: str, states: Array) -> Array:
-        """Apply Gemma's norm."""
+        """Apply the RMS norm of Gemma: (1 + weight)."""
         sized = states / np.sqrt((states**2).mean(axis=-1, keepdims=True) + self.config["rms_norm_eps"])
         return sized * (1 + self.weights[f"{name}.weight"])
 

@@ -77,7 +77,7 @@ def submit(
     guidance: Guidance | None = None,
     scores_prompt: bool = False,
 ) -> TokenStream:
-    """Start a sequence."""
+    """Submit a sequence to the engine."""
     return client.submit(
         model=model,
         prompt_token_ids=list(prompt),

@@ -101,7 +101,7 @@ class Simulation:
 
     @property
     def num_decoding(self) -> int:
-        """Rows that decode."""
+        """Number of rows that decode."""
         return self._scheduler.counts()[2]
 
     def run(self, *, seconds: float = float("inf"), until: Callable[[], bool] = lambda: False) -> None:

@@ -228,6 +228,6 @@ def test_features_of_any_suffix_equal_those_of_the_whole_prompt() -> None:
 
 
 def vision_model() -> VisionLanguageModel:
-    """The model, loaded."""
+    """The tiny vision model, loaded."""
     model: VisionLanguageModel = result_of(load_text_model(read_model(SEER).spec("m"))).model
     return model

@@ -63,7 +63,7 @@ def prepared(model: Path, *parts: ImagePart | TextPart) -> PreparedInput:
 
 
 async def answer(client: EngineClient, prompt: PreparedInput, cache: CacheOptions = _ALL_CACHED) -> Output:
-    """Ask, greedily."""
+    """Return the greedy answer to a prompt."""
     return await finish(
         client.submit(
             model="m",

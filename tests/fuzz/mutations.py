@@ -64,7 +64,7 @@ class FuzzedRequest:
 
 @st.composite
 def requests(draw: st.DrawFn) -> FuzzedRequest:
-    """Draw a request."""
+    """Draw a fuzzed request."""
     path = draw(st.sampled_from(sorted(BODIES)))
     body = deepcopy(draw(st.sampled_from(BODIES[path])))
     for _ in range(draw(st.sampled_from((0, 1, 1, 1, 2, 3)))):

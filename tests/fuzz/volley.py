@@ -57,7 +57,6 @@ class Volley:
         return left
 
     def close(self) -> None:
-        """Close the connections."""
         self._threads.shutdown()
         self._client.close()
 

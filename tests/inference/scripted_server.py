@@ -20,7 +20,7 @@ class ScriptedServer:
         self._models = b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n" % len(models) + models
 
     async def answer(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        """Answer one connection."""
+        """Answer one connection with the script."""
         self.writers.append(writer)
         while head := await self._head(reader):
             if head.startswith(b"GET"):

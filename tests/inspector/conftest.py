@@ -1,4 +1,4 @@
-"""Golden views."""
+"""Golden views of the inspector."""
 
 import pytest
 from syrupy.assertion import SnapshotAssertion

@@ -210,7 +210,7 @@ def config_of(name: str) -> Any:
 
 
 def measure_peak(model: Any, *, chunk: int, num_tokens: int) -> int:
-    """Prefill in chunks.
+    """Return the highest additional memory of a prefill chunk.
 
     Return the highest additional memory of a chunk, in bytes.
     """

@@ -108,7 +108,7 @@ def play(transcript: Transcript, chunks: Iterable[str]) -> list[tuple[str, ...]]
 
 
 def fold(events: Sequence[StreamEvent], *, num_complete_calls: int | None = None) -> list[tuple[str, ...]]:
-    """Join adjacent deltas.
+    """Join adjacent deltas of the same kind.
 
     At most the last of the calls is broken, so their number tells which are complete.
     """

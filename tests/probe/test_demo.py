@@ -14,7 +14,7 @@ from .conftest import probed, target
 
 
 class Listener(NullObserver):
-    """Records the steps."""
+    """Observer that records the steps."""
 
     def __init__(self) -> None:
         self.steps: list[str] = []

@@ -1,4 +1,4 @@
-"""Signatures of thinking."""
+"""Signatures of thinking: round trip and forgery."""
 
 import base64
 import zlib

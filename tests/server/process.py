@@ -50,7 +50,7 @@ class ServerProcess:
         return pid
 
     def health(self) -> dict[str, Any]:
-        """Return /health."""
+        """Return the answer of /health."""
         facts: dict[str, Any] = httpx.get(f"{self.url}/health").json()
         return facts
 

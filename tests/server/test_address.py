@@ -1,4 +1,4 @@
-"""Listening addresses."""
+"""Addresses that `serve` listens on."""
 
 import asyncio
 import socket

@@ -1,4 +1,4 @@
-"""The system fingerprint."""
+"""The system fingerprint in OpenAI's answers."""
 
 from importlib import metadata
 from typing import Any

@@ -30,11 +30,11 @@ class ColorModel(ABC):
 
     @abstractmethod
     def config(self, tokenizer: Any) -> dict[str, Any]:
-        """Return config.json."""
+        """Return the fields of config.json."""
 
     @abstractmethod
     def processor(self) -> dict[str, Any]:
-        """Return preprocessor_config.json."""
+        """Return the fields of preprocessor_config.json."""
 
     @abstractmethod
     def image_placeholder(self, num_rows: int, num_columns: int) -> str:
@@ -49,7 +49,7 @@ class ColorModel(ABC):
 
 
 class PixtralColors(ColorModel):
-    """The Pixtral architecture."""
+    """Tiny models of the Pixtral architecture."""
 
     family = Family(
         name="pixtral_colors",

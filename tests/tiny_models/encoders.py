@@ -26,7 +26,7 @@ Weights = dict[str, Any]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EncoderFamily:
-    """One generated encoder.
+    """One family of generated encoders.
 
     `ends` are the tokens before and after every text; `beside` are further files, as JSON values.
     """

@@ -18,7 +18,7 @@ Driver = Callable[["Screen"], Awaitable[None]]
 
 
 class Screen:
-    """One running application."""
+    """One running application and its keys."""
 
     def __init__(self, app: App[None], pilot: "Pilot[None]") -> None:
         self.app = app

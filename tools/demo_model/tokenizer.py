@@ -52,7 +52,7 @@ _PIECES = r"\p{L}+|\p{N}|\s|[^\s\p{L}\p{N}]"
 
 
 def train_tokenizer(texts: Iterable[str], *, vocab_size: int) -> Tokenizer:
-    """Train a tokenizer.
+    """Train a byte-level BPE tokenizer.
 
     The last ids are special tokens, markers and template strings.
     """

@@ -87,7 +87,7 @@ def train(tokenizer: Tokenizer, plan: Plan, report: Report) -> Any:
 
 
 def _rate(plan: Plan) -> Callable[[mx.array], Any]:
-    """Return a schedule.
+    """Return the schedule of learning rates.
 
     Warm up 3 % of steps, hold, decay linearly over 40 %.
     """

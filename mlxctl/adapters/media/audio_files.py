@@ -35,7 +35,7 @@ class AudioFile:
 
     @property
     def seconds(self) -> float:
-        """The duration."""
+        """Duration of the audio, in seconds."""
         return self.num_samples / SAMPLE_RATE
 
     def read_window(self, start: int, num_samples: int) -> bytes:

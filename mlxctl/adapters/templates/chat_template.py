@@ -86,7 +86,7 @@ class ChatTemplate:
         options: Mapping[str, Any] | None = None,
         add_generation_prompt: bool = True,
     ) -> str:
-        """Render a conversation.
+        """Render a conversation to the text of the prompt.
 
         Raises InvalidRequest with the template's message when the template rejects it.
         """

@@ -78,7 +78,7 @@ class TokenTable(TokenBytes):
         texts: Sequence[str] = (),
         steps: Any = None,
     ) -> None:
-        """Pack the tokens.
+        """Pack the tokens into one buffer.
 
         A tokenizer without a `decoding` also needs the texts of the tokens and its decoder.
         """

@@ -34,7 +34,7 @@ class Scenario(Protocol):
 
     @property
     def name(self) -> str:
-        """The command's name."""
+        """Name of the scenario's command under `mlxctl bench`."""
 
     @property
     def figures(self) -> tuple[Figure, ...]:
@@ -49,7 +49,7 @@ class Scenario(Protocol):
         """The user's options, stored with the result."""
 
     async def measure(self, target: BenchTarget, prompts: Prompts, key: str) -> Sample:
-        """Measure one round.
+        """Run the scenario once and return its figures.
 
         `key` differs between rounds and is the same for both targets. Figures that could not be measured are
         omitted. Raises MlxctlError when the server fails.

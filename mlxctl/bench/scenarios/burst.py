@@ -35,7 +35,7 @@ def _figures(prefix: str, when: str) -> tuple[Figure, ...]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Burst:
-    """`num_requests` at once.
+    """Sends `num_requests` requests at the same moment.
 
     With `restarts`, a server that the run started is restarted before the first burst.
     """

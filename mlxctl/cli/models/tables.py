@@ -1,4 +1,4 @@
-"""Tables of models.
+"""Tables for the output of `mlxctl models`.
 
 Names come from the disk, so they are never read as markup.
 """

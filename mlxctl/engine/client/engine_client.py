@@ -75,7 +75,7 @@ class EngineClient:
 
     @property
     def num_restarts(self) -> int:
-        """Number of restarts."""
+        """Number of engine restarts since the start."""
         return self._supervisor.num_restarts
 
     @property
@@ -136,7 +136,7 @@ class EngineClient:
         return await self._supervisor.load(spec)
 
     async def unload(self, name: str) -> ModelUnloaded:
-        """Free a model.
+        """Unload a model from the engine.
 
         Raises ModelInUse while it has sequences, EngineDied, ModelLoading, EngineRecovering, ShuttingDown.
         """
@@ -272,7 +272,7 @@ class EngineClient:
         return answer.failure
 
     async def unmount_lora(self, model: str, name: str) -> str:
-        """Unmount an adapter.
+        """Unmount an adapter from a loaded model.
 
         Returns why it cannot be unmounted, or "". Raises as `mount_lora`.
         """

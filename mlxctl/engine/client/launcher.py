@@ -125,7 +125,7 @@ class InlineEngine:
         self._thread: threading.Thread | None = None
 
     async def launch(self) -> socket.socket:
-        """Start the thread."""
+        """Start the engine's thread and return the front's socket."""
         from mlxctl.engine.process import run_engine
 
         ours, theirs = socket.socketpair()

@@ -109,7 +109,7 @@ class EngineSupervisor:
         return loaded
 
     async def unload(self, name: str) -> ModelUnloaded:
-        """Free a model.
+        """Unload a model from the engine.
 
         Raises ModelInUse while it has sequences, EngineDied, ModelLoading, EngineRecovering, ShuttingDown.
         """

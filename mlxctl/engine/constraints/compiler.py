@@ -47,7 +47,7 @@ class GrammarCompiler:
         self._thread.submit(self._tokenizer, name, stops, vocabulary_size)
 
     def close_model(self, name: str) -> None:
-        """Drop a model."""
+        """Drop tokenizers and path of a model."""
         self._paths.pop(name, None)
         self._tokenizers = {key: tokenizer for key, tokenizer in self._tokenizers.items() if key[0] != name}
 
@@ -67,7 +67,7 @@ class GrammarCompiler:
         future.add_done_callback(lambda _: self._wake())
 
     def cancel(self, sequence_ids: AbstractSet[int]) -> None:
-        """Drop these requests."""
+        """Drop the pending grammars of these requests."""
         for submit, future in self._waiting:
             if submit.sequence_id in sequence_ids:
                 future.cancel()

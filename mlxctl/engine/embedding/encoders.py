@@ -100,7 +100,7 @@ class ModernBertEncoder:
         self.vocabulary_size = _num_rows(model.embeddings.tok_embeddings)
 
     def begin(self, token_ids: mx.array) -> mx.array:
-        """Return token embeddings."""
+        """Return token embeddings of the texts."""
         states: mx.array = self._model.embeddings(token_ids)
         return states
 

@@ -66,7 +66,7 @@ class EmbeddingWorkload(Workload):
         return self._queue.has_work_for(name)
 
     def take(self, command: Embed) -> None:
-        """Queue a job.
+        """Queue an embedding job.
 
         A job whose longest text needs more memory than there is fails at once.
         """

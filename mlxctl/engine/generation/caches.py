@@ -41,7 +41,7 @@ def arrays(caches: Caches) -> list[mx.array]:
 
 
 def evaluate(caches: Caches) -> None:
-    """Evaluate all arrays.
+    """Evaluate all arrays of caches.
 
     They then hold no graph and no parent buffer.
     """

@@ -59,7 +59,7 @@ class ModelRunner:
         self._allocation_stream = mx.new_stream(mx.default_device())
 
     def run(self, batch: Batch) -> list[RowResult]:
-        """Compute the batch.
+        """Compute a batch and return results by row.
 
         Prefill returns results only for prompt log-probabilities, failures and sequences without output.
         """

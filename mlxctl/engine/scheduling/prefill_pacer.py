@@ -49,7 +49,7 @@ class StepCosts:
         self._beside_prefill: dict[int, deque[float]] = {}
 
     def observe(self, seconds: float, *, rows: int, alone: bool) -> None:
-        """Add a step.
+        """Add the duration of a decode step.
 
         One that was not `alone` counts until one that was is known. `alone` means that no prefill ran before
         or after it.

@@ -105,7 +105,7 @@ class Scheduler:
 
     @property
     def has_decoding_rows(self) -> bool:
-        """Whether rows decode."""
+        """Whether any model has rows in its decode batch."""
         return any(queue.groups for queue in self._queues.values())
 
     def counts(self) -> tuple[int, int, int, int]:

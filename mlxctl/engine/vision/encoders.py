@@ -21,7 +21,7 @@ class ImageFeatures:
 
 
 class VisionEncoder(Protocol):
-    """Encodes one image.
+    """Encodes one image for a language model.
 
     `token_ids` (tokens,) are its tokens. The result may be lazy.
     """

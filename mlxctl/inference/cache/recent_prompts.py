@@ -40,7 +40,7 @@ class RecordedPrompt:
 
     @property
     def request(self) -> GenerationRequest:
-        """The request."""
+        """The recorded prompt as a request; unpacked once."""
         if self._request is None:
             self._request = self.packed.unpack()
         return self._request

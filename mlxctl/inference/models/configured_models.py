@@ -56,10 +56,7 @@ class ModelReader:
     def __init__(
         self, settings: Settings, library: Library, knowledge: CapabilityLookup, *, demo: NamedDirectory
     ) -> None:
-        """Create a reader.
-
-        `demo` is the model to serve when the settings name none.
-        """
+        """`demo` is the model to serve when the settings name none."""
         self._settings = settings
         self._library = library
         self._knowledge = knowledge

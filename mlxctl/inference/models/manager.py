@@ -218,7 +218,7 @@ class ModelManager:
         return self._with_state(name, model, self._memory().get(model.name))
 
     async def unload(self, name: str) -> ServedModel:
-        """Unload the model.
+        """Unload a model that no request uses.
 
         Raises UnknownModel, ModelUnavailable, EngineError, CapacityError (ModelInUse).
         """

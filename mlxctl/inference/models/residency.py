@@ -61,7 +61,7 @@ class Lease:
         return Lease(self.name, self._on_change)
 
     def release(self) -> None:
-        """Release it. Idempotent."""
+        """Release the model for eviction."""
         if self._is_open:
             self._is_open = False
             self._on_change(self.name, -1)

@@ -23,7 +23,6 @@ class AnswerSegmentLog:
         self._segments: deque[EncodedSegment] = deque()
 
     def add(self, segments: Iterable[EncodedSegment]) -> None:
-        """Append segments."""
         for segment in segments:
             self._segments.append(segment)
             self._num_bytes += _size(segment)

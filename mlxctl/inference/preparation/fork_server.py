@@ -118,7 +118,7 @@ class ForkServer:
         return self._worker.num_answers_sent if self._worker is not None else {}
 
     async def close(self) -> None:
-        """Stop the process."""
+        """Stop the process that forks."""
         if self._worker is not None:
             self._worker.kill()
             self._worker = None

@@ -14,7 +14,7 @@ _MAX_QUOTED_CHARS = 2000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Fork:
-    """Fork.
+    """Asks for a new preparation process.
 
     The new process serves the socket that comes with this and replies there. `niceness` lowers its priority.
     """

@@ -19,7 +19,7 @@ _CONTENT_FIELDS = ("messages", "prompts", "tools", "constraint", "template_kwarg
 
 
 class PackedRequest:
-    """A generation request.
+    """A generation request in packed form.
 
     `head` has the options, without messages and without descriptions of tools, and one empty prompt if the
     request has prompts. `packed` is the whole request for `unpack`, which is slow for a long one.
@@ -93,7 +93,7 @@ class PackedTexts:
         return len(self.packed)
 
     def unpack(self) -> EmbeddingRequest:
-        """Return the request."""
+        """Return the request with its texts."""
         whole: EmbeddingRequest = pickle.loads(self.packed)  # noqa: S301 -- packed by `of`, in a process of this server
         return whole
 

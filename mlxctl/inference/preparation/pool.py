@@ -88,7 +88,7 @@ class PreparationPool:
         self._in_background(self._begin())
 
     async def close(self) -> None:
-        """End all processes."""
+        """End all preparation processes."""
         self._is_closed = True
         tasks = list(self._tasks)
         for task in tasks:

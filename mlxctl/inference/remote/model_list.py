@@ -53,7 +53,7 @@ class _Page(msgspec.Struct, frozen=True):
 
 
 def read_models(body: bytes, *, url: str) -> tuple[RemoteModel, ...]:
-    """Read the list.
+    """Return the models in the body of a model list.
 
     Of a card with fields of other types, only the name is used. Raises ServerUnreachable when the body is no
     list.

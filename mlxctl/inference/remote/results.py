@@ -57,7 +57,7 @@ class TranscriptionBody(msgspec.Struct, frozen=True):
     language: str | None = None
 
     def result(self) -> TranscriptionResult:
-        """Return the segments."""
+        """Return the transcription that the body describes."""
         segments = tuple(map(_speech_segment, self.segments))
         return TranscriptionResult(language=self.language, duration_seconds=self.duration, segments=segments)
 

@@ -74,7 +74,7 @@ def _language_id(request: TranscriptionRequest, recipe: TranscriptionRecipe) -> 
 
 
 class _FileTranscriber:
-    """Transcribes one file.
+    """Transcribes one audio file, window by window.
 
     The language is detected in the first window unless `language_id` is given.
     """

@@ -1,4 +1,4 @@
-"""Thinking of Apriel.
+"""Thinking format of Apriel models.
 
 From `Here are my reasoning steps:` to `[BEGIN FINAL RESPONSE]`.
 """

@@ -118,7 +118,7 @@ class AnswerEvents:
             self.pending.append(self.text_delta(text, start))
 
     def add_thinking(self, text: str) -> None:
-        """Emit thinking."""
+        """Emit a piece of thinking."""
         if text:
             self.pending.append(ThinkingDelta(text=text))
 

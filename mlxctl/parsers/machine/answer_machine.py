@@ -222,7 +222,7 @@ class AnswerMachine:
         return marker.start() > text.index(begun[0])
 
     def _open_body(self, marker: str, length: int) -> None:
-        """Begin a block.
+        """Begin a block of calls.
 
         `length` covers the marker and white space dropped before it.
         """

@@ -86,7 +86,7 @@ class ArchiveWriter:
         self._write(_PREAMBLE.pack(_MAGIC, ARCHIVE_VERSION))
 
     def add(self, frame: Frame, data: bytes) -> None:
-        """Add a record."""
+        """Write one frame and its data."""
         self._write(_framed(frame))
         self._write(data)
         self.num_records += 1

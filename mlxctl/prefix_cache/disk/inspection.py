@@ -92,7 +92,6 @@ class DiskInspector:
         return cls(Manifest.read_only(path / MANIFEST), SegmentFiles(path))
 
     def close(self) -> None:
-        """Close the manifest."""
         self._manifest.close()
 
     def entries(self) -> list[DiskEntry]:

@@ -49,7 +49,6 @@ class DirectoryLock:
         self._write_holder(b"%d%s" % (os.getpid(), _ENDING))
 
     def release(self) -> None:
-        """Release the lock."""
         os.close(self._file)
 
     def _write_holder(self, text: bytes) -> None:

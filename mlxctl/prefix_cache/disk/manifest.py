@@ -85,7 +85,7 @@ class RecordRow:
 
 
 class Manifest:
-    """The manifest's rows.
+    """Rows of chunks and records in the manifest file.
 
     One thread writes at a time; every method is one transaction and raises sqlite3.Error if it fails.
     """
@@ -153,7 +153,6 @@ class Manifest:
         return manifest
 
     def close(self) -> None:
-        """Close the file."""
         self._connection.close()
 
     def check(self) -> None:

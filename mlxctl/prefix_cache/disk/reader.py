@@ -49,7 +49,7 @@ class Reader:
         self._thread.start()
 
     def put(self, fetch: Fetch) -> None:
-        """Queue a fetch."""
+        """Queue a fetch for the thread."""
         self._fetches.put(fetch)
 
     def take(self) -> list[FetchedRecord]:

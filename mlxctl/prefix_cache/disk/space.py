@@ -111,7 +111,7 @@ class SegmentSpace:
         return Extent(number, segment.size - num_bytes, num_bytes)
 
     def free(self, extent: Extent) -> int | None:
-        """Free an extent.
+        """Mark an extent as free.
 
         Returns the new length of the file if it became shorter; 0 means that the file can be deleted.
         """

@@ -103,7 +103,7 @@ class Writer:
         return self._num_pending_bytes
 
     def put(self, *jobs: Job) -> None:
-        """Queue jobs."""
+        """Queue jobs for the thread."""
         for job in jobs:
             if isinstance(job, WriteRecord):
                 with self._drained:

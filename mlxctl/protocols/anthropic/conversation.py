@@ -23,7 +23,7 @@ UserBlock = schema.AnthropicText | schema.AnthropicImage | schema.AnthropicToolR
 
 @dataclass(slots=True, kw_only=True)
 class AnthropicConversation:
-    """Translates one conversation.
+    """Translates the messages of one request.
 
     Tool results must answer a call of an earlier message. `deferred_tools` are not offered at the front of
     the prompt. The definition of each is put where a tool_reference names it, so that a tool found later

@@ -34,7 +34,7 @@ _ANSWERS: dict[type[MlxctlError], tuple[int, str]] = {
 
 
 class AnthropicErrorDetail(Struct):
-    """What went wrong."""
+    """Type and message of an error."""
 
     type: str
     message: str

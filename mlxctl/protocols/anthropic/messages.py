@@ -89,7 +89,7 @@ class AnthropicMessagesFormatter:
         return request
 
     def begin(self, prompt: Usage) -> bytes:
-        """Return message_start."""
+        """Return the message_start event."""
         self._has_begun = True
         message = self._message(content=[], stop_reason=None, stop_sequence=None, usage=prompt)
         return encode_event(MessageStart(message)) + _PING
@@ -116,7 +116,7 @@ class AnthropicMessagesFormatter:
                 assert_never(event)
 
     def finish(self) -> bytes:
-        """Return message_stop."""
+        """Return the message_stop event."""
         return encode_event(MessageStop())
 
     def on_error(self, error: MlxctlError) -> bytes:
@@ -163,7 +163,7 @@ class AnthropicMessagesFormatter:
         )
 
     def _usage(self, usage: Usage) -> AnthropicUsage:
-        """Return the counts.
+        """Return the token counts as Anthropic counts them.
 
         Read, newly cached and other input tokens add up to the prompt. Newly cached tokens are counted only
         for requests with cache breakpoints, otherwise they are part of `input_tokens`. The last breakpoint

@@ -50,7 +50,7 @@ class ThinkingBlock(Struct, tag_field="type", tag="thinking"):
 
 
 class ToolUseBlock(Struct, tag_field="type", tag="tool_use"):
-    """A tool call."""
+    """A tool call of the model."""
 
     id: str
     name: str
@@ -62,7 +62,7 @@ StopReason = Literal["end_turn", "stop_sequence", "max_tokens", "tool_use"]
 
 
 class AnthropicMessage(Struct):
-    """A message.
+    """Body of an answer to a Messages request.
 
     At the start of a stream it has neither content nor a stop reason.
     """
@@ -84,24 +84,24 @@ class MessageStart(Struct, tag_field="type", tag="message_start"):
 
 
 class Ping(Struct, tag_field="type", tag="ping"):
-    """A keep-alive event."""
+    """A keep-alive event of a stream."""
 
 
 class BlockStart(Struct, tag_field="type", tag="content_block_start"):
-    """A block starts."""
+    """A content block starts in a stream."""
 
     index: int
     content_block: AnswerBlock
 
 
 class TextBlockDelta(Struct, tag_field="type", tag="text_delta"):
-    """More text."""
+    """The next piece of a text block."""
 
     text: str
 
 
 class ThinkingBlockDelta(Struct, tag_field="type", tag="thinking_delta"):
-    """More thinking."""
+    """The next piece of a thinking block."""
 
     thinking: str
 

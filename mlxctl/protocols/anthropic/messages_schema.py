@@ -24,7 +24,7 @@ from mlxctl.protocols.ranges import (
 
 
 class AnthropicText(Struct, tag_field="type", tag="text"):
-    """Text."""
+    """A text block of a request."""
 
     text: str
     cache_control: CacheControl | None = None
@@ -50,7 +50,7 @@ class FileSource(Struct, tag_field="type", tag="file"):
 
 
 class AnthropicImage(Struct, tag_field="type", tag="image"):
-    """An image."""
+    """An image block of a request."""
 
     source: Base64Source | UrlSource | FileSource
     cache_control: CacheControl | None = None
@@ -109,7 +109,7 @@ class AnthropicUserMessage(Struct, tag_field="role", tag="user"):
 
 
 class AnthropicAssistantMessage(Struct, tag_field="role", tag="assistant"):
-    """An earlier answer."""
+    """An earlier answer of the model."""
 
     content: (
         str
@@ -139,7 +139,7 @@ class AnthropicTool(Struct):
 
 
 class AutoChoice(Struct, tag_field="type", tag="auto"):
-    """The model decides."""
+    """The model decides whether to call a tool."""
 
     disable_parallel_tool_use: bool | None = None
 
@@ -195,7 +195,7 @@ class CountTokensRequest(AdapterFields, kw_only=True):
 
 
 class MessagesRequest(CountTokensRequest, kw_only=True):
-    """Body of `messages`.
+    """Body of a Messages request.
 
     With `max_tokens` 0 the prompt is only prefilled into the cache. `n` is not a field of this protocol;
     other values than 1 are refused by name.

@@ -210,7 +210,7 @@ class OllamaEmbeddingsFormatter:
         )
 
     def whole(self, result: EmbeddingResult) -> bytes:
-        """Return the vectors."""
+        """Return the body with all vectors."""
         vectors = [array("f", packed).tolist() for packed in result.vectors]
         if self._is_old:
             return _encode(schema.OllamaOldEmbedding(vectors[0]))

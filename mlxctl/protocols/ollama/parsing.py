@@ -119,7 +119,7 @@ def _constraint(wanted: str | dict[str, object] | None) -> Constraint | None:
 
 
 def _messages(messages: Sequence[schema.OllamaMessage], *, in_list: bool = True) -> tuple[Message, ...]:
-    """Translate messages.
+    """Translate messages of an Ollama request.
 
     Calls without an id get one, and results refer to calls in their order.
     """

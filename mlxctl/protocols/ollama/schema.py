@@ -160,7 +160,7 @@ class OllamaError(Struct):
 
 
 class OllamaEmbedRequest(Struct, kw_only=True):
-    """Body of /api/embed.
+    """Body of a request to /api/embed.
 
     `truncate` (on by default) cuts texts that are too long.
     """
@@ -205,7 +205,7 @@ class OllamaDetails(Struct, kw_only=True):
 
 
 class OllamaModel(Struct, kw_only=True):
-    """A served model.
+    """A model that the server serves.
 
     `size` is the weights' bytes. The digest is one of its name only.
     """
@@ -219,7 +219,7 @@ class OllamaModel(Struct, kw_only=True):
 
 
 class OllamaModels(Struct):
-    """The served models."""
+    """All models that the server serves."""
 
     models: list[OllamaModel]
 
@@ -233,7 +233,7 @@ class OllamaLoadedModel(OllamaModel, kw_only=True):
 
 
 class OllamaLoadedModels(Struct):
-    """The loaded models."""
+    """The models that are in memory."""
 
     models: list[OllamaLoadedModel]
 

@@ -1,1 +1,1 @@
-"""OpenAI's wire formats."""
+"""OpenAI's APIs as wire formats."""

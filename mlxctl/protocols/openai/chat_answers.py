@@ -90,7 +90,7 @@ class ChatChoice(Struct):
 
 
 class ChatCompletion(Struct):
-    """A chat completion."""
+    """Body of an answer to a chat request."""
 
     id: str
     object: Literal["chat.completion"]

@@ -31,7 +31,7 @@ Effort = Literal["none", "minimal", "low", "medium", "high", "xhigh", "max"]
 
 
 class ChatTextPart(Struct, tag_field="type", tag="text"):
-    """Text."""
+    """A text part of a message."""
 
     text: str
 
@@ -49,20 +49,20 @@ class ChatImageUrl(Struct):
 
 
 class ChatImagePart(Struct, tag_field="type", tag="image_url"):
-    """An image."""
+    """An image part of a message."""
 
     image_url: ChatImageUrl
 
 
 class AudioData(Struct):
-    """Audio as base64."""
+    """Audio of a message as base64."""
 
     data: str
     format: Literal["wav", "mp3", "flac", "ogg"]
 
 
 class ChatAudioPart(Struct, tag_field="type", tag="input_audio"):
-    """Audio."""
+    """An audio part of a message."""
 
     input_audio: AudioData
 
@@ -80,7 +80,7 @@ class ChatMessageToolCall(Struct, omit_defaults=True):
 
 
 class ChatSystemMessage(Struct, tag_field="role", tag="system"):
-    """Instructions."""
+    """A message with instructions of the operator."""
 
     content: str | Annotated[list[ChatTextPart], MessageLimit]
     name: str | None = None
@@ -91,7 +91,7 @@ class ChatDeveloperMessage(ChatSystemMessage, tag_field="role", tag="developer")
 
 
 class ChatUserMessage(Struct, tag_field="role", tag="user"):
-    """A user message."""
+    """A message of the user."""
 
     content: str | Annotated[list[ChatTextPart | ChatImagePart | ChatAudioPart], MessageLimit]
     name: str | None = None
@@ -131,7 +131,7 @@ class ChatFunction(Struct):
 
 
 class ChatPlainInput(Struct, tag_field="type", tag="text"):
-    """Free text."""
+    """Input of a custom tool without a grammar."""
 
 
 class ChatGrammarInput(Struct, tag_field="type", tag="grammar"):
@@ -194,7 +194,7 @@ class StreamOptions(Struct):
 
 
 class ChatTextFormat(Struct, tag_field="type", tag="text"):
-    """Free text."""
+    """The answer is text without constraints."""
 
 
 class ChatObjectFormat(Struct, tag_field="type", tag="json_object"):

@@ -106,7 +106,7 @@ class OpenAICompletionsFormatter:
         return b"data: " + error_json(error) + b"\n\n" + _DONE
 
     def ping(self) -> bytes:
-        """Return a comment."""
+        """Return a comment, which clients ignore."""
         return b": ping\n\n"
 
     def whole(self, *results: TextResult) -> bytes:

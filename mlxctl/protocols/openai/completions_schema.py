@@ -67,7 +67,7 @@ class TextChoice(Struct):
 
 
 class TextCompletion(Struct):
-    """A completion."""
+    """Body of an answer to a completions request."""
 
     id: str
     object: Literal["text_completion"]

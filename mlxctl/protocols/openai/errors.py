@@ -58,7 +58,7 @@ class OpenAIErrorDetail(Struct):
 
 
 class OpenAIError(Struct):
-    """An error body."""
+    """Body of an error answer."""
 
     error: OpenAIErrorDetail
 

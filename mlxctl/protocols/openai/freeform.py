@@ -93,7 +93,7 @@ class FreeformInput:
         return self._read() if self._place == "text" else ""
 
     def finish(self) -> str:
-        """Return the rest."""
+        """Return the text that is still held back."""
         return _input_of_object(self._held) if self._place in ("head", "elsewhere") else ""
 
     def _find_text(self) -> None:

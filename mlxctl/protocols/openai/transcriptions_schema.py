@@ -45,7 +45,7 @@ class Transcription(Struct):
 
 
 class TranscriptionSegment(Struct):
-    """A segment.
+    """A segment of the transcription.
 
     Times in seconds, `seek` is the start of its window in hundredths of a second.
     """

@@ -18,7 +18,7 @@ class HeaderLimit:
         self._limit_bytes = limit_bytes
 
     async def process_request(self, request: Request, response: Response) -> None:  # noqa: ARG002
-        """Raise HeadersTooLarge."""
+        """Raise HeadersTooLarge for headers beyond the limit."""
         scope = request.scope
         query = scope["query_string"]
         target_bytes = (

@@ -35,7 +35,7 @@ class RequestRecording:
         self._keeps_content = keeps_content
 
     async def process_request(self, request: Request, response: Response) -> None:  # noqa: ARG002
-        """Begin the record.
+        """Begin the record of a request.
 
         It ends after everything else that ends with the request.
         """
@@ -66,7 +66,7 @@ class RequestRecording:
         context.caller = caller if caller and caller != request.remote_addr else ""
 
     async def process_response(self, request: Request, response: Response, _: object, __: bool) -> None:
-        """Add the status."""
+        """Add the status to the record."""
         context: RequestContext | None = getattr(request.context, "record", None)
         if context is not None:
             context.status = response.status_code

@@ -194,7 +194,7 @@ class ChatActions(Screen[None]):
 
     @abstractmethod
     def _switch(self, name: str) -> Worker[None]:
-        """Load another model."""
+        """Load another model; return the worker that does."""
 
     @property
     def _transcript(self) -> ChatTranscript:

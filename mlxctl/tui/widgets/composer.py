@@ -138,7 +138,6 @@ class Composer(TextArea):
             self.border_subtitle = Content("  ".join(completions(self.text)))
 
     def on_text_area_changed(self) -> None:
-        """Update the hint."""
         self._show_hint()
 
     def action_older(self) -> None:

@@ -46,7 +46,7 @@ class MarkdownSegment(SearchableStatic):
 
     @property
     def search_text(self) -> str:
-        """The Markdown source."""
+        """The Markdown source of the segment."""
         return self._source
 
     def on_mount(self) -> None:

@@ -32,7 +32,7 @@ class Status:
 
 
 class StatusLine(Static):
-    """Shows a Status."""
+    """Line with the state and metrics of the model."""
 
     DEFAULT_CSS = """
     StatusLine { height: 1; padding: 0 1; color: $text-muted; background: $surface; }

@@ -83,7 +83,7 @@ class ChatTranscript(VerticalScroll, can_focus=False):
         self._grows_above = False
 
     def on_mount(self) -> None:
-        """Follow new text."""
+        """Scroll to the end with new text."""
         self.anchor()
 
     def on_resize(self, event: events.Resize) -> None:

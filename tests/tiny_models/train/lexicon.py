@@ -50,7 +50,7 @@ class Lexicon:
         return self.dice.random() < probability
 
     def place(self) -> str:
-        """Return a city."""
+        """Return the name of a city."""
         return self._word("places") or self._made_up()
 
     def topics(self, number: int) -> list[str]:

@@ -1,4 +1,4 @@
-"""Writes measured abilities.
+"""Writes measured abilities of the trained models.
 
 A file beside each model's weights, and a page for all.
 """

@@ -55,7 +55,7 @@ def completion(spec: TrainedModel, example: Example) -> str:
 
 
 def _rate(num_steps: int) -> Callable[[mx.array], Any]:
-    """Return a schedule.
+    """Return the schedule of learning rates.
 
     Warm up 5 % of steps, hold, decay linearly over 40 %.
     """

@@ -45,7 +45,7 @@ class AgentCacheStatus:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AgentPage:
-    """The requested page.
+    """The requested page of a list.
 
     Up to `limit` entries after the one that `after` names.
     """

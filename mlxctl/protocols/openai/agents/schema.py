@@ -30,7 +30,7 @@ class AgentSettings(Struct):
 
 
 class AgentSpec(AgentSettings, kw_only=True):
-    """A new agent.
+    """Body that creates an agent.
 
     `id` is generated if not given, `model` is the default of its turns.
     """

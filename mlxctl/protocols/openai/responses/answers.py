@@ -21,7 +21,7 @@ class ResponseInputTokens(Struct):
 
 
 class ResponseUsage(Struct):
-    """Token counts."""
+    """Token counts of a response."""
 
     input_tokens: int
     input_tokens_details: ResponseInputTokens
@@ -39,7 +39,7 @@ class OutputTextPart(Struct, tag_field="type", tag="output_text"):
 
 
 class ReasoningTextPart(Struct, tag_field="type", tag="reasoning_text"):
-    """Thinking, verbatim."""
+    """Thinking of the model, verbatim."""
 
     text: str
 
@@ -58,7 +58,7 @@ class OutputItem(JsonUnion):
 
 
 class MessageItem(Struct, OutputItem):
-    """A message."""
+    """A message of the model as an output item."""
 
     id: str
     type: Literal["message"]

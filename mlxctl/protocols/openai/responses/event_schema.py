@@ -65,7 +65,7 @@ class SummaryPartEvent(_InItem, kw_only=True):
 
 
 class TextDeltaEvent(_InItem, kw_only=True):
-    """More text."""
+    """The next piece of an item's text."""
 
     type: Literal["response.output_text.delta"]
     content_index: int
@@ -75,7 +75,7 @@ class TextDeltaEvent(_InItem, kw_only=True):
 
 
 class TextDoneEvent(_InItem, kw_only=True):
-    """The whole text."""
+    """The whole text of a part that ended."""
 
     type: Literal["response.output_text.done"]
     content_index: int
@@ -85,7 +85,7 @@ class TextDoneEvent(_InItem, kw_only=True):
 
 
 class ReasoningDeltaEvent(_InItem, kw_only=True):
-    """More thinking."""
+    """The next piece of the thinking."""
 
     type: Literal["response.reasoning_text.delta"]
     content_index: int
@@ -94,7 +94,7 @@ class ReasoningDeltaEvent(_InItem, kw_only=True):
 
 
 class ReasoningDoneEvent(_InItem, kw_only=True):
-    """The whole thinking."""
+    """The whole thinking of an item that ended."""
 
     type: Literal["response.reasoning_text.done"]
     content_index: int
@@ -112,7 +112,7 @@ class SummaryDeltaEvent(_InItem, kw_only=True):
 
 
 class SummaryDoneEvent(_InItem, kw_only=True):
-    """The whole summary."""
+    """The whole summary of an item that ended."""
 
     type: Literal["response.reasoning_summary_text.done"]
     summary_index: int

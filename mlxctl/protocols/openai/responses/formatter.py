@@ -187,7 +187,7 @@ class OpenAIResponsesFormatter:
         return begun + closed + self._events.response("response.failed", response) + _DONE
 
     def ping(self) -> bytes:
-        """Return a comment."""
+        """Return a comment, which clients ignore."""
         return b": ping\n\n"
 
     def whole(self, *results: TextResult) -> bytes:

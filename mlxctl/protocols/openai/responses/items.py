@@ -158,7 +158,7 @@ class ResponsesConversation:
         self._say(Message(role="user", parts=(TextPart(text=text),) if text else ()))
 
     def messages(self) -> tuple[Message, ...]:
-        """Return all messages."""
+        """Return all messages of the conversation."""
         self._end_answer()
         return tuple(self._messages)
 

@@ -55,7 +55,7 @@ class OutputStyle:
         return self._message(index, [], "in_progress")
 
     def reasoning(self, index: int, text: str, status: ItemStatus) -> ReasoningItem:
-        """Return whole thinking."""
+        """Return the item for whole thinking."""
         return self._reasoning(
             index,
             summary=[SummaryTextPart(text)] if self.writes_summary else [],

@@ -70,7 +70,7 @@ class StoredContext:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReadInput:
-    """A parsed input.
+    """The parsed input of a request.
 
     All messages, the request's own items, and dropped item types.
     """

@@ -20,7 +20,7 @@ from mlxctl.protocols.structured_output import StructuredOutputFields
 
 
 class InputText(Struct, tag_field="type", tag="input_text"):
-    """Text."""
+    """A text part of an input message."""
 
     text: str
 
@@ -50,7 +50,7 @@ class InputImage(Struct, tag_field="type", tag="input_image"):
 
 
 class InputAudio(Struct, tag_field="type", tag="input_audio"):
-    """Audio."""
+    """An audio part of an input message."""
 
     input_audio: AudioData
 
@@ -63,7 +63,7 @@ Content = InputText | OutputText | PlainText | ResponsesRefusal | InputImage | I
 
 
 class ResponsesMessage(Struct):
-    """A message."""
+    """A message as an input item."""
 
     role: Literal["user", "assistant", "system", "developer"]
     content: str | Annotated[list[Content], MessageLimit]
@@ -134,7 +134,7 @@ class ResponsesFunction(Struct):
 
 
 class ResponsesPlainInput(Struct, tag_field="type", tag="text"):
-    """Free text."""
+    """Input of a custom tool without a grammar."""
 
 
 class ResponsesGrammarInput(InputGrammar, tag_field="type", tag="grammar"):
@@ -198,11 +198,11 @@ class ReasoningOptions(Struct):
 
 
 class ResponsesTextFormat(Struct, tag_field="type", tag="text"):
-    """Free text."""
+    """The answer is text without constraints."""
 
 
 class ResponsesObjectFormat(Struct, tag_field="type", tag="json_object"):
-    """A JSON object."""
+    """The answer is one JSON object."""
 
 
 class ResponsesSchemaFormat(Struct, tag_field="type", tag="json_schema"):
