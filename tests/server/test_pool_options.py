@@ -101,11 +101,11 @@ def test_requests_beyond_the_model_queue_are_refused(library: Path) -> None:
             waiting = pool.submit(ask, server, "qwen3")
             wait_for(lambda: server.health()["open_requests"] == 2, seconds=10)
             time.sleep(0.2)
-            for path, status in (("/v1/chat/completions", 429), ("/v1/messages", 529)):
+            for path in ("/v1/chat/completions", "/v1/messages"):
                 refused = httpx.post(
                     f"{server.url}{path}", json={**body, "model": "llama3", "max_tokens": 4}, timeout=30
                 )
-                assert (refused.status_code, int(refused.headers["retry-after"]) >= 1) == (status, True), (
+                assert (refused.status_code, int(refused.headers["retry-after"]) >= 1) == (429, True), (
                     refused.text
                 )
             first.close()

@@ -82,9 +82,17 @@ def server(certificates: Path) -> Iterator[ServerProcess]:
 def wait_ready(server: ServerProcess, context: ssl.SSLContext) -> None:
     deadline = time.monotonic() + 60
     with httpx.Client(verify=context) as client:
-        while client.get(f"{server.url}/readyz").status_code != 200:
+        while not is_ready(client, server):
             assert time.monotonic() < deadline, "the server did not become ready"
             time.sleep(0.05)
+
+
+def is_ready(client: httpx.Client, server: ServerProcess) -> bool:
+    """Return whether the server answers that it is ready; it may not listen yet."""
+    try:
+        return client.get(f"{server.url}/readyz").status_code == 200
+    except httpx.ConnectError:
+        return False
 
 
 def command(certificates: Path, *arguments: str, **environment: str) -> "subprocess.CompletedProcess[str]":
@@ -126,9 +134,9 @@ def test_an_unknown_authority_is_an_error_in_one_line(server: ServerProcess, cer
 def test_mutual_tls_refuses_clients_without_a_certificate(certificates: Path) -> None:
     server = start(certificates, "--tls-client-ca", str(certificates / "ca.pem"))
     try:
+        wait_ready(server, trusted(certificates, client=True))
         with pytest.raises(httpx.TransportError):
             httpx.get(f"{server.url}/livez", verify=trusted(certificates))
-        wait_ready(server, trusted(certificates, client=True))
         with_own = httpx.get(f"{server.url}/livez", verify=trusted(certificates, client=True))
         own = str(certificates / "client-both.pem")
         models = command(certificates, "models", "ps", "--url", server.url, MLXCTL_CLIENT_CERT=own)
