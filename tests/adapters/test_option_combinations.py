@@ -41,7 +41,8 @@ OPTIONS: dict[str, Any] = {
 
 def documented() -> dict[frozenset[str], str]:
     """Return the table's entries by pair."""
-    lines = DOCUMENT.read_text(encoding="utf-8").split("## Which options combine")[1].split("\n## ")[0].splitlines()
+    section = DOCUMENT.read_text(encoding="utf-8").split("## Which options combine")[1]
+    lines = section.split("\n## ")[0].splitlines()
     rows = [[cell.strip() for cell in line.strip("|").split("|")] for line in lines if line.startswith("|")]
     names = rows[0][1:]
     return {
