@@ -7,6 +7,7 @@ from typing import Any
 
 from textual.app import App
 from textual.pilot import Pilot
+from textual.widgets import Input, TextArea
 
 from mlxctl.ir import ImagePart
 from mlxctl.tui.app import ChatApp
@@ -52,7 +53,9 @@ class Screen:
             await self._pilot.pause(0.02)
 
     async def settle(self) -> None:
-        """Wait until the screen stops changing."""
+        """Wait until the screen stops changing; cursors stop blinking."""
+        for field in [*self.app.screen.query(TextArea), *self.app.screen.query(Input)]:
+            field.cursor_blink = False
         before = None
         while before != (before := self.text()):
             await self._pilot.pause(0.1)
