@@ -11,9 +11,11 @@ from mlxctl.inference.models.configured_models import ModelReader
 from mlxctl.inference.models.lora_registry import LoraRegistry
 from mlxctl.inference.preparation import PreparationPool
 from mlxctl.ir import ToneCurveOptions
+from mlxctl.ir.policy import Limits
 from mlxctl.models import NamedDirectory
 from mlxctl.models.capability_lookup import CapabilityLookup, open_capability_lookup
 from mlxctl.models.catalog import Catalog
+from mlxctl.policy import PolicyService, SettingsPolicy
 from mlxctl.settings import AuditSettings, SamplingSettings, Settings
 from mlxctl.stores import AgentStore, ResponseStore
 from mlxctl.stores.audit import AuditStore, read_audit_key
@@ -32,6 +34,7 @@ class Services:
     responses: ResponseStore
     agents: AgentStore
     knowledge: CapabilityLookup
+    policy: PolicyService
     audit: AuditStore | None = None
 
     def close(self) -> None:
@@ -84,7 +87,25 @@ def build_services(settings: Settings) -> Services:
         responses=responses,
         agents=agents,
         knowledge=knowledge,
+        policy=_open_policy(settings),
         audit=_open_audit_log(settings.audit),
+    )
+
+
+def _open_policy(settings: Settings) -> PolicyService:
+    server, limits = settings.server, settings.limits
+    return PolicyService(
+        SettingsPolicy(
+            server.api_keys,
+            server.admin_keys,
+            server.cache_groups,
+            limits=Limits(
+                requests_per_minute=limits.requests_per_minute,
+                tokens_per_minute=limits.tokens_per_minute,
+                concurrent=limits.concurrent,
+                burst=limits.burst,
+            ),
+        )
     )
 
 

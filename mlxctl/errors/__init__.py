@@ -22,9 +22,14 @@ MlxctlError
 │   ├── MethodNotAllowed
 │   ├── BodyTooLarge
 │   ├── AuthenticationFailed
+│   ├── GuardrailMatched         the prompt has text that a guardrail refuses
 │   └── PermissionDenied         authenticated, but not allowed to do this
+│       ├── InsufficientScope
+│       └── PolicyDenied         a policy server said no
 ├── CapacityError                the same request works later
 │   ├── QueueFull
+│   ├── RateLimited              the caller's own limit is reached
+│   ├── PolicyUnavailable        a policy or identity server does not answer
 │   ├── MemoryShortage           memory is held by others and was not freed in time
 │   ├── ModelLoading             the server is starting
 │   ├── EngineRecovering
@@ -42,6 +47,7 @@ MlxctlError
 Errors carry facts as attributes; the protocols render them. Invariants of the code itself are asserts.
 """
 
+import math
 from pathlib import Path
 
 
@@ -237,6 +243,22 @@ class PermissionDenied(RequestError):
     """The caller is authenticated, but not allowed to do this."""
 
 
+class InsufficientScope(PermissionDenied):
+    """The caller's key lacks the scope that the route needs."""
+
+    def __init__(self, scope: str, path: str) -> None:
+        super().__init__(f"{path} needs a key with the scope {scope!r}")
+        self.scope = scope
+
+
+class PolicyDenied(PermissionDenied):
+    """A policy server refused the request."""
+
+
+class GuardrailMatched(RequestError):
+    """The prompt has text that a guardrail refuses. The message does not repeat it."""
+
+
 class CapacityError(MlxctlError):
     """The server cannot take the request now.
 
@@ -250,6 +272,22 @@ class CapacityError(MlxctlError):
 
 class QueueFull(CapacityError):
     """Too many requests are waiting."""
+
+
+class RateLimited(CapacityError):
+    """The caller reached one of its rate limits; `state` is what is left of them."""
+
+    def __init__(self, limit: str, *, retry_after_seconds: float, state: object) -> None:
+        super().__init__(
+            f"the rate limit of this key is reached ({limit}); try again in "
+            f"{max(1, math.ceil(retry_after_seconds))} s",
+            retry_after_seconds=retry_after_seconds,
+        )
+        self.state = state
+
+
+class PolicyUnavailable(CapacityError):
+    """A policy or identity server does not answer, so that nothing is allowed."""
 
 
 class MemoryShortage(CapacityError):

@@ -16,7 +16,8 @@ class RequestContext:
 
     `route` is the route's template, empty for a path without a route. `caller` is the key's name, empty
     without a key. `status` is 0 until the response begins; `error` is the code of the error that ended the
-    request. With `keeps_content` the prompts and answers of its `entries` are recorded.
+    request. `allowed_models` are globs of the models that the caller may use; empty allows all. With
+    `keeps_content` the prompts and answers of its `entries` are recorded.
     """
 
     request_id: str
@@ -25,6 +26,7 @@ class RequestContext:
     route: str = ""
     protocol: str | None = None
     caller: str = ""
+    allowed_models: tuple[str, ...] = ()
     remote: str = ""
     started_at: float = field(default_factory=time.time)
     duration_seconds: float = 0.0

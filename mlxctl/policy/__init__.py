@@ -1,6 +1,17 @@
-"""Authentication and cache namespaces. Knows no HTTP framework and no wire format."""
+"""Authentication, scopes, rate limits and guardrails. Knows no HTTP framework and no wire format."""
 
-from mlxctl.policy.authentication import Caller, KeyCheck
+from mlxctl.policy.authentication import Caller
 from mlxctl.policy.cache_namespace import cache_namespace
+from mlxctl.policy.rate_limits import RateLimiter, RateLimitState, Reservation
+from mlxctl.policy.service import PolicyService
+from mlxctl.policy.settings_backend import SettingsPolicy
 
-__all__ = ["Caller", "KeyCheck", "cache_namespace"]
+__all__ = [
+    "Caller",
+    "PolicyService",
+    "RateLimitState",
+    "RateLimiter",
+    "Reservation",
+    "SettingsPolicy",
+    "cache_namespace",
+]

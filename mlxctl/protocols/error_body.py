@@ -7,6 +7,7 @@ from mlxctl.errors import (
     AuthenticationFailed,
     CapacityError,
     EngineError,
+    InsufficientScope,
     MethodNotAllowed,
     MlxctlError,
     ModelUnavailable,
@@ -31,6 +32,9 @@ def error_headers(error: MlxctlError) -> dict[str, str]:
             return {"Retry-After": str(max(1, math.ceil(error.retry_after_seconds)))}
         case AuthenticationFailed():
             return {"WWW-Authenticate": 'Bearer realm="mlxctl"'}
+        case InsufficientScope():
+            scope = f'error="insufficient_scope", scope="{error.scope}"'
+            return {"WWW-Authenticate": f'Bearer realm="mlxctl", {scope}'}
         case MethodNotAllowed():
             return {"Allow": ", ".join(error.allowed)}
         case ModelUnavailable():

@@ -6,7 +6,6 @@ from typing import Any
 from falcon.asgi import App, Request, Response
 
 from mlxctl.bootstrap import Services
-from mlxctl.policy import KeyCheck
 from mlxctl.protocols import anthropic_error, openai_error
 from mlxctl.server.access_log import AccessLog
 from mlxctl.server.audit import AuditRecorder
@@ -82,7 +81,7 @@ def _middleware(settings: ServerSettings, routes: Sequence[Route], context: Rout
         *([CrossOrigin(settings.cors_origins)] if settings.cors_origins else []),
         BrowserRequests(settings.cors_origins),
         Authentication(
-            KeyCheck(settings.api_keys, settings.admin_keys, settings.cache_groups),
-            {path: route.access for route in routes for path in route.paths},
+            context.services.policy,
+            {path: route for route in routes for path in route.paths},
         ),
     ]

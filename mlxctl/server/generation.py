@@ -22,6 +22,7 @@ from mlxctl.server.deadline import Deadline
 from mlxctl.server.disconnect import call_at_end
 from mlxctl.server.open_requests import OpenHttpRequests
 from mlxctl.server.pending_answers import PendingAnswers, stream_when_started
+from mlxctl.server.rate_limits import admit
 from mlxctl.server.stream import stream_answer
 from mlxctl.settings import ServerSettings
 
@@ -130,7 +131,7 @@ class GenerationResource(Generic[FormatterType]):
             asked = await self.parse(formatter, body, request)
             if await self.respond_without_generation(formatter, asked, response):
                 return
-            starting = self._start(asked, formatter, request)
+            starting = self._start(asked, formatter, request, response)
             if not asked.stream:
                 answers = await starting
                 call_at_end(request.scope, answers.cancel)
@@ -147,8 +148,13 @@ class GenerationResource(Generic[FormatterType]):
         response.set_headers({"cache-control": "no-cache", "x-accel-buffering": "no"})
         response.stream = chunks
 
-    async def _start(self, asked: ParsedRequest, formatter: FormatterType, request: Request) -> Answers:
+    async def _start(
+        self, asked: ParsedRequest, formatter: FormatterType, request: Request, response: Response
+    ) -> Answers:
         whole = with_caller(await asked.request(), request)
+        head = whole.head
+        model = self._inference.manager.own_name(head.model)
+        admit(request, response, model, max_tokens=(head.max_tokens or 0) * head.num_choices)
         self._dropped_tools_log.warn_once(formatter.dropped_tools)
         return await self._inference.generate_all(whole)
 

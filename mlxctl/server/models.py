@@ -55,6 +55,7 @@ async def _cards(inference: InferenceService, catalog: Catalog) -> list[ModelCar
     adapters = [
         replace(by_name[each.base], id=each.full_name, parent=each.base)
         for each in inference.manager.lora.adapters
+        if each.base in by_name
     ]
     return [*cards, *adapters, *map(_unusable, inference.manager.unusable)]
 

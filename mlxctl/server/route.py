@@ -5,17 +5,17 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from mlxctl.bootstrap import Services
+from mlxctl.ir.policy import USER_SCOPES, Scope
 from mlxctl.protocols import WireProtocol
 from mlxctl.server.metric_families import StopCounts
 from mlxctl.server.open_requests import OpenHttpRequests
 from mlxctl.settings import ServerSettings
 
-Access = Literal["open", "caller", "admin", "all_callers"]
+Access = Literal["open", "caller"] | Scope
 """The key that a route needs on a server with API keys.
 
-`open` needs none and shows nothing about callers. `caller` needs any key and shows the models and what
-belongs to that key. `admin` needs an admin key if admin keys are configured, else any key. `all_callers`
-shows or changes data of other callers: it needs an admin key if the server has several keys.
+`open` needs none and shows nothing about callers. `caller` needs any key and shows what belongs to that key.
+Others need a key with that scope.
 """
 
 
@@ -56,14 +56,16 @@ class Route:
     """An entry of the route table.
 
     `path` is a Falcon template. `aliases` are other paths that clients use. `resource` creates the Falcon
-    resource. `protocol` decides the shape of errors; None takes the client's: Anthropic's for requests with
-    an `anthropic-version` header, else OpenAI's.
+    resource. With `covers_all_callers` the route shows or changes data of other callers: an API key of the
+    settings may use it only if it is the only key or an admin key. `protocol` decides the shape of errors;
+    None takes the client's: Anthropic's for requests with an `anthropic-version` header, else OpenAI's.
     """
 
     path: str
     resource: Callable[["RouteContext"], object]
     access: Access
     operations: tuple[Operation, ...]
+    covers_all_callers: bool = False
     protocol: WireProtocol | None = None
     aliases: tuple[str, ...] = ()
 
@@ -80,7 +82,7 @@ class Route:
     @property
     def needs_admin(self) -> bool:
         """Whether the route needs an admin key where admin keys are configured."""
-        return self.access in ("admin", "all_callers")
+        return self.access not in ("open", "caller", *USER_SCOPES)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

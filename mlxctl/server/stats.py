@@ -14,6 +14,7 @@ from mlxctl.errors import StoreError
 from mlxctl.inference import InferenceService
 from mlxctl.inference.models.manager import ModelStats
 from mlxctl.inference.request_entry import RequestView
+from mlxctl.policy import Caller
 from mlxctl.server.metric_families import hit_ratio
 from mlxctl.stores import ResponseStore
 
@@ -117,7 +118,7 @@ class RequestsResource:
 
     async def on_get(self, request: Request, response: Response) -> None:
         """Return the requests that the caller may see, open ones first."""
-        caller = None if request.context.may_see_others else request.context.caller
+        caller = None if request.context.identity.sees_others else request.context.caller
         response.data = msgspec.json.encode(RequestList(requests=self._inference.requests(caller)))
         response.content_type = falcon.MEDIA_JSON
 
@@ -133,9 +134,11 @@ class RequestResource:
     async def on_delete(self, request: Request, response: Response, request_id: str) -> None:
         """Cancel an open request of the caller.
 
-        With an admin key, of any caller. Raises UnknownResource, PermissionDenied.
+        With the scope `requests:cancel`, of any caller. Raises UnknownResource, PermissionDenied.
         """
-        caller = None if request.context.may_see_others else request.context.caller
+        identity: Caller = request.context.identity
+        is_allowed = identity.sees_others and "requests:cancel" in identity.scopes
+        caller = None if is_allowed else request.context.caller
         numbers = self._inference.cancel(request_id, caller=caller)
         response.data = msgspec.json.encode(CancelledRequest(id=request_id, cancelled=numbers))
         response.content_type = falcon.MEDIA_JSON

@@ -7,6 +7,7 @@ from mlxctl.inference import InferenceService
 from mlxctl.protocols import encode_token_count, parse_count_tokens
 from mlxctl.server.body import read_body
 from mlxctl.server.caller import with_caller
+from mlxctl.server.rate_limits import admit
 from mlxctl.settings import ServerSettings
 
 
@@ -24,5 +25,6 @@ class TokenCountResource:
         """Return the number of prompt tokens."""
         body = await read_body(request, limit_bytes=self._settings.max_body_bytes)
         asked = await self._inference.preparation.parse(body, parse_count_tokens)
+        admit(request, response, self._inference.manager.own_name(asked.head.model))
         response.data = encode_token_count(await self._inference.count_tokens(with_caller(asked, request)))
         response.content_type = falcon.MEDIA_JSON

@@ -20,6 +20,7 @@ from mlxctl.server.body import read_body
 from mlxctl.server.deadline import Deadline
 from mlxctl.server.disconnect import call_at_end
 from mlxctl.server.open_requests import OpenHttpRequests
+from mlxctl.server.rate_limits import admit
 from mlxctl.settings import ServerSettings
 
 _MAX_FIELDS = 64
@@ -83,7 +84,8 @@ class TranscriptionsResource:
         )
         async with deadline.limit():
             asked = formatter.parse(form)
-            await self._inference.manager.find(asked.model, "transcription")
+            model = await self._inference.manager.find(asked.model, "transcription")
+            admit(request, response, model.name)
             has_ended = Event()
             call_at_end(request.scope, has_ended.set)
             sound = await asyncio.to_thread(AudioFile, asked.file, is_canceled=has_ended)

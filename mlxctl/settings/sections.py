@@ -323,6 +323,23 @@ class AuditSettings:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class LimitSettings:
+    """Rate limits of each key. Without keys they hold for each remote address."""
+
+    requests_per_minute: int = bounded(0, least=0)
+    """Maximum number of requests in any minute. 0 is no limit."""
+
+    tokens_per_minute: int = bounded(0, least=0)
+    """Maximum number of computed prompt tokens and generated tokens in any minute. 0 is no limit."""
+
+    concurrent: int = bounded(0, least=0)
+    """Maximum number of open requests. 0 is no limit."""
+
+    burst: int = bounded(0, least=0)
+    """Maximum number of requests in any second. 0 is no limit."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Settings:
     """All sections of the settings file."""
 
@@ -334,3 +351,4 @@ class Settings:
     sampling: SamplingSettings = SamplingSettings()
     adapters: AdapterSettings = AdapterSettings()
     audit: AuditSettings = AuditSettings()
+    limits: LimitSettings = LimitSettings()

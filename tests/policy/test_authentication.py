@@ -1,14 +1,28 @@
 """API keys and admin keys."""
 
+from collections.abc import Mapping, Sequence
+
 import pytest
 
 from mlxctl.errors import AuthenticationFailed
-from mlxctl.policy import Caller, KeyCheck
+from mlxctl.ir.policy import SCOPES, USER_SCOPES
+from mlxctl.policy import Caller, PolicyService, SettingsPolicy
+
+
+def policy(
+    api_keys: Sequence[str] = (),
+    admin_keys: Sequence[str] = (),
+    cache_groups: Mapping[str, Sequence[str]] | None = None,
+) -> PolicyService:
+    return PolicyService(SettingsPolicy(api_keys, admin_keys, cache_groups))
+
+
+ANYONE = Caller(name="", scopes=frozenset(SCOPES), sees_others=True)
 
 
 def test_every_caller_is_accepted_without_configured_keys() -> None:
-    assert KeyCheck(()).identify(authorization=None, x_api_key=None) == Caller(name="", may_administer=True)
-    assert KeyCheck(()).identify(authorization="Bearer dummy", x_api_key=None).name == ""
+    assert policy().identify(authorization=None, x_api_key=None) == ANYONE
+    assert policy().identify(authorization="Bearer dummy", x_api_key=None).name == ""
 
 
 @pytest.mark.parametrize(
@@ -22,7 +36,7 @@ def test_every_caller_is_accepted_without_configured_keys() -> None:
     ],
 )
 def test_either_header_authenticates(authorization: str | None, x_api_key: str | None) -> None:
-    assert KeyCheck(["one", "two"]).identify(authorization=authorization, x_api_key=x_api_key)
+    assert policy(["one", "two"]).identify(authorization=authorization, x_api_key=x_api_key)
 
 
 @pytest.mark.parametrize(
@@ -39,18 +53,19 @@ def test_either_header_authenticates(authorization: str | None, x_api_key: str |
 )
 def test_other_headers_and_keys_are_rejected(authorization: str | None, x_api_key: str | None) -> None:
     with pytest.raises(AuthenticationFailed):
-        KeyCheck(["one", "two"]).identify(authorization=authorization, x_api_key=x_api_key)
+        policy(["one", "two"]).identify(authorization=authorization, x_api_key=x_api_key)
 
 
 def test_caller_names_are_stable_and_distinct() -> None:
-    keys = KeyCheck(["one", "two"])
+    keys = policy(["one", "two"])
     name = keys.identify(authorization="Bearer one", x_api_key=None)
     assert name == keys.identify(authorization=None, x_api_key="one")
     assert name != keys.identify(authorization=None, x_api_key="two")
 
 
 def test_keys_are_not_stored() -> None:
-    assert "open sesame" not in repr(vars(KeyCheck(["open sesame"])))
+    keys = SettingsPolicy(["open sesame"])
+    assert "open sesame" not in repr([vars(keys), keys.keys()])
 
 
 @pytest.mark.parametrize(
@@ -66,18 +81,18 @@ def test_keys_are_not_stored() -> None:
 def test_only_admin_keys_administer_if_configured(
     api_keys: list[str], key: str | None, may_administer: bool
 ) -> None:
-    caller = KeyCheck(api_keys, ["boss"]).identify(authorization=key and f"Bearer {key}", x_api_key=None)
-    assert caller.may_administer == may_administer
+    caller = policy(api_keys, ["boss"]).identify(authorization=key and f"Bearer {key}", x_api_key=None)
+    assert ("admin" in caller.scopes, caller.sees_others) == (may_administer, may_administer)
 
 
 def test_admin_key_is_accepted_in_either_header() -> None:
-    keys = KeyCheck(["one"], ["boss"])
+    keys = policy(["one"], ["boss"])
     caller = keys.identify(authorization="Bearer boss", x_api_key="one")
     assert caller == keys.identify(authorization=None, x_api_key="boss")
-    assert caller.may_administer
+    assert "admin" in caller.scopes
 
 
 def test_admin_keys_alone_do_not_require_a_key() -> None:
-    assert KeyCheck([], ["boss"]).identify(authorization=None, x_api_key=None) == Caller(
-        name="", may_administer=False
+    assert policy([], ["boss"]).identify(authorization=None, x_api_key=None) == Caller(
+        name="", scopes=frozenset(USER_SCOPES)
     )

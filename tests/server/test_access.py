@@ -155,7 +155,7 @@ def test_an_api_key_alone_does_not_administer(kept: testing.TestClient, method: 
     told_anthropic = kept.simulate_request(
         method.upper(), path, json={}, headers={"x-api-key": KEY, "anthropic-version": "2023-06-01"}
     )
-    assert (refused.status_code, refused.json["error"]["code"]) == (403, "admin_key_required")
+    assert (refused.status_code, refused.json["error"]["code"]) == (403, "insufficient_scope")
     assert (told_anthropic.status_code, told_anthropic.json["error"]["type"]) == (403, "permission_error")
     assert kept.simulate_request(method.upper(), path, json={}).status_code == 401
     assert kept.simulate_request(

@@ -27,8 +27,10 @@ from mlxctl.inference.models.registry import ModelRegistry
 from mlxctl.inference.models.residency import Lease, ModelResidency
 from mlxctl.inference.models.served_model import ModelMemory, ServedModel, UnusableModel
 from mlxctl.inference.preparation import PreparationPool
+from mlxctl.inference.request_context import current_request
 from mlxctl.inference.session import ModelSession
 from mlxctl.ir import Purpose
+from mlxctl.ir.policy import is_model_allowed
 from mlxctl.settings import PoolSettings
 
 _MAX_EXPIRY_PAUSE_SECONDS = 5.0
@@ -152,9 +154,16 @@ class ModelManager:
 
         Raises UnknownModel, ModelUnavailable, InvalidRequest.
         """
-        model = await self._registry.resolve(name)
+        model = await self._resolve(name)
         _check_purpose(model, name, purpose)
         return model
+
+    def own_name(self, name: str) -> str:
+        """Return the own name of the model that a request names, without its adapters.
+
+        A name that is not registered is returned as it is.
+        """
+        return self._registry.own_name(name) or self._registry.own_name(name.rpartition(":")[0]) or name
 
     async def reader(self, name: str) -> AnswerReader:
         """Return the answer reader of a text model, loaded or not.
@@ -183,7 +192,9 @@ class ModelManager:
         """Return the model behind every name, in order of registration."""
         memory = self._memory()
         return tuple(
-            self._with_state(name, model, memory.get(model.name)) for name, model in self._registry.entries
+            self._with_state(name, model, memory.get(model.name))
+            for name, model in self._registry.entries
+            if _is_allowed(model.name)
         )
 
     @property
@@ -198,7 +209,7 @@ class ModelManager:
     @property
     def unusable(self) -> tuple[UnusableModel, ...]:
         """Configured models that cannot be read."""
-        return self._registry.unusable
+        return tuple(model for model in self._registry.unusable if _is_allowed(model.name))
 
     async def read_capabilities(self) -> None:
         """Read tokenizers and templates of models with unknown capabilities."""
@@ -212,7 +223,7 @@ class ModelManager:
 
     async def load(self, name: str) -> ServedModel:
         """Load the model into memory. Raises what `use` does."""
-        model = await self._registry.resolve(name)
+        model = await self._resolve(name)
         self._check_open()
         await self._residency.load(model.name)
         return self._with_state(name, model, self._memory().get(model.name))
@@ -222,14 +233,14 @@ class ModelManager:
 
         Raises UnknownModel, ModelUnavailable, EngineError, CapacityError (ModelInUse).
         """
-        model = await self._registry.resolve(name)
+        model = await self._resolve(name)
         self._check_open()
         await self._residency.unload(model.name)
         return self._with_state(name, model, self._memory().get(model.name))
 
     async def pin(self, name: str, *, is_pinned: bool) -> ServedModel:
         """Exempt the model from eviction, or no longer. Raises UnknownModel, ModelUnavailable."""
-        model = await self._registry.resolve(name)
+        model = await self._resolve(name)
         (self._residency.pins.add if is_pinned else self._residency.pins.discard)(model.name)
         return self._with_state(name, model, self._memory().get(model.name))
 
@@ -243,6 +254,20 @@ class ModelManager:
             max_models=self._settings.max_models,
             models=tuple(self._memory().values()),
         )
+
+    async def _resolve(self, name: str) -> ServedModel:
+        """Return the model that a request names; models that its caller may not use are unknown to it."""
+        try:
+            model = await self._registry.resolve(name)
+        except UnknownModel as error:
+            raise UnknownModel(name, tuple(filter(self._is_name_allowed, error.available))) from None
+        if not _is_allowed(model.name):
+            available = (known for known, _ in self._registry.entries)
+            raise UnknownModel(name, tuple(filter(self._is_name_allowed, available)))
+        return model
+
+    def _is_name_allowed(self, name: str) -> bool:
+        return _is_allowed(self.own_name(name))
 
     def _memory(self) -> dict[str, ModelMemory]:
         now = time.monotonic()
@@ -321,6 +346,12 @@ class ModelManager:
         while True:
             await asyncio.sleep(min(ttl_seconds / 4, _MAX_EXPIRY_PAUSE_SECONDS))
             await self._residency.unload_expired()
+
+
+def _is_allowed(own_name: str) -> bool:
+    """Whether the caller of the current request may use the model."""
+    context = current_request.get()
+    return context is None or is_model_allowed(context.allowed_models, own_name)
 
 
 def _route_result(error: MlxctlError) -> RouteResult:

@@ -23,6 +23,8 @@ _ANSWERS: dict[type[MlxctlError], tuple[int, str]] = {
     errors.AuthenticationFailed: (401, "authentication_error"),
     errors.CapacityError: (529, "overloaded_error"),
     errors.QueueFull: (429, "rate_limit_error"),
+    errors.RateLimited: (429, "rate_limit_error"),
+    errors.PolicyUnavailable: (503, "api_error"),
     errors.EngineRecovering: (503, "overloaded_error"),
     errors.ModelLoading: (503, "overloaded_error"),
     errors.ShuttingDown: (503, "overloaded_error"),

@@ -5,42 +5,44 @@ from typing import Any
 
 from falcon.asgi import Request, Response
 
-from mlxctl.errors import AuthenticationFailed, PermissionDenied
-from mlxctl.policy import KeyCheck
-from mlxctl.server.route import Access
+from mlxctl.errors import AuthenticationFailed, InsufficientScope, PermissionDenied
+from mlxctl.policy import Caller, PolicyService
+from mlxctl.server.route import Route
+
+NOBODY = Caller(name="", scopes=frozenset())
+"""A caller without a valid key, on open routes."""
 
 
 class Authentication:
-    """Sets the caller's name, permissions and cache scope.
+    """Sets the caller, and checks that it may use the route.
 
-    `request.context.caller` is a name, never the key.
+    `request.context.identity` is the caller, `request.context.caller` its name or address, never the key;
+    `request.context.policy` limits the request later. `routes` are by path.
     """
 
-    def __init__(self, keys: KeyCheck, access: Mapping[str, Access]) -> None:
-        self._keys = keys
-        self._access = access
+    def __init__(self, policy: PolicyService, routes: Mapping[str, Route]) -> None:
+        self._policy = policy
+        self._routes = routes
 
     async def process_request(self, request: Request, response: Response) -> None:  # noqa: ARG002
-        """Authenticate, or raise AuthenticationFailed; on open routes the caller may be None."""
+        """Authenticate the caller.
+
+        On open routes it may be None. Raises AuthenticationFailed.
+        """
         context = request.context
-        context.caller, context.may_administer, context.may_see_others, context.cache_scope = (
-            None,
-            False,
-            False,
-            b"",
-        )
+        context.caller, context.identity, context.policy = None, NOBODY, self._policy
         try:
-            caller = self._keys.identify(
+            caller = self._policy.identify(
                 authorization=request.get_header("authorization"), x_api_key=request.get_header("x-api-key")
             )
         except AuthenticationFailed:
-            if self._access.get(request.path) != "open":
+            route = self._routes.get(request.path)
+            if route is None or route.access != "open":
                 raise
         else:
             context.caller = caller.name or request.remote_addr
-            context.may_administer = caller.may_administer
-            context.may_see_others = self._keys.may_see_others(caller)
-            context.cache_scope = caller.cache_scope
+            context.identity = caller
+            context.record.allowed_models = caller.models
 
     async def process_resource(
         self,
@@ -49,13 +51,12 @@ class Authentication:
         _: object,
         __: dict[str, Any],
     ) -> None:
-        """Raise PermissionDenied if the route needs another key."""
-        access = self._access[request.uri_template or ""]
-        if access in ("admin", "all_callers") and not request.context.may_administer:
-            raise PermissionDenied(f"{request.path} needs an admin key")
-        if access == "all_callers" and not request.context.may_see_others:
+        """Raise InsufficientScope or PermissionDenied if the route needs another key."""
+        route, identity = self._routes[request.uri_template or ""], request.context.identity
+        if route.access not in ("open", "caller") and route.access not in identity.scopes:
+            raise InsufficientScope(route.access, request.path)
+        if route.covers_all_callers and not identity.sees_others:
             raise PermissionDenied(
                 f"{request.path} covers all callers and this server has several API keys, so it needs an "
-                "admin key; "
-                "start the server with --admin-key"
+                "admin key; start the server with --admin-key"
             )

@@ -19,7 +19,7 @@ ADAPTER_ROUTES = (
     Route(
         path="/v1/adapters",
         resource=lambda context: AdaptersResource(context.services.inference),
-        access="admin",
+        access="adapters:write",
         operations=(
             Operation(method="get", summary="List the mounted LoRA adapters", answer=AdapterList),
             Operation(
@@ -34,7 +34,7 @@ ADAPTER_ROUTES = (
     Route(
         path="/v1/adapters/{name}",
         resource=lambda context: AdapterResource(context.services.inference),
-        access="admin",
+        access="adapters:write",
         operations=(
             Operation(
                 method="delete",
@@ -48,7 +48,7 @@ ADAPTER_ROUTES = (
     Route(
         path="/v1/load_lora_adapter",
         resource=lambda context: LoadLoraResource(context.services.inference),
-        access="admin",
+        access="adapters:write",
         operations=(
             Operation(
                 method="post",
@@ -62,7 +62,7 @@ ADAPTER_ROUTES = (
     Route(
         path="/v1/unload_lora_adapter",
         resource=lambda context: UnloadLoraResource(context.services.inference),
-        access="admin",
+        access="adapters:write",
         operations=(
             Operation(
                 method="post",

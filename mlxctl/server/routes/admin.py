@@ -17,7 +17,7 @@ ADMIN_ROUTES = (
     Route(
         path="/stats",
         resource=lambda context: StatsResource(context.services.inference, context.services.responses),
-        access="admin",
+        access="metrics:read",
         operations=(
             Operation(
                 method="get",
@@ -30,7 +30,7 @@ ADMIN_ROUTES = (
     Route(
         path="/requests",
         resource=lambda context: RequestsResource(context.services.inference),
-        access="admin",
+        access="requests:read",
         operations=(Operation(method="get", summary="List open and recent requests", answer=RequestList),),
     ),
     Route(
@@ -49,7 +49,7 @@ ADMIN_ROUTES = (
     Route(
         path="/metrics",
         resource=lambda context: MetricsResource(context.services.inference, context.stops),
-        access="admin",
+        access="metrics:read",
         operations=(
             Operation(method="get", summary="Get metrics in the Prometheus text format", answer=str),
         ),
@@ -57,7 +57,8 @@ ADMIN_ROUTES = (
     Route(
         path="/admin/audit",
         resource=lambda context: AuditResource(context.services.audit),
-        access="all_callers",
+        access="audit:read",
+        covers_all_callers=True,
         operations=(
             Operation(
                 method="get",

@@ -38,7 +38,7 @@ AGENT_ROUTES = (
         path="/v1/agents",
         resource=lambda context: AgentsResource(_views(context), context.settings),
         protocol=OPENAI,
-        access="caller",
+        access="generate",
         operations=(
             Operation(method="get", summary="List agents", answer=AgentList, query=(PAGE_LIMIT, PAGE_AFTER)),
             Operation(
@@ -55,7 +55,7 @@ AGENT_ROUTES = (
         path="/v1/agents/{agent_id}",
         resource=lambda context: AgentResource(_views(context), context.settings),
         protocol=OPENAI,
-        access="caller",
+        access="generate",
         operations=(
             Operation(method="get", summary="Get an agent", answer=AgentObject, errors=(404,)),
             Operation(
@@ -72,7 +72,7 @@ AGENT_ROUTES = (
         path="/v1/agents/{agent_id}/messages",
         resource=lambda context: AgentMessagesResource(_views(context)),
         protocol=OPENAI,
-        access="caller",
+        access="generate",
         operations=(
             Operation(
                 method="get",
@@ -87,7 +87,7 @@ AGENT_ROUTES = (
         path="/v1/agents/{agent_id}/reset",
         resource=lambda context: AgentResetResource(_views(context)),
         protocol=OPENAI,
-        access="caller",
+        access="generate",
         operations=(
             Operation(method="post", summary="Delete an agent's messages", answer=AgentObject, errors=(404,)),
         ),
@@ -96,7 +96,7 @@ AGENT_ROUTES = (
         path="/v1/agents/{agent_id}/generate",
         resource=_turns,
         protocol=OPENAI,
-        access="caller",
+        access="generate",
         operations=(
             Operation(
                 method="post",

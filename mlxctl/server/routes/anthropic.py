@@ -23,7 +23,7 @@ ANTHROPIC_ROUTES = (
         aliases=("/messages",),
         resource=_messages,
         protocol=PROTOCOLS["messages"],
-        access="caller",
+        access="generate",
         operations=(
             Operation(
                 method="post",
@@ -39,7 +39,7 @@ ANTHROPIC_ROUTES = (
         path="/v1/messages/count_tokens",
         resource=lambda context: TokenCountResource(context.services.inference, context.settings),
         protocol=ANTHROPIC,
-        access="caller",
+        access="generate",
         operations=(
             Operation(
                 method="post",

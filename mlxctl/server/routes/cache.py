@@ -26,7 +26,8 @@ def _change(action: CacheAction, summary: str, body: type[Any] | None) -> Route:
     return Route(
         path=f"/cache/{action}",
         resource=lambda context: CacheChangeResource(context.services.inference, action),
-        access="all_callers",
+        access="cache:write",
+        covers_all_callers=True,
         operations=(operation,),
     )
 
@@ -35,7 +36,8 @@ CACHE_ROUTES = (
     Route(
         path="/cache",
         resource=lambda context: CacheResource(context.services.inference),
-        access="all_callers",
+        access="cache:read",
+        covers_all_callers=True,
         operations=(
             Operation(
                 method="get",
@@ -54,7 +56,8 @@ CACHE_ROUTES = (
     Route(
         path="/cache/explain",
         resource=lambda context: CacheExplanationResource(context.services.inference, context.settings),
-        access="all_callers",
+        access="cache:read",
+        covers_all_callers=True,
         operations=(
             Operation(
                 method="get",

@@ -41,7 +41,7 @@ def _action(
     return Route(
         path=f"/models/{verb}",
         resource=lambda context: ModelActionResource(act(context)),
-        access="admin",
+        access="models:write",
         operations=(operation,),
     )
 
@@ -51,19 +51,19 @@ _MODEL_ROUTES = (
         path="/v1/models",
         aliases=("/models",),
         resource=lambda context: ModelsResource(context.services.inference, context.services.catalog),
-        access="caller",
+        access="models:read",
         operations=(Operation(method="get", summary="List the served models", answer=ModelList),),
     ),
     Route(
         path="/v1/models/{name:path}",
         resource=lambda context: ModelResource(context.services.inference, context.services.catalog),
-        access="caller",
+        access="models:read",
         operations=(Operation(method="get", summary="Get a served model", answer=Model, errors=(404,)),),
     ),
     Route(
         path="/api/v0/models",
         resource=lambda context: LMStudioModelsResource(context.services.inference, context.services.catalog),
-        access="caller",
+        access="models:read",
         operations=(
             Operation(method="get", summary="List the served models (LM Studio)", answer=LMStudioModels),
         ),
@@ -71,7 +71,7 @@ _MODEL_ROUTES = (
     Route(
         path="/api/v0/models/{name:path}",
         resource=lambda context: LMStudioModelsResource(context.services.inference, context.services.catalog),
-        access="caller",
+        access="models:read",
         operations=(
             Operation(
                 method="get", summary="Get a served model (LM Studio)", answer=LMStudioModel, errors=(404,)
@@ -93,14 +93,14 @@ _MODEL_ROUTES = (
     Route(
         path="/library",
         resource=lambda context: LibraryResource(context.services.catalog),
-        access="caller",
+        access="models:read",
         operations=(Operation(method="get", summary="List the models on this machine", answer=LibraryList),),
     ),
 )
 _FIT_ROUTE = Route(
     path="/fit",
     resource=lambda context: FitResource(context.services.catalog, context.services.inference),
-    access="caller",
+    access="models:read",
     operations=(
         Operation(
             method="get",
@@ -120,7 +120,7 @@ def model_routes(*, allows_downloads: bool) -> tuple[Route, ...]:
     downloads = Route(
         path="/downloads",
         resource=lambda context: resource(context.services.catalog),
-        access="admin",
+        access="models:write",
         operations=(listing, _START_DOWNLOAD) if allows_downloads else (listing,),
     )
     return (*_MODEL_ROUTES, downloads, _FIT_ROUTE)

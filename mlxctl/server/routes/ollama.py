@@ -37,7 +37,7 @@ def _embeddings(path: str, summary: str, body: type, answer: type, *, is_old: bo
             create_formatter=partial(OllamaEmbeddingsFormatter, is_old=is_old),
         ),
         protocol=OLLAMA,
-        access="caller",
+        access="embed",
         operations=(operation,),
     )
 
@@ -49,7 +49,7 @@ def _models(path: str, summary: str, answer: type, *, loaded_only: bool) -> Rout
             context.services.inference, context.services.catalog, loaded_only=loaded_only
         ),
         protocol=OLLAMA,
-        access="caller",
+        access="models:read",
         operations=(Operation(method="get", summary=summary, answer=answer),),
     )
 
@@ -68,7 +68,7 @@ def _text(route: Literal["chat", "generate"], summary: str, body: type, answer: 
         path=f"/api/{route}",
         resource=_generation(route),
         protocol=PROTOCOLS[f"ollama_{route}"],
-        access="caller",
+        access="generate",
         operations=(operation,),
     )
 
@@ -98,7 +98,7 @@ OLLAMA_ROUTES = (
         path="/api/show",
         resource=lambda context: OllamaShowResource(context.services.inference, context.services.catalog),
         protocol=OLLAMA,
-        access="caller",
+        access="models:read",
         operations=(
             Operation(
                 method="post",

@@ -98,7 +98,7 @@ def _transcription(task: SpeechTask, name: str, summary: str, form: type[Any]) -
         errors=GENERATION_ERRORS,
     )
     return Route(
-        path=f"/v1/audio/{name}", resource=create, protocol=OPENAI, access="caller", operations=(operation,)
+        path=f"/v1/audio/{name}", resource=create, protocol=OPENAI, access="audio", operations=(operation,)
     )
 
 
@@ -108,7 +108,7 @@ OPENAI_ROUTES = (
         aliases=("/chat/completions", "/api/v0/chat/completions"),
         resource=_generation(PROTOCOLS["chat"]),
         protocol=PROTOCOLS["chat"],
-        access="caller",
+        access="generate",
         operations=(
             Operation(
                 method="post",
@@ -125,7 +125,7 @@ OPENAI_ROUTES = (
         aliases=("/completions", "/api/v0/completions"),
         resource=_generation(PROTOCOLS["completions"]),
         protocol=PROTOCOLS["completions"],
-        access="caller",
+        access="generate",
         operations=(
             Operation(
                 method="post",
@@ -147,7 +147,7 @@ OPENAI_ROUTES = (
             create_formatter=OpenAIEmbeddingsFormatter,
         ),
         protocol=OPENAI_INPUT,
-        access="caller",
+        access="embed",
         operations=(
             Operation(
                 method="post",
@@ -167,7 +167,7 @@ OPENAI_ROUTES = (
         aliases=("/responses",),
         resource=_responses,
         protocol=PROTOCOLS["responses"],
-        access="caller",
+        access="generate",
         operations=(
             Operation(
                 method="post",
@@ -183,7 +183,7 @@ OPENAI_ROUTES = (
         path="/v1/responses/{response_id}",
         resource=lambda context: StoredResponseResource(context.services.responses),
         protocol=OPENAI,
-        access="caller",
+        access="generate",
         operations=(
             Operation(
                 method="get",
@@ -199,7 +199,7 @@ OPENAI_ROUTES = (
         path="/v1/responses/{response_id}/cancel",
         resource=lambda context: CancellationResource(context.services.responses),
         protocol=OPENAI,
-        access="caller",
+        access="generate",
         operations=(
             Operation(
                 method="post",
@@ -213,7 +213,7 @@ OPENAI_ROUTES = (
         path="/v1/responses/{response_id}/input_items",
         resource=lambda context: InputItemsResource(context.services.responses),
         protocol=OPENAI,
-        access="caller",
+        access="generate",
         operations=(
             Operation(
                 method="get",

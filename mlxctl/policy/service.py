@@ -1,0 +1,83 @@
+"""Authentication, limits and guardrails of a server. Event-loop thread only."""
+
+import time
+from collections.abc import Callable, Sequence
+
+from mlxctl.ir.policy import SCOPES, USER_SCOPES, ApiKey, Limits, is_model_allowed
+from mlxctl.policy.authentication import Caller, caller_of, offered_secrets, rejection
+from mlxctl.policy.backend import PolicyBackend
+from mlxctl.policy.key_table import secret_digest
+from mlxctl.policy.rate_limits import BucketId, RateLimiter, Reservation
+from mlxctl.policy.settings_backend import SettingsPolicy
+
+
+class PolicyService:
+    """Keys of the settings and of a store, and the limits of both.
+
+    Without any key every caller is accepted. With a `store`, its limits and guardrails take precedence over
+    the settings once they are set there.
+    """
+
+    def __init__(
+        self,
+        settings: SettingsPolicy,
+        store: "PolicyBackend | None" = None,
+        *,
+        limiter: RateLimiter | None = None,
+        now: Callable[[], float] = time.time,
+    ) -> None:
+        self.settings = settings
+        self.store = store
+        self.limiter = limiter or RateLimiter()
+        self._now = now
+
+    def identify(self, *, authorization: str | None, x_api_key: str | None) -> Caller:
+        """Return the caller of a `Bearer KEY` header or a bare key. Raises AuthenticationFailed.
+
+        Of two valid keys the one with more scopes counts.
+        """
+        offered = offered_secrets(authorization, x_api_key)
+        found = [caller for caller in map(self._find, map(secret_digest, offered)) if caller is not None]
+        if found:
+            return max(found, key=lambda caller: len(caller.scopes))
+        if self.requires_keys:
+            raise rejection(offered)
+        return self._anonymous()
+
+    @property
+    def requires_keys(self) -> bool:
+        """Whether requests need a key."""
+        return self.settings.requires_keys or bool(self._stored_keys())
+
+    def admit(self, caller: Caller, name: str, model: str, *, max_tokens: int) -> Reservation | None:
+        """Count a request of `name` for a model. Returns None without limits; raises RateLimited."""
+        defaults = (self.store or self.settings).default_limits()
+        buckets: dict[BucketId, Limits] = {}
+        limits = caller.limits.all_models.over(defaults)
+        if not limits.is_unlimited:
+            buckets[name,] = limits
+        for glob, own in caller.limits.models.items():
+            if is_model_allowed((glob,), model):
+                if not own.is_unlimited:
+                    buckets[name, model] = own
+                break
+        return self.limiter.admit(buckets, max_tokens=max_tokens) if buckets else None
+
+    def _stored_keys(self) -> Sequence[ApiKey]:
+        return self.store.keys() if self.store is not None else ()
+
+    def _find(self, sha256: str) -> Caller | None:
+        if (key := self.settings.find_key(sha256)) is not None:
+            is_only_key = len(self.settings.keys()) + len(self._stored_keys()) == 1
+            sees_others = "admin" in key.scopes and (self.settings.has_admin_keys or is_only_key)
+            return caller_of(key, sees_others=sees_others)
+        stored = self.store.find_key(sha256) if self.store is not None else None
+        if stored is None or not stored.is_usable(self._now()):
+            return None
+        # A stored key names each scope that it has.
+        return caller_of(stored, sees_others=True)
+
+    def _anonymous(self) -> Caller:
+        has_admins = self.settings.has_admin_keys
+        scopes = USER_SCOPES if has_admins else SCOPES
+        return Caller(name="", scopes=frozenset(scopes), sees_others=not has_admins)
