@@ -256,7 +256,10 @@ class PolicyDenied(PermissionDenied):
 
 
 class GuardrailMatched(RequestError):
-    """The prompt has text that a guardrail refuses. The message does not repeat it."""
+    """The prompt has text that a guardrail refuses.
+
+    The message does not repeat it.
+    """
 
 
 class CapacityError(MlxctlError):
@@ -275,7 +278,10 @@ class QueueFull(CapacityError):
 
 
 class RateLimited(CapacityError):
-    """The caller reached one of its rate limits; `state` is what is left of them."""
+    """The caller reached one of its rate limits.
+
+    `state` is what is left of them.
+    """
 
     def __init__(self, limit: str, *, retry_after_seconds: float, state: object) -> None:
         super().__init__(
@@ -287,7 +293,7 @@ class RateLimited(CapacityError):
 
 
 class PolicyUnavailable(CapacityError):
-    """A policy or identity server does not answer, so that nothing is allowed."""
+    """A policy or identity server does not answer."""
 
 
 class MemoryShortage(CapacityError):

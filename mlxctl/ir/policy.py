@@ -1,4 +1,7 @@
-"""Access rules as values: scopes, API keys, rate limits and guardrails. They are stored as JSON."""
+"""Access rules as values: scopes, API keys, rate limits and guardrails.
+
+They are stored as JSON.
+"""
 
 from collections.abc import Sequence
 from fnmatch import fnmatchcase
@@ -39,9 +42,9 @@ Count = Annotated[int, Meta(ge=0, le=1 << 40)]
 
 
 class Limits(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
-    """Rate limits; 0 is no limit, null takes the default of the server.
+    """Rate limits of a key.
 
-    `tokens_per_minute` counts computed prompt tokens and generated tokens. `burst` is the maximum number of
+    0 is no limit, null takes the default of the server. `tokens_per_minute` counts computed prompt tokens and generated tokens. `burst` is the maximum number of
     requests in one second.
     """
 
@@ -69,7 +72,10 @@ NO_LIMITS = Limits()
 
 
 class KeyLimits(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
-    """Limits of one key: over all models, and for models by glob (the first that matches)."""
+    """Limits of one key.
+
+    Over all models, and for models by glob; the first that matches holds.
+    """
 
     all_models: Limits = NO_LIMITS
     models: Annotated[dict[Glob, Limits], Meta(max_length=MAX_PATTERNS)] = {}
@@ -122,5 +128,8 @@ def _first(value: int | None, default: int | None) -> int | None:
 
 
 def is_model_allowed(globs: Sequence[str], model: str) -> bool:
-    """Whether a model's own name matches one of the globs; without globs every model does."""
+    """Whether a model's own name matches one of the globs.
+
+    Without globs every model does.
+    """
     return not globs or any(fnmatchcase(model, glob) for glob in globs)

@@ -1,4 +1,7 @@
-"""Authentication, scopes, rate limits and guardrails. Knows no HTTP framework and no wire format."""
+"""Authentication, scopes, rate limits and guardrails.
+
+Knows no HTTP framework and no wire format.
+"""
 
 from mlxctl.policy.authentication import Caller
 from mlxctl.policy.cache_namespace import cache_namespace

@@ -42,7 +42,7 @@ def caller_of(key: ApiKey, *, sees_others: bool) -> Caller:
 
 
 def offered_secrets(authorization: str | None, x_api_key: str | None) -> list[str]:
-    """Return the keys of a `Bearer KEY` header and of a bare key."""
+    """Return the keys in an authorization header and an x-api-key header."""
     scheme, _, key = (authorization or "").partition(" ")
     bearer = key.strip() if scheme.lower() == "bearer" else ""
     return [secret for secret in (x_api_key, bearer) if secret]
@@ -58,5 +58,5 @@ def rejection(offered: list[str]) -> AuthenticationFailed:
 
 
 def _identity(key: ApiKey) -> bytes:
-    """Return what the cache scope is made of: it survives the rotation of a stored key."""
+    """Return what identifies a key, also after its rotation."""
     return bytes.fromhex(key.sha256) if key.sha256.startswith(key.id) else key.id.encode()

@@ -39,13 +39,18 @@ ALLOWED = Decision(allowed=True)
 
 
 class PolicyBackend(Protocol):
-    """Where keys, limits and guardrails are kept, and who decides. Event-loop thread only.
+    """Where keys, limits and guardrails are kept, and who decides.
+
+    Event-loop thread only.
 
     Methods that change something raise Conflict where the backend is read-only, and StoreUnavailable.
     """
 
     def find_key(self, sha256: str) -> ApiKey | None:
-        """Return the key with this digest, also a revoked one. The comparison takes constant time."""
+        """Return the key with this digest, also a revoked one.
+
+        The comparison takes constant time.
+        """
 
     def keys(self) -> Sequence[ApiKey]:
         """Return all keys, in order of creation."""

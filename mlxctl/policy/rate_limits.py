@@ -1,4 +1,7 @@
-"""Sliding-window rate limits per key, and per key and model. Event-loop thread only."""
+"""Sliding-window rate limits per key, and per key and model.
+
+Event-loop thread only.
+"""
 
 import time
 from collections import OrderedDict, deque
@@ -22,7 +25,10 @@ BucketId = tuple[str, ...]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RateLimitState:
-    """What is left of the limits of a bucket; None without a limit. Reset times are in seconds."""
+    """What is left of the limits of a bucket.
+
+    None without a limit. Reset times are in seconds.
+    """
 
     limit_requests: int | None = None
     remaining_requests: int = 0
@@ -34,7 +40,7 @@ class RateLimitState:
 
 @dataclass(slots=True)
 class _Usage:
-    """Usage of one bucket: starts of requests, tokens of ended requests, and open requests."""
+    """Starts of requests, tokens of ended requests, and open requests."""
 
     starts: deque[float] = field(default_factory=deque)
     spent: deque[tuple[float, int]] = field(default_factory=deque)
@@ -55,7 +61,7 @@ class _Usage:
         return not (self.starts or self.spent or self.num_open)
 
     def seconds_until(self, limits: Limits, num_tokens: int, now: float) -> tuple[float, str]:
-        """Return the time until a request is admitted, and the limit that delays it most."""
+        """Return the seconds until a request is admitted, and the limiting limit."""
         return max(
             (self._until_request(limits.requests_per_minute, WINDOW_SECONDS, now), "requests per minute"),
             (self._until_request(limits.burst, BURST_SECONDS, now), "requests per second"),
@@ -107,7 +113,10 @@ class Reservation:
         self._clock = clock
 
     def settle(self, num_tokens: int) -> None:
-        """Count the tokens of the ended request in place of the reserved ones. Idempotent."""
+        """Count the tokens of the ended request.
+
+        They replace the reserved ones. Idempotent.
+        """
         usages, self._usages = self._usages, ()
         now = self._clock()
         for usage, num_reserved in usages:
@@ -131,7 +140,10 @@ class RateLimiter:
         self.num_refused = 0
 
     def admit(self, buckets: dict[BucketId, Limits], *, max_tokens: int) -> Reservation:
-        """Admit a request into all its buckets. Raises RateLimited, with the state of the fullest."""
+        """Admit a request into all its buckets.
+
+        Raises RateLimited, with the state of the fullest.
+        """
         now = self._clock()
         usages = [(self._usage(bucket, now), limits) for bucket, limits in buckets.items()]
         waits = [usage.seconds_until(limits, max_tokens, now) for usage, limits in usages]
@@ -160,7 +172,7 @@ class RateLimiter:
         return usage
 
     def _drop_idle(self, now: float) -> None:
-        """Drop the longest unused buckets that are idle, or else the oldest without open requests."""
+        """Drop the longest unused bucket, unless it has open requests."""
         oldest, usage = next(iter(self._usages.items()))
         usage.expire(now)
         if usage.num_open:

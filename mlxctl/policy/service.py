@@ -12,7 +12,7 @@ from mlxctl.policy.settings_backend import SettingsPolicy
 
 
 class PolicyService:
-    """Keys of the settings and of a store, and the limits of both.
+    """Keys of the settings and of a store, and their limits.
 
     Without any key every caller is accepted. With a `store`, its limits and guardrails take precedence over
     the settings once they are set there.
@@ -32,7 +32,9 @@ class PolicyService:
         self._now = now
 
     def identify(self, *, authorization: str | None, x_api_key: str | None) -> Caller:
-        """Return the caller of a `Bearer KEY` header or a bare key. Raises AuthenticationFailed.
+        """Return the caller of a `Bearer KEY` header or a bare key.
+
+        Raises AuthenticationFailed.
 
         Of two valid keys the one with more scopes counts.
         """
@@ -50,7 +52,10 @@ class PolicyService:
         return self.settings.requires_keys or bool(self._stored_keys())
 
     def admit(self, caller: Caller, name: str, model: str, *, max_tokens: int) -> Reservation | None:
-        """Count a request of `name` for a model. Returns None without limits; raises RateLimited."""
+        """Count a request of `name` for a model.
+
+        Returns None without limits; raises RateLimited.
+        """
         defaults = (self.store or self.settings).default_limits()
         buckets: dict[BucketId, Limits] = {}
         limits = caller.limits.all_models.over(defaults)

@@ -15,9 +15,9 @@ Vendor = Literal["openai", "anthropic", "ollama"]
 
 
 def admit(request: Request, response: Response, model: str, *, max_tokens: int = 0) -> None:
-    """Count a request for the model with this own name against the limits of its caller.
+    """Count a request against the limits of its caller.
 
-    Sets the headers of the limits. Its tokens count when the request ends. Raises RateLimited.
+    `model` is an own name. Sets the headers of the limits. Its tokens count when the request ends. Raises RateLimited.
     """
     policy: PolicyService = request.context.policy
     record: RequestContext = request.context.record

@@ -324,7 +324,10 @@ class AuditSettings:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LimitSettings:
-    """Rate limits of each key. Without keys they hold for each remote address."""
+    """Rate limits of each key.
+
+    Without keys they hold for each remote address.
+    """
 
     requests_per_minute: int = bounded(0, least=0)
     """Maximum number of requests in any minute. 0 is no limit."""

@@ -14,7 +14,7 @@ from mlxctl.policy import Caller, PolicyService, RateLimiter, Reservation, Setti
 
 
 class Step(NamedTuple):
-    """So many seconds later, a request begins; or one that is open ends with so many tokens."""
+    """A request that begins or ends so many seconds later."""
 
     seconds: float
     begins: bool

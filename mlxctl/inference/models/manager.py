@@ -159,7 +159,7 @@ class ModelManager:
         return model
 
     def own_name(self, name: str) -> str:
-        """Return the own name of the model that a request names, without its adapters.
+        """Return the own name of a requested model, without its adapters.
 
         A name that is not registered is returned as it is.
         """
@@ -256,7 +256,10 @@ class ModelManager:
         )
 
     async def _resolve(self, name: str) -> ServedModel:
-        """Return the model that a request names; models that its caller may not use are unknown to it."""
+        """Return the model that a request names.
+
+        Models that its caller may not use are unknown to it.
+        """
         try:
             model = await self._registry.resolve(name)
         except UnknownModel as error:
