@@ -119,6 +119,7 @@ class SamplingOptions:
     min_tokens: int | None = None
     tone_curve: ToneCurveOptions | None = None
     repetition: Repetition | None = None
+    speculation: bool | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -130,7 +131,7 @@ class SamplingParams:
     0, `top_p` 1, `min_p` 0, `typical_p` 1 and `xtc_probability` 0 are off; penalties are off at 1
     (repetition) and 0. Before `min_tokens` no stop token is drawn. `repetition_breaker_ids` are the tokens
     that interrupt every repetition. `num_top_logprobs` None requests no log-probabilities, 0 the chosen
-    token's, n the n most likely besides.
+    token's, n the n most likely besides. `speculation` False decodes without drafts, which changes no token.
     """
 
     temperature: float = 1.0
@@ -150,6 +151,7 @@ class SamplingParams:
     tone_curve: ToneCurve | None = None
     repetition: Repetition | None = None
     repetition_breaker_ids: tuple[int, ...] = ()
+    speculation: bool = True
 
 
 CacheMode = Literal["full", "prefix", "off"]

@@ -70,6 +70,7 @@ class SamplingFields(AdapterFields, kw_only=True):
     logit_bias: LogitBias | None = None
     hlg: ToneCurveFields | None = None
     seed: Seed | None = None
+    speculation: bool | None = None
 
 
 # Parameters that reach SamplingOptions under their wire name.

@@ -180,6 +180,13 @@ class EngineSettings:
     prefill_chunk_max_tokens: int = bounded(2048, least=1)
     """Maximum number of prompt tokens in one prefill step."""
 
+    speculation: Literal["off", "auto", "lookup"] = "off"
+    """Speculative decoding: several tokens a step where drafts come true. It changes no answer.
+
+    `lookup` drafts what followed the last tokens earlier in the prompt or the answer, where that was measured
+    to be faster. `auto` uses all that a model has.
+    """
+
     stall_seconds: float = bounded(120.0, least=0.1)
     """Time without any token, while requests run, after which the engine is restarted."""
 

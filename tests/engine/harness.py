@@ -33,6 +33,8 @@ class Output:
     prompt_scores: list[Score] = field(default_factory=list)
     last: RowUpdate | None = None
     num_cached: int = 0
+    num_accepted: int = 0
+    num_rejected: int = 0
 
 
 def sources(names: Sequence[str]) -> list[ModelSpec]:
@@ -110,5 +112,7 @@ async def finish(stream: TokenStream) -> Output:
             output.scores += update.scores
             output.prompt_scores += update.prompt_scores
             output.last = update
+            output.num_accepted += update.num_accepted_draft_tokens
+            output.num_rejected += update.num_rejected_draft_tokens
             output.num_cached = max(output.num_cached, update.cache_usage.num_cached_tokens)
     return output

@@ -131,7 +131,7 @@ class Simulation:
         )
         for row in (row for group in batch.groups for row in group):
             if row.has_token_in_flight:
-                results.append(RowResult(sequence=row, token_id=7))
+                results.append(RowResult(sequence=row, token_ids=[7]))
             row.num_sampled_tokens += 1
         for update in self._scheduler.settle(batch, results, seconds=seconds, now=self.now):
             self._requests[update.sequence_id].tokens += [self.now] * len(update.token_ids)

@@ -58,7 +58,7 @@ def run_step(
     )
     for row in (row for group in batch.groups for row in group):
         if row.has_token_in_flight:
-            results.append(RowResult(sequence=row, token_id=token_id))
+            results.append(RowResult(sequence=row, token_ids=[token_id]))
         row.num_sampled_tokens += 1
     updates = scheduler.settle(batch, results, seconds=seconds, now=now)
     scheduler.observe_step(batch, seconds=seconds)

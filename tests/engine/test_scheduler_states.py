@@ -119,7 +119,7 @@ class SchedulerMachine(RuleBasedStateMachine):
         results = []
         for row in (row for group in batch.groups for row in group):
             if row.has_token_in_flight:
-                results.append(RowResult(sequence=row, token_id=7))
+                results.append(RowResult(sequence=row, token_ids=[7]))
             if not row.is_exhausted:
                 row.num_sampled_tokens += 1
         return results
@@ -174,7 +174,7 @@ def test_flood_of_higher_priority_does_not_starve_lowest() -> None:
         results = [RowResult(sequence=row) for row in batch.prompts] if batch.phase == "restore" else []
         for row in (row for group in batch.groups for row in group):
             if row.has_token_in_flight:
-                results.append(RowResult(sequence=row, token_id=7))
+                results.append(RowResult(sequence=row, token_ids=[7]))
             row.num_sampled_tokens += 1
         now += 1.0
         scheduler.settle(batch, results, seconds=1.0, now=now)

@@ -9,6 +9,8 @@ from mlxctl.ir import ThinkingLimit
 
 # The opening marker is expected within the first tokens, after whitespace at most.
 _MAX_TOKENS_BEFORE = 4
+UNLIMITED_POSITIONS = 1 << 30
+"""Number of free positions of an output without a limit ahead."""
 
 
 class _Phase(Enum):
@@ -36,6 +38,12 @@ class ThinkingBudget:
         if self._phase is _Phase.INSIDE:
             return position >= self._started_at + self._limit.max_tokens
         return self._phase is _Phase.BEFORE
+
+    def num_free_positions(self, position: int) -> int:
+        """Return how many tokens from `position` on cannot be forced ones."""
+        if self._phase is _Phase.INSIDE:
+            return max(self._started_at + self._limit.max_tokens - position, 0)
+        return UNLIMITED_POSITIONS if self._phase is _Phase.OVER else 0
 
     def consume(self, token_id: int) -> None:
         """Advance by one token."""

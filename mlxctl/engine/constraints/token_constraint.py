@@ -10,7 +10,7 @@ import numpy as np
 
 from mlxctl.engine.constraints.matcher import GrammarMatcher
 from mlxctl.engine.constraints.repetition import RepetitionPenalty
-from mlxctl.engine.constraints.thinking_budget import ThinkingBudget
+from mlxctl.engine.constraints.thinking_budget import UNLIMITED_POSITIONS, ThinkingBudget
 
 
 class TokenConstraint:
@@ -47,6 +47,15 @@ class TokenConstraint:
         if self._grammar is not None or self._repetition is not None:
             return True
         return self._thinking is not None and self._thinking.needs_last_token(position)
+
+    def num_free_positions(self, position: int) -> int:
+        """Return how many tokens from `position` on depend on no token before them.
+
+        All tokens before `position` but one in flight have been consumed, or none can change the answer.
+        """
+        if self._grammar is not None or self._repetition is not None:
+            return 0
+        return UNLIMITED_POSITIONS if self._thinking is None else self._thinking.num_free_positions(position)
 
     def consume(self, output: Sequence[int], in_flight: Iterable[int] = ()) -> None:
         """Advance to the row's output, of which some was consumed before."""

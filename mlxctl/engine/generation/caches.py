@@ -135,10 +135,10 @@ def _stacked(arrays: Many[mx.array | None], num_rows: Many[int], lengths: Many[i
     return stacked
 
 
-def read(model: Any, caches: Caches, rows: Many[Tokens]) -> None:
-    """Run the next tokens of every row, padded to the longest.
+def read(model: Any, caches: Caches, rows: Many[Tokens], **shifts: mx.array) -> None:
+    """Run the next tokens of every row, padded to the longest; at least one each.
 
-    Every row has at least one token.
+    `shifts` are those of the model's positions, if it has them.
     """
     paddings = [max(map(len, rows)) - len(row) for row in rows]
     tokens = np.stack([np.pad(row, (0, padding)) for row, padding in zip(rows, paddings, strict=True)])
@@ -146,29 +146,30 @@ def read(model: Any, caches: Caches, rows: Many[Tokens]) -> None:
     if any(paddings):
         for layer in layers:
             layer.prepare(lengths=[len(row) for row in rows], right_padding=paddings)
-    model(mx.array(tokens), cache=caches)
+    model(mx.array(tokens), cache=caches, **shifts)
     evaluate(caches)
     for layer in layers:
         layer.finalize()
-    for layer in leaves(caches):
-        if any(paddings) and layer not in layers:
-            _align_ends(layer, paddings)
+    align_ends(caches, paddings)
     evaluate(caches)
 
 
-def _align_ends(layer: Any, paddings: list[int]) -> None:
-    """Align the rows of a growing layer at their ends.
+def align_ends(caches: Caches, paddings: list[int]) -> None:
+    """Move the rows of growing layers to their ends, over so many positions of padding each.
 
-    Its own `finalize` copies all rows.
+    The layers' own `finalize` copies all rows.
     """
-    end = layer.size()
-    for row, padding in enumerate(paddings):
-        for array in growing_arrays(layer) if padding else ():
-            moved = mx.contiguous(array[row : row + 1, :, : end - padding])
-            mx.eval(moved)
-            array[row : row + 1, :, padding:end] = moved
-    layer.offset -= mx.array(paddings)
-    layer.left_padding += mx.array(paddings)
+    for layer in leaves(caches) if any(paddings) else ():
+        if not grows(layer):
+            continue
+        end = layer.size()
+        for row, padding in enumerate(paddings):
+            for array in growing_arrays(layer) if padding else ():
+                moved = mx.contiguous(array[row : row + 1, :, : end - padding])
+                mx.eval(moved)
+                array[row : row + 1, :, padding:end] = moved
+        layer.offset -= mx.array(paddings)
+        layer.left_padding += mx.array(paddings)
 
 
 def keep_rows(caches: Caches, indices: list[int]) -> None:

@@ -53,8 +53,8 @@ class DecodeBatch:
         self._num_steps = 0
         self._is_constrained = any(row.constraint is not None for row in rows)
         self._starts_late = starts_late
-        self._shifts = _shifts(rows)
-        self._sampler = BatchSampler(rows, inputs=inputs, vocabulary_size=vocabulary_size)
+        self.shifts = _shifts(rows)
+        self.sampler = BatchSampler(rows, inputs=inputs, vocabulary_size=vocabulary_size)
 
     @classmethod
     def of_prefilled(
@@ -101,27 +101,30 @@ class DecodeBatch:
         return result
 
     def build(self) -> "StepInFlight":
-        """Build the next forward pass, for `start`.
-
-        Returns the tokens that it reads.
-        """
-        in_flight = StepInFlight(list(self.rows), self.inputs, self._scores, self.early_scores)
-        self.early_scores = {}
+        """Build the next forward pass, for `start`; return the tokens that it reads."""
+        in_flight = self.settle()
         if all(row.is_exhausted for row in self.rows):
             return in_flight
-        logits = self.model(self.inputs[:, None], cache=self.caches, **self._shifts)[:, -1, :]
-        constraints = self._collect_constraints(logits) if self._is_constrained else None
-        self.inputs, self._scores = self._sampler.sample(logits, self.rows, constraints)
+        logits = self.model(self.inputs[:, None], cache=self.caches, **self.shifts)[:, -1, :]
+        self.inputs, self._scores = self.sampler.sample(logits, self.rows, self.collect_constraints(logits))
         self._num_steps += 1
         for row in self.rows:
             row.num_sampled_tokens += 1
         return in_flight
 
-    def _collect_constraints(self, logits: mx.array) -> LogitConstraints | None:
-        """Return the constraints of all rows.
+    def settle(self) -> "StepInFlight":
+        """Return the tokens in flight without building a pass; `inputs` are known once they are read."""
+        in_flight = StepInFlight(list(self.rows), self.inputs, self._scores, self.early_scores)
+        self.early_scores, self._scores = {}, None
+        return in_flight
+
+    def collect_constraints(self, logits: mx.array) -> LogitConstraints | None:
+        """Return the constraints of all rows, None if there are none.
 
         Where one needs the token in flight, the device computes the logits meanwhile.
         """
+        if not self._is_constrained:
+            return None
         token_ids: Any = [None] * len(self.rows)
         if any(
             row.constraint is not None and row.constraint.needs_last_token(row.num_sampled_tokens)
@@ -150,8 +153,8 @@ class DecodeBatch:
         self.inputs = self.inputs[mx.array(indices)]
         self.rows = [self.rows[index] for index in indices]
         self._is_constrained = any(row.constraint is not None for row in self.rows)
-        self._shifts = _shifts(self.rows)
-        self._sampler = BatchSampler(self.rows, inputs=self.inputs, vocabulary_size=self.vocabulary_size)
+        self.shifts = _shifts(self.rows)
+        self.sampler = BatchSampler(self.rows, inputs=self.inputs, vocabulary_size=self.vocabulary_size)
 
     def settle_scores(self) -> None:
         """Wait for the scores in flight and store them by sequence.
@@ -204,9 +207,8 @@ class StepInFlight:
     def _result(self, row: Sequence, token_id: int, score: Score | None) -> RowResult:
         if row.constraint is not None and row.constraint.failure:
             return RowResult(sequence=row, failure=f"the output constraint failed: {row.constraint.failure}")
-        return RowResult(
-            sequence=row, token_id=token_id, score=score or self.early_scores.get(row.sequence_id)
-        )
+        score = score or self.early_scores.get(row.sequence_id)
+        return RowResult(sequence=row, token_ids=[token_id], scores=[score] if score else [])
 
 
 def _shifts(rows: Many[Sequence]) -> dict[str, mx.array]:

@@ -145,6 +145,13 @@ class BatchQuantizedKVCache(_Growing):
         self.length += keys.shape[2]
         return fetched
 
+    def trim(self, num_tokens: int) -> int:
+        """Drop the last positions of every row, at most all; return how many."""
+        num_tokens = min(self.length, num_tokens)
+        self.length -= num_tokens
+        self.offset = self.offset - num_tokens
+        return num_tokens
+
     def filter(self, rows: list[int]) -> None:
         """Keep these rows, with no more padding than they need."""
         chosen = mx.array(rows)

@@ -15,6 +15,7 @@ from mlxctl.engine.backend import Backend
 from mlxctl.engine.failures import FOREIGN_ERRORS
 from mlxctl.engine.generation import caches as kv
 from mlxctl.engine.generation.decode_batch import DecodeBatch, StepInFlight
+from mlxctl.engine.generation.draft_steps import DraftSteps, VerifiedStep
 from mlxctl.engine.generation.prefill_state import PrefillState
 from mlxctl.engine.generation.prefix_coordinator import PrefixCoordinator
 from mlxctl.engine.generation.prompt_logprobs import score_prompt
@@ -45,11 +46,13 @@ class ModelRunner:
         prefixes: PrefixCoordinator,
         backend: Backend,
         lora: "LoraAdapters",
+        drafts: DraftSteps,
     ) -> None:
         self._model = weights.model
         self._backend = backend
         self.prefixes = prefixes
         self.lora = lora
+        self.drafts = drafts
         self.vocabulary_size = weights.vocabulary_size
         self.has_vision = weights.has_vision
         self._states: dict[int, PrefillState] = {}
@@ -74,7 +77,12 @@ class ModelRunner:
         return [result for state in states for result in self._prefill(state, batch.num_tokens)]
 
     def start_built(self) -> None:
-        """Start the decode steps built last, for remaining rows."""
+        """Start the decode steps that were built last on the device, which ends the step."""
+        self.drafts.resume()
+        self._start_built()
+        self.drafts.end()
+
+    def _start_built(self) -> None:
         built, self._built = self._built, []
         for batch in built:
             # What fails here fails again when the tokens are read, which ends the rows.
@@ -96,6 +104,7 @@ class ModelRunner:
             if any(row.sequence_id in dropped for row in batch.rows):
                 self._drop_rows(batch, dropped)
         self._batches = [batch for batch in self._batches if batch.rows]
+        self.drafts.drop(dropped)
         for sequence_id in dropped:
             if state := self._states.pop(sequence_id, None):
                 self.prefixes.drop(state)
@@ -197,23 +206,27 @@ class ModelRunner:
 
     def _decode(self, groups: Many[Many[Sequence]]) -> list[RowResult]:
         results: list[RowResult] = []
-        launched: list[tuple[DecodeBatch, StepInFlight]] = []
+        launched: list[tuple[DecodeBatch, StepInFlight | VerifiedStep]] = []
+        self.drafts.begin(len(groups))
         for group in groups:
             parts = [batch for batch in self._batches if batch.rows[0] in group]
             try:
                 batch = self._join(parts)
                 with self.lora.of_rows(batch.rows):
-                    launched.append((batch, batch.build()))
+                    if (step := self.drafts.step(batch)) is None:
+                        step = batch.build()
+                        self._built.append(batch)
+                    launched.append((batch, step))
             except FOREIGN_ERRORS as error:
                 results += self._fail(group, parts, error)
-        self._built = [batch for batch, _ in launched]
         if not self._backend.starts_decode_late:
-            self.start_built()
+            self._start_built()
         for batch, in_flight in launched:
             try:
                 results += in_flight.read()
             except FOREIGN_ERRORS as error:
                 results += self._fail(batch.rows, [batch], error)
+        self.drafts.pause()
         return results
 
     def _join(self, parts: list[DecodeBatch]) -> DecodeBatch:

@@ -16,7 +16,9 @@ from mlxctl.engine.backend import Backend
 from mlxctl.engine.constraints import GrammarCompiler, TokenConstraint, needs_constraint
 from mlxctl.engine.failures import failure_message
 from mlxctl.engine.generation.cache_queries import CacheQueries
-from mlxctl.engine.generation.caches import new_caches
+from mlxctl.engine.generation.cache_rollback import rollback_problem
+from mlxctl.engine.generation.caches import Caches, new_caches
+from mlxctl.engine.generation.draft_steps import DraftSteps
 from mlxctl.engine.generation.loading import load_text_model
 from mlxctl.engine.generation.lora_changes import LoraChanges
 from mlxctl.engine.generation.prefix_coordinator import PrefixCoordinator
@@ -27,6 +29,9 @@ from mlxctl.engine.scheduling.batch import Batch, RowResult
 from mlxctl.engine.scheduling.model_queue import ModelCosts
 from mlxctl.engine.scheduling.scheduler import Scheduler
 from mlxctl.engine.scheduling.sequence import Sequence
+from mlxctl.engine.speculation.gate import SpeculationGate
+from mlxctl.engine.speculation.prompt_lookup import PromptLookup
+from mlxctl.engine.speculation.speculator import Speculator
 from mlxctl.engine.wire.messages import (
     AskCache,
     FailureKind,
@@ -82,6 +87,7 @@ class GenerationWorkload(Workload):
         self._runners: dict[str, ModelRunner] = {}
         self._submitted: list[Submit] = []
         self._lora_changes = LoraChanges(context.memory, context.publish, self._uses_adapter)
+        self._speculation = context.settings.speculation
         self._memory_wait_seconds = context.settings.memory_wait_seconds
         self._waits_for_disk = False
         self._num_steps = 0
@@ -109,7 +115,9 @@ class GenerationWorkload(Workload):
         # PERF: it imports mlx_lm's layers, which the engine need not have at its start.
         from mlxctl.engine.generation.lora_adapters import LoraAdapters
 
-        self._runners[spec.name] = ModelRunner(weights, prefixes, self._backend, LoraAdapters(weights.model))
+        drafts = DraftSteps(self._speculator(create_caches()))
+        lora = LoraAdapters(weights.model)
+        self._runners[spec.name] = ModelRunner(weights, prefixes, self._backend, lora, drafts)
         self._memory.add_working_caches(spec.name, prefixes)
         self._compiler.open_model(spec.name, spec.path)
         costs = ModelCosts(
@@ -175,6 +183,12 @@ class GenerationWorkload(Workload):
 
     def close(self) -> None:
         self._compiler.close()
+
+    def _speculator(self, caches: Caches) -> Speculator | None:
+        """Return what drafts for a model with such caches, None if nothing does."""
+        if self._speculation == "off" or rollback_problem(caches):
+            return None
+        return Speculator([PromptLookup()], {PromptLookup.name: SpeculationGate()})
 
     def _admit(self) -> None:
         """Schedule new sequences; those with a constraint once it is compiled."""

@@ -16,10 +16,13 @@ def column(values: list[float]) -> mx.array:
 
 
 class Penalties:
-    """Token counts of each row on the device, and their penalties."""
+    """Token counts of each row on the device, and their penalties.
+
+    `counts` (B, V) are of the sampled tokens.
+    """
 
     def __init__(self, params: Many[SamplingParams], counts: mx.array) -> None:
-        self._counts = counts
+        self.counts = counts
         self._repetition = column([row.repetition_penalty for row in params])
         self._presence = column([row.presence_penalty for row in params])
         self._frequency = column([row.frequency_penalty for row in params])
@@ -45,17 +48,17 @@ class Penalties:
 
     def apply(self, logits: mx.array) -> mx.array:
         """Return the logits after repetition, presence and frequency penalties."""
-        seen = self._counts > 0
+        seen = self.counts > 0
         repeated = mx.where(logits > 0, logits / self._repetition, logits * self._repetition)
         logits = mx.where(seen & (self._repetition != 1), repeated, logits)
-        return logits - self._counts * self._frequency - seen.astype(mx.float32) * self._presence
+        return logits - self.counts * self._frequency - seen.astype(mx.float32) * self._presence
 
-    def count(self, tokens: mx.array) -> None:
+    def add(self, tokens: mx.array) -> None:
         """Add sampled tokens to the counts."""
         self._add(tokens, mx.ones(tokens.shape, dtype=mx.float32))
 
     def _add(self, tokens: mx.array, amounts: mx.array) -> None:
-        self._counts = self._counts.at[mx.arange(tokens.shape[0]), tokens].add(amounts)
+        self.counts = self.counts.at[mx.arange(tokens.shape[0]), tokens].add(amounts)
 
 
 def _is_penalized(params: SamplingParams) -> bool:

@@ -92,8 +92,18 @@ class BatchSampler:
             forced = mx.array(constraints.forced, dtype=mx.int32)
             tokens = mx.where(forced >= 0, forced.astype(mx.uint32), tokens)
         if self._penalties is not None:
-            self._penalties.count(tokens)
+            self._penalties.add(tokens)
         return tokens, None if self._num_scores is None else scores_of(raw, tokens, self._num_scores)
+
+    @property
+    def token_counts(self) -> mx.array | None:
+        """Counts of sampled tokens (B, V), None if no row is penalized for them."""
+        return None if self._penalties is None else self._penalties.counts
+
+    @token_counts.setter
+    def token_counts(self, counts: mx.array) -> None:
+        assert self._penalties is not None, "only penalties count tokens"
+        self._penalties.counts = counts
 
     def _process(self, raw: mx.array, rows: Many[Sequence], constraints: LogitConstraints | None) -> mx.array:
         processed = raw

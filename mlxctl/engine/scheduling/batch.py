@@ -34,15 +34,18 @@ class Batch:
 class RowResult:
     """Result of a step for one row.
 
-    Decode: the token read back, with its `score`. Prefill: `prompt_scores` of the tokens after each computed
+    Decode: the tokens read back, with their `scores` where wanted; of `num_draft_tokens` verified ones
+    `num_accepted_tokens` are among them. Prefill: `prompt_scores` of the tokens after each computed
     one. Restore: `cache_usage`, and the `checkpoint_positions` where prefill has to pause; with
     `is_restoring` nothing is restored yet, since the records are read from disk first. `failure` ends the
     row.
     """
 
     sequence: Sequence
-    token_id: int | None = None
-    score: Score | None = None
+    token_ids: Many[int] = ()
+    scores: Many[Score] = ()
+    num_draft_tokens: int = 0
+    num_accepted_tokens: int = 0
     prompt_scores: Many[Score] = ()
     failure: str | None = None
     cache_usage: CacheUsage = NO_CACHE_USAGE

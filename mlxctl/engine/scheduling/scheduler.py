@@ -176,7 +176,7 @@ class Scheduler:
         """Apply the results of a batch; return the updates for the front."""
         if batch.phase == "decode":
             return [
-                self._fail(result) if result.failure else self._append_token(result) for result in results
+                self._fail(result) if result.failure else self._append_tokens(result) for result in results
             ]
         if batch.phase == "restore":
             return self._settle_restore(results)
@@ -274,14 +274,13 @@ class Scheduler:
         context = max(prompt.num_computed_tokens for prompt in batch.prompts)
         pacer.observe_prefill(num_tokens, seconds, rows=batch.num_decoding_rows, context=context)
 
-    def _append_token(self, result: RowResult) -> RowUpdate:
-        sequence, token_id = result.sequence, result.token_id
-        assert token_id is not None
-        sequence.output_token_ids.append(token_id)
-        self._fair.charge(sequence, 1)
-        self.num_generated_tokens += 1
+    def _append_tokens(self, result: RowResult) -> RowUpdate:
+        sequence, token_ids = result.sequence, list(result.token_ids)
+        sequence.output_token_ids += token_ids
+        self._fair.charge(sequence, len(token_ids))
+        self.num_generated_tokens += len(token_ids)
         reason: Literal["stop", "length"] | None = None
-        if token_id in sequence.stop_token_ids:
+        if token_ids[-1] in sequence.stop_token_ids:
             reason = "stop"
         elif len(sequence.output_token_ids) >= sequence.max_tokens:
             reason = "length"
@@ -289,8 +288,10 @@ class Scheduler:
             self._remove(sequence)
         return RowUpdate(
             sequence_id=sequence.sequence_id,
-            token_ids=[token_id],
-            scores=[result.score] if result.score else [],
+            token_ids=token_ids,
+            scores=list(result.scores),
+            num_accepted_draft_tokens=result.num_accepted_tokens,
+            num_rejected_draft_tokens=result.num_draft_tokens - result.num_accepted_tokens,
             finish_reason=reason,
         )
 

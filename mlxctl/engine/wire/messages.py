@@ -277,7 +277,8 @@ class RowUpdate(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
     `scores` are the log-probabilities of `token_ids`, `prompt_scores` those of the next prompt tokens from
     the second on, where they were asked for. Updates before the first token carry `num_processed`, the prompt
-    tokens that are computed, and `cache_usage`; the last of them also `prefill`. An update with
+    tokens that are computed, and `cache_usage`; the last of them also `prefill`. Of the draft tokens that
+    speculative decoding verified in the step, the accepted ones are among `token_ids`. An update with
     `finish_reason` or `failure` is the sequence's last.
     """
 
@@ -286,6 +287,8 @@ class RowUpdate(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     scores: list[Score] = []
     prompt_scores: list[Score] = []
     num_processed: int | None = None
+    num_accepted_draft_tokens: int = 0
+    num_rejected_draft_tokens: int = 0
     cache_usage: CacheUsage = NO_CACHE_USAGE
     prefill: PrefillFigures | None = None
     finish_reason: FinishReason | None = None

@@ -1,0 +1,85 @@
+"""Decode steps with drafts, in turn with those without, and their times. MLX thread only."""
+
+import time
+from collections.abc import Iterable
+
+from mlxctl.engine.generation.decode_batch import DecodeBatch, StepInFlight
+from mlxctl.engine.generation.verification import verify_drafts
+from mlxctl.engine.scheduling.batch import RowResult
+from mlxctl.engine.scheduling.sequence import Sequence
+from mlxctl.engine.speculation.speculator import DraftPlan, Speculator
+
+
+class VerifiedStep:
+    """The results of a step that has verified drafts."""
+
+    def __init__(self, results: list[RowResult]) -> None:
+        self._results = results
+
+    def read(self) -> list[RowResult]:
+        """Return the results."""
+        return self._results
+
+
+class DraftSteps:
+    """Decides for each decode step whether it verifies drafts, and measures steps of both kinds.
+
+    A step begins with `begin` and ends with `end`. Without a `speculator` no step has drafts.
+    """
+
+    def __init__(self, speculator: Speculator | None) -> None:
+        self.speculator = speculator
+        self._seconds = 0.0
+        self._resumed = 0.0
+        self._is_single = False
+        self._plan: DraftPlan | None = None
+        self._results: list[RowResult] = []
+        self._plain_rows: list[Sequence] = []
+        self._plain_rows_before: list[Sequence] = []
+
+    def begin(self, num_groups: int) -> None:
+        """Start the clock; rows are drafted for while all of them are one group."""
+        self._seconds, self._resumed = 0.0, time.monotonic()
+        self._is_single = num_groups == 1
+        self._plan, self._results, self._plain_rows = None, [], []
+
+    def step(self, batch: DecodeBatch) -> VerifiedStep | StepInFlight | None:
+        """Verify drafts of a batch, or read its tokens in flight first; None if it decodes without drafts."""
+        if self.speculator is None or not self._is_single:
+            return None
+        plan = self.speculator.plan(batch.rows)
+        if plan is None:
+            self._plain_rows = batch.rows
+            return None
+        if any(row.has_token_in_flight for row in batch.rows):
+            return batch.settle()
+        self._plan = plan
+        self._results = verify_drafts(batch, [draft.token_ids for draft in plan.drafts])
+        return VerifiedStep(self._results)
+
+    def pause(self) -> None:
+        """Stop the clock until `end`, while results are sent."""
+        self._seconds += time.monotonic() - self._resumed
+
+    def resume(self) -> None:
+        """Start the clock again."""
+        self._resumed = time.monotonic()
+
+    def end(self) -> None:
+        """Add the step to the measurements."""
+        if self.speculator is None:
+            return
+        self.pause()
+        if self._plan is not None:
+            self.speculator.observe(self._plan, self._results, self._seconds)
+        # The first step without drafts only starts a pass; the next one also waits for it.
+        elif self._plain_rows and self._plain_rows == self._plain_rows_before:
+            self.speculator.observe_plain(self._plain_rows, self._seconds)
+        self._plain_rows_before = self._plain_rows
+        self._plan, self._results, self._plain_rows = None, [], []
+
+    def drop(self, sequence_ids: Iterable[int]) -> None:
+        """Free what is held for rows that ended."""
+        if self.speculator is not None:
+            for sequence_id in sequence_ids:
+                self.speculator.drop(sequence_id)

@@ -1,0 +1,129 @@
+"""Verifies drafts of a decode batch in one pass. MLX thread only.
+
+The pass computes each row's last token and its draft. At every position the row's own sampler chooses a
+token; while that equals the draft the next position counts as well. So the output is that of decoding token
+by token: the sampler's noise depends on seed and position only, and penalties count the tokens before.
+"""
+
+from collections.abc import Sequence as Many
+from itertools import pairwise
+from typing import Any
+
+import mlx.core as mx
+import numpy as np
+
+from mlxctl.engine.generation import caches as kv
+from mlxctl.engine.generation.cache_rollback import CacheRollback
+from mlxctl.engine.generation.decode_batch import DecodeBatch
+from mlxctl.engine.sampling.logprobs import ScoresInFlight
+from mlxctl.engine.scheduling.batch import RowResult
+from mlxctl.engine.scheduling.sequence import Sequence
+from mlxctl.engine.wire.messages import Score
+
+
+def verify_drafts(batch: DecodeBatch, drafts: Many[Many[int]]) -> list[RowResult]:
+    """Return the next tokens of every row, at least one each.
+
+    No token of the batch may be in flight. `drafts` are those of its rows; at least one is not empty.
+    """
+    last: Any = batch.inputs.tolist()
+    longest = max(map(len, drafts))
+    # Padding repeats a token of the row; what is computed for it is never kept.
+    blocks: kv.Tokens = np.array(
+        [
+            [token_id, *draft, *[token_id] * (longest - len(draft))]
+            for token_id, draft in zip(last, drafts, strict=True)
+        ],
+        dtype=np.uint32,
+    )
+    rollback = CacheRollback(batch.caches)
+    logits = batch.model(mx.array(blocks), cache=batch.caches, **batch.shifts)
+    choices = _Choices(batch, logits)
+    accepted = [_num_accepted(*each) for each in zip(drafts, choices.rows, strict=True)]
+    emitted = [
+        _up_to_stop(row, chosen[: num + 1])
+        for row, chosen, num in zip(batch.rows, choices.rows, accepted, strict=True)
+    ]
+    kept = [len(tokens) for tokens in emitted]
+    choices.keep(kept)
+    rollback.keep(batch.model, blocks, kept, batch.shifts)
+    mx.async_eval(*kv.arrays(batch.caches))  # type: ignore[no-untyped-call]
+    return [
+        RowResult(
+            sequence=row,
+            token_ids=tokens,
+            scores=choices.scores(index, len(tokens)),
+            failure=_failure(row),
+            num_draft_tokens=len(draft),
+            num_accepted_tokens=len(tokens) - 1,
+        )
+        for index, (row, tokens, draft) in enumerate(zip(batch.rows, emitted, drafts, strict=True))
+    ]
+
+
+class _Choices:
+    """The tokens that the sampler chooses at each position of a block: `rows` (rows, positions)."""
+
+    def __init__(self, batch: DecodeBatch, logits: mx.array) -> None:
+        self._batch = batch
+        self._counts: list[mx.array | None] = []
+        self._num_sampled = [row.num_sampled_tokens for row in batch.rows]
+        tokens: list[mx.array] = []
+        in_flight: list[ScoresInFlight | None] = []
+        for position in range(logits.shape[1]):
+            here = logits[:, position, :]
+            # A row with a constraint for a later position has no draft.
+            constraints = batch.collect_constraints(here) if position == 0 else None
+            chosen, scores = batch.sampler.sample(here, batch.rows, constraints)
+            tokens.append(chosen)
+            in_flight.append(scores)
+            self._counts.append(batch.sampler.token_counts)
+            for row in batch.rows:
+                row.num_sampled_tokens += 1
+        stacked = mx.stack(tokens, axis=1)
+        mx.eval(stacked, *[array for scores in in_flight if scores for array in scores.arrays()])
+        self.rows: Any = stacked.tolist()
+        wanted = [row.sampling.num_top_logprobs for row in batch.rows]
+        self._scores = [scores.read(wanted) if scores is not None else None for scores in in_flight]
+
+    def keep(self, kept: Many[int]) -> None:
+        """Continue after the first `kept` tokens of each row."""
+        batch = self._batch
+        for row, num, before in zip(batch.rows, kept, self._num_sampled, strict=True):
+            row.num_sampled_tokens = before + num
+        batch.inputs = mx.array(
+            [chosen[num - 1] for chosen, num in zip(self.rows, kept, strict=True)], dtype=mx.uint32
+        )
+        counts = [self._counts[num - 1] for num in kept]
+        rows = [array[index] for index, array in enumerate(counts) if array is not None]
+        if rows:
+            batch.sampler.token_counts = mx.stack(rows)
+
+    def scores(self, index: int, num: int) -> list[Score]:
+        """Return the requested scores of a row's first `num` tokens."""
+        return [
+            score
+            for scores in self._scores[:num]
+            if scores is not None and (score := scores[index]) is not None
+        ]
+
+
+def _num_accepted(draft: Many[int], chosen: Many[int]) -> int:
+    for num, (proposed, token_id) in enumerate(zip(draft, chosen, strict=False)):
+        if proposed != token_id:
+            return num
+    return len(draft)
+
+
+def _up_to_stop(row: Sequence, tokens: Many[int]) -> list[int]:
+    """Return the tokens up to the first stop token."""
+    for num, (token_id, _) in enumerate(pairwise(tokens), start=1):
+        if token_id in row.stop_token_ids:
+            return list(tokens[:num])
+    return list(tokens)
+
+
+def _failure(row: Sequence) -> str | None:
+    if row.constraint is not None and row.constraint.failure:
+        return f"the output constraint failed: {row.constraint.failure}"
+    return None

@@ -1,0 +1,36 @@
+"""Drafter: proposes the next tokens of rows, which the model then verifies in one pass."""
+
+from collections.abc import Sequence as Many
+from dataclasses import dataclass
+from typing import Protocol
+
+from mlxctl.engine.scheduling.sequence import Sequence
+
+MAX_DRAFT_TOKENS = 7
+"""Longest draft. Metal computes attention of at most 8 positions with the kernel that decoding uses."""
+
+
+@dataclass(frozen=True, slots=True)
+class Draft:
+    """Proposed next tokens of one row; none if the drafter has no evidence.
+
+    `evidence` is the drafter's class of how sure it is. Acceptance is measured for each class.
+    """
+
+    token_ids: tuple[int, ...] = ()
+    evidence: int = 0
+
+
+NO_DRAFT = Draft()
+
+
+class Drafter(Protocol):
+    """Proposes tokens. A wrong proposal costs time and never changes the output."""
+
+    name: str
+
+    def draft(self, rows: Many[Sequence], max_tokens: Many[int]) -> list[Draft]:
+        """Return a draft of at most `max_tokens` for each row, after its tokens read so far."""
+
+    def drop(self, sequence_id: int) -> None:
+        """Free what is held for a row that ended."""

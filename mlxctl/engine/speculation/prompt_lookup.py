@@ -1,0 +1,117 @@
+"""Prompt lookup (Saxena 2023): drafts what followed the row's last tokens earlier in its prompt or answer."""
+
+from array import array
+from collections.abc import Sequence as Many
+from typing import Any
+
+import numpy as np
+
+from mlxctl.engine.scheduling.sequence import Sequence
+from mlxctl.engine.speculation.drafter import NO_DRAFT, Draft
+
+# Fewer equal tokens are no evidence.
+_MIN_MATCH = 3
+_MAX_MATCH = 32
+# Earlier occurrences that are compared, latest first.
+_MAX_CANDIDATES = 8
+# Bounds of the classes of evidence, in equal tokens.
+_EVIDENCE_BOUNDS = (5, 9, 17)
+_FACTORS = tuple(np.uint64(factor) for factor in (0x9E3779B97F4A7C15, 0xC2B2AE3D27D4EB4F, 0x165667B19E3779F9))
+
+
+class PromptLookup:
+    """Drafter without a model. It declines where the last tokens occur nowhere else."""
+
+    name = "lookup"
+
+    def __init__(self) -> None:
+        self._histories: dict[int, TokenHistory] = {}
+
+    def draft(self, rows: Many[Sequence], max_tokens: Many[int]) -> list[Draft]:
+        """Return the continuation of the longest match of each row."""
+        return [
+            self._draft(row, num) if num > 0 else NO_DRAFT for row, num in zip(rows, max_tokens, strict=True)
+        ]
+
+    def drop(self, sequence_id: int) -> None:
+        """Free the index of a row that ended."""
+        self._histories.pop(sequence_id, None)
+
+    def _draft(self, row: Sequence, max_tokens: int) -> Draft:
+        history = self._histories.get(row.sequence_id)
+        if history is None:
+            history = self._histories[row.sequence_id] = TokenHistory(row.prompt_token_ids)
+        history.follow(row.output_token_ids)
+        end, length = history.longest_match()
+        if length < _MIN_MATCH:
+            return NO_DRAFT
+        evidence = sum(length >= bound for bound in _EVIDENCE_BOUNDS)
+        return Draft(tuple(history.tokens[end : end + max_tokens]), evidence)
+
+
+class TokenHistory:
+    """The tokens of a prompt and its answer, indexed by every run of three.
+
+    The prompt's index is built at once in O(n log n) with numpy, the answer's token by token.
+    """
+
+    def __init__(self, prompt: "array[int]") -> None:
+        self.tokens = array("I", prompt)
+        self._num_prompt_tokens = len(prompt)
+        keys = _keys(np.frombuffer(self.tokens.tobytes(), dtype=np.uint32))
+        self._order = np.argsort(keys, kind="stable")
+        self._keys = keys[self._order]
+        self._ends: dict[tuple[int, ...], list[int]] = {}
+
+    def follow(self, output: Many[int]) -> None:
+        """Add output tokens that are new since the last call."""
+        for token_id in output[len(self.tokens) - self._num_prompt_tokens :]:
+            # A run is added when the token after it is known, so that the last run does not find itself.
+            if len(self.tokens) > self._num_prompt_tokens:
+                self._add_last_run()
+            self.tokens.append(token_id)
+
+    def longest_match(self) -> tuple[int, int]:
+        """Return where the longest earlier occurrence of the last tokens ends, and its length.
+
+        Of several the latest one is returned; (0, 0) without a match.
+        """
+        if len(self.tokens) <= _MIN_MATCH:
+            return 0, 0
+        best_end = best_length = 0
+        for end in self._candidates():
+            length = self._match_length(end)
+            if length > best_length:
+                best_end, best_length = end, length
+        return best_end, best_length
+
+    def _add_last_run(self) -> None:
+        if len(self.tokens) >= _MIN_MATCH:
+            ends = self._ends.setdefault(tuple(self.tokens[-_MIN_MATCH:]), [])
+            ends.append(len(self.tokens))
+            del ends[:-_MAX_CANDIDATES]
+
+    def _candidates(self) -> list[int]:
+        """Return the ends of earlier runs of the last three tokens, latest first."""
+        ends = self._ends.get(tuple(self.tokens[-_MIN_MATCH:]), [])[::-1]
+        key = _keys(np.array(self.tokens[-_MIN_MATCH:], dtype=np.uint32))[0]
+        low, high = np.searchsorted(self._keys, key, "left"), np.searchsorted(self._keys, key, "right")
+        found = self._order[max(low, high - _MAX_CANDIDATES) : high][::-1]
+        return ends + [end for end in (found + _MIN_MATCH).tolist() if end < len(self.tokens)]
+
+    def _match_length(self, end: int) -> int:
+        tokens, last = self.tokens, len(self.tokens)
+        length, most = 0, min(_MAX_MATCH, end)
+        while length < most and tokens[end - 1 - length] == tokens[last - 1 - length]:
+            length += 1
+        return length
+
+
+def _keys(tokens: Any) -> Any:
+    """Return a hash of every run of three tokens (n,), uint64 (max(n - 2, 0),)."""
+    wide = tokens.astype(np.uint64)
+    num = max(len(wide) - _MIN_MATCH + 1, 0)
+    keys: Any = np.zeros(num, dtype=np.uint64)
+    for place, factor in enumerate(_FACTORS):
+        keys ^= (wide[place : place + num] + np.uint64(1)) * factor
+    return keys

@@ -1,0 +1,123 @@
+"""Speculator: what one model's next decode step drafts. MLX thread only."""
+
+from collections.abc import Sequence as Many
+from dataclasses import dataclass
+
+from mlxctl.engine.scheduling.batch import RowResult
+from mlxctl.engine.scheduling.sequence import Sequence
+from mlxctl.engine.speculation.drafter import MAX_DRAFT_TOKENS, Draft, Drafter
+from mlxctl.engine.speculation.gate import Acceptance, DraftOdds, SpeculationGate
+
+# A row's own acceptance counts beside that of all rows as if these had been so many tokens.
+_COMMON_TOKENS = 4.0
+_ROW_MEMORY, _COMMON_MEMORY = 0.9, 0.99
+
+
+@dataclass(frozen=True, slots=True)
+class DraftPlan:
+    """The drafts of a decode step, cut to the length that pays; `context` is the longest row's length."""
+
+    drafter: Drafter
+    drafts: list[Draft]
+    block: int
+    context: int
+
+
+class Speculator:
+    """Chooses drafts for decode batches and measures what they bring.
+
+    `gates` are by drafter name. `counts` are the accepted and rejected draft tokens since the start.
+    """
+
+    def __init__(self, drafters: Many[Drafter], gates: dict[str, SpeculationGate]) -> None:
+        self._drafters = drafters
+        self._gates = gates
+        self._by_row: dict[int, Acceptance] = {}
+        self.counts = {drafter.name: (0, 0) for drafter in drafters}
+
+    def plan(self, rows: Many[Sequence]) -> DraftPlan | None:
+        """Return the drafts of the next step, None if it decodes without.
+
+        A row whose last token is in flight is drafted for without it.
+        """
+        limits = [_limit(row) for row in rows]
+        if not any(limits):
+            return None
+        context = max(row.length for row in rows)
+        for drafter in self._drafters:
+            gate = self._gates[drafter.name]
+            if gate.may_draft(len(rows), context) and (
+                plan := self._plan(drafter, gate, rows, limits, context)
+            ):
+                return plan
+        return None
+
+    def observe_plain(self, rows: Many[Sequence], seconds: float) -> None:
+        """Add a decode step without drafts, which came after another one."""
+        context = max(row.length for row in rows)
+        for gate in self._gates.values():
+            gate.observe_plain(len(rows), context, seconds)
+
+    def observe(self, plan: DraftPlan, results: Many[RowResult], seconds: float) -> None:
+        """Add a step that verified the drafts of a plan."""
+        gate = self._gates[plan.drafter.name]
+        gate.observe_block(
+            len(results),
+            plan.context,
+            num_draft_tokens=plan.block,
+            num_emitted=sum(len(result.token_ids) for result in results),
+            seconds=seconds,
+        )
+        accepted, rejected = self.counts[plan.drafter.name]
+        for result, draft in zip(results, plan.drafts, strict=True):
+            if draft.token_ids:
+                num = result.num_accepted_tokens
+                tested = min(num + 1, len(draft.token_ids))
+                gate.rate(draft.evidence).add(num, tested, memory=_COMMON_MEMORY)
+                own = self._by_row.setdefault(result.sequence.sequence_id, Acceptance(0.0, 0.0))
+                own.add(num, tested, memory=_ROW_MEMORY)
+                accepted, rejected = accepted + num, rejected + len(draft.token_ids) - num
+        self.counts[plan.drafter.name] = accepted, rejected
+
+    def drop(self, sequence_id: int) -> None:
+        """Free what is held for a row that ended."""
+        self._by_row.pop(sequence_id, None)
+        for drafter in self._drafters:
+            drafter.drop(sequence_id)
+
+    def _plan(
+        self,
+        drafter: Drafter,
+        gate: SpeculationGate,
+        rows: Many[Sequence],
+        limits: Many[int],
+        context: int,
+    ) -> DraftPlan | None:
+        drafts = drafter.draft(rows, limits)
+        odds = [
+            DraftOdds(len(draft.token_ids), self._rate(row, gate.rate(draft.evidence)))
+            for row, draft in zip(rows, drafts, strict=True)
+            if draft.token_ids
+        ]
+        block = gate.block_length(len(rows), context, odds)
+        if not block:
+            return None
+        cut = [Draft(draft.token_ids[:block], draft.evidence) for draft in drafts]
+        return DraftPlan(drafter, cut, block, context)
+
+    def _rate(self, row: Sequence, common: Acceptance) -> float:
+        own = self._by_row.get(row.sequence_id)
+        if own is None:
+            return common.rate
+        return (own.accepted + common.rate * _COMMON_TOKENS) / (own.tested + _COMMON_TOKENS)
+
+
+def _limit(row: Sequence) -> int:
+    """Return the longest draft that a row can use."""
+    if not row.sampling.speculation:
+        return 0
+    # One more token is sampled after the draft.
+    num = min(MAX_DRAFT_TOKENS, row.max_tokens - row.num_sampled_tokens - 1)
+    if row.constraint is not None:
+        num = min(num, row.constraint.num_free_positions(row.num_sampled_tokens) - 1)
+    return max(num, 0)

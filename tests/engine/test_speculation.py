@@ -1,0 +1,183 @@
+"""Speculative decoding gives the tokens and scores of decoding token by token."""
+
+import asyncio
+import math
+from collections.abc import Sequence as Many
+from dataclasses import replace
+from random import Random
+from typing import Any, ClassVar
+
+import pytest
+
+from mlxctl.engine import EngineClient
+from mlxctl.engine.generation import workload
+from mlxctl.engine.scheduling.sequence import Sequence
+from mlxctl.engine.speculation.drafter import NO_DRAFT, Draft
+from mlxctl.engine.speculation.gate import DraftOdds, SpeculationGate
+from mlxctl.engine.speculation.prompt_lookup import PromptLookup
+from mlxctl.ir import Guidance, SamplingParams, ThinkingLimit
+from mlxctl.settings import EngineSettings
+from tests.engine.harness import GREEDY, Output, finish, running_engine, submit
+
+# Plain attention, sliding window, short convolutions, linear attention with experts.
+FAMILIES = ["qwen3", "gemma3", "lfm2", "qwen3_next"]
+SETTINGS = EngineSettings(max_rows=8, prefix_cache_bytes=0, speculation="auto")
+NUM_TOKENS = 40
+SEEDED = SamplingParams(temperature=0.9, top_p=0.9, seed=11, num_top_logprobs=2)
+PENALIZED = SamplingParams(
+    temperature=0.8, seed=5, repetition_penalty=1.3, presence_penalty=0.4, frequency_penalty=0.3, min_tokens=9
+)
+
+
+class OpenGate(SpeculationGate):
+    """Uses every draft, whatever it costs."""
+
+    def may_draft(self, width: int, context: int) -> bool:
+        return True
+
+    def block_length(self, width: int, context: int, drafts: Many[DraftOdds]) -> int:
+        return max((each.num_tokens for each in drafts), default=0)
+
+
+class Rehearsed(PromptLookup):
+    """Drafts the answers that `answers` holds by prompt, with wrong tokens in between."""
+
+    answers: ClassVar[dict[tuple[int, ...], list[int]]] = {}
+    random: ClassVar[Random] = Random(3)
+
+    def draft(self, rows: Many[Sequence], max_tokens: Many[int]) -> list[Draft]:
+        return [self._rehearsed(row, num) for row, num in zip(rows, max_tokens, strict=True)]
+
+    def _rehearsed(self, row: Sequence, num: int) -> Draft:
+        answer = self.answers.get(tuple(row.prompt_token_ids), [])
+        start, length = len(row.output_token_ids), self.random.randint(0, num)
+        tokens = answer[start : start + length]
+        if len(tokens) > 1 and self.random.random() < 0.7:
+            tokens[self.random.randrange(len(tokens))] = 9
+        return Draft(tuple(tokens)) if tokens else NO_DRAFT
+
+
+@pytest.fixture(autouse=True)
+def rehearsed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(workload, "SpeculationGate", OpenGate)
+    monkeypatch.setattr(workload, "PromptLookup", Rehearsed)
+    Rehearsed.answers = {}
+
+
+async def run(
+    client: EngineClient, model: str, prompt: Many[int], sampling: SamplingParams, **more: Any
+) -> Output:
+    return await finish(submit(client, model, prompt, max_tokens=NUM_TOKENS, sampling=sampling, **more))
+
+
+async def rehearse(
+    client: EngineClient, model: str, prompt: Many[int], sampling: SamplingParams, **more: Any
+) -> Output:
+    """Return the answer without drafts, which is drafted from then on."""
+    plain = await run(client, model, prompt, replace(sampling, speculation=False), **more)
+    Rehearsed.answers[tuple(prompt)] = plain.token_ids
+    return plain
+
+
+def prompts(num: int, *, seed: int) -> list[list[int]]:
+    random = Random(seed)
+    return [[random.randrange(10, 500) for _ in range(random.randint(2, 70))] for _ in range(num)]
+
+
+def test_settings_off_and_request_off_use_no_drafts() -> None:
+    async def check() -> None:
+        prompt = prompts(1, seed=2)[0]
+        async with running_engine("qwen3", settings=SETTINGS) as client:
+            await rehearse(client, "qwen3", prompt, GREEDY)
+            refused = await run(client, "qwen3", prompt, replace(GREEDY, speculation=False))
+        async with running_engine("qwen3", settings=replace(SETTINGS, speculation="off")) as client:
+            off = await run(client, "qwen3", prompt, GREEDY)
+        assert refused.num_accepted == refused.num_rejected == 0
+        assert off.num_accepted == off.num_rejected == 0
+
+    asyncio.run(check())
+
+
+def test_stop_token_inside_a_draft_ends_the_answer() -> None:
+    async def check() -> None:
+        prompt = prompts(1, seed=3)[0]
+        async with running_engine("qwen3", settings=SETTINGS) as client:
+            plain = await rehearse(client, "qwen3", prompt, SEEDED)
+            stop = frozenset({plain.token_ids[17]})
+            end = plain.token_ids.index(plain.token_ids[17]) + 1
+            stopped = await run(client, "qwen3", prompt, SEEDED, stop=stop)
+        assert stopped.token_ids == plain.token_ids[:end]
+        assert stopped.num_accepted
+        assert stopped.last is not None
+        assert stopped.last.finish_reason == "stop"
+
+    asyncio.run(check())
+
+
+def test_prefix_cache_stores_only_emitted_tokens() -> None:
+    async def check(model: str) -> None:
+        prompt = prompts(1, seed=4)[0] * 3
+        async with running_engine(model, settings=replace(SETTINGS, prefix_cache_bytes=1 << 26)) as client:
+            plain = await rehearse(client, model, prompt, SEEDED)
+        async with running_engine(model, settings=replace(SETTINGS, prefix_cache_bytes=1 << 26)) as client:
+            drafted = await run(client, model, prompt, SEEDED)
+            turn = [*prompt, *drafted.token_ids, 33, 34]
+            next_turn = await run(client, model, turn, GREEDY)
+        async with running_engine(model, settings=SETTINGS) as client:
+            fresh = await run(client, model, turn, GREEDY)
+        assert drafted.token_ids == plain.token_ids
+        assert drafted.num_rejected
+        assert next_turn.num_cached == len(prompt) + NUM_TOKENS - 1
+        assert next_turn.token_ids == fresh.token_ids
+
+    for model in ("qwen3", "qwen3_next"):
+        asyncio.run(check(model))
+
+
+@pytest.mark.parametrize("limit", [0, 3, 12])
+def test_thinking_budget_closes_at_the_same_token(limit: int) -> None:
+    guidance = Guidance(
+        thinking=ThinkingLimit(
+            max_tokens=limit, is_open=limit != 3, opener_ids=(21,), closer_ids=(40,), closing_ids=(30, 40, 41)
+        )
+    )
+
+    async def check() -> None:
+        prompt = prompts(1, seed=5)[0]
+        async with running_engine("qwen3", settings=SETTINGS) as client:
+            plain = await rehearse(client, "qwen3", prompt, SEEDED, guidance=guidance)
+            drafted = await run(client, "qwen3", prompt, SEEDED, guidance=guidance)
+        assert_same(drafted, plain)
+        assert drafted.num_accepted
+
+    asyncio.run(check())
+
+
+def assert_same(speculated: Output, plain: Output) -> None:
+    assert speculated.token_ids == plain.token_ids
+    assert len(speculated.scores) == len(plain.scores)
+    for mine, other in zip(speculated.scores, plain.scores, strict=True):
+        assert math.isclose(mine.logprob, other.logprob, abs_tol=1e-3)
+
+
+@pytest.mark.parametrize("model", FAMILIES)
+def test_speculation_changes_no_token_alone_and_in_a_batch(model: str) -> None:
+    asyncio.run(check_same_tokens(model))
+
+
+async def check_same_tokens(model: str) -> None:
+    jobs = [
+        (prompt, sampling)
+        for index, prompt in enumerate(prompts(6, seed=1))
+        for sampling in [(GREEDY, SEEDED, PENALIZED)[index % 3]]
+    ]
+    async with running_engine(model, settings=SETTINGS) as client:
+        plain = [await rehearse(client, model, prompt, sampling) for prompt, sampling in jobs]
+        alone = [await run(client, model, prompt, sampling) for prompt, sampling in jobs]
+        together = await asyncio.gather(*(run(client, model, prompt, sampling) for prompt, sampling in jobs))
+    for each, one, beside in zip(plain, alone, together, strict=True):
+        assert_same(one, each)
+        assert_same(beside, each)
+        assert one.num_accepted > NUM_TOKENS // 4
+        assert one.num_rejected
+    assert sum(each.num_accepted for each in together) > NUM_TOKENS
