@@ -21,7 +21,7 @@ class StreamProcessor:
     `hidden_ids` are tokens without text. `num_completion_tokens` counts every id up to the one that completed
     a stop string; `num_thinking_tokens` counts those that came while the model was thinking, the closing one
     included. Without parallel tool calls the answer ends with the first complete call. The service sets
-    `cache_usage`.
+    `cache_usage`, and the counts of draft tokens that were accepted and rejected.
     """
 
     def __init__(
@@ -35,6 +35,8 @@ class StreamProcessor:
         hidden_ids: frozenset[int],
     ) -> None:
         self.cache_usage = NO_CACHE_USAGE
+        self.num_accepted_draft_tokens = 0
+        self.num_rejected_draft_tokens = 0
         self.is_finished = False
         self._num_prompt_tokens = len(prepared.token_ids)
         self._num_long_ttl_tokens = prepared.num_long_ttl_tokens
@@ -121,6 +123,8 @@ class StreamProcessor:
             self.prompt_usage,
             num_completion_tokens=self._num_completion_tokens,
             num_thinking_tokens=self._num_thinking_tokens,
+            num_accepted_draft_tokens=self.num_accepted_draft_tokens,
+            num_rejected_draft_tokens=self.num_rejected_draft_tokens,
         )
         return Finished(reason=reason, usage=usage, stop_sequence=self._machine.stop_sequence)
 

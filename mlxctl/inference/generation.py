@@ -109,6 +109,8 @@ class Generation:
         last = updates[-1]
         token_ids = [token_id for update in updates for token_id in update.token_ids]
         for update in updates:
+            self._processor.num_accepted_draft_tokens += update.num_accepted_draft_tokens
+            self._processor.num_rejected_draft_tokens += update.num_rejected_draft_tokens
             if update.num_processed is not None:
                 self._processor.cache_usage = self._recorded.cache_usage = update.cache_usage
                 usage = update.cache_usage

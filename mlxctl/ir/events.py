@@ -60,7 +60,7 @@ class Usage:
 
     Of the prompt, `num_cached_tokens` came from the prefix cache and `num_stored_tokens` were added to it, of
     which `num_long_ttl_stored_tokens` with the longer TTL. `num_completion_tokens` includes thinking and tool
-    calls.
+    calls, and the draft tokens of speculative decoding that were accepted, but not the rejected ones.
     """
 
     num_prompt_tokens: int
@@ -69,6 +69,8 @@ class Usage:
     num_long_ttl_stored_tokens: int = 0
     num_completion_tokens: int = 0
     num_thinking_tokens: int = 0
+    num_accepted_draft_tokens: int = 0
+    num_rejected_draft_tokens: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

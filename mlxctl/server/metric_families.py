@@ -182,6 +182,15 @@ def _engine(stats: Stats) -> "Iterator[Metric]":
         rows.add_metric([state], number)
     yield rows
     yield CounterMetricFamily("mlxctl_engine_steps", "Engine steps since its start.", value=stats.num_steps)
+    drafts = CounterMetricFamily(
+        "mlxctl_draft_tokens",
+        "Draft tokens of speculative decoding by result: accepted or rejected.",
+        labels=["drafter", "result"],
+    )
+    for drafter, (accepted, rejected) in stats.draft_tokens.items():
+        drafts.add_metric([drafter, "accepted"], accepted)
+        drafts.add_metric([drafter, "rejected"], rejected)
+    yield drafts
     for name, text, distribution in (
         ("mlxctl_decode_step_seconds", "Duration of a decode step.", stats.decode_step_seconds),
         ("mlxctl_batch_rows", "Sequences in a decode step.", stats.batch_rows),

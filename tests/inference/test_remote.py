@@ -223,6 +223,7 @@ SAMPLING = SamplingOptions(
     min_tokens=3,
     tone_curve=ToneCurveOptions(enabled=True, width=2.0),
     repetition=Repetition(multiplier=0.8, num_last=64, breakers=("a",)),
+    speculation=False,
 )
 
 

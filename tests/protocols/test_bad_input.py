@@ -51,6 +51,7 @@ SHARED_KINDS = {
     "dry_penalty_last_n": "integer null",
     "dry_sequence_breakers": "array null",
     "min_tokens": "integer null",
+    "speculation": "boolean null",
     "hlg": "object null",
     "hlg.enabled": "boolean null",
     "hlg.width": "integer number null",

@@ -37,6 +37,11 @@ class DraftSteps:
         self._plain_rows: list[Sequence] = []
         self._plain_rows_before: list[Sequence] = []
 
+    @property
+    def counts(self) -> dict[str, tuple[int, int]]:
+        """Accepted and rejected draft tokens of each drafter since the start."""
+        return self.speculator.counts if self.speculator is not None else {}
+
     def begin(self, num_groups: int) -> None:
         """Start the clock; rows are drafted for while all of them are one group."""
         self._seconds, self._resumed = 0.0, time.monotonic()

@@ -5,7 +5,7 @@ MLX thread only.
 
 import time
 from array import array
-from collections.abc import Generator
+from collections.abc import Generator, Mapping
 from collections.abc import Set as AbstractSet
 from functools import partial
 from typing import Any, ClassVar
@@ -87,6 +87,7 @@ class GenerationWorkload(Workload):
         self._runners: dict[str, ModelRunner] = {}
         self._submitted: list[Submit] = []
         self._lora_changes = LoraChanges(context.memory, context.publish, self._uses_adapter)
+        self._closed_draft_tokens: dict[str, tuple[int, int]] = {}
         self._speculation = context.settings.speculation
         self._memory_wait_seconds = context.settings.memory_wait_seconds
         self._waits_for_disk = False
@@ -131,7 +132,7 @@ class GenerationWorkload(Workload):
     def close_model(self, name: str) -> None:
         self._scheduler.close_model(name)
         self._compiler.close_model(name)
-        del self._runners[name]
+        _add_counts(self._closed_draft_tokens, self._runners.pop(name).drafts.counts)
 
     def is_in_use(self, name: str) -> bool:
         return (
@@ -300,6 +301,13 @@ class GenerationWorkload(Workload):
             num_on_disk=runner.prefixes.num_on_disk(tokens, asked.salts),
         )
 
+    def _draft_tokens(self) -> dict[str, tuple[int, int]]:
+        """Return the accepted and rejected draft tokens by drafter, of all models."""
+        totals = dict(self._closed_draft_tokens)
+        for runner in self._runners.values():
+            _add_counts(totals, runner.drafts.counts)
+        return totals
+
     def _stats(self, token: int) -> Stats:
         memory, prefixes = self._memory, self._memory.prefixes
         hits, num_reused = memory.cache_hits()
@@ -324,6 +332,7 @@ class GenerationWorkload(Workload):
             cache_depths=prefixes.depths,
             cache_promotions=memory.num_promotions,
             prefix_cache_bits=self._prefix_cache_bits,
+            draft_tokens=self._draft_tokens(),
             cache_tokens_reused=num_reused,
             cache_hits=hits,
             cache_disk=memory.disk_figures(),
@@ -334,6 +343,12 @@ class GenerationWorkload(Workload):
             decode_step_seconds=self._decode_step_seconds,
             batch_rows=self._batch_rows,
         )
+
+
+def _add_counts(totals: dict[str, tuple[int, int]], counts: Mapping[str, tuple[int, int]]) -> None:
+    for drafter, (accepted, rejected) in counts.items():
+        before = totals.get(drafter, (0, 0))
+        totals[drafter] = before[0] + accepted, before[1] + rejected
 
 
 def _create_scheduler(settings: EngineSettings, backend: Backend) -> Scheduler:

@@ -367,7 +367,8 @@ class Stats(Report, frozen=True, kw_only=True):
     the last use of the oldest chunk. `cache_depths` counts chunks by the position of their end in the prompt,
     rounded up to a power of two. `cache_promotions` counts prompts whose prefix was read from disk.
     `prefix_cache_bits` is None for stored entries that are not quantized. `decode_step_seconds` and
-    `batch_rows` have one value per decode step.
+    `batch_rows` have one value per decode step. `draft_tokens` are the accepted and rejected ones of each
+    drafter.
     """
 
     token: int
@@ -389,6 +390,7 @@ class Stats(Report, frozen=True, kw_only=True):
     cache_depths: dict[int, int]
     cache_promotions: int
     prefix_cache_bits: int | None
+    draft_tokens: dict[str, tuple[int, int]] = {}
     cache_tokens_reused: int
     cache_hits: dict[str, int]
     cache_disk: DiskFigures | None

@@ -59,7 +59,10 @@ def to_generation_request(request: schema.MessagesRequest) -> GenerationRequest:
     return replace(
         prompt,
         sampling=SamplingOptions(
-            temperature=request.temperature, top_p=request.top_p, top_k=top_k_option(request.top_k)
+            temperature=request.temperature,
+            top_p=request.top_p,
+            top_k=top_k_option(request.top_k),
+            speculation=request.speculation,
         ),
         constraint=_constraint(request),
         max_tokens=request.max_tokens,

@@ -204,6 +204,7 @@ class MessagesRequest(CountTokensRequest, kw_only=True):
     max_tokens: MaxTokensOrZero
     stop_sequences: StopStrings | None = None
     temperature: Temperature | None = None
+    speculation: bool | None = None
     top_p: TopP | None = None
     top_k: TopK | None = None
     stream: bool | None = None

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from msgspec import Struct
+from msgspec import UNSET, Struct, UnsetType
 
 from mlxctl.ir import Usage
 
@@ -19,6 +19,16 @@ class ReasoningTokens(Struct):
     reasoning_tokens: int
 
 
+class CompletionDetails(ReasoningTokens):
+    """Thinking tokens, and the draft tokens of speculative decoding, absent if there were none.
+
+    Accepted ones are part of the completion, rejected ones are not.
+    """
+
+    accepted_prediction_tokens: int | UnsetType = UNSET
+    rejected_prediction_tokens: int | UnsetType = UNSET
+
+
 class CompletionUsage(Struct):
     """Token counts of a request.
 
@@ -29,7 +39,7 @@ class CompletionUsage(Struct):
     completion_tokens: int
     total_tokens: int
     prompt_tokens_details: CachedTokens
-    completion_tokens_details: ReasoningTokens
+    completion_tokens_details: CompletionDetails
 
 
 def completion_usage(usages: Sequence[Usage], *, num_choices: int) -> CompletionUsage:
@@ -45,5 +55,14 @@ def completion_usage(usages: Sequence[Usage], *, num_choices: int) -> Completion
         completion_tokens=num_completion_tokens,
         total_tokens=num_prompt_tokens + num_completion_tokens,
         prompt_tokens_details=CachedTokens(sum(usage.num_cached_tokens for usage in firsts)),
-        completion_tokens_details=ReasoningTokens(sum(usage.num_thinking_tokens for usage in usages)),
+        completion_tokens_details=_details(usages),
     )
+
+
+def _details(usages: Sequence[Usage]) -> CompletionDetails:
+    num_accepted = sum(usage.num_accepted_draft_tokens for usage in usages)
+    num_rejected = sum(usage.num_rejected_draft_tokens for usage in usages)
+    num_thinking = sum(usage.num_thinking_tokens for usage in usages)
+    if not num_accepted + num_rejected:
+        return CompletionDetails(num_thinking)
+    return CompletionDetails(num_thinking, num_accepted, num_rejected)

@@ -1,0 +1,75 @@
+"""Prompt lookup finds the longest earlier occurrence of the last tokens."""
+
+from array import array
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from mlxctl.engine.scheduling.sequence import Sequence
+from mlxctl.engine.speculation.prompt_lookup import PromptLookup, TokenHistory
+from mlxctl.ir import SamplingParams
+
+
+def make_row(prompt: list[int], output: list[int]) -> Sequence:
+    row = Sequence(
+        sequence_id=1,
+        model="m",
+        prompt_token_ids=array("I", prompt),
+        sampling=SamplingParams(),
+        stop_token_ids=frozenset(),
+        max_tokens=100,
+    )
+    row.output_token_ids += output
+    return row
+
+
+def longest_match(tokens: list[int]) -> int:
+    """Length of the longest suffix, of 3 to 32 tokens, that occurs earlier as well."""
+    return max(
+        (
+            length
+            for length in range(3, min(32, len(tokens) - 1) + 1)
+            for end in range(length, len(tokens))
+            if tokens[end - length : end] == tokens[-length:]
+        ),
+        default=0,
+    )
+
+
+@given(
+    prompt=st.lists(st.integers(0, 3), min_size=1, max_size=30),
+    output=st.lists(st.integers(0, 3), max_size=30),
+)
+def test_match_equals_that_of_a_search(prompt: list[int], output: list[int]) -> None:
+    history = TokenHistory(array("I", prompt))
+    for num in range(len(output) + 1):
+        history.follow(output[:num])
+    tokens = prompt + output
+    end, length = history.longest_match()
+    assert tokens[end - length : end] == tokens[len(tokens) - length :]
+    # Of many occurrences only the latest ones are compared.
+    assert (length > 0) == (longest_match(tokens) > 0)
+    if len(tokens) < 12:
+        assert length == longest_match(tokens)
+
+
+def test_draft_continues_the_longest_of_two_matches() -> None:
+    lookup = PromptLookup()
+    row = make_row([9, 8, 1, 2, 3, 4, 50, 51, 7, 2, 3, 4, 60, 61, 9, 9], [8, 1, 2, 3, 4])
+    assert lookup.draft([row], [2])[0].token_ids == (50, 51)
+    assert lookup.draft([row], [0])[0].token_ids == ()
+
+
+@pytest.mark.parametrize("output", [[], [5, 6], [11, 12, 13, 14]])
+def test_no_draft_without_an_earlier_occurrence(output: list[int]) -> None:
+    assert PromptLookup().draft([make_row([1, 2, 3, 4, 5, 6, 7, 8], output)], [7])[0].token_ids == ()
+
+
+def test_longer_matches_are_stronger_evidence() -> None:
+    run = list(range(20, 45))
+    kinds = [
+        PromptLookup().draft([make_row([*run, 99, 98], run[25 - length :])], [1])[0].evidence
+        for length in (3, 5, 9, 17)
+    ]
+    assert kinds == [0, 1, 2, 3]
