@@ -18,7 +18,7 @@ _mlxctl_children() {
 _mlxctl_options() {
     case "$1" in
         "") echo "--version --help -h" ;;
-        " serve") echo "--model -m --models-dir --any-library-model --preload --max-models --pin --model-ttl --name --trust-remote-code --kv-bits --kv-group-size --adapter --host --port -p --tls-cert --tls-key --tls-client-ca --api-key --admin-key --cache-group --cors-origin --allowed-host --max-queue --log-level --log-format --log-content --audit --audit-debug --strip-agent-headers --keep-agent-headers --memory-limit --prefix-cache --prefix-cache-bits --cache-dir --cache-disk-bytes --target-gap-ms --target-ttft-ms --hlg --no-hlg --hlg-width --hlg-shoulder --hlg-toe --hlg-pivot-offset --config --help -h" ;;
+        " serve") echo "--model -m --models-dir --any-library-model --preload --max-models --pin --model-ttl --name --trust-remote-code --kv-bits --kv-group-size --adapter --host --port -p --tls-cert --tls-key --tls-client-ca --api-key --admin-key --cache-group --cors-origin --allowed-host --max-queue --log-level --log-format --log-content --audit --audit-debug --strip-agent-headers --keep-agent-headers --memory-limit --prefix-cache --prefix-cache-bits --cache-dir --cache-disk-bytes --speculation --target-gap-ms --target-ttft-ms --hlg --no-hlg --hlg-width --hlg-shoulder --hlg-toe --hlg-pivot-offset --config --help -h" ;;
         " chat") echo "--model -m --url --api-key --system --temperature --top-p --max-tokens --tools --ask-tools --image --continue -c --session --open --list --save --no-save --plain --help -h" ;;
         " run") echo "--system -s --temperature --max-tokens --image --json --quiet -q --help -h" ;;
         " launch") echo "--model -m --url --api-key --dry-run --help -h" ;;
@@ -131,6 +131,7 @@ _mlxctl_value() {
         " serve --prefix-cache-bits") echo "unknown" ;;
         " serve --cache-dir") echo "directories" ;;
         " serve --cache-disk-bytes") echo "unknown" ;;
+        " serve --speculation") echo "unknown" ;;
         " serve --target-gap-ms") echo "unknown" ;;
         " serve --target-ttft-ms") echo "unknown" ;;
         " serve --hlg-width") echo "unknown" ;;

@@ -1157,6 +1157,7 @@ _mlxctl_serve() {
         '*--prefix-cache-bits[Bits of stored prefix-cache entries]: :' \
         '*--cache-dir[Directory of the prefix cache'\''s disk tier]: :_files -/' \
         '*--cache-disk-bytes[Maximum size of the disk tier]: :' \
+        '*--speculation[Speculative decoding]: :' \
         '*--target-gap-ms[Maximum milliseconds between two tokens of an answer during prefill]: :' \
         '*--target-ttft-ms[Milliseconds that a prompt may wait before prefill takes precedence over]: :' \
         '*--hlg[Sample with a tone curve instead of a plain temperature]' \

@@ -25,7 +25,10 @@ def make_row(prompt: list[int], output: list[int]) -> Sequence:
 
 
 def longest_match(tokens: list[int]) -> int:
-    """Length of the longest suffix, of 3 to 32 tokens, that occurs earlier as well."""
+    """Length of the longest suffix that occurs earlier as well.
+
+    It has 3 to 32 tokens.
+    """
     return max(
         (
             length

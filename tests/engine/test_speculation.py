@@ -40,7 +40,10 @@ class OpenGate(SpeculationGate):
 
 
 class Rehearsed(PromptLookup):
-    """Drafts the answers that `answers` holds by prompt, with wrong tokens in between."""
+    """Drafts known answers, with wrong tokens in between.
+
+    `answers` holds them by prompt.
+    """
 
     answers: ClassVar[dict[tuple[int, ...], list[int]]] = {}
     random: ClassVar[Random] = Random(3)

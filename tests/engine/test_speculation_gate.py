@@ -10,7 +10,10 @@ STEP = 0.010
 
 
 class Machine:
-    """A model whose block of k draft tokens takes 1 + k * `cost` steps; a drafter right at `rate`."""
+    """A model and a drafter of known speed and quality.
+
+    A block of k draft tokens takes 1 + k * `cost` steps; each is right at `rate`.
+    """
 
     def __init__(self, *, cost: float, rate: float, width: int = 1) -> None:
         self.gate = SpeculationGate()
@@ -19,7 +22,7 @@ class Machine:
         self._random = Random(1)
 
     def run(self, num_tokens: int) -> float:
-        """Emit about so many tokens a row; return the speed in that of decoding without drafts."""
+        """Emit about so many tokens a row; return the speedup."""
         seconds, tokens = self.seconds, self.tokens
         while self.tokens - tokens < num_tokens * self.width:
             self._step()

@@ -49,9 +49,10 @@ class TokenConstraint:
         return self._thinking is not None and self._thinking.needs_last_token(position)
 
     def num_free_positions(self, position: int) -> int:
-        """Return how many tokens from `position` on depend on no token before them.
+        """Return how many next tokens depend on no earlier one.
 
-        All tokens before `position` but one in flight have been consumed, or none can change the answer.
+        They start at `position`. All tokens before `position` but one in flight have been consumed, or none
+        can change the answer.
         """
         if self._grammar is not None or self._repetition is not None:
             return 0

@@ -28,7 +28,7 @@ def rollback_problem(caches: Caches) -> str:
 
 
 class CacheRollback:
-    """Caches before a pass over the same number of tokens of every row."""
+    """Caches before a pass over a block of tokens."""
 
     def __init__(self, caches: Caches) -> None:
         self._caches = caches
@@ -44,7 +44,10 @@ class CacheRollback:
         ]
 
     def keep(self, model: Any, tokens: kv.Tokens, kept: Many[int], shifts: dict[str, mx.array]) -> None:
-        """Keep the first `kept` tokens of each row, at least one, of those (rows, n) that the pass added."""
+        """Keep the first `kept` tokens of each row.
+
+        At least one each, of the `tokens` (rows, n) that the pass added.
+        """
         num_added = tokens.shape[1]
         if all(num == num_added for num in kept):
             return
@@ -74,7 +77,10 @@ class CacheRollback:
             kv.read(model, self._caches, rows, **shifts)
 
     def _drop_spare_padding(self, kept: Many[int]) -> None:
-        """Cut off padding that all rows have; it grows while rows keep different numbers of tokens."""
+        """Cut off padding that all rows have.
+
+        It grows while rows keep different numbers of tokens.
+        """
         if len(kept) > 1 and self._growing and not self._windows:
             spare: Any = mx.min(self._growing[0].left_padding).item()
             if spare >= _SPARE_PADDING:
@@ -104,7 +110,10 @@ def _put_in_order(layer: Any) -> None:
 
 
 def _cut_end(layer: Any, num_tokens: int, paddings: list[int]) -> None:
-    """Drop the last tokens of a window, and then so many more of each row, which become padding."""
+    """Drop the last tokens of a window.
+
+    `paddings` are how many more each row drops; they become padding.
+    """
     end = layer.keys.shape[2] - num_tokens
     layer.keys, layer.values = layer.keys[..., :end, :], layer.values[..., :end, :]
     layer._idx = end  # noqa: SLF001

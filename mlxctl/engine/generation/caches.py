@@ -136,9 +136,9 @@ def _stacked(arrays: Many[mx.array | None], num_rows: Many[int], lengths: Many[i
 
 
 def read(model: Any, caches: Caches, rows: Many[Tokens], **shifts: mx.array) -> None:
-    """Run the next tokens of every row, padded to the longest; at least one each.
+    """Run the next tokens of every row, padded to the longest.
 
-    `shifts` are those of the model's positions, if it has them.
+    Every row has at least one token. `shifts` are those of the model's positions, if it has them.
     """
     paddings = [max(map(len, rows)) - len(row) for row in rows]
     tokens = np.stack([np.pad(row, (0, padding)) for row, padding in zip(rows, paddings, strict=True)])
@@ -155,9 +155,9 @@ def read(model: Any, caches: Caches, rows: Many[Tokens], **shifts: mx.array) -> 
 
 
 def align_ends(caches: Caches, paddings: list[int]) -> None:
-    """Move the rows of growing layers to their ends, over so many positions of padding each.
+    """Align the rows of growing layers at their ends.
 
-    The layers' own `finalize` copies all rows.
+    Each row moves over its padding. The layers' own `finalize` copies all rows.
     """
     for layer in leaves(caches) if any(paddings) else ():
         if not grows(layer):

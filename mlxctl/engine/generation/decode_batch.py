@@ -101,7 +101,10 @@ class DecodeBatch:
         return result
 
     def build(self) -> "StepInFlight":
-        """Build the next forward pass, for `start`; return the tokens that it reads."""
+        """Build the next forward pass, for `start`.
+
+        Returns the tokens that it reads.
+        """
         in_flight = self.settle()
         if all(row.is_exhausted for row in self.rows):
             return in_flight
@@ -113,7 +116,10 @@ class DecodeBatch:
         return in_flight
 
     def settle(self) -> "StepInFlight":
-        """Return the tokens in flight without building a pass; `inputs` are known once they are read."""
+        """Return the tokens in flight without building a pass.
+
+        `inputs` are known once they are read.
+        """
         in_flight = StepInFlight(list(self.rows), self.inputs, self._scores, self.early_scores)
         self.early_scores, self._scores = {}, None
         return in_flight

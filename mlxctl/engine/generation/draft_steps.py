@@ -1,4 +1,7 @@
-"""Decode steps with drafts, in turn with those without, and their times. MLX thread only."""
+"""Decode steps with and without drafts, and their times.
+
+MLX thread only.
+"""
 
 import time
 from collections.abc import Iterable
@@ -22,9 +25,10 @@ class VerifiedStep:
 
 
 class DraftSteps:
-    """Decides for each decode step whether it verifies drafts, and measures steps of both kinds.
+    """Decides for each decode step whether it verifies drafts.
 
-    A step begins with `begin` and ends with `end`. Without a `speculator` no step has drafts.
+    It measures steps of both kinds. A step begins with `begin` and ends with `end`. Without a `speculator` no
+    step has drafts.
     """
 
     def __init__(self, speculator: Speculator | None) -> None:
@@ -43,13 +47,19 @@ class DraftSteps:
         return self.speculator.counts if self.speculator is not None else {}
 
     def begin(self, num_groups: int) -> None:
-        """Start the clock; rows are drafted for while all of them are one group."""
+        """Start the clock of a step.
+
+        Rows are drafted for while all of them are one group.
+        """
         self._seconds, self._resumed = 0.0, time.monotonic()
         self._is_single = num_groups == 1
         self._plan, self._results, self._plain_rows = None, [], []
 
     def step(self, batch: DecodeBatch) -> VerifiedStep | StepInFlight | None:
-        """Verify drafts of a batch, or read its tokens in flight first; None if it decodes without drafts."""
+        """Verify drafts of a batch, or read its tokens in flight.
+
+        The drafts then come with the next step. None if the batch decodes without drafts.
+        """
         if self.speculator is None or not self._is_single:
             return None
         plan = self.speculator.plan(batch.rows)

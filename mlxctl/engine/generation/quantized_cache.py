@@ -146,7 +146,7 @@ class BatchQuantizedKVCache(_Growing):
         return fetched
 
     def trim(self, num_tokens: int) -> int:
-        """Drop the last positions of every row, at most all; return how many."""
+        """Drop the last positions of every row; return how many."""
         num_tokens = min(self.length, num_tokens)
         self.length -= num_tokens
         self.offset = self.offset - num_tokens

@@ -77,7 +77,10 @@ class ModelRunner:
         return [result for state in states for result in self._prefill(state, batch.num_tokens)]
 
     def start_built(self) -> None:
-        """Start the decode steps that were built last on the device, which ends the step."""
+        """Start the decode steps built last, for remaining rows.
+
+        This ends the step.
+        """
         self.drafts.resume()
         self._start_built()
         self.drafts.end()

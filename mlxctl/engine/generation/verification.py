@@ -62,7 +62,10 @@ def verify_drafts(batch: DecodeBatch, drafts: Many[Many[int]]) -> list[RowResult
 
 
 class _Choices:
-    """The tokens that the sampler chooses at each position of a block: `rows` (rows, positions)."""
+    """The sampler's tokens at each position of a block.
+
+    `rows` (rows, positions) are lists of token ids.
+    """
 
     def __init__(self, batch: DecodeBatch, logits: mx.array) -> None:
         self._batch = batch

@@ -186,7 +186,7 @@ class GenerationWorkload(Workload):
         self._compiler.close()
 
     def _speculator(self, caches: Caches) -> Speculator | None:
-        """Return what drafts for a model with such caches, None if nothing does."""
+        """Return what drafts for a model with such caches."""
         if self._speculation == "off" or rollback_problem(caches):
             return None
         return Speculator([PromptLookup()], {PromptLookup.name: SpeculationGate()})

@@ -97,7 +97,7 @@ class BatchSampler:
 
     @property
     def token_counts(self) -> mx.array | None:
-        """Counts of sampled tokens (B, V), None if no row is penalized for them."""
+        """Counts of sampled tokens (B, V), None without penalties."""
         return None if self._penalties is None else self._penalties.counts
 
     @token_counts.setter

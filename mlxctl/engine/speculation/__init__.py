@@ -1,1 +1,1 @@
-"""Speculative decoding: drafters, and the gate that decides when a draft pays. Knows no MLX."""
+"""Speculative decoding: drafters, and when a draft pays. Knows no MLX."""

@@ -1,4 +1,4 @@
-"""Drafter: proposes the next tokens of rows, which the model then verifies in one pass."""
+"""Drafter: proposes next tokens, which the model verifies in one pass."""
 
 from collections.abc import Sequence as Many
 from dataclasses import dataclass
@@ -12,9 +12,10 @@ MAX_DRAFT_TOKENS = 7
 
 @dataclass(frozen=True, slots=True)
 class Draft:
-    """Proposed next tokens of one row; none if the drafter has no evidence.
+    """Proposed next tokens of one row.
 
-    `evidence` is the drafter's class of how sure it is. Acceptance is measured for each class.
+    None if the drafter has no evidence. `evidence` is the drafter's class of how sure it is. Acceptance is
+    measured for each class.
     """
 
     token_ids: tuple[int, ...] = ()
@@ -30,7 +31,10 @@ class Drafter(Protocol):
     name: str
 
     def draft(self, rows: Many[Sequence], max_tokens: Many[int]) -> list[Draft]:
-        """Return a draft of at most `max_tokens` for each row, after its tokens read so far."""
+        """Return a draft of at most `max_tokens` for each row.
+
+        It continues the tokens that were read so far.
+        """
 
     def drop(self, sequence_id: int) -> None:
         """Free what is held for a row that ended."""

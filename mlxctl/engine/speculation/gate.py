@@ -32,7 +32,7 @@ class Mean:
     count: int = 0
 
     def add(self, seconds: float) -> None:
-        """Add a measurement; one that is far above the others counts as three times their mean."""
+        """Add a measurement, of at most three times the mean."""
         if self.count >= _NUM_PLAIN_STEPS:
             seconds = min(seconds, 3 * self.seconds)
         self.count = min(self.count + 1, 16)
@@ -41,7 +41,10 @@ class Mean:
 
 @dataclass(slots=True)
 class Acceptance:
-    """How many draft tokens were accepted, of those whose predecessors were. Old ones fade."""
+    """How many draft tokens were accepted. Old ones fade.
+
+    Tokens after a rejected one are not `tested`.
+    """
 
     accepted: float = 1.5
     tested: float = 2.0
@@ -52,16 +55,20 @@ class Acceptance:
         return self.accepted / self.tested
 
     def add(self, accepted: int, tested: int, *, memory: float) -> None:
-        """Add the outcome of a block; `memory` is what is left of the earlier ones."""
+        """Add the outcome of a block.
+
+        `memory` is the share that is left of the earlier ones.
+        """
         self.accepted = self.accepted * memory + accepted
         self.tested = self.tested * memory + tested
 
 
 @dataclass(slots=True)
 class PassSeconds:
-    """Seconds of decode steps with and without drafts, for one batch width and context length.
+    """Seconds of decode steps with and without drafts.
 
-    `spent` are all seconds, `lost` those that drafts cost more than they saved.
+    Of one batch width and context length. `spent` are all seconds, `lost` those that drafts cost more than
+    they saved.
     """
 
     plain: Mean = field(default_factory=Mean)
@@ -70,7 +77,7 @@ class PassSeconds:
     lost: float = 0.0
 
     def of_block(self, num_draft_tokens: int) -> float:
-        """Return the seconds of a pass with so many draft tokens, measured or estimated."""
+        """Return the seconds of a pass, measured or estimated."""
         if (mean := self.blocks.get(num_draft_tokens)) is not None:
             return mean.seconds
         known = min(self.blocks, key=lambda num: abs(num - num_draft_tokens), default=None)
@@ -82,7 +89,10 @@ class PassSeconds:
 
 @dataclass(frozen=True, slots=True)
 class DraftOdds:
-    """A row's draft: its length, and the probability of each token once those before it were accepted."""
+    """Length and acceptance of a row's draft.
+
+    `rate` is the probability of each token once those before it were accepted.
+    """
 
     num_tokens: int
     rate: float
@@ -109,7 +119,10 @@ class SpeculationGate:
         return self.acceptance.setdefault(evidence, Acceptance())
 
     def may_draft(self, width: int, context: int) -> bool:
-        """Whether a draft could be used in the next step, before one is made."""
+        """Whether a draft could be used in the next step.
+
+        It is asked before one is made.
+        """
         costs = self._costs(width, context)
         if costs.plain.count < _NUM_PLAIN_STEPS or self._refreshes_plain:
             return False
@@ -119,7 +132,7 @@ class SpeculationGate:
         return self._best_block(costs, width, [DraftOdds(MAX_DRAFT_TOKENS, best)] * width) > 0
 
     def block_length(self, width: int, context: int, drafts: Many[DraftOdds]) -> int:
-        """Return how many draft tokens to verify in the next step, 0 for none.
+        """Return how many draft tokens to verify next, or 0.
 
         `drafts` are those of the rows that have one; `context` is the longest row's.
         """
@@ -148,7 +161,10 @@ class SpeculationGate:
     def observe_block(
         self, width: int, context: int, *, num_draft_tokens: int, num_emitted: int, seconds: float
     ) -> None:
-        """Add a step that verified drafts of up to `num_draft_tokens` and emitted tokens of all rows."""
+        """Add a step that verified drafts of up to `num_draft_tokens`.
+
+        `num_emitted` are the tokens of all rows.
+        """
         costs = self._costs(width, context)
         if num_draft_tokens in costs.blocks:
             costs.blocks[num_draft_tokens].add(seconds)
@@ -178,7 +194,7 @@ class SpeculationGate:
 
     @staticmethod
     def _best_block(costs: PassSeconds, width: int, drafts: Many[DraftOdds]) -> int:
-        """Return the block length with the most tokens per second, 0 if none is worth it."""
+        """Return the fastest block length, 0 if none pays."""
         longest = max(each.num_tokens for each in drafts)
         best, best_speed = 0, _MIN_GAIN * width / costs.plain.seconds
         for block in sorted({min(block, longest) for block in _BLOCKS}):
@@ -192,6 +208,9 @@ class SpeculationGate:
 
 
 def cost_class(width: int, context: int) -> tuple[int, int]:
-    """Return the class of steps that are measured together: rows, and doublings of 1,024 tokens."""
+    """Return the class of steps that are measured together.
+
+    These are the number of rows, and of doublings of 1,024 tokens.
+    """
     rows = width if width <= 8 else min(1 << (width - 1).bit_length(), _MAX_WIDTH)
     return rows, (context // _CONTEXT_TOKENS).bit_length()

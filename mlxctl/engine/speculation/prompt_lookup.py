@@ -1,4 +1,7 @@
-"""Prompt lookup (Saxena 2023): drafts what followed the row's last tokens earlier in its prompt or answer."""
+"""Prompt lookup (Saxena 2023): drafts without a model.
+
+A draft is what followed the row's last tokens earlier in its prompt or answer.
+"""
 
 from array import array
 from collections.abc import Sequence as Many
@@ -20,7 +23,7 @@ _FACTORS = tuple(np.uint64(factor) for factor in (0x9E3779B97F4A7C15, 0xC2B2AE3D
 
 
 class PromptLookup:
-    """Drafter without a model. It declines where the last tokens occur nowhere else."""
+    """Drafter that declines where the last tokens occur nowhere else."""
 
     name = "lookup"
 
@@ -50,9 +53,10 @@ class PromptLookup:
 
 
 class TokenHistory:
-    """The tokens of a prompt and its answer, indexed by every run of three.
+    """Tokens of a prompt and its answer, with an index.
 
-    The prompt's index is built at once in O(n log n) with numpy, the answer's token by token.
+    The index has every run of three. The prompt's index is built at once in O(n log n) with numpy, the
+    answer's token by token.
     """
 
     def __init__(self, prompt: "array[int]") -> None:
@@ -72,9 +76,10 @@ class TokenHistory:
             self.tokens.append(token_id)
 
     def longest_match(self) -> tuple[int, int]:
-        """Return where the longest earlier occurrence of the last tokens ends, and its length.
+        """Return the end and length of the longest match.
 
-        Of several the latest one is returned; (0, 0) without a match.
+        That is an earlier occurrence of the last tokens. Of several the latest one is returned; (0, 0)
+        without a match.
         """
         if len(self.tokens) <= _MIN_MATCH:
             return 0, 0
@@ -92,7 +97,10 @@ class TokenHistory:
             del ends[:-_MAX_CANDIDATES]
 
     def _candidates(self) -> list[int]:
-        """Return the ends of earlier runs of the last three tokens, latest first."""
+        """Return where the last three tokens occurred before, latest first.
+
+        These are the ends of the runs.
+        """
         ends = self._ends.get(tuple(self.tokens[-_MIN_MATCH:]), [])[::-1]
         key = _keys(np.array(self.tokens[-_MIN_MATCH:], dtype=np.uint32))[0]
         low, high = np.searchsorted(self._keys, key, "left"), np.searchsorted(self._keys, key, "right")
@@ -108,7 +116,10 @@ class TokenHistory:
 
 
 def _keys(tokens: Any) -> Any:
-    """Return a hash of every run of three tokens (n,), uint64 (max(n - 2, 0),)."""
+    """Return a hash of every run of three tokens.
+
+    From (n,) to uint64 (max(n - 2, 0),).
+    """
     wide = tokens.astype(np.uint64)
     num = max(len(wide) - _MIN_MATCH + 1, 0)
     keys: Any = np.zeros(num, dtype=np.uint64)

@@ -15,7 +15,10 @@ _ROW_MEMORY, _COMMON_MEMORY = 0.9, 0.99
 
 @dataclass(frozen=True, slots=True)
 class DraftPlan:
-    """The drafts of a decode step, cut to the length that pays; `context` is the longest row's length."""
+    """The drafts of a decode step, cut to what pays.
+
+    `context` is the longest row's length.
+    """
 
     drafter: Drafter
     drafts: list[Draft]

@@ -20,9 +20,10 @@ class ReasoningTokens(Struct):
 
 
 class CompletionDetails(ReasoningTokens):
-    """Thinking tokens, and the draft tokens of speculative decoding, absent if there were none.
+    """Counts of thinking tokens and of draft tokens.
 
-    Accepted ones are part of the completion, rejected ones are not.
+    The latter are absent without speculative decoding. Accepted ones are part of the completion, rejected
+    ones are not.
     """
 
     accepted_prediction_tokens: int | UnsetType = UNSET
