@@ -2,22 +2,16 @@
 
 import asyncio
 import time
-from collections.abc import Sequence
-from contextlib import aclosing, suppress
 
 from textual import events, on, work
 from textual.app import ComposeResult
 from textual.binding import Binding
 from textual.widgets import Footer
-from textual.worker import Worker, WorkerCancelled
+from textual.worker import Worker
 
 from mlxctl.errors import (
-    CapacityError,
-    ConnectionLost,
-    EngineError,
     MlxctlError,
     ServerUnreachable,
-    StoreError,
 )
 from mlxctl.tui.backend_connection import HINTS, open_backend, ready_text
 from mlxctl.tui.chat_commands import (
@@ -28,36 +22,27 @@ from mlxctl.tui.chat_commands import (
     UnknownCommand,
     read_input,
 )
-from mlxctl.tui.chat_turn import ChatTurn
-from mlxctl.tui.conversation import ChatMessage, Conversation
-from mlxctl.tui.event_batching import batch_events
-from mlxctl.tui.gc_tuning import collect_all, collect_recent, limit_collections
-from mlxctl.tui.history_loader import HistoryLoader, replay
+from mlxctl.tui.conversation import Conversation
+from mlxctl.tui.gc_tuning import collect_all, limit_collections
+from mlxctl.tui.history_loader import HistoryLoader
 from mlxctl.tui.messages import InterruptPressed, PasteFolded, QuestionSubmitted, TopNear
-from mlxctl.tui.screens.actions import ChatActions
+from mlxctl.tui.screens.answers import DISCONNECTED, ChatAnswers
 from mlxctl.tui.throughput_meter import ThroughputMeter
-from mlxctl.tui.widgets.answer import AnswerWidget
 from mlxctl.tui.widgets.composer import Composer
 from mlxctl.tui.widgets.find_bar import FindBar
 from mlxctl.tui.widgets.header import ChatHeader
 from mlxctl.tui.widgets.notice import Kind, Notice
-from mlxctl.tui.widgets.question import QuestionWidget
 from mlxctl.tui.widgets.status_line import Status, StatusLine
 from mlxctl.tui.widgets.too_small import MIN_HEIGHT, MIN_WIDTH, TooSmall
 from mlxctl.tui.widgets.transcript import ChatTranscript
 
-DELTA_SECONDS = 0.05
-"""Minimum time between two updates of the transcript."""
-
 _STATUS_SECONDS = 0.1
-_IDLE_SECONDS = 1.0
 _CHECK_SECONDS = 5.0
 _QUIT_SECONDS = 2.0
 _MIN_HEIGHT_WITH_HEADER = 18
-_DISCONNECTED = "server not reachable"
 
 
-class ChatScreen(ChatActions):
+class ChatScreen(ChatAnswers):
     """One conversation with one backend."""
 
     DEFAULT_CSS = """
@@ -153,12 +138,6 @@ class ChatScreen(ChatActions):
             return f"{reason} /image without a file removes the attached images."
         return None
 
-    async def _ask(self, question: str) -> None:
-        self._conversation.add_question(question, self._take_attached())
-        await self._transcript.add(QuestionWidget(question, num_images=len(self._conversation.last_images)))
-        self._save()
-        self._answer_worker = self._answer()
-
     async def _run_command(self, command: ChatCommand, argument: str) -> None:
         if argument:
             await self._run_with_argument(command.action, argument)
@@ -191,48 +170,12 @@ class ChatScreen(ChatActions):
         if self._history.has_more:
             self._load_near_history()
 
-    def action_stop(self) -> None:
-        if self._answer_worker is not None and self._is_busy:
-            self._answer_worker.cancel()
-
-    async def action_regenerate(self) -> None:
-        """Generate the last answer again."""
-        if self._is_busy:
-            self.notify("An answer is in progress. Esc stops it.", severity="warning")
-        elif self._model is None or (before := self._conversation.remove_answer()) is None:
-            self.notify("There is no question to retry.", severity="warning")
-        else:
-            await self._load_last_question()
-            await self._transcript.drop_answer()
-            self._answer_worker = self._answer(before)
-
-    async def action_edit_last(self) -> None:
-        """Move the last question back into the input."""
-        if self._is_busy:
-            self.notify("An answer is in progress. Esc stops it.", severity="warning")
-        elif self._conversation.last_question is None:
-            self.notify("There is no question to edit.", severity="warning")
-        else:
-            self._show_attached(self._conversation.last_images)
-            text = self._conversation.remove_question() or ""
-            await self._load_last_question()
-            await self._transcript.drop_question()
-            self.query_one(Composer).restore_question(text)
-
     async def action_new(self) -> None:
         """Start a new conversation; the current one stays saved."""
         await self._stop_and_save()
         self._autosave.start_new_chat()
         await self._show_conversation(Conversation())
         await self._transcript.add(Notice("New chat."))
-
-    async def _stop_and_save(self) -> None:
-        """Cancel a running answer and save the conversation."""
-        if self._answer_worker is not None and self._is_busy:
-            self._answer_worker.cancel()
-            with suppress(WorkerCancelled):
-                await self._answer_worker.wait()
-        await self._save().wait()
 
     async def _show_conversation(self, conversation: Conversation) -> None:
         """Replace the conversation on the screen."""
@@ -283,101 +226,19 @@ class ChatScreen(ChatActions):
     @work(group="check", exclusive=True)
     async def _check(self) -> None:
         """Poll whether the server is reachable while nothing else runs."""
-        if self._is_busy or self._model is None or self._state not in ("ready", _DISCONNECTED):
+        if self._is_busy or self._model is None or self._state not in ("ready", DISCONNECTED):
             return
         try:
             await self._backend.check()
         except ServerUnreachable:
-            state = _DISCONNECTED
+            state = DISCONNECTED
         except MlxctlError:
             # The server is reachable; the error is shown with the next question.
             return
         else:
             state = "ready"
-        if not self._is_busy and self._state in ("ready", _DISCONNECTED):
+        if not self._is_busy and self._state in ("ready", DISCONNECTED):
             self._set_state(state)
-
-    @work(group="earlier")
-    async def _load_near_history(self) -> None:
-        await self._history.load(while_wanted=lambda: self._transcript.is_near_top)
-
-    async def _load_all_history(self) -> None:
-        await self._history.load()
-
-    async def _load_last_question(self) -> None:
-        await self._history.load(while_wanted=lambda: not self._transcript.has_question)
-
-    @work(group="answer", exclusive=True)
-    async def _answer(self, before: Sequence[ChatMessage] = ()) -> None:
-        """Answer the last question.
-
-        A partial answer is kept. When nothing was generated, the previous answer `before` is restored.
-        """
-        answer = AnswerWidget()
-        state = "ready"
-        await self._transcript.add(answer)
-        try:
-            await self._opened.wait()
-            await self._stream(answer)
-            answer.finish()
-        except asyncio.CancelledError:
-            kept = await self._keep(answer, before)
-            answer.finish(Notice(f"Stopped. {kept} ^R retries, ^L edits the question.", kind="warning"))
-            raise
-        except (EngineError, CapacityError) as error:
-            kept = await self._keep(answer, before)
-            answer.finish(Notice(f"{error}. {kept} ^R retries.", kind="error"))
-            if isinstance(error, ServerUnreachable | ConnectionLost):
-                state = _DISCONNECTED
-        except MlxctlError as error:
-            if before:
-                answer.finish(Notice(f"{error}. {await self._keep(answer, before)}", kind="error"))
-            else:
-                answer.finish(Notice(f"{error}. The question is back in the input.", kind="error"))
-                # Followed by images that were attached during the answer.
-                self._show_attached((*self._conversation.last_images, *self._attached))
-                self.query_one(Composer).restore_question(self._conversation.remove_question() or "")
-        finally:
-            self._set_state(state if self._model is not None else "no model")
-            self._save()
-            self.set_timer(_IDLE_SECONDS, self._collect_when_idle)
-
-    async def _keep(self, answer: AnswerWidget, before: Sequence[ChatMessage]) -> str:
-        """Restore `before` if nothing was generated; return text for a notice."""
-        if self._conversation.is_answered:
-            return "Partial answer kept."
-        for messages in before:
-            self._conversation.add(messages)
-        await answer.show(replay(before))
-        return "Previous answer kept." if before else "No output."
-
-    @work(group="save")
-    async def _save(self) -> None:
-        model = self._model.name if self._model is not None else ""
-        try:
-            await self._autosave.save(
-                self._conversation.messages, model=model, system_prompt=self._options.system_prompt
-            )
-        except StoreError as error:
-            self.notify(f"The chat is not saved: {error}", severity="warning", markup=False)
-
-    def _collect_when_idle(self) -> None:
-        if not self._is_busy:
-            collect_recent()
-
-    async def _stream(self, answer: AnswerWidget) -> None:
-        if self._model is None:
-            raise EngineError("there is no model to ask")
-        self._set_state("answering")
-        self._throughput = ThroughputMeter()
-        turn = ChatTurn(
-            self._backend, self._model, self._conversation, self._options, confirm_call=self._confirm_call
-        )
-        async with aclosing(
-            batch_events(self._throughput.watch(turn.run()), seconds=DELTA_SECONDS)
-        ) as batches:
-            async for batch in batches:
-                await answer.show(batch)
 
     def _show_status(self) -> None:
         model = self._model.name if self._model else "no model yet"

@@ -1,0 +1,145 @@
+"""Prompt encoder: from requests to the token ids of their prompts."""
+
+from collections.abc import Iterable, Sequence
+
+from mlxctl.adapters.cache_breakpoints import breakpoint_prefix, num_common
+from mlxctl.adapters.formats import ModelFormats
+from mlxctl.adapters.prepared import PromptTokens
+from mlxctl.adapters.prompt import Prompt, PromptWriter
+from mlxctl.adapters.templates.result_images import shown_images
+from mlxctl.adapters.tokens.encoded_segments import EncodedSegments, OpenSegment
+from mlxctl.adapters.tokens.vocabulary import Vocabulary
+from mlxctl.errors import ContextTooLong, InvalidRequest
+from mlxctl.ir import GenerationRequest, ModelFacts
+
+# Shorter texts are tokenized before they are rejected, so that the error has the exact number of tokens.
+_LONG_CHARS = 1 << 17
+
+
+class PromptEncoder:
+    """Writes, tokenizes and measures the prompts of one model.
+
+    Thread-safe. `segments` holds the segments that were encoded before. Requests are normalized already.
+    """
+
+    def __init__(
+        self,
+        facts: ModelFacts,
+        formats: ModelFormats,
+        vocabulary: Vocabulary,
+        *,
+        name: str,
+        vocabulary_size: int,
+    ) -> None:
+        self.segments = EncodedSegments(vocabulary)
+        self._formats = formats
+        self._vocabulary = vocabulary
+        self._name = name
+        self._vocabulary_size = vocabulary_size
+        self._context_length = facts.context_length
+
+    def write(self, request: GenerationRequest) -> Prompt:
+        """Return the text of a prompt. Raises InvalidRequest."""
+        if self._formats.writer is None:
+            raise InvalidRequest(f"model {self._name!r} has no chat template and cannot chat", param="model")
+        return self._writer_for(request).write(request)
+
+    def write_if_short_enough(self, request: GenerationRequest) -> Prompt:
+        """Write a prompt; raises ContextTooLong where its length alone excludes it.
+
+        The user's text is checked before the template is rendered, the prompt before it is tokenized.
+        """
+        # A template may trim messages, but drops no text.
+        self.check_lower_bound(
+            (message.text for message in request.messages if message.role == "user"), may_lose_spaces=True
+        )
+        prompt = self.write(request)
+        self.check_lower_bound([prompt.text])
+        return prompt
+
+    def encode(self, prompt: Prompt, request: GenerationRequest) -> tuple[tuple[int, ...], str, OpenSegment]:
+        """Return the token ids of a prompt, its tail and open segment.
+
+        The open segment is the one that the answer continues. Ids without a row in the embedding table raise
+        InvalidRequest.
+        """
+        whole_ids, opened = self.segments.encode(prompt.text + prompt.opening, request.cache.namespace)
+        token_ids, num_opening_chars = self._vocabulary.split_at_opening(whole_ids, prompt.opening)
+        self.check_ids(token_ids, "messages")
+        opened = opened.shortened(
+            num_chars=len(prompt.opening) - num_opening_chars, num_tokens=len(whole_ids) - len(token_ids)
+        )
+        return tuple(token_ids), prompt.tail + prompt.opening[:num_opening_chars], opened
+
+    def tokens(self, prompt: Prompt, request: GenerationRequest) -> PromptTokens:
+        """Return the tokens of a prompt with its images. Raises InvalidRequest."""
+        return self.insert_images(self.encode(prompt, request)[0], request)
+
+    def insert_images(self, token_ids: tuple[int, ...], request: GenerationRequest) -> PromptTokens:
+        """Return the tokens with those of the request's images in their positions."""
+        images = shown_images(request.messages)
+        # A model without vision has rejected images while the conversation was written.
+        if self._formats.vision is None or not images:
+            return PromptTokens(token_ids=token_ids)
+        return self._formats.vision.insert(token_ids, images)
+
+    def num_long_ttl_tokens(self, request: GenerationRequest, token_ids: Sequence[int]) -> int:
+        """Count the tokens up to the cache breakpoint.
+
+        All of them where the template cannot render the conversation up to there.
+        """
+        long_ttl = request.cache.long_ttl
+        # A breakpoint on tools that are not in the prompt covers nothing.
+        if (
+            long_ttl is None
+            or self._formats.writer is None
+            or not (long_ttl.num_messages or request.tool_choice.mode != "none")
+        ):
+            return 0
+        prefix_request = breakpoint_prefix(request, long_ttl)
+        try:
+            text = self._writer_for(request).write_without_generation_prompt(prefix_request)
+        except InvalidRequest:
+            # The template cannot render a conversation that ends there.
+            return len(token_ids)
+        prefix_ids = self.encode(Prompt(text=text), request)[0]
+        return num_common(token_ids, self.insert_images(prefix_ids, prefix_request).token_ids)
+
+    def check_ids(self, token_ids: Sequence[int], param: str) -> None:
+        """Raise InvalidRequest for no ids, or ids without weights."""
+        if not token_ids:
+            raise InvalidRequest("the prompt is empty", param=param)
+        if (highest := max(token_ids)) >= self._vocabulary_size:
+            last = self._vocabulary_size - 1
+            message = (
+                f"the prompt has token {highest}, "
+                f"but model {self._name!r} has no weights for tokens beyond {last}"
+            )
+            raise InvalidRequest(message, param=param)
+
+    def check_lower_bound(self, texts: Iterable[str], *, may_lose_spaces: bool = False) -> None:
+        """Raise ContextTooLong for long texts that cannot fit, without tokenizing.
+
+        The error's number of tokens is then a lower bound.
+        """
+        long = [text for text in texts if text]
+        if sum(map(len, long)) < _LONG_CHARS:
+            return
+        bound = self._vocabulary.token_lower_bound
+        num_tokens = sum(bound.of(text, may_lose_spaces=may_lose_spaces) for text in long)
+        if num_tokens > self._context_length:
+            raise ContextTooLong(num_prompt_tokens=num_tokens, context_length=self._context_length)
+
+    def max_tokens(self, request: GenerationRequest, token_ids: Sequence[int]) -> int:
+        """Return how many tokens the answer may have. Raises ContextTooLong."""
+        rest, num_needed = self._context_length - len(token_ids), 0 if request.max_tokens == 0 else 1
+        if rest < num_needed:
+            raise ContextTooLong(num_prompt_tokens=len(token_ids), context_length=self._context_length)
+        return rest if request.max_tokens is None else min(request.max_tokens, rest)
+
+    def _writer_for(self, request: GenerationRequest) -> PromptWriter:
+        """Return the template writer for a request with or without tools."""
+        has_tools = request.tools and request.tool_choice.mode != "none"
+        writer = self._formats.writer if has_tools else self._formats.plain_writer
+        assert writer is not None, "the model has a chat template"
+        return writer

@@ -1,0 +1,168 @@
+"""Answers of the chat screen: asks, streams, stops, retries and saves. UI thread only."""
+
+import asyncio
+from collections.abc import Sequence
+from contextlib import aclosing, suppress
+
+from textual import work
+from textual.worker import WorkerCancelled
+
+from mlxctl.errors import (
+    CapacityError,
+    ConnectionLost,
+    EngineError,
+    MlxctlError,
+    ServerUnreachable,
+    StoreError,
+)
+from mlxctl.tui.chat_turn import ChatTurn
+from mlxctl.tui.conversation import ChatMessage
+from mlxctl.tui.event_batching import batch_events
+from mlxctl.tui.gc_tuning import collect_recent
+from mlxctl.tui.history_loader import HistoryLoader, replay
+from mlxctl.tui.screens.actions import ChatActions
+from mlxctl.tui.throughput_meter import ThroughputMeter
+from mlxctl.tui.widgets.answer import AnswerWidget
+from mlxctl.tui.widgets.composer import Composer
+from mlxctl.tui.widgets.notice import Notice
+from mlxctl.tui.widgets.question import QuestionWidget
+
+# Minimum time between two updates of the transcript.
+_DELTA_SECONDS = 0.05
+
+DISCONNECTED = "server not reachable"
+
+_IDLE_SECONDS = 1.0
+
+
+class ChatAnswers(ChatActions):
+    """Runs one answer at a time and keeps conversation and transcript equal.
+
+    `ChatScreen` adds widgets, input and the connection.
+    """
+
+    _history: HistoryLoader
+
+    async def _ask(self, question: str) -> None:
+        self._conversation.add_question(question, self._take_attached())
+        await self._transcript.add(QuestionWidget(question, num_images=len(self._conversation.last_images)))
+        self._save()
+        self._answer_worker = self._answer()
+
+    def action_stop(self) -> None:
+        if self._answer_worker is not None and self._is_busy:
+            self._answer_worker.cancel()
+
+    async def action_regenerate(self) -> None:
+        """Generate the last answer again."""
+        if self._is_busy:
+            self.notify("An answer is in progress. Esc stops it.", severity="warning")
+        elif self._model is None or (before := self._conversation.remove_answer()) is None:
+            self.notify("There is no question to retry.", severity="warning")
+        else:
+            await self._load_last_question()
+            await self._transcript.drop_answer()
+            self._answer_worker = self._answer(before)
+
+    async def action_edit_last(self) -> None:
+        """Move the last question back into the input."""
+        if self._is_busy:
+            self.notify("An answer is in progress. Esc stops it.", severity="warning")
+        elif self._conversation.last_question is None:
+            self.notify("There is no question to edit.", severity="warning")
+        else:
+            self._show_attached(self._conversation.last_images)
+            text = self._conversation.remove_question() or ""
+            await self._load_last_question()
+            await self._transcript.drop_question()
+            self.query_one(Composer).restore_question(text)
+
+    async def _stop_and_save(self) -> None:
+        """Cancel a running answer and save the conversation."""
+        if self._answer_worker is not None and self._is_busy:
+            self._answer_worker.cancel()
+            with suppress(WorkerCancelled):
+                await self._answer_worker.wait()
+        await self._save().wait()
+
+    @work(group="earlier")
+    async def _load_near_history(self) -> None:
+        await self._history.load(while_wanted=lambda: self._transcript.is_near_top)
+
+    async def _load_all_history(self) -> None:
+        await self._history.load()
+
+    async def _load_last_question(self) -> None:
+        await self._history.load(while_wanted=lambda: not self._transcript.has_question)
+
+    @work(group="answer", exclusive=True)
+    async def _answer(self, before: Sequence[ChatMessage] = ()) -> None:
+        """Answer the last question.
+
+        A partial answer is kept. When nothing was generated, the previous answer `before` is restored.
+        """
+        answer = AnswerWidget()
+        state = "ready"
+        await self._transcript.add(answer)
+        try:
+            await self._opened.wait()
+            await self._stream(answer)
+            answer.finish()
+        except asyncio.CancelledError:
+            kept = await self._keep(answer, before)
+            answer.finish(Notice(f"Stopped. {kept} ^R retries, ^L edits the question.", kind="warning"))
+            raise
+        except (EngineError, CapacityError) as error:
+            kept = await self._keep(answer, before)
+            answer.finish(Notice(f"{error}. {kept} ^R retries.", kind="error"))
+            if isinstance(error, ServerUnreachable | ConnectionLost):
+                state = DISCONNECTED
+        except MlxctlError as error:
+            if before:
+                answer.finish(Notice(f"{error}. {await self._keep(answer, before)}", kind="error"))
+            else:
+                answer.finish(Notice(f"{error}. The question is back in the input.", kind="error"))
+                # Followed by images that were attached during the answer.
+                self._show_attached((*self._conversation.last_images, *self._attached))
+                self.query_one(Composer).restore_question(self._conversation.remove_question() or "")
+        finally:
+            self._set_state(state if self._model is not None else "no model")
+            self._save()
+            self.set_timer(_IDLE_SECONDS, self._collect_when_idle)
+
+    async def _keep(self, answer: AnswerWidget, before: Sequence[ChatMessage]) -> str:
+        """Restore `before` if nothing was generated; return text for a notice."""
+        if self._conversation.is_answered:
+            return "Partial answer kept."
+        for messages in before:
+            self._conversation.add(messages)
+        await answer.show(replay(before))
+        return "Previous answer kept." if before else "No output."
+
+    @work(group="save")
+    async def _save(self) -> None:
+        model = self._model.name if self._model is not None else ""
+        try:
+            await self._autosave.save(
+                self._conversation.messages, model=model, system_prompt=self._options.system_prompt
+            )
+        except StoreError as error:
+            self.notify(f"The chat is not saved: {error}", severity="warning", markup=False)
+
+    def _collect_when_idle(self) -> None:
+        if not self._is_busy:
+            collect_recent()
+
+    async def _stream(self, answer: AnswerWidget) -> None:
+        if self._model is None:
+            raise EngineError("there is no model to ask")
+        self._set_state("answering")
+        self._throughput = ThroughputMeter()
+        turn = ChatTurn(
+            self._backend, self._model, self._conversation, self._options, confirm_call=self._confirm_call
+        )
+        async with aclosing(
+            batch_events(self._throughput.watch(turn.run()), seconds=_DELTA_SECONDS)
+        ) as batches:
+            async for batch in batches:
+                await answer.show(batch)
