@@ -20,9 +20,7 @@ COMMANDS = {
     "alias": LazyCommand("mlxctl.cli.models.alias", "Add a name for a model."),
     "search": LazyCommand("mlxctl.cli.models.search", "Search the Hugging Face hub for MLX models."),
     "recommend": LazyCommand("mlxctl.cli.models.recommend", "Suggest models that fit this machine."),
-    "ps": LazyCommand(
-        "mlxctl.cli.models.ps", "List the models of a running server, with what is in memory and in use."
-    ),
+    "ps": LazyCommand("mlxctl.cli.models.ps", "List the models of a running server and their state."),
     "load": LazyCommand("mlxctl.cli.models.load", "Load a model of a running server into memory."),
     "unload": LazyCommand(
         "mlxctl.cli.models.unload", "Unload a model of a running server; requests load it again."
