@@ -18,7 +18,7 @@ _mlxctl_children() {
 _mlxctl_options() {
     case "$1" in
         "") echo "--version --help -h" ;;
-        " serve") echo "--model -m --models-dir --any-library-model --preload --max-models --pin --model-ttl --name --trust-remote-code --kv-bits --kv-group-size --adapter --host --port -p --tls-cert --tls-key --tls-client-ca --api-key --admin-key --cache-group --cors-origin --allowed-host --max-queue --log-level --log-format --log-content --audit --audit-debug --strip-agent-headers --keep-agent-headers --memory-limit --prefix-cache --prefix-cache-bits --cache-dir --cache-disk-bytes --speculation --target-gap-ms --target-ttft-ms --hlg --no-hlg --hlg-width --hlg-shoulder --hlg-toe --hlg-pivot-offset --config --help -h" ;;
+        " serve") echo "--model -m --models-dir --any-library-model --preload --max-models --pin --model-ttl --name --trust-remote-code --kv-bits --kv-group-size --adapter --host --port -p --tls-cert --tls-key --tls-client-ca --api-key --admin-key --cache-group --cors-origin --allowed-host --max-queue --timeout --log-level --log-format --log-content --audit --audit-debug --strip-agent-headers --keep-agent-headers --memory-limit --prefix-cache --prefix-cache-bits --max-rows --cache-ttl --cache-dir --cache-disk-bytes --speculation --target-gap-ms --target-ttft-ms --thinking --temperature --top-p --top-k --min-p --repetition-penalty --max-tokens --seed --hlg --no-hlg --hlg-width --hlg-shoulder --hlg-toe --hlg-pivot-offset --config --help -h" ;;
         " chat") echo "--model -m --url --api-key --system --temperature --top-p --max-tokens --tools --ask-tools --image --continue -c --session --open --list --save --no-save --plain --help -h" ;;
         " run") echo "--system -s --temperature --max-tokens --image --json --quiet -q --help -h" ;;
         " launch") echo "--model -m --url --api-key --dry-run --help -h" ;;
@@ -124,16 +124,27 @@ _mlxctl_value() {
         " serve --cors-origin") echo "unknown" ;;
         " serve --allowed-host") echo "unknown" ;;
         " serve --max-queue") echo "unknown" ;;
+        " serve --timeout") echo "unknown" ;;
         " serve --log-level") echo "words:debug info warning error" ;;
         " serve --log-format") echo "words:text json" ;;
         " serve --memory-limit") echo "unknown" ;;
         " serve --prefix-cache") echo "unknown" ;;
         " serve --prefix-cache-bits") echo "unknown" ;;
+        " serve --max-rows") echo "unknown" ;;
+        " serve --cache-ttl") echo "unknown" ;;
         " serve --cache-dir") echo "directories" ;;
         " serve --cache-disk-bytes") echo "unknown" ;;
         " serve --speculation") echo "unknown" ;;
         " serve --target-gap-ms") echo "unknown" ;;
         " serve --target-ttft-ms") echo "unknown" ;;
+        " serve --thinking") echo "unknown" ;;
+        " serve --temperature") echo "unknown" ;;
+        " serve --top-p") echo "unknown" ;;
+        " serve --top-k") echo "unknown" ;;
+        " serve --min-p") echo "unknown" ;;
+        " serve --repetition-penalty") echo "unknown" ;;
+        " serve --max-tokens") echo "unknown" ;;
+        " serve --seed") echo "unknown" ;;
         " serve --hlg-width") echo "unknown" ;;
         " serve --hlg-shoulder") echo "unknown" ;;
         " serve --hlg-toe") echo "unknown" ;;

@@ -1145,6 +1145,7 @@ _mlxctl_serve() {
         '*--cors-origin[Web origin whose pages may call this server from a browser]: :' \
         '*--allowed-host[Host header to accept beside the loopback names]: :' \
         '*--max-queue[Maximum number of requests waiting for a place in the batch]: :' \
+        '*--timeout[Maximum duration of the requests of one endpoint]: :' \
         '*--log-level[Minimum level of log messages on standard error]: :(debug info warning error)' \
         '*--log-format[Format of log messages. `json` writes one object per line]: :(text json)' \
         '*--log-content[Log prompts and answers, at level debug. Default]' \
@@ -1155,11 +1156,21 @@ _mlxctl_serve() {
         '*--memory-limit[Maximum memory for weights and caches together. Default]: :' \
         '*--prefix-cache[Maximum memory for the prefix cache. 0 turns it off. Default]: :' \
         '*--prefix-cache-bits[Bits of stored prefix-cache entries]: :' \
+        '*--max-rows[Maximum number of sequences that are decoded in one batch]: :' \
+        '*--cache-ttl[Time after the last use until prefix-cache entries expire]: :' \
         '*--cache-dir[Directory of the prefix cache'\''s disk tier]: :_files -/' \
         '*--cache-disk-bytes[Maximum size of the disk tier]: :' \
         '*--speculation[Speculative decoding]: :' \
         '*--target-gap-ms[Maximum milliseconds between two tokens of an answer during prefill]: :' \
         '*--target-ttft-ms[Milliseconds that a prompt may wait before prefill takes precedence over]: :' \
+        '*--thinking[Thinking, for models that have a switch]: :' \
+        '*--temperature[Temperature. Default\: the model'\''s]: :' \
+        '*--top-p[Nucleus sampling. 0 and 1 turn it off. Default\: the model'\''s]: :' \
+        '*--top-k[Number of most likely tokens to sample from]: :' \
+        '*--min-p[Minimum probability relative to the most likely token. Default]: :' \
+        '*--repetition-penalty[Repetition penalty. 1 turns it off. Default\: the model'\''s]: :' \
+        '*--max-tokens[Maximum tokens of an answer. Default\: up to the model'\''s context length]: :' \
+        '*--seed[Seed. Default\: a new one for each request]: :' \
         '*--hlg[Sample with a tone curve instead of a plain temperature]' \
         '*--no-hlg[Sample with a tone curve instead of a plain temperature]' \
         '*--hlg-width[Width of the tone curve'\''s middle on both sides of its pivot, in nats]: :' \

@@ -44,6 +44,8 @@ class ModelAdapter(AnswerReader):
         request_defaults: RequestDefaults = NO_DEFAULTS,
     ) -> None:
         self.request_defaults = request_defaults
+        if request_defaults.thinking is not None:
+            profile = replace(profile, thinks_by_default=request_defaults.thinking)
         self.vocabulary: Vocabulary = load_vocabulary(facts)
         recipe = facts.embedding
         self._embedding_texts = (
@@ -110,8 +112,14 @@ class ModelAdapter(AnswerReader):
         defaults, messages = self.request_defaults, request.messages
         if defaults.strips_agent_headers:
             messages = without_agent_headers(messages)
-        sampling = with_tone_curve(request.sampling, defaults.tone_curve)
-        return replace(request, messages=messages, sampling=sampling)
+        sampling = defaults.sampling_of(with_tone_curve(request.sampling, defaults.tone_curve))
+        return replace(
+            request, messages=messages, sampling=sampling, max_tokens=defaults.max_tokens_of(request)
+        )
+
+    def context_length(self, request: GenerationRequest) -> int:
+        """Return the limit of prompt and answer together, in tokens."""
+        return self._encoder.context_length(request)
 
     def prepare_input(self, request: GenerationRequest) -> PreparedInput:
         """Convert a chat request to token ids and final sampling values.

@@ -89,6 +89,8 @@ _FAMILIES = {
     ),
     "minicpm": FamilyProfile(
         tool_parser_ids=("minicpm5",),
+        # MiniCPM 5 is meant to think only on request; its template leaves it open.
+        thinks_by_default=False,
         end_tokens=("<|im_end|>", "</s>"),
     ),
     "ling": FamilyProfile(

@@ -14,7 +14,7 @@ class FamilyProfile:
     `injected_parser_id` is the format to request where a template does not support tools, "" if the family
     cannot do that. `end_tokens` end an answer in every model whose vocabulary has them. `thinking_switches`
     are template variables that turn thinking on and off. `efforts` maps a request's reasoning effort to the
-    family's names.
+    family's names. `thinks_by_default` holds for requests that set nothing; None leaves it to the template.
     """
 
     tool_parser_ids: tuple[str, ...] = TOOL_PARSER_IDS
@@ -22,3 +22,4 @@ class FamilyProfile:
     end_tokens: tuple[str, ...] = ()
     thinking_switches: tuple[str, ...] = ("enable_thinking", "thinking")
     efforts: Mapping[str, str] = field(default_factory=dict)
+    thinks_by_default: bool | None = None

@@ -24,7 +24,8 @@ class PreparedInput:
     how the answer's first token is parsed. `echo` is the prompt as text when the answer has to begin with it,
     with log-probabilities if `scores_prompt`. `opened` is the text segment that the answer continues.
     `guidance` constrains the answer. `images` are those whose tokens are in the prompt. The first
-    `num_long_ttl_tokens` are cached with a longer TTL than the rest.
+    `num_long_ttl_tokens` are cached with a longer TTL than the rest. `num_dropped_messages` did not fit into
+    the context.
     """
 
     token_ids: Sequence[int]
@@ -38,3 +39,4 @@ class PreparedInput:
     guidance: Guidance | None = None
     images: tuple[ProcessedImage, ...] = ()
     num_long_ttl_tokens: int = 0
+    num_dropped_messages: int = 0

@@ -51,10 +51,10 @@ class Prompt:
 class PromptWriter:
     """Writes prompts for one model.
 
-    Thinking: the request's option overrides the template variable, which overrides an effort; without any,
-    the template decides. It is turned off by the template's variable; a template without one gets an empty
-    thinking block appended, or its open block closed. It is turned on by the variable, or not at all. A model
-    without thinking ignores both.
+    Thinking: the request's option overrides the template variable, which overrides an effort, then
+    the profile's default; without any, the template decides. It is turned off by the
+    template's variable; a template without one gets an empty thinking block appended, or its open block
+    closed. It is turned on by the variable, or not at all. A model without thinking ignores both.
 
     `force_call(name)` is the text that forces a call, as the template writes calls.
     """
@@ -218,7 +218,7 @@ class PromptWriter:
                 raise InvalidRequest("a thinking option must be true or false", param="chat_template_kwargs")
             return option
         effort = request.thinking.effort
-        return None if effort is None else effort not in _EFFORTS_WITHOUT_THINKING
+        return self._profile.thinks_by_default if effort is None else effort not in _EFFORTS_WITHOUT_THINKING
 
     def _options(self, request: GenerationRequest, wants_thinking: bool | None) -> Mapping[str, Any]:
         options = dict(request.template_kwargs)

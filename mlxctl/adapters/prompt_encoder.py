@@ -130,11 +130,16 @@ class PromptEncoder:
         if num_tokens > self._context_length:
             raise ContextTooLong(num_prompt_tokens=num_tokens, context_length=self._context_length)
 
+    def context_length(self, request: GenerationRequest) -> int:
+        """Return the limit of prompt and answer together, in tokens."""
+        return min(self._context_length, request.max_context_tokens or self._context_length)
+
     def max_tokens(self, request: GenerationRequest, token_ids: Sequence[int]) -> int:
         """Return how many tokens the answer may have. Raises ContextTooLong."""
-        rest, num_needed = self._context_length - len(token_ids), 0 if request.max_tokens == 0 else 1
+        context_length = self.context_length(request)
+        rest, num_needed = context_length - len(token_ids), 0 if request.max_tokens == 0 else 1
         if rest < num_needed:
-            raise ContextTooLong(num_prompt_tokens=len(token_ids), context_length=self._context_length)
+            raise ContextTooLong(num_prompt_tokens=len(token_ids), context_length=context_length)
         return rest if request.max_tokens is None else min(request.max_tokens, rest)
 
     def _writer_for(self, request: GenerationRequest) -> PromptWriter:

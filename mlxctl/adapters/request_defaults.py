@@ -1,19 +1,37 @@
 """Server-wide options that are applied to every request. Pure values."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, fields, replace
 
-from mlxctl.ir import ToneCurveOptions
+from mlxctl.ir import GenerationRequest, SamplingOptions, ToneCurveOptions
 
 NO_TONE_CURVE = ToneCurveOptions()
+NO_SAMPLING = SamplingOptions()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RequestDefaults:
     """Options for all requests.
 
-    With `strips_agent_headers`, prompts go without lines that agents change for each call. `tone_curve` holds
-    for requests that set none.
+    With `strips_agent_headers`, prompts go without lines that agents change for each call. `tone_curve`,
+    `sampling`, `thinking` and `max_tokens` hold for requests that set none; None leaves it to the model.
     """
 
     strips_agent_headers: bool = False
     tone_curve: ToneCurveOptions = NO_TONE_CURVE
+    sampling: SamplingOptions = NO_SAMPLING
+    thinking: bool | None = None
+    max_tokens: int | None = None
+
+    def sampling_of(self, request: SamplingOptions) -> SamplingOptions:
+        """Return the request's options, unset ones with the default."""
+        unset = {
+            field.name: default
+            for field in fields(SamplingOptions)
+            if getattr(request, field.name) is None
+            and (default := getattr(self.sampling, field.name)) is not None
+        }
+        return replace(request, **unset) if unset else request
+
+    def max_tokens_of(self, request: GenerationRequest) -> int | None:
+        """Return the request's `max_tokens`, or the default."""
+        return self.max_tokens if request.max_tokens is None else request.max_tokens

@@ -52,7 +52,8 @@ def final_sampling(
 ) -> SamplingParams:
     """Return the final value of every sampling parameter.
 
-    A `top_k` as large as the vocabulary is off; under a tone curve, top_k and top_p are off. Any integer is a
+    A `top_k` as large as the vocabulary is off, as are `top_p` and `typical_p` 0; under a tone curve, top_k
+    and top_p are off. Any integer is a
     seed, of which 63 bits count. `breaker_ids` finds the tokens that contain one of some texts. Raises
     InvalidRequest for a logit bias on a token that does not exist.
     """
@@ -63,8 +64,9 @@ def final_sampling(
         for name in _PLAIN
     }
     top_k = values["top_k"]
-    if tone_curve:
+    if tone_curve or not values["top_p"]:
         values["top_p"] = neutral.top_p
+    values["typical_p"] = values["typical_p"] or neutral.typical_p
     values["top_k"] = top_k if 0 < top_k < vocabulary_size and not tone_curve else neutral.top_k
     return SamplingParams(
         **values,

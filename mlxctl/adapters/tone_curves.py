@@ -13,7 +13,7 @@ def with_tone_curve(options: SamplingOptions, default: ToneCurveOptions) -> Samp
     A request with top_p or top_k and without `enabled` gets no curve: under a curve they would do nothing.
     """
     requested = options.tone_curve or _UNSET
-    cuts = options.top_p not in (None, 1) or options.top_k not in (None, 0, -1)
+    cuts = options.top_p not in (None, 0, 1) or options.top_k not in (None, 0, -1)
     if requested.enabled is None and cuts:
         return replace(options, tone_curve=None)
     missing = {

@@ -10,14 +10,14 @@ from mlxctl.inference import InferenceService
 from mlxctl.inference.models.configured_models import ModelReader
 from mlxctl.inference.models.lora_registry import LoraRegistry
 from mlxctl.inference.preparation import PreparationPool
-from mlxctl.ir import ToneCurveOptions
+from mlxctl.ir import SamplingOptions, ToneCurveOptions
 from mlxctl.ir.policy import Limits
 from mlxctl.models import NamedDirectory
 from mlxctl.models.capability_lookup import CapabilityLookup, open_capability_lookup
 from mlxctl.models.catalog import Catalog
 from mlxctl.policy import PolicyService, SettingsPolicy
 from mlxctl.settings import AuditSettings, SamplingSettings, Settings
-from mlxctl.stores import AgentStore, ResponseStore
+from mlxctl.stores import AgentStore, AgentStores, ResponseStore
 from mlxctl.stores.audit import AuditStore, read_audit_key
 from mlxctl.stores.audit_files import AuditFiles
 
@@ -32,7 +32,7 @@ class Services:
     inference: InferenceService
     catalog: Catalog
     responses: ResponseStore
-    agents: AgentStore
+    agents: AgentStores
     knowledge: CapabilityLookup
     policy: PolicyService
     audit: AuditStore | None = None
@@ -59,7 +59,16 @@ def build_services(settings: Settings) -> Services:
         max_bytes=settings.server.response_store_bytes,
         ttl_seconds=settings.server.response_ttl_seconds,
     )
-    agents = AgentStore(locations.agents_file(), max_agents=settings.server.max_agents)
+    max_agents = settings.server.max_agents
+    agents = AgentStores(
+        AgentStore(locations.agents_file(), max_agents=max_agents),
+        AgentStore(
+            None,
+            max_agents=max_agents,
+            ttl_seconds=settings.server.memory_agent_ttl_seconds,
+            max_bytes=settings.server.memory_agent_bytes,
+        ),
+    )
     knowledge = open_capability_lookup()
     catalog = Catalog(settings, knowledge)
     reader = ModelReader(settings, catalog.library, knowledge, demo=DEMO_MODEL)
@@ -75,10 +84,7 @@ def build_services(settings: Settings) -> Services:
         # Bodies are parsed where requests are prepared.
         preparation=PreparationPool(
             modules=["mlxctl.protocols"],
-            request_defaults=RequestDefaults(
-                strips_agent_headers=settings.server.strip_agent_headers,
-                tone_curve=_tone_curve(settings.sampling),
-            ),
+            request_defaults=request_defaults(settings),
         ),
     )
     return Services(
@@ -109,6 +115,17 @@ def _open_policy(settings: Settings) -> PolicyService:
     )
 
 
+def request_defaults(settings: Settings) -> RequestDefaults:
+    """Return the options of requests that set none."""
+    return RequestDefaults(
+        strips_agent_headers=settings.server.strip_agent_headers,
+        tone_curve=_tone_curve(settings.sampling),
+        sampling=_sampling(settings.sampling),
+        thinking=_THINKING[settings.sampling.thinking],
+        max_tokens=settings.sampling.max_tokens,
+    )
+
+
 def _open_audit_log(settings: AuditSettings) -> AuditStore | None:
     if not settings.enabled:
         return None
@@ -122,6 +139,20 @@ def _open_audit_log(settings: AuditSettings) -> AuditStore | None:
         max_bytes=settings.max_bytes,
     )
     return AuditStore(files, key=key, debug=settings.debug)
+
+
+_THINKING = {"auto": None, "on": True, "off": False}
+
+
+def _sampling(settings: SamplingSettings) -> SamplingOptions:
+    return SamplingOptions(
+        temperature=settings.temperature,
+        top_p=settings.top_p,
+        top_k=None if settings.top_k is None else max(settings.top_k, 0),
+        min_p=settings.min_p,
+        repetition_penalty=settings.repetition_penalty,
+        seed=settings.seed,
+    )
 
 
 def _tone_curve(settings: SamplingSettings) -> ToneCurveOptions:

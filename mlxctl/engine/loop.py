@@ -167,6 +167,7 @@ class EngineLoop:
             settings.cache_dir,
             max_bytes=settings.cache_disk_bytes,
             min_free_bytes=settings.cache_min_free_bytes,
+            ttl_seconds=settings.cache_disk_ttl_seconds,
             wake=self._waker.wake,
         )
 

@@ -3,8 +3,8 @@
 import json
 from typing import Any
 
-from mlxctl.adapters import ModelAdapter, PromptTokens, RequestDefaults, create_adapter
-from mlxctl.bootstrap import DEMO_MODEL
+from mlxctl.adapters import ModelAdapter, PromptTokens, create_adapter
+from mlxctl.bootstrap import DEMO_MODEL, request_defaults
 from mlxctl.errors import ModelError
 from mlxctl.inference.cache.prompt_sections import PromptSection, collapse_images, find_section
 from mlxctl.inference.cache.user_markers import user_markers
@@ -23,7 +23,7 @@ class LocalModels:
     def __init__(self, settings: Settings) -> None:
         self._settings = settings
         self._library = Library(settings.library)
-        self._request_defaults = RequestDefaults(strips_agent_headers=settings.server.strip_agent_headers)
+        self._request_defaults = request_defaults(settings)
         self._adapters: dict[str, ModelAdapter | None] = {}
 
     def text(self, model: str, tokens: Tokens) -> str | None:

@@ -61,6 +61,7 @@ class Usage:
     Of the prompt, `num_cached_tokens` came from the prefix cache and `num_stored_tokens` were added to it, of
     which `num_long_ttl_stored_tokens` with the longer TTL. `num_completion_tokens` includes thinking and tool
     calls, and the draft tokens of speculative decoding that were accepted, but not the rejected ones.
+    `num_dropped_messages` of the conversation did not fit into the context.
     """
 
     num_prompt_tokens: int
@@ -71,6 +72,7 @@ class Usage:
     num_thinking_tokens: int = 0
     num_accepted_draft_tokens: int = 0
     num_rejected_draft_tokens: int = 0
+    num_dropped_messages: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -156,6 +156,9 @@ class SamplingParams:
 
 CacheMode = Literal["full", "prefix", "off"]
 
+ContextOverflow = Literal["error", "drop_oldest", "compact"]
+"""`drop_oldest` leaves out the oldest turns; `compact` first the details of earlier turns."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CacheBreakpoint:
@@ -212,8 +215,9 @@ class GenerationRequest:
     With `echo` an answer begins with its prompt, and with `scores_prompt` that prompt has its
     log-probabilities. `session_id` names the conversation that a request belongs to: cache misses are
     explained by comparison within it. `constraint` is the structured output of the visible answer; forced
-    calls are constrained by their tools. With `drop_oldest` the oldest turns of a conversation that is too
-    long are left out; otherwise it raises an error. With `ignore_eos` an answer continues past stop tokens:
+    calls are constrained by their tools. `context_overflow` decides about a
+    conversation that is longer than the model's context or `max_context_tokens`; None is an error, unless a
+    header decides. With `ignore_eos` an answer continues past stop tokens:
     it ends at `max_tokens` or at a stop string. `adapters` are LoRA adapters; None leaves the choice to the
     model's name.
     """
@@ -224,7 +228,8 @@ class GenerationRequest:
     num_choices: int = 1
     echo: bool = False
     scores_prompt: bool = False
-    drop_oldest: bool = False
+    context_overflow: ContextOverflow | None = None
+    max_context_tokens: int | None = None
     tools: tuple[ToolSpec, ...] = ()
     tool_choice: ToolChoice = ToolChoice()
     parallel_tool_calls: bool = True

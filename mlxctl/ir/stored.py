@@ -41,7 +41,7 @@ class StoredAgent:
 
     `settings` is the JSON of its specification; times are unix seconds; `number` is its position in the list.
     `revision` counts the changes of its history: a turn that ends names the revision that it began with.
-    `num_bytes` is the size of its messages.
+    `num_bytes` is the size of its messages. Without `is_persistent` it is in memory only.
     """
 
     number: int
@@ -53,6 +53,7 @@ class StoredAgent:
     revision: int
     num_messages: int
     num_bytes: int
+    is_persistent: bool = True
 
 
 def _stored_item(item_id: str, body: bytes) -> StoredItem:

@@ -29,6 +29,11 @@ class Lifetime:
     num_long_ttl_tokens: int = 0
     long_ttl_seconds: float | None = None
 
+    @property
+    def is_zero(self) -> bool:
+        """Whether nothing is to be stored."""
+        return self.seconds == 0 and not self.num_long_ttl_tokens
+
     def chunk_ttl(self, start: int) -> float | None:
         """Return the time to live of a chunk by its start."""
         return self.long_ttl_seconds if start < self.num_long_ttl_tokens else self.seconds

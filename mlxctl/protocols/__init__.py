@@ -9,11 +9,13 @@ from mlxctl.protocols.anthropic.messages import (
     encode_token_count,
     parse_count_tokens,
 )
+from mlxctl.protocols.context_overflow import OVERFLOW_HEADER, header_context_overflow
 from mlxctl.protocols.error_body import ErrorBody
 from mlxctl.protocols.formatter import Formatter
 from mlxctl.protocols.model_list import ModelCard, encode_model, encode_model_list
 from mlxctl.protocols.openai.agents.formatter import AgentTurnFormatter, stored_conversation
 from mlxctl.protocols.openai.agents.objects import (
+    AgentCache,
     AgentCacheStatus,
     AgentPage,
     encode_agent,
@@ -48,8 +50,10 @@ __all__ = [
     "OLLAMA",
     "OPENAI",
     "OPENAI_INPUT",
+    "OVERFLOW_HEADER",
     "PRIORITY_HEADER",
     "PROTOCOLS",
+    "AgentCache",
     "AgentCacheStatus",
     "AgentPage",
     "AgentTurnFormatter",
@@ -78,6 +82,7 @@ __all__ = [
     "encode_model_list",
     "encode_token_count",
     "error_code",
+    "header_context_overflow",
     "header_priority",
     "num_fitting",
     "openai_error",

@@ -3,7 +3,7 @@
 - `cache_mode`: `full` (default) reuses cached tokens and stores prompt and answer; `prefix` stores only the
   prompt, for answers that never come back; `off` neither reuses nor stores.
 - `ttl`: seconds that the request's tokens stay stored, unless another request stores them for longer; without
-  it, until they are evicted.
+  it, until they are evicted. 0 stores nothing.
 - `session_id` names the conversation in cache listings.
 - `cache_salt` (vLLM's name): only requests of the same caller with the same salt reuse the tokens.
 
@@ -20,7 +20,7 @@ from mlxctl.ir import CacheMode, CacheOptions
 _MAX_TTL_SECONDS = 365 * 24 * 3600
 SECONDS = {"5m": 300.0, "1h": 3600.0}
 
-TtlSeconds = Annotated[float, Meta(gt=0, le=_MAX_TTL_SECONDS)]
+TtlSeconds = Annotated[float, Meta(ge=0, le=_MAX_TTL_SECONDS)]
 SessionId = Annotated[str, Meta(min_length=1, max_length=256)]
 CacheSalt = Annotated[str, Meta(min_length=1, max_length=256)]
 

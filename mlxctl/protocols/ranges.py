@@ -8,7 +8,7 @@ from typing import Annotated
 from msgspec import Meta
 
 Temperature = Annotated[float, Meta(ge=0, le=100)]
-TopP = Annotated[float, Meta(gt=0, le=1)]
+TopP = Annotated[float, Meta(ge=0, le=1)]
 TopK = Annotated[int, Meta(ge=-1)]
 MinP = Annotated[float, Meta(ge=0, le=1)]
 RepetitionPenalty = Annotated[float, Meta(gt=0, le=10)]

@@ -99,7 +99,7 @@ def _tone_curve(fields: SamplingFields) -> ToneCurveOptions | None:
     if said is None:
         return None
     for name, is_set in (
-        ("top_p", fields.top_p not in (None, 1)),
+        ("top_p", fields.top_p not in (None, 0, 1)),
         ("top_k", fields.top_k not in (None, 0, -1)),
     ):
         if is_set and said.enabled:

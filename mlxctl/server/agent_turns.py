@@ -19,7 +19,7 @@ from mlxctl.server.disconnect import call_at_end
 from mlxctl.server.generation import GenerationResource, ParsedRequest
 from mlxctl.server.open_requests import OpenHttpRequests
 from mlxctl.settings import ServerSettings
-from mlxctl.stores import AgentStore
+from mlxctl.stores import AgentStores
 
 _TRY_AGAIN_SECONDS = 2.0
 
@@ -82,7 +82,7 @@ class AgentTurnResource(GenerationResource[AgentTurnFormatter]):
     def __init__(
         self,
         inference: InferenceService,
-        store: AgentStore,
+        store: AgentStores,
         open_requests: OpenHttpRequests,
         settings: ServerSettings,
     ) -> None:

@@ -8,9 +8,11 @@ from falcon.asgi import Request, Response
 
 from mlxctl.errors import CapacityError, EngineError, RequestError
 from mlxctl.inference import InferenceService
+from mlxctl.inference.preparation import PackedRequest
 from mlxctl.ir import StoredAgent
 from mlxctl.protocols import (
     MAX_PAGE_BYTES,
+    AgentCache,
     AgentCacheStatus,
     AgentPage,
     encode_agent,
@@ -26,7 +28,7 @@ from mlxctl.server.agent_turns import unknown_agent
 from mlxctl.server.body import read_body
 from mlxctl.server.caller import with_caller
 from mlxctl.settings import ServerSettings
-from mlxctl.stores import AgentStore
+from mlxctl.stores import AgentStores
 
 _READ_AT_ONCE = 4
 
@@ -37,7 +39,7 @@ class AgentViews:
     The history is in the store, the cache in the engine.
     """
 
-    def __init__(self, store: AgentStore, inference: InferenceService) -> None:
+    def __init__(self, store: AgentStores, inference: InferenceService) -> None:
         self.store = store
         self.preparation = inference.preparation
         self._inference = inference
@@ -69,6 +71,45 @@ class AgentViews:
             after = found[-1].id if found else None
         return found, has_more
 
+    async def caches(self, agent: StoredAgent, request: Request) -> list[AgentCache]:
+        """Return the agent's cached context in each loaded text model; loads none."""
+        if not agent.num_messages:
+            return []
+        loaded = {
+            model.name: None
+            for model in self._inference.models()
+            if model.memory is not None and model.facts.purpose == "text"
+        }
+        found = []
+        history = await self._history(agent)
+        for name in loaded:
+            try:
+                kept = await self._inference.look_up(with_caller(history.with_head(model=name), request))
+            except (RequestError, CapacityError, EngineError):
+                continue
+            status = AgentCacheStatus.of(
+                num_context_tokens=kept.num_prompt_tokens,
+                num_cached_tokens=kept.num_cached_tokens,
+                num_tokens_on_disk=kept.num_tokens_on_disk,
+            ).status
+            found.append(
+                AgentCache(
+                    model=name,
+                    status=status,
+                    cached_tokens=kept.num_cached_tokens,
+                    disk_tokens=kept.num_tokens_on_disk,
+                )
+            )
+        return found
+
+    async def _history(self, agent: StoredAgent) -> PackedRequest:
+        messages = await asyncio.to_thread(self.store.messages, agent)
+        history = [body for _, body in messages]
+        packed: PackedRequest = await self._inference.preparation.call(
+            stored_conversation, agent, history, num_bytes=agent.num_bytes
+        )
+        return packed
+
     async def standing(self, agent: StoredAgent, request: Request) -> AgentCacheStatus:
         """Return how much of the agent's context is cached.
 
@@ -76,12 +117,8 @@ class AgentViews:
         """
         if not agent.num_messages:
             return AgentCacheStatus(num_context_tokens=0, num_cached_tokens=0)
-        messages = await asyncio.to_thread(self.store.messages, agent)
         try:
-            history = [body for _, body in messages]
-            kept_request = await self._inference.preparation.call(
-                stored_conversation, agent, history, num_bytes=agent.num_bytes
-            )
+            kept_request = await self._history(agent)
             kept = await self._inference.look_up(with_caller(kept_request, request))
         except (RequestError, CapacityError, EngineError):
             return AgentCacheStatus()
@@ -120,6 +157,7 @@ class AgentsResource:
             asked.id,
             model=asked.model,
             settings=asked.settings,
+            is_persistent=asked.is_persistent,
         )
         response.status = falcon.HTTP_201
         response.data = encode_agent(agent, await self._views.standing(agent, request))
@@ -136,7 +174,8 @@ class AgentResource:
     async def on_get(self, request: Request, response: Response, agent_id: str) -> None:
         """Return the agent. Raises UnknownResource."""
         agent = await self._views.find(request.context.caller, agent_id)
-        response.data = encode_agent(agent, await self._views.standing(agent, request))
+        standing = await self._views.standing(agent, request)
+        response.data = encode_agent(agent, standing, await self._views.caches(agent, request))
         response.content_type = falcon.MEDIA_JSON
 
     on_head = on_get

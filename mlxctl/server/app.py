@@ -50,9 +50,8 @@ def create_app(
         by_header={"anthropic-version": anthropic_error},
         default=openai_error,
     ).install(app)
-    return DisconnectWatch(
-        app, body_seconds=min(settings.body_timeout_seconds, settings.request_timeout_seconds)
-    )
+    longest = max(settings.request_timeout_seconds, *settings.timeouts.values(), 0.0)
+    return DisconnectWatch(app, body_seconds=min(settings.body_timeout_seconds, longest))
 
 
 def _recording(settings: ServerSettings, routes: Sequence[Route], context: RouteContext) -> RequestRecording:

@@ -1,4 +1,4 @@
-"""The caller of a request: queue share, priority and cache namespace."""
+"""The caller of a request: queue share, priority, headers and cache namespace."""
 
 from dataclasses import replace
 
@@ -6,23 +6,30 @@ from falcon.asgi import Request
 
 from mlxctl.inference.preparation import PackedRequest
 from mlxctl.policy import Caller, cache_namespace
-from mlxctl.protocols import PRIORITY_HEADER, header_priority
+from mlxctl.protocols import (
+    OVERFLOW_HEADER,
+    PRIORITY_HEADER,
+    header_context_overflow,
+    header_priority,
+)
 
 
 def with_caller(asked: PackedRequest, request: Request) -> PackedRequest:
     """Return the request with its caller's fairness key and cache namespace.
 
-    The priority of the body takes precedence over that of the header; neither is more urgent than that of
-    the caller's key. Raises InvalidRequest.
+    Priority and context overflow of the body take precedence over those of headers; no priority is more
+    urgent than that of the caller's key. Raises InvalidRequest.
     """
     options = asked.head.cache
     identity: Caller = request.context.identity
     of_header = header_priority(request.get_header(PRIORITY_HEADER))
     priority = of_header if asked.head.priority is None else asked.head.priority
+    overflow = header_context_overflow(request.get_header(OVERFLOW_HEADER))
     namespace = cache_namespace(identity.cache_scope, options.salt)
     return asked.with_head(
         request_id=request.context.request_id,
         fairness_key=request.context.caller,
         priority=priority if identity.priority is None else max(priority or 0, identity.priority),
+        context_overflow=asked.head.context_overflow or overflow,
         cache=replace(options, namespace=namespace),
     )

@@ -4,8 +4,38 @@ import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
+from falcon.asgi import Request
+
 from mlxctl.errors import DeadlineExceeded
 from mlxctl.inference.request_context import current_request
+from mlxctl.settings import Endpoint, ServerSettings
+
+# The first part of a route's path after its version, longer parts first.
+_ENDPOINTS: dict[str, Endpoint] = {
+    "chat/": "chat",
+    "completions": "completions",
+    "responses": "responses",
+    "messages": "messages",
+    "agents": "agents",
+    "embeddings": "embeddings",
+    "audio/speech": "speech",
+    "audio/": "transcriptions",
+    "models/": "admin",
+    "api/": "ollama",
+}
+
+
+def timeout_seconds(path: str, settings: ServerSettings) -> float:
+    """Return the maximum duration of requests of a route, by its path."""
+    path = path.removeprefix("/v1").removeprefix("/api/v0").lstrip("/")
+    endpoint = next((name for prefix, name in _ENDPOINTS.items() if path.startswith(prefix)), None)
+    default = settings.request_timeout_seconds
+    return default if endpoint is None else settings.timeouts.get(endpoint, default)
+
+
+def deadline_of(request: Request, settings: ServerSettings) -> "Deadline":
+    """Return the deadline of a request that begins now."""
+    return Deadline(timeout_seconds(request.uri_template or "", settings))
 
 
 class Deadline:

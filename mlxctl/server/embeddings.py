@@ -9,7 +9,7 @@ from mlxctl.inference import InferenceService
 from mlxctl.protocols import OpenAIEmbeddingsFormatter
 from mlxctl.protocols.ollama.formatter import OllamaEmbeddingsFormatter
 from mlxctl.server.body import read_body
-from mlxctl.server.deadline import Deadline
+from mlxctl.server.deadline import deadline_of
 from mlxctl.server.open_requests import OpenHttpRequests
 from mlxctl.server.rate_limits import admit
 from mlxctl.settings import ServerSettings
@@ -35,7 +35,7 @@ class EmbeddingsResource:
         """Compute embeddings; a disconnect cancels the work."""
         self._open_requests.enter(request.scope)
         formatter = self._create_formatter()
-        deadline = Deadline(self._settings.request_timeout_seconds)
+        deadline = deadline_of(request, self._settings)
         body = await read_body(request, limit_bytes=self._settings.max_body_bytes)
         async with deadline.limit():
             asked = await self._inference.preparation.parse_with(formatter, "parse", body)

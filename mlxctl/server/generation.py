@@ -18,7 +18,7 @@ from mlxctl.ir import SamplingParams
 from mlxctl.protocols import Formatter
 from mlxctl.server.body import read_body
 from mlxctl.server.caller import with_caller
-from mlxctl.server.deadline import Deadline
+from mlxctl.server.deadline import Deadline, deadline_of
 from mlxctl.server.disconnect import call_at_end
 from mlxctl.server.open_requests import OpenHttpRequests
 from mlxctl.server.pending_answers import PendingAnswers, stream_when_started
@@ -123,7 +123,7 @@ class GenerationResource(Generic[FormatterType]):
         has not started after the ping interval (model loading, queueing) begins with pings.
         """
         self._open_requests.enter(request.scope)
-        deadline = Deadline(self._settings.request_timeout_seconds)
+        deadline = deadline_of(request, self._settings)
         formatter = self._create_formatter(**names)
         caller: str = request.context.caller
         body = await read_body(request, limit_bytes=self._settings.max_body_bytes)

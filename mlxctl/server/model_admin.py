@@ -10,6 +10,8 @@ from msgspec import Struct
 from mlxctl.inference import ServedModel
 from mlxctl.ir.models import ModelState
 from mlxctl.server.body import read_json
+from mlxctl.server.deadline import deadline_of
+from mlxctl.settings import ServerSettings
 
 _MAX_BODY_BYTES = 64 * 1024
 
@@ -34,8 +36,9 @@ _CHOICES = msgspec.json.Decoder(ModelChoice)
 class ModelActionResource:
     """Runs one action on one model and returns its state."""
 
-    def __init__(self, act: Callable[[str], Awaitable[ServedModel]]) -> None:
+    def __init__(self, act: Callable[[str], Awaitable[ServedModel]], settings: ServerSettings) -> None:
         self._act = act
+        self._settings = settings
 
     async def on_post(self, request: Request, response: Response) -> None:
         """Act on the model that the body names.
@@ -43,7 +46,8 @@ class ModelActionResource:
         Raises UnknownModel, ModelUnavailable, ModelInUse and other CapacityErrors.
         """
         asked = await read_json(request, _CHOICES, limit_bytes=_MAX_BODY_BYTES)
-        model = await self._act(asked.model)
+        async with deadline_of(request, self._settings).limit():
+            model = await self._act(asked.model)
         standing = ModelStatus(model=model.name, state=model.state, pinned=model.is_pinned)
         response.data = msgspec.json.encode(standing)
         response.content_type = falcon.MEDIA_JSON

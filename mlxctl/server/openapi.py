@@ -15,7 +15,9 @@ from mlxctl.protocols.anthropic.errors import AnthropicError
 from mlxctl.protocols.json_union import JsonUnion
 from mlxctl.protocols.ollama.schema import OllamaError
 from mlxctl.protocols.openai.errors import OpenAIError
+from mlxctl.server.deadline import timeout_seconds
 from mlxctl.server.route import Operation, Route
+from mlxctl.settings import ServerSettings
 
 # Errors of any request: malformed, no valid key, headers too large. Of any body: too slow, too large.
 _ALWAYS = (400, 401, 431)
@@ -53,24 +55,26 @@ class Document(Struct):
 class OpenApiResource:
     """GET /openapi.json. The document is built at the first request."""
 
-    def __init__(self, routes: Sequence[Route]) -> None:
+    def __init__(self, routes: Sequence[Route], settings: ServerSettings) -> None:
         self._routes = routes
+        self._settings = settings
         self._body: bytes | None = None
 
     async def on_get(self, request: Request, response: Response) -> None:  # noqa: ARG002
         """Answer with the document."""
         if self._body is None:
-            self._body = msgspec.json.encode(build_document(self._routes))
+            self._body = msgspec.json.encode(build_document(self._routes, self._settings))
         response.data = self._body
         response.content_type = falcon.MEDIA_JSON
 
     on_head = on_get
 
 
-def build_document(routes: Sequence[Route]) -> dict[str, Any]:
+def build_document(routes: Sequence[Route], settings: ServerSettings | None = None) -> dict[str, Any]:
     """Return the document of a table of routes.
 
-    Each type is described once.
+    Each type is described once. With `settings`, operations that may time out have their limit as
+    `x-timeout-seconds`.
     """
     types = list(dict.fromkeys(kind for route in routes for kind in (*_types(route), *_union_members())))
     schemas, components = msgspec.json.schema_components(types, ref_template=_REF, schema_hook=_union_schema)
@@ -85,6 +89,11 @@ def build_document(routes: Sequence[Route]) -> dict[str, Any]:
         for route in routes
         if route.operations
     }
+    if settings is not None:
+        for path, described in paths.items():
+            for operation in described.values():
+                if "504" in operation["responses"]:
+                    operation["x-timeout-seconds"] = timeout_seconds(path, settings)
     return {
         "openapi": "3.1.0",
         "info": {"title": "mlxctl", "version": __version__},

@@ -17,7 +17,7 @@ from mlxctl.inference.preparation import PreparationPool
 from mlxctl.ir import SpeechTask, TranscriptionRequest
 from mlxctl.protocols import OpenAITranscriptionFormatter
 from mlxctl.server.body import read_body
-from mlxctl.server.deadline import Deadline
+from mlxctl.server.deadline import deadline_of
 from mlxctl.server.disconnect import call_at_end
 from mlxctl.server.open_requests import OpenHttpRequests
 from mlxctl.server.rate_limits import admit
@@ -78,7 +78,7 @@ class TranscriptionsResource:
         """Transcribe the file; a disconnect cancels the work."""
         self._open_requests.enter(request.scope)
         formatter = OpenAITranscriptionFormatter(self._task)
-        deadline = Deadline(self._settings.request_timeout_seconds)
+        deadline = deadline_of(request, self._settings)
         form = await read_form(
             request, self._inference.preparation, limit_bytes=self._settings.max_body_bytes
         )

@@ -9,6 +9,7 @@ from mlxctl.settings.resolution import resolve, settings_file
 from mlxctl.settings.sections import (
     AdapterSettings,
     AuditSettings,
+    Endpoint,
     EngineSettings,
     LibrarySettings,
     LimitSettings,
@@ -22,6 +23,7 @@ from mlxctl.settings.sections import (
 __all__ = [
     "AdapterSettings",
     "AuditSettings",
+    "Endpoint",
     "EngineSettings",
     "LibrarySettings",
     "LimitSettings",

@@ -9,6 +9,19 @@ from pathlib import Path
 from typing import Any, Literal
 
 KVBits = Literal["full", "8", "4"]
+Endpoint = Literal[
+    "chat",
+    "completions",
+    "responses",
+    "messages",
+    "agents",
+    "ollama",
+    "embeddings",
+    "transcriptions",
+    "speech",
+    "admin",
+]
+"""The endpoints that may have a timeout of their own. `admin` is loading and unloading of models."""
 
 
 def bounded(default: Any, *, least: float, most: float | None = None) -> Any:
@@ -78,6 +91,9 @@ class ServerSettings:
     request_timeout_seconds: float = bounded(1800.0, least=0.001)
     """Maximum duration of one request, including its time in the queue."""
 
+    timeouts: dict[Endpoint, float] = field(default_factory=dict, metadata={"least": 0.001})
+    """Maximum duration of the requests of one endpoint. All others use `request_timeout_seconds`."""
+
     ping_interval_seconds: float = bounded(10.0, least=0.01)
     """Idle time after which a stream sends a keep-alive comment."""
 
@@ -92,6 +108,12 @@ class ServerSettings:
 
     max_agents: int = bounded(1000, least=0)
     """Maximum number of agents per caller."""
+
+    memory_agent_ttl_seconds: float = bounded(86400.0, least=0.001)
+    """Time after its last use until an agent without `persist` is deleted."""
+
+    memory_agent_bytes: int = bounded(256 * 1024**2, least=1024)
+    """Maximum size of the histories of all agents without `persist`. The least recently used are deleted."""
 
     agent_history_bytes: int = bounded(16 * 1024**2, least=1024)
     """Maximum size of one agent's history, including instructions and tools.
@@ -151,10 +173,16 @@ class EngineSettings:
     """Directory of the prefix cache's disk tier. `serve` defaults to the user's cache directory."""
 
     cache_disk_bytes: int = bounded(10 * 1024**3, least=0)
-    """Maximum size of the disk tier. 0 turns it off.
+    """Maximum size of the disk tier. 0 turns it off. Only the owner can read it."""
 
-    Only the owner can read it. Entries expire after 24 hours without use.
+    cache_ttl_seconds: float | None = bounded(None, least=0.0)
+    """Time after the last use until prefix-cache entries expire, for requests without `ttl`. 0 stores none.
+
+    Default: they stay until their memory is needed.
     """
+
+    cache_disk_ttl_seconds: float = bounded(86400.0, least=0.0)
+    """Time after the last use until entries of the disk tier expire, unless their `ttl` is shorter."""
 
     cache_min_free_bytes: int = bounded(4 * 1024**3, least=0)
     """Disk space that the disk tier always leaves free."""
@@ -274,7 +302,34 @@ class PoolSettings:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SamplingSettings:
-    """Sampling defaults of requests that set nothing else."""
+    """Defaults of requests that set nothing else.
+
+    They precede those of the model's own files.
+    """
+
+    temperature: float | None = bounded(None, least=0, most=100)
+    """Temperature. Default: the model's."""
+
+    top_p: float | None = bounded(None, least=0, most=1)
+    """Nucleus sampling. 0 and 1 turn it off. Default: the model's."""
+
+    top_k: int | None = bounded(None, least=-1)
+    """Number of most likely tokens to sample from. 0 and -1 turn it off. Default: the model's."""
+
+    min_p: float | None = bounded(None, least=0, most=1)
+    """Minimum probability relative to the most likely token. Default: the model's."""
+
+    repetition_penalty: float | None = bounded(None, least=0.001, most=10)
+    """Repetition penalty. 1 turns it off. Default: the model's."""
+
+    max_tokens: int | None = bounded(None, least=1)
+    """Maximum tokens of an answer. Default: up to the model's context length."""
+
+    seed: int | None = bounded(None, least=0, most=2**63 - 1)
+    """Seed. Default: a new one for each request."""
+
+    thinking: Literal["auto", "on", "off"] = "auto"
+    """Thinking, for models that have a switch. `auto` leaves it to the model."""
 
     hlg: bool = False
     """Sample with a tone curve instead of a plain temperature.

@@ -61,7 +61,11 @@ def _convert_one(value: object, target: Any, *, is_size: bool, is_secret: bool) 
         if get_origin(kind) is Literal and isinstance(value, Mapping):
             # As for a single value, 8 means "8".
             value = {name: str(choice) if type(choice) is int else choice for name, choice in value.items()}
+        if kind is float and isinstance(value, Mapping):
+            value = {name: text if isinstance(text, bool) else str(text) for name, text in value.items()}
         names = _as_table(value, shown)
+        if get_origin(get_args(target)[0]) is Literal:
+            _check_names(names, get_args(get_args(target)[0]))
         return {
             name: _convert_one(text, kind, is_size=False, is_secret=is_secret) for name, text in names.items()
         }
@@ -109,6 +113,12 @@ def _as_table(value: object, shown: str) -> dict[str, str]:
     return dict(value)
 
 
+def _check_names(table: Mapping[str, object], known: Sequence[str]) -> None:
+    for name in table:
+        if name not in known:
+            raise ValueError(f"expected names of {', '.join(known)}, got {name!r}")
+
+
 def _as_list_table(value: object, shown: str) -> dict[str, tuple[str, ...]]:
     """Return a table of lists.
 
@@ -154,6 +164,9 @@ def _as_number(value: object, target: type[int] | type[float], shown: str) -> in
 
 def _check_bounds(value: object, field: "Field[Any]") -> None:
     least, most = field.metadata.get("least"), field.metadata.get("most")
+    if isinstance(value, dict):
+        for single in value.values():
+            _check_bounds(single, field)
     if least is not None and isinstance(value, int | float) and value < least:
         raise ValueError(f"expected at least {least}, got {value}")
     if most is not None and isinstance(value, int | float) and value > most:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from mlxctl import on_demand
 
 if TYPE_CHECKING:
+    from mlxctl.stores.agent_stores import AgentStores
     from mlxctl.stores.agents import AgentStore
     from mlxctl.stores.capabilities import CapabilityStore
     from mlxctl.stores.overrides import Override, read_overrides, write_overrides
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
 __all__ = [
     "QUESTIONS",
     "AgentStore",
+    "AgentStores",
     "CapabilityStore",
     "Exchange",
     "Finding",
@@ -40,6 +42,7 @@ __getattr__ = on_demand(
     __all__,
     (
         "agents",
+        "agent_stores",
         "capabilities",
         "resolved_capabilities",
         "probe_findings",

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from mlxctl.errors import Conflict, InvalidRequest
 from mlxctl.ir.stored import StoredAgent
-from mlxctl.stores.database import Database
+from mlxctl.stores.database import Database, MemoryDatabase
 from mlxctl.stores.rows import check_row
 
 _MIGRATIONS = (
@@ -47,15 +47,32 @@ _COLUMNS = """
 
 
 class AgentStore:
-    """The agents of all callers in one SQLite file.
+    """The agents of all callers in one SQLite file, or in memory.
 
     It is created at the first use. A caller cannot read another caller's agents. Any thread may call; calls
     wait for the disk, and raise StoreError when it fails.
     """
 
-    def __init__(self, path: Path, *, max_agents: int, now: Callable[[], float] = time.time) -> None:
-        self._database = Database(path, _MIGRATIONS)
+    def __init__(
+        self,
+        path: Path | None,
+        *,
+        max_agents: int,
+        ttl_seconds: float | None = None,
+        max_bytes: int | None = None,
+        now: Callable[[], float] = time.time,
+    ) -> None:
+        """Without a `path` the agents are in memory.
+
+        Agents that are not used for `ttl_seconds` are deleted, as are the least recently used ones beyond
+        `max_bytes` of messages.
+        """
+        self._database = (
+            MemoryDatabase("agents in memory", _MIGRATIONS) if path is None else Database(path, _MIGRATIONS)
+        )
         self._max_agents = max_agents
+        self._ttl_seconds = ttl_seconds
+        self._max_bytes = max_bytes
         self._now = now
 
     def create(self, owner: str, agent_id: str, *, model: str, settings: bytes) -> StoredAgent:
@@ -64,6 +81,7 @@ class AgentStore:
         Raises Conflict when the id is taken, InvalidRequest at the limit of agents.
         """
         with self._database.transaction() as connection:
+            self._delete_expired(connection)
             if _find(connection, owner, agent_id) is not None:
                 raise Conflict(
                     f"an agent with the id {agent_id!r} exists already; choose another id, or delete it",
@@ -130,6 +148,7 @@ class AgentStore:
         None if missing.
         """
         with self._database.transaction() as connection:
+            self._delete_expired(connection)
             agent = _find(connection, owner, agent_id)
             if agent is None:
                 return None
@@ -161,6 +180,7 @@ class AgentStore:
                     "INSERT INTO messages VALUES (?, ?, ?, checksum(?, ?))",
                     (agent.number, position, body, position, body),
                 )
+            self._delete_oldest(connection)
 
     def change(
         self, owner: str, agent_id: str, *, model: str | None, settings: Callable[[bytes], bytes]
@@ -205,6 +225,25 @@ class AgentStore:
     def close(self) -> None:
         """Close the file. Idempotent."""
         self._database.close()
+
+    def _delete_expired(self, connection: sqlite3.Connection) -> None:
+        if self._ttl_seconds is not None:
+            oldest = self._now() - self._ttl_seconds
+            connection.execute("DELETE FROM agents WHERE last_access < ?", (oldest,))
+
+    def _delete_oldest(self, connection: sqlite3.Connection) -> None:
+        """Delete the least recently used agents beyond `max_bytes`.
+
+        The last one stays.
+        """
+        size = "SELECT total(length(body)), (SELECT count(*) FROM agents) FROM messages"
+        while self._max_bytes is not None:
+            num_bytes, num_agents = connection.execute(size).fetchone()
+            if num_bytes <= self._max_bytes or num_agents < 2:
+                return
+            connection.execute(
+                "DELETE FROM agents WHERE number = (SELECT number FROM agents ORDER BY last_access LIMIT 1)"
+            )
 
 
 def _find(connection: sqlite3.Connection, owner: str, agent_id: str) -> StoredAgent | None:

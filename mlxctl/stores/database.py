@@ -142,6 +142,21 @@ class Database:
             replace_damaged(self._path, error)
 
 
+class MemoryDatabase(Database):
+    """A database in memory, lost with its process."""
+
+    def __init__(self, name: str, migrations: Sequence[str]) -> None:
+        """Prepare it; `name` is for errors."""
+        super().__init__(Path(name), migrations)
+
+    def _open(self) -> sqlite3.Connection:
+        self._connection = _connect(":memory:", uri=False)
+        self._connection.create_function("checksum", -1, checksum, deterministic=True)
+        self._connection.execute("PRAGMA foreign_keys = ON")
+        _migrate(self._connection, self._path, self._migrations)
+        return self._connection
+
+
 def open_database(
     path: Path, migrations: Sequence[str], *, journal: Journal = "TRUNCATE", check: Check | None = None
 ) -> sqlite3.Connection:

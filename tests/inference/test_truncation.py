@@ -3,8 +3,16 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mlxctl.inference.preparation.jobs import truncate_oldest
-from mlxctl.ir import GenerationRequest, Message, Role, text_message
+from mlxctl.inference.preparation.context_overflow import shorten, truncate_oldest
+from mlxctl.ir import (
+    GenerationRequest,
+    Message,
+    Role,
+    TextPart,
+    ThinkingPart,
+    ToolResultPart,
+    text_message,
+)
 
 CONTEXT_LENGTH = 100
 
@@ -77,3 +85,25 @@ def test_no_turn_is_dropped_needlessly(sizes: list[int]) -> None:
     assert shorter.messages == request.messages[-num_kept:]
     assert count(shorter) <= 75
     assert num_kept == len(sizes) - 1 or sum(sizes[-num_kept - 1 :]) > 75
+
+
+def test_compact_removes_earlier_tool_results_before_turns() -> None:
+    result = ToolResultPart(call_id="call", content=(TextPart(text="y" * 500),))
+    messages = (
+        text_message("user", "x" * 10),
+        Message(role="assistant", parts=(ThinkingPart(text="t" * 300), TextPart(text="a"))),
+        Message(role="tool", parts=(result,)),
+        text_message("user", "x" * 10),
+    )
+
+    def count_all(request: GenerationRequest) -> int:
+        return len(repr(request.messages))
+
+    whole = GenerationRequest(model="small", messages=messages, context_overflow="compact")
+    shorter = shorten(whole, count_all, context_length=1200)
+    assert shorter is not None
+    assert [message.role for message in shorter.messages] == ["user", "assistant", "tool", "user"]
+    assert "yyy" not in repr(shorter.messages[2])
+    dropped = shorten(whole, count_all, context_length=300)
+    assert dropped is not None
+    assert dropped.messages == messages[3:]

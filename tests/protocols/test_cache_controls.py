@@ -61,7 +61,6 @@ def test_mode_ttl_and_session_are_passed_on(parse: Parse) -> None:
     ("field", "value"),
     [
         ("cache_mode", "sometimes"),
-        ("ttl", 0),
         ("ttl", -1),
         ("ttl", "1h"),
         ("session_id", ""),

@@ -243,9 +243,9 @@ def test_effort_none_disables_thinking_and_include_adds_logprobs() -> None:
 
 
 def test_only_auto_truncation_drops_the_oldest_turns() -> None:
-    assert parse(truncation="auto").drop_oldest
-    assert not parse(truncation="disabled").drop_oldest
-    assert not parse().drop_oldest
+    assert parse(truncation="auto").context_overflow == "drop_oldest"
+    assert parse(truncation="disabled").context_overflow is None
+    assert parse().context_overflow is None
 
 
 def test_null_and_unknown_fields_are_ignored() -> None:

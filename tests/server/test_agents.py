@@ -224,6 +224,27 @@ def test_full_context_is_an_error_unless_drop_oldest(short: ServerProcess) -> No
     assert len(agent.history()) == len(before) + 2
 
 
+def test_max_context_of_an_agent_bounds_its_turns(server: ServerProcess) -> None:
+    agent = Agent(server, agent_id="bounded", system_prompt="Be brief.", max_context=200)
+    refused = agent.turn("very long " * 60)
+    assert "200" in refused.json()["error"]["message"]
+    assert refused.json()["error"]["code"] == "context_length_exceeded"
+    found = agent.look()
+    assert (found["id"], found["instructions"], found["max_context"]) == ("bounded", "Be brief.", 200)
+
+
+def test_agent_without_persist_is_lost_with_the_server(tmp_path: Path, endless_model: Path) -> None:
+    state = {"XDG_STATE_HOME": str(tmp_path)}
+    with serving(endless_model, **state) as server:
+        kept, lost = Agent(server, id="kept"), Agent(server, id="lost", persist=False)
+        assert [agent.turn("very long " * 20).status_code for agent in (kept, lost)] == [200, 200]
+        assert lost.look()["caches"][0]["status"] == "hot"
+        listed = httpx.get(f"{server.url}/v1/agents").json()["data"]
+        assert [(agent["id"], agent["persist"]) for agent in listed] == [("kept", True), ("lost", False)]
+    with serving(endless_model, **state) as server:
+        assert [agent["id"] for agent in httpx.get(f"{server.url}/v1/agents").json()["data"]] == ["kept"]
+
+
 def test_history_size_is_bounded(short: ServerProcess) -> None:
     agent = Agent(short, context_overflow="drop_oldest")
     refused = agent.turn("x" * 20_000)
@@ -330,6 +351,8 @@ def test_agent_is_warm_after_restart_with_disk_cache(endless_model: Path, tmp_pa
         ({"model": "tiny", "id": "not/an id"}, "id"),
         ({"model": "tiny", "context_overflow": "drop"}, "context_overflow"),
         ({"model": "tiny", "instructions": ["no"]}, "instructions"),
+        ({"model": "tiny", "prompt": "no such field"}, "prompt"),
+        ({"model": "tiny", "instructions": "a", "system_prompt": "b"}, "system_prompt"),
         ({"model": "tiny", "metadata": {"a": 1}}, "metadata"),
         ({"model": "tiny", "tools": [{"type": "function"}]}, "tools[0].function"),
     ],

@@ -133,3 +133,10 @@ def test_cache_mode_off_neither_reads_nor_stores(server: ServerProcess) -> None:
     num_prompt, num_cached = _counts(server, text)
     assert num_cached == num_prompt - 1
     assert _counts(server, text, cache_mode="off")[1] == 0
+
+
+def test_ttl_0_reads_the_cache_and_stores_nothing(server: ServerProcess) -> None:
+    text = _text()
+    assert [_counts(server, text, ttl=0)[1] for _ in range(2)] == [0, 0]
+    num_prompt, _ = _counts(server, text)
+    assert _counts(server, text, ttl=0)[1] == num_prompt - 1

@@ -19,7 +19,8 @@ def server(endless_model: Path) -> Iterator[ServerProcess]:
     limits = {
         "MLXCTL_ENGINE_MAX_ROWS": "1",
         "MLXCTL_SERVER_MAX_QUEUE": "0",
-        "MLXCTL_SERVER_REQUEST_TIMEOUT_SECONDS": str(LIMIT_SECONDS),
+        "MLXCTL_SERVER_REQUEST_TIMEOUT_SECONDS": "60",
+        "MLXCTL_SERVER_TIMEOUTS": f"chat={LIMIT_SECONDS},messages={LIMIT_SECONDS},completions=20",
         "MLXCTL_SERVER_PING_INTERVAL_SECONDS": "0.2",
     }
     with serving(endless_model, **limits) as running:
@@ -42,6 +43,12 @@ def test_request_timeout_returns_504(server: ServerProcess) -> None:
     assert streamed.status_code == 200
     assert "event: error" in streamed.text
     assert "timeout_error" in streamed.text
+
+
+def test_openapi_document_has_the_timeout_of_each_endpoint(server: ServerProcess) -> None:
+    paths = httpx.get(f"{server.url}/openapi.json").json()["paths"]
+    named = ("/v1/chat/completions", "/v1/completions", "/v1/responses")
+    assert [paths[path]["post"]["x-timeout-seconds"] for path in named] == [LIMIT_SECONDS, 20, 60]
 
 
 def test_disconnect_frees_the_batch_slot(server: ServerProcess) -> None:

@@ -1,5 +1,6 @@
 """/openapi.json describes every route, method and answer."""
 
+import json
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -59,7 +60,8 @@ def test_generated_requests_get_described_answers(case: schemathesis.Case, descr
 
 
 def test_served_document_equals_the_built_one(described: ServerProcess) -> None:
-    assert httpx.get(f"{described.url}/openapi.json").json() == DOCUMENT
+    served = httpx.get(f"{described.url}/openapi.json").json()
+    assert served == json.loads(json.dumps(build_document(all_routes(), ServerSettings())))
 
 
 @pytest.mark.parametrize("path", sorted(DOCUMENT["paths"]))

@@ -1,6 +1,7 @@
 """Precedence of setting sources, and errors."""
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -68,6 +69,18 @@ def test_kv_bits_by_name_accepts_numbers(tmp_path: Path) -> None:
     assert (found.model.kv_bits, found.pool.kv_bits_by_name) == ("8", {"qwen": "4"})
 
 
+@pytest.mark.parametrize(
+    "given",
+    [
+        {"environment": {"MLXCTL_SERVER_TIMEOUTS": "chat=2.5,admin=60"}},
+        {"environment": {}, "flags": {"server": {"timeouts": ["chat=2.5", "admin=60"]}}},
+    ],
+    ids=["environment", "flags"],
+)
+def test_timeouts_are_numbers_by_endpoint(given: dict[str, Any]) -> None:
+    assert resolve(**given).server.timeouts == {"chat": 2.5, "admin": 60.0}
+
+
 def test_environment_lists_are_split_at_commas() -> None:
     server = resolve(environment={"MLXCTL_SERVER_CORS_ORIGINS": "http://a, http://b"}).server
     assert server.cors_origins == ("http://a", "http://b")
@@ -92,6 +105,8 @@ def test_environment_lists_are_split_at_commas() -> None:
         ("[model]\nkv_bits = 6\n", "'model.kv_bits' in .*expected one of full, 8, 4, got 6"),
         ("[model]\nkv_group_size = true\n", "'model.kv_group_size' in .*expected one of 32, 64, 128"),
         ('[pool.kv_bits_by_name]\nqwen = "2"\n', "'pool.kv_bits_by_name' in .*expected one of full, 8, 4"),
+        ("[server.timeouts]\nchats = 3\n", "'server.timeouts' in .*expected names of chat, .*got 'chats'"),
+        ("[server.timeouts]\nchat = 0\n", "'server.timeouts' in .*expected at least 0.001"),
         ("[server\n", "cannot be read"),
     ],
 )

@@ -188,7 +188,9 @@ class EngineClient:
                 fairness_key=fairness_key,
                 cache_mode=cache.mode,
                 cache_namespace=cache.prefix_namespace,
-                lifetime=_lifetime(cache, num_long_ttl_tokens),
+                lifetime=_lifetime(
+                    cache, num_long_ttl_tokens, default_seconds=self._settings.cache_ttl_seconds
+                ),
                 guidance=guidance,
                 images=list(images),
                 scores_prompt=scores_prompt,
@@ -309,8 +311,10 @@ class EngineClient:
             self._supervisor.connection.send(Cancel(ids=[stream.sequence_id]))
 
 
-def _lifetime(cache: CacheOptions, num_long_ttl_tokens: int) -> Lifetime:
+def _lifetime(cache: CacheOptions, num_long_ttl_tokens: int, *, default_seconds: float | None) -> Lifetime:
     long_ttl_seconds = cache.long_ttl.ttl_seconds if cache.long_ttl else None
     return Lifetime(
-        seconds=cache.ttl_seconds, num_long_ttl_tokens=num_long_ttl_tokens, long_ttl_seconds=long_ttl_seconds
+        seconds=default_seconds if cache.ttl_seconds is None else cache.ttl_seconds,
+        num_long_ttl_tokens=num_long_ttl_tokens,
+        long_ttl_seconds=long_ttl_seconds,
     )

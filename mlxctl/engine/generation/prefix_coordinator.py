@@ -139,7 +139,7 @@ class PrefixCoordinator:
         """
         sequence = state.sequence
         tokens = sequence.prompt_token_ids
-        if sequence.cache_mode == "off":
+        if not sequence.stores_prefix:
             return
         if num_tokens > len(tokens) and sequence.cache_mode == "prefix":
             # The states are those after the answer; those after the prompt were stored after prefill.

@@ -153,7 +153,7 @@ class PrefillPlanner:
 
 def wait_for_shared_prefix(waiting: Sequence, producer: Sequence) -> None:
     """Let a prompt wait for a long prefix that `producer` will compute."""
-    if waiting.waits_for_producer or "off" in (waiting.cache_mode, producer.cache_mode):
+    if waiting.waits_for_producer or waiting.cache_mode == "off" or not producer.stores_prefix:
         return
     shared = common_tokens(waiting.prompt_token_ids, producer.prompt_token_ids, waiting.salts, producer.salts)
     # The last token of a prompt is never prefilled.

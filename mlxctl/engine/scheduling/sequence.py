@@ -115,6 +115,11 @@ class Sequence:
         )
 
     @property
+    def stores_prefix(self) -> bool:
+        """Whether the prefix cache stores anything of it."""
+        return self.cache_mode != "off" and not self.lifetime.is_zero
+
+    @property
     def num_prompt_tokens(self) -> int:
         """Length of the prompt."""
         return len(self.prompt_token_ids)

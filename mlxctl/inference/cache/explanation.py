@@ -23,7 +23,8 @@ _SENTENCES: dict[str, str] = {
     "continued": "all of request {other} was cached; only the tokens after it were computed",
     "first": "no earlier request in this server's memory is similar",
     "cache_off": "the request set cache_mode to off",
-    "not_kept": "request {other} was not stored: its cache_mode forbids it, or the cache has no room at all",
+    "not_kept": "request {other} was not stored: its cache_mode or ttl forbids it, or the cache has no room "
+    "at all",
     "no_checkpoint": "more tokens match, but some layers of this model can only continue from a stored "
     "state, and none is there",
     "evicted": "what request {other} stored was evicted to make room; a larger --prefix-cache keeps more",

@@ -11,15 +11,13 @@ from mlxctl.adapters import ModelAdapter, PreparedInput
 from mlxctl.adapters.prepared import PromptTokens
 from mlxctl.adapters.tokens.encoded_segments import EncodedSegment, OpenSegment
 from mlxctl.errors import ContextTooLong, InvalidRequest
+from mlxctl.inference.preparation.context_overflow import shorten
 from mlxctl.inference.preparation.packed_request import PackedRequest, PackedTexts
 from mlxctl.ir import EmbeddingRequest, GenerationRequest, ImagePart, Message, Part, TextPart, ToolResultPart
 from mlxctl.ir.tokens import Salt, prompt_salts
 
 MAX_TOKENS = 300_000
 """Most tokens of all texts of an embedding request; OpenAI's limit."""
-
-# Share of the context that is reserved for an answer without max_tokens.
-_ANSWER_SHARE = 4
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -153,14 +151,15 @@ def _prepare_conversation(adapter: ModelAdapter, request: GenerationRequest) -> 
     try:
         return adapter.prepare_input(request)
     except ContextTooLong:
-        if not request.drop_oldest:
+        if request.context_overflow in (None, "error"):
             raise
-        shorter = truncate_oldest(
-            request, adapter.count_prompt_tokens, context_length=adapter.facts.context_length
+        shorter = shorten(
+            request, adapter.count_prompt_tokens, context_length=adapter.context_length(request)
         )
         if shorter is None:
             raise
-    return adapter.prepare_input(shorter)
+    dropped = len(request.messages) - len(shorter.messages)
+    return replace(adapter.prepare_input(shorter), num_dropped_messages=dropped)
 
 
 def _without_image_bytes(request: GenerationRequest) -> GenerationRequest:
@@ -182,31 +181,3 @@ def _digested(part: Part) -> Part:
 
 def _digest_image(part: TextPart | ImagePart) -> TextPart | ImagePart:
     return replace(part, data=blake2b(part.data).digest()) if isinstance(part, ImagePart) else part
-
-
-def truncate_oldest(
-    request: GenerationRequest, count_tokens: Callable[[GenerationRequest], int], *, context_length: int
-) -> GenerationRequest | None:
-    """Drop the fewest oldest turns that leave room for an answer.
-
-    None if no number does. A turn is a user message with all messages up to the next one, so that tool calls
-    and their results stay together. System messages and the last turn stay. Calls `count_tokens` a
-    logarithmic number of times.
-    """
-    share = context_length // _ANSWER_SHARE
-    limit = context_length - (share if request.max_tokens is None else min(request.max_tokens, share))
-    starts = [index for index, message in enumerate(request.messages) if message.role == "user"][1:]
-    fewest, most = 0, len(starts)
-    while fewest < most:
-        middle = (fewest + most) // 2
-        if count_tokens(_without(request, starts[middle])) <= limit:
-            most = middle
-        else:
-            fewest = middle + 1
-    return _without(request, starts[fewest]) if fewest < len(starts) else None
-
-
-def _without(request: GenerationRequest, num_messages: int) -> GenerationRequest:
-    """Return the request without its first messages, except system messages."""
-    kept = tuple(message for message in request.messages[:num_messages] if message.role == "system")
-    return replace(request, messages=kept + request.messages[num_messages:])

@@ -61,12 +61,14 @@ class DiskTier:
         *,
         max_bytes: int,
         min_free_bytes: int,
+        ttl_seconds: float = DEFAULT_TTL_SECONDS,
         wake: Callable[[], None],
         clock: Callable[[], float] = time.time,
     ) -> None:
         self.max_bytes = max_bytes
         self.num_skipped = 0
         self.num_damaged = 0
+        self._ttl_seconds = ttl_seconds
         self._num_failures = 0
         self._directory = directory
         self._clock = clock
@@ -105,7 +107,13 @@ class DiskTier:
 
     @classmethod
     def open(
-        cls, cache_directory: Path, *, max_bytes: int, min_free_bytes: int, wake: Callable[[], None]
+        cls,
+        cache_directory: Path,
+        *,
+        max_bytes: int,
+        min_free_bytes: int,
+        ttl_seconds: float,
+        wake: Callable[[], None],
     ) -> "DiskTier | None":
         """Lock the directory and return the tier, None on failure.
 
@@ -114,7 +122,13 @@ class DiskTier:
         try:
             directory = claim_directory(cache_directory)
             try:
-                return cls(directory, max_bytes=max_bytes, min_free_bytes=min_free_bytes, wake=wake)
+                return cls(
+                    directory,
+                    max_bytes=max_bytes,
+                    min_free_bytes=min_free_bytes,
+                    ttl_seconds=ttl_seconds,
+                    wake=wake,
+                )
             except BaseException:
                 directory.lock.release()
                 raise
@@ -162,7 +176,7 @@ class DiskTier:
         stored: Chunk[StoredRecord] | None = None
         for ancestor, child in zip(path, (*path[1:], None), strict=True):
             expires_at = ancestor.expires_at
-            ttl = DEFAULT_TTL_SECONDS if expires_at == math.inf else expires_at - self._clock()
+            ttl = self._ttl_seconds if expires_at == math.inf else expires_at - self._clock()
             stored = self._store_chunk(stored, ancestor, ttl, deadline) if ttl > 0 else None
             if stored is None:
                 return False

@@ -184,6 +184,7 @@ class AnthropicMessagesFormatter:
             output_tokens=usage.num_completion_tokens,
             output_tokens_details=ThinkingTokens(usage.num_thinking_tokens),
             service_tier="standard" if self._has_tier else UNSET,
+            dropped_messages=usage.num_dropped_messages or UNSET,
         )
 
 

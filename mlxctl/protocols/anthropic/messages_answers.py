@@ -23,8 +23,13 @@ class CacheCreation(Struct):
 class AnthropicUsage(Struct):
     """Token counts of a message.
 
-    Tokens read from or written to the cache are not part of `input_tokens`. `service_tier` is reported to
-    requests that set one.
+    <<<<<<< HEAD
+        Tokens read from or written to the cache are not part of `input_tokens`. `service_tier` is reported to
+        requests that set one.
+    =======
+        `service_tier` is reported to requests that set one, `dropped_messages` if `context_overflow` left
+        messages out.
+    >>>>>>> 3829086 (Choose the context overflow per request; bound and name agents as their clients do)
     """
 
     input_tokens: int
@@ -34,6 +39,7 @@ class AnthropicUsage(Struct):
     output_tokens: int
     output_tokens_details: ThinkingTokens
     service_tier: Literal["standard"] | UnsetType = UNSET
+    dropped_messages: int | UnsetType = UNSET
 
 
 class TextBlock(Struct, tag_field="type", tag="text"):

@@ -69,6 +69,7 @@ def to_generation_request(request: schema.MessagesRequest) -> GenerationRequest:
         stop=tuple(request.stop_sequences or ()),
         stream=bool(request.stream),
         priority=0 if request.service_tier == "standard_only" else None,
+        context_overflow=request.context_overflow,
         cache=replace(breakpoint_options(request, to_prompt_request, prompt), salt=prompt.cache.salt),
     )
 

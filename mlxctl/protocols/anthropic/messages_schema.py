@@ -8,6 +8,7 @@ from typing import Annotated, Any, Literal
 
 from msgspec import Raw, Struct
 
+from mlxctl.ir import ContextOverflow
 from mlxctl.protocols.adapter_fields import AdapterFields
 from mlxctl.protocols.cache_options import CacheControl, CacheSalt
 from mlxctl.protocols.ranges import (
@@ -209,4 +210,5 @@ class MessagesRequest(CountTokensRequest, kw_only=True):
     top_k: TopK | None = None
     stream: bool | None = None
     service_tier: Literal["auto", "standard_only"] | None = None
+    context_overflow: ContextOverflow | None = None
     n: Any = None

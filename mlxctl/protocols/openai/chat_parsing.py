@@ -70,6 +70,7 @@ def to_generation_request(request: schema.ChatRequest, before: tuple[Message, ..
         session_id=request.session_id,
         cache=cache_options(request.cache_mode, request.ttl, request.cache_salt),
         adapters=adapter_choices(request),
+        context_overflow=request.context_overflow,
     )
 
 

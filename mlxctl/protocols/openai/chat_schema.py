@@ -9,7 +9,7 @@ from typing import Annotated, Any, Literal
 
 from msgspec import Struct
 
-from mlxctl.ir import CacheMode
+from mlxctl.ir import CacheMode, ContextOverflow
 from mlxctl.protocols.cache_options import CacheSalt, SessionId, TtlSeconds
 from mlxctl.protocols.openai.chat_answers import ChatCustomCall, ChatFunctionCall
 from mlxctl.protocols.openai.freeform import InputGrammar
@@ -280,6 +280,7 @@ class ChatRequest(StructuredOutputFields, kw_only=True):
     cache_mode: CacheMode | None = None
     cache_salt: CacheSalt | None = None
     ttl: TtlSeconds | None = None
+    context_overflow: ContextOverflow | None = None
     response_format: ResponseFormat | None = None
     modalities: list[Literal["text", "audio"]] | None = None
     functions: list[Any] | None = None

@@ -33,7 +33,8 @@ class CompletionDetails(ReasoningTokens):
 class CompletionUsage(Struct):
     """Token counts of a request.
 
-    Cached tokens are part of the prompt's, thinking tokens of the completion's.
+    Cached tokens are part of the prompt's, thinking tokens of the completion's. `dropped_messages` is there
+    if `context_overflow` left messages out.
     """
 
     prompt_tokens: int
@@ -41,6 +42,7 @@ class CompletionUsage(Struct):
     total_tokens: int
     prompt_tokens_details: CachedTokens
     completion_tokens_details: CompletionDetails
+    dropped_messages: int | UnsetType = UNSET
 
 
 def completion_usage(usages: Sequence[Usage], *, num_choices: int) -> CompletionUsage:
@@ -57,6 +59,7 @@ def completion_usage(usages: Sequence[Usage], *, num_choices: int) -> Completion
         total_tokens=num_prompt_tokens + num_completion_tokens,
         prompt_tokens_details=CachedTokens(sum(usage.num_cached_tokens for usage in firsts)),
         completion_tokens_details=_details(usages),
+        dropped_messages=sum(usage.num_dropped_messages for usage in firsts) or UNSET,
     )
 
 

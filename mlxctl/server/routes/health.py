@@ -64,7 +64,7 @@ HEALTH_ROUTES = (
     *map(_page_file, page_files()),
     Route(
         path="/openapi.json",
-        resource=lambda context: OpenApiResource(context.routes),
+        resource=lambda context: OpenApiResource(context.routes, context.settings),
         access="caller",
         operations=(Operation(method="get", summary="Get this OpenAPI document", answer=Document),),
     ),

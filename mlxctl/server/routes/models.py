@@ -36,11 +36,15 @@ def _action(
     verb: str, summary: str, act: Callable[[RouteContext], Callable[[str], Awaitable[ServedModel]]]
 ) -> Route:
     operation = Operation(
-        method="post", summary=summary, body=ModelChoice, answer=ModelStatus, errors=(404, 429, 500, 503, 529)
+        method="post",
+        summary=summary,
+        body=ModelChoice,
+        answer=ModelStatus,
+        errors=(404, 429, 500, 503, 504, 529),
     )
     return Route(
         path=f"/models/{verb}",
-        resource=lambda context: ModelActionResource(act(context)),
+        resource=lambda context: ModelActionResource(act(context), context.settings),
         access="models:write",
         operations=(operation,),
     )

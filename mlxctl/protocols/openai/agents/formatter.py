@@ -82,7 +82,9 @@ class AgentTurnFormatter(OpenAIChatFormatter):
         request = to_generation_request(self._turn, before=before)
         self.adopt(self._turn, request)
         return replace(
-            request, drop_oldest=(self._turn.context_overflow or settings.context_overflow) == "drop_oldest"
+            request,
+            context_overflow=self._turn.context_overflow or settings.context_overflow,
+            max_context_tokens=settings.max_context,
         )
 
     def on_event(self, event: StreamEvent, number: int = 0) -> bytes:

@@ -5,11 +5,11 @@ from dataclasses import dataclass
 from typing import Literal, cast
 
 import msgspec
-from msgspec import Struct
+from msgspec import UNSET, Struct, UnsetType
 
 from mlxctl.errors import InvalidRequest
-from mlxctl.ir import StoredAgent
-from mlxctl.protocols.openai.agents.schema import AgentSettings, Overflow, Tools
+from mlxctl.ir import ContextOverflow, StoredAgent
+from mlxctl.protocols.openai.agents.schema import AgentSettings, Tools
 from mlxctl.protocols.openai.chat_schema import ChatMessage
 from mlxctl.protocols.openai.lists import DEFAULT_PAGE_LIMIT, Deletion, parse_limit
 from mlxctl.protocols.ranges import Metadata
@@ -71,10 +71,19 @@ class AgentPage:
         return int(self.after)
 
 
+class AgentCache(Struct, kw_only=True):
+    """An agent's cached context in one loaded model, in tokens."""
+
+    model: str
+    status: AgentStatus
+    cached_tokens: int
+    disk_tokens: int
+
+
 class AgentObject(Struct, kw_only=True):
     """An agent and its cache status; null is unknown.
 
-    Times are unix seconds.
+    Times are unix seconds. `caches` are those of the loaded models; lists of agents leave them out.
     """
 
     id: str
@@ -84,12 +93,15 @@ class AgentObject(Struct, kw_only=True):
     model: str
     instructions: str | None
     tools: Tools | None
-    context_overflow: Overflow
+    max_context: int | None
+    context_overflow: ContextOverflow
     metadata: Metadata | None
+    persist: bool
     num_messages: int
     status: AgentStatus
     context_tokens: int | None
     cached_tokens: int | None
+    caches: list[AgentCache] | UnsetType = UNSET
 
 
 class AgentList(Struct, kw_only=True):
@@ -119,9 +131,13 @@ class AgentMessageList(Struct):
     has_more: bool
 
 
-def encode_agent(agent: StoredAgent, standing: AgentCacheStatus) -> bytes:
+def encode_agent(
+    agent: StoredAgent, standing: AgentCacheStatus, caches: list[AgentCache] | UnsetType = UNSET
+) -> bytes:
     """Return the body for one agent."""
-    return msgspec.json.encode(_agent_object(agent, standing))
+    described = _agent_object(agent, standing)
+    described.caches = caches
+    return msgspec.json.encode(described)
 
 
 def encode_agents(agents: Sequence[tuple[StoredAgent, AgentCacheStatus]], *, has_more: bool) -> bytes:
@@ -158,8 +174,10 @@ def _agent_object(agent: StoredAgent, standing: AgentCacheStatus) -> AgentObject
         model=agent.model,
         instructions=settings.instructions,
         tools=settings.tools,
+        max_context=settings.max_context,
         context_overflow=settings.context_overflow,
         metadata=settings.metadata,
+        persist=agent.is_persistent,
         num_messages=agent.num_messages,
         status=standing.status,
         context_tokens=standing.num_context_tokens,

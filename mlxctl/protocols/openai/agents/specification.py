@@ -24,21 +24,39 @@ class NewAgent:
     id: str
     model: str
     settings: bytes
+    is_persistent: bool = True
 
 
 def parse_agent(body: bytes, *, limit_bytes: int = USUAL_SETTINGS_BYTES) -> NewAgent:
     """Parse a new agent. Raises InvalidRequest, also if its settings exceed `limit_bytes`."""
     asked = decode_body(body, _DECODER)
     tool_specs(asked.tools or ())
+    given_id = _one_of("id", asked.id, "agent_id", asked.agent_id)
     settings = AgentSettings(
-        instructions=asked.instructions,
+        instructions=_one_of("instructions", asked.instructions, "system_prompt", asked.system_prompt),
         tools=asked.tools,
+        max_context=asked.max_context,
         context_overflow=asked.context_overflow,
         metadata=asked.metadata,
         cache_salt=asked.cache_salt,
     )
     kept = _bounded(settings, limit_bytes)
-    return NewAgent(id=asked.id or f"agent_{secrets.token_hex(12)}", model=asked.model, settings=kept)
+    return NewAgent(
+        id=given_id or f"agent_{secrets.token_hex(12)}",
+        model=asked.model,
+        settings=kept,
+        is_persistent=asked.persist,
+    )
+
+
+def _one_of(name: str, value: str | None, other_name: str, other: str | None) -> str | None:
+    """Return the value of a field with two names.
+
+    Raises InvalidRequest if both are given.
+    """
+    if value is not None and other is not None:
+        raise InvalidRequest(f"{other_name} is another name of {name}; send one of them", param=other_name)
+    return other if value is None else value
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -21,13 +21,17 @@ class ResponseInputTokens(Struct):
 
 
 class ResponseUsage(Struct):
-    """Token counts of a response."""
+    """Token counts of a response.
+
+    `dropped_messages` is there if `truncation` left messages out.
+    """
 
     input_tokens: int
     input_tokens_details: ResponseInputTokens
     output_tokens: int
     output_tokens_details: ReasoningTokens
     total_tokens: int
+    dropped_messages: int | UnsetType = UNSET
 
 
 class OutputTextPart(Struct, tag_field="type", tag="output_text"):

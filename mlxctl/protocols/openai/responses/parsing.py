@@ -214,7 +214,7 @@ def to_generation_request(
         thinking=_thinking(request),
         constraint=requested_constraint(request, response_format=_text_format(request.text)),
         max_tokens=request.max_output_tokens,
-        drop_oldest=request.truncation == "auto",
+        context_overflow="drop_oldest" if request.truncation == "auto" else None,
         stream=bool(request.stream),
         priority=requested_priority(request.priority, request.service_tier),
         session_id=request.session_id,

@@ -113,6 +113,7 @@ def _usage(usage: Usage) -> ResponseUsage:
         output_tokens=usage.num_completion_tokens,
         output_tokens_details=ReasoningTokens(usage.num_thinking_tokens),
         total_tokens=usage.num_prompt_tokens + usage.num_completion_tokens,
+        dropped_messages=usage.num_dropped_messages or UNSET,
     )
 
 

@@ -1,0 +1,80 @@
+"""Shortening of conversations that exceed the context. Pure."""
+
+from collections.abc import Callable
+from dataclasses import replace
+
+from mlxctl.ir import GenerationRequest, Message, TextPart, ThinkingPart, ToolResultPart
+
+# Share of the context that is reserved for an answer without max_tokens.
+_ANSWER_SHARE = 4
+_REMOVED = TextPart(text="[removed to save context]")
+
+CountTokens = Callable[[GenerationRequest], int]
+
+
+def shorten(
+    request: GenerationRequest, count_tokens: CountTokens, *, context_length: int
+) -> GenerationRequest | None:
+    """Return the request as its `context_overflow` shortens it.
+
+    None if that leaves no room for an answer.
+    `compact` first removes thinking and the contents of tool results before the last turn, then drops the
+    oldest turns as `drop_oldest` does.
+    """
+    if request.context_overflow == "compact":
+        request = _compacted(request)
+        if count_tokens(request) <= _limit(request, context_length):
+            return request
+    return truncate_oldest(request, count_tokens, context_length=context_length)
+
+
+def truncate_oldest(
+    request: GenerationRequest, count_tokens: CountTokens, *, context_length: int
+) -> GenerationRequest | None:
+    """Drop the fewest oldest turns that leave room for an answer.
+
+    None if no number does. A turn is a user message with all messages up to the next one, so that tool calls
+    and their results stay together. System messages and the last turn stay. Calls `count_tokens` a
+    logarithmic number of times.
+    """
+    limit = _limit(request, context_length)
+    starts = _turn_starts(request)[1:]
+    fewest, most = 0, len(starts)
+    while fewest < most:
+        middle = (fewest + most) // 2
+        if count_tokens(_without(request, starts[middle])) <= limit:
+            most = middle
+        else:
+            fewest = middle + 1
+    return _without(request, starts[fewest]) if fewest < len(starts) else None
+
+
+def _limit(request: GenerationRequest, context_length: int) -> int:
+    share = context_length // _ANSWER_SHARE
+    return context_length - (share if request.max_tokens is None else min(request.max_tokens, share))
+
+
+def _turn_starts(request: GenerationRequest) -> list[int]:
+    return [index for index, message in enumerate(request.messages) if message.role == "user"]
+
+
+def _without(request: GenerationRequest, num_messages: int) -> GenerationRequest:
+    """Return the request without its first messages, except system messages."""
+    kept = tuple(message for message in request.messages[:num_messages] if message.role == "system")
+    return replace(request, messages=kept + request.messages[num_messages:])
+
+
+def _compacted(request: GenerationRequest) -> GenerationRequest:
+    last_turn = max(_turn_starts(request), default=0)
+    before = tuple(map(_without_details, request.messages[:last_turn]))
+    return replace(request, messages=before + request.messages[last_turn:])
+
+
+def _without_details(message: Message) -> Message:
+    parts = [part for part in message.parts if not isinstance(part, ThinkingPart)]
+    return replace(
+        message,
+        parts=tuple(
+            replace(part, content=(_REMOVED,)) if isinstance(part, ToolResultPart) else part for part in parts
+        ),
+    )

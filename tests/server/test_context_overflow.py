@@ -1,0 +1,46 @@
+"""Conversations longer than the context are refused or shortened."""
+
+import json
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+
+from .process import ServerProcess, serving
+
+TURN = {"role": "user", "content": "very long " * 40}
+CONVERSATION = [TURN, {"role": "assistant", "content": "Yes."}, TURN, {"role": "assistant", "content": "No."}]
+BODY: dict[str, Any] = {"model": "tiny", "messages": [*CONVERSATION, TURN], "max_tokens": 4}
+DROP = {"x-mlxctl-context-overflow": "drop_oldest"}
+
+
+@pytest.fixture(scope="module")
+def short(endless_model: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServerProcess]:
+    """A server with a context of 1,024 tokens."""
+    model = tmp_path_factory.mktemp("models") / "short"
+    shutil.copytree(endless_model, model)
+    config = json.loads((model / "config.json").read_text())
+    (model / "config.json").write_text(json.dumps(config | {"max_position_embeddings": 1024}))
+    with serving(model) as running:
+        yield running
+
+
+@pytest.mark.parametrize("path", ["chat/completions", "messages"])
+def test_overflow_policy_of_body_or_header_drops_oldest_turns(short: ServerProcess, path: str) -> None:
+    url = f"{short.url}/v1/{path}"
+    assert httpx.post(url, json=BODY, timeout=60).status_code == 400
+    by_header = httpx.post(url, json=BODY, headers=DROP, timeout=60).json()
+    by_body = httpx.post(url, json={**BODY, "context_overflow": "compact"}, timeout=60).json()
+    assert by_header["usage"]["dropped_messages"] == by_body["usage"]["dropped_messages"] == 2
+    refused = httpx.post(url, json={**BODY, "context_overflow": "error"}, headers=DROP, timeout=60)
+    assert refused.status_code == 400
+
+
+def test_unknown_overflow_policy_is_refused_by_name(short: ServerProcess) -> None:
+    headers = {"x-mlxctl-context-overflow": "shrink"}
+    refused = httpx.post(f"{short.url}/v1/chat/completions", json=BODY, headers=headers, timeout=60)
+    assert refused.status_code == 400
+    assert "error, drop_oldest, compact" in refused.json()["error"]["message"]
