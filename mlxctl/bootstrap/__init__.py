@@ -5,14 +5,14 @@ from dataclasses import dataclass
 from mlxctl import demo, locations
 from mlxctl.adapters import RequestDefaults
 from mlxctl.engine import EngineClient, EngineProcess
-from mlxctl.errors import SettingsError
+from mlxctl.errors import ModelNotFoundOnDisk, SettingsError
 from mlxctl.inference import InferenceService
 from mlxctl.inference.models.configured_models import ModelReader
 from mlxctl.inference.models.lora_registry import LoraRegistry
 from mlxctl.inference.preparation import PreparationPool
 from mlxctl.ir import SamplingOptions, ToneCurveOptions
 from mlxctl.ir.policy import Limits
-from mlxctl.models import NamedDirectory
+from mlxctl.models import Library, NamedDirectory
 from mlxctl.models.capability_lookup import CapabilityLookup, open_capability_lookup
 from mlxctl.models.catalog import Catalog
 from mlxctl.policy import PolicyService, SettingsPolicy
@@ -23,6 +23,19 @@ from mlxctl.stores.audit_files import AuditFiles
 
 DEMO_MODEL = NamedDirectory(name=demo.MODEL_NAME, path=demo.MODEL_DIR)
 """The built-in model, served when the settings name none."""
+
+
+def model_directory(library: Library, name: str) -> NamedDirectory:
+    """Return the directory for an alias, path or name of the library, or for the demo model's name.
+
+    Raises ModelNotFoundOnDisk, with close names.
+    """
+    try:
+        return library.resolve(name)
+    except ModelNotFoundOnDisk:
+        if name == DEMO_MODEL.name:
+            return DEMO_MODEL
+        raise
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

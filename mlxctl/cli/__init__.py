@@ -3,14 +3,27 @@
 Each command is one file, imported when it is called.
 """
 
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
 from mlxctl.cli.lazy import LazyGroup, create_app
 
+
+class RootGroup(LazyGroup):
+    """`mlxctl`, which also takes `mlxctl help COMMAND` and `mlxctl version`."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        match args:
+            case ["help", *names]:
+                args = [*names, "--help"]
+            case ["version"]:
+                args = ["--version"]
+        return super().parse_args(ctx, args)
+
+
 app = create_app(
-    cls=LazyGroup,
+    cls=RootGroup,
     name="mlxctl",
     no_args_is_help=True,
     context_settings={"help_option_names": ["-h", "--help"]},
@@ -30,7 +43,7 @@ def _print_version(is_wanted: bool) -> None:
 def mlxctl(
     version: Annotated[
         bool,
-        typer.Option("--version", is_eager=True, callback=_print_version, help="Print versions and exit."),
+        typer.Option("--version", "-v", is_eager=True, callback=_print_version, help="Print versions and exit."),
     ] = False,
 ) -> None:
     """Serve, probe, chat with and measure MLX models."""

@@ -50,6 +50,8 @@ class ServerConnection:
                 f"the server at {self.root} has no {path.split('?')[0]}; only `mlxctl serve` does"
             )
         if response.status_code >= 400:
+            if response.status_code == 404 and path.startswith("/v1/agents/"):
+                raise InvalidRequest(f"{_error_message(response)}; `mlxctl agents ls` lists them")
             raise InvalidRequest(f"the server rejects this: {_error_message(response)}")
         try:
             data: dict[str, Any] = response.json()

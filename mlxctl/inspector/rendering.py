@@ -19,11 +19,11 @@ from mlxctl.inspector.disk_explanation import DiskExplanation
 _NUM_CHARS_BEFORE = 400
 _GUIDE_COLUMNS, _MIN_LABEL_COLUMNS = 4, 20
 _HITS = {
-    "exact": "all of the prompt",
-    "prefix": "all of what was kept",
-    "common_prefix": "a part of what was kept",
-    "checkpoint": "up to a checkpoint",
-    "miss": "nothing",
+    "exact": "the whole prompt was cached",
+    "prefix": "the prompt continues a cached one",
+    "common_prefix": "the prompt shares the beginning of a cached one",
+    "checkpoint": "cached up to a checkpoint",
+    "miss": "nothing was cached",
 }
 
 
@@ -91,7 +91,7 @@ def _count_memory(table: Table, stats: Mapping[str, Any]) -> None:
     table.add_row("tokens saved", f"{saved:,}{share}")
     num_requests = sum(stats["cache_hits"].values())
     for kind, num in stats["cache_hits"].items():
-        table.add_row(f"  {kind}", f"{num:>6,}  {_HITS.get(kind, '')} was known" if num_requests else "–")
+        table.add_row(f"  {kind}", f"{num:>6,}  {_HITS.get(kind, '')}" if num_requests else "–")
 
 
 def _count_disk(table: Table, disk: Mapping[str, Any]) -> None:

@@ -31,11 +31,14 @@ class ChatApp(TerminalApp):
         images: tuple[ImagePart, ...] = (),
         preferences: Preferences | None = None,
     ) -> None:
-        """`images` are attached to the first question."""
+        """`images` are attached to the first question.
+
+        Remembered sampling values fill what `options` leave unset.
+        """
         super().__init__(preferences)
         self._images = images
         self._backend = backend
-        self._options = options
+        self._options = self.preferences.sampling.beneath(options)
         self._autosave = autosave or SessionAutosave(None)
         self._conversation = conversation or Conversation()
 

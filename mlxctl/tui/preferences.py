@@ -1,20 +1,66 @@
-"""The remembered theme. File errors are ignored."""
+"""The remembered theme and sampling values. File errors are ignored."""
 
 import os
 from collections.abc import Mapping
 from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
+from typing import Annotated
 
 import msgspec
+from msgspec import Meta
 
 from mlxctl import locations
+from mlxctl.tui.conversation import ChatOptions, ThinkingChoice
 
 _MAX_BYTES = 10_000
 _LIGHT_BACKGROUNDS = ("7", "15")
 
 
-class _Stored(msgspec.Struct):
+class RememberedSampling(msgspec.Struct, frozen=True, omit_defaults=True):
+    """The settings that hold for every new chat; None leaves a value to the model.
+
+    A seed, stop strings, a schema and the system prompt belong to one chat and are not among them.
+    """
+
+    temperature: Annotated[float, Meta(ge=0, le=100)] | None = None
+    top_p: Annotated[float, Meta(gt=0, le=1)] | None = None
+    top_k: Annotated[int, Meta(ge=0, le=1_000_000)] | None = None
+    min_p: Annotated[float, Meta(ge=0, le=1)] | None = None
+    repetition_penalty: Annotated[float, Meta(gt=0, le=10)] | None = None
+    presence_penalty: Annotated[float, Meta(ge=-2, le=2)] | None = None
+    frequency_penalty: Annotated[float, Meta(ge=-2, le=2)] | None = None
+    max_tokens: Annotated[int, Meta(ge=1, le=10_000_000)] | None = None
+    thinking: ThinkingChoice = "default"
+
+    @classmethod
+    def of(cls, options: ChatOptions) -> "RememberedSampling":
+        """Return what is remembered of the options."""
+        return cls(**{name: getattr(options, name) for name in cls.__struct_fields__})
+
+    def beneath(self, options: ChatOptions) -> ChatOptions:
+        """Return the options with the remembered values where they have none."""
+        unset = ChatOptions()
+        values = {
+            name: getattr(self, name)
+            for name in self.__struct_fields__
+            if getattr(options, name) == getattr(unset, name)
+        }
+        return replace(options, **values)
+
+    def describe(self) -> str:
+        """Return the values as one line; empty without any."""
+        values = {name: getattr(self, name) for name in self.__struct_fields__}
+        return ", ".join(
+            f"{name.replace('_', ' ')} {value}"
+            for name, value in values.items()
+            if value not in (None, "default")
+        )
+
+
+class _Stored(msgspec.Struct, omit_defaults=True):
     theme: str | None = None
+    sampling: msgspec.Raw = msgspec.Raw(b"{}")
 
 
 class Preferences:
@@ -26,20 +72,43 @@ class Preferences:
     @property
     def theme(self) -> str | None:
         """The saved theme, which may not exist any more."""
+        return self._read().theme
+
+    @property
+    def sampling(self) -> RememberedSampling:
+        """The saved sampling values; all unset if one of them is invalid."""
         try:
-            if self._path is None or self._path.stat().st_size > _MAX_BYTES:
-                return None
-            return msgspec.json.decode(self._path.read_bytes(), type=_Stored).theme
-        except (OSError, ValueError, RecursionError):
-            return None
+            return msgspec.json.decode(self._read().sampling, type=RememberedSampling)
+        except (ValueError, RecursionError):
+            return RememberedSampling()
 
     def save_theme(self, name: str) -> None:
+        """Save the theme."""
+        stored = self._read()
+        stored.theme = name
+        self._write(stored)
+
+    def save_sampling(self, options: ChatOptions) -> None:
+        """Save what is remembered of a chat's options."""
+        stored = self._read()
+        stored.sampling = msgspec.Raw(msgspec.json.encode(RememberedSampling.of(options)))
+        self._write(stored)
+
+    def _read(self) -> _Stored:
+        try:
+            if self._path is None or self._path.stat().st_size > _MAX_BYTES:
+                return _Stored()
+            return msgspec.json.decode(self._path.read_bytes(), type=_Stored)
+        except (OSError, ValueError, RecursionError):
+            return _Stored()
+
+    def _write(self, stored: _Stored) -> None:
         if self._path is None:
             return
         partial = self._path.with_suffix(f".{os.getpid()}.tmp")
         with suppress(OSError):
             self._path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-            partial.write_bytes(msgspec.json.encode(_Stored(theme=name)) + b"\n")
+            partial.write_bytes(msgspec.json.encode(stored) + b"\n")
             partial.replace(self._path)
 
 

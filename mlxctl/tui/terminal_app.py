@@ -85,6 +85,11 @@ class TerminalApp(App[None]):
         self.theme = remembered if remembered in self.available_themes else detect_terminal_theme()
         self._first_theme = self.theme
 
+    @property
+    def preferences(self) -> Preferences:
+        """What is remembered between runs."""
+        return self._preferences
+
     def on_mount(self) -> None:
         """Save theme changes from now on; redraw after ^Z and fg."""
         self.app_resume_signal.subscribe(self, lambda _: self.screen.refresh(layout=True))

@@ -48,6 +48,20 @@ def test_version_lists_mlx_packages() -> None:
     assert all(word in result.output for word in ("Python 3.", "mlx 0.", "mlx-lm 0."))
 
 
+@pytest.mark.parametrize(
+    ("arguments", "same"),
+    [
+        (["help"], ["--help"]),
+        (["help", "models", "ls"], ["models", "ls", "--help"]),
+        (["version"], ["--version"]),
+        (["-v"], ["--version"]),
+    ],
+)
+def test_help_and_version_also_work_as_commands(arguments: list[str], same: list[str]) -> None:
+    result, expected = runner.invoke(app, arguments), runner.invoke(app, same)
+    assert (result.exit_code, result.output) == (0, expected.output)
+
+
 def test_help_shows_defaults_and_an_example() -> None:
     page = " ".join(runner.invoke(app, ["serve", "--help"]).output.split())
     assert f"[default: {ServerSettings().port}]" in page

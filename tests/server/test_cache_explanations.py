@@ -145,6 +145,17 @@ def test_changed_tool_is_named(server: ServerProcess) -> None:
     assert agent.explained()["reason"] == "tools_changed"
 
 
+def test_option_that_changes_only_the_end_of_the_prompt_is_named(server: ServerProcess) -> None:
+    agent = Agent(server)
+    agent.ask(user("Hello"))
+    # The template closes the thinking where the earlier answer began.
+    agent.ask(user("Hello"), chat_template_kwargs={"enable_thinking": False})
+
+    found = agent.explained()
+
+    assert (found["reason"], found["divergence"]["part"]) == ("options_changed", "thinking")
+
+
 def test_message_rendered_differently_is_named(server: ServerProcess) -> None:
     agent = Agent(server)
     thought = {"role": "assistant", "content": "Well.", "reasoning_content": "I think of the sea."}

@@ -7,9 +7,10 @@ from pathlib import Path
 import pytest
 from textual._xterm_parser import XTermParser
 from textual.events import Key
+from textual.widgets import Input
 
 from mlxctl.errors import ServerUnreachable
-from mlxctl.ir import TextDelta
+from mlxctl.ir import SamplingOptions, TextDelta
 from mlxctl.tui.app import ChatApp
 from mlxctl.tui.chat_backend import BackendModel
 from mlxctl.tui.chat_commands import COMMANDS, SlashCommand, UnknownCommand, completions, read_input
@@ -309,3 +310,45 @@ def test_copy_notification_names_the_command(monkeypatch: pytest.MonkeyPatch, tm
 def test_preferences_file_is_json(tmp_path: Path) -> None:
     Preferences(tmp_path / "screen.json").save_theme("nord")
     assert json.loads((tmp_path / "screen.json").read_text()) == {"theme": "nord"}
+
+
+def test_sampling_values_are_remembered(tmp_path: Path) -> None:
+    preferences = Preferences(tmp_path / "screen.json")
+    preferences.save_theme("nord")
+
+    async def change_temperature() -> None:
+        app = ChatApp(ScriptedBackend(), ChatOptions(seed=7), preferences=preferences)
+        async with app.run_test() as pilot:
+            screen = Screen(app, pilot)
+            await screen.wait_for("ready")
+            await screen.press("f2")
+            await screen.wait_for("Apply")
+            screen.app.screen.query_one("#temperature", Input).value = "0.25"
+            await screen.press("ctrl+s")
+            await screen.wait_for("Ask something")
+
+    async def first_request() -> SamplingOptions:
+        backend = ScriptedBackend(text("Hi!"))
+        app = ChatApp(backend, ChatOptions(top_p=0.5), preferences=preferences)
+        async with app.run_test() as pilot:
+            screen = Screen(app, pilot)
+            await screen.wait_for("Remembered settings: temperature 0.25")
+            await send(screen, "Hello")
+            await screen.wait_for("Hi!")
+        return backend.requests[0].sampling
+
+    asyncio.run(change_temperature())
+    sampling = asyncio.run(first_request())
+
+    assert (sampling.temperature, sampling.top_p, sampling.seed) == (0.25, 0.5, None)
+    assert preferences.theme == "nord"
+
+
+@pytest.mark.parametrize(
+    "sampling", ['{"temperature": -1}', '{"top_k": "x"}', "[]", "7", '{"thinking": "so"}']
+)
+def test_invalid_remembered_sampling_is_ignored(sampling: str, tmp_path: Path) -> None:
+    (tmp_path / "screen.json").write_text(f'{{"theme": "nord", "sampling": {sampling}}}')
+    preferences = Preferences(tmp_path / "screen.json")
+    assert preferences.sampling.beneath(ChatOptions()) == ChatOptions()
+    assert preferences.theme == "nord"

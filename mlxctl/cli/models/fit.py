@@ -61,11 +61,12 @@ def _estimate(
     names: Sequence[str], settings: Settings, *, context_tokens: int | None, on_macs: bool
 ) -> "Rows":
     """Return a row for each model and machine. Raises ModelError."""
+    from mlxctl.bootstrap import model_directory
     from mlxctl.models import Library, describe_model, fit_model, fit_on_macs, this_machine
     from mlxctl.models.kv_format import chosen_kv_format
 
     library, chunk_tokens = Library(settings.library), settings.engine.prefill_chunk_max_tokens
-    directories = [library.resolve(name) for name in names]
+    directories = [model_directory(library, name) for name in names]
     models = [
         describe_model(found.path, name=found.name).served_with(chosen_kv_format(settings, found.name))
         for found in directories

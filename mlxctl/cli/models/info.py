@@ -27,11 +27,12 @@ def info(
 ) -> None:
     """Show what a model is, without loading it."""
     with report_errors():
+        from mlxctl.bootstrap import model_directory
         from mlxctl.models import describe_model
         from mlxctl.models.capability_lookup import open_capability_lookup
 
         library = open_library(config)
-        found = library.resolve(name)
+        found = model_directory(library, name)
         model = describe_model(found.path, name=found.name)
         knowledge = open_capability_lookup()
         known = knowledge.of(found.name, found.path, library)

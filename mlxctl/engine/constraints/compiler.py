@@ -23,7 +23,7 @@ _Stops = frozenset[int]
 class GrammarCompiler:
     """Queue of requests whose token constraint is being compiled.
 
-    Methods are called on the MLX thread. A model's vocabulary is loaded by `load_tokenizer` or with its first
+    Methods are called on the MLX thread. A model's vocabulary is loaded by `load_announced` or with its first
     grammar, and dropped with the model.
     """
 
@@ -33,23 +33,32 @@ class GrammarCompiler:
         self._thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix="grammars")
         self._paths: dict[str, Path] = {}
         self._tokenizers: dict[tuple[str, _Stops], LLTokenizer] = {}
+        self._announced: dict[tuple[str, _Stops], int] = {}
         self._waiting: list[tuple[Submit, Future[TokenConstraint]]] = []
 
     def open_model(self, name: str, path: Path) -> None:
         """Accept requests for the model at `path`."""
         self._paths[name] = path
 
-    def load_tokenizer(self, name: str, stops: frozenset[int], vocabulary_size: int) -> None:
-        """Start to load a model's vocabulary.
+    def announce(self, name: str, stops: frozenset[int], vocabulary_size: int) -> None:
+        """Note that grammars of a model will need its vocabulary."""
+        self._announced[name, stops] = vocabulary_size
 
-        An unreadable tokenizer fails the requests that need it.
+    def load_announced(self) -> None:
+        """Start to load the announced vocabularies; call it while no row decodes.
+
+        The library holds the interpreter lock for up to a second, which stops every stream. An unreadable
+        tokenizer fails the requests that need it.
         """
-        self._thread.submit(self._tokenizer, name, stops, vocabulary_size)
+        announced, self._announced = self._announced, {}
+        for (name, stops), vocabulary_size in announced.items():
+            self._thread.submit(self._tokenizer, name, stops, vocabulary_size)
 
     def close_model(self, name: str) -> None:
         """Drop tokenizers and path of a model."""
         self._paths.pop(name, None)
         self._tokenizers = {key: tokenizer for key, tokenizer in self._tokenizers.items() if key[0] != name}
+        self._announced = {key: size for key, size in self._announced.items() if key[0] != name}
 
     @property
     def compiling(self) -> tuple[Submit, ...]:

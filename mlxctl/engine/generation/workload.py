@@ -149,7 +149,7 @@ class GenerationWorkload(Workload):
             case ReadGrammarVocabulary(name=name, stop_token_ids=stops):
                 if name in self._runners:
                     size = self._runners[name].vocabulary_size
-                    self._compiler.load_tokenizer(name, frozenset(stops), size)
+                    self._compiler.announce(name, frozenset(stops), size)
             case MountLora() | UnmountLora():
                 runner = self._runners.get(command.model)
                 self._lora_changes.add(command, runner.lora if runner is not None else None)
@@ -168,7 +168,10 @@ class GenerationWorkload(Workload):
 
     def step(self) -> None:
         self._admit()
-        self._lora_changes.step(has_rows=self._scheduler.has_decoding_rows)
+        has_rows = self._scheduler.has_decoding_rows
+        self._lora_changes.step(has_rows=has_rows)
+        if not has_rows:
+            self._compiler.load_announced()
         for sequence in self._take_fetched():
             self._scheduler.resume(sequence)
         if not self._scheduler.has_work:

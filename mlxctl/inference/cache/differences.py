@@ -57,12 +57,16 @@ def find_change(
 ) -> PromptChange:
     """Return why the newer prompt differs from the older and its answer."""
     text = adapter.prompt_text(newer)
-    older_text = (rendered(older, adapter) or "") + answer
+    older_prompt = rendered(older, adapter) or ""
+    older_text = older_prompt + answer
     num_agreeing = num_common(text, older_text)
     # The answer in the newer request replaces the generated one.
     for undone, change in _changes(newer, older):
         other = rendered(undone, adapter)
-        if other is not None and num_common(other, older_text) > num_agreeing:
+        # Options can change only what follows the older prompt, where its answer stands.
+        if other is not None and (
+            num_common(other, older_text) > num_agreeing or other == older_prompt != text
+        ):
             return _narrow_change(change, newer, older, older_text, num_agreeing, adapter)
     section = find_section(newer, num_agreeing, adapter)
     num_shared = _num_shared(newer.messages, older.messages)

@@ -107,11 +107,13 @@ class ChatActions(Screen[None]):
         self.app.search_themes()
 
     def action_settings(self) -> None:
-        """Change the options for the next questions."""
+        """Change the options for the next questions; sampling values hold for later chats too."""
         from mlxctl.tui.screens.settings import SettingsScreen
 
         def apply(options: ChatOptions | None) -> None:
-            self._options = options or self._options
+            if options is not None:
+                self._options = options
+                cast("TerminalApp", self.app).preferences.save_sampling(options)
 
         self.app.push_screen(SettingsScreen(self._options, tools_note=self._tools_note()), apply)
 

@@ -2,6 +2,7 @@
 
 import asyncio
 import time
+from typing import cast
 
 from textual import events, on, work
 from textual.app import ComposeResult
@@ -27,6 +28,7 @@ from mlxctl.tui.gc_tuning import collect_all, limit_collections
 from mlxctl.tui.history_loader import HistoryLoader
 from mlxctl.tui.messages import InterruptPressed, PasteFolded, QuestionSubmitted, TopNear
 from mlxctl.tui.screens.answers import DISCONNECTED, ChatAnswers
+from mlxctl.tui.terminal_app import TerminalApp
 from mlxctl.tui.throughput_meter import ThroughputMeter
 from mlxctl.tui.widgets.composer import Composer
 from mlxctl.tui.widgets.find_bar import FindBar
@@ -86,6 +88,8 @@ class ChatScreen(ChatAnswers):
         await self._transcript.add(self._opening_notice)
         if not self._conversation.messages:
             await self._transcript.add(Notice(HINTS))
+        if remembered := cast("TerminalApp", self.app).preferences.sampling.describe():
+            await self._transcript.add(Notice(f"Remembered settings: {remembered} (/settings changes them)"))
         self._show_status()
         self.set_interval(_STATUS_SECONDS, self._show_status)
         self.set_interval(_CHECK_SECONDS, self._check)
