@@ -31,7 +31,7 @@ complete -c mlxctl -n "__mlxctl_at ''" -a audit -d 'Show, search and prune the a
 complete -c mlxctl -n "__mlxctl_at ''" -a config -d 'Create the settings file, and show which settings hold'
 complete -c mlxctl -n "__mlxctl_at ''" -a doctor -d 'Check this installation, and suggest fixes'
 complete -c mlxctl -n "__mlxctl_at ''" -a completion -d 'Print a shell completion script'
-complete -c mlxctl -n "__mlxctl_at ''" -l version -d 'Print versions and exit'
+complete -c mlxctl -n "__mlxctl_at ''" -l version -s v -d 'Print versions and exit'
 complete -c mlxctl -n "__mlxctl_at ''" -l help -s h -d 'Show this message and exit.'
 complete -c mlxctl -n "__mlxctl_at ' serve'" -l model -s m -x -a '(mlxctl completion models 2>/dev/null)' -d 'Model to serve'
 complete -c mlxctl -n "__mlxctl_at ' serve'" -l models-dir -x -d 'Directory whose models are all served under their names'

@@ -1187,6 +1187,7 @@ _mlxctl() {
     local state
     _arguments -C \
         '*--version[Print versions and exit]' \
+        '*-v[Print versions and exit]' \
         '*--help[Show this message and exit.]' \
         '*-h[Show this message and exit.]' \
         '1: :->command' '*:: :->rest'

@@ -43,7 +43,9 @@ def _print_version(is_wanted: bool) -> None:
 def mlxctl(
     version: Annotated[
         bool,
-        typer.Option("--version", "-v", is_eager=True, callback=_print_version, help="Print versions and exit."),
+        typer.Option(
+            "--version", "-v", is_eager=True, callback=_print_version, help="Print versions and exit."
+        ),
     ] = False,
 ) -> None:
     """Serve, probe, chat with and measure MLX models."""
