@@ -1,4 +1,4 @@
-"""Formats of one model: how prompts are written and which parsers read answers."""
+"""Formats of one model: its prompt writers, parsers and stop tokens."""
 
 from dataclasses import dataclass
 

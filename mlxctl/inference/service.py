@@ -15,10 +15,10 @@ from mlxctl.inference.cache import CacheInspector, Explanation
 from mlxctl.inference.embedding import embed
 from mlxctl.inference.generation import Generation
 from mlxctl.inference.interface import InferenceStats
+from mlxctl.inference.models.leases import Lease
 from mlxctl.inference.models.lora_registry import LoraRegistry
 from mlxctl.inference.models.manager import ModelManager
 from mlxctl.inference.models.registry import ModelRegistry
-from mlxctl.inference.models.residency import Lease
 from mlxctl.inference.models.served_model import ServedModel
 from mlxctl.inference.preparation import PackedRequest, PreparationPool, jobs
 from mlxctl.inference.preparation.packed_request import PackedTexts

@@ -8,10 +8,8 @@ import io
 import os
 import signal
 import sys
-import threading
 import time
-from collections.abc import Callable, Iterator
-from contextlib import aclosing, contextmanager, suppress
+from contextlib import aclosing
 from typing import TextIO
 
 from mlxctl.errors import (
@@ -38,8 +36,9 @@ from mlxctl.tui.chat_turn import (
     Update,
 )
 from mlxctl.tui.conversation import ChatOptions, Conversation
+from mlxctl.tui.question_reader import QuestionReader, terminal_restored
 from mlxctl.tui.session_autosave import SessionAutosave
-from mlxctl.tui.terminal import escape_control_characters, screen_problem
+from mlxctl.tui.terminal import escape_control_characters
 
 _INTERRUPTED = 130
 
@@ -72,7 +71,7 @@ def run_plain(
         backend, options, autosave, conversation, images, prompt=prompt, report=report, **streams
     )
     try:
-        with _terminal_restored(streams["source"]):
+        with terminal_restored(streams["source"]):
             return asyncio.run(chat.run())
     except KeyboardInterrupt:
         return _INTERRUPTED
@@ -180,9 +179,9 @@ class PlainChat:
 
     async def _next_question(self) -> str | None:
         """Return the next question; None at the end of the input."""
-        read = _line_reader(self._source, self._answers, self._diagnostics)
+        reader = QuestionReader(self._source, self._answers, self._diagnostics)
         while True:
-            text = await _in_daemon_thread(lambda: _read_question(read))
+            text = await reader.next()
             if text is None:
                 return None
             if not text.strip():
@@ -275,80 +274,6 @@ class PlainChat:
     def _print_diagnostic(self, text: str) -> None:
         self._answers.flush()
         print(text, file=self._diagnostics, flush=True)
-
-
-async def _in_daemon_thread(read: Callable[[], str | None]) -> str | None:
-    """Run `read` in a daemon thread.
-
-    A read from a terminal cannot be cancelled at exit.
-    """
-    loop = asyncio.get_running_loop()
-    answer: asyncio.Future[str | None] = loop.create_future()
-
-    def settle(text: str | None) -> None:
-        if not answer.done():
-            answer.set_result(text)
-
-    def work() -> None:
-        text = read()
-        if not loop.is_closed():
-            loop.call_soon_threadsafe(settle, text)
-
-    threading.Thread(target=work, name="input", daemon=True).start()
-    return await answer
-
-
-def _line_reader(source: TextIO, answers: TextIO, diagnostics: TextIO) -> Callable[[str], str]:
-    """Return a function that prompts and reads a line.
-
-    It returns an empty string at the end of the input. On a capable terminal it has line editing and history.
-    """
-    if source is not sys.stdin or screen_problem(source, answers) is not None:
-
-        def read_plain(prompt: str) -> str:
-            if source.isatty():
-                print(prompt, end="", file=diagnostics, flush=True)
-            return source.readline()
-
-        return read_plain
-    # The import gives `input` line editing and history, where Python was built with readline.
-    with suppress(ImportError):
-        import readline  # noqa: F401
-
-    def read_edited(prompt: str) -> str:
-        try:
-            return input(prompt) + "\n"
-        except EOFError:
-            print(file=diagnostics, flush=True)
-            return ""
-
-    return read_edited
-
-
-@contextmanager
-def _terminal_restored(source: TextIO) -> Iterator[None]:
-    """Restore the terminal attributes, which line editing changes."""
-    import termios
-
-    if not source.isatty():
-        yield
-        return
-    attributes = termios.tcgetattr(source)
-    try:
-        yield
-    finally:
-        termios.tcsetattr(source, termios.TCSADRAIN, attributes)
-
-
-def _read_question(read: Callable[[str], str]) -> str | None:
-    """Read a line, and further lines while each ends with a backslash."""
-    lines: list[str] = []
-    while line := read(". " if lines else "> "):
-        text = line.rstrip("\r\n")
-        lines.append(text.removesuffix("\\"))
-        if not text.endswith("\\"):
-            break
-    return "\n".join(lines) if lines else None
 
 
 def _call_line(call: ToolCallPart) -> str:

@@ -116,10 +116,10 @@ def test_lost_fork_server_is_restarted() -> None:
     async def run() -> None:
         async with running(SHORT) as pool:
             await pool.load("tiny", facts, ModelCapabilities())
-            template = pool._fork_server._worker
+            template = pool._workers._fork_server._worker
             assert template is not None
             template.kill()
-            pool._end_idle()
+            pool._workers._end_idle()
             assert (await prepared(pool, asked("still here"))).inputs
 
     asyncio.run(run())

@@ -24,7 +24,8 @@ from mlxctl.errors import (
     ShuttingDown,
 )
 from mlxctl.inference.models.eviction import ModelMemoryBudget
-from mlxctl.inference.models.residency import RETRY_SECONDS, Lease, ModelResidency
+from mlxctl.inference.models.leases import Lease
+from mlxctl.inference.models.residency import RETRY_SECONDS, ModelResidency
 
 SIZES = {"a": 60, "b": 60, "c": 30, "d": 30}
 

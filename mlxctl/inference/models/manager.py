@@ -21,10 +21,11 @@ from mlxctl.errors import (
     UnknownModel,
 )
 from mlxctl.inference.models.eviction import ResidentModel
+from mlxctl.inference.models.leases import Lease
 from mlxctl.inference.models.loader import ModelLoader
 from mlxctl.inference.models.lora_registry import LoraRegistry, ServedAdapter
 from mlxctl.inference.models.registry import ModelRegistry
-from mlxctl.inference.models.residency import Lease, ModelResidency
+from mlxctl.inference.models.residency import ModelResidency
 from mlxctl.inference.models.served_model import ModelMemory, ServedModel, UnusableModel
 from mlxctl.inference.preparation import PreparationPool
 from mlxctl.inference.request_context import current_request

@@ -1,4 +1,4 @@
-"""Leases on loaded models and the queue for others.
+"""Residency of models: which are loaded, leased and evicted.
 
 Event-loop thread only. One model is loaded at a time. A request for a loaded model gets a lease at once; all
 others wait in one queue, in order of arrival. Its head is served next, together with every request for the
@@ -11,11 +11,10 @@ import asyncio
 import logging
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from functools import partial
 from typing import Protocol
 
 from mlxctl.errors import (
-    EngineDied,
     EngineError,
     EngineRecovering,
     MlxctlError,
@@ -23,7 +22,6 @@ from mlxctl.errors import (
     ModelInUse,
     ModelUnavailable,
     NotEnoughMemory,
-    QueueFull,
     ShuttingDown,
 )
 from mlxctl.inference.models.eviction import (
@@ -34,37 +32,13 @@ from mlxctl.inference.models.eviction import (
     select_expired,
     select_victims,
 )
+from mlxctl.inference.models.leases import Lease, LeaseQueue
 from mlxctl.ir.models import ModelState
 
 # Requests for a model that could not be loaded fail for so long without another attempt.
 RETRY_SECONDS = 30.0
-_RETRY_AFTER_SECONDS = 5.0
 
 _log = logging.getLogger(__name__)
-
-
-class Lease:
-    """Right to use a loaded model, which stays loaded until release.
-
-    `on_change` gets the model's name and by how much its number of leases changed.
-    """
-
-    def __init__(self, name: str, on_change: Callable[[str, int], None]) -> None:
-        self.name = name
-        self._on_change = on_change
-        self._is_open = True
-        on_change(name, 1)
-
-    def share(self) -> "Lease":
-        """Return another lease of the same model, to be released independently."""
-        assert self._is_open, "a released lease cannot be shared"
-        return Lease(self.name, self._on_change)
-
-    def release(self) -> None:
-        """Release the model for eviction."""
-        if self._is_open:
-            self._is_open = False
-            self._on_change(self.name, -1)
 
 
 class Loader(Protocol):
@@ -89,14 +63,6 @@ class Loader(Protocol):
         """Unload the weights. Raises ModelInUse, EngineDied and CapacityError."""
 
 
-@dataclass(slots=True, eq=False)
-class _QueuedRequest:
-    """A request that waits for its model to be loaded."""
-
-    name: str
-    lease: asyncio.Future[Lease]
-
-
 class ModelResidency:
     """Grants leases; loads models and evicts others for them.
 
@@ -115,18 +81,16 @@ class ModelResidency:
         self.pins = set(pins)
         self.num_loads = self.num_evictions = self.num_swaps = 0
         self._loader = loader
-        self._max_waiting = max_waiting
         self._ttl_seconds = ttl_seconds
         self._clock = clock
         self._num_leases: dict[str, int] = {}
         self._used_at: dict[str, float] = {}
         self._failures: dict[str, tuple[str, float]] = {}
-        self._queue: list[_QueuedRequest] = []
+        self._queue = LeaseQueue(max_waiting=max_waiting)
         self._evicting: set[str] = set()
         self._loading: str | None = None
         self._load_task: asyncio.Task[None] | None = None
         self._lock = asyncio.Lock()
-        self._changed = asyncio.Event()
 
     async def lease(self, name: str) -> Lease:
         """Return a lease of the model, loading it if necessary.
@@ -137,22 +101,7 @@ class ModelResidency:
         if self.is_ready(name):
             return Lease(name, self._count_lease)
         self._check_failed_recently(name)
-        if len(self._queue) >= self._max_waiting:
-            message = f"{len(self._queue)} requests are waiting for a model to be loaded already"
-            raise QueueFull(message, retry_after_seconds=_RETRY_AFTER_SECONDS)
-        queued = _QueuedRequest(name, asyncio.get_running_loop().create_future())
-        self._queue.append(queued)
-        self._start_loading()
-        try:
-            return await queued.lease
-        except asyncio.CancelledError:
-            if queued.lease.done() and not queued.lease.cancelled() and queued.lease.exception() is None:
-                queued.lease.result().release()
-            raise
-        finally:
-            if queued in self._queue:
-                self._queue.remove(queued)
-                self._changed.set()
+        return await self._queue.wait(name, on_queued=self._start_loading)
 
     async def load(self, name: str) -> None:
         """Load the model, also if it failed to load a moment ago.
@@ -237,7 +186,7 @@ class ModelResidency:
 
     async def close(self) -> None:
         """Stop loading; waiting requests fail with ShuttingDown."""
-        self._fail_queued(ShuttingDown("the server is shutting down"))
+        self._queue.fail(ShuttingDown("the server is shutting down"))
         if self._load_task is not None:
             self._load_task.cancel()
             await asyncio.wait({self._load_task})
@@ -249,7 +198,7 @@ class ModelResidency:
     def _count_lease(self, name: str, change: int) -> None:
         self._num_leases[name] = self._num_leases.get(name, 0) + change
         self._used_at[name] = self._clock()
-        self._changed.set()
+        self._queue.changed.set()
 
     def _start_loading(self) -> None:
         if self._load_task is None or self._load_task.done():
@@ -258,25 +207,25 @@ class ModelResidency:
     async def _serve_queue(self) -> None:
         try:
             while self._queue:
-                name = self._queue[0].name
+                name = self._queue.first
                 try:
                     await self._make_resident(name)
                 except MlxctlError as error:
-                    self._fail_queued(error, name)
+                    self._queue.fail(error, name)
                 except asyncio.CancelledError:
                     raise
                 except (KeyboardInterrupt, SystemExit):
                     raise
                 except BaseException as error:  # a panic of a native library is no Exception
                     _log.error("model %r was not loaded", name, exc_info=error)
-                    self._fail_queued(
+                    self._queue.fail(
                         ModelUnavailable(name, "the server failed unexpectedly; its log says why"), name
                     )
                 else:
-                    self._grant(name)
+                    self._queue.grant(name, partial(Lease, name, self._count_lease))
         finally:
             # Only a cancelled or failed task leaves requests in the queue.
-            self._fail_queued(EngineRecovering("the model was not loaded; try again in a moment"))
+            self._queue.fail(EngineRecovering("the model was not loaded; try again in a moment"))
 
     async def _make_resident(self, name: str) -> None:
         """Load the model, evicting others, while a request waits for it."""
@@ -319,21 +268,18 @@ class ModelResidency:
         self._evicting.update(victims)
         try:
             while any(self._num_leases.get(victim) for victim in victims):
-                self._changed.clear()
-                await self._changed.wait()
-                if not self._is_queued(wanted):
+                self._queue.changed.clear()
+                await self._queue.changed.wait()
+                if not self._queue.has(wanted):
                     return False
             for victim in victims:
                 async with self._lock:
                     if victim in self._loader.sizes():
                         await self._loader.unload(victim)
                         self.num_evictions += 1
-            return self._is_queued(wanted)
+            return self._queue.has(wanted)
         finally:
             self._evicting.difference_update(victims)
-
-    def _is_queued(self, name: str) -> bool:
-        return any(queued.name == name for queued in self._queue)
 
     def _others(self, name: str) -> list[ResidentModel]:
         return [resident for resident in self.residents() if resident.name != name]
@@ -347,22 +293,3 @@ class ModelResidency:
         num_bytes, budget = self._loader.num_bytes(name), self._loader.budget()
         reason = describe_shortage(self._others(name), num_bytes=num_bytes, budget=budget)
         return ModelUnavailable(name, reason)
-
-    def _grant(self, name: str) -> None:
-        granted = [queued for queued in self._queue if queued.name == name]
-        self._queue = [queued for queued in self._queue if queued.name != name]
-        for queued in granted:
-            if not queued.lease.done():
-                queued.lease.set_result(Lease(name, self._count_lease))
-
-    def _fail_queued(self, error: MlxctlError, name: str | None = None) -> None:
-        """Fail the requests for the model, or all of them."""
-        if isinstance(error, EngineDied):
-            error = EngineRecovering(
-                "the engine died while it loaded a model; try again in a moment", retry_after_seconds=2.0
-            )
-        failed = [queued for queued in self._queue if name in (None, queued.name)]
-        self._queue = [queued for queued in self._queue if queued not in failed]
-        for queued in failed:
-            if not queued.lease.done():
-                queued.lease.set_exception(error)

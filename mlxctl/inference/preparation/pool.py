@@ -5,55 +5,33 @@ process; another one replaces it. An error, even a crash, fails only its own req
 """
 
 import asyncio
-import itertools
 import logging
 import pickle
-import time
 from array import array
 from collections.abc import Callable, Coroutine, Sequence
-from contextlib import suppress
-from dataclasses import dataclass, field
 from typing import Any
 
 from mlxctl.adapters import RequestDefaults
 from mlxctl.adapters.adapter import NO_DEFAULTS
 from mlxctl.adapters.answer_reader import AnswerReader
-from mlxctl.errors import BrokenModel, InvalidRequest, MlxctlError, SequenceFailed
+from mlxctl.errors import BrokenModel, MlxctlError
 from mlxctl.inference.preparation import jobs
-from mlxctl.inference.preparation.answer_log import AnswerSegmentLog
-from mlxctl.inference.preparation.fork_server import ForkServer
 from mlxctl.inference.preparation.limits import (
     INLINE_BYTES,
     LOAD_SECONDS,
     LONG,
     SHORT,
-    SHORT_BYTES,
     QueueLimits,
 )
-from mlxctl.inference.preparation.messages import Call, DropAdapter, Load, LoadGrammarVocabulary, StoreAnswers
-from mlxctl.inference.preparation.worker import Worker, WorkerCrashed, WorkerEnded
-from mlxctl.inference.preparation.worker_queue import WorkerQueue
+from mlxctl.inference.preparation.messages import Call, Load
+from mlxctl.inference.preparation.model_workers import ModelWorkers, PreparedModel
+from mlxctl.inference.preparation.worker import WorkerCrashed, WorkerEnded
 from mlxctl.ir import ModelCapabilities, ModelFacts
 
 # The next request may continue an answer that is still being recorded, so it waits, but not longer than this.
 _RECORDING_SECONDS = 1.0
 
 _log = logging.getLogger(__name__)
-_numbers = itertools.count(1)
-
-
-@dataclass(slots=True, kw_only=True, eq=False)
-class _ModelState:
-    """A loaded model with its answers.
-
-    `generation` is the first one of the fork server that has it.
-    """
-
-    load: Load
-    generation: int
-    number: int = field(default_factory=lambda: next(_numbers))
-    answers: AnswerSegmentLog = field(default_factory=AnswerSegmentLog)
-    pending: set["asyncio.Task[None]"] = field(default_factory=set)
 
 
 class PreparationPool:
@@ -75,12 +53,8 @@ class PreparationPool:
         `modules` are imported once, before forking: those of functions passed to `call`.
         """
         self._request_defaults = request_defaults
-        self._fork_server = ForkServer([jobs.__name__, *modules])
-        self._short, self._long = WorkerQueue(short), WorkerQueue(long)
-        self._models: dict[str, _ModelState] = {}
-        self._busy: set[Worker] = set()
+        self._workers = ModelWorkers([jobs.__name__, *modules], short=short, long=long)
         self._tasks: set[asyncio.Task[None]] = set()
-        self._starting = asyncio.Lock()
         self._is_closed = False
 
     def start(self) -> None:
@@ -90,15 +64,12 @@ class PreparationPool:
     async def close(self) -> None:
         """End all preparation processes."""
         self._is_closed = True
+        self._workers.stop()
         tasks = list(self._tasks)
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
-        for worker in self._busy:
-            worker.kill()
-        self._short.end_idle()
-        self._long.end_idle()
-        await self._fork_server.close()
+        await self._workers.close()
 
     async def load(self, name: str, facts: ModelFacts, capabilities: ModelCapabilities) -> AnswerReader:
         """Read a model's tokenizer and template, and return its reader. Raises BrokenModel."""
@@ -109,8 +80,8 @@ class PreparationPool:
             request_defaults=self._request_defaults,
         )
         try:
-            await self._ensure_fork_server()
-            reader = await self._read(load)
+            await self._workers.ensure_started()
+            reader = await self._workers.read(load)
         except TimeoutError:
             message = (
                 f"tokenizer or template of {facts.path.name!r} take longer than {LOAD_SECONDS:g} "
@@ -128,14 +99,12 @@ class PreparationPool:
                 "read them has ended"
             )
             raise BrokenModel(facts.path, message) from None
-        self._in_background(self._warm_up(load))
+        self._in_background(self._workers.warm_up(load))
         return reader
 
     async def unload(self, name: str) -> None:
         """Drop a model's adapter and answers."""
-        if self._models.pop(name, None) is not None:
-            with suppress(WorkerEnded):
-                await self._fork_server.send_command(DropAdapter(name=name))
+        await self._workers.unload(name)
 
     async def parse(self, body: bytes | bytearray, function: Callable[..., Any]) -> Any:
         """Return the result of `function` on a body; requests come packed.
@@ -188,11 +157,11 @@ class PreparationPool:
         InvalidRequest when the request takes too long or crashes a library, and SequenceFailed when the
         process has ended.
         """
-        queue = self._short if num_bytes < SHORT_BYTES else self._long
-        state = None if model is None else self._models[model]
+        queue = self._workers.queue(num_bytes)
+        state = None if model is None else self._workers.model(model)
         if state is not None and state.pending and knows_answers:
             await asyncio.wait(state.pending, timeout=_RECORDING_SECONDS)
-        return await self._run(
+        return await self._workers.run(
             queue,
             Call(function=function, arguments=arguments, model=model, cpu_seconds=queue.limits.cpu_seconds),
             state,
@@ -203,170 +172,33 @@ class PreparationPool:
 
         Its text is encoded to the same ids afterwards.
         """
-        state = self._models.get(model)
+        state = self._workers.model(model)
         if state is None or not opened or self._is_closed:
             return
         task = self._in_background(self._record_answer(state, opened, array("I", generated_ids)))
         state.pending.add(task)
         task.add_done_callback(state.pending.discard)
 
-    async def _record_answer(self, model: _ModelState, opened: bytes, generated_ids: "array[int]") -> None:
+    async def _record_answer(self, model: PreparedModel, opened: bytes, generated_ids: "array[int]") -> None:
         size = len(opened) + 4 * len(generated_ids)
-        queue = self._short if size < SHORT_BYTES else self._long
+        queue = self._workers.queue(size)
         arguments = (pickle.PickleBuffer(opened), generated_ids)
         name, seconds = model.load.name, queue.limits.cpu_seconds
         call = Call(function=jobs.answer_segments, arguments=arguments, model=name, cpu_seconds=seconds)
         try:
-            model.answers.add(await self._run(queue, call, model))
+            model.answers.add(await self._workers.run(queue, call, model))
         except MlxctlError as error:
             _log.debug("an answer of model %r is not recorded: %s", model.load.name, error)
 
-    async def _run(self, queue: WorkerQueue, call: Call, model: _ModelState | None) -> Any:
-        await queue.acquire()
-        try:
-            worker = await self._take(queue, model)
-            self._busy.add(worker)
-            try:
-                return await self._call_worker(queue, worker, call, model)
-            finally:
-                self._busy.discard(worker)
-                self._return_worker(queue, worker)
-        finally:
-            queue.release()
-
-    async def _call_worker(
-        self, queue: WorkerQueue, worker: Worker, call: Call, model: _ModelState | None
-    ) -> Any:
-        limits, began = queue.limits, time.monotonic()
-        try:
-            async with asyncio.timeout(limits.clock_seconds):
-                if model is not None:
-                    await self._send_new_answers(worker, model)
-                return await worker.execute(call)
-        except MlxctlError:
-            raise
-        except TimeoutError:
-            worker.kill()
-            raise _timed_out(limits.clock_seconds) from None
-        except WorkerCrashed as error:
-            worker.kill()
-            if error.is_native:
-                raise InvalidRequest(
-                    f"the request cannot be prepared: a library failed ({error.reason})"
-                ) from None
-            raise
-        except WorkerEnded:
-            if time.monotonic() - began >= limits.cpu_seconds:
-                raise _timed_out(limits.cpu_seconds) from None
-            raise SequenceFailed("the process that prepared the request has ended") from None
-        except BaseException:
-            # The client has disconnected, so the result is not needed.
-            worker.kill()
-            raise
-
-    async def _send_new_answers(self, worker: Worker, model: _ModelState) -> None:
-        num_answers_sent = worker.num_answers_sent.get(model.number, 0)
-        if num_answers_sent < model.answers.end:
-            worker.num_answers_sent[model.number] = model.answers.end
-            await worker.send_command(
-                StoreAnswers(name=model.load.name, segments=model.answers.after(num_answers_sent))
-            )
-
-    async def _take(self, queue: WorkerQueue, model: _ModelState | None) -> Worker:
-        worker = queue.take_idle(0 if model is None else model.generation)
-        if worker is not None:
-            return worker
-        try:
-            await self._ensure_fork_server()
-            return await self._fork(queue)
-        except WorkerEnded:
-            # The fork server was lost in the meantime.
-            await self._ensure_fork_server()
-        try:
-            return await self._fork(queue)
-        except WorkerEnded as error:
-            raise SequenceFailed(f"the request cannot be prepared: {error}") from None
-
-    async def _fork(self, queue: WorkerQueue) -> Worker:
-        for model in self._models.values():
-            num_answers_sent = self._fork_server.num_answers_sent.get(model.number, 0)
-            if num_answers_sent < model.answers.end:
-                self._fork_server.num_answers_sent[model.number] = model.answers.end
-                await self._fork_server.send_command(
-                    StoreAnswers(name=model.load.name, segments=model.answers.after(num_answers_sent))
-                )
-        return await self._fork_server.fork(niceness=queue.limits.niceness)
-
-    def _return_worker(self, queue: WorkerQueue, worker: Worker) -> None:
-        if worker.has_ended:
-            return
-        if self._is_closed or worker.has_grown or worker.generation < self._fork_server.generation:
-            worker.end()
-        else:
-            queue.idle.append(worker)
-
     async def _begin(self) -> None:
         try:
-            await self._ensure_fork_server()
+            await self._workers.ensure_started()
         except WorkerEnded as error:
             # The first model to be loaded reports it.
             _log.debug("%s", error)
-
-    async def _ensure_fork_server(self) -> None:
-        """Start the fork server if it does not run, with all models.
-
-        Raises WorkerEnded.
-        """
-        async with self._starting:
-            if self._fork_server.is_running or self._is_closed:
-                return
-            await self._fork_server.start()
-            for model in list(self._models.values()):
-                try:
-                    await self._read(model.load)
-                except (MlxctlError, TimeoutError, WorkerCrashed, WorkerEnded) as error:
-                    _log.error("model %r cannot be loaded again: %s", model.load.name, error)
-
-    async def _read(self, load: Load) -> AnswerReader:
-        reader: AnswerReader = await self._fork_server.execute_and_replace(load)
-        model = self._models.get(load.name)
-        if model is not None and model.load is load:
-            # Loaded again after the fork server was lost; no process has its answers now.
-            model.generation, model.number = self._fork_server.generation, next(_numbers)
-        else:
-            self._models[load.name] = _ModelState(load=load, generation=self._fork_server.generation)
-        self._end_idle()
-        return reader
-
-    async def _warm_up(self, load: Load) -> None:
-        """Read the vocabulary for grammars, and fork workers that have it."""
-        try:
-            await self._prefork()
-            if load.facts.purpose == "text":
-                await self._fork_server.execute_and_replace(LoadGrammarVocabulary(name=load.name))
-                self._end_idle()
-                await self._prefork()
-        except (MlxctlError, TimeoutError, WorkerCrashed, WorkerEnded) as error:
-            # The first grammar reads it then, or fails.
-            _log.debug("the vocabulary of model %r is not ready for grammars: %s", load.name, error)
-
-    async def _prefork(self) -> None:
-        for queue in (self._short, self._long):
-            if not queue.idle:
-                queue.idle.append(await self._fork(queue))
-
-    def _end_idle(self) -> None:
-        self._short.end_idle()
-        self._long.end_idle()
 
     def _in_background(self, work: Coroutine[Any, Any, None]) -> "asyncio.Task[None]":
         task = asyncio.get_running_loop().create_task(work)
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
         return task
-
-
-def _timed_out(seconds: float) -> InvalidRequest:
-    return InvalidRequest(
-        f"the request took longer to prepare than the {seconds:g} seconds that it may; send a shorter one"
-    )

@@ -1,4 +1,4 @@
-"""Answers of the chat screen: asks, streams, stops, retries and saves. UI thread only."""
+"""Chat screen answers: ask, stream, stop, retry, save. UI thread only."""
 
 import asyncio
 from collections.abc import Sequence
