@@ -14,7 +14,7 @@ from mlxctl.adapters.templates.shape import PROBE_CALL_NAME, TemplateShape, near
 from mlxctl.adapters.templates.shown_texts import check_shown
 from mlxctl.adapters.templates.text_calls import text_call_format
 from mlxctl.errors import InvalidRequest
-from mlxctl.ir import GenerationRequest, ToolSpec
+from mlxctl.ir import GenerationRequest, TextPart, ToolSpec
 from mlxctl.parsers import ThinkingParser, ToolParser
 
 _RESERVED_OPTIONS = frozenset(
@@ -23,6 +23,8 @@ _RESERVED_OPTIONS = frozenset(
 _NO_PROFILE = FamilyProfile()
 # Every template takes turns of user and assistant.
 _MINIMAL_SHAPE = TemplateShape(takes_unanswered_results=True)
+# Marks the end of a message that is continued; a template may put anything behind it.
+_END_MARK = "END-OF-THE-CONTINUED-TEXT"
 _EFFORTS_WITHOUT_THINKING = ("none", "minimal")
 _NO_TOOLS = (
     "this model cannot call tools: its chat template does not support them, or writes calls in an unknown "
@@ -102,8 +104,12 @@ class PromptWriter:
         """Write the prompt; raises InvalidRequest for what this model cannot do."""
         tools = self._available_tools(request)
         is_forced = request.tool_choice.is_forced
+        if request.continues_answer:
+            return self._write_start_of_answer(request, tools)
         wants_thinking = False if is_forced else self._wants_thinking(request)
-        text = self._render(request, tools, wants_thinking)
+        text = self._render(request, tools, wants_thinking, is_open=request.opens_answer)
+        if not request.opens_answer and not is_forced:
+            return Prompt(text=text, may_think=self.supports_thinking)
         if wants_thinking is False and self.supports_thinking:
             text += self._without_thinking(text)
         if not is_forced:
@@ -118,6 +124,35 @@ class PromptWriter:
         return Prompt(
             text=text + prefix, tail=prefix, opening=self._tools.arguments_opening if has_opening else ""
         )
+
+    def _write_start_of_answer(self, request: GenerationRequest, tools: Sequence[ToolSpec]) -> Prompt:
+        """Write the prompt that ends with the last message's text, without the template's end of message."""
+        last = request.messages[-1]
+        if not last.is_start_of_answer:
+            raise InvalidRequest(
+                "the last message must be an assistant message with text and without tool calls to be "
+                "continued",
+                param="messages",
+            )
+        excluded = "tool_choice" if request.tool_choice.is_forced else None
+        if request.constraint is not None:
+            excluded = request.constraint.param
+        if excluded is not None:
+            raise InvalidRequest(
+                f"{excluded} decides how the answer begins, so the last message cannot be continued; "
+                "leave one of them out",
+                param=excluded,
+            )
+        marked = replace(last, parts=(*last.parts, TextPart(text=_END_MARK)))
+        request = replace(request, messages=(*request.messages[:-1], marked))
+        whole = self._render(request, tools, self._wants_thinking(request), is_open=False)
+        text, mark, _ = whole.rpartition(_END_MARK)
+        if not mark:
+            raise InvalidRequest(
+                "the chat template does not show the last message, so it cannot be continued",
+                param="messages",
+            )
+        return Prompt(text=text)
 
     def write_without_generation_prompt(self, request: GenerationRequest) -> str:
         """Write a conversation without the header of the next answer.

@@ -111,6 +111,11 @@ class Message:
         return tuple(part for part in self.parts if isinstance(part, ToolCallPart))
 
     @property
+    def is_start_of_answer(self) -> bool:
+        """Whether it can be continued as the last message: an assistant's, with text and without calls."""
+        return self.role == "assistant" and bool(self.text.strip()) and not self.tool_calls
+
+    @property
     def tool_results(self) -> tuple[ToolResultPart, ...]:
         """The results that the message carries, in order."""
         return tuple(part for part in self.parts if isinstance(part, ToolResultPart))

@@ -220,10 +220,15 @@ class GenerationRequest:
     header decides. With `ignore_eos` an answer continues past stop tokens:
     it ends at `max_tokens` or at a stop string. `adapters` are LoRA adapters; None leaves the choice to the
     model's name.
+
+    With `continues_answer` the last message is the start of the answer, which the model continues. Without
+    `opens_answer` the prompt has no header of an answer.
     """
 
     model: str
     messages: tuple[Message, ...] = ()
+    continues_answer: bool = False
+    opens_answer: bool = True
     prompts: tuple[str | tuple[int, ...], ...] = ()
     num_choices: int = 1
     echo: bool = False

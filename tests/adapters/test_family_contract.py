@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Mapping
+from dataclasses import replace
 
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -227,3 +228,9 @@ def test_no_text_of_a_conversation_is_lost(family: Family, data: st.DataObject) 
     tools = (WEATHER, TIME) if case.forced else ()
     prompt = prompt_of(adapter, ask(*generator.draw_conversation(), tools=tools))
     assert [word for word in generator.rendered_texts if prompt.count(word) != 1] == []
+
+
+def test_prompt_ends_with_the_start_of_the_answer(family: Family) -> None:
+    _, adapter = family
+    request = replace(ask(USER, text_message("assistant", "The start")), continues_answer=True)
+    assert prompt_of(adapter, request).endswith("The start")

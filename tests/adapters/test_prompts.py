@@ -2,7 +2,9 @@
 
 import json
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 from tokenizers import AddedToken
@@ -11,6 +13,7 @@ from mlxctl.adapters import ModelAdapter
 from mlxctl.errors import ContextTooLong, InvalidRequest
 from mlxctl.ir import (
     AudioPart,
+    Constraint,
     ImagePart,
     Message,
     TextPart,
@@ -260,3 +263,39 @@ def test_token_id_without_weights_raises(tmp_path: Path) -> None:
     adapter = adapter_of(write_model(tmp_path, config={"vocab_size": 300}))
     with pytest.raises(InvalidRequest, match="no weights"):
         adapter.prepare_input(ask(text_message("user", "<|im_end|>")))
+
+
+def test_last_assistant_message_is_continued_without_its_end(qwen: ModelAdapter) -> None:
+    start = text_message("assistant", "I ")
+    request = replace(ask(USER, start), continues_answer=True)
+    assert prompt_of(qwen, request).endswith("</think>\n\nI ")
+    assert prompt_of(qwen, replace(request, continues_answer=False)).endswith(
+        "I <|im_end|>\n<|im_start|>assistant\n"
+    )
+
+
+def test_prompt_without_the_header_of_an_answer(qwen: ModelAdapter) -> None:
+    request = replace(ask(USER), opens_answer=False)
+    assert prompt_of(qwen, request) == "<|im_start|>user\nHi<|im_end|>\n"
+
+
+@pytest.mark.parametrize(
+    ("messages", "options"),
+    [
+        ([USER], {}),
+        ([USER, text_message("assistant", " ")], {}),
+        (
+            [USER, text_message("assistant", "I")],
+            {"tool_choice": ToolChoice(mode="required"), "tools": (TIME,)},
+        ),
+        (
+            [USER, text_message("assistant", "I")],
+            {"constraint": Constraint(kind="json_object", value={"type": "object"}, param="response_format")},
+        ),
+    ],
+)
+def test_message_that_cannot_be_continued_is_refused(
+    qwen: ModelAdapter, messages: list[Message], options: dict[str, Any]
+) -> None:
+    with pytest.raises(InvalidRequest, match="continued"):
+        qwen.prepare_input(replace(ask(*messages), continues_answer=True, **options))

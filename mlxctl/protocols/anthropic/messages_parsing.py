@@ -82,11 +82,13 @@ def to_prompt_request(request: schema.CountTokensRequest) -> GenerationRequest:
     specs = _tool_specs(request.tools or [])
     deferred = {tool.name for tool in request.tools or () if tool.defer_loading}
     choice = _choice(request, specs)
+    messages = AnthropicConversation(
+        deferred_tools={name: spec for name, spec in specs.items() if name in deferred}
+    ).read(request)
     return GenerationRequest(
         model=request.model,
-        messages=AnthropicConversation(
-            deferred_tools={name: spec for name, spec in specs.items() if name in deferred}
-        ).read(request),
+        messages=messages,
+        continues_answer=messages[-1].is_start_of_answer,
         tools=tuple(spec for name, spec in specs.items() if name not in deferred),
         tool_choice=choice,
         parallel_tool_calls=not getattr(request.tool_choice, "disable_parallel_tool_use", False),

@@ -54,8 +54,12 @@ def decode_generate(body: bytes) -> schema.OllamaGenerateRequest:
 
 def chat_request(request: schema.OllamaChatRequest) -> GenerationRequest:
     """Translate a decoded body. Raises InvalidRequest."""
+    messages = _messages(request.messages or ())
     return _request(
-        request, messages=_messages(request.messages or ()), tools=tool_specs(request.tools or ())
+        request,
+        messages=messages,
+        tools=tool_specs(request.tools or ()),
+        continues_answer=bool(messages) and messages[-1].is_start_of_answer,
     )
 
 

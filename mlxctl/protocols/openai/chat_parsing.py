@@ -51,6 +51,8 @@ def to_generation_request(request: schema.ChatRequest, before: tuple[Message, ..
     thinking, template_kwargs = _thinking(request)
     return GenerationRequest(
         model=request.model,
+        continues_answer=_continues_answer(request),
+        opens_answer=request.add_generation_prompt is not False,
         messages=before + translate_messages(request.messages, before),
         num_choices=request.n or 1,
         tools=tools,
@@ -93,6 +95,23 @@ def check_supported(request: schema.ChatRequest) -> None:
 
 def _refuse(param: str, message: str) -> None:
     raise InvalidRequest(message, param=param, code="unsupported_parameter")
+
+
+def _continues_answer(request: schema.ChatRequest) -> bool:
+    """Whether the last message is the start of the answer. Raises InvalidRequest."""
+    last = request.messages[-1]
+    is_answer = isinstance(last, schema.ChatAssistantMessage)
+    if request.continue_final_message and request.add_generation_prompt:
+        raise InvalidRequest(
+            "continue_final_message and add_generation_prompt exclude each other; set one of them to false",
+            param="continue_final_message",
+        )
+    if request.continue_final_message and not is_answer:
+        raise InvalidRequest(
+            "continue_final_message needs an assistant message as the last one",
+            param="continue_final_message",
+        )
+    return bool(request.continue_final_message) or (is_answer and bool(last.prefix or last.partial))
 
 
 def _sampling(request: schema.ChatRequest) -> SamplingOptions:

@@ -98,7 +98,10 @@ class ChatUserMessage(Struct, tag_field="role", tag="user"):
 
 
 class ChatAssistantMessage(Struct, tag_field="role", tag="assistant"):
-    """An earlier answer; `reasoning` is vLLM's newer name of `reasoning_content`."""
+    """An earlier answer; `reasoning` is vLLM's newer name of `reasoning_content`.
+
+    The last message is continued with `prefix` (DeepSeek, Mistral) or `partial` (Qwen, Kimi).
+    """
 
     content: str | Annotated[list[ChatTextPart | ChatRefusalPart], MessageLimit] | None = None
     reasoning_content: str | None = None
@@ -106,6 +109,8 @@ class ChatAssistantMessage(Struct, tag_field="role", tag="assistant"):
     tool_calls: list[ChatMessageToolCall] | None = None
     function_call: Any = None
     name: str | None = None
+    prefix: bool | None = None
+    partial: bool | None = None
 
 
 class ChatToolMessage(Struct, tag_field="role", tag="tool"):
@@ -273,6 +278,8 @@ class ChatRequest(StructuredOutputFields, kw_only=True):
     reasoning: ReasoningSwitch | None = None
     thinking_budget: ThinkingBudget | None = None
     chat_template_kwargs: dict[str, Any] | None = None
+    continue_final_message: bool | None = None
+    add_generation_prompt: bool | None = None
     n: NumChoices | None = None
     priority: Priority | None = None
     service_tier: ServiceTier | None = None
