@@ -126,12 +126,13 @@ class SamplingOptions:
 class SamplingParams:
     """Sampling with every value final.
 
-    Order of application: penalties (over generated tokens only), repetition, logit_bias, min_tokens,
-    temperature or tone curve, top_k, top_p, min_p, typical_p, xtc, draw. `temperature` 0 is greedy. `top_k`
-    0, `top_p` 1, `min_p` 0, `typical_p` 1 and `xtc_probability` 0 are off; penalties are off at 1
-    (repetition) and 0. Before `min_tokens` no stop token is drawn. `repetition_breaker_ids` are the tokens
-    that interrupt every repetition. `num_top_logprobs` None requests no log-probabilities, 0 the chosen
-    token's, n the n most likely besides. `speculation` False decodes without drafts, which changes no token.
+    Order of application: penalties (presence and frequency over generated tokens only, repetition over the
+    prompt too), DRY, logit_bias, min_tokens, temperature or tone curve, top_k, top_p, min_p, typical_p, xtc,
+    draw. `temperature` 0 is greedy. `top_k` 0, `top_p` 1, `min_p` 0, `typical_p` 1 and `xtc_probability` 0
+    are off; penalties are off at 1 (repetition) and 0. Before `min_tokens` no stop token is drawn.
+    `repetition_breaker_ids` are the tokens that interrupt every repetition. `num_top_logprobs` None requests
+    no log-probabilities, 0 the chosen token's, n the n most likely besides. `speculation` False decodes
+    without drafts, which changes no token.
     """
 
     temperature: float = 1.0

@@ -2,6 +2,7 @@
 
 import math
 from collections import Counter
+from collections.abc import Sequence as Many
 
 import mlx.core as mx
 import numpy as np
@@ -16,13 +17,17 @@ VOCABULARY = 16
 
 
 def make_row(
-    sampling: SamplingParams, *, generated: list[int] | None = None, num_sampled: int | None = None
+    sampling: SamplingParams,
+    *,
+    prompt: Many[int] = (1,),
+    generated: list[int] | None = None,
+    num_sampled: int | None = None,
 ) -> Sequence:
     output = generated or []
     row = Sequence(
         sequence_id=1,
         model="m",
-        prompt_token_ids=pack([1]),
+        prompt_token_ids=pack(prompt),
         sampling=sampling,
         stop_token_ids=frozenset(),
         max_tokens=99,
@@ -112,6 +117,19 @@ def test_repetition_penalty_divides_positive_and_multiplies_negative_logits() ->
     assert sample([[3.0, -1.0, 1.4, -1.5]], [row], inputs=[1]) == [0]
     assert sample([[2.0, -1.0, 1.4, -1.5]], [row], inputs=[1]) == [2]
     assert sample([[-9.0, -1.0, -8.0, -1.5]], [row], inputs=[1]) == [3]
+
+
+def test_only_the_repetition_penalty_counts_the_prompt() -> None:
+    rows = [
+        make_row(SamplingParams(**{"temperature": 0, name: value}), prompt=[0, 3])  # type: ignore[arg-type]
+        for name, value in {
+            "repetition_penalty": 2.0,
+            "presence_penalty": 2.0,
+            "frequency_penalty": 2.0,
+            "temperature": 0,
+        }.items()
+    ]
+    assert sample([[3.0, 2.0, 1.0, 2.5]] * 4, rows, inputs=[3] * 4) == [1, 0, 0, 0]
 
 
 def test_logit_bias_shifts_and_bans() -> None:

@@ -1,4 +1,4 @@
-"""Penalties for generated tokens, and min_tokens. MLX thread only."""
+"""Penalties for repeated tokens, and min_tokens. MLX thread only."""
 
 from collections.abc import Sequence as Many
 from typing import Any
@@ -18,11 +18,14 @@ def column(values: list[float]) -> mx.array:
 class Penalties:
     """Token counts of each row on the device, and their penalties.
 
-    `counts` (B, V) are of the sampled tokens.
+    `counts` (B, V) are of the sampled tokens. Presence and frequency penalties use them alone, as in OpenAI's
+    API and vLLM. The repetition penalty also counts the prompt, as in Hugging Face, mlx-lm and vLLM:
+    `in_prompt` (B, V) says which tokens the prompts contain, None without such a penalty.
     """
 
-    def __init__(self, params: Many[SamplingParams], counts: mx.array) -> None:
+    def __init__(self, params: Many[SamplingParams], counts: mx.array, in_prompt: mx.array | None) -> None:
         self.counts = counts
+        self._in_prompt = in_prompt
         self._repetition = column([row.repetition_penalty for row in params])
         self._presence = column([row.presence_penalty for row in params])
         self._frequency = column([row.frequency_penalty for row in params])
@@ -40,7 +43,7 @@ class Penalties:
         for index, row in enumerate(rows):
             if _is_penalized(row.sampling):
                 np.add.at(counts[index], row.output_token_ids, 1)
-        penalties = cls(params, mx.array(counts))
+        penalties = cls(params, mx.array(counts), _tokens_of_prompts(rows, vocabulary_size))
         # A token in flight counts, though the host has not read it yet.
         in_flight = mx.array([row.has_token_in_flight for row in rows])
         penalties._add(inputs, in_flight.astype(mx.float32))
@@ -48,10 +51,12 @@ class Penalties:
 
     def apply(self, logits: mx.array) -> mx.array:
         """Return the logits after repetition, presence and frequency penalties."""
-        seen = self.counts > 0
-        repeated = mx.where(logits > 0, logits / self._repetition, logits * self._repetition)
-        logits = mx.where(seen & (self._repetition != 1), repeated, logits)
-        return logits - self.counts * self._frequency - seen.astype(mx.float32) * self._presence
+        is_generated = self.counts > 0
+        if self._in_prompt is not None:
+            repeated = mx.where(logits > 0, logits / self._repetition, logits * self._repetition)
+            is_repeated = (is_generated | self._in_prompt) & (self._repetition != 1)
+            logits = mx.where(is_repeated, repeated, logits)
+        return logits - self.counts * self._frequency - is_generated.astype(mx.float32) * self._presence
 
     def add(self, tokens: mx.array) -> None:
         """Add sampled tokens to the counts."""
@@ -59,6 +64,18 @@ class Penalties:
 
     def _add(self, tokens: mx.array, amounts: mx.array) -> None:
         self.counts = self.counts.at[mx.arange(tokens.shape[0]), tokens].add(amounts)
+
+
+def _tokens_of_prompts(rows: Many[Sequence], vocabulary_size: int) -> mx.array | None:
+    """Return which tokens occur in the prompts of rows with a repetition penalty, None without any."""
+    if all(row.sampling.repetition_penalty == 1 for row in rows):
+        return None
+    found: Any = np.zeros((len(rows), vocabulary_size), dtype=bool)
+    for index, row in enumerate(rows):
+        if row.sampling.repetition_penalty != 1:
+            ids = np.asarray(row.prompt_token_ids)
+            found[index, ids[ids < vocabulary_size]] = True
+    return mx.array(found)
 
 
 def _is_penalized(params: SamplingParams) -> bool:
