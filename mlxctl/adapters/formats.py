@@ -21,6 +21,8 @@ from mlxctl.ir import AdapterVerdict, DeliveryVerdict, ModelCapabilities, ModelF
 from mlxctl.parsers import ThinkingParser, ToolParser, tool_parser
 
 _INJECTED_PARSER_ID = "hermes_json"
+# Of a template that writes any effort as it is.
+_COMMON_EFFORTS = ("low", "medium", "high")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -133,6 +135,7 @@ def detect_formats(
             takes_results=shape.takes_results,
             takes_images=vision is not None,
             vision_problem=vision_problem,
+            efforts=(shape.efforts or _COMMON_EFFORTS) if shape.effort_variable else (),
         ),
     )
 

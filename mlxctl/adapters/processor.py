@@ -45,6 +45,7 @@ class StreamProcessor:
         self._num_thinking_tokens = 0
         self._detokenizer = vocabulary.detokenizer(is_continuation=bool(request.prompts))
         self._textless_ids = prepared.stop_token_ids | hidden_ids
+        self._keeps_scores_of_stops = request.ignore_eos
         self._ledger = None if prepared.sampling.num_top_logprobs is None else LogprobLedger(vocabulary)
         self._machine = AnswerMachine(
             tools=tools,
@@ -89,6 +90,8 @@ class StreamProcessor:
                 self._num_thinking_tokens += 1
             if token_id not in self._textless_ids:
                 self._read(token_id, scores[index] if scores else None, events)
+            elif self._keeps_scores_of_stops and self._ledger is not None and scores:
+                self._ledger.add(scores[index])
         return events
 
     def finish(self, reason: Literal["stop", "length"]) -> list[StreamEvent]:

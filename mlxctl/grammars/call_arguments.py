@@ -10,6 +10,7 @@ from mlxctl.errors import InvalidRequest
 from mlxctl.grammars.compilation import compile_constraint
 from mlxctl.grammars.composition import Definition
 from mlxctl.grammars.errors import UnsupportedSchema
+from mlxctl.grammars.json_schemas import without_no_ops
 from mlxctl.grammars.literals import LarkLiterals
 from mlxctl.grammars.rule_book import RuleBook
 from mlxctl.grammars.schema_branches import Schema, SchemaBranches
@@ -39,7 +40,7 @@ def call_arguments(tool: ToolSpec, notation: Notation, literals: LarkLiterals) -
     """
     if tool.text_pattern:
         compile_constraint(Constraint(kind="regex", value=tool.text_pattern, param=tool.param))
-    schema = {"type": "object", **tool.parameters}
+    schema = without_no_ops({"type": "object", **tool.parameters})
     as_json = compile_constraint(
         Constraint(kind="json_schema", value=schema, param=tool.param, is_strict=tool.is_strict)
     )

@@ -14,6 +14,21 @@ _WHITESPACE = r"\x20|\x0A[\x20\x09]{0,32}"
 _MAX_ATTEMPTS = 400
 _LISTS = ("anyOf", "oneOf", "allOf", "prefixItems")
 _MAPS = ("properties", "patternProperties", "$defs", "definitions")
+# Keywords with a value that constrains nothing.
+_NO_OPS: tuple[tuple[str, tuple[Any, ...]], ...] = (
+    ("unevaluatedProperties", (True,)),
+    ("unevaluatedItems", (True,)),
+    ("uniqueItems", (False,)),
+    ("propertyNames", (True, {})),
+    ("not", (False,)),
+    ("dependentRequired", ({},)),
+    ("dependentSchemas", ({},)),
+    ("dependencies", ({},)),
+    ("patternProperties", ({},)),
+    ("minProperties", (0,)),
+)
+_COUNTS = ("minLength", "maxLength", "minItems", "maxItems", "minProperties", "maxProperties", "minContains",
+           "maxContains")  # fmt: skip
 _SINGLES = ("items", "additionalProperties", "not", "if", "then", "else", "contains", "propertyNames")
 
 
@@ -25,12 +40,41 @@ def checked_schema(schema: Any, *, param: str, is_strict: bool) -> Mapping[str, 
     """
     if not isinstance(schema, dict):
         raise InvalidRequest(f"{param} must be an object: a JSON schema", param=param)
+    schema = without_no_ops(schema)
     if error_text := _schema_error(schema, is_strict):
         where = param + "".join(f".{step}" for step in _Search(schema, error_text, is_strict).path())
         raise InvalidRequest(
             f"{where} is not a schema that can be enforced: {one_line(error_text)}", param=where
         )
     return {**schema, "x-guidance": _options(is_strict)}
+
+
+def without_no_ops(schema: Mapping[str, Any]) -> dict[str, Any]:
+    """Return an equal schema without keywords that constrain nothing; counts such as 2.0 become integers."""
+    kept = {
+        key: int(value) if key in _COUNTS and isinstance(value, float) and value.is_integer() else value
+        for key, value in schema.items()
+    }
+    for key, values in _NO_OPS:
+        if any(kept.get(key) == value and type(kept[key]) is type(value) for value in values if key in kept):
+            del kept[key]
+    if "if" not in kept or not kept.keys() & {"then", "else"}:
+        for key in ("if", "then", "else"):
+            kept.pop(key, None)
+    for key in _MAPS:
+        if isinstance(named := kept.get(key), dict):
+            kept[key] = {name: _simplified(part) for name, part in named.items()}
+    for key in _LISTS:
+        if isinstance(listed := kept.get(key), list):
+            kept[key] = [_simplified(part) for part in listed]
+    for key in _SINGLES:
+        if key in kept:
+            kept[key] = _simplified(kept[key])
+    return kept
+
+
+def _simplified(part: Any) -> Any:
+    return without_no_ops(part) if isinstance(part, dict) else part
 
 
 def _options(is_strict: bool) -> dict[str, Any]:

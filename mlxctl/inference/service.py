@@ -254,6 +254,14 @@ class InferenceService:
         num_tokens: int = await self._prepare(jobs.count_tokens, packed, model=reader.name)
         return num_tokens
 
+    async def check_model(self, name: str) -> None:
+        """Check that requests for text can name this model, or one of its LoRA adapters.
+
+        Raises UnknownModel, ModelUnavailable, InvalidRequest.
+        """
+        request = self.manager.lora.apply(PackedRequest.of(GenerationRequest(model=name)))
+        await self.manager.find(request.head.model, "text")
+
     async def explain(self, request: PackedRequest) -> Explanation:
         """Explain how much of a prompt is cached, and why not more.
 

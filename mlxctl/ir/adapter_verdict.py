@@ -14,7 +14,7 @@ class AdapterVerdict:
     `opens_thinking` is true if a prompt by default ends with an open thought; `keeps_thinking` if thinking of
     finished turns is rendered again, `keeps_turn_thinking` if thinking within a turn of calls is. What is not
     taken is converted (`reshaping`, `call_shape`), except images; `vision_problem` is why a vision model
-    takes none.
+    takes none. `efforts` are the reasoning efforts that the template distinguishes.
     """
 
     family: str
@@ -37,6 +37,7 @@ class AdapterVerdict:
     takes_results: bool
     takes_images: bool
     vision_problem: str | None
+    efforts: tuple[str, ...] = ()
 
     def summary(self) -> str:
         """Return one line for the operator who loads the model."""

@@ -197,13 +197,21 @@ def _capabilities(card: ModelCard) -> Capabilities:
         citations=no,
         code_execution=no,
         context_management=no,
-        effort=EffortSupport(supported=False, low=no, medium=no, high=no, xhigh=no, max=no),
+        effort=_effort(card.adapter.efforts if card.adapter else ()),
         image_input=Support(supported=card.supports_images),
         pdf_input=no,
         server_tools=ServerToolSupport(supported=False, code_execution=no, web_search=no),
-        structured_outputs=no,
+        structured_outputs=Support(supported=card.adapter is not None and card.dimensions is None),
         thinking=ThinkingSupport(
             supported=card.supports_thinking,
             types=ThinkingTypes(adaptive=yes, between_tools=yes, disabled=yes, enabled=thinks),
         ),
     )
+
+
+def _effort(levels: Sequence[str]) -> EffortSupport:
+    """Return the levels of the template; others are mapped to the nearest one."""
+    low, medium, high, xhigh, most = (
+        Support(supported=level in levels) for level in ("low", "medium", "high", "xhigh", "max")
+    )
+    return EffortSupport(supported=bool(levels), low=low, medium=medium, high=high, xhigh=xhigh, max=most)

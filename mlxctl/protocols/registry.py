@@ -5,7 +5,6 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Literal
 
-from mlxctl.errors import MlxctlError
 from mlxctl.protocols.anthropic.errors import anthropic_error
 from mlxctl.protocols.anthropic.messages import AnthropicMessagesFormatter
 from mlxctl.protocols.error_body import ErrorBody
@@ -19,10 +18,13 @@ from mlxctl.protocols.openai.responses.formatter import OpenAIResponsesFormatter
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WireProtocol:
-    """A wire protocol: its vendor and the shape of its errors."""
+    """A wire protocol: its vendor and the shape of its errors.
+
+    `render_error(error, request_id=...)` returns the response; not every vendor's shape has the id.
+    """
 
     vendor: Literal["openai", "anthropic", "ollama"]
-    render_error: Callable[[MlxctlError], ErrorBody]
+    render_error: Callable[..., ErrorBody]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

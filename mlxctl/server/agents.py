@@ -71,6 +71,10 @@ class AgentViews:
             after = found[-1].id if found else None
         return found, has_more
 
+    async def check_model(self, name: str) -> None:
+        """Raise UnknownModel for a model that is not served."""
+        await self._inference.check_model(name)
+
     async def caches(self, agent: StoredAgent, request: Request) -> list[AgentCache]:
         """Return the agent's cached context in each loaded text model; loads none."""
         if not agent.num_messages:
@@ -147,10 +151,11 @@ class AgentsResource:
     on_head = on_get
 
     async def on_post(self, request: Request, response: Response) -> None:
-        """Create an agent. Raises InvalidRequest, Conflict."""
+        """Create an agent. Raises InvalidRequest, UnknownModel, Conflict."""
         body = await read_body(request, limit_bytes=self._settings.max_body_bytes)
         parse = partial(parse_agent, limit_bytes=self._settings.agent_settings_bytes)
         asked = await self._views.preparation.parse(body, parse)
+        await self._views.check_model(asked.model)
         agent = await asyncio.to_thread(
             self._views.store.create,
             request.context.caller,
@@ -188,6 +193,8 @@ class AgentResource:
         body = await read_body(request, limit_bytes=self._settings.max_body_bytes)
         parse = partial(parse_agent_change, limit_bytes=self._settings.agent_settings_bytes)
         asked = await self._views.preparation.parse(body, parse)
+        if asked.model is not None:
+            await self._views.check_model(asked.model)
         agent = await asyncio.to_thread(
             self._views.store.change,
             request.context.caller,

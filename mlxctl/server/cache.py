@@ -30,7 +30,7 @@ _MAX_KEYS_BODY_BYTES = 1 << 20
 Protocol = Literal["chat", "messages", "responses"]
 
 
-class CacheKeys(msgspec.Struct):
+class CacheKeys(msgspec.Struct, forbid_unknown_fields=True):
     """Keys of chunks, as /cache lists them."""
 
     keys: Annotated[
@@ -38,7 +38,7 @@ class CacheKeys(msgspec.Struct):
     ] = []
 
 
-class CacheQuestion(msgspec.Struct):
+class CacheQuestion(msgspec.Struct, forbid_unknown_fields=True):
     """A request that is explained and not run.
 
     `protocol` is its wire format.

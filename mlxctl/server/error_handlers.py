@@ -22,7 +22,7 @@ from mlxctl.errors import (
 from mlxctl.inference.request_context import current_request
 from mlxctl.protocols import ErrorBody, error_code
 
-ErrorRenderer = Callable[[MlxctlError], ErrorBody]
+ErrorRenderer = Callable[..., ErrorBody]
 
 _log = logging.getLogger(__name__)
 
@@ -70,7 +70,8 @@ class ErrorHandlers:
 
     def _answer(self, request: Request, response: Response, error: MlxctlError) -> None:
         record_error(error)
-        answer = self._renderer(request)(error)
+        request_id = getattr(request.context, "request_id", None)
+        answer = self._renderer(request)(error, request_id=request_id)
         response.status = answer.status
         response.content_type = falcon.MEDIA_JSON
         response.data = answer.body

@@ -6,6 +6,7 @@ import pytest
 
 from mlxctl.errors import InvalidRequest
 from mlxctl.grammars import MAX_GRAMMAR_BYTES, compile_constraint
+from mlxctl.grammars.json_schemas import checked_schema
 from mlxctl.ir import Constraint
 
 STRICT = {"is_strict": True}
@@ -48,6 +49,20 @@ def test_invalid_schema_names_the_location_of_the_error(
     assert refused.value.param == where
     assert where in str(refused.value)
     assert "\n" not in str(refused.value)
+
+
+@pytest.mark.parametrize(
+    "schema",
+    [
+        {"type": "string", "minLength": 2.0},
+        {"type": "object", "if": {"required": ["a"]}, "unevaluatedProperties": True},
+        {"type": "object", "then": {"required": ["a"]}, "propertyNames": {}, "minProperties": 0},
+        {"type": "array", "items": {"not": False, "type": "string"}, "uniqueItems": False},
+        {"type": "object", "properties": {"not": {"type": "string", "dependentRequired": {}}}},
+    ],
+)
+def test_strict_schema_may_have_keywords_without_effect(schema: dict[str, Any]) -> None:
+    assert checked_schema(schema, param="schema", is_strict=True)["type"] == schema["type"]
 
 
 def test_unenforceable_keywords_raise_only_when_strict() -> None:

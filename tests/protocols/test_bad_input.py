@@ -943,8 +943,8 @@ def test_error_lists_the_supported_values() -> None:
     assert "use one of: 'image_url', 'input_audio', 'text'" in str(
         refusal("chat", with_value(CHAT, "messages[1].content[0].type", "file"))
     )
-    assert "use one of: 'image', 'text', 'tool_result'" in str(
-        refusal("messages", with_value(MESSAGES, "messages[0].content[0].type", "document"))
+    assert "use one of: 'document', 'image', 'search_result', 'text', 'tool_result'" in str(
+        refusal("messages", with_value(MESSAGES, "messages[0].content[0].type", "container_upload"))
     )
     assert "use one of: 'auto', 'none', 'required'" in str(
         refusal("chat", with_value(CHAT, "tool_choice", "never"))

@@ -267,3 +267,32 @@ def test_usage_is_independent_of_stream() -> None:
 def test_several_choices_share_one_prompt() -> None:
     assert parse(n=3).num_choices == 3
     assert parse(n=None).num_choices == parse().num_choices == 1
+
+
+@pytest.mark.parametrize(
+    ("fields", "marks"),
+    [
+        ({"continue_final_message": True}, {}),
+        ({"continue_final_message": True, "add_generation_prompt": False}, {}),
+        ({}, {"prefix": True}),
+        ({}, {"partial": True}),
+    ],
+)
+def test_last_assistant_message_is_continued_where_asked(
+    fields: dict[str, Any], marks: dict[str, Any]
+) -> None:
+    last = {"role": "assistant", "content": "I am"}
+    messages = [{"role": "user", "content": "Hi"}, last | marks]
+    assert parse(messages=messages, **fields).continues_answer
+    assert not parse(messages=[messages[0], last]).continues_answer
+
+
+def test_impossible_prompt_endings_are_refused() -> None:
+    assert refusal(continue_final_message=True).param == "continue_final_message"
+    both = {"continue_final_message": True, "add_generation_prompt": True}
+    assert refusal(messages=[{"role": "assistant", "content": "I"}], **both).param == "continue_final_message"
+    assert not parse(add_generation_prompt=False).opens_answer
+
+
+def test_unknown_verbosity_is_refused() -> None:
+    assert refusal(verbosity="zzz").param == "verbosity"

@@ -21,7 +21,7 @@ from mlxctl.ir import (
     ToolSpec,
     text_message,
 )
-from mlxctl.protocols import AnthropicMessagesFormatter
+from mlxctl.protocols import AnthropicMessagesFormatter, anthropic_error
 
 from .scripts import MESSAGES_BODY
 
@@ -233,7 +233,7 @@ def test_replayed_thinking_is_kept_and_redacted_is_dropped() -> None:
         ({"max_tokens": -1}, "max_tokens"),
         ({"n": 2}, "n"),
         ({"output_config": {"format": {"type": "yaml"}}}, "output_config.format.type"),
-        ({"messages": [user({"type": "document", "source": {}})]}, "messages[0].content[0].type"),
+        ({"messages": [user({"type": "audio", "source": {}})]}, "messages[0].content[0].type"),
         (
             {"messages": [user({"type": "image", "source": {"type": "url", "url": "x"}})]},
             "messages[0].content[0].source.type",
@@ -244,3 +244,101 @@ def test_unsupported_fields_are_refused_by_name(fields: dict[str, Any], param: s
     error = refusal(**fields)
     assert error.param == param
     assert str(error).startswith(param)
+
+
+def test_last_assistant_message_is_the_start_of_the_answer() -> None:
+    question = user({"type": "text", "text": "Hi"})
+    started = parse(messages=[question, assistant({"type": "text", "text": "I am"})])
+    assert started.continues_answer
+    assert not parse(messages=[question, assistant(CALL)], tools=[CLOCK]).continues_answer
+    assert not parse(messages=[question]).continues_answer
+
+
+def test_documents_and_search_results_become_text() -> None:
+    blocks = [
+        {"type": "document", "title": "A", "context": "C", "source": {"type": "text", "data": "one"}},
+        {"type": "document", "source": {"type": "content", "content": [{"type": "text", "text": "two"}]}},
+        {
+            "type": "search_result",
+            "source": "http://x",
+            "title": "B",
+            "content": [{"type": "text", "text": "three"}],
+        },
+    ]
+    asked = parse(messages=[user(*blocks)]).messages[0].text
+    assert '<document title="A">\nC\none\n</document>' in asked
+    assert "<document>\ntwo\n</document>" in asked
+    assert '<search_result source="http://x" title="B">\nthree\n</search_result>' in asked
+    answered = parse(messages=[user(), assistant(CALL), user(result(content=blocks))], tools=[CLOCK])
+    assert answered.messages[-1].tool_results[0].text.replace("\n", "") == asked.replace("\n", "")
+
+
+def test_unreadable_document_is_refused_in_a_question_and_noted_in_a_result() -> None:
+    pdf = {
+        "type": "document",
+        "title": "r.pdf",
+        "source": {"type": "base64", "media_type": "application/pdf", "data": "JVBERg=="},
+    }
+    with pytest.raises(InvalidRequest, match="application/pdf") as caught:
+        parse(messages=[user(pdf)])
+    assert caught.value.param == "messages[0].content[0].source"
+    answered = parse(messages=[user(), assistant(CALL), user(result(content=[pdf]))], tools=[CLOCK])
+    assert "was not read" in answered.messages[-1].tool_results[0].text
+
+
+def test_tools_that_the_vendor_ran_become_calls_and_results() -> None:
+    used = {"type": "server_tool_use", "id": "s1", "name": "web_search", "input": {"query": "x"}}
+    found = {
+        "type": "web_search_tool_result",
+        "tool_use_id": "s1",
+        "content": [{"type": "web_search_result", "title": "T", "url": "u", "encrypted_content": "zz"}],
+    }
+    text = {"type": "text", "text": "Found."}
+    messages = parse(messages=[user({"type": "text", "text": "Hi"}), assistant(used, found, text)]).messages
+    assert [message.role for message in messages] == ["user", "assistant", "tool", "assistant"]
+    assert messages[1].tool_calls[0].name == "web_search"
+    assert json.loads(messages[2].tool_results[0].text) == [
+        {"type": "web_search_result", "title": "T", "url": "u"}
+    ]
+    assert messages[3].text == "Found."
+
+
+@pytest.mark.parametrize(
+    ("kind", "name", "required"),
+    [
+        ("bash_20250124", "bash", []),
+        ("text_editor_20250728", "str_replace_based_edit_tool", ["command", "path"]),
+        ("text_editor_20250124", "str_replace_editor", ["command", "path"]),
+        ("memory_20250818", "memory", ["command"]),
+        ("computer_20251124", "computer", ["action"]),
+    ],
+)
+def test_client_run_tools_have_their_published_schema(kind: str, name: str, required: list[str]) -> None:
+    tool = {"type": kind, "name": name, "display_width_px": 800, "display_height_px": 600}
+    formatter = AnthropicMessagesFormatter()
+    (spec,) = formatter.parse(json.dumps(MESSAGES_BODY | {"tools": [tool]}).encode()).tools
+    assert (spec.name, spec.parameters["required"], bool(spec.description)) == (name, required, True)
+    assert formatter.dropped_tools == ()
+
+
+@pytest.mark.parametrize(
+    ("fields", "param"),
+    [
+        ({"thread": {"type": "create"}}, "thread"),
+        ({"container": "c1"}, "container"),
+        ({"mcp_servers": [{"type": "url", "url": "http://x", "name": "x"}]}, "mcp_servers"),
+        ({"tools": [{"name": "clock"}]}, "tools[0].input_schema"),
+    ],
+)
+def test_fields_of_the_vendors_service_are_refused(fields: dict[str, Any], param: str) -> None:
+    with pytest.raises(InvalidRequest) as caught:
+        parse(**fields)
+    assert caught.value.param == param
+
+
+def test_thread_error_has_the_code_that_clients_handle() -> None:
+    with pytest.raises(InvalidRequest) as caught:
+        parse(thread={"type": "create"})
+    body = json.loads(anthropic_error(caught.value, request_id="req_1").body)
+    assert body["error"]["details"] == {"error_code": "thread_unsupported_request"}
+    assert body["request_id"] == "req_1"

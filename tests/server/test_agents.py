@@ -182,14 +182,18 @@ def test_running_turn_continues_when_its_agent_changes(server: ServerProcess) ->
     with agent.stream("One", max_tokens=100) as answer:
         lines = answer.iter_lines()
         next(lines)
-        assert (
-            httpx.patch(agent.url, json={"model": "later", "instructions": "Go on."}, timeout=30).status_code
-            == 200
-        )
+        assert httpx.patch(agent.url, json={"instructions": "Go on."}, timeout=30).status_code == 200
         rest = [line for line in lines if line.startswith("data: ")]
     assert json.loads(rest[-2][6:])["choices"][0]["finish_reason"] == "length"
     looked = agent.look()
-    assert (looked["model"], looked["instructions"], looked["num_messages"]) == ("later", "Go on.", 2)
+    assert (looked["instructions"], looked["num_messages"]) == ("Go on.", 2)
+
+
+def test_unknown_model_is_refused_when_an_agent_is_made_or_changed(server: ServerProcess) -> None:
+    made = httpx.post(f"{server.url}/v1/agents", json={"model": "later"}, timeout=30)
+    changed = httpx.patch(Agent(server).url, json={"model": "later"}, timeout=30)
+    for answer in (made, changed):
+        assert (answer.status_code, answer.json()["error"]["code"]) == (404, "model_not_found")
 
 
 def test_deleted_agent_is_not_found(server: ServerProcess) -> None:

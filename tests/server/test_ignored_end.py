@@ -50,3 +50,11 @@ def test_ignore_eos_with_structured_output_is_refused(demo: ServerProcess) -> No
     body = {"model": "mlxctl-demo", "messages": messages, "ignore_eos": True, "guided_regex": "yes|no"}
     refusal = httpx.post(f"{demo.url}/v1/chat/completions", json=body, timeout=60)
     assert (refusal.status_code, refusal.json()["error"]["param"]) == (400, "ignore_eos")
+
+
+def test_ignored_end_tokens_have_logprobs(demo: ServerProcess) -> None:
+    body = {"model": "mlxctl-demo", "prompt": "<|im_start|>user\nHello!<|im_end|>\n<|im_start|>assistant\n"}
+    options = {"max_tokens": 80, "temperature": 0, "ignore_eos": True, "logprobs": 1}
+    found = httpx.post(f"{demo.url}/v1/completions", json=body | options, timeout=60).json()
+    tokens = found["choices"][0]["logprobs"]["tokens"]
+    assert (len(tokens), "<|im_end|>" in tokens) == (80, True)

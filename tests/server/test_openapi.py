@@ -82,3 +82,26 @@ def test_successful_answers_match_the_description(described: ServerProcess) -> N
         answer = httpx.post(f"{described.url}{path.format(agent_id=0)}", json=body, timeout=60)
         assert answer.status_code == 200
         schema[path]["POST"].validate_response(answer)
+
+
+def test_only_the_servers_own_routes_refuse_unknown_fields() -> None:
+    strict = {
+        (operation.method, route.path)
+        for route in all_routes(allows_downloads=True)
+        for operation in route.operations
+        if operation.body is not None and operation.body.__struct_config__.forbid_unknown_fields
+    }
+    assert strict == {
+        ("post", "/v1/agents"),
+        ("patch", "/v1/agents/{agent_id}"),
+        ("post", "/v1/adapters"),
+        ("post", "/models/load"),
+        ("post", "/models/unload"),
+        ("post", "/models/pin"),
+        ("post", "/models/unpin"),
+        ("post", "/downloads"),
+        ("post", "/cache/pin"),
+        ("post", "/cache/unpin"),
+        ("post", "/cache/drop"),
+        ("post", "/cache/explain"),
+    }

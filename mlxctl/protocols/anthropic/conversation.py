@@ -1,11 +1,12 @@
 """Anthropic's messages to `ir` messages.
 
-A user turn with tool results becomes tool messages and user messages, in order.
+A user turn with tool results becomes tool messages and user messages, in order. So does an answer in which
+Anthropic ran tools: their calls and results become messages of their own.
 """
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import TypeVar, assert_never
+from typing import Any, TypeVar, assert_never
 
 import msgspec
 
@@ -18,7 +19,16 @@ from mlxctl.protocols.thinking_signature import thinking_from_signature
 from mlxctl.protocols.tool_checks import check_result_id
 
 BlockType = TypeVar("BlockType")
-UserBlock = schema.AnthropicText | schema.AnthropicImage | schema.AnthropicToolResult
+UserBlock = (
+    schema.AnthropicText
+    | schema.AnthropicImage
+    | schema.AnthropicDocument
+    | schema.SearchResult
+    | schema.AnthropicToolResult
+)
+ShownBlock = schema.AnthropicText | schema.AnthropicImage | schema.AnthropicDocument | schema.SearchResult
+# What only Anthropic's own models can read.
+_ENCRYPTED = ("encrypted_content", "encrypted_index", "encrypted_stdout")
 
 
 @dataclass(slots=True, kw_only=True)
@@ -47,32 +57,67 @@ class AnthropicConversation:
             case schema.AnthropicSystemMessage():
                 yield Message(role="system", parts=tuple(_texts(message.content)))
             case schema.AnthropicAssistantMessage():
-                yield Message(role="assistant", parts=tuple(self._answer(message, path)))
+                yield from self._answer(message, path)
             case schema.AnthropicUserMessage():
                 yield from self._question(message, path)
             case _:
                 assert_never(message)
 
-    def _answer(self, message: schema.AnthropicAssistantMessage, path: str) -> Iterable[Part]:
+    def _answer(self, message: schema.AnthropicAssistantMessage, path: str) -> Iterable[Message]:
         if isinstance(message.content, str):
-            yield from _texts(message.content)
+            yield Message(role="assistant", parts=tuple(_texts(message.content)))
             return
+        said: list[Part] = []
+        has_results = False
         for index, block in enumerate(message.content):
-            match block:
-                case schema.AnthropicText():
-                    yield from _texts([block])
-                case schema.AnthropicThinking():
-                    thought = block.thinking or thinking_from_signature(block.signature)
-                    if thought:
-                        yield ThinkingPart(text=thought, signature=block.signature)
-                case schema.RedactedThinking():
-                    pass
-                case schema.AnthropicToolUse():
-                    self._call_ids.add(block.id)
-                    arguments = _object_text(block.input, f"{path}[{index}].input")
-                    yield ToolCallPart(id=block.id, name=block.name, arguments=arguments)
-                case _:
-                    assert_never(block)
+            if isinstance(block, schema.ServerToolResult):
+                if said:
+                    yield Message(role="assistant", parts=tuple(said))
+                    said = []
+                has_results = True
+                yield Message(role="tool", parts=(self._server_result(block, f"{path}[{index}]"),))
+            else:
+                said.extend(self._answer_parts(block, f"{path}[{index}]"))
+        if said or not has_results:
+            yield Message(role="assistant", parts=tuple(said))
+
+    def _answer_parts(
+        self,
+        block: schema.AnthropicText
+        | schema.AnthropicThinking
+        | schema.RedactedThinking
+        | schema.AnthropicToolUse,
+        path: str,
+    ) -> Iterable[Part]:
+        match block:
+            case schema.AnthropicText():
+                yield from _texts([block])
+            case schema.AnthropicThinking():
+                thought = block.thinking or thinking_from_signature(block.signature)
+                if thought:
+                    yield ThinkingPart(text=thought, signature=block.signature)
+            case schema.RedactedThinking():
+                pass
+            case schema.AnthropicToolUse():
+                self._call_ids.add(block.id)
+                arguments = _object_text(block.input, f"{path}.input")
+                yield ToolCallPart(id=block.id, name=block.name, arguments=arguments)
+            case _:
+                assert_never(block)
+
+    def _server_result(self, block: schema.ServerToolResult, path: str) -> ToolResultPart:
+        """Return a result as JSON text, or as the definitions of the tools that a search found."""
+        check_result_id(block.tool_use_id, self._call_ids, path=f"{path}.tool_use_id")
+        content = decode_json(block.content)
+        check_nesting(content, f"{path}.content")
+        if isinstance(content, dict) and isinstance(found := content.get("tool_references"), list):
+            names = [each.get("tool_name") for each in found if isinstance(each, dict)]
+            text = "\n".join(self._definition(name) for name in names if isinstance(name, str))
+        else:
+            text = msgspec.json.encode(_readable(content)).decode()
+        return ToolResultPart(
+            call_id=block.tool_use_id, content=(TextPart(text=text),), is_error=bool(block.is_error)
+        )
 
     def _question(self, message: schema.AnthropicUserMessage, path: str) -> Iterable[Message]:
         blocks: Iterable[UserBlock] = _blocks(message.content)
@@ -80,7 +125,7 @@ class AnthropicConversation:
         num_results = 0
         for index, block in enumerate(blocks):
             if not isinstance(block, schema.AnthropicToolResult):
-                said.extend(_text_or_image(block, f"{path}[{index}]"))
+                said.extend(_shown(block, f"{path}[{index}]"))
                 continue
             if said:
                 yield Message(role="user", parts=tuple(said))
@@ -97,7 +142,7 @@ class AnthropicConversation:
             if isinstance(inner, schema.ToolReference):
                 parts.append(TextPart(text=self._definition(inner.tool_name)))
             else:
-                parts.extend(_text_or_image(inner, f"{path}.content[{index}]"))
+                parts.extend(_shown(inner, f"{path}.content[{index}]", is_result=True))
         return ToolResultPart(call_id=block.tool_use_id, content=tuple(parts), is_error=bool(block.is_error))
 
     def _definition(self, name: str) -> str:
@@ -120,18 +165,75 @@ def _texts(content: str | list[schema.AnthropicText]) -> Iterable[TextPart]:
     return (TextPart(text=block.text) for block in _blocks(content) if block.text)
 
 
-def _text_or_image(
-    block: schema.AnthropicText | schema.AnthropicImage, path: str
+def _shown(block: ShownBlock, path: str, *, is_result: bool = False) -> Iterable[TextPart | ImagePart]:
+    """Return the parts of a block. Raises InvalidRequest for one that cannot be read."""
+    match block:
+        case schema.AnthropicText():
+            return _texts([block])
+        case schema.AnthropicImage(source=schema.Base64Source() as source):
+            return (image_from_base64(source.data, source.media_type, f"{path}.source"),)
+        case schema.SearchResult():
+            text = "\n".join(part.text for part in block.content)
+            head = f"<search_result source={_quoted(block.source)} title={_quoted(block.title)}>"
+            return (TextPart(text=f"{head}\n{text}\n</search_result>\n"),)
+        case schema.AnthropicDocument():
+            return _document(block, path, is_result=is_result)
+        case schema.AnthropicImage():
+            raise InvalidRequest(
+                f"{path}.source.type must be 'base64'; remote images and files are not fetched, so send the "
+                "bytes",
+                param=f"{path}.source.type",
+            )
+        case _:
+            assert_never(block)
+
+
+def _document(
+    block: schema.AnthropicDocument, path: str, *, is_result: bool
 ) -> Iterable[TextPart | ImagePart]:
-    if isinstance(block, schema.AnthropicText):
-        return _texts([block])
-    source = block.source
-    if isinstance(source, schema.Base64Source):
-        return (image_from_base64(source.data, source.media_type, f"{path}.source"),)
-    raise InvalidRequest(
-        f"{path}.source.type must be 'base64'; remote images and files are not fetched, so send the bytes",
-        param=f"{path}.source.type",
-    )
+    """Return a document between tags.
+
+    One that cannot be read is refused in a question. In a tool result the model is told, because a client
+    cannot take back the result of its tool.
+    """
+    title = "" if block.title is None else f" title={_quoted(block.title)}"
+    context = f"{block.context}\n" if block.context else ""
+    head = TextPart(text=f"<document{title}>\n{context}")
+    end = TextPart(text="\n</document>\n")
+    match block.source:
+        case schema.PlainTextSource(data=text) | schema.ContentSource(content=str(text)):
+            return (TextPart(text=f"{head.text}{text}{end.text}"),)
+        case schema.ContentSource(content=blocks):
+            assert not isinstance(blocks, str), "the case above has the texts"
+            inner = [
+                part
+                for index, each in enumerate(blocks)
+                for part in _shown(each, f"{path}.source.content[{index}]")
+            ]
+            return (head, *inner, end)
+        case schema.Base64Source() | schema.UrlSource() | schema.FileSource() as source:
+            kind = source.media_type if isinstance(source, schema.Base64Source) else "a remote file"
+            if is_result:
+                note = f"This document ({kind}) was not read: the server reads documents as text only."
+                return (TextPart(text=f"{head.text}{note}{end.text}"),)
+            raise InvalidRequest(
+                f"{path}.source is {kind}, which is not supported; send the document's text "
+                "(source type 'text' or 'content')",
+                param=f"{path}.source",
+            )
+        case _:
+            assert_never(block.source)
+
+
+def _quoted(text: str) -> str:
+    return msgspec.json.encode(text).decode()
+
+
+def _readable(value: Any) -> Any:
+    """Return a value without encrypted fields."""
+    if isinstance(value, dict):
+        return {name: _readable(inner) for name, inner in value.items() if name not in _ENCRYPTED}
+    return [_readable(inner) for inner in value] if isinstance(value, list) else value
 
 
 def _object_text(raw: msgspec.Raw, path: str) -> str:

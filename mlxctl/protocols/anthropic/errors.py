@@ -3,7 +3,7 @@
 from typing import Literal
 
 import msgspec
-from msgspec import Struct
+from msgspec import UNSET, Struct, UnsetType
 
 from mlxctl import errors
 from mlxctl.errors import MlxctlError
@@ -35,11 +35,22 @@ _ANSWERS: dict[type[MlxctlError], tuple[int, str]] = {
 }
 
 
+# After this one the SDKs send the whole conversation.
+_CODES = ("thread_unsupported_request",)
+
+
+class AnthropicErrorCode(Struct):
+    """The kind of error, for clients that handle it."""
+
+    error_code: str
+
+
 class AnthropicErrorDetail(Struct):
     """Type and message of an error."""
 
     type: str
     message: str
+    details: AnthropicErrorCode | UnsetType = UNSET
 
 
 class AnthropicError(Struct):
@@ -61,7 +72,12 @@ def anthropic_error(error: MlxctlError, *, request_id: str | None = None) -> Err
 def error_json(error: MlxctlError, *, request_id: str | None = None) -> bytes:
     """Return the error object, for a body or an event."""
     _, kind = _answer(error)
-    detail = AnthropicErrorDetail(type=kind, message=error_message(error))
+    code = getattr(error, "code", None)
+    detail = AnthropicErrorDetail(
+        type=kind,
+        message=error_message(error),
+        details=AnthropicErrorCode(code) if code in _CODES else UNSET,
+    )
     return msgspec.json.encode(AnthropicError(type="error", error=detail, request_id=request_id))
 
 

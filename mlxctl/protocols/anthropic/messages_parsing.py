@@ -19,6 +19,7 @@ from mlxctl.ir import (
 from mlxctl.protocols.adapter_fields import adapter_choices
 from mlxctl.protocols.anthropic import messages_schema as schema
 from mlxctl.protocols.anthropic.cache_breakpoints import breakpoint_options
+from mlxctl.protocols.anthropic.client_tools import client_tool
 from mlxctl.protocols.anthropic.conversation import AnthropicConversation
 from mlxctl.protocols.decoding import check_nesting, decode_body
 from mlxctl.protocols.ranges import top_k_option
@@ -50,7 +51,11 @@ def decode_count_tokens(body: bytes) -> schema.CountTokensRequest:
 
 def dropped_tool_types(request: schema.MessagesRequest) -> tuple[str, ...]:
     """Return the types of offered tools that only Anthropic can run."""
-    return tuple(tool.type for tool in request.tools or () if tool.type not in (None, "custom"))
+    return tuple(
+        tool.type
+        for tool in request.tools or ()
+        if tool.type not in (None, "custom") and client_tool(tool.type) is None
+    )
 
 
 def to_generation_request(request: schema.MessagesRequest) -> GenerationRequest:
@@ -80,7 +85,11 @@ def to_prompt_request(request: schema.CountTokensRequest) -> GenerationRequest:
     Shared by both routes, so that a count is that of the request itself.
     """
     specs = _tool_specs(request.tools or [])
-    deferred = {tool.name for tool in request.tools or () if tool.defer_loading}
+    deferred = {
+        tool.name or (known.name if (known := client_tool(tool.type)) else None)
+        for tool in request.tools or ()
+        if tool.defer_loading
+    }
     choice = _choice(request, specs)
     messages = AnthropicConversation(
         deferred_tools={name: spec for name, spec in specs.items() if name in deferred}
@@ -88,7 +97,7 @@ def to_prompt_request(request: schema.CountTokensRequest) -> GenerationRequest:
     return GenerationRequest(
         model=request.model,
         messages=messages,
-        continues_answer=messages[-1].is_start_of_answer,
+        continues_answer=bool(messages) and messages[-1].is_start_of_answer,
         tools=tuple(spec for name, spec in specs.items() if name not in deferred),
         tool_choice=choice,
         parallel_tool_calls=not getattr(request.tool_choice, "disable_parallel_tool_use", False),
@@ -101,6 +110,15 @@ def to_prompt_request(request: schema.CountTokensRequest) -> GenerationRequest:
 def _check_supported(request: schema.CountTokensRequest) -> None:
     if not request.messages:
         raise InvalidRequest("messages is empty; send at least one message", param="messages")
+    if request.thread is not None:
+        raise InvalidRequest(
+            "thread is not supported; send the whole conversation without it",
+            param="thread",
+            code="thread_unsupported_request",
+        )
+    for field in ("container", "mcp_servers"):
+        if getattr(request, field):
+            raise InvalidRequest(f"{field} is not supported; leave it out", param=field)
 
 
 def _tool_specs(tools: list[schema.AnthropicTool]) -> Mapping[str, ToolSpec]:
@@ -108,22 +126,38 @@ def _tool_specs(tools: list[schema.AnthropicTool]) -> Mapping[str, ToolSpec]:
     names: list[tuple[str, str]] = []
     specs: dict[str, ToolSpec] = {}
     for index, tool in enumerate(tools):
-        if tool.type not in (None, "custom"):
-            continue
-        path = f"tools[{index}]"
-        if tool.name is None:
-            raise missing(f"{path}.name")
-        check_nesting(tool.input_schema, f"{path}.input_schema")
-        names.append((tool.name, f"{path}.name"))
-        specs[tool.name] = ToolSpec(
-            name=tool.name,
-            description=tool.description or "",
-            parameters=tool.input_schema or {},
-            is_strict=bool(tool.strict),
-            param=f"{path}.input_schema",
-        )
+        spec = _tool_spec(tool, f"tools[{index}]")
+        if spec is not None:
+            names.append((spec.name, f"tools[{index}].name"))
+            specs[spec.name] = spec
     check_unique_names(names)
     return specs
+
+
+def _tool_spec(tool: schema.AnthropicTool, path: str) -> ToolSpec | None:
+    """Return a tool that the client runs, None for one that Anthropic runs."""
+    known = client_tool(tool.type)
+    if known is not None:
+        return ToolSpec(
+            name=tool.name or known.name,
+            description=known.describe(tool),
+            parameters=known.parameters,
+            is_strict=bool(tool.strict),
+            param=path,
+        )
+    if tool.type not in (None, "custom"):
+        return None
+    for field in ("name", "input_schema"):
+        if getattr(tool, field) is None:
+            raise missing(f"{path}.{field}")
+    check_nesting(tool.input_schema, f"{path}.input_schema")
+    return ToolSpec(
+        name=tool.name or "",
+        description=tool.description or "",
+        parameters=tool.input_schema or {},
+        is_strict=bool(tool.strict),
+        param=f"{path}.input_schema",
+    )
 
 
 def _choice(request: schema.CountTokensRequest, specs: Iterable[str]) -> ToolChoice:

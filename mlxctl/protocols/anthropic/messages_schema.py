@@ -1,7 +1,6 @@
 """Bodies of `POST /v1/messages` and `/v1/messages/count_tokens`, as Anthropic documents them.
 
-Null means not set. Other fields (metadata, context_management, betas, container, …) are
-ignored, as clients expect.
+Null means not set. Other fields (metadata, betas, …) are ignored, as clients expect.
 """
 
 from typing import Annotated, Any, Literal
@@ -57,6 +56,37 @@ class AnthropicImage(Struct, tag_field="type", tag="image"):
     cache_control: CacheControl | None = None
 
 
+class PlainTextSource(Struct, tag_field="type", tag="text"):
+    """The text of a document."""
+
+    data: str
+    media_type: str | None = None
+
+
+class ContentSource(Struct, tag_field="type", tag="content"):
+    """A document in blocks."""
+
+    content: str | Annotated[list[AnthropicText | AnthropicImage], MessageLimit]
+
+
+class AnthropicDocument(Struct, tag_field="type", tag="document"):
+    """A document: text or blocks. A PDF and a remote file cannot be read."""
+
+    source: PlainTextSource | ContentSource | Base64Source | UrlSource | FileSource
+    title: str | None = None
+    context: str | None = None
+    cache_control: CacheControl | None = None
+
+
+class SearchResult(Struct, tag_field="type", tag="search_result"):
+    """A passage that a search found."""
+
+    content: Annotated[list[AnthropicText], MessageLimit]
+    source: str
+    title: str
+    cache_control: CacheControl | None = None
+
+
 class AnthropicThinking(Struct, tag_field="type", tag="thinking"):
     """Thinking of an earlier answer."""
 
@@ -82,6 +112,47 @@ class AnthropicToolUse(Struct, tag_field="type", tag="tool_use"):
     cache_control: CacheControl | None = None
 
 
+class ServerToolUse(AnthropicToolUse, tag_field="type", tag="server_tool_use"):
+    """A call that Anthropic ran within an earlier answer."""
+
+
+class McpToolUse(AnthropicToolUse, tag_field="type", tag="mcp_tool_use"):
+    """A call of an MCP server that Anthropic ran within an earlier answer."""
+
+
+class ServerToolResult(Struct, tag_field="type", tag="web_search_tool_result"):
+    """The result of such a call."""
+
+    tool_use_id: str
+    content: Raw
+    is_error: bool | None = None
+    cache_control: CacheControl | None = None
+
+
+class WebFetchResult(ServerToolResult, tag_field="type", tag="web_fetch_tool_result"):
+    """A fetched page."""
+
+
+class CodeExecutionResult(ServerToolResult, tag_field="type", tag="code_execution_tool_result"):
+    """The output of a program."""
+
+
+class BashExecutionResult(ServerToolResult, tag_field="type", tag="bash_code_execution_tool_result"):
+    """The output of a command."""
+
+
+class EditorExecutionResult(ServerToolResult, tag_field="type", tag="text_editor_code_execution_tool_result"):
+    """The result of an edit."""
+
+
+class ToolSearchResult(ServerToolResult, tag_field="type", tag="tool_search_tool_result"):
+    """Tools that a search found."""
+
+
+class McpToolResult(ServerToolResult, tag_field="type", tag="mcp_tool_result"):
+    """The result of an MCP server's tool."""
+
+
 class ToolReference(Struct, tag_field="type", tag="tool_reference"):
     """The name of a deferred tool, whose definition is inserted here."""
 
@@ -92,7 +163,14 @@ class AnthropicToolResult(Struct, tag_field="type", tag="tool_result"):
     """The result of a tool call."""
 
     tool_use_id: str
-    content: str | Annotated[list[AnthropicText | AnthropicImage | ToolReference], MessageLimit] | None = None
+    content: (
+        str
+        | Annotated[
+            list[AnthropicText | AnthropicImage | AnthropicDocument | SearchResult | ToolReference],
+            MessageLimit,
+        ]
+        | None
+    ) = None
     is_error: bool | None = None
     cache_control: CacheControl | None = None
 
@@ -106,7 +184,13 @@ class AnthropicSystemMessage(Struct, tag_field="role", tag="system"):
 class AnthropicUserMessage(Struct, tag_field="role", tag="user"):
     """A user message, tool results, or both."""
 
-    content: str | Annotated[list[AnthropicText | AnthropicImage | AnthropicToolResult], MessageLimit]
+    content: (
+        str
+        | Annotated[
+            list[AnthropicText | AnthropicImage | AnthropicDocument | SearchResult | AnthropicToolResult],
+            MessageLimit,
+        ]
+    )
 
 
 class AnthropicAssistantMessage(Struct, tag_field="role", tag="assistant"):
@@ -115,7 +199,22 @@ class AnthropicAssistantMessage(Struct, tag_field="role", tag="assistant"):
     content: (
         str
         | Annotated[
-            list[AnthropicText | AnthropicThinking | RedactedThinking | AnthropicToolUse], MessageLimit
+            list[
+                AnthropicText
+                | AnthropicThinking
+                | RedactedThinking
+                | AnthropicToolUse
+                | ServerToolUse
+                | McpToolUse
+                | ServerToolResult
+                | WebFetchResult
+                | CodeExecutionResult
+                | BashExecutionResult
+                | EditorExecutionResult
+                | ToolSearchResult
+                | McpToolResult
+            ],
+            MessageLimit,
         ]
     )
 
@@ -126,8 +225,8 @@ ConversationMessage = AnthropicSystemMessage | AnthropicUserMessage | AnthropicA
 class AnthropicTool(Struct):
     """A tool offered to the model.
 
-    The input of a `strict` one always fits its schema. A `type` other than custom names a tool that Anthropic
-    runs; those are dropped.
+    The input of a `strict` one always fits its schema. A `type` other than custom names a tool with a published
+    schema, or one that Anthropic runs; those are dropped.
     """
 
     name: Name | None = None
@@ -137,6 +236,9 @@ class AnthropicTool(Struct):
     defer_loading: bool | None = None
     strict: bool | None = None
     cache_control: CacheControl | None = None
+    display_width_px: int | None = None
+    display_height_px: int | None = None
+    max_characters: int | None = None
 
 
 class AutoChoice(Struct, tag_field="type", tag="auto"):
@@ -181,7 +283,10 @@ class OutputConfig(Struct):
 
 
 class CountTokensRequest(AdapterFields, kw_only=True):
-    """Body of `count_tokens`: the fields that decide the prompt."""
+    """Body of `count_tokens`: the fields that decide the prompt.
+
+    `thread`, `container` and `mcp_servers` concern state and servers at Anthropic; they are refused by name.
+    """
 
     model: Name
     messages: Annotated[list[ConversationMessage], MessageLimit]
@@ -193,6 +298,9 @@ class CountTokensRequest(AdapterFields, kw_only=True):
     output_format: AnthropicSchemaFormat | None = None
     cache_control: CacheControl | None = None
     cache_salt: CacheSalt | None = None
+    thread: Any = None
+    container: Any = None
+    mcp_servers: list[Any] | None = None
 
 
 class MessagesRequest(CountTokensRequest, kw_only=True):

@@ -41,7 +41,7 @@ _OLD_EMBED = msgspec.json.Decoder(schema.OllamaOldEmbedRequest)
 _encode = msgspec.json.Encoder().encode
 
 
-def ollama_error(error: MlxctlError) -> ErrorBody:
+def ollama_error(error: MlxctlError, *, request_id: str | None = None) -> ErrorBody:  # noqa: ARG001 -- only in a header
     """Return the error response: OpenAI's status, and the message alone."""
     answer = openai_error(error)
     return ErrorBody(status=answer.status, body=_error_json(error), headers=answer.headers)

@@ -99,19 +99,20 @@ def _refuse(param: str, message: str) -> None:
 
 def _continues_answer(request: schema.ChatRequest) -> bool:
     """Whether the last message is the start of the answer. Raises InvalidRequest."""
-    last = request.messages[-1]
-    is_answer = isinstance(last, schema.ChatAssistantMessage)
+    last = request.messages[-1] if request.messages else None
     if request.continue_final_message and request.add_generation_prompt:
         raise InvalidRequest(
             "continue_final_message and add_generation_prompt exclude each other; set one of them to false",
             param="continue_final_message",
         )
-    if request.continue_final_message and not is_answer:
+    if isinstance(last, schema.ChatAssistantMessage):
+        return bool(request.continue_final_message or last.prefix or last.partial)
+    if request.continue_final_message:
         raise InvalidRequest(
             "continue_final_message needs an assistant message as the last one",
             param="continue_final_message",
         )
-    return bool(request.continue_final_message) or (is_answer and bool(last.prefix or last.partial))
+    return False
 
 
 def _sampling(request: schema.ChatRequest) -> SamplingOptions:

@@ -250,7 +250,7 @@ class ReasoningSwitch(Struct, kw_only=True):
 
 
 class ChatRequest(StructuredOutputFields, kw_only=True):
-    """Body of a chat completion."""
+    """Body of a chat completion; `verbosity` is not used."""
 
     model: Name
     messages: Annotated[list[ChatMessage], MessageLimit]
@@ -290,6 +290,7 @@ class ChatRequest(StructuredOutputFields, kw_only=True):
     context_overflow: ContextOverflow | None = None
     response_format: ResponseFormat | None = None
     modalities: list[Literal["text", "audio"]] | None = None
+    verbosity: Literal["low", "medium", "high"] | None = None
     functions: list[Any] | None = None
     function_call: Any = None
     web_search_options: Any = None

@@ -13,6 +13,8 @@ from mlxctl.protocols.ranges import MAX_ANSWERS
 from mlxctl.protocols.sampling_fields import sampling_options
 from mlxctl.protocols.structured_output import requested_constraint
 
+# OpenAI's default.
+_DEFAULT_MAX_TOKENS = 16
 _DECODER = msgspec.json.Decoder(schema.CompletionRequest)
 
 
@@ -65,7 +67,7 @@ def to_generation_request(request: schema.CompletionRequest) -> GenerationReques
         scores_prompt=bool(request.echo) and request.logprobs is not None,
         sampling=_sampling(request),
         constraint=requested_constraint(request),
-        max_tokens=request.max_tokens,
+        max_tokens=_DEFAULT_MAX_TOKENS if request.max_tokens is None else request.max_tokens,
         stop=(request.stop,) if isinstance(request.stop, str) else tuple(request.stop or ()),
         ignore_eos=bool(request.ignore_eos),
         stream=bool(request.stream),

@@ -68,7 +68,12 @@ class OpenAIError(Struct):
     error: OpenAIErrorDetail
 
 
-def openai_error(error: MlxctlError, *, prompt_field: str = "messages") -> ErrorBody:
+def openai_error(
+    error: MlxctlError,
+    *,
+    prompt_field: str = "messages",
+    request_id: str | None = None,  # noqa: ARG001 -- only in a header
+) -> ErrorBody:
     """Return the error response; `prompt_field` is the route's name of the prompt."""
     status, _, _ = _answer(error)
     body = error_json(error, prompt_field=prompt_field)

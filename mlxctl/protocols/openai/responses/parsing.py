@@ -232,6 +232,8 @@ def _text_format(options: schema.TextOptions | None) -> Constraint | None:
     match options.format if options else None:
         case schema.ResponsesObjectFormat():
             return object_constraint("text.format")
+        case schema.ResponsesSchemaFormat(schema=None):
+            raise missing("text.format.schema")
         case schema.ResponsesSchemaFormat() as wish:
             return schema_constraint(wish.schema, param="text.format.schema", is_strict=bool(wish.strict))
         case _:
