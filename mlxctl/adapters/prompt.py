@@ -126,7 +126,10 @@ class PromptWriter:
         )
 
     def _write_start_of_answer(self, request: GenerationRequest, tools: Sequence[ToolSpec]) -> Prompt:
-        """Write the prompt that ends with the last message's text, without the template's end of message."""
+        """Write a prompt that ends with the text of the last message.
+
+        What the template puts behind that text is cut off.
+        """
         last = request.messages[-1]
         if not last.is_start_of_answer:
             raise InvalidRequest(

@@ -50,7 +50,10 @@ def checked_schema(schema: Any, *, param: str, is_strict: bool) -> Mapping[str, 
 
 
 def without_no_ops(schema: Mapping[str, Any]) -> dict[str, Any]:
-    """Return an equal schema without keywords that constrain nothing; counts such as 2.0 become integers."""
+    """Return an equal schema without keywords that constrain nothing.
+
+    Counts such as 2.0 become integers.
+    """
     kept = {
         key: int(value) if key in _COUNTS and isinstance(value, float) and value.is_integer() else value
         for key, value in schema.items()

@@ -67,7 +67,10 @@ class Penalties:
 
 
 def _tokens_of_prompts(rows: Many[Sequence], vocabulary_size: int) -> mx.array | None:
-    """Return which tokens occur in the prompts of rows with a repetition penalty, None without any."""
+    """Return which tokens (B, V) the prompts contain.
+
+    Only for rows with a repetition penalty; None if no row has one.
+    """
     if all(row.sampling.repetition_penalty == 1 for row in rows):
         return None
     found: Any = np.zeros((len(rows), vocabulary_size), dtype=bool)

@@ -225,8 +225,8 @@ ConversationMessage = AnthropicSystemMessage | AnthropicUserMessage | AnthropicA
 class AnthropicTool(Struct):
     """A tool offered to the model.
 
-    The input of a `strict` one always fits its schema. A `type` other than custom names a tool with a published
-    schema, or one that Anthropic runs; those are dropped.
+    The input of a `strict` one always fits its schema. A `type` other than custom names a tool with a
+    published schema, or one that Anthropic runs; those are dropped.
     """
 
     name: Name | None = None
