@@ -255,7 +255,9 @@ class InferenceService:
         return num_tokens
 
     async def check_model(self, name: str) -> None:
-        """Check that requests for text can name this model, or one of its LoRA adapters.
+        """Check that requests for text can name this model.
+
+        It may be one of its LoRA adapters.
 
         Raises UnknownModel, ModelUnavailable, InvalidRequest.
         """

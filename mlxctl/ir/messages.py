@@ -112,7 +112,10 @@ class Message:
 
     @property
     def is_start_of_answer(self) -> bool:
-        """Whether it can be continued as the last message: an assistant's, with text and without calls."""
+        """Whether it can be continued as the last message.
+
+        It is an assistant message with text and without calls.
+        """
         return self.role == "assistant" and bool(self.text.strip()) and not self.tool_calls
 
     @property

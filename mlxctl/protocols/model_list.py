@@ -210,7 +210,10 @@ def _capabilities(card: ModelCard) -> Capabilities:
 
 
 def _effort(levels: Sequence[str]) -> EffortSupport:
-    """Return the levels of the template; others are mapped to the nearest one."""
+    """Return the levels of the template.
+
+    Others are mapped to the nearest one.
+    """
     low, medium, high, xhigh, most = (
         Support(supported=level in levels) for level in ("low", "medium", "high", "xhigh", "max")
     )

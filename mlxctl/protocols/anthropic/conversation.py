@@ -106,7 +106,10 @@ class AnthropicConversation:
                 assert_never(block)
 
     def _server_result(self, block: schema.ServerToolResult, path: str) -> ToolResultPart:
-        """Return a result as JSON text, or as the definitions of the tools that a search found."""
+        """Return a result as JSON text.
+
+        The result of a tool search becomes the definitions of the tools.
+        """
         check_result_id(block.tool_use_id, self._call_ids, path=f"{path}.tool_use_id")
         content = decode_json(block.content)
         check_nesting(content, f"{path}.content")
@@ -166,7 +169,10 @@ def _texts(content: str | list[schema.AnthropicText]) -> Iterable[TextPart]:
 
 
 def _shown(block: ShownBlock, path: str, *, is_result: bool = False) -> Iterable[TextPart | ImagePart]:
-    """Return the parts of a block. Raises InvalidRequest for one that cannot be read."""
+    """Return the parts of a block.
+
+    Raises InvalidRequest for one that cannot be read.
+    """
     match block:
         case schema.AnthropicText():
             return _texts([block])

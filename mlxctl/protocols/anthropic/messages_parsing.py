@@ -135,7 +135,10 @@ def _tool_specs(tools: list[schema.AnthropicTool]) -> Mapping[str, ToolSpec]:
 
 
 def _tool_spec(tool: schema.AnthropicTool, path: str) -> ToolSpec | None:
-    """Return a tool that the client runs, None for one that Anthropic runs."""
+    """Return a tool that the client runs.
+
+    None for one that Anthropic runs.
+    """
     known = client_tool(tool.type)
     if known is not None:
         return ToolSpec(

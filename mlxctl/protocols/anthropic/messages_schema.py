@@ -70,7 +70,10 @@ class ContentSource(Struct, tag_field="type", tag="content"):
 
 
 class AnthropicDocument(Struct, tag_field="type", tag="document"):
-    """A document: text or blocks. A PDF and a remote file cannot be read."""
+    """A document: text or blocks.
+
+    A PDF and a remote file cannot be read.
+    """
 
     source: PlainTextSource | ContentSource | Base64Source | UrlSource | FileSource
     title: str | None = None
@@ -117,7 +120,7 @@ class ServerToolUse(AnthropicToolUse, tag_field="type", tag="server_tool_use"):
 
 
 class McpToolUse(AnthropicToolUse, tag_field="type", tag="mcp_tool_use"):
-    """A call of an MCP server that Anthropic ran within an earlier answer."""
+    """A call of an MCP server, which Anthropic ran."""
 
 
 class ServerToolResult(Struct, tag_field="type", tag="web_search_tool_result"):
