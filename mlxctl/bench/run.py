@@ -8,6 +8,7 @@ from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 
+from mlxctl import __version__
 from mlxctl.bench.environment import describe_environment
 from mlxctl.bench.prompts import Prompts
 from mlxctl.bench.result import Ceiling, MeasuredServer, Result
@@ -16,6 +17,8 @@ from mlxctl.bench.scenarios import Scenario
 from mlxctl.bench.server_process import ServerSubprocess
 from mlxctl.bench.target import BenchTarget, open_target
 from mlxctl.models import Machine, ModelDescription, fit_model, this_machine
+from mlxctl.models.fingerprint import fingerprint
+from mlxctl.stores import MeasuredSpeed
 
 # Context length of the predicted ceiling; most scenarios have short contexts.
 _CEILING_CONTEXT_TOKENS = 512
@@ -35,7 +38,7 @@ class ServerChoice:
 class RunOptions:
     """Servers, rounds and further facts of a run.
 
-    `described` is the model of a server that the run starts.
+    `described` is the model of a server that the run starts; `has_serve_options`: with further options.
     """
 
     servers: tuple[ServerChoice, ...]
@@ -44,6 +47,7 @@ class RunOptions:
     seed: int = 1
     bandwidth_bytes_per_second: float | None = None
     described: ModelDescription | None = None
+    has_serve_options: bool = False
 
 
 def run_bench(scenario: Scenario, options: RunOptions, observer: Observer) -> Result:
@@ -122,6 +126,28 @@ def cancel_on_signals() -> None:
     assert task is not None, "runs as a task"
     for number in (signal.SIGTERM, signal.SIGHUP):
         asyncio.get_running_loop().add_signal_handler(number, task.cancel)
+
+
+def measured_speed(result: Result, options: RunOptions) -> MeasuredSpeed | None:
+    """Return the speed of one stream of an own server's model.
+
+    None for a partial result, or without that figure.
+    A server with further options may be slower or faster than the model usually is.
+    """
+    decode, prompt = result.find("decode_tokens_per_second_x1"), result.find("prompt_tokens_per_second")
+    model = options.described
+    if decode is None or model is None or result.is_partial or options.has_serve_options:
+        return None
+    return MeasuredSpeed(
+        fingerprint=fingerprint(model.path),
+        machine=this_machine().label,
+        model=model.name,
+        decode_tokens_per_second=decode.median,
+        prompt_tokens_per_second=prompt.median if prompt else None,
+        context_tokens=int(result.settings.get("prompt_tokens", 0)),
+        measured_at=datetime.fromisoformat(result.started).timestamp(),
+        version=__version__,
+    )
 
 
 def _ceiling(options: RunOptions, machine: Machine) -> Ceiling | None:

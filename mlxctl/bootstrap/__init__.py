@@ -25,19 +25,6 @@ DEMO_MODEL = NamedDirectory(name=demo.MODEL_NAME, path=demo.MODEL_DIR)
 """The built-in model, served when the settings name none."""
 
 
-def model_directory(library: Library, name: str) -> NamedDirectory:
-    """Return the directory for an alias, path or name of the library, or for the demo model's name.
-
-    Raises ModelNotFoundOnDisk, with close names.
-    """
-    try:
-        return library.resolve(name)
-    except ModelNotFoundOnDisk:
-        if name == DEMO_MODEL.name:
-            return DEMO_MODEL
-        raise
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Services:
     """Services that server and chat share."""
@@ -55,6 +42,7 @@ class Services:
         self.responses.close()
         self.agents.close()
         self.knowledge.close()
+        self.catalog.close()
         if self.audit is not None:
             self.audit.close()
 

@@ -47,6 +47,14 @@ def agents_file() -> Path:
     return state_directory() / "agents.sqlite"
 
 
+def speeds_file() -> Path:
+    """Return the path of the measured speeds.
+
+    It need not exist.
+    """
+    return state_directory() / "speeds.sqlite"
+
+
 def audit_directory() -> Path:
     """Return the default directory of the audit log; it need not exist."""
     return state_directory() / "audit"

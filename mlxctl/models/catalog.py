@@ -10,10 +10,11 @@ from pathlib import Path
 from mlxctl.models.capability_lookup import CapabilityLookup
 from mlxctl.models.description import ModelDescription, describe_model
 from mlxctl.models.downloads import Downloads
-from mlxctl.models.fit import Fit, fit_model
+from mlxctl.models.fit import Fit, fit_model, fit_on_macs
 from mlxctl.models.kv_format import chosen_kv_format
 from mlxctl.models.library import Library
 from mlxctl.models.machine import Machine, this_machine
+from mlxctl.models.measured_speeds import MeasuredSpeeds
 from mlxctl.settings import Settings
 
 
@@ -33,6 +34,19 @@ class Catalog:
         self._lock = threading.Lock()
         self._machine: Machine | None = None
         self._described: dict[tuple[str, Path], ModelDescription] = {}
+        self._speeds = MeasuredSpeeds()
+
+    def close(self) -> None:
+        """Close the store of measured speeds. Idempotent."""
+        self._speeds.close()
+
+    @property
+    def machine(self) -> Machine:
+        """This machine, within the engine's memory limit."""
+        with self._lock:
+            if self._machine is None:
+                self._machine = this_machine(memory_limit_bytes=self._settings.engine.memory_limit_bytes)
+            return self._machine
 
     def models(self) -> list[ModelDescription]:
         """Describe all models of the library, read anew."""
@@ -68,9 +82,15 @@ class Catalog:
 
         Uses the KV cache format of the settings.
         """
-        with self._lock:
-            if self._machine is None:
-                self._machine = this_machine(memory_limit_bytes=self._settings.engine.memory_limit_bytes)
         chunk_tokens = self._settings.engine.prefill_chunk_max_tokens
-        served = model.served_with(chosen_kv_format(self._settings, model.name))
-        return fit_model(served, self._machine, context_tokens=context_tokens, chunk_tokens=chunk_tokens)
+        fit = fit_model(
+            self._as_served(model), self.machine, context_tokens=context_tokens, chunk_tokens=chunk_tokens
+        )
+        return None if fit is None else replace(fit, measured=self._speeds.of(model.path, self.machine))
+
+    def fit_on_macs(self, model: ModelDescription, *, context_tokens: int) -> list[Fit]:
+        """Estimate how a model fits each Apple chip and memory size."""
+        return fit_on_macs(self._as_served(model), context_tokens=context_tokens)
+
+    def _as_served(self, model: ModelDescription) -> ModelDescription:
+        return model.served_with(chosen_kv_format(self._settings, model.name))

@@ -22,8 +22,9 @@ from mlxctl.models.names import display_name
 from mlxctl.models.quantization import Quantization, find_quantization
 from mlxctl.models.runtimes import find_runtimes
 from mlxctl.models.safetensors_headers import read_tensors
+from mlxctl.models.text_config import text_part
 from mlxctl.models.transcription_recipe import TRANSCRIPTION_MODEL_TYPES
-from mlxctl.models.weights import Weights, sum_tensors
+from mlxctl.models.weights import Weights, count_experts, sum_tensors
 
 _UNKNOWN = Detection(kind="unknown", family=None, evidence=())
 _SPEECH = ("speech-to-text", "text-to-speech")
@@ -61,6 +62,11 @@ class ModelDescription:
     kv_format: KVFormat | None = None
     runtimes: tuple[str, ...] | None = None
     problem: str | None = None
+
+    @property
+    def experts(self) -> tuple[int, int] | None:
+        """The experts of a layer and those that a token uses, None without experts."""
+        return count_experts(text_part(self.config))
 
     def served_with(self, kv_format: KVFormat | None) -> "ModelDescription":
         """Return the description with another KV cache format; embedding models have none."""

@@ -13,6 +13,7 @@ from mlxctl.models.encoders import is_encoder
 from mlxctl.models.machine import GIB, Machine, recommended_share
 from mlxctl.models.prefill_memory import estimate_prefill_bytes, estimate_prompt_bytes
 from mlxctl.models.weights import Weights
+from mlxctl.stores import MeasuredSpeed
 
 SPEED_FORMULA = (
     "predicted tokens/s (at most) = memory bandwidth / (weight bytes read per token + cache bytes at this "
@@ -27,7 +28,8 @@ class Fit:
     """How a model fits a machine at `context_tokens`.
 
     Unknown values are None; `max_context_tokens` is 0 if not even one token fits. `is_capped_by_model`: the
-    model's context length is the limit, not the memory.
+    model's context length is the limit, not the memory. `measured` is a stored measurement, which is more
+    than the prediction.
     """
 
     machine: Machine
@@ -39,6 +41,7 @@ class Fit:
     max_context_tokens: int | None
     is_capped_by_model: bool
     predicted_tokens_per_second: float | None
+    measured: MeasuredSpeed | None = None
 
     @property
     def needed_bytes(self) -> int | None:

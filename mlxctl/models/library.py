@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
+from mlxctl import demo
 from mlxctl.errors import MlxctlError, ModelNotFoundOnDisk
 from mlxctl.models.hub_cache import cached_repositories, hub_cache_directory
 from mlxctl.models.names import display_name, repository_of_folder
@@ -34,7 +35,7 @@ class LibraryEntry:
     name: str
     path: Path
     folder: Path
-    origin: Literal["models directory", "hub cache"]
+    origin: Literal["models directory", "hub cache", "built in"]
     problem: str | None = None
 
 
@@ -91,12 +92,15 @@ class Library:
     def find(self, name: str) -> LibraryEntry:
         """Return the entry of this name.
 
-        The part after the slash suffices if unique. Raises ModelNotFoundOnDisk.
+        The part after the slash suffices if unique. The built-in demo model has a name, but is in no list.
+        Raises ModelNotFoundOnDisk.
         """
         entries = self.entries()
         for entry in entries:
             if entry.name == name:
                 return entry
+        if name == demo.MODEL_NAME:
+            return LibraryEntry(name=name, path=demo.MODEL_DIR, folder=demo.MODEL_DIR, origin="built in")
         short = [entry for entry in entries if entry.name.rpartition("/")[2] == name]
         if len(short) == 1:
             return short[0]
@@ -243,7 +247,7 @@ def _with_problem(entry: LibraryEntry, problem: str) -> LibraryEntry:
 def _unknown(name: str, names: list[str], *, is_ambiguous: bool) -> str:
     if is_ambiguous:
         return f"{name!r} may be {' or '.join(names)}; give the full name"
-    close = difflib.get_close_matches(name, names, n=3, cutoff=0.5)
+    close = difflib.get_close_matches(name, [*names, demo.MODEL_NAME], n=3, cutoff=0.5)
     offer = f"; did you mean {' or '.join(close)}?" if close else ""
     return f"there is no model directory at {name!r} and no model of this name in the library{offer}"
 
@@ -256,7 +260,11 @@ def completion_names() -> list[str]:
     try:
         library = Library(resolve(environment=os.environ).library)
         return sorted(
-            {*library.aliases, *(entry.name for entry in library.entries() if entry.problem is None)}
+            {
+                demo.MODEL_NAME,
+                *library.aliases,
+                *(entry.name for entry in library.entries() if entry.problem is None),
+            }
         )
     except (MlxctlError, OSError):
         return []

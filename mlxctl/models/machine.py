@@ -1,6 +1,7 @@
 """Memory and memory bandwidth of this machine."""
 
 import os
+import platform
 import subprocess
 import sys
 from dataclasses import dataclass
@@ -34,6 +35,12 @@ class Machine:
     is_exact: bool
     has_metal: bool
     bandwidth_bytes_per_second: float | None
+
+    @property
+    def label(self) -> str:
+        """Chip and memory, by which measured speeds are stored."""
+        chip = self.chip or f"{platform.machine()}, {os.cpu_count()} cores"
+        return f"{chip}, {self.memory_bytes / GIB:.0f} GiB"
 
 
 def recommended_share(memory_bytes: int) -> float:

@@ -40,6 +40,7 @@ class Recommendation(Struct, frozen=True, kw_only=True):
 
     `max_context_tokens` is what memory and model allow. `max_tokens_per_second` is memory bandwidth divided
     by the bytes of the active weights, which real speed stays below; None where the bandwidth is not known.
+    `measured_tokens_per_second` is there for a downloaded model that was measured on this machine.
     """
 
     repository: str
@@ -49,6 +50,7 @@ class Recommendation(Struct, frozen=True, kw_only=True):
     context_tokens: int
     max_context_tokens: int
     max_tokens_per_second: float | None
+    measured_tokens_per_second: float | None = None
 
 
 def read_catalog() -> list[CatalogEntry]:

@@ -15,6 +15,8 @@ def remove_model(entry: LibraryEntry) -> None:
 
     Raises BrokenModel when that fails.
     """
+    if entry.origin == "built in":
+        raise BrokenModel(entry.folder, f"model {entry.name!r} is a part of mlxctl and is not removed")
     if entry.folder.is_symlink():
         # SEC: only the link is part of the library, not its target.
         raise BrokenModel(

@@ -4,7 +4,9 @@ Sizes are in bytes, lengths in tokens; unknown values are null. Paths of this ma
 need not know them.
 """
 
-from msgspec import Struct
+from collections.abc import Sequence
+
+from msgspec import UNSET, Struct, UnsetType
 
 from mlxctl.models.description import ModelDescription
 from mlxctl.models.downloads import Download, DownloadState
@@ -36,10 +38,16 @@ class ModelView(Struct, frozen=True, kw_only=True):
     state_bytes: int | None
     problem: str | None
     probed: bool
+    vision: bool
+    supported: bool
+    is_moe: bool
+    n_experts: int | None
+    n_active_experts: int | None
 
     @classmethod
     def of(cls, model: ModelDescription, *, is_probed: bool) -> "ModelView":
         weights, packing, cache = model.weights, model.quantization, model.cache
+        experts = model.experts
         return cls(
             name=model.name,
             kind=model.detection.kind,
@@ -63,13 +71,57 @@ class ModelView(Struct, frozen=True, kw_only=True):
             state_bytes=cache.state_bytes if cache else None,
             problem=model.problem,
             probed=is_probed,
+            vision=bool(weights and weights.has_vision_tower),
+            supported=model.problem is None and bool(model.runtimes),
+            is_moe=experts is not None,
+            n_experts=experts[0] if experts else None,
+            n_active_experts=experts[1] if experts else None,
+        )
+
+
+class Assessment(Struct, frozen=True, kw_only=True):
+    """How a model fits this machine, in short."""
+
+    fits: bool | None
+    max_safe_context: int | None
+    predicted_decode_tps: float | None
+    measured_decode_tps: float | None
+
+    @classmethod
+    def of(cls, fit: Fit) -> "Assessment":
+        return cls(
+            fits=fit.fits,
+            max_safe_context=fit.max_context_tokens,
+            predicted_decode_tps=_rounded(fit.predicted_tokens_per_second),
+            measured_decode_tps=_rounded(fit.measured.decode_tokens_per_second) if fit.measured else None,
+        )
+
+
+class SkuView(Struct, frozen=True, kw_only=True):
+    """How a model fits one Apple chip with one memory size."""
+
+    chip: str
+    ram_bytes: int
+    fits: bool | None
+    max_safe_context: int | None
+    predicted_decode_tps: float | None
+
+    @classmethod
+    def of(cls, fit: Fit) -> "SkuView":
+        return cls(
+            chip=fit.machine.chip or "",
+            ram_bytes=fit.machine.memory_bytes,
+            fits=fit.fits,
+            max_safe_context=fit.max_context_tokens,
+            predicted_decode_tps=_rounded(fit.predicted_tokens_per_second),
         )
 
 
 class FitView(Struct, frozen=True, kw_only=True):
     """How a model fits a machine, as JSON.
 
-    Only name and problem for a model whose weights cannot be read.
+    Only name and problem for a model whose weights cannot be read. `measured_decode_tps` is the speed of one
+    stream that `mlxctl bench throughput` measured here; `sku_matrix` is there only on request.
     """
 
     model: str
@@ -85,12 +137,21 @@ class FitView(Struct, frozen=True, kw_only=True):
     transient_bytes_estimate: int | None = None
     needed_bytes: int | None = None
     max_context_tokens: int | None = None
+    bandwidth_gbs: float | None = None
     predicted_tokens_per_second_at_most: float | None = None
     prediction: str = SPEED_FORMULA
+    measured_decode_tps: float | None = None
+    measured_prefill_tps: float | None = None
+    measured_at: float | None = None
+    sku_matrix_ctx: int | UnsetType = UNSET
+    sku_matrix: tuple[SkuView, ...] | UnsetType = UNSET
 
     @classmethod
-    def of(cls, name: str, fit: Fit, *, problem: str | None = None) -> "FitView":
-        machine, speed = fit.machine, fit.predicted_tokens_per_second
+    def of(
+        cls, name: str, fit: Fit, *, problem: str | None = None, macs: Sequence[Fit] | None = None
+    ) -> "FitView":
+        machine, speed, measured = fit.machine, fit.predicted_tokens_per_second, fit.measured
+        bandwidth = machine.bandwidth_bytes_per_second
         return cls(
             model=name,
             problem=problem,
@@ -105,8 +166,18 @@ class FitView(Struct, frozen=True, kw_only=True):
             transient_bytes_estimate=fit.transient_bytes,
             needed_bytes=fit.needed_bytes,
             max_context_tokens=fit.max_context_tokens,
+            bandwidth_gbs=None if bandwidth is None else round(bandwidth / 1e9, 1),
             predicted_tokens_per_second_at_most=None if speed is None else round(speed, 1),
+            measured_decode_tps=_rounded(measured.decode_tokens_per_second) if measured else None,
+            measured_prefill_tps=_rounded(measured.prompt_tokens_per_second) if measured else None,
+            measured_at=measured.measured_at if measured else None,
+            sku_matrix_ctx=macs[0].context_tokens if macs else UNSET,
+            sku_matrix=UNSET if macs is None else tuple(map(SkuView.of, macs)),
         )
+
+
+def _rounded(rate: float | None) -> float | None:
+    return None if rate is None else round(rate, 1)
 
 
 class DownloadView(Struct, frozen=True, kw_only=True):

@@ -92,11 +92,15 @@ def _decode_bytes(tensors: Sequence[Tensor], config: Mapping[str, Any]) -> int |
             always += tensor.num_bytes
     if not chosen:
         return always
-    share = _expert_share(config)
-    return None if share is None else always + int(chosen * share)
+    experts = count_experts(config)
+    return None if experts is None else always + chosen * experts[1] // experts[0]
 
 
-def _expert_share(config: Mapping[str, Any]) -> float | None:
+def count_experts(config: Mapping[str, Any]) -> tuple[int, int] | None:
+    """Return the experts of a layer, and those that a token uses.
+
+    None for a model without experts.
+    """
     num_experts = whole_number(
         config, "num_experts", "num_local_experts", "n_routed_experts", "moe_num_experts"
     )
@@ -109,7 +113,7 @@ def _expert_share(config: Mapping[str, Any]) -> float | None:
         "moe_topk",
         "moe_k",
     )
-    return min(1.0, num_chosen / num_experts) if num_experts and num_chosen else None
+    return (num_experts, min(num_chosen, num_experts)) if num_experts and num_chosen else None
 
 
 def _float_bytes(tensors: Sequence[Tensor]) -> int | None:

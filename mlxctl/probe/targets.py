@@ -3,7 +3,6 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from mlxctl.bootstrap import model_directory
 from mlxctl.errors import ModelNotFoundOnDisk
 from mlxctl.models import Library, NamedDirectory
 
@@ -34,6 +33,6 @@ def all_targets(library: Library) -> list[ProbeTarget]:
 
 def _look_up(name: str, library: Library) -> ProbeTarget:
     try:
-        return ProbeTarget(name=name, directory=model_directory(library, name))
+        return ProbeTarget(name=name, directory=library.resolve(name))
     except ModelNotFoundOnDisk as error:
         return ProbeTarget(name=name, problem=str(error))

@@ -1,6 +1,9 @@
 """/library, /fit and /downloads: the models on this machine."""
 
 import asyncio
+import math
+import time
+from pathlib import Path
 
 import falcon
 import msgspec
@@ -9,20 +12,40 @@ from msgspec import Struct
 
 from mlxctl.errors import DownloadFailed, InvalidRequest, ModelNotFoundOnDisk, UnknownModel
 from mlxctl.inference import InferenceService
+from mlxctl.ir.models import ModelState
 from mlxctl.models import ModelDescription
 from mlxctl.models.catalog import Catalog
-from mlxctl.models.views import DownloadView, FitView, ModelView
+from mlxctl.models.views import Assessment, DownloadView, FitView, ModelView
 from mlxctl.server.body import read_json
 
 _MAX_BODY_BYTES = 64 * 1024
 _MAX_CONTEXT_TOKENS = 1 << 27
+_MATRIX_CONTEXT_TOKENS = 32_768
+_LIBRARY_SECONDS = 30.0
+
+
+class LibraryModel(ModelView, frozen=True, kw_only=True):
+    """A model of the library, and its use by this server.
+
+    `serving` is the name under which requests can use it, `state` its state then.
+    """
+
+    serving: str | None
+    state: ModelState | None
+    assessment: Assessment | None
 
 
 class LibraryList(Struct):
     """All models on this machine, and the configured aliases."""
 
-    models: list[ModelView]
+    models: list[LibraryModel]
     aliases: list[str]
+
+
+class FitList(Struct):
+    """The fits of the loaded models."""
+
+    fits: list[FitView]
 
 
 class DownloadList(Struct):
@@ -41,25 +64,49 @@ _REQUESTS = msgspec.json.Decoder(DownloadRequest)
 
 
 class LibraryResource:
-    """All models on this machine, served or not.
+    """All models on this machine.
 
-    Broken ones with the reason.
+    Served or not; broken ones with the reason.
+    The disk is read at most once in 30 seconds; `?refresh=1` reads it again.
     """
 
-    def __init__(self, catalog: Catalog) -> None:
+    def __init__(self, catalog: Catalog, inference: InferenceService) -> None:
         self._catalog = catalog
+        self._inference = inference
+        self._lock = asyncio.Lock()
+        self._read_at = -math.inf
+        self._models: list[tuple[Path, ModelView, Assessment | None]] = []
 
-    async def on_get(self, request: Request, response: Response) -> None:  # noqa: ARG002
-        response.data = msgspec.json.encode(await asyncio.to_thread(self._list))
+    async def on_get(self, request: Request, response: Response) -> None:
+        """List the library."""
+        needs_refresh = request.get_param("refresh") not in (None, "", "0", "false")
+        async with self._lock:
+            if needs_refresh or time.monotonic() - self._read_at >= _LIBRARY_SECONDS:
+                self._models = await asyncio.to_thread(self._read)
+                self._read_at = time.monotonic()
+        served = {model.facts.path: model for model in self._inference.models()}
+        models = [
+            LibraryModel(
+                **msgspec.structs.asdict(view),
+                serving=served[path].name if path in served else None,
+                state=served[path].state if path in served else None,
+                assessment=assessment,
+            )
+            for path, view, assessment in self._models
+        ]
+        aliases = sorted(self._catalog.library.aliases)
+        response.data = msgspec.json.encode(LibraryList(models=models, aliases=aliases))
         response.content_type = falcon.MEDIA_JSON
 
     on_head = on_get
 
-    def _list(self) -> LibraryList:
-        models = [
-            ModelView.of(model, is_probed=self._catalog.is_probed(model)) for model in self._catalog.models()
-        ]
-        return LibraryList(models=models, aliases=sorted(self._catalog.library.aliases))
+    def _read(self) -> list[tuple[Path, ModelView, Assessment | None]]:
+        found = []
+        for model in self._catalog.models():
+            fit = None if model.problem else self._catalog.fit(model, context_tokens=None)
+            view = ModelView.of(model, is_probed=self._catalog.is_probed(model))
+            found.append((model.path, view, Assessment.of(fit) if fit else None))
+        return found
 
 
 class FitResource:
@@ -70,28 +117,46 @@ class FitResource:
         self._inference = inference
 
     async def on_get(self, request: Request, response: Response) -> None:
-        """Estimate for `model` and an optional `context` in tokens. Raises UnknownModel, InvalidRequest."""
+        """Estimate for `model` or the loaded models.
+
+        `context` is in tokens.
+        Raises UnknownModel, InvalidRequest.
+        """
         name, context = request.get_param("model"), request.get_param("context")
-        if not name:
-            raise InvalidRequest("model is missing; send /fit?model=NAME", param="model")
         if context is not None and not (
             context.isascii() and context.isdigit() and 1 <= int(context[:12]) <= _MAX_CONTEXT_TOKENS
         ):
             raise InvalidRequest(
                 f"context must be a number of tokens from 1 to {_MAX_CONTEXT_TOKENS}", param="context"
             )
-        fit = await asyncio.to_thread(self._fit, name, int(context) if context else None)
+        num_tokens = int(context) if context else None
+        has_matrix = request.get_param("sku_matrix") not in (None, "", "0", "false")
+        fit: FitView | FitList
+        if name:
+            fit = await asyncio.to_thread(self._fit, name, num_tokens, has_matrix=has_matrix)
+        else:
+            loaded = {model.facts.path: model.name for model in self._inference.models() if model.memory}
+            fits = [
+                await asyncio.to_thread(self._fit, each, num_tokens, has_matrix=has_matrix)
+                for each in loaded.values()
+            ]
+            fit = FitList(fits=fits)
         response.data = msgspec.json.encode(fit)
         response.content_type = falcon.MEDIA_JSON
 
     on_head = on_get
 
-    def _fit(self, name: str, context_tokens: int | None) -> FitView:
+    def _fit(self, name: str, context_tokens: int | None, *, has_matrix: bool) -> FitView:
         model = self._find(name)
         fit = self._catalog.fit(model, context_tokens=context_tokens)
         if fit is None:
             return FitView(model=name, problem=model.problem or "its weights cannot be read")
-        return FitView.of(name, fit, problem=model.problem)
+        macs = (
+            self._catalog.fit_on_macs(model, context_tokens=context_tokens or _MATRIX_CONTEXT_TOKENS)
+            if has_matrix
+            else None
+        )
+        return FitView.of(name, fit, problem=model.problem, macs=macs)
 
     def _find(self, name: str) -> ModelDescription:
         for served in self._inference.models():

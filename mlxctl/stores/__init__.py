@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from mlxctl.stores.resolved_capabilities import apply_overrides, to_capabilities
     from mlxctl.stores.responses import ResponseStore, StoreFacts
     from mlxctl.stores.sessions import Session, SessionStore, SessionSummary
+    from mlxctl.stores.speeds import MeasuredSpeed, SpeedStore
 
 __all__ = [
     "QUESTIONS",
@@ -24,12 +25,14 @@ __all__ = [
     "CapabilityStore",
     "Exchange",
     "Finding",
+    "MeasuredSpeed",
     "Override",
     "ProbeRecord",
     "ResponseStore",
     "Session",
     "SessionStore",
     "SessionSummary",
+    "SpeedStore",
     "StoreFacts",
     "apply_overrides",
     "read_overrides",
@@ -49,5 +52,6 @@ __getattr__ = on_demand(
         "overrides",
         "responses",
         "sessions",
+        "speeds",
     ),
 )

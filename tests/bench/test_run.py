@@ -1,13 +1,16 @@
 """Complete runs on servers of known speed."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from mlxctl.bench.result import Result, encode_result, load_result, save_result
-from mlxctl.bench.run import RunOptions, ServerChoice, run_bench
+from mlxctl.bench.run import RunOptions, ServerChoice, measured_speed, run_bench
 from mlxctl.bench.scenarios import Latency, Throughput
+from mlxctl.bootstrap import DEMO_MODEL
 from mlxctl.errors import CapacityError, ConnectionLost, SettingsError, UnknownModel
+from mlxctl.models import describe_model
 from tests.bench.fixed_rate_server import fixed_rate_server
 from tests.bench.recording_observer import RecordingObserver
 
@@ -185,3 +188,17 @@ def test_encoded_result_is_one_line() -> None:
     with fixed_rate_server() as server:
         result: Result = run_bench(SMALL, options(server.url, num_rounds=1), RecordingObserver())
     assert "\n" not in encode_result(result)
+
+
+def test_speed_of_a_described_model_is_what_one_stream_measured() -> None:
+    scenario = Throughput(streams=(1,), answer_tokens=20, prompt_tokens=32)
+    demo = describe_model(DEMO_MODEL.path, name=DEMO_MODEL.name)
+    with fixed_rate_server() as server:
+        described = replace(options(server.url), described=demo)
+        result = run_bench(scenario, described, RecordingObserver())
+    speed = measured_speed(result, described)
+    decoded = result.find("decode_tokens_per_second_x1")
+    assert speed is not None
+    assert decoded is not None
+    assert speed.decode_tokens_per_second == decoded.median
+    assert measured_speed(result, replace(described, has_serve_options=True)) is None

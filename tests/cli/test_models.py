@@ -11,8 +11,13 @@ import pytest
 from models.weight_files import packed, write_model
 from typer.testing import CliRunner
 
+from mlxctl import locations
+from mlxctl.bootstrap import DEMO_MODEL
 from mlxctl.cli import app
 from mlxctl.cli.models import COMMANDS
+from mlxctl.models import this_machine
+from mlxctl.models.fingerprint import fingerprint
+from mlxctl.stores import MeasuredSpeed, SpeedStore
 from tests import tiny_models
 
 CONFIG = {
@@ -150,6 +155,31 @@ def test_fit_calls_its_speed_a_prediction(home: Path) -> None:
     ultra = next(fit for fit in fits if fit["machine"] == "Apple M3 Ultra")
     assert (ultra["fits"], ultra["usable_is_exact"]) == (True, False)
     assert ultra["predicted_tokens_per_second_at_most"] > 0
+
+
+@pytest.mark.usefixtures("home")
+def test_measured_speed_replaces_the_prediction() -> None:
+    stored = MeasuredSpeed(
+        fingerprint=fingerprint(DEMO_MODEL.path),
+        machine=this_machine().label,
+        model="mlxctl-demo",
+        decode_tokens_per_second=123.4,
+        prompt_tokens_per_second=None,
+        context_tokens=0,
+        measured_at=0.0,
+        version="1",
+    )
+    SpeedStore(locations.speeds_file()).save(stored)
+    (fit,) = json.loads(run("fit", "mlxctl-demo", "--json").stdout)
+    assert fit["measured_decode_tps"] == 123.4
+    assert "123.4 measured" in run("fit", "mlxctl-demo").stdout
+    assert "123.4 tokens/s" in run("info", "mlxctl-demo").stdout
+
+
+def test_demo_model_is_not_removed() -> None:
+    refused = run("rm", "mlxctl-demo", "--yes")
+    assert refused.exit_code == 1
+    assert "part of mlxctl" in refused.stderr
 
 
 def test_fit_uses_the_kv_cache_format(home: Path) -> None:

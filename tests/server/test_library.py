@@ -79,6 +79,31 @@ def test_library_lists_all_models_without_paths(models: Path) -> None:
     assert str(models) not in answer.text
 
 
+def test_library_tells_experts_assessment_and_use(models: Path) -> None:
+    experts = {**CONFIG, "model_type": "qwen3_moe", "num_experts": 8, "num_experts_per_tok": 2}
+    write_model(models / "moe", experts, {"a.weight": ("BF16", (64, 64))})
+    client = app(models)
+    found = {model["name"]: model for model in get(client, "/library").json["models"]}
+    assert [found["moe"][key] for key in ("is_moe", "n_experts", "n_active_experts")] == [True, 8, 2]
+    good = found["good"]
+    assert (good["is_moe"], good["serving"], found["moe"]["serving"]) == (False, "quick", None)
+    assert good["assessment"]["fits"]
+    assert found["bad"]["assessment"] is None
+    write_model(models / "later", CONFIG, {"a.weight": ("BF16", (64, 64))})
+    assert "later" not in get(client, "/library").text
+    assert "later" in get(client, "/library?refresh=1").text
+
+
+def test_fit_without_a_model_is_of_the_loaded_models(models: Path) -> None:
+    assert get(app(models), "/fit").json == {"fits": []}
+
+
+def test_fit_matrix_covers_apple_chips_on_request(models: Path) -> None:
+    fit = get(app(models), "/fit?model=mlxctl-demo&sku_matrix=1").json
+    assert fit["sku_matrix_ctx"] == 32_768
+    assert {"Apple M1", "Apple M4"} <= {sku["chip"].split(" (")[0] for sku in fit["sku_matrix"]}
+
+
 def test_fit_accepts_names_and_aliases(models: Path) -> None:
     fit = get(app(models), "/fit?model=good&context=1000").json
     assert (fit["fits"], fit["context_tokens"], fit["weights_bytes"]) == (True, 1000, 64 * 64 * 2)
@@ -95,7 +120,6 @@ def test_fit_of_a_broken_model_has_a_reason(models: Path) -> None:
 @pytest.mark.parametrize(
     ("query", "status", "param"),
     [
-        ("", 400, "model"),
         ("model=good&context=0", 400, "context"),
         ("model=good&context=x", 400, "context"),
         ("model=none", 404, "model"),

@@ -80,7 +80,8 @@ WRITERS = {
     "stores/agent_ids.py": "nothing: it reads agents.sqlite",
     "stores/audit.py": "audit segments and the key of their hashes (tests/stores/test_audit.py)",
     "stores/audit_files.py": "audit segments (tests/stores/test_audit.py)",
-    "stores/database.py": "agents.sqlite, responses.sqlite, capabilities.sqlite, chats.db, manifest.sqlite",
+    "stores/database.py": "agents.sqlite, responses.sqlite, capabilities.sqlite, speeds.sqlite (as those), "
+    "chats.db, manifest.sqlite",
     "tui/export.py": "chat.json",
     "tui/preferences.py": "screen.json",
     "tui/terminal.py": "a log, which mlxctl never reads",

@@ -3,6 +3,7 @@
 import asyncio
 import json
 import os
+import sys
 from collections.abc import Callable
 from datetime import datetime
 from functools import partial
@@ -11,14 +12,16 @@ from pathlib import Path
 import typer
 
 from mlxctl.bench.result import Result, encode_result, save_result
-from mlxctl.bench.run import RunOptions, ServerChoice, run_bench
+from mlxctl.bench.run import RunOptions, ServerChoice, measured_speed, run_bench
 from mlxctl.bench.runner import Observer
 from mlxctl.bench.scenarios import Scenario
+from mlxctl.bootstrap import DEMO_MODEL
 from mlxctl.cli.bench.options import SharedOptions
 from mlxctl.cli.bench.progress import progress_on
 from mlxctl.cli.bench.tables import print_json_line, print_result, standard_output
 from mlxctl.errors import SettingsError
 from mlxctl.models import Library, ModelDescription, describe_model
+from mlxctl.models.measured_speeds import MeasuredSpeeds
 from mlxctl.settings import resolve
 
 _INTERRUPTED = 130
@@ -32,14 +35,33 @@ def run_scenario(scenario: Scenario, options: SharedOptions) -> None:
     """
     run_options = read_options(options)
     run = partial(run_bench, scenario, run_options)
-    run_and_store(
+    result = run_and_store(
         run, scenario.name, num_rounds=run_options.num_rounds, out=options.out, as_json=options.as_json
     )
+    _save_speed(result, run_options, is_quiet=options.as_json)
+
+
+def _save_speed(result: Result, options: RunOptions, *, is_quiet: bool) -> None:
+    """Store the speed of the model, where the result has one."""
+    speed = measured_speed(result, options)
+    if speed is None:
+        return
+    speeds = MeasuredSpeeds()
+    try:
+        speeds.save(speed)
+    finally:
+        speeds.close()
+    if not is_quiet:
+        typer.echo(
+            f"stored for models fit, info and recommend: {speed.decode_tokens_per_second:.1f} tokens/s "
+            f"of {speed.model} on this machine",
+            err=True,
+        )
 
 
 def run_and_store(
     run: Callable[[Observer], Result], name: str, *, num_rounds: int, out: Path | None, as_json: bool
-) -> None:
+) -> Result:
     """Call `run`, store and print its result; see `run_scenario`."""
     file = _file(out, name)
     try:
@@ -55,6 +77,7 @@ def run_and_store(
     if result.is_partial:
         typer.echo(f"mlxctl: {result.problem}; the complete rounds are stored as a partial result", err=True)
         raise typer.Exit(_INTERRUPTED if result.problem == "interrupted" else 1)
+    return result
 
 
 def read_options(options: SharedOptions) -> RunOptions:
@@ -82,12 +105,19 @@ def read_options(options: SharedOptions) -> RunOptions:
         num_warmups=options.warmups,
         seed=options.seed,
         bandwidth_bytes_per_second=bandwidth * 1e9 if bandwidth else None,
-        described=_describe(model) if model and not url else None,
+        described=None if url else _describe(model),
+        has_serve_options=bool(serve_options),
     )
 
 
-def _describe(model: str) -> ModelDescription:
-    found = Library(resolve(environment=os.environ).library).resolve(model)
+def _describe(model: str | None) -> ModelDescription:
+    """Describe the model of an own server.
+
+    The named one, that of the settings, or the demo model.
+    """
+    settings = resolve(environment=os.environ)
+    named = model or (str(settings.model.path) if settings.model.path else None)
+    found = Library(settings.library).resolve(named) if named else DEMO_MODEL
     return describe_model(found.path, name=found.name)
 
 
@@ -120,4 +150,5 @@ def _show(result: Result, out: Path, *, as_json: bool) -> None:
         "file": str(out),
         "medians": medians,
     }
-    print_json_line(json.dumps(document))
+    if not sys.stdout.isatty():
+        print_json_line(json.dumps(document))

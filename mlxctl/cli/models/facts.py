@@ -1,6 +1,7 @@
 """The text output of `mlxctl models info`."""
 
 import shlex
+from datetime import datetime
 
 from mlxctl.cli.console import console
 from mlxctl.cli.models.tables import WIDE, bits_of, count, facts_table, size
@@ -8,14 +9,21 @@ from mlxctl.cli.probe.tables import findings_table, when
 from mlxctl.ir import AdapterVerdict
 from mlxctl.models import ModelDescription
 from mlxctl.models.capability_lookup import ProbedModel
+from mlxctl.stores import MeasuredSpeed
 
 
 def print_facts(
-    model: ModelDescription, known: ProbedModel, verdict: AdapterVerdict | None, *, given_name: str
+    model: ModelDescription,
+    known: ProbedModel,
+    verdict: AdapterVerdict | None,
+    speed: MeasuredSpeed | None,
+    *,
+    given_name: str,
 ) -> None:
     """Print the facts of a model's files, then its probe findings.
 
-    `verdict` is what the adapter detected in the chat template; `given_name` is the name on the command line.
+    `verdict` is what the adapter detected in the chat template; `speed` was measured on this machine;
+    `given_name` is the name on the command line.
     """
     weights = model.weights
     facts = [
@@ -38,6 +46,8 @@ def print_facts(
         *_vectors(model),
         ("template", _template(model)),
         ("cache", _cache(model)),
+        *_experts(model),
+        ("speed", _speed(speed, shlex.quote(given_name))),
         ("served as", verdict.summary() if verdict else "unknown"),
         ("probed", _probed(known, shlex.quote(given_name))),
     ]
@@ -46,6 +56,23 @@ def print_facts(
     if known.findings:
         out.print()
         out.print(findings_table(known.findings))
+
+
+def _experts(model: ModelDescription) -> list[tuple[str, str]]:
+    experts = model.experts
+    return [("experts", f"{experts[0]}, {experts[1]} of them for each token")] if experts else []
+
+
+def _speed(speed: MeasuredSpeed | None, given_name: str) -> str:
+    if speed is None:
+        return f"not measured; to measure it: mlxctl bench throughput --model {given_name}"
+    moment = datetime.fromtimestamp(speed.measured_at).astimezone()
+    prompt = speed.prompt_tokens_per_second
+    return (
+        f"{speed.decode_tokens_per_second:.1f} tokens/s"
+        + (f", prompts {prompt:.0f} tokens/s" if prompt else "")
+        + f", measured {moment:%Y-%m-%d}"
+    )
 
 
 def _probed(known: ProbedModel, given_name: str) -> str:

@@ -44,9 +44,9 @@ def fit(
 ) -> None:
     """Estimate whether models fit this machine, and their maximum speed.
 
-    Needed memory is weights, KV cache of one conversation, and estimated prefill memory. The speed is a
-    prediction: memory bandwidth divided by the weight bytes and cache bytes that each token reads. Real speed
-    stays below it.
+    Needed memory is weights, KV cache of one conversation, and estimated prefill memory. The speed is what
+    `mlxctl bench throughput` measured here, else a prediction: memory bandwidth divided by the weight bytes
+    and cache bytes that each token reads. Real speed stays below the prediction.
     """
     with report_errors():
         settings = read_settings(config, {"model": {"kv_bits": kv_bits, "kv_group_size": kv_group_size}})
@@ -61,12 +61,12 @@ def _estimate(
     names: Sequence[str], settings: Settings, *, context_tokens: int | None, on_macs: bool
 ) -> "Rows":
     """Return a row for each model and machine. Raises ModelError."""
-    from mlxctl.bootstrap import model_directory
     from mlxctl.models import Library, describe_model, fit_model, fit_on_macs, this_machine
     from mlxctl.models.kv_format import chosen_kv_format
+    from mlxctl.models.measured_speeds import MeasuredSpeeds
 
     library, chunk_tokens = Library(settings.library), settings.engine.prefill_chunk_max_tokens
-    directories = [model_directory(library, name) for name in names]
+    directories = [library.resolve(name) for name in names]
     models = [
         describe_model(found.path, name=found.name).served_with(chosen_kv_format(settings, found.name))
         for found in directories
@@ -75,8 +75,16 @@ def _estimate(
     if on_macs:
         on_all = partial(fit_on_macs, context_tokens=context_tokens, chunk_tokens=chunk_tokens)
         return [(model.name, fit) for model in models for fit in on_all(model) or [_refuse(model)]]
-    machine = this_machine(memory_limit_bytes=settings.engine.memory_limit_bytes)
-    return [(model.name, estimate(model, machine) or _refuse(model)) for model in models]
+    machine, speeds = this_machine(memory_limit_bytes=settings.engine.memory_limit_bytes), MeasuredSpeeds()
+    rows = [
+        (
+            model.name,
+            replace(estimate(model, machine) or _refuse(model), measured=speeds.of(model.path, machine)),
+        )
+        for model in models
+    ]
+    speeds.close()
+    return rows
 
 
 def _print(rows: "Rows", *, as_json: bool) -> None:

@@ -27,17 +27,20 @@ def info(
 ) -> None:
     """Show what a model is, without loading it."""
     with report_errors():
-        from mlxctl.bootstrap import model_directory
-        from mlxctl.models import describe_model
+        from mlxctl.models import describe_model, this_machine
         from mlxctl.models.capability_lookup import open_capability_lookup
+        from mlxctl.models.measured_speeds import MeasuredSpeeds
 
         library = open_library(config)
-        found = model_directory(library, name)
+        found = library.resolve(name)
         model = describe_model(found.path, name=found.name)
         knowledge = open_capability_lookup()
         known = knowledge.of(found.name, found.path, library)
         knowledge.close()
         verdict = _read_adapter(model, known)
+        speeds = MeasuredSpeeds()
+        speed = speeds.of(found.path, this_machine())
+        speeds.close()
     if as_json:
         import msgspec
 
@@ -45,11 +48,19 @@ def info(
 
         view = msgspec.to_builtins(ModelView.of(model, is_probed=known.record is not None))
         adapter = msgspec.to_builtins(verdict)
-        print_json({**view, "path": str(model.path), "findings": dict(known.verdicts), "adapter": adapter})
+        print_json(
+            {
+                **view,
+                "path": str(model.path),
+                "findings": dict(known.verdicts),
+                "adapter": adapter,
+                "measured_speed": msgspec.to_builtins(speed),
+            }
+        )
     else:
         from mlxctl.cli.models.facts import print_facts
 
-        print_facts(model, known, verdict, given_name=name)
+        print_facts(model, known, verdict, speed, given_name=name)
     if model.problem is not None:
         typer.echo(f"mlxctl: {model.problem}", err=True)
         raise typer.Exit(1)

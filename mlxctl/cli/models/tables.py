@@ -67,7 +67,7 @@ def facts_table(facts: Sequence[tuple[str, str]]) -> Table:
 def fit_table(rows: Sequence[tuple[str, Fit]]) -> Table:
     """Return the table of `models fit`."""
     table = Table("model", "machine", box=None, pad_edge=False, header_style="bold")
-    for heading in ("memory", "usable", "context", "needed", "fits", "longest context", "predicted tokens/s"):
+    for heading in ("memory", "usable", "context", "needed", "fits", "longest context", "tokens/s"):
         table.add_column(heading, justify="right")
     for name, fit in rows:
         machine, speed, needed = fit.machine, fit.predicted_tokens_per_second, fit.needed_bytes
@@ -85,9 +85,15 @@ def fit_table(rows: Sequence[tuple[str, Fit]]) -> Table:
             size(needed) if needed is not None else f"> {size(fit.weights_bytes)}",
             verdict(fit),
             longest,
-            f"≤ {speed:.1f}" if speed is not None else "–",
+            _speed(fit, speed),
         )
     return table
+
+
+def _speed(fit: Fit, predicted: float | None) -> str:
+    if fit.measured is not None:
+        return f"{fit.measured.decode_tokens_per_second:.1f} measured"
+    return f"≤ {predicted:.1f} predicted" if predicted is not None else "not measured"
 
 
 def fit_legend() -> str:

@@ -67,7 +67,7 @@ class DiskTier:
         *,
         max_bytes: int,
         min_free_bytes: int,
-        ttl_seconds: float,
+        ttl_seconds: float = DEFAULT_TTL_SECONDS,
         wake: Callable[[], None],
     ) -> "DiskTier | None":
         """Lock the directory and return the tier, None on failure.

@@ -10,6 +10,7 @@ from mlxctl.server.library import (
     DownloadList,
     DownloadRequest,
     DownloadsResource,
+    FitList,
     FitResource,
     LibraryList,
     LibraryResource,
@@ -20,7 +21,7 @@ from mlxctl.server.model_admin import ModelActionResource, ModelChoice, ModelSta
 from mlxctl.server.models import ModelResource, ModelsResource
 from mlxctl.server.route import Operation, Query, Route, RouteContext
 
-_MODEL = Query(name="model", schema={"type": "string"}, required=True)
+_MODEL = Query(name="model", schema={"type": "string"})
 _CONTEXT = Query(name="context", schema={"type": "integer", "minimum": 1, "maximum": 1 << 27})
 _START_DOWNLOAD = Operation(
     method="post",
@@ -96,9 +97,16 @@ _MODEL_ROUTES = (
     ),
     Route(
         path="/library",
-        resource=lambda context: LibraryResource(context.services.catalog),
+        resource=lambda context: LibraryResource(context.services.catalog, context.services.inference),
         access="models:read",
-        operations=(Operation(method="get", summary="List the models on this machine", answer=LibraryList),),
+        operations=(
+            Operation(
+                method="get",
+                summary="List the models on this machine",
+                answer=LibraryList,
+                query=(Query(name="refresh", schema={"type": "string"}),),
+            ),
+        ),
     ),
 )
 _FIT_ROUTE = Route(
@@ -110,7 +118,8 @@ _FIT_ROUTE = Route(
             method="get",
             summary="Estimate whether a model fits this machine",
             answer=FitView,
-            query=(_MODEL, _CONTEXT),
+            other_answers=(FitList,),
+            query=(_MODEL, _CONTEXT, Query(name="sku_matrix", schema={"type": "string"})),
             errors=(404,),
         ),
     ),

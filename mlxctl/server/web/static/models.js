@@ -27,7 +27,8 @@ export async function modelsView(root, every) {
         fit.fits === null ? "unknown" : fit.fits ? "fits" : "does not fit",
         `needs ${size(fit.needed_bytes) ?? "?"} of ${size(fit.usable_bytes) ?? "?"}`,
         fit.max_context_tokens === null ? null : `up to ${count(fit.max_context_tokens)} tokens`,
-        speed === null ? null : `at most ${speed.toFixed(0)} tokens/s (predicted)`,
+        fit.measured_decode_tps ? `${fit.measured_decode_tps.toFixed(0)} tokens/s (measured)`
+          : speed === null ? null : `at most ${speed.toFixed(0)} tokens/s (predicted)`,
       ].filter(Boolean).join(", ");
     } catch (error) {
       cell.textContent = error.message;
