@@ -2,7 +2,7 @@
 
 _mlxctl_children() {
     case "$1" in
-        "") echo "serve chat run launch service cancel top adapters models bench probe cache agents audit config doctor completion" ;;
+        "") echo "serve chat run launch service cancel top adapters models bench probe cache agents audit admin config doctor completion" ;;
         " service") echo "install uninstall start stop status logs" ;;
         " adapters") echo "ls mount unmount" ;;
         " models") echo "ls info fit pull rm alias search recommend ps load unload pin unpin" ;;
@@ -10,6 +10,9 @@ _mlxctl_children() {
         " cache") echo "ls tree show diff stats explain warm pin unpin gc verify export import clear" ;;
         " agents") echo "ls show reset rm" ;;
         " audit") echo "tail search prune" ;;
+        " admin") echo "keys limits" ;;
+        " admin keys") echo "ls add show set rotate revoke" ;;
+        " admin limits") echo "show set" ;;
         " config") echo "path show init" ;;
         " completion") echo "bash zsh fish models agents" ;;
     esac
@@ -18,7 +21,7 @@ _mlxctl_children() {
 _mlxctl_options() {
     case "$1" in
         "") echo "--version -v --help -h" ;;
-        " serve") echo "--model -m --models-dir --any-library-model --preload --max-models --pin --model-ttl --name --trust-remote-code --kv-bits --kv-group-size --adapter --host --port -p --tls-cert --tls-key --tls-client-ca --api-key --admin-key --cache-group --cors-origin --allowed-host --max-queue --timeout --log-level --log-format --log-content --audit --audit-debug --strip-agent-headers --keep-agent-headers --memory-limit --prefix-cache --prefix-cache-bits --max-rows --cache-ttl --cache-dir --cache-disk-bytes --speculation --target-gap-ms --target-ttft-ms --thinking --temperature --top-p --top-k --min-p --repetition-penalty --max-tokens --seed --hlg --no-hlg --hlg-width --hlg-shoulder --hlg-toe --hlg-pivot-offset --config --help -h" ;;
+        " serve") echo "--model -m --models-dir --any-library-model --preload --max-models --pin --model-ttl --name --trust-remote-code --kv-bits --kv-group-size --adapter --host --port -p --tls-cert --tls-key --tls-client-ca --api-key --api-key-file --admin-key --cache-group --cors-origin --allowed-host --max-queue --timeout --log-level --log-format --log-content --passphrase-file --audit --audit-debug --strip-agent-headers --keep-agent-headers --memory-limit --prefix-cache --prefix-cache-bits --max-rows --cache-ttl --cache-dir --cache-disk-bytes --speculation --target-gap-ms --target-ttft-ms --thinking --temperature --top-p --top-k --min-p --repetition-penalty --max-tokens --seed --hlg --no-hlg --hlg-width --hlg-shoulder --hlg-toe --hlg-pivot-offset --config --help -h" ;;
         " chat") echo "--model -m --url --api-key --system --temperature --top-p --max-tokens --tools --ask-tools --image --continue -c --session --open --list --save --no-save --plain --help -h" ;;
         " run") echo "--system -s --temperature --max-tokens --image --json --quiet -q --help -h" ;;
         " launch") echo "--model -m --url --api-key --dry-run --help -h" ;;
@@ -86,6 +89,17 @@ _mlxctl_options() {
         " audit tail") echo "--lines -n --json --config --help -h" ;;
         " audit search") echo "--since --until --key --model --status --limit --json --config --help -h" ;;
         " audit prune") echo "--json --config --help -h" ;;
+        " admin") echo "--help -h" ;;
+        " admin keys") echo "--help -h" ;;
+        " admin keys ls") echo "--json --local --url --api-key --config --help -h" ;;
+        " admin keys add") echo "--scope --allow-model --priority --cache-group --expires-days --json --local --url --api-key --config --help -h" ;;
+        " admin keys show") echo "--local --url --api-key --config --help -h" ;;
+        " admin keys set") echo "--name --scope --allow-model --priority --cache-group --expires-days --local --url --api-key --config --help -h" ;;
+        " admin keys rotate") echo "--json --local --url --api-key --config --help -h" ;;
+        " admin keys revoke") echo "--json --local --url --api-key --config --help -h" ;;
+        " admin limits") echo "--help -h" ;;
+        " admin limits show") echo "--key --local --url --api-key --config --help -h" ;;
+        " admin limits set") echo "--key --for-model --requests --tokens --concurrent --burst --local --url --api-key --config --help -h" ;;
         " config") echo "--help -h" ;;
         " config path") echo "--config --help -h" ;;
         " config show") echo "--changed --json --config --help -h" ;;
@@ -119,6 +133,7 @@ _mlxctl_value() {
         " serve --tls-key") echo "files" ;;
         " serve --tls-client-ca") echo "files" ;;
         " serve --api-key") echo "unknown" ;;
+        " serve --api-key-file") echo "files" ;;
         " serve --admin-key") echo "unknown" ;;
         " serve --cache-group") echo "unknown" ;;
         " serve --cors-origin") echo "unknown" ;;
@@ -127,6 +142,7 @@ _mlxctl_value() {
         " serve --timeout") echo "unknown" ;;
         " serve --log-level") echo "words:debug info warning error" ;;
         " serve --log-format") echo "words:text json" ;;
+        " serve --passphrase-file") echo "files" ;;
         " serve --memory-limit") echo "unknown" ;;
         " serve --prefix-cache") echo "unknown" ;;
         " serve --prefix-cache-bits") echo "unknown" ;;
@@ -398,6 +414,48 @@ _mlxctl_value() {
         " audit search --limit") echo "unknown" ;;
         " audit search --config") echo "files" ;;
         " audit prune --config") echo "files" ;;
+        " admin keys ls --url") echo "unknown" ;;
+        " admin keys ls --api-key") echo "unknown" ;;
+        " admin keys ls --config") echo "files" ;;
+        " admin keys add --scope") echo "unknown" ;;
+        " admin keys add --allow-model") echo "unknown" ;;
+        " admin keys add --priority") echo "unknown" ;;
+        " admin keys add --cache-group") echo "unknown" ;;
+        " admin keys add --expires-days") echo "unknown" ;;
+        " admin keys add --url") echo "unknown" ;;
+        " admin keys add --api-key") echo "unknown" ;;
+        " admin keys add --config") echo "files" ;;
+        " admin keys show --url") echo "unknown" ;;
+        " admin keys show --api-key") echo "unknown" ;;
+        " admin keys show --config") echo "files" ;;
+        " admin keys set --name") echo "unknown" ;;
+        " admin keys set --scope") echo "unknown" ;;
+        " admin keys set --allow-model") echo "unknown" ;;
+        " admin keys set --priority") echo "unknown" ;;
+        " admin keys set --cache-group") echo "unknown" ;;
+        " admin keys set --expires-days") echo "unknown" ;;
+        " admin keys set --url") echo "unknown" ;;
+        " admin keys set --api-key") echo "unknown" ;;
+        " admin keys set --config") echo "files" ;;
+        " admin keys rotate --url") echo "unknown" ;;
+        " admin keys rotate --api-key") echo "unknown" ;;
+        " admin keys rotate --config") echo "files" ;;
+        " admin keys revoke --url") echo "unknown" ;;
+        " admin keys revoke --api-key") echo "unknown" ;;
+        " admin keys revoke --config") echo "files" ;;
+        " admin limits show --key") echo "unknown" ;;
+        " admin limits show --url") echo "unknown" ;;
+        " admin limits show --api-key") echo "unknown" ;;
+        " admin limits show --config") echo "files" ;;
+        " admin limits set --key") echo "unknown" ;;
+        " admin limits set --for-model") echo "unknown" ;;
+        " admin limits set --requests") echo "unknown" ;;
+        " admin limits set --tokens") echo "unknown" ;;
+        " admin limits set --concurrent") echo "unknown" ;;
+        " admin limits set --burst") echo "unknown" ;;
+        " admin limits set --url") echo "unknown" ;;
+        " admin limits set --api-key") echo "unknown" ;;
+        " admin limits set --config") echo "files" ;;
         " config path --config") echo "files" ;;
         " config show --config") echo "files" ;;
         " config init --config") echo "files" ;;
@@ -447,6 +505,11 @@ _mlxctl_argument() {
         " agents show") echo "agents" ;;
         " agents reset") echo "agents" ;;
         " agents rm") echo "agents" ;;
+        " admin keys add") echo "unknown" ;;
+        " admin keys show") echo "unknown" ;;
+        " admin keys set") echo "unknown" ;;
+        " admin keys rotate") echo "unknown" ;;
+        " admin keys revoke") echo "unknown" ;;
     esac
 }
 

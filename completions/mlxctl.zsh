@@ -129,6 +129,190 @@ _mlxctl_config() {
     esac
 }
 
+_mlxctl_admin_limits_set() {
+    _arguments \
+        '*--key[Key]: :' \
+        '*--for-model[Limits for these models, with --key]: :' \
+        '*--requests[Requests per minute; 0 is no limit]: :' \
+        '*--tokens[Tokens per minute; 0 is no limit]: :' \
+        '*--concurrent[Open requests; 0 is no limit]: :' \
+        '*--burst[Requests per second; 0 is no limit]: :' \
+        '*--local[Use the policy store of this machine, without a server]' \
+        '*--url[The server]: :' \
+        '*--api-key[Key for that server]: :' \
+        '*--config[Settings file to read instead of the default one]: :_files' \
+        '*--help[Show this message and exit.]' \
+        '*-h[Show this message and exit.]' \
+        && return
+}
+
+_mlxctl_admin_limits_show() {
+    _arguments \
+        '*--key[Key]: :' \
+        '*--local[Use the policy store of this machine, without a server]' \
+        '*--url[The server]: :' \
+        '*--api-key[Key for that server]: :' \
+        '*--config[Settings file to read instead of the default one]: :_files' \
+        '*--help[Show this message and exit.]' \
+        '*-h[Show this message and exit.]' \
+        && return
+}
+
+_mlxctl_admin_limits() {
+    local state
+    _arguments -C \
+        '*--help[Show this message and exit.]' \
+        '*-h[Show this message and exit.]' \
+        '1: :->command' '*:: :->rest'
+    case "$state" in
+    command)
+        local -a commands
+        commands=(
+            'show:Show limits as JSON'
+            'set:Replace limits, from the next request on'
+        )
+        _describe command commands ;;
+    rest)
+        case "$words[1]" in
+            show) _mlxctl_admin_limits_show ;;
+            set) _mlxctl_admin_limits_set ;;
+        esac ;;
+    esac
+}
+
+_mlxctl_admin_keys_revoke() {
+    _arguments \
+        '*--json[Print JSON instead of text]' \
+        '*--local[Use the policy store of this machine, without a server]' \
+        '*--url[The server]: :' \
+        '*--api-key[Key for that server]: :' \
+        '*--config[Settings file to read instead of the default one]: :_files' \
+        '*--help[Show this message and exit.]' \
+        '*-h[Show this message and exit.]' \
+        && return
+}
+
+_mlxctl_admin_keys_rotate() {
+    _arguments \
+        '*--json[Print JSON instead of text]' \
+        '*--local[Use the policy store of this machine, without a server]' \
+        '*--url[The server]: :' \
+        '*--api-key[Key for that server]: :' \
+        '*--config[Settings file to read instead of the default one]: :_files' \
+        '*--help[Show this message and exit.]' \
+        '*-h[Show this message and exit.]' \
+        && return
+}
+
+_mlxctl_admin_keys_set() {
+    _arguments \
+        '*--name[Name of the key]: :' \
+        '*--scope[What the key allows; repeat it for several]: :' \
+        '*--allow-model[Model that the key may use; repeat it for several]: :' \
+        '*--priority[Most urgent priority of its requests; lower is served first]: :' \
+        '*--cache-group[Keys of one group share cached prefixes]: :' \
+        '*--expires-days[Time until the key expires]: :' \
+        '*--local[Use the policy store of this machine, without a server]' \
+        '*--url[The server]: :' \
+        '*--api-key[Key for that server]: :' \
+        '*--config[Settings file to read instead of the default one]: :_files' \
+        '*--help[Show this message and exit.]' \
+        '*-h[Show this message and exit.]' \
+        && return
+}
+
+_mlxctl_admin_keys_show() {
+    _arguments \
+        '*--local[Use the policy store of this machine, without a server]' \
+        '*--url[The server]: :' \
+        '*--api-key[Key for that server]: :' \
+        '*--config[Settings file to read instead of the default one]: :_files' \
+        '*--help[Show this message and exit.]' \
+        '*-h[Show this message and exit.]' \
+        && return
+}
+
+_mlxctl_admin_keys_add() {
+    _arguments \
+        '*--scope[What the key allows; repeat it for several]: :' \
+        '*--allow-model[Model that the key may use; repeat it for several]: :' \
+        '*--priority[Most urgent priority of its requests; lower is served first]: :' \
+        '*--cache-group[Keys of one group share cached prefixes]: :' \
+        '*--expires-days[Time until the key expires]: :' \
+        '*--json[Print JSON instead of text]' \
+        '*--local[Use the policy store of this machine, without a server]' \
+        '*--url[The server]: :' \
+        '*--api-key[Key for that server]: :' \
+        '*--config[Settings file to read instead of the default one]: :_files' \
+        '*--help[Show this message and exit.]' \
+        '*-h[Show this message and exit.]' \
+        && return
+}
+
+_mlxctl_admin_keys_ls() {
+    _arguments \
+        '*--json[Print JSON instead of text]' \
+        '*--local[Use the policy store of this machine, without a server]' \
+        '*--url[The server]: :' \
+        '*--api-key[Key for that server]: :' \
+        '*--config[Settings file to read instead of the default one]: :_files' \
+        '*--help[Show this message and exit.]' \
+        '*-h[Show this message and exit.]' \
+        && return
+}
+
+_mlxctl_admin_keys() {
+    local state
+    _arguments -C \
+        '*--help[Show this message and exit.]' \
+        '*-h[Show this message and exit.]' \
+        '1: :->command' '*:: :->rest'
+    case "$state" in
+    command)
+        local -a commands
+        commands=(
+            'ls:List API keys, without their secrets'
+            'add:Create an API key and print its secret'
+            'show:Show one API key as JSON, without its secret'
+            'set:Change an API key; what is not given stays'
+            'rotate:Replace the secret of an API key at once'
+            'revoke:Refuse an API key from now on; its open requests end'
+        )
+        _describe command commands ;;
+    rest)
+        case "$words[1]" in
+            ls) _mlxctl_admin_keys_ls ;;
+            add) _mlxctl_admin_keys_add ;;
+            show) _mlxctl_admin_keys_show ;;
+            set) _mlxctl_admin_keys_set ;;
+            rotate) _mlxctl_admin_keys_rotate ;;
+            revoke) _mlxctl_admin_keys_revoke ;;
+        esac ;;
+    esac
+}
+
+_mlxctl_admin() {
+    local state
+    _arguments -C \
+        '*--help[Show this message and exit.]' \
+        '*-h[Show this message and exit.]' \
+        '1: :->command' '*:: :->rest'
+    case "$state" in
+    command)
+        local -a commands
+        commands=(
+            'keys:List, add, change, rotate and revoke API keys'
+            'limits:Show and set rate limits'
+        )
+        _describe command commands ;;
+    rest)
+        case "$words[1]" in
+            keys) _mlxctl_admin_keys ;;
+            limits) _mlxctl_admin_limits ;;
+        esac ;;
+    esac
+}
+
 _mlxctl_audit_prune() {
     _arguments \
         '*--json[Print JSON instead of text]' \
@@ -1140,6 +1324,7 @@ _mlxctl_serve() {
         '*--tls-key[Private key of the certificate, in PEM format, without a password]: :_files' \
         '*--tls-client-ca[Certificate authority in PEM format]: :_files' \
         '*--api-key[API key that clients must send, as `Authorization]: :' \
+        '*--api-key-file[File with one API key per line, in addition to `api_keys`]: :_files' \
         '*--admin-key[Key for managing models]: :' \
         '*--cache-group[API key of a group that shares one prefix cache]: :' \
         '*--cors-origin[Web origin whose pages may call this server from a browser]: :' \
@@ -1149,6 +1334,7 @@ _mlxctl_serve() {
         '*--log-level[Minimum level of log messages on standard error]: :(debug info warning error)' \
         '*--log-format[Format of log messages. `json` writes one object per line]: :(text json)' \
         '*--log-content[Log prompts and answers, at level debug. Default]' \
+        '*--passphrase-file[File whose first line is the passphrase that encrypts the store]: :_files' \
         '*--audit[Write an audit log]' \
         '*--audit-debug[Write prompts and answers to the audit log as text]' \
         '*--strip-agent-headers[Remove the billing lines that coding agents put before a system prompt a]' \
@@ -1209,6 +1395,7 @@ _mlxctl() {
             'cache:Inspect and manage the prefix cache\: list, explain misses, pin, clear'
             'agents:Manage the agents of a running server\: list, show, reset, delete'
             'audit:Show, search and prune the audit log of this machine'
+            'admin:Manage API keys and rate limits'
             'config:Create the settings file, and show which settings hold'
             'doctor:Check this installation, and suggest fixes'
             'completion:Print a shell completion script'
@@ -1230,6 +1417,7 @@ _mlxctl() {
             cache) _mlxctl_cache ;;
             agents) _mlxctl_agents ;;
             audit) _mlxctl_audit ;;
+            admin) _mlxctl_admin ;;
             config) _mlxctl_config ;;
             doctor) _mlxctl_doctor ;;
             completion) _mlxctl_completion ;;

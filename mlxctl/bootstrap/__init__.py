@@ -1,11 +1,12 @@
 """Wiring: builds the services from settings."""
 
 from dataclasses import dataclass
+from pathlib import Path
 
 from mlxctl import demo, locations
 from mlxctl.adapters import RequestDefaults
 from mlxctl.engine import EngineClient, EngineProcess
-from mlxctl.errors import ModelNotFoundOnDisk, SettingsError
+from mlxctl.errors import ModelNotFoundOnDisk, SettingsError, StoreUnavailable
 from mlxctl.inference import InferenceService
 from mlxctl.inference.models.configured_models import ModelReader
 from mlxctl.inference.models.lora_registry import LoraRegistry
@@ -16,10 +17,12 @@ from mlxctl.models import Library, NamedDirectory
 from mlxctl.models.capability_lookup import CapabilityLookup, open_capability_lookup
 from mlxctl.models.catalog import Catalog
 from mlxctl.policy import PolicyService, SettingsPolicy
+from mlxctl.policy.store_backend import StoredPolicy
 from mlxctl.settings import AuditSettings, SamplingSettings, Settings
 from mlxctl.stores import AgentStore, AgentStores, ResponseStore
 from mlxctl.stores.audit import AuditStore, read_audit_key
 from mlxctl.stores.audit_files import AuditFiles
+from mlxctl.stores.policy import PolicyStore
 
 DEMO_MODEL = NamedDirectory(name=demo.MODEL_NAME, path=demo.MODEL_DIR)
 """The built-in model, served when the settings name none."""
@@ -94,26 +97,45 @@ def build_services(settings: Settings) -> Services:
         responses=responses,
         agents=agents,
         knowledge=knowledge,
-        policy=_open_policy(settings),
+        policy=PolicyService(*open_policy(settings)),
         audit=_open_audit_log(settings.audit),
     )
 
 
-def _open_policy(settings: Settings) -> PolicyService:
+def open_policy(settings: Settings) -> tuple[SettingsPolicy, StoredPolicy]:
+    """Return the keys of the settings, and of the store. Raises SettingsError."""
     server, limits = settings.server, settings.limits
-    return PolicyService(
-        SettingsPolicy(
-            server.api_keys,
-            server.admin_keys,
-            server.cache_groups,
-            limits=Limits(
-                requests_per_minute=limits.requests_per_minute,
-                tokens_per_minute=limits.tokens_per_minute,
-                concurrent=limits.concurrent,
-                burst=limits.burst,
-            ),
-        )
+    of_file = _lines(server.api_key_file, "server.api_key_file") if server.api_key_file else ()
+    of_settings = SettingsPolicy(
+        (*server.api_keys, *of_file),
+        server.admin_keys,
+        server.cache_groups,
+        limits=Limits(
+            requests_per_minute=limits.requests_per_minute,
+            tokens_per_minute=limits.tokens_per_minute,
+            concurrent=limits.concurrent,
+            burst=limits.burst,
+        ),
     )
+    passphrase = settings.policy.passphrase
+    if settings.policy.passphrase_file is not None:
+        passphrase = _lines(settings.policy.passphrase_file, "policy.passphrase_file")[0]
+    try:
+        store = PolicyStore(settings.policy.path or locations.policy_file(), passphrase)
+        return of_settings, StoredPolicy(store, of_settings)
+    except StoreUnavailable as error:
+        raise SettingsError(f"the policy store cannot be used: {error}") from None
+
+
+def _lines(path: Path, setting: str) -> tuple[str, ...]:
+    """Return the lines of a file with secrets. Raises SettingsError."""
+    try:
+        lines = tuple(line for line in map(str.strip, path.read_text().splitlines()) if line)
+    except (OSError, UnicodeDecodeError) as error:
+        raise SettingsError(f"{setting}: {str(path)!r} cannot be read: {error}") from None
+    if not lines:
+        raise SettingsError(f"{setting}: {str(path)!r} is empty")
+    return lines
 
 
 def request_defaults(settings: Settings) -> RequestDefaults:

@@ -18,6 +18,7 @@ from mlxctl.settings import (
     AuditSettings,
     EngineSettings,
     ModelSettings,
+    PolicySettings,
     PoolSettings,
     SamplingSettings,
     ServerSettings,
@@ -76,6 +77,7 @@ _FLAGS = (
     SettingFlag(ServerSettings, "tls_key", "--tls-key", "FILE"),
     SettingFlag(ServerSettings, "tls_client_ca", "--tls-client-ca", "FILE"),
     SettingFlag(ServerSettings, "api_keys", "--api-key", "KEY"),
+    SettingFlag(ServerSettings, "api_key_file", "--api-key-file", "FILE"),
     SettingFlag(ServerSettings, "admin_keys", "--admin-key", "KEY"),
     SettingFlag(ServerSettings, "cache_groups", "--cache-group", "GROUP=KEY"),
     SettingFlag(ServerSettings, "cors_origins", "--cors-origin", "ORIGIN"),
@@ -85,6 +87,7 @@ _FLAGS = (
     SettingFlag(ServerSettings, "log_level", "--log-level", "LEVEL"),
     SettingFlag(ServerSettings, "log_format", "--log-format", "FORMAT"),
     SettingFlag(ServerSettings, "log_content", "--log-content"),
+    SettingFlag(PolicySettings, "passphrase_file", "--passphrase-file", "FILE"),
     SettingFlag(AuditSettings, "enabled", "--audit"),
     SettingFlag(AuditSettings, "debug", "--audit-debug"),
     SettingFlag(ServerSettings, "strip_agent_headers", "--strip-agent-headers/--keep-agent-headers"),
@@ -133,6 +136,12 @@ def serve(
     values = {**flags, "path": next(iter(named), None), "models": named[1:]}
     with report_errors():
         settings = read_settings(config, _by_section(values), _FLAG_NAMES)
+        if flags.get("api_keys") or flags.get("admin_keys"):
+            typer.echo(
+                "mlxctl: other users of this machine can see keys of the command line with `ps`; "
+                "better use --api-key-file or the settings file",
+                err=True,
+            )
         from mlxctl.cli.banner import Banner
         from mlxctl.server import run
 

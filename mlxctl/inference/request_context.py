@@ -4,8 +4,10 @@ import time
 from contextvars import ContextVar
 from dataclasses import dataclass, field
 
+from mlxctl.errors import AuthenticationFailed
 from mlxctl.inference.request_entry import RequestEntry, StopCause
 
+REVOKED = "the API key of this request is no longer valid"
 MAX_ENTRIES = 256
 """Number of generations of one request whose figures are recorded."""
 
@@ -35,6 +37,7 @@ class RequestContext:
     error: str | None = None
     stop_cause: StopCause = "stopped"
     keeps_content: bool = False
+    is_revoked: bool = False
     entries: list[RequestEntry] = field(default_factory=list)
 
     def add(self, entry: RequestEntry) -> None:
@@ -48,6 +51,17 @@ class RequestContext:
         self.stop_cause = cause
         for entry in self.entries:
             entry.stop_cause = cause
+
+    def revoke(self) -> None:
+        """End the request: the key of its caller is no longer valid."""
+        self.is_revoked = True
+        for entry in self.entries:
+            entry.cancel(REVOKED)
+
+    def check_key(self) -> None:
+        """Raise AuthenticationFailed if the key was revoked meanwhile."""
+        if self.is_revoked:
+            raise AuthenticationFailed(REVOKED)
 
     @property
     def was_disconnected(self) -> bool:

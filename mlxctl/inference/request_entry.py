@@ -181,14 +181,14 @@ class RequestEntry:
         finally:
             self.end("stopped")
 
-    def cancel(self) -> None:
+    def cancel(self, reason: str | None = None) -> None:
         """Let the request fail with RequestCancelled.
 
         Idempotent; ended requests stay as they are.
         """
         if self.on_cancel is not None and self.ended is None:
             on_cancel, self.on_cancel = self.on_cancel, None
-            on_cancel(RequestCancelled(f"request {self.number} was cancelled"))
+            on_cancel(RequestCancelled(reason or f"request {self.number} was cancelled"))
 
     def view(self) -> RequestView:
         """Return its present state."""

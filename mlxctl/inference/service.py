@@ -304,6 +304,8 @@ class InferenceService:
             raise InvalidRequest(f"{message}; ask for fewer", param="n")
         for prompt in prepared.inputs:
             session.check_budget(request.head, prompt)
+        if (context := current_request.get()) is not None:
+            context.check_key()
         generations: list[Generation] = []
         try:
             for number in range(len(prepared.inputs)):

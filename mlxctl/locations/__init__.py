@@ -55,6 +55,11 @@ def speeds_file() -> Path:
     return state_directory() / "speeds.sqlite"
 
 
+def policy_file() -> Path:
+    """Return the default path of the policy store; it need not exist."""
+    return state_directory() / "policy.sqlite"
+
+
 def audit_directory() -> Path:
     """Return the default directory of the audit log; it need not exist."""
     return state_directory() / "audit"

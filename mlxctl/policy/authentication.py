@@ -14,9 +14,9 @@ class Caller:
     """An authenticated caller.
 
     `name` is the id of the key, empty without a key. `sees_others` says whether routes show data of other
-    callers. `models` are globs of allowed models; empty allows all. `priority` is the most urgent
-    (lowest) priority of its requests. Callers of the same `cache_scope` share prefix-cache entries; without a
-    key it is empty.
+    callers. `models` are globs of allowed models; empty allows all. `is_stored` keys may be revoked.
+    `priority` is the most urgent (lowest) priority of its requests. Callers of the same `cache_scope` share
+    prefix-cache entries; without a key it is empty.
     """
 
     name: str
@@ -26,9 +26,10 @@ class Caller:
     models: tuple[str, ...] = ()
     priority: int | None = None
     limits: KeyLimits = NO_LIMITS
+    is_stored: bool = False
 
 
-def caller_of(key: ApiKey, *, sees_others: bool) -> Caller:
+def caller_of(key: ApiKey, *, sees_others: bool, is_stored: bool = False) -> Caller:
     """Return the caller that a key stands for."""
     return Caller(
         name=key.id,
@@ -38,6 +39,7 @@ def caller_of(key: ApiKey, *, sees_others: bool) -> Caller:
         models=key.models,
         priority=key.priority,
         limits=key.limits,
+        is_stored=is_stored,
     )
 
 

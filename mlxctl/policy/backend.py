@@ -52,7 +52,7 @@ class PolicyBackend(Protocol):
         The comparison takes constant time.
         """
 
-    def keys(self) -> Sequence[ApiKey]:
+    def all_keys(self) -> Sequence[ApiKey]:
         """Return all keys, in order of creation."""
 
     def put_key(self, key: ApiKey, /) -> None:

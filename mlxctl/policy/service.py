@@ -1,14 +1,18 @@
 """Authentication, limits and guardrails of a server. Event-loop thread only."""
 
+import asyncio
 import time
 from collections.abc import Callable, Sequence
 
 from mlxctl.ir.policy import SCOPES, USER_SCOPES, ApiKey, Limits, is_model_allowed
+from mlxctl.policy.admin import PolicyAdmin
 from mlxctl.policy.authentication import Caller, caller_of, offered_secrets, rejection
-from mlxctl.policy.backend import PolicyBackend
 from mlxctl.policy.key_table import secret_digest
 from mlxctl.policy.rate_limits import BucketId, RateLimiter, Reservation
 from mlxctl.policy.settings_backend import SettingsPolicy
+from mlxctl.policy.store_backend import StoredPolicy
+
+_WATCH_SECONDS = 1.0
 
 
 class PolicyService:
@@ -21,7 +25,7 @@ class PolicyService:
     def __init__(
         self,
         settings: SettingsPolicy,
-        store: "PolicyBackend | None" = None,
+        store: StoredPolicy | None = None,
         *,
         limiter: RateLimiter | None = None,
         now: Callable[[], float] = time.time,
@@ -30,6 +34,15 @@ class PolicyService:
         self.store = store
         self.limiter = limiter or RateLimiter()
         self._now = now
+        self._open: dict[str, dict[int, Callable[[], None]]] = {}
+        if store is not None:
+            store.on_change = self.end_revoked
+
+    @property
+    def admin(self) -> PolicyAdmin:
+        """Management of the store, which must exist."""
+        assert self.store is not None, "a server has a store"
+        return PolicyAdmin(self.settings, self.store)
 
     def identify(self, *, authorization: str | None, x_api_key: str | None) -> Caller:
         """Return the caller of a `Bearer KEY` header or a bare key.
@@ -51,6 +64,39 @@ class PolicyService:
         """Whether requests need a key."""
         return self.settings.requires_keys or bool(self._stored_keys())
 
+    def track(self, caller: Caller, end: Callable[[], None]) -> Callable[[], None]:
+        """Call `end` once the caller's key is no longer valid.
+
+        Returns a callback for the end of the request.
+        """
+        if self.store is None or not caller.is_stored:
+            return lambda: None
+        requests = self._open.setdefault(caller.name, {})
+        requests[id(end)] = end
+
+        def untrack() -> None:
+            requests.pop(id(end), None)
+            if not requests:
+                self._open.pop(caller.name, None)
+
+        return untrack
+
+    def end_revoked(self) -> None:
+        """End the open requests of keys that were revoked or have expired."""
+        now = self._now()
+        usable = {key.id for key in self._stored_keys() if key.is_usable(now)}
+        for name in [name for name in self._open if name not in usable]:
+            for end in list(self._open.pop(name).values()):
+                end()
+
+    async def watch(self) -> None:
+        """Follow changes of the store by other processes, and expiry, until cancelled."""
+        while self.store is not None:
+            await asyncio.sleep(_WATCH_SECONDS)
+            self.store.refresh()
+            if self._open:
+                self.end_revoked()
+
     def admit(self, caller: Caller, name: str, model: str, *, max_tokens: int) -> Reservation | None:
         """Count a request of `name` for a model.
 
@@ -69,18 +115,18 @@ class PolicyService:
         return self.limiter.admit(buckets, max_tokens=max_tokens) if buckets else None
 
     def _stored_keys(self) -> Sequence[ApiKey]:
-        return self.store.keys() if self.store is not None else ()
+        return self.store.all_keys() if self.store is not None else ()
 
     def _find(self, sha256: str) -> Caller | None:
         if (key := self.settings.find_key(sha256)) is not None:
-            is_only_key = len(self.settings.keys()) + len(self._stored_keys()) == 1
+            is_only_key = len(self.settings.all_keys()) + len(self._stored_keys()) == 1
             sees_others = "admin" in key.scopes and (self.settings.has_admin_keys or is_only_key)
             return caller_of(key, sees_others=sees_others)
         stored = self.store.find_key(sha256) if self.store is not None else None
         if stored is None or not stored.is_usable(self._now()):
             return None
         # A stored key names each scope that it has.
-        return caller_of(stored, sees_others=True)
+        return caller_of(stored, sees_others=True, is_stored=True)
 
     def _anonymous(self) -> Caller:
         has_admins = self.settings.has_admin_keys

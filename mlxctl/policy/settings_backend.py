@@ -46,7 +46,7 @@ class SettingsPolicy:
         """Return the key with this digest."""
         return self._table.find(sha256)
 
-    def keys(self) -> Sequence[ApiKey]:
+    def all_keys(self) -> Sequence[ApiKey]:
         """Return all keys."""
         return self._table.keys
 

@@ -59,6 +59,7 @@ async def _serve(settings: Settings, announcer: Announcer) -> int:
     _tune_garbage_collection()
     announcer.listening(address, settings)
     await services.inference.open()
+    watch = asyncio.create_task(services.policy.watch(), name="watch-policy")
     try:
         if await _becomes_ready_before(stop, services.inference):
             announcer.ready(
@@ -67,6 +68,7 @@ async def _serve(settings: Settings, announcer: Announcer) -> int:
             await stop.wait()
         exit_code = int(listener.has_ended)
     finally:
+        watch.cancel()
         services.catalog.downloads.close()
         await _end(services.inference, open_requests, listener, settings.server)
         services.close()

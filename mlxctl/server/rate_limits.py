@@ -17,7 +17,8 @@ Vendor = Literal["openai", "anthropic", "ollama"]
 def admit(request: Request, response: Response, model: str, *, max_tokens: int = 0) -> None:
     """Count a request against the limits of its caller.
 
-    `model` is an own name. Sets the headers of the limits. Its tokens count when the request ends. Raises RateLimited.
+    `model` is an own name. Sets the headers of the limits; tokens count when the request ends. Raises
+    RateLimited.
     """
     policy: PolicyService = request.context.policy
     record: RequestContext = request.context.record

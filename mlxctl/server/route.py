@@ -38,7 +38,7 @@ class Operation:
     that every route has.
     """
 
-    method: Literal["get", "post", "patch", "delete"]
+    method: Literal["get", "post", "put", "patch", "delete"]
     summary: str
     answer: type[Any]
     other_answers: tuple[type[Any], ...] = ()

@@ -55,6 +55,9 @@ class ServerSettings:
     Default: no authentication.
     """
 
+    api_key_file: Path | None = None
+    """File with one API key per line, in addition to `api_keys`. Other users cannot see it with `ps`."""
+
     admin_keys: tuple[str, ...] = field(default=(), repr=False)
     """Key for managing models, cache and downloads, and for /stats, /metrics and /requests.
 
@@ -385,6 +388,20 @@ class AuditSettings:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class PolicySettings:
+    """The store of API keys, limits and guardrails that `mlxctl admin` manages."""
+
+    path: Path | None = None
+    """File of the store. Default: `policy.sqlite` in the state directory."""
+
+    passphrase: str | None = field(default=None, repr=False)
+    """Passphrase that encrypts the store. Better: MLXCTL_POLICY_PASSPHRASE, or a file."""
+
+    passphrase_file: Path | None = None
+    """File whose first line is the passphrase that encrypts the store."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class LimitSettings:
     """Rate limits of each key.
 
@@ -417,3 +434,4 @@ class Settings:
     adapters: AdapterSettings = AdapterSettings()
     audit: AuditSettings = AuditSettings()
     limits: LimitSettings = LimitSettings()
+    policy: PolicySettings = PolicySettings()

@@ -158,20 +158,25 @@ class MemoryDatabase(Database):
 
 
 def open_database(
-    path: Path, migrations: Sequence[str], *, journal: Journal = "TRUNCATE", check: Check | None = None
+    path: Path,
+    migrations: Sequence[str],
+    *,
+    journal: Journal = "TRUNCATE",
+    check: Check | None = None,
+    replaces_damaged: bool = True,
 ) -> sqlite3.Connection:
     """Open or create the file, owner-only, with missing `migrations` applied.
 
     A migration is SQL statements separated by semicolons, which may occur nowhere else; they may call
     `checksum(...)`. A damaged file, or one in which `check` finds damage, is set aside and an empty one is
-    created. The connection may be used by any thread, one at a time, and commits by itself. Raises
-    StoreUnavailable.
+    created if `replaces_damaged`. The connection may be used by any thread, one at a time, and commits by
+    itself. Raises StoreUnavailable.
     """
     try:
         try:
             return _opened(path, tuple(migrations), journal, check)
         except DATABASE_ERRORS as error:
-            if not is_damage(error):
+            if not is_damage(error) or not replaces_damaged:
                 raise
             replace_damaged(path, error)
             return _opened(path, tuple(migrations), journal, check)

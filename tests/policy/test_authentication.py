@@ -65,7 +65,7 @@ def test_caller_names_are_stable_and_distinct() -> None:
 
 def test_keys_are_not_stored() -> None:
     keys = SettingsPolicy(["open sesame"])
-    assert "open sesame" not in repr([vars(keys), keys.keys()])
+    assert "open sesame" not in repr([vars(keys), keys.all_keys()])
 
 
 @pytest.mark.parametrize(

@@ -14,7 +14,7 @@ from falcon import testing
 from mlxctl.bootstrap import Services, build_services
 from mlxctl.server import create_app
 from mlxctl.server.disconnect import Application, Event, Receive, Scope, Send
-from mlxctl.settings import ModelSettings, ServerSettings, Settings
+from mlxctl.settings import ModelSettings, PolicySettings, ServerSettings, Settings
 from tests import tiny_models
 
 from .process import ServerProcess, serving
@@ -81,14 +81,22 @@ def _close_unstarted_apps() -> Iterator[None]:
         falcon.async_to_sync(_UNSTARTED.pop().inference.preparation.close)
 
 
-def unstarted_app(model: Path, settings: ServerSettings) -> testing.TestClient:
+def unstarted_app(
+    model: Path, settings: ServerSettings, policy: PolicySettings | None = None
+) -> testing.TestClient:
     """A client of the application before the engine runs.
 
     Every route is there, no generation is taken.
     """
 
     async def build() -> testing.TestClient:
-        services = build_services(Settings(server=settings, model=ModelSettings(path=model, name="tiny")))
+        services = build_services(
+            Settings(
+                server=settings,
+                model=ModelSettings(path=model, name="tiny"),
+                policy=policy or PolicySettings(),
+            )
+        )
         _UNSTARTED.append(services)
         return LocalClient(create_app(services, settings))
 

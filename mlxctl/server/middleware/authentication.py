@@ -7,6 +7,7 @@ from falcon.asgi import Request, Response
 
 from mlxctl.errors import AuthenticationFailed, InsufficientScope, PermissionDenied
 from mlxctl.policy import Caller, PolicyService
+from mlxctl.server.disconnect import call_at_end
 from mlxctl.server.route import Route
 
 NOBODY = Caller(name="", scopes=frozenset())
@@ -43,6 +44,7 @@ class Authentication:
             context.caller = caller.name or request.remote_addr
             context.identity = caller
             context.record.allowed_models = caller.models
+            call_at_end(request.scope, self._policy.track(caller, context.record.revoke))
 
     async def process_resource(
         self,

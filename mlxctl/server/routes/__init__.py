@@ -10,6 +10,7 @@ from mlxctl.server.routes.health import HEALTH_ROUTES
 from mlxctl.server.routes.models import model_routes
 from mlxctl.server.routes.ollama import OLLAMA_ROUTES
 from mlxctl.server.routes.openai import OPENAI_ROUTES
+from mlxctl.server.routes.policy import POLICY_ROUTES
 
 __all__ = ["all_routes"]
 
@@ -25,5 +26,6 @@ def all_routes(*, allows_downloads: bool = False) -> tuple[Route, ...]:
         *ADAPTER_ROUTES,
         *CACHE_ROUTES,
         *ADMIN_ROUTES,
+        *POLICY_ROUTES,
         *HEALTH_ROUTES,
     )

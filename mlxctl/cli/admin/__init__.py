@@ -1,0 +1,9 @@
+"""`mlxctl admin`: API keys and limits. One file per group."""
+
+from mlxctl.cli.lazy import LazyCommand, lazy_group
+
+COMMANDS = {
+    "keys": LazyCommand("mlxctl.cli.admin.keys", "List, add, change, rotate and revoke API keys."),
+    "limits": LazyCommand("mlxctl.cli.admin.limits", "Show and set rate limits."),
+}
+app = lazy_group("admin", COMMANDS, example="mlxctl admin keys ls")

@@ -1,0 +1,101 @@
+"""API keys and limits of a running server."""
+
+from typing import Any, Protocol, TypeVar
+from urllib.parse import quote
+
+import msgspec
+from rich.table import Table
+
+from mlxctl.inspector.connection import ServerConnection
+from mlxctl.inspector.rendering import plain
+from mlxctl.ir.policy import KeyLimits, Limits
+from mlxctl.policy.admin import KeyChange, KeyList, KeyView, NewKey
+
+Value = TypeVar("Value")
+
+
+class PolicyTarget(Protocol):
+    """What the commands manage; `PolicyAdmin` and `ServedPolicy` implement it."""
+
+    def keys(self) -> KeyList: ...
+    def key(self, key_id: str) -> KeyView: ...
+    def add(self, new: NewKey) -> KeyView: ...
+    def change(self, key_id: str, change: KeyChange) -> KeyView: ...
+    def rotate(self, key_id: str) -> KeyView: ...
+    def revoke(self, key_id: str) -> KeyView: ...
+    def limits(self) -> Limits: ...
+    def set_limits(self, limits: Limits) -> Limits: ...
+    def key_limits(self, key_id: str) -> KeyLimits: ...
+    def set_key_limits(self, key_id: str, limits: KeyLimits) -> KeyLimits: ...
+
+
+class ServedPolicy:
+    """The policy store of a running server."""
+
+    def __init__(self, server: ServerConnection) -> None:
+        self._server = server
+
+    def keys(self) -> KeyList:
+        """Return all keys."""
+        return self._request("GET", "/admin/keys", KeyList)
+
+    def key(self, key_id: str) -> KeyView:
+        """Return one key."""
+        return self._request("GET", _key_path(key_id), KeyView)
+
+    def add(self, new: NewKey) -> KeyView:
+        """Create a key and return it with its secret."""
+        return self._request("POST", "/admin/keys", KeyView, new)
+
+    def change(self, key_id: str, change: KeyChange) -> KeyView:
+        """Change a key."""
+        return self._request("PATCH", _key_path(key_id), KeyView, change)
+
+    def rotate(self, key_id: str) -> KeyView:
+        """Replace the secret of a key and return it."""
+        return self._request("POST", f"{_key_path(key_id)}/rotate", KeyView)
+
+    def revoke(self, key_id: str) -> KeyView:
+        """Refuse a key from now on."""
+        return self._request("DELETE", _key_path(key_id), KeyView)
+
+    def limits(self) -> Limits:
+        """Return the limits of keys without own ones."""
+        return self._request("GET", "/admin/limits", Limits)
+
+    def set_limits(self, limits: Limits) -> Limits:
+        """Replace the limits of keys without own ones."""
+        return self._request("PUT", "/admin/limits", Limits, limits)
+
+    def key_limits(self, key_id: str) -> KeyLimits:
+        """Return the own limits of a key."""
+        return self._request("GET", f"/admin/limits/{quote(key_id, safe='')}", KeyLimits)
+
+    def set_key_limits(self, key_id: str, limits: KeyLimits) -> KeyLimits:
+        """Replace the own limits of a key."""
+        return self._request("PUT", f"/admin/limits/{quote(key_id, safe='')}", KeyLimits, limits)
+
+    def _request(self, method: str, path: str, kind: type[Value], body: Any = None) -> Value:
+        answer = self._server.request(method, path, None if body is None else msgspec.to_builtins(body))
+        return msgspec.convert(answer, kind)
+
+
+def keys_table(keys: KeyList) -> Table:
+    """Return a table with one line for each key."""
+    headings = ("id", "name", "scopes", "models", "state")
+    table = Table(*headings, box=None, pad_edge=False, header_style="bold")
+    for key in keys.keys:
+        state = "revoked" if key.revoked_at is not None else "valid"
+        source = "settings" if key.source == "settings" else state
+        table.add_row(
+            key.id,
+            plain(key.name),
+            " ".join(key.scopes),
+            plain(" ".join(key.models) or "all"),
+            source,
+        )
+    return table
+
+
+def _key_path(key_id: str) -> str:
+    return f"/admin/keys/{quote(key_id, safe='')}"

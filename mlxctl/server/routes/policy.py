@@ -1,0 +1,88 @@
+"""Routes of the policy store: API keys and limits."""
+
+from collections.abc import Callable
+
+from mlxctl.ir.policy import KeyLimits, Limits
+from mlxctl.policy.admin import KeyChange, KeyList, KeyView, NewKey, PolicyAdmin
+from mlxctl.server.policy_admin import (
+    KeyLimitsResource,
+    KeyResource,
+    KeyRotationResource,
+    KeysResource,
+    LimitsResource,
+)
+from mlxctl.server.route import Operation, Route, RouteContext
+
+_ERRORS = (404, 409, 503)
+
+
+def _route(path: str, resource: Callable[[PolicyAdmin], object], *operations: Operation) -> Route:
+    def create(context: RouteContext) -> object:
+        return resource(context.services.policy.admin)
+
+    return Route(path=path, resource=create, access="admin", covers_all_callers=True, operations=operations)
+
+
+POLICY_ROUTES = (
+    _route(
+        "/admin/keys",
+        KeysResource,
+        Operation(method="get", summary="List API keys, without secrets", answer=KeyList, errors=(503,)),
+        Operation(
+            method="post",
+            summary="Create an API key; only this answer has its secret",
+            body=NewKey,
+            answer=KeyView,
+            status=201,
+            errors=(409, 503),
+        ),
+    ),
+    _route(
+        "/admin/keys/{key_id}",
+        KeyResource,
+        Operation(method="get", summary="Get an API key, without its secret", answer=KeyView, errors=_ERRORS),
+        Operation(
+            method="patch", summary="Change an API key", body=KeyChange, answer=KeyView, errors=_ERRORS
+        ),
+        Operation(
+            method="delete",
+            summary="Revoke an API key; its open requests end",
+            answer=KeyView,
+            errors=_ERRORS,
+        ),
+    ),
+    _route(
+        "/admin/keys/{key_id}/rotate",
+        KeyRotationResource,
+        Operation(
+            method="post",
+            summary="Replace the secret of an API key; only this answer has it",
+            answer=KeyView,
+            errors=_ERRORS,
+        ),
+    ),
+    _route(
+        "/admin/limits",
+        LimitsResource,
+        Operation(method="get", summary="Get the limits of keys without own ones", answer=Limits),
+        Operation(
+            method="put",
+            summary="Replace the limits of keys without own ones",
+            body=Limits,
+            answer=Limits,
+            errors=(503,),
+        ),
+    ),
+    _route(
+        "/admin/limits/{key_id}",
+        KeyLimitsResource,
+        Operation(method="get", summary="Get the own limits of a key", answer=KeyLimits, errors=_ERRORS),
+        Operation(
+            method="put",
+            summary="Replace the own limits of a key",
+            body=KeyLimits,
+            answer=KeyLimits,
+            errors=_ERRORS,
+        ),
+    ),
+)

@@ -1,0 +1,160 @@
+"""API keys, limits and guardrails in a SQLite file."""
+
+import secrets
+import sqlite3
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import NamedTuple
+
+from mlxctl.errors import SettingsError, StoreUnavailable
+from mlxctl.stores.damage import DATABASE_ERRORS
+from mlxctl.stores.database import open_database
+from mlxctl.stores.sealing import SALT_BYTES, Sealer, TamperedValue
+
+_MIGRATIONS = (
+    """
+    CREATE TABLE facts (name TEXT PRIMARY KEY, value BLOB NOT NULL);
+    CREATE TABLE records (
+        kind TEXT NOT NULL, id TEXT NOT NULL, value BLOB NOT NULL, PRIMARY KEY (kind, id)
+    ) WITHOUT ROWID;
+    CREATE TABLE uses (id TEXT PRIMARY KEY, last_used REAL NOT NULL) WITHOUT ROWID
+    """,
+)
+_CHECK, _CHECKED = "facts/check", b"mlxctl policy"
+MAX_RECORDS = 10_000
+
+
+class Record(NamedTuple):
+    """A stored value: JSON, by kind and id."""
+
+    kind: str
+    id: str
+    value: bytes
+
+
+class PolicyStore:
+    """The file of a policy store.
+
+    Any thread may call; each call opens the file. Other processes may change it: `version` tells. A damaged
+    file is never replaced by an empty one, which would let everyone in. Methods raise StoreUnavailable, and
+    SettingsError for a wrong passphrase or a changed value.
+    """
+
+    def __init__(self, path: Path, passphrase: str | None = None) -> None:
+        self.path = path
+        self._passphrase = passphrase
+        self._sealer: Sealer | None = None
+
+    @property
+    def exists(self) -> bool:
+        """Whether there is a file."""
+        return self.path.exists()
+
+    def version(self) -> tuple[int, int, int] | None:
+        """Return a value that changes with the file; None without a file."""
+        try:
+            status = self.path.stat()
+        except FileNotFoundError:
+            return None
+        except OSError as error:
+            raise StoreUnavailable("policy", f"cannot use {str(self.path)!r}: {error}") from error
+        return status.st_ino, status.st_mtime_ns, status.st_size
+
+    def read(self) -> list[Record]:
+        """Return all records, by kind and id."""
+        if not self.exists:
+            return []
+        with self._connected() as connection:
+            rows = connection.execute("SELECT kind, id, value FROM records ORDER BY kind, id").fetchall()
+            return [Record(kind, name, self._open(kind, name, value)) for kind, name, value in rows]
+
+    def put(self, kind: str, name: str, value: bytes) -> None:
+        """Add or replace a record.
+
+        The file is created with the first.
+        """
+        with self._connected() as connection:
+            (number,) = connection.execute("SELECT count(*) FROM records").fetchone()
+            if number >= MAX_RECORDS:
+                raise StoreUnavailable("policy", f"the policy store has {MAX_RECORDS} records; delete some")
+            connection.execute(
+                "INSERT OR REPLACE INTO records VALUES (?, ?, ?)", (kind, name, self._seal(kind, name, value))
+            )
+
+    def record_uses(self, uses: dict[str, float]) -> None:
+        """Store when keys were last used, in unix seconds."""
+        with self._connected() as connection, connection:
+            connection.executemany("INSERT OR REPLACE INTO uses VALUES (?, ?)", uses.items())
+
+    def last_uses(self) -> dict[str, float]:
+        """Return when keys were last used."""
+        if not self.exists:
+            return {}
+        with self._connected() as connection:
+            return dict(connection.execute("SELECT id, last_used FROM uses").fetchall())
+
+    @contextmanager
+    def _connected(self) -> Iterator[sqlite3.Connection]:
+        connection = open_database(self.path, _MIGRATIONS, replaces_damaged=False)
+        try:
+            self._unlock(connection)
+            yield connection
+        except DATABASE_ERRORS as error:
+            raise StoreUnavailable("policy", f"cannot use {str(self.path)!r}: {error}") from error
+        finally:
+            connection.close()
+
+    def _unlock(self, connection: sqlite3.Connection) -> None:
+        """Derive the key at the first use.
+
+        A store that was not encrypted is now.
+        """
+        facts = dict(connection.execute("SELECT name, value FROM facts").fetchall())
+        if not facts:
+            if self._passphrase is not None:
+                self._encrypt(connection)
+            return
+        if self._passphrase is None:
+            raise SettingsError(
+                f"the policy store {str(self.path)!r} is encrypted; set policy.passphrase_file or "
+                "MLXCTL_POLICY_PASSPHRASE"
+            )
+        if self._sealer is None:
+            sealer = Sealer(self._passphrase, facts.get("salt", b""))
+            try:
+                sealer.open(facts.get("check", b""), _CHECK)
+            except TamperedValue:
+                raise SettingsError(
+                    f"the passphrase does not open the policy store {str(self.path)!r}"
+                ) from None
+            self._sealer = sealer
+
+    def _encrypt(self, connection: sqlite3.Connection) -> None:
+        assert self._passphrase is not None, "only called with a passphrase"
+        salt = secrets.token_bytes(SALT_BYTES)
+        self._sealer = Sealer(self._passphrase, salt)
+        with connection:
+            connection.execute("BEGIN IMMEDIATE")
+            rows = connection.execute("SELECT kind, id, value FROM records").fetchall()
+            for kind, name, value in rows:
+                sealed = self._seal(kind, name, value)
+                connection.execute(
+                    "UPDATE records SET value = ? WHERE kind = ? AND id = ?", (sealed, kind, name)
+                )
+            check = self._sealer.seal(_CHECKED, _CHECK)
+            connection.executemany("INSERT INTO facts VALUES (?, ?)", [("salt", salt), ("check", check)])
+
+    def _seal(self, kind: str, name: str, value: bytes) -> bytes:
+        return value if self._sealer is None else self._sealer.seal(value, f"{kind}/{name}")
+
+    def _open(self, kind: str, name: str, value: bytes) -> bytes:
+        if self._sealer is None:
+            return value
+        try:
+            return self._sealer.open(value, f"{kind}/{name}")
+        except TamperedValue:
+            raise SettingsError(
+                f"{kind} {name!r} in the policy store {str(self.path)!r} was changed by another program; "
+                "restore the file from a backup"
+            ) from None

@@ -1,0 +1,221 @@
+"""Stored API keys: scopes, allowed models, limits, revocation, bad input."""
+
+import json
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import httpx
+import pytest
+from falcon import testing
+from typer.testing import CliRunner
+
+from mlxctl.cli import app
+from mlxctl.inference.preparation import PackedRequest
+from mlxctl.ir import GenerationRequest
+from mlxctl.ir.policy import SCOPES
+from mlxctl.policy import Caller
+from mlxctl.server.caller import with_caller
+from mlxctl.server.routes import all_routes
+from mlxctl.settings import PolicySettings, ServerSettings
+
+from .conftest import unstarted_app
+from .process import ServerProcess, serving
+
+ADMIN = "key-of-admin"
+HELLO = [{"role": "user", "content": "hi"}]
+
+
+@pytest.fixture(scope="module")
+def unstarted(endless_model: Path, tmp_path_factory: pytest.TempPathFactory) -> testing.TestClient:
+    store = PolicySettings(path=tmp_path_factory.mktemp("policy") / "policy.sqlite")
+    return unstarted_app(endless_model, ServerSettings(admin_keys=(ADMIN,)), store)
+
+
+def request(client: testing.TestClient, method: str, path: str, body: Any = None, key: str = ADMIN) -> Any:
+    return client.simulate_request(
+        method,
+        path,
+        body=json.dumps({} if body is None else body),
+        headers={"x-api-key": key, "content-type": "application/json"},
+    )
+
+
+@pytest.mark.parametrize("scope", [scope for scope in SCOPES if scope != "admin"])
+def test_key_reaches_only_the_routes_of_its_scope(unstarted: testing.TestClient, scope: str) -> None:
+    key = request(unstarted, "POST", "/admin/keys", {"name": f"only {scope}", "scopes": [scope]}).json["key"]
+    for route in all_routes():
+        for operation in route.operations:
+            path = route.path.replace("{name:path}", "x").replace("{", "").replace("}", "")
+            result = request(unstarted, operation.method.upper(), path, key=key)
+            is_allowed = route.access in ("open", "caller", scope)
+            assert (result.status_code == 403) != is_allowed, (operation.method, path)
+            if not is_allowed:
+                assert f"scope '{route.access}'" in result.text
+                assert 'error="insufficient_scope"' in result.headers["www-authenticate"]
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "body", "status", "told"),
+    [
+        ("POST", "/admin/keys", {"name": ""}, 400, "name"),
+        ("POST", "/admin/keys", {"name": "x", "scopes": ["root"]}, 400, "scopes"),
+        ("POST", "/admin/keys", {"name": "x", "scopes": []}, 400, "scopes"),
+        ("POST", "/admin/keys", {"name": "x", "secret": "mine"}, 400, "secret"),
+        ("POST", "/admin/keys", {"name": "x", "priority": 1000}, 400, "priority"),
+        ("PATCH", "/admin/keys/key_none", {"name": "x"}, 404, "key_none"),
+        ("DELETE", "/admin/keys/key_none", None, 404, "key_none"),
+        ("PUT", "/admin/limits", {"concurrent": -1}, 400, "concurrent"),
+        ("PUT", "/admin/limits/key_none", {}, 404, "key_none"),
+    ],
+)
+def test_invalid_policy_requests_name_field_and_fix(
+    unstarted: testing.TestClient, method: str, path: str, body: Any, status: int, told: str
+) -> None:
+    refused = request(unstarted, method, path, body)
+    assert refused.status_code == status
+    assert told in refused.text
+
+
+def test_secret_is_told_only_once(unstarted: testing.TestClient) -> None:
+    created = request(unstarted, "POST", "/admin/keys", {"name": "told once"})
+    secret, key_id = created.json["key"], created.json["id"]
+    assert created.status_code == 201
+    shown = [
+        request(unstarted, "GET", path).text
+        for path in ("/admin/keys", f"/admin/keys/{key_id}", "/openapi.json", "/admin/limits")
+    ]
+    assert not any(secret in text for text in shown)
+    assert key_id in shown[0]
+
+
+@pytest.fixture(scope="module")
+def server(endless_model: Path) -> Iterator[ServerProcess]:
+    with serving(endless_model, "--admin-key", ADMIN) as running:
+        yield running
+
+
+def ask(server: ServerProcess, method: str, path: str, body: Any = None, key: str = ADMIN) -> httpx.Response:
+    return httpx.request(method, server.url + path, json=body, headers={"x-api-key": key}, timeout=60)
+
+
+def states(server: ServerProcess) -> list[str]:
+    return [request["state"] for request in ask(server, "GET", "/requests").json()["requests"]]
+
+
+def new_key(server: ServerProcess, name: str, **fields: Any) -> dict[str, Any]:
+    created: dict[str, Any] = ask(server, "POST", "/admin/keys", {"name": name, **fields}).json()
+    return created
+
+
+@pytest.mark.parametrize("streams", [True, False])
+def test_open_request_of_a_revoked_key_ends(server: ServerProcess, streams: bool) -> None:
+    key = new_key(server, f"revoked {streams}")
+    body = {"model": "tiny", "messages": HELLO, "max_tokens": 30_000, "stream": streams}
+    headers = {"x-api-key": key["key"]}
+    with ThreadPoolExecutor() as pool:
+        if streams:
+            with httpx.stream(
+                "POST", f"{server.url}/v1/chat/completions", json=body, headers=headers, timeout=60
+            ) as stream:
+                lines = stream.iter_lines()
+                next(lines)
+                assert ask(server, "DELETE", f"/admin/keys/{key['id']}").is_success
+                assert "no longer valid" in "".join(lines)
+        else:
+            answer = pool.submit(ask, server, "POST", "/v1/chat/completions", body, key["key"])
+            while not any(
+                request["state"] == "answering"
+                for request in ask(server, "GET", "/requests").json()["requests"]
+            ):
+                assert not answer.done()
+            ask(server, "DELETE", f"/admin/keys/{key['id']}")
+            assert answer.result().status_code == 499
+    assert ask(server, "GET", "/v1/models", key=key["key"]).status_code == 401
+
+
+def test_key_uses_only_its_allowed_models(server: ServerProcess) -> None:
+    key = new_key(server, "models", models=["qwen*"], scopes=["generate", "models:read", "models:write"])[
+        "key"
+    ]
+    chat = {"model": "tiny", "messages": HELLO, "max_tokens": 1}
+    refused = [
+        ask(server, "POST", path, body, key)
+        for path, body in (
+            ("/v1/chat/completions", chat),
+            ("/v1/messages", chat),
+            ("/v1/messages/count_tokens", {"model": "tiny", "messages": HELLO}),
+            ("/models/load", {"model": "tiny"}),
+            ("/api/chat", {**chat, "stream": False}),
+        )
+    ]
+    assert [answer.status_code for answer in refused] == [404] * len(refused)
+    assert not any("available" in answer.text for answer in refused)
+    assert ask(server, "GET", "/v1/models", key=key).json()["data"] == []
+    assert ask(server, "GET", "/v1/models/tiny", key=key).status_code == 404
+
+
+def test_changed_limit_holds_for_the_next_request(server: ServerProcess) -> None:
+    key = new_key(server, "limited", limits={"models": {"tiny": {"requests_per_minute": 1}}})
+    body = {"model": "tiny", "messages": HELLO, "max_tokens": 1}
+    answers = [ask(server, "POST", "/v1/messages", body, key["key"]) for _ in range(2)]
+    assert [answer.status_code for answer in answers] == [200, 429]
+    assert answers[1].json()["error"]["type"] == "rate_limit_error"
+    assert 1 <= int(answers[1].headers["retry-after"]) <= 60
+
+    ask(server, "PUT", f"/admin/limits/{key['id']}", {"models": {"tiny": {"requests_per_minute": 2}}})
+    assert ask(server, "POST", "/v1/messages", body, key["key"]).status_code == 200
+
+
+def test_stored_keys_do_not_see_each_other(server: ServerProcess) -> None:
+    alpha, beta = (
+        new_key(server, name, scopes=["generate", "requests:cancel"])["key"] for name in ("alpha", "beta")
+    )
+    body = {"model": "tiny", "input": "the-safe-opens-with-493817 " * 3, "max_output_tokens": 2}
+    response = ask(server, "POST", "/v1/responses", body, alpha).json()["id"]
+    assert ask(server, "GET", f"/v1/responses/{response}", key=alpha).is_success
+    assert ask(server, "GET", f"/v1/responses/{response}", key=beta).status_code == 404
+    cached = [
+        ask(server, "POST", "/v1/responses", body, key).json()["usage"]["input_tokens_details"][
+            "cached_tokens"
+        ]
+        for key in (beta, alpha)
+    ]
+    assert cached[0] == 0
+    assert cached[1] > 20
+
+
+@pytest.mark.parametrize(
+    ("asked", "cap", "priority"), [(-100, 5, 5), (7, 5, 7), (None, 5, 5), (-100, None, -100)]
+)
+def test_priority_is_no_more_urgent_than_that_of_the_key(
+    asked: int | None, cap: int | None, priority: int
+) -> None:
+    packed = PackedRequest.of(GenerationRequest(model="m", priority=asked))
+    identity = Caller(name="k", scopes=frozenset(), priority=cap)
+    context = SimpleNamespace(identity=identity, request_id="r", caller="k")
+    http: Any = SimpleNamespace(context=context, get_header=lambda _: None)
+    assert with_caller(packed, http).head.priority == priority
+
+
+def test_commands_manage_the_keys_of_a_server(server: ServerProcess) -> None:
+    def run(*words: str) -> str:
+        result = CliRunner().invoke(app, ["admin", *words, "--url", server.url, "--api-key", ADMIN])
+        assert result.exit_code == 0, result.output
+        return result.output
+
+    added = json.loads(run("keys", "add", "by command", "--scope", "generate", "--json"))
+    assert ask(server, "GET", "/openapi.json", key=added["key"]).is_success
+    run("keys", "set", added["id"], "--scope", "models:read")
+    run("limits", "set", "--key", added["id"], "--for-model", "ti*", "--requests", "7")
+    assert (
+        json.loads(run("limits", "show", "--key", added["id"]))["models"]["ti*"]["requests_per_minute"] == 7
+    )
+    rotated = json.loads(run("keys", "rotate", added["id"], "--json"))["key"]
+    assert ask(server, "GET", "/v1/models", key=added["key"]).status_code == 401
+    assert ask(server, "GET", "/v1/models", key=rotated).is_success
+    run("keys", "revoke", added["id"])
+    assert ask(server, "GET", "/v1/models", key=rotated).status_code == 401
+    assert "by command" in run("keys", "ls")
