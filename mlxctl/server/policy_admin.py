@@ -6,6 +6,7 @@ import falcon
 import msgspec
 from falcon.asgi import Request, Response
 
+from mlxctl.errors import Conflict
 from mlxctl.ir.policy import KeyLimits, Limits
 from mlxctl.policy.admin import KeyChange, NewKey, PolicyAdmin
 from mlxctl.server.body import read_json
@@ -31,7 +32,15 @@ class KeysResource:
     on_head = on_get
 
     async def on_post(self, request: Request, response: Response) -> None:
-        """Create a key; only this answer has its secret."""
+        """Create a key; only this answer has its secret.
+
+        SEC: where anyone may administer, a client could lock out all others. Raises Conflict.
+        """
+        if not request.context.identity.name:
+            raise Conflict(
+                "this server has no keys, so that anyone could add one; add the first with "
+                "'mlxctl admin keys add NAME --scope admin --local'"
+            )
         new = await read_json(request, _NEW_KEYS, limit_bytes=_MAX_BODY_BYTES)
         _answer(response, self._admin.add(new))
         response.status = falcon.HTTP_201
