@@ -101,7 +101,7 @@ def _measure(options: argparse.Namespace) -> Any:
             if wanted("values"):
                 yield from serving.new_values(server, rounds=4 * options.rounds)
         if wanted("prefix"):
-            yield from prefix.time_to_first_token(ours, theirs, model, rounds=options.rounds)
+            yield from prefix.time_to_first_token(ours, theirs, rounds=options.rounds)
             yield from prefix.fan_out(ours, model, rounds=options.rounds)
             # One round of mlx_lm.server takes as long as all rounds of mlxctl.
             yield from prefix.fan_out(theirs, model, rounds=1)

@@ -4,17 +4,19 @@ import asyncio
 import json
 import random
 import statistics
-import tempfile
 import time
 import urllib.request
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from tokenizers import Tokenizer
 
+from mlxctl.bench.run import RunOptions, ServerChoice, run_bench
+from mlxctl.bench.scenarios import Prefix
+from tests.bench.recording_observer import RecordingObserver
 from tests.benchmarks.load import chat_body, run_stream
 from tests.benchmarks.rounds import Finding, Ratio
-from tests.benchmarks.servers import Server, mlxctl_server
+from tests.benchmarks.servers import Server
 
 _LONG_TOKENS = 8192
 # Not aligned to any chunk size.
@@ -39,33 +41,19 @@ class Prose:
         return words[: encoding.offsets[min(num_tokens, len(encoding.ids)) - 1][1]]
 
 
-def time_to_first_token(ours: Server, theirs: Server, model: Path, *, rounds: int) -> Iterator[Finding]:
-    """Measure a long prompt cold, repeated, and with a new ending."""
-    prose = Prose(model)
-    measured: dict[str, list[tuple[float, float, float]]] = {ours.name: [], theirs.name: []}
-    for _ in range(rounds):
-        for server in (ours, theirs):
-            measured[server.name].append(_cold_repeated_extended(server, prose))
-    for server, exact_bar, ending_bar in ((ours, 0.005, 0.01), (theirs, 0.005, 0.01)):
-        cold, exact, ending = (list(column) for column in zip(*measured[server.name], strict=True))
-        name = f"{server.name}: first token of {_LONG_TOKENS} known tokens"
-        yield Finding(
-            f"{name}, repeated exactly / cold",
-            Ratio.of(exact, cold),
-            exact_bar,
-            False,
-            _milliseconds(exact, cold),
-        )
-        yield Finding(
-            f"{name}, with a new ending / cold",
-            Ratio.of(ending, cold),
-            ending_bar,
-            False,
-            _milliseconds(ending, cold),
-        )
-    our_times, their_times = ([exact for _, exact, _ in measured[server.name]] for server in (ours, theirs))
+def time_to_first_token(ours: Server, theirs: Server, *, rounds: int) -> Iterator[Finding]:
+    """Measure a long text cold, and again with another question."""
+    servers = [
+        ServerChoice(url=f"http://127.0.0.1:{server.port}", model=server.model) for server in (ours, theirs)
+    ]
+    figures = _measured(servers, rounds=rounds, restarts=False)
+    for server, label in ((ours, "A"), (theirs, "B")):
+        warm, cold = figures[label, "ttft_warm"], figures[label, "ttft_cold"]
+        name = f"{server.name}: first token of {_LONG_TOKENS} cached tokens, with a new ending / cold"
+        yield Finding(name, Ratio.of(warm, cold), 0.01, False, _milliseconds(warm, cold))
+    our_times, their_times = figures["A", "ttft_warm"], figures["B", "ttft_warm"]
     yield Finding(
-        "first token of a repeated prompt / mlx_lm.server",
+        "first token of a cached prompt / mlx_lm.server",
         Ratio.of(our_times, their_times),
         0.6,
         False,
@@ -74,19 +62,22 @@ def time_to_first_token(ours: Server, theirs: Server, model: Path, *, rounds: in
 
 
 def after_restart(model: Path, *, rounds: int) -> Iterator[Finding]:
-    """Measure a long prompt cold, and after a server restart."""
-    prose = Prose(model)
-    cold, after = [], []
-    for _ in range(rounds):
-        text = prose.text(_LONG_TOKENS)
-        with tempfile.TemporaryDirectory() as directory:
-            for measured in (cold, after):
-                with mlxctl_server(model, cache_directory=Path(directory)) as server:
-                    # The first request of a process includes one-time costs.
-                    _first_token(server, prose.text(64))
-                    measured.append(_first_token(server, text))
-    name = f"mlxctl: first token of {_LONG_TOKENS} known tokens after a restart / cold"
+    """Measure a long text cold, and after a server restart."""
+    server = ServerChoice(serve_arguments=("--model", str(model), "--name", "default_model"))
+    figures = _measured([server], rounds=rounds, restarts=True)
+    after, cold = figures["A", "ttft_restart"], figures["A", "ttft_cold"]
+    name = f"mlxctl: first token of {_LONG_TOKENS} cached tokens after a restart / cold"
     yield Finding(name, Ratio.of(after, cold), 0.1, False, _milliseconds(after, cold))
+
+
+def _measured(
+    servers: Sequence[ServerChoice], *, rounds: int, restarts: bool
+) -> dict[tuple[str, str], Sequence[float]]:
+    """Run the prefix scenario; return rounds by target and figure."""
+    scenario = Prefix(prompt_tokens=_LONG_TOKENS, answer_tokens=_ANSWER_TOKENS, restarts=restarts)
+    options = RunOptions(servers=tuple(servers), num_rounds=rounds)
+    result = run_bench(scenario, options, RecordingObserver())
+    return {(each.target, each.name): each.rounds for each in result.measurements}
 
 
 def fan_out(server: Server, model: Path, *, rounds: int) -> Iterator[Finding]:
@@ -99,7 +90,7 @@ def fan_out(server: Server, model: Path, *, rounds: int) -> Iterator[Finding]:
         before = _num_prompt_tokens(server)
         together.append(asyncio.run(_last_first_token(server, shared)))
         computed.append((_num_prompt_tokens(server) - before) / _SHARED_TOKENS)
-    name = f"{server.name}: {_NUM_AGENTS} agents on one cold trunk of {_SHARED_TOKENS} tokens"
+    name = f"{server.name}: {_NUM_AGENTS} agents on one cold prefix of {_SHARED_TOKENS} tokens"
     yield Finding(
         f"{name}: last first token / one alone",
         Ratio.of(together, alone),
@@ -110,7 +101,7 @@ def fan_out(server: Server, model: Path, *, rounds: int) -> Iterator[Finding]:
     if any(computed):
         ratio = Ratio(statistics.median(computed), min(computed), max(computed))
         yield Finding(
-            f"{name}: tokens computed / tokens of the trunk", ratio, 1.1, False, f"{_NUM_AGENTS} prompts"
+            f"{name}: tokens computed / tokens of the prefix", ratio, 1.1, False, f"{_NUM_AGENTS} prompts"
         )
 
 
@@ -130,16 +121,8 @@ def stored_bytes(server: Server, model: Path) -> Iterator[Finding]:
         )
         ratio = Ratio(stored / needed, stored / needed, stored / needed)
         label = f"{_NUM_CONVERSATIONS} conversations, tails of {tail_tokens} tokens"
-        name = f"{label}: stored bytes / trunk and tails"
+        name = f"{label}: stored bytes / prefix and tails"
         yield Finding(name, ratio, 1.05, False, f"{stored / 1e6:.1f} and {needed / 1e6:.1f} MB")
-
-
-def _cold_repeated_extended(server: Server, prose: Prose) -> tuple[float, float, float]:
-    text = prose.text(_LONG_TOKENS)
-    cold = _first_token(server, text)
-    exact = min(_first_token(server, text) for _ in range(3))
-    ending = min(_first_token(server, f"{text} {prose.text(8)}") for _ in range(3))
-    return cold, exact, ending
 
 
 def _first_token(server: Server, text: str) -> float:
@@ -178,5 +161,5 @@ def _kv_bytes_per_token(model: Path) -> int:
     return int(config["num_hidden_layers"] * config["num_key_value_heads"] * config["head_dim"] * 2 * 4)
 
 
-def _milliseconds(ours: list[float], theirs: list[float]) -> str:
+def _milliseconds(ours: Sequence[float], theirs: Sequence[float]) -> str:
     return f"{statistics.median(ours) * 1e3:.1f} and {statistics.median(theirs) * 1e3:.1f} ms"

@@ -14,17 +14,21 @@ from dataclasses import dataclass
 from pathlib import Path
 
 _OPENBLAS = Path("/usr/lib/x86_64-linux-gnu/libopenblas.so.0")
-_START_SECONDS = 60
+_START_SECONDS = 240
 
 
 @dataclass
 class Server:
-    """A running server; `seconds_to_live` lasts from start to the first response."""
+    """A running server and the name under which it serves the model.
+
+    `seconds_to_live` lasts from start to the first response.
+    """
 
     name: str
     port: int
     process: subprocess.Popen[bytes]
     seconds_to_live: float
+    model: str = "default_model"
 
 
 def blas_environment() -> dict[str, str]:
@@ -86,6 +90,17 @@ def mlx_lm_server(model: Path) -> Iterator[Server]:
     ]
     yield from _running(
         "mlx_lm.server", command, port, live="/health", ready="/health", environment=blas_environment()
+    )
+
+
+@contextmanager
+def rapid_mlx_server(model: Path, *, program: str) -> Iterator[Server]:
+    """Yield a running server of rapid-mlx, installed as `program`."""
+    port = free_port()
+    command = [program, "serve", str(model), "--served-model-name", "default_model", "--port", str(port)]
+    environment = blas_environment() | {"HF_HUB_OFFLINE": "1"}
+    yield from _running(
+        "rapid-mlx", command, port, live="/health", ready="/v1/models", environment=environment
     )
 
 

@@ -88,7 +88,7 @@ def wait_ready(server: ServerProcess, context: ssl.SSLContext) -> None:
 
 
 def is_ready(client: httpx.Client, server: ServerProcess) -> bool:
-    """Return whether the server answers that it is ready; it may not listen yet."""
+    """Return whether the server answers that it is ready."""
     try:
         return client.get(f"{server.url}/readyz").status_code == 200
     except httpx.ConnectError:
