@@ -15,6 +15,7 @@ from dataclasses import dataclass, replace
 from typing import Protocol
 
 from mlxctl.ir import JsonNotation, Notation
+from mlxctl.parsers.markers import is_control_token
 from mlxctl.parsers.schemas import ToolSchemas
 
 WHITESPACE = " \t\r\n"
@@ -177,6 +178,11 @@ class ToolParser:
     def markers(self) -> frozenset[str]:
         """All markers: special tokens among them have to be decoded."""
         return self.openers | self.closers | frozenset(self.inner_markers)
+
+    @property
+    def control_tokens(self) -> frozenset[str]:
+        """The markers that never are text."""
+        return frozenset(filter(is_control_token, self.markers))
 
 
 def combined(first: ToolParser, others: Sequence[ToolParser]) -> ToolParser:

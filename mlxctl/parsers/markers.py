@@ -3,6 +3,17 @@
 import re
 from collections.abc import Iterable
 
+_CONTROL_TOKEN = re.compile(r"<[|｜]|[|｜]>|\A\[/?[A-Z_]+\]\Z|\A\]<\]|:opensource>\Z", re.ASCII)
+
+
+def is_control_token(marker: str) -> bool:
+    """Whether the marker is spelled like a control token.
+
+    Such as `<|call|>` or `[ARGS]`. Text that quotes another marker, such as `<tool_call>`, is likely; text
+    that quotes a control token is not.
+    """
+    return _CONTROL_TOKEN.search(marker) is not None
+
 
 class MarkerSet:
     """A set of literal markers, and the characters trimmed before them.
@@ -48,10 +59,11 @@ class MarkerSet:
 
         The text has no marker. The beginning of one at its end, and trimmed characters before, do not count.
         """
-        certain = len(text) - self._partial_length(text)
+        certain = len(text) - self.partial_length(text)
         return len(text[:certain].rstrip(self.trims)) if self.trims else certain
 
-    def _partial_length(self, text: str) -> int:
+    def partial_length(self, text: str) -> int:
+        """Return the length of a marker's beginning at the end of the text."""
         for length in range(min(self._longest, len(text)), 0, -1):
             if text[-length:] in self._partials:
                 return length

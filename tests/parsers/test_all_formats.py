@@ -13,6 +13,7 @@ from mlxctl.parsers import (
     TOOL_PARSER_IDS,
     AnswerMachine,
     ThinkingParser,
+    ToolParser,
     extract,
     thinking_parser,
     tool_parser,
@@ -158,11 +159,40 @@ def test_call_in_an_unclosed_thought_counts(parser_id: str) -> None:
 @by_format
 @settings(max_examples=40, deadline=None)
 @given(data=st.data())
-def test_text_without_a_call_is_unchanged(parser_id: str, data: st.DataObject) -> None:
+def test_text_without_a_call_loses_only_control_tokens(parser_id: str, data: st.DataObject) -> None:
+    tools = tool_parser(parser_id)
     text = data.draw(TEXTS[parser_id] | _mutated(parser_id))
-    message = extract(text, tools=tool_parser(parser_id), tool_specs=OFFERED[parser_id])
-    if not message.tool_calls:
-        assert message.text == text
+    message = extract(text, tools=tools, tool_specs=OFFERED[parser_id])
+    if message.tool_calls:
+        return
+    before, after = _without_tokens(text, tools), _without_tokens(message.text, tools)
+    assert before.startswith(after)
+    assert len(before) - len(after) < max(map(len, tools.markers))
+
+
+def _without_tokens(text: str, tools: ToolParser) -> str:
+    """Return the text without control tokens and white space."""
+    tokens = "|".join(map(re.escape, sorted(tools.control_tokens, key=len, reverse=True)))
+    while tokens and text != (text := re.sub(tokens, "", text)):
+        pass
+    return "".join(text.split())
+
+
+@by_format
+@settings(max_examples=40, deadline=None)
+@given(data=st.data())
+def test_cut_off_answer_has_no_part_of_a_marker(parser_id: str, data: st.DataObject) -> None:
+    tools = tool_parser(parser_id)
+    case = data.draw(st.sampled_from([case for case in TRANSCRIPTS if case.tools == parser_id and case.text]))
+    text = case.text[: data.draw(st.integers(0, len(case.text)))]
+    thinking = thinking_parser(case.thinking)
+    parsed = _parse(parser_id, [text], thinking, is_open=False)
+    assert _parse(parser_id, list(text), thinking, is_open=False) == parsed
+    shown = "".join(part[1] for part in parsed if part[0] == "text")
+    assert not any(token in shown for token in tools.control_tokens)
+    for marker in tools.openers | tools.control_tokens:
+        if marker.startswith(("<", "[")):
+            assert not any(shown.endswith(marker[:length]) for length in range(8, len(marker)))
 
 
 @by_format

@@ -14,11 +14,12 @@ template may have opened it already), and a format's wrappers. A call in a thoug
 call, and ends the thought: it has to name an available tool, or stand at the end of the answer. In a closed
 thought it is quoted, and part of the thought. White space is dropped where a format puts it: on the inner
 sides of thinking and after it, before a call, and where there is nothing else before thinking, between calls
-or after the last. Nothing else is ever lost.
+or after the last. Control tokens of calls are never text, nor is the beginning of a marker at the answer's end.
+Nothing else is ever lost.
 """
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Literal
 
 from mlxctl.ir import Finished, Message, StreamEvent, ToolSpec, Usage, collect
@@ -42,6 +43,9 @@ from mlxctl.parsers.machine.text_buffer import TextBuffer
 from mlxctl.parsers.machine.thinking_reader import ThinkingReader
 from mlxctl.parsers.markers import MarkerSet
 from mlxctl.parsers.schemas import ToolSchemas
+
+# The beginning of a tag or token that ends an answer; shorter ones and words may be text.
+_PARTIAL_MARKER = re.compile(r"[<\[\]]\W*\w.*", re.DOTALL)
 
 
 class AnswerMachine:
@@ -69,10 +73,16 @@ class AnswerMachine:
         self._thinking = thinking
         self._schemas = ToolSchemas(tool_specs)
         self._block_markers = tools.openers | tools.closers
-        markers = thinking.markers | tools.openers
+        self._stray_tokens = tools.control_tokens - tools.openers
+        openers = thinking.markers | tools.openers
+        markers = openers | self._stray_tokens
         self._outside_markers = MarkerSet(markers, trims=WHITESPACE if tools.openers else "")
         self._in_block_markers = MarkerSet(markers | tools.closers, trims=WHITESPACE)
-        self._any_markers = MarkerSet(markers | tools.closers)
+        self._any_markers = MarkerSet(openers | tools.closers)
+        self._tool_markers = MarkerSet(tools.markers)
+        self._control_tokens = re.compile(
+            "|".join(map(re.escape, sorted(tools.control_tokens, reverse=True))) or r"(?!)"
+        )
         self._text_markers = self._outside_markers
         self._events = AnswerEvents(
             stop=stop,
@@ -140,11 +150,22 @@ class AnswerMachine:
         buffer = self._buffer
         if self._state == "dropped":
             buffer.consume(len(buffer.text))
+        self._drop_partial_marker()
         if self._state == "thinking":
             self._events.add_thinking(buffer.consume(len(buffer.text)).rstrip(self._thinking.trims))
         if not (self._events.num_calls and self._events.is_blank and buffer.text.isspace()):
             self._emit_text(len(buffer.text))
         self._events.release_stops()
+
+    def _drop_partial_marker(self) -> None:
+        """Drop the beginning of a call's marker at the answer's end."""
+        self._buffer.text = self._without_partial_marker(self._buffer.text)
+
+    def _without_partial_marker(self, text: str) -> str:
+        certain = len(text) - self._tool_markers.partial_length(text)
+        return (
+            text[:certain] if _PARTIAL_MARKER.fullmatch(text, certain) and len(text) > certain + 2 else text
+        )
 
     def _advance_final(self) -> bool:
         """Parse on at the answer's end; return whether to continue."""
@@ -202,6 +223,8 @@ class AnswerMachine:
         self._buffer.consume(length)
         if marker in self._block_markers:
             self._text_markers = self._outside_markers
+            return
+        if marker in self._stray_tokens and marker not in self._thinking.markers:
             return
         if marker in self._thinking.dropped_openers:
             self._state = "dropped"
@@ -267,9 +290,9 @@ class AnswerMachine:
         assert self._body is not None
         rest = self._buffer.text
         self._buffer.hold(len(rest))
-        self._take_signals(self._body.finish(rest))
+        self._take_signals(self._body.finish(rest), is_final=True)
 
-    def _take_signals(self, signals: Sequence[Signal]) -> None:
+    def _take_signals(self, signals: Sequence[Signal], *, is_final: bool = False) -> None:
         for signal in signals:
             match signal:
                 case CallStarted():
@@ -285,20 +308,34 @@ class AnswerMachine:
                     self._state = "text"
                     self._buffer.return_trailing_space()
                 case BodyRejected():
-                    self._reject_held()
+                    self._reject_held(is_final=is_final)
             self._buffer.clear_held()
             if self.is_over:
                 return
 
-    def _reject_held(self) -> None:
-        """Emit a rejected call as text.
+    def _reject_held(self, *, is_final: bool) -> None:
+        """Emit a rejected call as text, without control tokens.
 
         A message to another recipient is dropped instead.
         """
         self._state = "dropped" if self._drops_rejected else "text"
+        if self._drops_rejected:
+            return
         held = self._buffer.held
-        if not self._drops_rejected and not held.isspace():
-            self._events.add_text(held, self._buffer.held_start)
+        pieces = list(self._pieces_without_tokens(self._without_partial_marker(held) if is_final else held))
+        if not "".join(piece for piece, _ in pieces).strip():
+            return
+        for piece, at in pieces:
+            if not self.is_over:
+                self._events.add_text(piece, self._buffer.held_start + at)
+
+    def _pieces_without_tokens(self, text: str) -> Iterator[tuple[str, int]]:
+        """Yield the text around control tokens, with its positions."""
+        at = 0
+        for token in self._control_tokens.finditer(text):
+            yield text[at : token.start()], at
+            at = token.end()
+        yield text[at:], at
 
     def _emit_text(self, length: int) -> None:
         start = self._buffer.offset
