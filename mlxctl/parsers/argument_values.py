@@ -47,10 +47,20 @@ def _odd_value(text: str, kinds: Kinds) -> str:
     if kinds & {"integer", "number"} and (number := _LEADING_ZEROS.fullmatch(bare)):
         return f"{number['sign']}{number['rest']}"
     if kinds & {"object", "array"}:
-        converted = literal_as_json(bare)
-        if converted is not None and converted[:1] in "{[":
-            return converted
+        for converted in (literal_as_json(bare), _unescaped(bare)):
+            if converted is not None and converted[:1] in "{[":
+                return converted
     return quote(text)
+
+
+def _unescaped(text: str) -> str | None:
+    """Return JSON that was escaped as if it were in a string."""
+    try:
+        inner = parse_json(f'"{text}"')
+        parse_json(inner)
+    except ValueError:
+        return None
+    return str(inner)
 
 
 def _is_beyond_json(value: Any) -> bool:

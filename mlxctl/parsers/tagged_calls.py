@@ -2,16 +2,16 @@
 
 Such as `<function=f><parameter=a>1</parameter></function>`. A call is certain once its name and the first tag
 after it are parsed. The arguments are assembled as JSON: a value that the schema declares as a string
-streams, any other is converted once it is whole.
+streams, any other is converted once it is whole. Models sometimes write all arguments as one JSON object, or
+a call without arguments as one tag, `<function=f/>`.
 """
 
 import re
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
 from html import unescape
 from typing import Any, Literal
 
-from mlxctl.parsers.argument_values import value_as_json
+from mlxctl.parsers.call_tags import CallTags
 from mlxctl.parsers.declarations import (
     WHITESPACE,
     BodyEnded,
@@ -21,6 +21,7 @@ from mlxctl.parsers.declarations import (
     CallStarted,
     Signal,
 )
+from mlxctl.parsers.json_arguments import JsonArguments
 from mlxctl.parsers.json_value import escape, json_text, parse_json, quote
 from mlxctl.parsers.markers import MarkerSet
 from mlxctl.parsers.python_value import literal_as_json
@@ -28,56 +29,15 @@ from mlxctl.parsers.schemas import STRING, SchemaNode, ToolSchemas
 
 MAX_TAG_CHARS = 256
 _CDATA, _CDATA_END = "<![CDATA[", "]]>"
-_NAME = re.compile(r"""["']?(?P<name>[^\s"'<>={}\[\](),]*)["']?""")
+_NAME = re.compile(r"""["']?(?P<name>[^\s"'<>={}\[\](),]*?)["']?\s*(?P<end>/?)""")
 _NAME_TAG = re.compile(
     r"""\s*(?:["'](?P<quoted>[^"'\n]+)["'](?:\s[^\n]*)?|(?P<bare>[^\s"'<>={}\[\](),]+)\s*)"""
 )
 # Names that models wrap around all arguments of a call as if they were one.
 _WRAPPERS = ("arguments", "parameters", "properties", "input")
 
-State = Literal["between", "name", "named", "inside", "key", "value_start", "value"]
+State = Literal["between", "name", "named", "json", "json_end", "inside", "key", "value_start", "value"]
 Step = tuple[int, Sequence[Signal]]
-
-
-def plain_key(tag: str) -> tuple[str, bool | None] | None:
-    """Parse a tag that holds only the argument's name, perhaps quoted.
-
-    The type is left to the schema.
-    """
-    name = tag.strip().strip("\"'")
-    return (name, None) if name and "\n" not in name else None
-
-
-def plain_value(text: str, schema: SchemaNode) -> str:
-    """Return the JSON text of a value without tags."""
-    return value_as_json(text, schema.kinds)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CallTags:
-    """The tags of a format.
-
-    `call_opener` precedes a tool's name; one of the characters `name_ends` follows it, or all of `name_end`.
-    A call without an opener follows the block's marker at once, and there is only one. `key_opener` and
-    `key_end` enclose what `read_key` parses: the argument's name, and whether it is a string, if the tag
-    tells. A value ends with `value_closer`, in which `{name}` stands for the argument's name, or before one
-    of `value_ends`, where models forget the closer. `trims` is dropped once on both sides of it, or on
-    neither. With `has_cdata` a value may be a CDATA section. `read_value` converts a value that is no string
-    to JSON text.
-    """
-
-    call_opener: str
-    name_ends: str = ""
-    name_end: str = ""
-    call_closer: str
-    key_opener: str
-    key_end: str
-    value_closer: str
-    value_ends: tuple[str, ...] = ()
-    trims: str = ""
-    read_key: Callable[[str], tuple[str, bool | None] | None] = plain_key
-    has_cdata: bool = False
-    read_value: Callable[[str, SchemaNode], str] = plain_value
 
 
 class TaggedCallsBody:
@@ -100,6 +60,7 @@ class TaggedCallsBody:
         self._pieces: list[str] = []
         self._is_streaming = False
         self._is_trimmed = False
+        self._json = JsonArguments()
         self._plain_closer = MarkerSet((tags.value_closer, *tags.value_ends), trims=tags.trims)
         self._closer = self._plain_closer
 
@@ -114,9 +75,9 @@ class TaggedCallsBody:
 
     def finish(self, rest: str) -> Sequence[Signal]:
         """End a started call as incomplete; other text is rejected."""
-        if self._state in ("inside", "key", "value_start", "value"):
+        if self._state in ("inside", "json", "key", "value_start", "value"):
             return *self._unfinished_value(rest), CallEnded(is_complete=False), BodyEnded()
-        is_over = self._state == "between" and self._num_calls and not rest.strip()
+        is_over = self._state in ("between", "json_end") and self._num_calls and not rest.strip()
         return (BodyEnded(),) if is_over else (BodyRejected(),)
 
     def _step(self, text: str, at: int) -> Step | None:
@@ -127,6 +88,10 @@ class TaggedCallsBody:
                 return self._read_name(text, at)
             case "named" | "inside":
                 return self._read_tag(text, at)
+            case "json":
+                return self._read_json(text, at)
+            case "json_end":
+                return self._read_json_end(text, at)
             case "key":
                 return self._read_key(text, at)
             case "value_start":
@@ -160,7 +125,11 @@ class TaggedCallsBody:
         if not name["name"]:
             return at, (BodyRejected(),)
         self._begin_call(name["name"])
-        return end if text[end] == "<" else end + 1, ()
+        at = end if text[end] == "<" else end + 1
+        if not name["end"]:
+            return at, ()
+        self._state, self._num_calls = "between", self._num_calls + 1
+        return at, (CallStarted(name=self._name), CallArguments(json="{}"), CallEnded(is_complete=True))
 
     def _read_name_tag(self, text: str, at: int) -> Step | None:
         end = text.find(self._tags.name_end, at)
@@ -179,33 +148,62 @@ class TaggedCallsBody:
         begin = _skip_white_space(text, at)
         closes = _compare(text, begin, self._tags.call_closer)
         opens = _compare(text, begin, self._tags.key_opener)
-        if closes or (opens and closes is not None):
+        ends = [_compare(text, begin, closer) for closer in self._tags.block_closers]
+        if closes or (opens and closes is not None) or any(ends):
             if self._state == "named":
                 self._state = "inside"
                 return at, (CallStarted(name=self._name),)
-            if closes:
-                return self._end_call(begin)
+            if closes or any(ends):
+                return self._end_call(begin, len(self._tags.call_closer) if closes else 0)
             self._state = "key"
             return begin + len(self._tags.key_opener), ()
-        if closes is None or opens is None:
+        if closes is None or opens is None or None in ends:
             return None
+        if self._state == "named" and text[begin] == "{":
+            self._state, self._json = "json", JsonArguments()
+            return begin, (CallStarted(name=self._name),)
         return at, (BodyRejected(),) if self._state == "named" else (
             CallEnded(is_complete=False),
             BodyEnded(),
         )
 
-    def _end_call(self, at: int) -> Step:
-        """End a call at its closing tag.
+    def _read_json(self, text: str, at: int) -> Step | None:
+        end, signals = self._json.read(text, at)
+        if self._json.is_whole:
+            self._state = "json_end"
+            self._num_calls += 1
+        return (end, signals) if signals else None
 
-        The closing tag of a call without an opener is the block's: the machine consumes it.
+    def _read_json_end(self, text: str, at: int) -> Step | None:
+        """Consume the closing tag after JSON arguments."""
+        begin = _skip_white_space(text, at)
+        closes = _compare(text, begin, self._tags.call_closer)
+        if closes is None:
+            return None
+        self._state = "between"
+        return (begin + self._closer_length if closes else at), ()
+
+    @property
+    def _closer_length(self) -> int:
+        """Length of a call's closing tag.
+
+        That of a call without an opener is the block's: the machine consumes it.
         """
+        return len(self._tags.call_closer) if self._tags.call_opener else 0
+
+    def _end_call(self, at: int, length: int) -> Step:
         self._state = "between"
         self._num_calls += 1
         closing = "}" if self._num_arguments else "{}"
-        length = len(self._tags.call_closer) if self._tags.call_opener else 0
-        return at + length, (CallArguments(json=closing), CallEnded(is_complete=True))
+        return at + min(length, self._closer_length), (
+            CallArguments(json=closing),
+            CallEnded(is_complete=True),
+        )
 
     def _read_key(self, text: str, at: int) -> Step | None:
+        if (orphan := self._orphan_end(text, at)) is not None:
+            self._state = "inside"
+            return orphan, ()
         end = text.find(self._tags.key_end, at)
         is_over = self._tags.call_closer in (text[at:] if end < 0 else text[at:end])
         if end < 0 and not is_over and len(text) - at <= MAX_TAG_CHARS:
@@ -224,6 +222,16 @@ class TaggedCallsBody:
         return end, () if self._is_wrapper else (
             CallArguments(json=self._open_value() + '"' * self._is_streaming),
         )
+
+    def _orphan_end(self, text: str, at: int) -> int | None:
+        """Return where a key without a value ends, None for other keys."""
+        closer = self._tags.key_closer
+        end = text.find(closer, at, at + MAX_TAG_CHARS) if closer else -1
+        if end < 0:
+            return None
+        after = _skip_white_space(text, end + len(closer))
+        has_no_value = text.startswith((self._tags.key_opener, self._tags.call_closer), after)
+        return after if has_no_value else None
 
     def _open_value(self) -> str:
         opening = f"{self._separator}{quote(self._key)}: "
@@ -306,7 +314,7 @@ class TaggedCallsBody:
         json = self._tags.read_value(_without_cdata(text) if self._tags.has_cdata else text, self._schema)
         if not self._is_wrapper:
             return (CallArguments(json=json),)
-        arguments = _wrapped_arguments(json)
+        arguments = _wrapped_arguments(json, self._tools.argument_names(self._name))
         if arguments is None:
             return (CallArguments(json=self._open_value() + json),)
         self._num_arguments += len(arguments)
@@ -329,10 +337,11 @@ class TaggedCallsBody:
                 return ()
 
 
-def _wrapped_arguments(json: str) -> dict[str, Any] | None:
+def _wrapped_arguments(json: str, names: Sequence[str]) -> dict[str, Any] | None:
     """Return the arguments in a value that holds all of them.
 
-    It is an object, or the text of JSON or of a Python dictionary; None for others.
+    It is an object, or the text of JSON or of a Python dictionary; None for others, and where no key is one
+    of the tool's `names`.
     """
     try:
         value = parse_json(json)
@@ -340,7 +349,9 @@ def _wrapped_arguments(json: str) -> dict[str, Any] | None:
             value = parse_json(literal_as_json(value) or value)
     except ValueError:
         return None
-    return value if isinstance(value, dict) and json_text(value) else None
+    if not isinstance(value, dict) or not (not value or value.keys() & set(names)):
+        return None
+    return value if json_text(value) else None
 
 
 def _without_cdata(text: str) -> str:

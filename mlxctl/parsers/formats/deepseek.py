@@ -8,9 +8,10 @@ string values.
 import re
 
 from mlxctl.ir import TagNotation
+from mlxctl.parsers.call_tags import CallTags
 from mlxctl.parsers.declarations import BodyReader, Closing, Opening, ToolParser
 from mlxctl.parsers.headed_json import CallHead, HeadedJsonBody
-from mlxctl.parsers.tagged_calls import CallTags, TaggedCallsBody
+from mlxctl.parsers.tagged_calls import TaggedCallsBody
 
 _CALLS, _CALL, _SEPARATOR, _CALL_END = (
     "<｜tool▁calls▁begin｜>",
@@ -21,6 +22,8 @@ _CALLS, _CALL, _SEPARATOR, _CALL_END = (
 _CALLS_END = "<｜tool▁calls▁end｜>"
 _DSML = "｜DSML｜"
 _BLOCKS = ("function_calls", "tool_calls")
+# How models misspell the beginning of a block.
+_MISSPELLED = ("toolcalls", "tool")
 
 _HEAD = CallHead(
     pattern=re.compile(
@@ -49,6 +52,8 @@ _TAGS = CallTags(
     key_opener=f"<{_DSML}parameter name=",
     key_end=">",
     value_closer=f"</{_DSML}parameter>",
+    value_ends=(f"<{_DSML}parameter name=", f"</{_DSML}invoke>"),
+    block_closers=tuple(f"</{_DSML}{block}>" for block in _BLOCKS),
     read_key=_read_parameter,
 )
 
@@ -92,7 +97,7 @@ def _close_dsml(block: str) -> Closing:
 TOOLS = ToolParser(
     id="deepseek",
     opener=_CALLS,
-    other_openers=(_CALL, _TAGS.call_opener, *(f"<{_DSML}{block}>" for block in _BLOCKS)),
+    other_openers=(_CALL, _TAGS.call_opener, *(f"<{_DSML}{block}>" for block in (*_BLOCKS, *_MISSPELLED))),
     closer=_CALLS_END,
     other_closers=tuple(f"</{_DSML}{block}>" for block in _BLOCKS),
     open_body=_open_body,

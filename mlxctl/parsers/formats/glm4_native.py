@@ -5,8 +5,9 @@ between the tags. Strings are written unchanged, other values as JSON.
 """
 
 from mlxctl.ir import TagNotation
+from mlxctl.parsers.call_tags import CallTags
 from mlxctl.parsers.declarations import Closing, Opening, ToolParser
-from mlxctl.parsers.tagged_calls import CallTags, TaggedCallsBody
+from mlxctl.parsers.tagged_calls import TaggedCallsBody
 
 _OPENER, _CLOSER = "<tool_call>", "</tool_call>"
 _KEY_CLOSER = "</arg_key>"
@@ -24,6 +25,7 @@ _TAGS = CallTags(
     call_closer=_CLOSER,
     key_opener="<arg_key>",
     key_end="<arg_value>",
+    key_closer=_KEY_CLOSER,
     value_closer="</arg_value>",
     read_key=_read_key,
 )

@@ -5,8 +5,9 @@ tokens, which the published models write with the suffix `:opensource`.
 """
 
 from mlxctl.ir import TagNotation
+from mlxctl.parsers.call_tags import CallTags
 from mlxctl.parsers.declarations import Closing, Opening, ToolParser
-from mlxctl.parsers.tagged_calls import CallTags, TaggedCallsBody
+from mlxctl.parsers.tagged_calls import TaggedCallsBody
 
 _SUFFIXES = (":opensource", "")
 
@@ -24,7 +25,9 @@ def _tags(suffix: str) -> CallTags:
         call_closer=f"</tool_call{suffix}>",
         key_opener=f"<arg_key{suffix}>",
         key_end=f"<arg_value{suffix}>",
+        key_closer=key_closer,
         value_closer=f"</arg_value{suffix}>",
+        block_closers=(f"</tool_calls{suffix}>",),
         read_key=read_key,
     )
 

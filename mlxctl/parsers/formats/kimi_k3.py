@@ -8,8 +8,9 @@ import re
 from html import unescape
 
 from mlxctl.ir import TagNotation
+from mlxctl.parsers.call_tags import CallTags
 from mlxctl.parsers.declarations import Closing, Opening, ToolParser
-from mlxctl.parsers.tagged_calls import CallTags, TaggedCallsBody
+from mlxctl.parsers.tagged_calls import TaggedCallsBody
 
 _OPEN, _CLOSE, _SEP = "<|open|>", "<|close|>", "<|sep|>"
 _TOOLS, _TOOLS_END = f"{_OPEN}tools{_SEP}", f"{_CLOSE}tools{_SEP}"

@@ -4,8 +4,9 @@
 """
 
 from mlxctl.ir import TagNotation
+from mlxctl.parsers.call_tags import CallTags
 from mlxctl.parsers.declarations import Closing, Opening, ToolParser
-from mlxctl.parsers.tagged_calls import CallTags, TaggedCallsBody
+from mlxctl.parsers.tagged_calls import TaggedCallsBody
 
 _OPENER, _CLOSER, _INVOKE = "<minimax:tool_call>", "</minimax:tool_call>", "<invoke name="
 
@@ -16,6 +17,7 @@ _TAGS = CallTags(
     key_opener="<parameter name=",
     key_end=">",
     value_closer="</parameter>",
+    block_closers=(_CLOSER,),
 )
 
 

@@ -9,10 +9,11 @@ from typing import Any
 
 from mlxctl.ir import TagNotation
 from mlxctl.parsers.argument_values import value_as_json
+from mlxctl.parsers.call_tags import CallTags
 from mlxctl.parsers.declarations import Closing, Opening, ToolParser
 from mlxctl.parsers.json_value import json_text, parse_json
 from mlxctl.parsers.schemas import SchemaNode
-from mlxctl.parsers.tagged_calls import CallTags, TaggedCallsBody
+from mlxctl.parsers.tagged_calls import TaggedCallsBody
 
 _MARK = "]<]minimax[>["
 _OPENER, _CLOSER, _INVOKE = f"{_MARK}<tool_call>", f"{_MARK}</tool_call>", f"{_MARK}<invoke name="

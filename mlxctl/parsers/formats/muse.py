@@ -9,8 +9,9 @@ import re
 from collections.abc import Sequence
 
 from mlxctl.ir import TagNotation
+from mlxctl.parsers.call_tags import CallTags
 from mlxctl.parsers.declarations import WHITESPACE, BodyRejected, Closing, Opening, Signal, ToolParser
-from mlxctl.parsers.tagged_calls import CallTags, TaggedCallsBody
+from mlxctl.parsers.tagged_calls import TaggedCallsBody
 
 _OPENER, _MESSAGE, _MESSAGE_END = "<|start|>assistant to=", "<|message|>", "<|eom|>"
 _CALLS, _CALLS_END, _INVOKE = "<atem:function_calls>", "</atem:function_calls>", "<atem:invoke name="
@@ -24,6 +25,7 @@ _TAGS = CallTags(
     key_opener="<atem:parameter name=",
     key_end=">",
     value_closer="</atem:parameter>",
+    block_closers=(_CALLS_END,),
 )
 
 

@@ -5,8 +5,9 @@ own. The models sometimes omit the outer tag before a call, or a parameter's clo
 """
 
 from mlxctl.ir import TagNotation
+from mlxctl.parsers.call_tags import CallTags
 from mlxctl.parsers.declarations import Closing, Opening, ToolParser
-from mlxctl.parsers.tagged_calls import CallTags, TaggedCallsBody
+from mlxctl.parsers.tagged_calls import TaggedCallsBody
 
 _OPENER, _FUNCTION, _PARAMETER = "<tool_call>", "<function=", "<parameter="
 _FUNCTION_CLOSER = "</function>"
@@ -20,6 +21,7 @@ TAGS = CallTags(
     value_closer="</parameter>",
     value_ends=("\n" + _PARAMETER, "\n" + _FUNCTION_CLOSER),
     trims="\n",
+    block_closers=("</tool_call>", "</seed:tool_call>"),
 )
 
 NOTATION = TagNotation(

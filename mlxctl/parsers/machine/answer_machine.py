@@ -14,8 +14,8 @@ template may have opened it already), and a format's wrappers. A call in a thoug
 call, and ends the thought: it has to name an available tool, or stand at the end of the answer. In a closed
 thought it is quoted, and part of the thought. White space is dropped where a format puts it: on the inner
 sides of thinking and after it, before a call, and where there is nothing else before thinking, between calls
-or after the last. Control tokens of calls are never text, nor is the beginning of a marker at the answer's end.
-Nothing else is ever lost.
+or after the last. Control tokens of calls are never text, nor is the beginning of a marker at the end of the
+answer. Nothing else is ever lost.
 """
 
 import re

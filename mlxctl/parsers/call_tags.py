@@ -1,0 +1,53 @@
+"""The tags of a format with a tag for each argument."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from mlxctl.parsers.argument_values import value_as_json
+from mlxctl.parsers.schemas import SchemaNode
+
+
+def plain_key(tag: str) -> tuple[str, bool | None] | None:
+    """Parse a tag that holds only the argument's name, perhaps quoted.
+
+    The type is left to the schema.
+    """
+    name = tag.strip().strip("\"'")
+    return (name, None) if name and "\n" not in name else None
+
+
+def plain_value(text: str, schema: SchemaNode) -> str:
+    """Return the JSON text of a value without tags."""
+    return value_as_json(text, schema.kinds)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CallTags:
+    """The tags of a format.
+
+    `call_opener` precedes a tool's name; one of the characters `name_ends` follows it, or all of `name_end`.
+    A call without an opener follows the block's marker at once, and there is only one. `key_opener` and
+    `key_end` enclose what `read_key` parses: the argument's name, and whether it is a string, if the tag
+    tells. A value ends with `value_closer`, in which `{name}` stands for the argument's name, or before one
+    of `value_ends`, where models forget the closer. `trims` is dropped once on both sides of it, or on
+    neither. With `has_cdata` a value may be a CDATA section. `read_value` converts a value that is no string
+    to JSON text.
+
+    Models forget tags: a call also ends before one of `block_closers`, and a key that ends with `key_closer`
+    but has no value is dropped.
+    """
+
+    call_opener: str
+    name_ends: str = ""
+    name_end: str = ""
+    call_closer: str
+    key_opener: str
+    key_end: str
+    value_closer: str
+    key_closer: str = ""
+    block_closers: tuple[str, ...] = ()
+    value_ends: tuple[str, ...] = ()
+    trims: str = ""
+    read_key: Callable[[str], tuple[str, bool | None] | None] = plain_key
+    has_cdata: bool = False
+    read_value: Callable[[str, SchemaNode], str] = plain_value
