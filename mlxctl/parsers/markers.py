@@ -3,7 +3,7 @@
 import re
 from collections.abc import Iterable
 
-_CONTROL_TOKEN = re.compile(r"<[|｜]|[|｜]>|\A\[/?[A-Z_]+\]\Z|\A\]<\]|:opensource>\Z", re.ASCII)
+_CONTROL_TOKEN = re.compile(r"</?\w*[|｜]|[|｜]>|\A\[/?[A-Z_]+\]\Z|\A\]<\]|:opensource>\Z", re.ASCII)
 
 
 def is_control_token(marker: str) -> bool:

@@ -43,6 +43,12 @@ _TOOLS = {
     "internlm2": "mlxctl.parsers.formats.internlm2",
     "functionary": "mlxctl.parsers.formats.functionary",
     "functools": "mlxctl.parsers.formats.functools",
+    "plamo3": "mlxctl.parsers.formats.plamo3",
+    "dots": "mlxctl.parsers.formats.dots",
+    "step3": "mlxctl.parsers.formats.step3",
+    "k2_horizon": "mlxctl.parsers.formats.k2_horizon",
+    "inkling": "mlxctl.parsers.formats.inkling",
+    "xlam": "mlxctl.parsers.formats.xlam",
     "null": "mlxctl.parsers.formats.null",
 }
 
@@ -64,6 +70,10 @@ _THINKING = {
     "granite_prose": "mlxctl.parsers.formats.granite_prose",
     "apriel_steps": "mlxctl.parsers.formats.apriel_steps",
     "functionary_all": "mlxctl.parsers.formats.functionary_all",
+    "plamo_think": "mlxctl.parsers.formats.plamo_think",
+    "ifm_think": "mlxctl.parsers.formats.ifm_think",
+    "inkling_think": "mlxctl.parsers.formats.inkling_think",
+    "kimi_vl_think": "mlxctl.parsers.formats.kimi_vl_think",
     "null": "mlxctl.parsers.formats.null",
 }
 
