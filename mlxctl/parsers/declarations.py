@@ -86,6 +86,11 @@ class BodyReader(Protocol):
         ...
 
 
+def no_bare_calls(_name: str) -> tuple[str, ...]:
+    """The calls without a marker of a format that has none."""
+    return ()
+
+
 def force_nothing(_name: str | None) -> None:
     """The forced prefix of a format that cannot be forced."""
     return
@@ -126,8 +131,8 @@ class ToolParser:
     """One format of tool calls. Without an opener it has no calls.
 
     `other_openers` and `other_closers` are alternative markers; `bare_openers` are characters that open a
-    block at the start of an answer, and belong to it. `inner_markers` are markers inside a block: only its
-    reader uses them.
+    block at the start of an answer, and belong to it; `bare_calls(name)` are beginnings of a tool's calls
+    that do so anywhere. `inner_markers` are markers inside a block: only its reader uses them.
 
     `forced_prefix(name)` is the text that, at the end of a prompt, forces a call (of tool `name`, or of any
     for None); None where the format cannot be forced. `dialects` are the forced prefixes of models that write
@@ -147,6 +152,7 @@ class ToolParser:
     other_openers: tuple[str, ...] = ()
     other_closers: tuple[str, ...] = ()
     bare_openers: str = ""
+    bare_calls: Callable[[str], tuple[str, ...]] = no_bare_calls
     inner_markers: tuple[str, ...] = ()
     forced_prefix: Callable[[str | None], str | None] = force_nothing
     dialects: tuple[Callable[[str | None], str | None], ...] = ()

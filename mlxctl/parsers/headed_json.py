@@ -79,6 +79,9 @@ class HeadedJsonBody:
             return at, _REJECTED if cannot_match else ()
         found = self._head.pattern.fullmatch(text, at, end)
         name = "" if found is None else self._tools.resolve(found["name"])
+        if name.isdigit() and not self._tools.has_tool(name):
+            # Models forget the name before a call's number.
+            name = self._tools.only_tool() or name
         if not name or (
             not self._tools.has_tool(name)
             and (self._head.is_bare or name.partition(".")[0] in self._head.others)

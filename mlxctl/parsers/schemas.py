@@ -72,6 +72,10 @@ class ToolSchemas:
         candidates = (name.removesuffix(".call"), name.rpartition(".")[2])
         return next((candidate for candidate in candidates if candidate in self._parameters), name)
 
+    def only_tool(self) -> str | None:
+        """Return the name of the only tool, None if there are several."""
+        return next(iter(self._parameters)) if len(self._parameters) == 1 else None
+
     def kinds(self, tool: str, argument: str) -> Kinds:
         """Return the types that the tool's argument may have."""
         return self.schema(tool, argument).kinds

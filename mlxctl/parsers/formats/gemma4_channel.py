@@ -7,6 +7,7 @@ THINKING = ThinkingParser(
     opener="<|channel>thought",
     closer="<channel|>",
     trims="\n",
+    wrappers=("<|channel>",),
     closed_block="<|channel>thought\n<channel|>",
     closing="<channel|>",
     supports_toggle=True,

@@ -64,6 +64,7 @@ TOOLS = ToolParser(
     id="k2_horizon",
     opener=_CALL,
     closer=_CALL_END,
+    other_openers=(f"{_CALLS}{_CALL}", f"{_CALLS}\n{_CALL}"),
     other_closers=(_CALLS, _CALLS_END),
     open_body=_open_body,
     inner_markers=(_KEY, _KEY_END, _VALUE, _VALUE_END, _TYPE, _TYPE_END),

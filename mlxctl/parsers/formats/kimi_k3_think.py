@@ -6,14 +6,20 @@ The answer is in a section called `response`.
 from mlxctl.parsers.declarations import ThinkingParser
 
 _OPENER, _CLOSER = "<|open|>think<|sep|>", "<|close|>think<|sep|>"
+# Models forget the last token, and an answer may be cut off before it.
+_ANSWER = ("<|open|>response", "<|close|>response", "<|close|>message")
 
 THINKING = ThinkingParser(
     id="kimi_k3_think",
     opener=_OPENER,
     closer=_CLOSER,
     trims="\n",
-    wrappers=("<|open|>response<|sep|>", "<|close|>response<|sep|>", "<|close|>message<|sep|>"),
-    other_closers=("<|open|>response<|sep|>",),
+    wrappers=(
+        *(f"{begin}{end}" for begin in _ANSWER for end in ("<|sep|>", "")),
+        "<|open|>",
+        "<|close|>",
+    ),
+    other_closers=("<|close|>think", "<|open|>response<|sep|>"),
     closed_block=f"{_OPENER}{_CLOSER}",
     closing=_CLOSER,
     supports_toggle=True,

@@ -3,7 +3,7 @@
 At the start of the answer, or after `<|python_tag|>`. Llama 3.1 writes `{"name": "f", "parameters": {"a":
 1}}`, several separated by `;`, and its built-in tools as `f.call(a=1)`; 3.2 and 4 may write `[f(a=1)]`,
 between `<|python_start|>` and `<|python_end|>` after text. Without a marker, only a call of an available tool
-counts.
+counts, also after text.
 """
 
 from mlxctl.ir import PythonNotation
@@ -29,6 +29,11 @@ def _open_body(opening: Opening) -> BodyReader:
     return FirstCharacterBody(choose, skips="[")
 
 
+def _bare_calls(name: str) -> tuple[str, ...]:
+    objects = (f'{{"name":{space}{quote(name)}' for space in ("", " "))
+    return f"[{name}(", *objects
+
+
 def _force_object(name: str | None) -> str:
     return '{"name": "' if name is None else f'{{"name": {quote(name)}, "parameters":'
 
@@ -49,6 +54,7 @@ TOOLS = ToolParser(
     closer="<|python_end|>",
     open_body=_open_body,
     bare_openers="{[",
+    bare_calls=_bare_calls,
     forced_prefix=_force_object,
     dialects=(_force_typed_object, _force_list),
     arguments_opening=' {"',

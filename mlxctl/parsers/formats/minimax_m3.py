@@ -12,13 +12,14 @@ from mlxctl.parsers.argument_values import value_as_json
 from mlxctl.parsers.call_tags import CallTags
 from mlxctl.parsers.declarations import Closing, Opening, ToolParser
 from mlxctl.parsers.json_value import json_text, parse_json
-from mlxctl.parsers.schemas import SchemaNode
+from mlxctl.parsers.schemas import Kinds, SchemaNode
 from mlxctl.parsers.tagged_calls import TaggedCallsBody
 
 _MARK = "]<]minimax[>["
 _OPENER, _CLOSER, _INVOKE = f"{_MARK}<tool_call>", f"{_MARK}</tool_call>", f"{_MARK}<invoke name="
 _TAG = re.compile(rf"{re.escape(_MARK)}<(?P<end>/?)(?P<name>[^<>\s]+)>")
 _MAX_DEPTH = 32
+_EMPTY: dict[Kinds, Any] = {frozenset({"array"}): [], frozenset({"object"}): {}}
 
 
 def _read_tree(text: str, schema: SchemaNode) -> str:
@@ -49,6 +50,8 @@ def _read_node(text: str, at: int, end_name: str, schema: SchemaNode, depth: int
 
 def _value(members: list[tuple[str, Any]], text: str, schema: SchemaNode) -> Any:
     names = [name for name, _ in members]
+    if not members and not text and schema.kinds in _EMPTY:
+        return _EMPTY[schema.kinds]
     if not members:
         return parse_json(value_as_json(text, schema.kinds))
     if (schema.kinds is not None and "array" in schema.kinds) or set(names) == {"item"}:

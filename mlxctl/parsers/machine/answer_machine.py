@@ -74,8 +74,9 @@ class AnswerMachine:
         self._schemas = ToolSchemas(tool_specs)
         self._block_markers = tools.openers | tools.closers
         self._stray_tokens = tools.control_tokens - tools.openers
+        self._bare_calls = frozenset(begin for tool in tool_specs for begin in tools.bare_calls(tool.name))
         openers = thinking.markers | tools.openers
-        markers = openers | self._stray_tokens
+        markers = openers | self._stray_tokens | self._bare_calls
         self._outside_markers = MarkerSet(markers, trims=WHITESPACE if tools.openers else "")
         self._in_block_markers = MarkerSet(markers | tools.closers, trims=WHITESPACE)
         self._any_markers = MarkerSet(openers | tools.closers)
@@ -208,7 +209,11 @@ class AnswerMachine:
     def _visible_length(self, text: str, marker: str) -> int:
         """Return the length of the text to emit before a marker."""
         visible = text.rstrip(WHITESPACE)
-        is_trimmed = marker in self._block_markers or (self._events.is_blank and not visible)
+        is_trimmed = (
+            marker in self._block_markers
+            or marker in self._bare_calls
+            or (self._events.is_blank and not visible)
+        )
         return len(visible) if is_trimmed else len(text)
 
     def _enter(self, marker: str, length: int) -> None:
@@ -218,6 +223,9 @@ class AnswerMachine:
         """
         if marker in self._tools.openers:
             self._open_body(marker, length)
+            return
+        if marker in self._bare_calls:
+            self._open_body("", length - len(marker))
             return
         self._events.release_stops()
         self._buffer.consume(length)
