@@ -223,7 +223,8 @@ class ThinkingParser:
     """One format of thinking. Without an opener the model writes none.
 
     `trims` are characters dropped inside both markers and after the closing one. `wrappers` are markers
-    without content of their own, such as the header of the answer's message; they are dropped.
+    without content of their own, such as the header of the answer's message; they are dropped, as are
+    `stray_markers`, which models write by mistake.
 
     `other_openers` and `other_closers` are alternative markers; a closer may be the header of what follows.
     With `ends_at_calls`, a call's marker is a message header, which no thought quotes. `dropped_openers`
@@ -241,6 +242,7 @@ class ThinkingParser:
     closer: str = ""
     trims: str = ""
     wrappers: tuple[str, ...] = ()
+    stray_markers: tuple[str, ...] = ()
     other_openers: tuple[str, ...] = ()
     other_closers: tuple[str, ...] = ()
     ends_at_calls: bool = False
@@ -264,4 +266,8 @@ class ThinkingParser:
     @property
     def markers(self) -> frozenset[str]:
         """All markers: special tokens among them have to be decoded."""
-        return self.openers | self.closers | frozenset((*self.wrappers, *self.dropped_openers))
+        return (
+            self.openers
+            | self.closers
+            | frozenset((*self.wrappers, *self.stray_markers, *self.dropped_openers))
+        )

@@ -21,6 +21,7 @@ THINKING = ThinkingParser(
         "<|return|>",
         "<|call|>",
     ),
+    stray_markers=("<|start|>",),
     dropped_openers=("<|start|>assistant to=", "<|channel|>commentary to=", "<|channel|>analysis to="),
     ends_at_calls=True,
     closed_block=f"{_OPENER}<|end|>{_START}",

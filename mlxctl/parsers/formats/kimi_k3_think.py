@@ -14,11 +14,8 @@ THINKING = ThinkingParser(
     opener=_OPENER,
     closer=_CLOSER,
     trims="\n",
-    wrappers=(
-        *(f"{begin}{end}" for begin in _ANSWER for end in ("<|sep|>", "")),
-        "<|open|>",
-        "<|close|>",
-    ),
+    wrappers=tuple(f"{begin}<|sep|>" for begin in _ANSWER),
+    stray_markers=(*_ANSWER, "<|open|>", "<|close|>"),
     other_closers=("<|close|>think", "<|open|>response<|sep|>"),
     closed_block=f"{_OPENER}{_CLOSER}",
     closing=_CLOSER,
