@@ -2,8 +2,9 @@
 
 _mlxctl_children() {
     case "$1" in
-        "") echo "serve chat run launch service cancel top adapters models bench probe cache agents audit admin config doctor completion" ;;
+        "") echo "serve chat run launch service cancel top scheduler adapters models bench probe cache agents audit admin config doctor completion" ;;
         " service") echo "install uninstall start stop status logs" ;;
+        " scheduler") echo "show set" ;;
         " adapters") echo "ls mount unmount" ;;
         " models") echo "ls info fit pull rm alias search recommend ps load unload pin unpin" ;;
         " bench") echo "throughput latency prefix agents arrivals burst contention mixed probe compare report" ;;
@@ -21,7 +22,7 @@ _mlxctl_children() {
 _mlxctl_options() {
     case "$1" in
         "") echo "--version -v --help -h" ;;
-        " serve") echo "--model -m --models-dir --any-library-model --preload --max-models --pin --model-ttl --name --trust-remote-code --kv-bits --kv-group-size --adapter --host --port -p --tls-cert --tls-key --tls-client-ca --api-key --api-key-file --admin-key --cache-group --cors-origin --allowed-host --max-queue --timeout --log-level --log-format --log-content --passphrase-file --audit --audit-debug --strip-agent-headers --keep-agent-headers --memory-limit --prefix-cache --prefix-cache-bits --max-rows --cache-ttl --cache-dir --cache-disk-bytes --speculation --target-gap-ms --target-ttft-ms --thinking --temperature --top-p --top-k --min-p --repetition-penalty --max-tokens --seed --hlg --no-hlg --hlg-width --hlg-shoulder --hlg-toe --hlg-pivot-offset --config --help -h" ;;
+        " serve") echo "--model -m --models-dir --any-library-model --preload --max-models --pin --model-ttl --name --trust-remote-code --kv-bits --kv-group-size --adapter --host --port -p --tls-cert --tls-key --tls-client-ca --api-key --api-key-file --admin-key --cache-group --cors-origin --allowed-host --max-queue --timeout --log-level --log-format --log-content --passphrase-file --audit --audit-debug --strip-agent-headers --keep-agent-headers --memory-limit --prefix-cache --prefix-cache-bits --max-rows --cache-ttl --cache-dir --cache-disk-bytes --speculation --target-gap-ms --target-ttft-ms --thinking --temperature --top-p --top-k --min-p --repetition-penalty --max-tokens --seed --enable-preemption --max-timeslice-tokens --hlg --no-hlg --hlg-width --hlg-shoulder --hlg-toe --hlg-pivot-offset --config --help -h" ;;
         " chat") echo "--model -m --url --api-key --system --temperature --top-p --max-tokens --tools --ask-tools --image --continue -c --session --open --list --save --no-save --plain --help -h" ;;
         " run") echo "--system -s --temperature --max-tokens --image --json --quiet -q --help -h" ;;
         " launch") echo "--model -m --url --api-key --dry-run --help -h" ;;
@@ -34,6 +35,9 @@ _mlxctl_options() {
         " service logs") echo "--lines -n --follow -f --help -h" ;;
         " cancel") echo "--json --url --api-key --help -h" ;;
         " top") echo "--url --api-key --interval --once --json --help -h" ;;
+        " scheduler") echo "--help -h" ;;
+        " scheduler show") echo "--json --url --api-key --help -h" ;;
+        " scheduler set") echo "--json --url --api-key --help -h" ;;
         " adapters") echo "--help -h" ;;
         " adapters ls") echo "--json --url --api-key --help -h" ;;
         " adapters mount") echo "--model -m --json --url --api-key --help -h" ;;
@@ -161,6 +165,7 @@ _mlxctl_value() {
         " serve --repetition-penalty") echo "unknown" ;;
         " serve --max-tokens") echo "unknown" ;;
         " serve --seed") echo "unknown" ;;
+        " serve --max-timeslice-tokens") echo "unknown" ;;
         " serve --hlg-width") echo "unknown" ;;
         " serve --hlg-shoulder") echo "unknown" ;;
         " serve --hlg-toe") echo "unknown" ;;
@@ -193,6 +198,10 @@ _mlxctl_value() {
         " top --url") echo "unknown" ;;
         " top --api-key") echo "unknown" ;;
         " top --interval") echo "unknown" ;;
+        " scheduler show --url") echo "unknown" ;;
+        " scheduler show --api-key") echo "unknown" ;;
+        " scheduler set --url") echo "unknown" ;;
+        " scheduler set --api-key") echo "unknown" ;;
         " adapters ls --url") echo "unknown" ;;
         " adapters ls --api-key") echo "unknown" ;;
         " adapters mount --model") echo "models" ;;
@@ -469,6 +478,7 @@ _mlxctl_argument() {
         " launch") echo "unknown" ;;
         " service install") echo "unknown" ;;
         " cancel") echo "unknown" ;;
+        " scheduler set") echo "unknown" ;;
         " adapters mount") echo "models" ;;
         " adapters unmount") echo "models" ;;
         " models info") echo "models" ;;

@@ -12,7 +12,7 @@ function __mlxctl_at
 end
 
 complete -c mlxctl -f
-set -g __mlxctl_paths ' serve' ' chat' ' run' ' launch' ' service' ' service install' ' service uninstall' ' service start' ' service stop' ' service status' ' service logs' ' cancel' ' top' ' adapters' ' adapters ls' ' adapters mount' ' adapters unmount' ' models' ' models ls' ' models info' ' models fit' ' models pull' ' models rm' ' models alias' ' models search' ' models recommend' ' models ps' ' models load' ' models unload' ' models pin' ' models unpin' ' bench' ' bench throughput' ' bench latency' ' bench prefix' ' bench agents' ' bench arrivals' ' bench burst' ' bench contention' ' bench mixed' ' bench probe' ' bench compare' ' bench report' ' probe' ' cache' ' cache ls' ' cache tree' ' cache show' ' cache diff' ' cache stats' ' cache explain' ' cache warm' ' cache pin' ' cache unpin' ' cache gc' ' cache verify' ' cache export' ' cache import' ' cache clear' ' agents' ' agents ls' ' agents show' ' agents reset' ' agents rm' ' audit' ' audit tail' ' audit search' ' audit prune' ' admin' ' admin keys' ' admin keys ls' ' admin keys add' ' admin keys show' ' admin keys set' ' admin keys rotate' ' admin keys revoke' ' admin limits' ' admin limits show' ' admin limits set' ' config' ' config path' ' config show' ' config init' ' doctor' ' completion' ' completion bash' ' completion zsh' ' completion fish' ' completion models' ' completion agents'
+set -g __mlxctl_paths ' serve' ' chat' ' run' ' launch' ' service' ' service install' ' service uninstall' ' service start' ' service stop' ' service status' ' service logs' ' cancel' ' top' ' scheduler' ' scheduler show' ' scheduler set' ' adapters' ' adapters ls' ' adapters mount' ' adapters unmount' ' models' ' models ls' ' models info' ' models fit' ' models pull' ' models rm' ' models alias' ' models search' ' models recommend' ' models ps' ' models load' ' models unload' ' models pin' ' models unpin' ' bench' ' bench throughput' ' bench latency' ' bench prefix' ' bench agents' ' bench arrivals' ' bench burst' ' bench contention' ' bench mixed' ' bench probe' ' bench compare' ' bench report' ' probe' ' cache' ' cache ls' ' cache tree' ' cache show' ' cache diff' ' cache stats' ' cache explain' ' cache warm' ' cache pin' ' cache unpin' ' cache gc' ' cache verify' ' cache export' ' cache import' ' cache clear' ' agents' ' agents ls' ' agents show' ' agents reset' ' agents rm' ' audit' ' audit tail' ' audit search' ' audit prune' ' admin' ' admin keys' ' admin keys ls' ' admin keys add' ' admin keys show' ' admin keys set' ' admin keys rotate' ' admin keys revoke' ' admin limits' ' admin limits show' ' admin limits set' ' config' ' config path' ' config show' ' config init' ' doctor' ' completion' ' completion bash' ' completion zsh' ' completion fish' ' completion models' ' completion agents'
 
 complete -c mlxctl -n "__mlxctl_at ''" -a serve -d 'Serve models over OpenAI- and Anthropic-compatible APIs'
 complete -c mlxctl -n "__mlxctl_at ''" -a chat -d 'Chat with a model in the terminal'
@@ -21,6 +21,7 @@ complete -c mlxctl -n "__mlxctl_at ''" -a launch -d 'Start a coding agent with a
 complete -c mlxctl -n "__mlxctl_at ''" -a service -d 'Run the server in the background, from login on'
 complete -c mlxctl -n "__mlxctl_at ''" -a cancel -d 'Cancel a request of a running server'
 complete -c mlxctl -n "__mlxctl_at ''" -a top -d 'Monitor a running server: speed, queue, batch, cache, requests'
+complete -c mlxctl -n "__mlxctl_at ''" -a scheduler -d 'The scheduler\'s settings of a running server'
 complete -c mlxctl -n "__mlxctl_at ''" -a adapters -d 'LoRA adapters of a running server'
 complete -c mlxctl -n "__mlxctl_at ''" -a models -d 'Manage models: find, download, inspect, fit'
 complete -c mlxctl -n "__mlxctl_at ''" -a bench -d 'Benchmark a server, or two servers side by side'
@@ -84,6 +85,8 @@ complete -c mlxctl -n "__mlxctl_at ' serve'" -l min-p -x -d 'Minimum probability
 complete -c mlxctl -n "__mlxctl_at ' serve'" -l repetition-penalty -x -d 'Repetition penalty. 1 turns it off. Default: the model\'s'
 complete -c mlxctl -n "__mlxctl_at ' serve'" -l max-tokens -x -d 'Maximum tokens of an answer. Default: up to the model\'s context length'
 complete -c mlxctl -n "__mlxctl_at ' serve'" -l seed -x -d 'Seed. Default: a new one for each request'
+complete -c mlxctl -n "__mlxctl_at ' serve'" -l enable-preemption -d 'Let a request of high priority interrupt the least important answer'
+complete -c mlxctl -n "__mlxctl_at ' serve'" -l max-timeslice-tokens -x -d 'Number of tokens after which an answer lets a waiting request run. 0'
 complete -c mlxctl -n "__mlxctl_at ' serve'" -l hlg -l no-hlg -d 'Sample with a tone curve instead of a plain temperature'
 complete -c mlxctl -n "__mlxctl_at ' serve'" -l hlg-width -x -d 'Width of the tone curve\'s middle on both sides of its pivot, in nats'
 complete -c mlxctl -n "__mlxctl_at ' serve'" -l hlg-shoulder -x -d 'Softness of the tone curve above its middle, in nats'
@@ -148,6 +151,17 @@ complete -c mlxctl -n "__mlxctl_at ' top'" -l interval -x -d 'Refresh interval i
 complete -c mlxctl -n "__mlxctl_at ' top'" -l once -d 'Print once as text and exit'
 complete -c mlxctl -n "__mlxctl_at ' top'" -l json -d 'Print once as a JSON document and exit'
 complete -c mlxctl -n "__mlxctl_at ' top'" -l help -s h -d 'Show this message and exit.'
+complete -c mlxctl -n "__mlxctl_at ' scheduler'" -a show -d 'Show the scheduler\'s settings of a running server'
+complete -c mlxctl -n "__mlxctl_at ' scheduler'" -a set -d 'Change the scheduler\'s settings of a running server, until its restart'
+complete -c mlxctl -n "__mlxctl_at ' scheduler'" -l help -s h -d 'Show this message and exit.'
+complete -c mlxctl -n "__mlxctl_at ' scheduler show'" -l json -d 'Print JSON instead of text'
+complete -c mlxctl -n "__mlxctl_at ' scheduler show'" -l url -x -d 'The server'
+complete -c mlxctl -n "__mlxctl_at ' scheduler show'" -l api-key -x -d 'Key for that server'
+complete -c mlxctl -n "__mlxctl_at ' scheduler show'" -l help -s h -d 'Show this message and exit.'
+complete -c mlxctl -n "__mlxctl_at ' scheduler set'" -l json -d 'Print JSON instead of text'
+complete -c mlxctl -n "__mlxctl_at ' scheduler set'" -l url -x -d 'The server'
+complete -c mlxctl -n "__mlxctl_at ' scheduler set'" -l api-key -x -d 'Key for that server'
+complete -c mlxctl -n "__mlxctl_at ' scheduler set'" -l help -s h -d 'Show this message and exit.'
 complete -c mlxctl -n "__mlxctl_at ' adapters'" -a ls -d 'List the LoRA adapters of a running server'
 complete -c mlxctl -n "__mlxctl_at ' adapters'" -a mount -d 'Mount a LoRA adapter on a model of a running server'
 complete -c mlxctl -n "__mlxctl_at ' adapters'" -a unmount -d 'Unmount a LoRA adapter of a running server'

@@ -1149,6 +1149,48 @@ _mlxctl_adapters() {
     esac
 }
 
+_mlxctl_scheduler_set() {
+    _arguments \
+        '*--json[Print JSON instead of text]' \
+        '*--url[The server]: :' \
+        '*--api-key[Key for that server]: :' \
+        '*--help[Show this message and exit.]' \
+        '*-h[Show this message and exit.]' \
+        && return
+}
+
+_mlxctl_scheduler_show() {
+    _arguments \
+        '*--json[Print JSON instead of text]' \
+        '*--url[The server]: :' \
+        '*--api-key[Key for that server]: :' \
+        '*--help[Show this message and exit.]' \
+        '*-h[Show this message and exit.]' \
+        && return
+}
+
+_mlxctl_scheduler() {
+    local state
+    _arguments -C \
+        '*--help[Show this message and exit.]' \
+        '*-h[Show this message and exit.]' \
+        '1: :->command' '*:: :->rest'
+    case "$state" in
+    command)
+        local -a commands
+        commands=(
+            'show:Show the scheduler'\''s settings of a running server'
+            'set:Change the scheduler'\''s settings of a running server, until its restart'
+        )
+        _describe command commands ;;
+    rest)
+        case "$words[1]" in
+            show) _mlxctl_scheduler_show ;;
+            set) _mlxctl_scheduler_set ;;
+        esac ;;
+    esac
+}
+
 _mlxctl_top() {
     _arguments \
         '*--url[Server to monitor]: :' \
@@ -1357,6 +1399,8 @@ _mlxctl_serve() {
         '*--repetition-penalty[Repetition penalty. 1 turns it off. Default\: the model'\''s]: :' \
         '*--max-tokens[Maximum tokens of an answer. Default\: up to the model'\''s context length]: :' \
         '*--seed[Seed. Default\: a new one for each request]: :' \
+        '*--enable-preemption[Let a request of high priority interrupt the least important answer]' \
+        '*--max-timeslice-tokens[Number of tokens after which an answer lets a waiting request run. 0]: :' \
         '*--hlg[Sample with a tone curve instead of a plain temperature]' \
         '*--no-hlg[Sample with a tone curve instead of a plain temperature]' \
         '*--hlg-width[Width of the tone curve'\''s middle on both sides of its pivot, in nats]: :' \
@@ -1388,6 +1432,7 @@ _mlxctl() {
             'service:Run the server in the background, from login on'
             'cancel:Cancel a request of a running server'
             'top:Monitor a running server\: speed, queue, batch, cache, requests'
+            'scheduler:The scheduler'\''s settings of a running server'
             'adapters:LoRA adapters of a running server'
             'models:Manage models\: find, download, inspect, fit'
             'bench:Benchmark a server, or two servers side by side'
@@ -1410,6 +1455,7 @@ _mlxctl() {
             service) _mlxctl_service ;;
             cancel) _mlxctl_cancel ;;
             top) _mlxctl_top ;;
+            scheduler) _mlxctl_scheduler ;;
             adapters) _mlxctl_adapters ;;
             models) _mlxctl_models ;;
             bench) _mlxctl_bench ;;

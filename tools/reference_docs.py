@@ -209,16 +209,14 @@ def _some_metrics() -> MetricsSnapshot:
 
 
 def _some_stats() -> Stats:
-    """Return counters that are zero.
-
-    With one kind of cache hit for its label.
-    """
+    """Return counters that are zero, with a value for each label."""
     numbers = (int, int | None, float | None)
     disk = {field.name: 0 for field in msgspec.structs.fields(DiskFigures)}
     values: dict[str, Any] = {
         field.name: 0 for field in msgspec.structs.fields(Stats) if field.type in numbers
     }
     values |= {"type": "Stats", "cache_hits": {"exact": 1}, "cache_disk": disk, "cache_depths": {}}
+    values |= {"tokens_by_priority": {0: 1}, "waiting_by_priority": {0: 1}}
     empty = msgspec.to_builtins(Distribution.of([1.0]))
     return msgspec.convert({**values, "decode_step_seconds": empty, "batch_rows": empty}, Stats)
 

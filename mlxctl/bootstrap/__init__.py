@@ -56,7 +56,10 @@ def build_services(settings: Settings) -> Services:
     Raises ModelError when no model is usable, SettingsError for invalid models and capability overrides.
     """
     engine = EngineClient(
-        EngineProcess(settings.engine), settings.engine, max_queue=settings.server.max_queue
+        EngineProcess(settings.engine),
+        settings.engine,
+        max_queue=settings.server.max_queue,
+        scheduler=settings.scheduler,
     )
     responses = ResponseStore(
         locations.state_directory() / "responses.sqlite",

@@ -31,6 +31,7 @@ COMMANDS = {
     "service": LazyCommand("mlxctl.cli.service", "Run the server in the background, from login on."),
     "cancel": LazyCommand("mlxctl.cli.cancel", "Cancel a request of a running server."),
     "top": LazyCommand("mlxctl.cli.top", "Monitor a running server: speed, queue, batch, cache, requests."),
+    "scheduler": LazyCommand("mlxctl.cli.scheduler", "The scheduler's settings of a running server."),
     "adapters": LazyCommand("mlxctl.cli.adapters", "LoRA adapters of a running server."),
     "models": LazyCommand(
         "mlxctl.cli.models",

@@ -56,6 +56,13 @@ class WorkingCaches(Protocol):
     def release_working_caches(self) -> None:
         """Free the working caches."""
 
+    @property
+    def preempted_bytes(self) -> int:
+        """Bytes of the caches of preempted rows."""
+
+    def release_preempted(self) -> None:
+        """Free the caches of preempted rows."""
+
 
 class EngineMemory:
     """Loaded models, the loading model and prefix caches, under one limit.
@@ -225,7 +232,8 @@ class EngineMemory:
         With figures measured now, and what helps.
         """
         weights = {name: weights.weights_bytes for name, weights in self._weights.items()}
-        running = max(0, int(mx.get_active_memory()) - sum(weights.values()) - self.kept_bytes)
+        freeable = self.kept_bytes + self.preempted_bytes
+        running = max(0, int(mx.get_active_memory()) - sum(weights.values()) - freeable)
         held = [f"the weights of {name} {describe_bytes(size)}" for name, size in weights.items()]
         if self._loading is not None:
             held.append(f"model {self._loading.spec.name}, which is being loaded")
@@ -245,7 +253,8 @@ class EngineMemory:
         still_to_read = (
             max(0, self._loading.spec.weights_bytes - self._loading.num_bytes_read) if self._loading else 0
         )
-        return self.limit_bytes - int(mx.get_active_memory()) - still_to_read + self.kept_bytes
+        freeable = self.kept_bytes + self.preempted_bytes
+        return self.limit_bytes - int(mx.get_active_memory()) - still_to_read + freeable
 
     def make_room(self) -> None:
         """Free cached prefixes above the memory or cache limit.
@@ -265,6 +274,14 @@ class EngineMemory:
         """Bytes of cached prefixes and working caches."""
         return self.prefixes.num_bytes + sum(caches.kept_bytes for caches in self._working_caches.values())
 
+    @property
+    def preempted_bytes(self) -> int:
+        """Bytes of the caches of preempted rows.
+
+        They are outside the budget of the prefix cache.
+        """
+        return sum(caches.preempted_bytes for caches in self._working_caches.values())
+
     def release_working_caches(self) -> None:
         """Free the working caches of all models.
 
@@ -274,9 +291,15 @@ class EngineMemory:
             caches.release_working_caches()
 
     def _free(self, num_bytes: int) -> None:
-        """Free this many bytes of caches."""
-        wanted = self.kept_bytes - num_bytes
+        """Free this many bytes of caches.
+
+        Those of preempted rows come after the last conversations'.
+        """
+        wanted = self.kept_bytes + self.preempted_bytes - num_bytes
         self.release_working_caches()
+        if self.kept_bytes + self.preempted_bytes > wanted:
+            for caches in self._working_caches.values():
+                caches.release_preempted()
         self.prefixes.shrink(max(0, wanted))
 
     def sweep(self) -> None:

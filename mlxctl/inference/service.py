@@ -36,6 +36,7 @@ from mlxctl.ir import (
     TranscriptionRequest,
     TranscriptionResult,
 )
+from mlxctl.ir.scheduler_policy import SchedulerPolicy
 from mlxctl.ir.tokens import prompt_salts
 from mlxctl.settings import PoolSettings
 
@@ -117,11 +118,6 @@ class InferenceService:
         return self._engine.status
 
     @property
-    def is_serving(self) -> bool:
-        """Whether requests are accepted, though models may be missing."""
-        return self._failure is None and self._engine.status == "ready" and self.manager.is_open
-
-    @property
     def problem(self) -> str | None:
         """Which models are missing though the engine runs.
 
@@ -141,6 +137,22 @@ class InferenceService:
     def num_engine_restarts(self) -> int:
         """Number of engine restarts."""
         return self._engine.num_restarts
+
+    @property
+    def scheduler_policy(self) -> SchedulerPolicy:
+        """The scheduler's policy in force."""
+        return self._engine.policy
+
+    @property
+    def max_queue(self) -> int:
+        """Requests that may wait for a place in the batch."""
+        return self._engine.max_queue
+
+    def configure_scheduler(self, policy: SchedulerPolicy, *, max_queue: int | None = None) -> None:
+        """Change the scheduler's policy and, if given, the length of the queue."""
+        if max_queue is not None:
+            self._engine.max_queue = max_queue
+        self._engine.configure_scheduler(policy)
 
     async def engine_stats(self) -> Stats:
         """Return the engine's counters. Raises EngineRecovering, EngineDied."""

@@ -181,6 +181,7 @@ def _engine(stats: Stats) -> "Iterator[Metric]":
     ):
         rows.add_metric([state], number)
     yield rows
+    yield from _fairness(stats)
     yield CounterMetricFamily("mlxctl_engine_steps", "Engine steps since its start.", value=stats.num_steps)
     drafts = CounterMetricFamily(
         "mlxctl_draft_tokens",
@@ -202,6 +203,26 @@ def _engine(stats: Stats) -> "Iterator[Metric]":
         ("buffer_cache", "MLX buffer cache.", stats.buffer_cache_bytes),
         ("engine_resident", "Resident memory of the engine process.", stats.resident_bytes),
     )
+
+
+def _fairness(stats: Stats) -> "Iterator[Metric]":
+    from prometheus_client.metrics_core import CounterMetricFamily, GaugeMetricFamily
+
+    for name, text, value in (
+        ("preemptions", "Rows interrupted for a request of high priority.", stats.num_preemptions),
+        ("yields", "Rows interrupted at the end of their time slice.", stats.num_yields),
+        ("resumes", "Interrupted rows that continued.", stats.num_resumes),
+    ):
+        yield CounterMetricFamily(f"mlxctl_fairness_{name}", text, value=value)
+    tokens = CounterMetricFamily(
+        "mlxctl_fairness_tokens", "Computed tokens of prompts and answers.", labels=["priority"]
+    )
+    for priority, number in stats.tokens_by_priority.items():
+        tokens.add_metric([str(priority)], number)
+    depth = GaugeMetricFamily("mlxctl_queue_depth", "Sequences that wait for a place.", labels=["priority"])
+    for priority, number in stats.waiting_by_priority.items():
+        depth.add_metric([str(priority)], number)
+    yield from (tokens, depth)
 
 
 def _prefix_cache(stats: Stats) -> "Iterator[Metric]":

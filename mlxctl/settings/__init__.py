@@ -17,6 +17,7 @@ from mlxctl.settings.sections import (
     PolicySettings,
     PoolSettings,
     SamplingSettings,
+    SchedulerSettings,
     ServerSettings,
     Settings,
 )
@@ -32,6 +33,7 @@ __all__ = [
     "PolicySettings",
     "PoolSettings",
     "SamplingSettings",
+    "SchedulerSettings",
     "ServerSettings",
     "Settings",
     "describe_default",

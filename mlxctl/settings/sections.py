@@ -109,9 +109,6 @@ class ServerSettings:
     response_store_bytes: int = bounded(256 * 1024**2, least=0)
     """Maximum disk space of stored responses. The least recently used are deleted first. 0 stores none."""
 
-    ready_when: Literal["any", "first", "all"] = "all"
-    """Models that /readyz needs: any one, the first, or all that an engine restart has lost."""
-
     max_agents: int = bounded(1000, least=0)
     """Maximum number of agents per caller."""
 
@@ -232,6 +229,29 @@ class EngineSettings:
 
     blas: Literal["auto", "bundled"] = "auto"
     """BLAS library on Linux: `auto` prefers an installed OpenBLAS, `bundled` uses the one inside MLX."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SchedulerSettings:
+    """Preemption, time slices and aging.
+
+    `PATCH /admin/scheduler` changes them while the server runs.
+    """
+
+    enable_preemption: bool = False
+    """Let a request of high priority interrupt the least important answer, which continues later."""
+
+    high_priority_threshold: int = bounded(-5, least=-100, most=100)
+    """Priority up to which a request may interrupt others. Lower values are served first."""
+
+    max_timeslice_tokens: int = bounded(0, least=0)
+    """Number of tokens after which an answer lets a waiting request run. 0: an answer runs to its end.
+
+    Answers of high priority are not interrupted.
+    """
+
+    aging_seconds: float = bounded(2.0, least=0.001)
+    """Waiting time after which the priority value of a request falls by one."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -438,3 +458,4 @@ class Settings:
     audit: AuditSettings = AuditSettings()
     limits: LimitSettings = LimitSettings()
     policy: PolicySettings = PolicySettings()
+    scheduler: SchedulerSettings = SchedulerSettings()

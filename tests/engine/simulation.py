@@ -3,6 +3,7 @@
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
+from typing import Any
 
 from mlxctl.engine.scheduling import sequence as engine
 from mlxctl.engine.scheduling.batch import Batch, RowResult
@@ -10,6 +11,7 @@ from mlxctl.engine.scheduling.model_queue import ModelCosts
 from mlxctl.engine.scheduling.prefill_batching import padded_tokens
 from mlxctl.engine.scheduling.scheduler import Scheduler
 from mlxctl.ir import SamplingParams
+from mlxctl.ir.scheduler_policy import SchedulerPolicy
 from mlxctl.ir.tokens import pack
 
 _PLENTY = 1 << 40
@@ -67,7 +69,7 @@ class Simulation:
         *,
         max_rows: int = 32,
         disturb: Callable[[int, float], float] = lambda _, seconds: seconds,
-        **targets: float,
+        **policy: Any,
     ) -> None:
         self.machine = machine
         self.now = 0.0
@@ -78,7 +80,9 @@ class Simulation:
         self._disturb = disturb
         self._requests: dict[int, Request] = {}
         self._scheduler = Scheduler(
-            max_rows=max_rows, prefill_slice_seconds=0.5, prefill_chunk_max_tokens=2048, **targets
+            SchedulerPolicy(max_rows=max_rows, **policy),
+            prefill_slice_seconds=0.5,
+            prefill_chunk_max_tokens=2048,
         )
         self._scheduler.open_model("m", _COSTS)
 

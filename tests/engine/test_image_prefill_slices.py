@@ -9,6 +9,7 @@ from mlxctl.engine.scheduling.model_queue import ModelCosts
 from mlxctl.engine.scheduling.scheduler import Scheduler
 from mlxctl.engine.scheduling.sequence import Sequence
 from mlxctl.ir import ProcessedImage, SamplingParams
+from mlxctl.ir.scheduler_policy import SchedulerPolicy
 from mlxctl.ir.tokens import pack
 
 
@@ -92,7 +93,7 @@ def test_image_is_encoded_where_its_prefill_starts(
 
 
 def test_image_encoding_does_not_shorten_later_slices() -> None:
-    scheduler = Scheduler(max_rows=4, prefill_slice_seconds=0.5, prefill_chunk_max_tokens=64)
+    scheduler = Scheduler(SchedulerPolicy(max_rows=4), prefill_slice_seconds=0.5, prefill_chunk_max_tokens=64)
     scheduler.open_model("m", ModelCosts(weights_bytes=1, kv_bytes_per_token=1))
     scheduler.add(prompt((64, 80), num_tokens=400, is_whole=False))
     sizes = []

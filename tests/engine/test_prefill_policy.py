@@ -62,7 +62,7 @@ def test_burst_is_prefilled_nearly_as_fast_as_in_one_pass(
 
 @MACHINES
 def test_burst_beside_stream_keeps_gaps_below_twelve_steps(machine: Machine) -> None:
-    simulation = Simulation(machine, target_ttft_seconds=1000)
+    simulation = Simulation(machine, target_ttft_ms=1e6)
     serve_alone(simulation, 2)
     stream = start_stream(simulation)
     idle, begun = idle_gap(stream), simulation.now
@@ -100,7 +100,7 @@ def test_short_request_does_not_wait_for_long_prompt(machine: Machine) -> None:
 
 
 def test_overdue_prompt_lengthens_passes_until_prefilled() -> None:
-    patient, hurried = (Simulation(CPU, target_ttft_seconds=seconds) for seconds in (1000.0, 0.2))
+    patient, hurried = (Simulation(CPU, target_ttft_ms=ms) for ms in (1e6, 200.0))
     slowest = []
     for simulation in (patient, hurried):
         serve_alone(simulation, 2)
@@ -112,7 +112,7 @@ def test_overdue_prompt_lengthens_passes_until_prefilled() -> None:
 
 @pytest.mark.parametrize("gap", [0.02, 0.06])
 def test_gaps_stay_within_configured_target(gap: float) -> None:
-    simulation = Simulation(CPU, target_gap_seconds=gap, target_ttft_seconds=0.0)
+    simulation = Simulation(CPU, target_gap_ms=1000 * gap, target_ttft_ms=0.0)
     serve_alone(simulation, 2)
     stream, begun = start_stream(simulation), simulation.now
 

@@ -9,6 +9,7 @@ from mlxctl.engine.scheduling.sequence import Sequence, SequenceState
 from mlxctl.engine.wire.messages import RowUpdate
 from mlxctl.ir import SamplingParams
 from mlxctl.ir.cache_usage import NO_CACHE_USAGE, CacheUsage
+from mlxctl.ir.scheduler_policy import SchedulerPolicy
 from mlxctl.ir.tokens import pack
 
 COSTS = ModelCosts(weights_bytes=1000, kv_bytes_per_token=1)
@@ -19,7 +20,9 @@ STOP = 99
 
 
 def make_scheduler(*, max_rows: int = 4, costs: ModelCosts = COSTS, max_tokens: int = 64) -> Scheduler:
-    scheduler = Scheduler(max_rows=max_rows, prefill_slice_seconds=0.5, prefill_chunk_max_tokens=max_tokens)
+    scheduler = Scheduler(
+        SchedulerPolicy(max_rows=max_rows), prefill_slice_seconds=0.5, prefill_chunk_max_tokens=max_tokens
+    )
     scheduler.open_model("m", costs)
     return scheduler
 

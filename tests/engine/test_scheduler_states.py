@@ -1,7 +1,9 @@
-"""Scheduler under random arrivals, priorities, memory, cancels and disk reads.
+"""Scheduler under random arrivals, priorities, memory, cancels, disk reads and preemption.
 
-No row is lost, none starves.
+No row is lost, none starves, and the counters equal the events.
 """
+
+from typing import Any
 
 from hypothesis import settings
 from hypothesis import strategies as st
@@ -11,6 +13,7 @@ from mlxctl.engine.scheduling.batch import Batch, RowResult
 from mlxctl.engine.scheduling.model_queue import ModelCosts
 from mlxctl.engine.scheduling.scheduler import Scheduler
 from mlxctl.engine.scheduling.sequence import Sequence, SequenceState
+from mlxctl.ir.scheduler_policy import SchedulerPolicy
 
 from .test_scheduler import make_sequence
 
@@ -25,18 +28,23 @@ class SchedulerMachine(RuleBasedStateMachine):
 
     def __init__(self) -> None:
         super().__init__()
-        self.scheduler = Scheduler(max_rows=MAX_ROWS, prefill_slice_seconds=0.5, prefill_chunk_max_tokens=16)
+        self.scheduler = Scheduler(
+            SchedulerPolicy(max_rows=MAX_ROWS), prefill_slice_seconds=0.5, prefill_chunk_max_tokens=16
+        )
         self.scheduler.open_model("m", ModelCosts(weights_bytes=1 << 20, kv_bytes_per_token=1))
         self.now = 0.0
         self.open: dict[int, Sequence] = {}
         self.on_disk: list[Sequence] = []
         self.num_added = self.num_ended = 0
+        self.num_interrupted = {False: 0, True: 0}
+        self.num_resumed = 0
+        self.interrupted: set[int] = set()
         self.num_tokens: dict[int, int] = {}
 
     @rule(
         target=rows,
         num_tokens=st.integers(1, 60),
-        max_tokens=st.integers(0, 6),
+        max_tokens=st.integers(0, 20),
         priority=st.integers(-100, 100),
         key=st.sampled_from(["a", "b", "c"]),
         shares_prefix=st.booleans(),
@@ -79,6 +87,15 @@ class SchedulerMachine(RuleBasedStateMachine):
             assert needed_bytes > available_bytes
             self.end(sequence)
 
+    @rule(
+        max_rows=st.integers(1, MAX_ROWS),
+        enable_preemption=st.booleans(),
+        high_priority_threshold=st.integers(-100, 100),
+        max_timeslice_tokens=st.sampled_from([0, 1, 5]),
+    )
+    def configure(self, **values: Any) -> None:
+        self.scheduler.configure(SchedulerPolicy(**values))
+
     @precondition(lambda self: self.on_disk)
     @rule()
     def finish_disk_read(self) -> None:
@@ -100,11 +117,13 @@ class SchedulerMachine(RuleBasedStateMachine):
             assert self.on_disk
             return
         results = self.results(batch, fails=fails == 0, reads_disk=reads_disk)
+        rows = [row for group in batch.groups for row in group]
         for update in self.scheduler.settle(batch, results, seconds=seconds, now=self.now):
             sequence = self.open[update.sequence_id]
             self.num_tokens[update.sequence_id] += len(update.token_ids)
             if update.finish_reason or update.failure:
                 self.end(sequence)
+        self.note_interruptions(batch, rows)
         for sequence in [row for row in self.open.values() if row.is_finished]:
             assert not sequence.max_tokens, "a sequence ends with a report"
             self.end(sequence)
@@ -116,13 +135,31 @@ class SchedulerMachine(RuleBasedStateMachine):
             return [RowResult(sequence=row, is_restoring=reads_disk) for row in batch.prompts]
         if batch.phase == "prefill":
             return [RowResult(sequence=row, failure="broken") for row in batch.prompts] if fails else []
+        rows = [row for group in batch.groups for row in group]
+        if batch.phase == "preempt" and fails:
+            return [RowResult(sequence=row, failure="broken") for row in rows]
         results = []
-        for row in (row for group in batch.groups for row in group):
+        for row in rows:
             if row.has_token_in_flight:
                 results.append(RowResult(sequence=row, token_ids=[7]))
-            if not row.is_exhausted:
+            if not row.is_exhausted and batch.phase == "decode":
                 row.num_sampled_tokens += 1
         return results
+
+    def note_interruptions(self, batch: Batch, rows: list[Sequence]) -> None:
+        """Count interrupted rows, and those that decode again; each lost no token."""
+        for row in rows:
+            if batch.phase == "preempt" and row.state is SequenceState.WAITING:
+                self.num_interrupted[batch.is_yield] += 1
+                self.interrupted.add(row.sequence_id)
+                assert row.num_prompt_tokens == row.num_client_tokens + len(row.output_token_ids)
+                assert not row.has_token_in_flight
+        for sequence_id in list(self.interrupted):
+            if sequence_id not in self.open:
+                self.interrupted.discard(sequence_id)
+            elif self.open[sequence_id].state is SequenceState.DECODING:
+                self.interrupted.discard(sequence_id)
+                self.num_resumed += 1
 
     def end(self, sequence: Sequence) -> None:
         del self.open[sequence.sequence_id]
@@ -138,6 +175,14 @@ class SchedulerMachine(RuleBasedStateMachine):
         assert all(row.state is not SequenceState.FINISHED for row in self.open.values())
 
     @invariant()
+    def counters_equal_the_interruptions(self) -> None:
+        fairness = self.scheduler.fairness
+        assert fairness.num_preemptions == self.num_interrupted[False]
+        assert fairness.num_yields == self.num_interrupted[True]
+        assert fairness.num_resumes == self.num_resumed
+        assert self.scheduler.num_preempted <= len(self.interrupted)
+
+    @invariant()
     def reported_tokens_are_those_of_the_rows(self) -> None:
         for sequence_id, sequence in self.open.items():
             assert self.num_tokens[sequence_id] == len(sequence.output_token_ids)
@@ -145,7 +190,7 @@ class SchedulerMachine(RuleBasedStateMachine):
 
     def teardown(self) -> None:
         """Nothing arrives anymore: everything ends within a bounded number of steps."""
-        for _ in range(40 * (len(self.open) + 1)):
+        for _ in range(120 * (len(self.open) + 1)):
             while self.on_disk:
                 self.finish_disk_read()
             if not self.scheduler.has_work:
@@ -159,7 +204,7 @@ TestSchedulerStates.settings = settings(max_examples=60, stateful_step_count=60,
 
 
 def test_flood_of_higher_priority_does_not_starve_lowest() -> None:
-    scheduler = Scheduler(max_rows=1, prefill_slice_seconds=0.5, prefill_chunk_max_tokens=64)
+    scheduler = Scheduler(SchedulerPolicy(max_rows=1), prefill_slice_seconds=0.5, prefill_chunk_max_tokens=64)
     scheduler.open_model("m", ModelCosts(weights_bytes=1, kv_bytes_per_token=1))
     lowest = make_sequence(1, priority=100, max_tokens=1)
     scheduler.add(lowest)

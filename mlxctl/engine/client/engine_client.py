@@ -20,6 +20,7 @@ from mlxctl.engine.wire.messages import (
     CacheAction,
     CacheAnswer,
     Cancel,
+    ConfigureScheduler,
     Embed,
     Hello,
     LookedUp,
@@ -39,11 +40,13 @@ from mlxctl.engine.wire.messages import (
 from mlxctl.errors import ModelError, QueueFull
 from mlxctl.ir import CacheOptions, Guidance, ModelSpec, ProcessedImage, SamplingParams
 from mlxctl.ir.lora import LoraChoice, LoraSpec
+from mlxctl.ir.scheduler_policy import SchedulerPolicy
 from mlxctl.ir.tokens import Salt
 from mlxctl.prefix_cache.policy import Lifetime
-from mlxctl.settings import EngineSettings
+from mlxctl.settings import EngineSettings, SchedulerSettings
 
 _ALL_CACHED = CacheOptions()
+_NO_PREEMPTION = SchedulerSettings()
 
 
 class EngineClient:
@@ -53,11 +56,27 @@ class EngineClient:
     next engine is ready.
     """
 
-    def __init__(self, launcher: Launcher, settings: EngineSettings, *, max_queue: int) -> None:
+    def __init__(
+        self,
+        launcher: Launcher,
+        settings: EngineSettings,
+        *,
+        max_queue: int,
+        scheduler: SchedulerSettings = _NO_PREEMPTION,
+    ) -> None:
         self._settings = settings
-        self._max_queue = max_queue
+        self.max_queue = max_queue
         self._requests = OpenRequests(num_rows=settings.max_rows)
-        self._supervisor = EngineSupervisor(launcher, settings, self._requests)
+        policy = SchedulerPolicy(
+            max_rows=settings.max_rows,
+            target_gap_ms=settings.target_gap_ms,
+            target_ttft_ms=settings.target_ttft_ms,
+            enable_preemption=scheduler.enable_preemption,
+            high_priority_threshold=scheduler.high_priority_threshold,
+            max_timeslice_tokens=scheduler.max_timeslice_tokens,
+            aging_seconds=scheduler.aging_seconds,
+        )
+        self._supervisor = EngineSupervisor(launcher, settings, self._requests, policy)
         self._numbers = itertools.count(1)
 
     @property
@@ -104,7 +123,19 @@ class EngineClient:
     @property
     def max_places(self) -> int:
         """Requests that batch and queue can hold."""
-        return self._max_queue + self._settings.max_rows
+        return self.max_queue + self.policy.max_rows
+
+    @property
+    def policy(self) -> SchedulerPolicy:
+        """The scheduler's policy, which a restarted engine gets as well."""
+        return self._supervisor.policy
+
+    def configure_scheduler(self, policy: SchedulerPolicy) -> None:
+        """Change the scheduler's policy from its next step on."""
+        self._supervisor.policy = policy
+        self._requests.pace.num_rows = policy.max_rows
+        if self._supervisor.connection is not None:
+            self._supervisor.connection.send(ConfigureScheduler(policy=policy))
 
     async def start(self, specs: list[ModelSpec]) -> None:
         """Start the engine with these models, now and after every death.

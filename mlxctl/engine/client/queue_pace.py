@@ -13,7 +13,7 @@ class QueuePace:
     """Estimates waits from the durations of requests, from first report to end."""
 
     def __init__(self, *, num_rows: int) -> None:
-        self._num_rows = num_rows
+        self.num_rows = num_rows
         self._started: dict[int, float] = {}
         self._mean_seconds: float | None = None
 
@@ -44,4 +44,4 @@ class QueuePace:
         ages = [now - began for began in self._started.values()]
         mean = _UNMEASURED_SECONDS if self._mean_seconds is None else self._mean_seconds
         seconds = max(mean, sum(ages) / len(ages) if ages else 0.0)
-        return min(max(MIN_WAIT_SECONDS, num_waiting * seconds / self._num_rows), MAX_WAIT_SECONDS)
+        return min(max(MIN_WAIT_SECONDS, num_waiting * seconds / self.num_rows), MAX_WAIT_SECONDS)

@@ -18,6 +18,7 @@ from mlxctl.engine.client.pending_loads import PendingModelLoads
 from mlxctl.engine.client.restart_delay import RestartDelay
 from mlxctl.engine.wire.messages import (
     AnyReport,
+    ConfigureScheduler,
     Hello,
     ModelFailed,
     ModelLoaded,
@@ -26,6 +27,7 @@ from mlxctl.engine.wire.messages import (
 )
 from mlxctl.errors import EngineDied, EngineRecovering, MlxctlError, ModelError, ModelLoading, ShuttingDown
 from mlxctl.ir import ModelSpec
+from mlxctl.ir.scheduler_policy import SchedulerPolicy
 from mlxctl.settings import EngineSettings
 
 EngineStatus = Literal["starting", "ready", "recovering", "draining", "failed"]
@@ -45,7 +47,15 @@ class EngineSupervisor:
     Reports go to `requests`.
     """
 
-    def __init__(self, launcher: Launcher, settings: EngineSettings, requests: OpenRequests) -> None:
+    def __init__(
+        self,
+        launcher: Launcher,
+        settings: EngineSettings,
+        requests: OpenRequests,
+        policy: SchedulerPolicy,
+    ) -> None:
+        """`policy` is sent to every engine at its start."""
+        self.policy = policy
         self._launcher = launcher
         self._settings = settings
         self._requests = requests
@@ -174,6 +184,7 @@ class EngineSupervisor:
             connection = await EngineConnection.open(await self._launcher.launch(), self._on_report)
             self._connection = connection
             await self._wait_greeted(connection)
+            connection.send(ConfigureScheduler(policy=self.policy))
             await self._load_models(connection)
             self._has_come_up = True
             await connection.lost.wait()

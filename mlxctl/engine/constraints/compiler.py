@@ -84,8 +84,12 @@ class GrammarCompiler:
 
     def take_compiled(self) -> list[tuple[Submit, TokenConstraint | str]]:
         """Return finished requests with their constraint, or an error message."""
-        compiled = [(submit, future) for submit, future in self._waiting if future.done()]
-        self._waiting = [pair for pair in self._waiting if not pair[1].done()]
+        # Asked once for each: one that ends meanwhile belongs to the next call.
+        compiled: list[tuple[Submit, Future[TokenConstraint]]] = []
+        waiting: list[tuple[Submit, Future[TokenConstraint]]] = []
+        for pair in self._waiting:
+            (compiled if pair[1].done() else waiting).append(pair)
+        self._waiting = waiting
         return [(submit, _outcome(future)) for submit, future in compiled]
 
     def close(self) -> None:

@@ -146,6 +146,16 @@ class DecodeBatch:
         extra = kv.arrays(self.caches) if self._num_steps % _EVALUATE_EVERY == 0 else []
         mx.async_eval(self.inputs, *(self._scores.arrays() if self._scores else ()), *extra)  # type: ignore[no-untyped-call]
 
+    def read_in_flight(self, rows: Many[Sequence]) -> list[RowResult]:
+        """Wait for the tokens in flight of some rows.
+
+        These rows leave the batch next.
+        """
+        self.settle_scores()
+        in_flight = StepInFlight(self.rows, self.inputs, None, self.early_scores).read()
+        read = {result.sequence.sequence_id: result for result in in_flight}
+        return [read.get(row.sequence_id, RowResult(sequence=row)) for row in rows]
+
     def keep(self, rows: Many[Sequence]) -> None:
         """Drop all rows but `rows`; their memory is free on return."""
         indices = [index for index, row in enumerate(self.rows) if row in rows]

@@ -15,7 +15,7 @@ from mlxctl.engine.generation.prefill_state import PrefillState
 from mlxctl.engine.scheduling.batch import RowResult
 from mlxctl.engine.scheduling.sequence import Sequence, cache_capacity
 from mlxctl.ir.cache_usage import CacheUsage
-from mlxctl.ir.tokens import Salt, Tokens, common_tokens, pack
+from mlxctl.ir.tokens import Salt, Tokens, common_tokens
 from mlxctl.prefix_cache.cache import PrefixCache
 from mlxctl.prefix_cache.disk.reader import FetchedRecord
 from mlxctl.prefix_cache.policy import UNLIMITED_LIFETIME
@@ -27,6 +27,23 @@ _BATCHED_PREFILL_TOKENS = 256
 # A next turn shares at least this much of the last conversation: all but its thinking, or what the template
 # writes differently.
 _MIN_SHARE = 0.5
+
+
+@dataclass(frozen=True, slots=True)
+class PreemptedCaches:
+    """The caches of a preempted row, without its last token.
+
+    Nothing is copied when it continues.
+    """
+
+    caches: Caches
+    num_bytes: int
+
+    @classmethod
+    def of(cls, caches: Caches) -> "PreemptedCaches":
+        """Take the caches over from their row."""
+        kv.evaluate(caches)
+        return cls(caches, sum(array.nbytes for array in kv.arrays(caches)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,7 +88,8 @@ class PrefixCoordinator:
     """Restores prompts from memory, disk or the last conversation; stores them.
 
     The last conversation is the working cache of the row that finished last: its next turn takes it over
-    without a copy.
+    without a copy. Preempted rows keep their caches here until memory is needed; then they are restored like
+    prompts.
     """
 
     def __init__(self, prefix_cache: PrefixCache, create_caches: Callable[[], Caches]) -> None:
@@ -80,6 +98,7 @@ class PrefixCoordinator:
         self._create_caches = create_caches
         self._restoring: list[PrefillState] = []
         self._last: LastConversation | None = None
+        self._preempted: dict[int, PreemptedCaches] = {}
 
     def look_up(self, tokens: Tokens, salts: Many[Salt]) -> CacheUsage:
         """Return what restoring a prompt with these salts would reuse now."""
@@ -95,6 +114,10 @@ class PrefixCoordinator:
         `is_batched`: other prompts are restored in the same step.
         """
         sequence = state.sequence
+        if preempted := self._preempted.pop(sequence.sequence_id, None):
+            state.caches = preempted.caches
+            usage = replace(sequence.cache_usage, num_cached_tokens=sequence.num_prompt_tokens - 1)
+            return RowResult(sequence=sequence, cache_usage=usage)
         if sequence.cache_mode == "off":
             state.caches = self._create_caches()
             return RowResult(sequence=sequence)
@@ -138,18 +161,15 @@ class PrefixCoordinator:
         are stored as well.
         """
         sequence = state.sequence
-        tokens = sequence.prompt_token_ids
         if not sequence.stores_prefix:
             return
-        if num_tokens > len(tokens) and sequence.cache_mode == "prefix":
+        if num_tokens > sequence.num_client_tokens and sequence.cache_mode == "prefix":
             # The states are those after the answer; those after the prompt were stored after prefill.
             if self._prefix_cache.has_states:
                 return
-            num_tokens = len(tokens)
-        if num_tokens > len(tokens):
-            tokens = tokens + pack(sequence.output_token_ids[: num_tokens - len(tokens)])
+            num_tokens = sequence.num_client_tokens
         state.last_chunk = self._prefix_cache.store(
-            tokens,
+            sequence.tokens_in_cache(num_tokens),
             num_tokens,
             caches,
             row=row,
@@ -159,6 +179,11 @@ class PrefixCoordinator:
             salts=sequence.salts,
         )
 
+    def keep_preempted(self, state: PrefillState, caches: Caches) -> None:
+        """Keep the caches of a preempted row, which `store` has stored."""
+        state.promotion = None
+        self._preempted[state.sequence.sequence_id] = PreemptedCaches.of(caches)
+
     def keep_last(self, row: Sequence, caches: Caches) -> None:
         """Keep the caches of a row that decoded alone.
 
@@ -166,7 +191,7 @@ class PrefixCoordinator:
         """
         if row.cache_mode != "full" or row.lifetime != UNLIMITED_LIFETIME:
             return
-        tokens = row.prompt_token_ids + pack(row.output_token_ids[: row.length - row.num_prompt_tokens])
+        tokens = row.tokens_in_cache(row.length)
         if len(tokens) == row.length and self._prefix_cache.is_cacheable(len(tokens)):
             self._last = None
             with contextlib.suppress(*FOREIGN_ERRORS):
@@ -187,7 +212,8 @@ class PrefixCoordinator:
         return ready
 
     def drop(self, state: PrefillState) -> None:
-        """Stop loading a dropped sequence's prefix from disk."""
+        """Free a dropped sequence's caches; stop loading its prefix from disk."""
+        self._preempted.pop(state.sequence.sequence_id, None)
         if state in self._restoring:
             self._restoring.remove(state)
             if state.promotion is not None:
@@ -204,6 +230,18 @@ class PrefixCoordinator:
         The prefix cache holds the same tokens.
         """
         self._last = None
+
+    @property
+    def preempted_bytes(self) -> int:
+        """Bytes of the caches of preempted rows."""
+        return sum(preempted.num_bytes for preempted in self._preempted.values())
+
+    def release_preempted(self) -> None:
+        """Free the caches of preempted rows.
+
+        They are restored from the prefix cache when the rows continue.
+        """
+        self._preempted.clear()
 
     def _usage(self, tokens: Tokens, plan: RestorePlan) -> CacheUsage:
         is_cacheable = self._prefix_cache.is_cacheable(len(tokens))

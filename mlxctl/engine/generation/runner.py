@@ -69,6 +69,8 @@ class ModelRunner:
         match batch.phase:
             case "decode":
                 return self._decode(batch.groups)
+            case "preempt":
+                return self._preempt([row for group in batch.groups for row in group])
             case "restore":
                 return [self._restore(row, is_batched=len(batch.prompts) > 1) for row in batch.prompts]
         states = [self._states[sequence.sequence_id] for sequence in batch.prompts]
@@ -111,6 +113,38 @@ class ModelRunner:
         for sequence_id in dropped:
             if state := self._states.pop(sequence_id, None):
                 self.prefixes.drop(state)
+
+    def _preempt(self, rows: Many[Sequence]) -> list[RowResult]:
+        """Read tokens in flight; take the rows out of their batches.
+
+        Their caches are kept.
+        """
+        results: list[RowResult] = []
+        for batch in list(self._batches):
+            if leaving := [row for row in batch.rows if row in rows]:
+                try:
+                    results += self._take_out(batch, leaving)
+                except FOREIGN_ERRORS as error:
+                    results += self._fail(list(batch.rows), [batch], error)
+        self._batches = [batch for batch in self._batches if batch.rows]
+        return results
+
+    def _take_out(self, batch: DecodeBatch, rows: Many[Sequence]) -> list[RowResult]:
+        results = batch.read_in_flight(rows)
+        staying = [row for row in batch.rows if row not in rows]
+        for index, row in enumerate(batch.rows):
+            if row in rows:
+                is_alone = len(batch.rows) == 1
+                state = self._states[row.sequence_id]
+                self.prefixes.store(state, row.length, batch.caches, row=None if is_alone else index)
+                self.prefixes.keep_preempted(
+                    state, batch.caches if is_alone else kv.extract_row(batch.caches, index)
+                )
+        if staying:
+            batch.keep(staying)
+        else:
+            batch.rows = []
+        return results
 
     def _drop_rows(self, batch: DecodeBatch, dropped: set[int]) -> None:
         is_alone = len(batch.rows) == 1

@@ -34,6 +34,7 @@ from mlxctl.engine.speculation.prompt_lookup import PromptLookup
 from mlxctl.engine.speculation.speculator import Speculator
 from mlxctl.engine.wire.messages import (
     AskCache,
+    ConfigureScheduler,
     FailureKind,
     LookedUp,
     LookUp,
@@ -50,6 +51,7 @@ from mlxctl.engine.workload import Workload, WorkloadContext
 from mlxctl.ir import ModelSpec, TextGenerationTask
 from mlxctl.ir.cache_usage import NO_CACHE_USAGE
 from mlxctl.ir.distribution import Distribution
+from mlxctl.ir.scheduler_policy import SchedulerPolicy
 from mlxctl.prefix_cache.records import CacheLayout
 from mlxctl.settings import EngineSettings
 
@@ -74,6 +76,7 @@ class GenerationWorkload(Workload):
         ReportStats,
         MountLora,
         UnmountLora,
+        ConfigureScheduler,
     )
 
     def __init__(self, context: WorkloadContext) -> None:
@@ -153,6 +156,8 @@ class GenerationWorkload(Workload):
             case MountLora() | UnmountLora():
                 runner = self._runners.get(command.model)
                 self._lora_changes.add(command, runner.lora if runner is not None else None)
+            case ConfigureScheduler():
+                self._scheduler.configure(command.policy)
             case LookUp():
                 self._publish(self._look_up(command))
             case AskCache():
@@ -314,6 +319,7 @@ class GenerationWorkload(Workload):
     def _stats(self, token: int) -> Stats:
         memory, prefixes = self._memory, self._memory.prefixes
         hits, num_reused = memory.cache_hits()
+        fairness = self._scheduler.fairness
         num_waiting, num_prefilling, num_decoding, num_groups = self._scheduler.counts()
         return Stats(
             token=token,
@@ -343,6 +349,13 @@ class GenerationWorkload(Workload):
             peak_memory_bytes=int(mx.get_peak_memory()),
             buffer_cache_bytes=int(mx.get_cache_memory()),
             resident_bytes=resident_bytes(),
+            num_preempted=self._scheduler.num_preempted,
+            preempted_bytes=memory.preempted_bytes,
+            num_preemptions=fairness.num_preemptions,
+            num_yields=fairness.num_yields,
+            num_resumes=fairness.num_resumes,
+            tokens_by_priority=dict(sorted(fairness.tokens.items())),
+            waiting_by_priority=dict(sorted(self._scheduler.waiting_by_priority().items())),
             decode_step_seconds=self._decode_step_seconds,
             batch_rows=self._batch_rows,
         )
@@ -355,12 +368,14 @@ def _add_counts(totals: dict[str, tuple[int, int]], counts: Mapping[str, tuple[i
 
 
 def _create_scheduler(settings: EngineSettings, backend: Backend) -> Scheduler:
-    gap_ms = settings.target_gap_ms
-    return Scheduler(
+    policy = SchedulerPolicy(
         max_rows=settings.max_rows,
+        target_gap_ms=settings.target_gap_ms,
+        target_ttft_ms=settings.target_ttft_ms,
+    )
+    return Scheduler(
+        policy,
         prefill_slice_seconds=settings.prefill_slice_seconds,
         prefill_chunk_max_tokens=settings.prefill_chunk_max_tokens,
-        target_gap_seconds=gap_ms / 1e3 if gap_ms is not None else None,
-        target_ttft_seconds=settings.target_ttft_ms / 1e3,
         min_pass_cost=backend.min_prefill_pass_cost,
     )

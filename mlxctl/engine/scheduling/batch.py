@@ -20,22 +20,25 @@ class Batch:
     - Prefill: compute the next `num_tokens` of one prompt, or all remaining tokens of several, between two
       decode steps of `num_decoding_rows` rows.
     - Decode: one token for every row of `groups`.
+    - Preempt: read the tokens in flight of the rows in `groups`, and keep what they have computed; `is_yield`
+      at the end of a time slice.
     """
 
-    phase: Literal["restore", "prefill", "decode"]
+    phase: Literal["restore", "prefill", "decode", "preempt"]
     model: str
     groups: Many[Many[Sequence]] = ()
     prompts: Many[Sequence] = ()
     num_tokens: int = 0
     num_decoding_rows: int = 0
+    is_yield: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RowResult:
     """Result of a step for one row.
 
-    Decode: the tokens read back, with their `scores` where wanted; of `num_draft_tokens` verified ones
-    `num_accepted_tokens` are among them. Prefill: `prompt_scores` of the tokens after each computed
+    Decode and preempt: the tokens read back, with their `scores` where wanted; of `num_draft_tokens` verified
+    ones `num_accepted_tokens` are among them. Prefill: `prompt_scores` of the tokens after each computed
     one. Restore: `cache_usage`, and the `checkpoint_positions` where prefill has to pause; with
     `is_restoring` nothing is restored yet, since the records are read from disk first. `failure` ends the
     row.

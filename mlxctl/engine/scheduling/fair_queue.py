@@ -3,24 +3,25 @@
 Pure; owned by the MLX thread.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
 from mlxctl.engine.scheduling.sequence import Sequence
 
-# Aging against starvation: the priority value falls by one for each such time without a prefill.
-AGING_SECONDS = 2.0
 _MAX_KEYS = 4096
 
 
 class FairQueue:
     """Orders prompts by priority, aging, fairness, remaining tokens and arrival.
 
-    Lower priority numbers come first. The fairness of a `fairness_key` is the number of tokens computed for
-    it. A key without active sequences starts at the lowest count of the active keys, so that idle time earns
-    no credit.
+    Lower priority numbers come first. Aging against starvation: the value of a priority falls by one for each
+    `aging_seconds` that its oldest prompt has waited. So all prompts of a priority age together, and a
+    caller's backlog gains nothing over other callers. The fairness of a `fairness_key` is the number of
+    tokens computed for it. A key without active sequences starts at the lowest count of the active keys, so
+    that idle time earns no credit.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, *, aging_seconds: float) -> None:
+        self.aging_seconds = aging_seconds
         self._served: dict[str, float] = {}
 
     def enter(self, key: str, active_keys: Iterable[str]) -> None:
@@ -35,15 +36,35 @@ class FairQueue:
         self._served[sequence.fairness_key] = self._served.get(sequence.fairness_key, 0.0) + num_tokens
 
     def ranked(self, candidates: Iterable[Sequence], *, now: float) -> list[Sequence]:
-        """Return the candidates, the next one first."""
-        return sorted(candidates, key=lambda sequence: self._rank(sequence, now))
+        """Return the candidates, the next one first.
 
-    def _rank(self, sequence: Sequence, now: float) -> tuple[float, float, int, float, int]:
-        age = int((now - sequence.served_at) / AGING_SECONDS)
+        A sequence with a reserved place comes before all others.
+        """
+        sequences = list(candidates)
+        ages: dict[int, int] = {}
+        for sequence in sequences:
+            ages[sequence.priority] = max(ages.get(sequence.priority, 0), self._age(sequence, now))
+        return sorted(sequences, key=lambda sequence: self._rank(sequence, ages, now))
+
+    def aged_priority(self, sequence: Sequence, *, now: float) -> int:
+        """Return the priority value of a sequence after aging."""
+        return sequence.priority - self._age(sequence, now)
+
+    def _age(self, sequence: Sequence, now: float) -> int:
+        return int((now - sequence.served_at) / self.aging_seconds)
+
+    def _rank(self, sequence: Sequence, ages: Mapping[int, int], now: float) -> tuple[float, ...]:
+        # A preempted sequence waits behind those that have not had a row yet, in the order of preemption.
+        order = (
+            (1, sequence.served_at)
+            if sequence.was_preempted
+            else (0, sequence.num_uncomputed_tokens, sequence.arrived_at)
+        )
         return (
-            sequence.priority - age,
+            not sequence.has_place,
+            sequence.priority - ages[sequence.priority],
             self._served.get(sequence.fairness_key, 0.0),
-            sequence.num_uncomputed_tokens,
-            sequence.arrived_at,
+            -self._age(sequence, now),
+            *order,
             sequence.sequence_id,
         )

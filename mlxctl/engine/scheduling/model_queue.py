@@ -88,6 +88,14 @@ class ModelQueue:
         self.waiting.remove(sequence)
         self.prefilling.append(sequence)
         sequence.state = SequenceState.PREFILLING
+        sequence.has_place = False
+
+    def preempt(self, sequence: Sequence, *, now: float) -> None:
+        """Move a decoding sequence back to the waiting ones."""
+        self.groups = [[row for row in group if row is not sequence] for group in self.groups]
+        self.groups = [group for group in self.groups if group]
+        sequence.preempt(now=now)
+        self.waiting.append(sequence)
 
     def wait_for_disk(self, sequence: Sequence) -> None:
         """Move a prefilling sequence to those restored from disk."""
@@ -107,6 +115,7 @@ class ModelQueue:
         for sequence in group:
             self.prefilling.remove(sequence)
             sequence.state = SequenceState.DECODING
+            sequence.num_slice_tokens = 0
         self.groups.append(group)
 
     def regroup(self) -> None:

@@ -88,7 +88,7 @@ class PrefillPacer:
     ) -> None:
         self._slice_seconds = slice_seconds
         self._max_tokens = max_tokens
-        self._gap_seconds = gap_seconds
+        self.gap_seconds = gap_seconds
         self._min_pass_cost = min_pass_cost
         self._passes = PassCosts()
         self._steps = StepCosts()
@@ -113,7 +113,7 @@ class PrefillPacer:
         if not rows:
             # Prompts prefilled apart are joined later, at the cost of a copy.
             target = self._slice_seconds
-        elif is_burst and self._gap_seconds is None:
+        elif is_burst and self.gap_seconds is None:
             target = max(self._slice_seconds, _MAX_STEPS * self._single_row_step())
         else:
             target = self._mixed_pass_seconds(rows, steps=_MAX_STEPS, is_overdue=is_overdue or is_burst)
@@ -159,9 +159,7 @@ class PrefillPacer:
         """
         single_row, step = self._single_row_step(), self._steps.seconds(rows) or self._single_row_step()
         gap = (
-            max(_GAP_SECONDS, (_MAX_STEPS + 1) * single_row)
-            if self._gap_seconds is None
-            else self._gap_seconds
+            max(_GAP_SECONDS, (_MAX_STEPS + 1) * single_row) if self.gap_seconds is None else self.gap_seconds
         )
         # A step of many rows is long already, so that the pass is measured against it instead.
         wanted = max(steps * single_row - (step - single_row), _STEPS_PER_PROMPT * step)

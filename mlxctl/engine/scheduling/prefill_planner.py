@@ -1,6 +1,7 @@
 """Prefill planner: prompts to admit, restore and prefill next. Pure; MLX thread."""
 
 from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 
 from mlxctl.engine.scheduling.batch import Batch
 from mlxctl.engine.scheduling.model_queue import ModelQueue
@@ -20,6 +21,21 @@ _MIN_SHARED_TOKENS = 32
 _BURST_SECONDS = 0.1
 
 
+@dataclass(frozen=True, slots=True)
+class Places:
+    """Free places by the row limit.
+
+    Some of them are reserved for sequences that have one.
+    """
+
+    num_free: int
+    num_reserved: int
+
+    def is_free_for(self, row: Sequence) -> bool:
+        """Whether a waiting sequence may get one."""
+        return self.num_free > (0 if row.has_place else self.num_reserved)
+
+
 class PrefillPlanner:
     """Plans restore and prefill batches over the queues of all models.
 
@@ -28,18 +44,18 @@ class PrefillPlanner:
 
     def __init__(self, queues: Mapping[str, ModelQueue], *, max_rows: int) -> None:
         self._queues = queues
-        self._max_rows = max_rows
+        self.max_rows = max_rows
 
     def candidates(self, queue: ModelQueue, available_bytes: int) -> list[Sequence]:
         """Return a model's prompts that can be prefilled or admitted."""
-        candidates = list(queue.prefilling)
-        if self._num_with_cache < self._max_rows:
-            candidates += [
-                row
-                for row in queue.waiting
-                if not row.waits_for_producer and self._can_admit(queue, row, available_bytes)
-            ]
-        return candidates
+        places = self._places()
+        if places.num_free <= 0:
+            return list(queue.prefilling)
+        return queue.prefilling + [
+            row
+            for row in queue.waiting
+            if not row.waits_for_producer and self._can_admit(queue, row, available_bytes, places)
+        ]
 
     def next_batch(
         self, model: str, queue: ModelQueue, ranked: list[Sequence], available_bytes: int, *, is_overdue: bool
@@ -81,9 +97,14 @@ class PrefillPlanner:
 
         The memory is the one measured now: a prompt that fits now has not waited.
         """
-        has_row = self._num_with_cache < self._max_rows
+        places = self._places()
         for row in queue.waiting:
-            is_short = has_row and not row.waits_for_producer and not self._fits(queue, row, available_bytes)
+            # A preempted row has sent tokens already, so that it waits for as long as it takes.
+            is_short = (
+                places.is_free_for(row)
+                and not (row.waits_for_producer or row.was_preempted)
+                and not self.fits(queue, row, available_bytes)
+            )
             if not is_short:
                 row.memory_short_since = None
             elif row.memory_short_since is None:
@@ -94,25 +115,47 @@ class PrefillPlanner:
             if row.memory_short_since is not None and now - row.memory_short_since > seconds
         ]
 
+    def blocked(self, queue: ModelQueue, available_bytes: int) -> list[Sequence]:
+        """Return the waiting prompts that lack only a place or memory."""
+        places = self._places()
+        return [
+            row
+            for row in queue.waiting
+            if not row.waits_for_producer
+            and self._is_long_allowed(queue, row)
+            and not (places.is_free_for(row) and self.fits(queue, row, available_bytes))
+        ]
+
+    def _places(self) -> Places:
+        num_free = self.max_rows - self._num_with_cache
+        num_reserved = sum(row.has_place for queue in self._queues.values() for row in queue.waiting)
+        return Places(num_free, num_reserved)
+
     @property
     def _num_with_cache(self) -> int:
         return sum(len(queue.admitted) + queue.num_decoding for queue in self._queues.values())
 
-    def _can_admit(self, queue: ModelQueue, row: Sequence, available_bytes: int) -> bool:
+    def _can_admit(self, queue: ModelQueue, row: Sequence, available_bytes: int, places: Places) -> bool:
         """Whether row limit, long-prompt limit and memory allow one more prompt."""
-        num_with_cache = self._num_with_cache
-        if num_with_cache >= self._max_rows:
-            return False
+        return (
+            places.is_free_for(row)
+            and self._is_long_allowed(queue, row)
+            and self.fits(queue, row, available_bytes)
+        )
+
+    @staticmethod
+    def _is_long_allowed(queue: ModelQueue, row: Sequence) -> bool:
+        """Whether the limit of long prompts admits the prompt."""
+        if row.num_uncomputed_tokens <= _LONG_TOKENS or row.was_preempted:
+            return True
         # Long prompts of lower precedence hold no place against this one.
         num_long = sum(
             other.num_uncomputed_tokens > _LONG_TOKENS and other.priority <= row.priority
             for other in queue.admitted
         )
-        if row.num_uncomputed_tokens > _LONG_TOKENS and num_long >= _MAX_LONG_PROMPTS:
-            return False
-        return self._fits(queue, row, available_bytes)
+        return num_long < _MAX_LONG_PROMPTS
 
-    def _fits(self, queue: ModelQueue, row: Sequence, available_bytes: int) -> bool:
+    def fits(self, queue: ModelQueue, row: Sequence, available_bytes: int) -> bool:
         """Whether memory suffices beside the needs of admitted prompts.
 
         Alone, a prompt always fits.
@@ -141,7 +184,7 @@ class PrefillPlanner:
             if admitted and num_tokens + row.num_prompt_tokens > max_tokens:
                 break
             if row.state is SequenceState.WAITING:
-                if admitted and not self._can_admit(queue, row, available_bytes):
+                if admitted and not self._can_admit(queue, row, available_bytes, self._places()):
                     break
                 queue.admit(row)
                 for other in queue.waiting:
@@ -153,7 +196,12 @@ class PrefillPlanner:
 
 def wait_for_shared_prefix(waiting: Sequence, producer: Sequence) -> None:
     """Let a prompt wait for a long prefix that `producer` will compute."""
-    if waiting.waits_for_producer or waiting.cache_mode == "off" or not producer.stores_prefix:
+    if (
+        waiting.waits_for_producer
+        or waiting.was_preempted
+        or waiting.cache_mode == "off"
+        or not producer.stores_prefix
+    ):
         return
     shared = common_tokens(waiting.prompt_token_ids, producer.prompt_token_ids, waiting.salts, producer.salts)
     # The last token of a prompt is never prefilled.

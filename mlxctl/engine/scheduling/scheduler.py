@@ -1,6 +1,6 @@
 """Scheduler: selects each step's batch and applies its results. Pure; MLX thread.
 
-- A batch is a restore, a prefill pass, or one decode step of all rows of one model.
+- A batch is a restore, a prefill pass, one decode step of all rows of one model, or the preemption of a row.
 - Prefill and decode of a model take turns, so that a long prompt delays the decoding rows by one slice a
   step. Models take turns, too.
 """
@@ -13,11 +13,13 @@ from mlxctl.engine.failures import failure_message
 from mlxctl.engine.scheduling.batch import Batch, RowResult
 from mlxctl.engine.scheduling.fair_queue import FairQueue
 from mlxctl.engine.scheduling.model_queue import ModelCosts, ModelQueue
+from mlxctl.engine.scheduling.preemption import FairnessCounters, PreemptionPlanner
 from mlxctl.engine.scheduling.prefill_batching import padded_tokens
 from mlxctl.engine.scheduling.prefill_pacer import DEFAULT_MIN_PASS_COST, PrefillPacer
 from mlxctl.engine.scheduling.prefill_planner import PrefillPlanner, wait_for_shared_prefix
 from mlxctl.engine.scheduling.sequence import Sequence
 from mlxctl.engine.wire.messages import PrefillFigures, RowUpdate, Score
+from mlxctl.ir.scheduler_policy import SchedulerPolicy
 
 # PERF: shortest interval of progress reports, since each one wakes the front and its client.
 _PROGRESS_SECONDS = 0.1
@@ -27,32 +29,46 @@ class Scheduler:
     """Decides which rows run in the next step and applies its results.
 
     Invariants: a sequence is in exactly one list, that of its state; at most `max_rows` sequences hold a
-    cache; a finished sequence is in no list and is never reported again.
+    place; a finished sequence is in no list and is never reported again.
     """
 
     def __init__(
         self,
+        policy: SchedulerPolicy,
         *,
-        max_rows: int,
         prefill_slice_seconds: float,
         prefill_chunk_max_tokens: int,
-        target_gap_seconds: float | None = None,
-        target_ttft_seconds: float = 1.0,
         min_pass_cost: float = DEFAULT_MIN_PASS_COST,
     ) -> None:
+        self._policy = policy
         self._min_pass_cost = min_pass_cost
-        self._gap_seconds = target_gap_seconds
-        self._ttft_seconds = target_ttft_seconds
         self._slice_seconds = prefill_slice_seconds
         self._chunk_max_tokens = prefill_chunk_max_tokens
         self._queues: dict[str, ModelQueue] = {}
-        self._planner = PrefillPlanner(self._queues, max_rows=max_rows)
+        self._planner = PrefillPlanner(self._queues, max_rows=policy.max_rows)
         self._by_id: dict[int, Sequence] = {}
-        self._fair = FairQueue()
+        self._fair = FairQueue(aging_seconds=policy.aging_seconds)
+        self._preemption = PreemptionPlanner(self._queues, self._planner, self._fair, policy)
+        self.fairness = FairnessCounters()
         self._last_phase: Literal["prefill", "decode"] | None = None
         self._last_model: str | None = None
         self.num_prompt_tokens = 0
         self.num_generated_tokens = 0
+
+    def configure(self, policy: SchedulerPolicy) -> None:
+        """Apply a new policy from the next step on.
+
+        Rows above a lower limit keep their places.
+        """
+        self._policy = self._preemption.policy = policy
+        self._planner.max_rows = policy.max_rows
+        self._fair.aging_seconds = policy.aging_seconds
+        for queue in self._queues.values():
+            queue.pacer.gap_seconds = self._gap_seconds
+
+    @property
+    def _gap_seconds(self) -> float | None:
+        return self._policy.target_gap_ms / 1e3 if self._policy.target_gap_ms is not None else None
 
     def open_model(self, name: str, costs: ModelCosts) -> None:
         """Accept sequences for a model."""
@@ -121,6 +137,19 @@ class Scheduler:
             sum(len(queue.groups) for queue in queues),
         )
 
+    def waiting_by_priority(self) -> dict[int, int]:
+        """Return the numbers of waiting sequences by priority."""
+        numbers: dict[int, int] = {}
+        for queue in self._queues.values():
+            for row in queue.waiting:
+                numbers[row.priority] = numbers.get(row.priority, 0) + 1
+        return numbers
+
+    @property
+    def num_preempted(self) -> int:
+        """Preempted sequences that wait for a place."""
+        return sum(row.was_preempted for queue in self._queues.values() for row in queue.waiting)
+
     def prompt_bytes(self, model: str, num_prompt_tokens: int) -> int:
         """Return a prompt's cache bytes, with room for first output tokens."""
         return self._queues[model].prompt_bytes(num_prompt_tokens)
@@ -152,17 +181,27 @@ class Scheduler:
         None while all sequences wait for the disk. A waiting prompt whose cache does not fit into
         `available_bytes` keeps waiting until running ones have freed memory.
         """
+        if preemption := self._preemption.next(now=now, available_bytes=available_bytes):
+            preemption.beneficiary.has_place = True
+            return Batch(
+                phase="preempt",
+                model=preemption.row.model,
+                groups=[[preemption.row]],
+                is_yield=preemption.is_yield,
+            )
         turn = self._next_model(available_bytes)
         if turn is None:
             return None
         name, queue, candidates = turn
         prefill_turn = not queue.groups or self._last_phase == "decode"
         if candidates and prefill_turn:
-            is_overdue = max(now - row.served_at for row in candidates) >= self._ttft_seconds
+            is_overdue = max(now - row.served_at for row in candidates) >= self._policy.target_ttft_ms / 1e3
             self._last_phase = "prefill"
             ranked = self._fair.ranked(candidates, now=now)
             batch = self._planner.next_batch(name, queue, ranked, available_bytes, is_overdue=is_overdue)
             for sequence in batch.prompts:
+                if sequence.needs_restore:
+                    sequence.admitted_priority = self._fair.aged_priority(sequence, now=now)
                 if sequence.left_queue_at is None:
                     sequence.left_queue_at = now
             return batch
@@ -180,6 +219,9 @@ class Scheduler:
             ]
         if batch.phase == "restore":
             return self._settle_restore(results)
+        if batch.phase == "preempt":
+            interrupted = (self._preempt(result, now, is_yield=batch.is_yield) for result in results)
+            return [update for update in interrupted if update is not None]
         return self._settle_prefill(batch, results, seconds, now)
 
     def observe_step(self, batch: Batch, *, seconds: float) -> None:
@@ -226,7 +268,8 @@ class Scheduler:
                 self._queues[sequence.model].wait_for_disk(sequence)
                 continue
             sequence.needs_restore = False
-            sequence.cache_usage = result.cache_usage
+            if not sequence.was_preempted:
+                sequence.cache_usage = result.cache_usage
             sequence.num_cached_tokens = sequence.num_computed_tokens = result.cache_usage.num_cached_tokens
             sequence.checkpoint_positions = sorted(
                 {*sequence.checkpoint_positions, *result.checkpoint_positions}
@@ -245,13 +288,14 @@ class Scheduler:
             num_tokens = batch.num_tokens if len(batch.prompts) == 1 else sequence.num_tokens_to_prefill
             sequence.num_computed_tokens += num_tokens
             sequence.served_at = now
-            self._fair.charge(sequence, num_tokens)
+            self._charge(sequence, num_tokens)
         self.num_prompt_tokens += batch.num_tokens
         scores = {result.sequence.sequence_id: list(result.prompt_scores) for result in results}
         updates = [
             _progress(sequence, now, scores.get(sequence.sequence_id, []))
             for sequence in batch.prompts
-            if _is_progress_due(sequence, now) or sequence.sequence_id in scores
+            if not sequence.was_preempted
+            and (_is_progress_due(sequence, now) or sequence.sequence_id in scores)
         ]
         if all(sequence.num_tokens_to_prefill == 0 for sequence in batch.prompts):
             self._start_decoding(queue, batch.prompts)
@@ -264,6 +308,7 @@ class Scheduler:
                 self._remove(sequence)
         if decoding := [sequence for sequence in prefilled if sequence.max_tokens]:
             queue.start_decoding(decoding)
+            self.fairness.num_resumes += sum(sequence.was_preempted for sequence in decoding)
 
     @staticmethod
     def _observe_prefill(pacer: PrefillPacer, batch: Batch, seconds: float) -> None:
@@ -277,7 +322,8 @@ class Scheduler:
     def _append_tokens(self, result: RowResult) -> RowUpdate:
         sequence, token_ids = result.sequence, list(result.token_ids)
         sequence.output_token_ids += token_ids
-        self._fair.charge(sequence, len(token_ids))
+        sequence.num_slice_tokens += len(token_ids)
+        self._charge(sequence, len(token_ids))
         self.num_generated_tokens += len(token_ids)
         reason: Literal["stop", "length"] | None = None
         if token_ids[-1] in sequence.stop_token_ids:
@@ -294,6 +340,24 @@ class Scheduler:
             num_rejected_draft_tokens=result.num_draft_tokens - result.num_accepted_tokens,
             finish_reason=reason,
         )
+
+    def _preempt(self, result: RowResult, now: float, *, is_yield: bool) -> RowUpdate | None:
+        """Append the last token of an interrupted row.
+
+        The row waits again unless that token ends it.
+        """
+        if result.failure:
+            return self._fail(result)
+        update = self._append_tokens(result) if result.token_ids else None
+        if not result.sequence.is_finished:
+            self._queues[result.sequence.model].preempt(result.sequence, now=now)
+            self.fairness.num_yields += is_yield
+            self.fairness.num_preemptions += not is_yield
+        return update
+
+    def _charge(self, sequence: Sequence, num_tokens: int) -> None:
+        self._fair.charge(sequence, num_tokens)
+        self.fairness.add_tokens(sequence.priority, num_tokens)
 
     def _fail(self, result: RowResult) -> RowUpdate:
         sequence = result.sequence

@@ -12,7 +12,7 @@ from mlxctl.engine.wire.messages import Submit
 from mlxctl.ir import CacheMode, ProcessedImage, SamplingParams
 from mlxctl.ir.cache_usage import NO_CACHE_USAGE, CacheUsage
 from mlxctl.ir.lora import LoraChoice
-from mlxctl.ir.tokens import Salt, Tokens, prompt_salts
+from mlxctl.ir.tokens import Salt, Tokens, pack, prompt_salts
 from mlxctl.prefix_cache.policy import UNLIMITED_LIFETIME, Lifetime
 
 OUTPUT_RESERVE_TOKENS = 256
@@ -52,6 +52,10 @@ class Sequence:
     computing the first `shared_length` tokens of the prompt. `memory_short_since` is when memory alone began
     to keep it waiting. `salts` are those of the client's cache namespace and of the images. `left_queue_at`
     is the time of its first batch.
+
+    A preempted sequence waits again: its first `num_resumed_tokens` output tokens are then the end of
+    `prompt_token_ids`. `admitted_priority` is its priority value after aging when it got its place;
+    `num_slice_tokens` counts the output tokens since then. With `has_place` another one was preempted for it.
     """
 
     sequence_id: int
@@ -86,6 +90,10 @@ class Sequence:
     salts: tuple[Salt, ...] = ()
     scores_prompt: bool = False
     adapters: tuple[LoraChoice, ...] = ()
+    num_resumed_tokens: int = 0
+    num_slice_tokens: int = 0
+    admitted_priority: int = 0
+    has_place: bool = False
 
     @classmethod
     def from_submit(
@@ -121,8 +129,18 @@ class Sequence:
 
     @property
     def num_prompt_tokens(self) -> int:
-        """Length of the prompt."""
+        """Length of the prompt, with the output of a preempted sequence."""
         return len(self.prompt_token_ids)
+
+    @property
+    def num_client_tokens(self) -> int:
+        """Length of the prompt as the client sent it."""
+        return len(self.prompt_token_ids) - self.num_resumed_tokens
+
+    @property
+    def was_preempted(self) -> bool:
+        """Whether its prompt ends with output tokens."""
+        return self.num_resumed_tokens > 0
 
     @property
     def num_tokens_to_prefill(self) -> int:
@@ -187,6 +205,7 @@ class Sequence:
         return (
             producer is not None
             and not producer.is_finished
+            and not producer.was_preempted
             and producer.num_computed_tokens < self.shared_length
         )
 
@@ -208,7 +227,28 @@ class Sequence:
     @property
     def length(self) -> int:
         """Tokens in the cache after the step in flight."""
-        return self.num_computed_tokens + self.num_sampled_tokens
+        return self.num_computed_tokens + self.num_sampled_tokens - self.num_resumed_tokens
+
+    def tokens_in_cache(self, num_tokens: int) -> Tokens:
+        """Return the first tokens of prompt and output together."""
+        output = self.output_token_ids[self.num_resumed_tokens :]
+        return self.prompt_token_ids + pack(output[: max(0, num_tokens - self.num_prompt_tokens)])
+
+    def preempt(self, *, now: float) -> None:
+        """Make a decoding sequence wait again; it keeps its output.
+
+        It has no token in flight.
+        """
+        self.prompt_token_ids = self.tokens_in_cache(self.num_client_tokens + len(self.output_token_ids))
+        self.num_resumed_tokens = len(self.output_token_ids)
+        self.num_computed_tokens = self.num_cached_tokens = 0
+        self.checkpoint_positions = []
+        self.producer, self.shared_length = None, 0
+        self.needs_restore = True
+        # The prompt's log-probabilities were reported with its prefill.
+        self.scores_prompt = False
+        self.served_at = now
+        self.state = SequenceState.WAITING
 
     @property
     def has_token_in_flight(self) -> bool:

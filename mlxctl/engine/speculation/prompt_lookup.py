@@ -43,7 +43,9 @@ class PromptLookup:
     def _draft(self, row: Sequence, max_tokens: int) -> Draft:
         history = self._histories.get(row.sequence_id)
         if history is None:
-            history = self._histories[row.sequence_id] = TokenHistory(row.prompt_token_ids)
+            history = self._histories[row.sequence_id] = TokenHistory(
+                row.prompt_token_ids[: row.num_client_tokens]
+            )
         history.follow(row.output_token_ids)
         end, length = history.longest_match()
         if length < _MIN_MATCH:

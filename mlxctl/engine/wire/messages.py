@@ -20,6 +20,7 @@ from mlxctl.ir.cache_usage import NO_CACHE_USAGE, CacheUsage
 from mlxctl.ir.distribution import Distribution
 from mlxctl.ir.kv_cache_size import KVWindow
 from mlxctl.ir.lora import LoraChoice, LoraSpec
+from mlxctl.ir.scheduler_policy import SchedulerPolicy
 from mlxctl.ir.tokens import Salt
 from mlxctl.prefix_cache.policy import UNLIMITED_LIFETIME, Lifetime
 
@@ -185,6 +186,12 @@ class UnmountLora(Command, frozen=True, kw_only=True):
     token: int
     model: str
     name: str
+
+
+class ConfigureScheduler(Command, frozen=True, kw_only=True):
+    """Change the scheduler's policy from the next step on; without an answer."""
+
+    policy: SchedulerPolicy
 
 
 class Stop(Command, frozen=True, kw_only=True):
@@ -368,7 +375,9 @@ class Stats(Report, frozen=True, kw_only=True):
     rounded up to a power of two. `cache_promotions` counts prompts whose prefix was read from disk.
     `prefix_cache_bits` is None for stored entries that are not quantized. `decode_step_seconds` and
     `batch_rows` have one value per decode step. `draft_tokens` are the accepted and rejected ones of each
-    drafter.
+    drafter. `num_preempted` rows were interrupted and wait; their caches take `preempted_bytes`. Rows gave
+    their place to others in `num_preemptions` for priority and in `num_yields` after a time slice;
+    `num_resumes` continued. `tokens_by_priority` counts computed tokens.
     """
 
     token: int
@@ -400,6 +409,13 @@ class Stats(Report, frozen=True, kw_only=True):
     resident_bytes: int | None
     decode_step_seconds: Distribution
     batch_rows: Distribution
+    num_preempted: int
+    preempted_bytes: int
+    num_preemptions: int
+    num_yields: int
+    num_resumes: int
+    tokens_by_priority: dict[int, int]
+    waiting_by_priority: dict[int, int]
 
 
 class LookedUp(Report, frozen=True, kw_only=True):
@@ -474,6 +490,7 @@ AnyCommand = (
     | AskCache
     | MountLora
     | UnmountLora
+    | ConfigureScheduler
     | Stop
 )
 AnyReport = (

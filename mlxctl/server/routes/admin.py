@@ -3,6 +3,7 @@
 from mlxctl.server.audit import AuditPage, AuditResource
 from mlxctl.server.metrics import MetricsResource
 from mlxctl.server.route import Operation, Query, Route
+from mlxctl.server.scheduler import SchedulerChange, SchedulerResource, SchedulerState
 from mlxctl.server.stats import (
     CancelledRequest,
     RequestList,
@@ -16,9 +17,7 @@ from mlxctl.stores.audit_files import MAX_RESULTS
 ADMIN_ROUTES = (
     Route(
         path="/stats",
-        resource=lambda context: StatsResource(
-            context.services.inference, context.services.responses, context.services.catalog, context.settings
-        ),
+        resource=lambda context: StatsResource(context.services.inference, context.services.responses),
         access="metrics:read",
         operations=(
             Operation(
@@ -54,6 +53,20 @@ ADMIN_ROUTES = (
         access="metrics:read",
         operations=(
             Operation(method="get", summary="Get metrics in the Prometheus text format", answer=str),
+        ),
+    ),
+    Route(
+        path="/admin/scheduler",
+        resource=lambda context: SchedulerResource(context.services.inference),
+        access="admin",
+        operations=(
+            Operation(method="get", summary="Get the scheduler's settings", answer=SchedulerState),
+            Operation(
+                method="patch",
+                summary="Change the scheduler's settings while the server runs",
+                body=SchedulerChange,
+                answer=SchedulerState,
+            ),
         ),
     ),
     Route(

@@ -5,8 +5,6 @@ from mlxctl.server.health import (
     GreetingResource,
     Health,
     HealthResource,
-    Healthz,
-    HealthzResource,
     Readiness,
     ReadinessResource,
 )
@@ -38,9 +36,7 @@ HEALTH_ROUTES = (
     ),
     Route(
         path="/readyz",
-        resource=lambda context: ReadinessResource(
-            context.services.inference, ready_when=context.settings.ready_when
-        ),
+        resource=lambda context: ReadinessResource(context.services.inference),
         access="open",
         operations=(
             Operation(
@@ -50,12 +46,6 @@ HEALTH_ROUTES = (
                 errors=(503,),
             ),
         ),
-    ),
-    Route(
-        path="/healthz",
-        resource=lambda context: HealthzResource(context.services.inference),
-        access="open",
-        operations=(Operation(method="get", summary="Check health: ok or degraded", answer=Healthz),),
     ),
     _liveness("/livez"),
     _liveness("/api/hello"),

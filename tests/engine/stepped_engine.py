@@ -1,0 +1,109 @@
+"""Text generation without process, thread or socket, stepped by the test."""
+
+import time
+from collections.abc import Callable
+
+import msgspec
+
+from mlxctl.engine.backend import CPU
+from mlxctl.engine.generation.workload import GenerationWorkload
+from mlxctl.engine.memory import EngineMemory
+from mlxctl.engine.wire.messages import (
+    AnyReport,
+    ConfigureScheduler,
+    ReportStats,
+    RowUpdate,
+    Score,
+    Stats,
+    Step,
+    Submit,
+)
+from mlxctl.engine.workload import WorkloadContext
+from mlxctl.ir import CacheMode, Guidance, KVFormat, SamplingParams, TextGenerationTask
+from mlxctl.ir.scheduler_policy import SchedulerPolicy
+from mlxctl.ir.tokens import pack
+from mlxctl.settings import EngineSettings
+from tests.engine.harness import GREEDY, result_of, sources
+from tests.tiny_models.wide_heads import wide_model
+
+
+class SteppedEngine:
+    """The workload of text generation on one model, stepped by hand."""
+
+    def __init__(self, family: str, *, kv_format: KVFormat | None = None) -> None:
+        self.memory = EngineMemory(backend=CPU, limit_bytes=1 << 40, prefix_cache_bytes=1 << 28)
+        self._updates: dict[int, list[RowUpdate]] = {}
+        self._workload = GenerationWorkload(
+            WorkloadContext(
+                settings=EngineSettings(), backend=CPU, memory=self.memory, publish=self._take, wake=int
+            )
+        )
+        (spec,) = sources([family])
+        if kv_format is not None:
+            task = TextGenerationTask(kv_format=kv_format)
+            spec = msgspec.structs.replace(spec, path=wide_model(family), task=task)
+        self._workload.open_model(spec, result_of(self._workload.load(spec)))
+        self._model = family
+
+    def configure(self, policy: SchedulerPolicy) -> None:
+        self._workload.take(ConfigureScheduler(policy=policy))
+
+    def submit(
+        self,
+        prompt: list[int],
+        *,
+        priority: int = 0,
+        max_tokens: int = 3,
+        mode: CacheMode = "full",
+        sampling: SamplingParams = GREEDY,
+        guidance: Guidance | None = None,
+    ) -> int:
+        """Submit a request; return its number."""
+        number = len(self._updates) + 1
+        self._updates[number] = []
+        self._workload.take(
+            Submit(
+                sequence_id=number,
+                model=self._model,
+                prompt_token_ids=pack(prompt).tobytes(),
+                sampling=sampling,
+                guidance=guidance,
+                stop_token_ids=[],
+                max_tokens=max_tokens,
+                priority=priority,
+                cache_mode=mode,
+            )
+        )
+        return number
+
+    def run(self, until: Callable[[], bool]) -> None:
+        """Step until a condition holds; grammars are compiled on another thread meanwhile."""
+        deadline = time.monotonic() + 60
+        while not until():
+            assert time.monotonic() < deadline, "it did not happen"
+            self._workload.step()
+
+    def cancel(self, number: int) -> None:
+        self._workload.cancel({number})
+
+    def tokens(self, number: int) -> list[int]:
+        return [token_id for update in self._updates[number] for token_id in update.token_ids]
+
+    def scores(self, number: int) -> list[Score]:
+        return [score for update in self._updates[number] for score in update.scores]
+
+    def stats(self) -> Stats:
+        self._workload.take(ReportStats(token=0))
+        return self._stats
+
+    def is_done(self, *numbers: int) -> bool:
+        assert not any(update.failure for number in numbers for update in self._updates[number])
+        return all(self._updates[number] and self._updates[number][-1].finish_reason for number in numbers)
+
+    def _take(self, report: AnyReport) -> None:
+        match report:
+            case Stats():
+                self._stats = report
+            case Step():
+                for row in report.rows:
+                    self._updates[row.sequence_id].append(row)

@@ -1,0 +1,121 @@
+"""Preempted rows continue with the tokens of an uninterrupted answer."""
+
+import pytest
+from llguidance import LLMatcher
+
+from mlxctl.ir import CacheMode, Guidance, KVFormat, Repetition, SamplingParams, ThinkingLimit
+from mlxctl.ir.scheduler_policy import SchedulerPolicy
+from tests.engine.harness import GREEDY
+from tests.engine.stepped_engine import SteppedEngine
+
+# Plain attention, sliding window, short convolutions, linear attention with experts.
+FAMILIES = ["qwen3", "gemma3", "lfm2", "qwen3_next"]
+PROMPT = [20 + place % 400 for place in range(90)]
+NUM_TIMES = 3
+URGENT = -10
+PREEMPTING = SchedulerPolicy(max_rows=1, enable_preemption=True)
+SEEDED = SamplingParams(
+    temperature=1.0,
+    top_p=0.9,
+    presence_penalty=0.7,
+    frequency_penalty=0.3,
+    repetition_penalty=1.2,
+    num_top_logprobs=3,
+    repetition=Repetition(multiplier=2.0, allowed_length=1, num_last=32),
+    seed=7,
+)
+GRAMMAR = Guidance(grammar=LLMatcher.grammar_from_regex("[a-z ]*"))
+THINKING = Guidance(
+    thinking=ThinkingLimit(
+        max_tokens=30, is_open=True, opener_ids=(21,), closer_ids=(40, 41), closing_ids=(30, 40, 41)
+    )
+)
+KINDS = [(GREEDY, None), (SEEDED, None), (SEEDED, GRAMMAR), (SEEDED, THINKING)]
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_preempted_output_equals_uninterrupted_output(family: str) -> None:
+    engine = SteppedEngine(family)
+    engine.configure(PREEMPTING)
+    for sampling, guidance in KINDS:
+        alone, row = (
+            engine.submit(PROMPT, max_tokens=50, sampling=sampling, guidance=guidance) for _ in range(2)
+        )
+        engine.run(lambda alone=alone: engine.is_done(alone))
+        for number in range(NUM_TIMES):
+            num_tokens = 9 * (number + 1)
+            engine.run(lambda row=row, least=num_tokens: len(engine.tokens(row)) >= least)
+            urgent = engine.submit([9, 8, 7, number], priority=URGENT)
+            engine.run(lambda urgent=urgent: engine.is_done(urgent))
+        engine.run(lambda row=row: engine.is_done(row))
+
+        assert engine.tokens(row) == engine.tokens(alone)
+        assert engine.scores(row) == engine.scores(alone)
+    stats = engine.stats()
+    assert stats.num_preemptions == stats.num_resumes == NUM_TIMES * len(KINDS)
+    assert stats.num_preempted == stats.preempted_bytes == 0
+
+
+@pytest.mark.parametrize("family", [*FAMILIES, "quantized"])
+def test_preempted_rows_of_a_batch_continue_whether_their_caches_were_freed_or_not(family: str) -> None:
+    engine = (
+        SteppedEngine("qwen3", kv_format=KVFormat(bits=8, group_size=32))
+        if family == "quantized"
+        else SteppedEngine(family)
+    )
+    engine.configure(SchedulerPolicy(max_rows=3, enable_preemption=True))
+    prompts = [[number + token_id for token_id in PROMPT[: 60 + number]] for number in range(3)]
+    answers = [engine.submit(prompt, max_tokens=40, mode="off") for prompt in prompts]
+    engine.run(lambda: engine.is_done(*answers))
+
+    cases: list[tuple[CacheMode, bool]] = [("full", False), ("full", True), ("prefix", True), ("off", True)]
+    for mode, is_freed in cases:
+        rows = [engine.submit(prompt, max_tokens=40, mode=mode) for prompt in prompts]
+        engine.run(lambda rows=rows: len(engine.tokens(rows[1])) >= 9)
+        urgent = [engine.submit([9, 8, last], priority=URGENT) for last in (7, 6)]
+        engine.run(lambda: engine.stats().num_preempted == 2)
+        assert engine.stats().preempted_bytes > 0
+        if is_freed:
+            engine.memory.limit_bytes = 1
+            engine.run(lambda: engine.stats().preempted_bytes == 0)
+            engine.memory.limit_bytes = 1 << 40
+        engine.run(lambda rows=rows, urgent=urgent: engine.is_done(*rows, *urgent))
+        assert [engine.tokens(row) for row in rows] == [engine.tokens(row) for row in answers]
+    assert engine.stats().num_resumes == 2 * len(cases)
+
+
+def test_client_that_leaves_while_preempted_frees_its_cache() -> None:
+    engine = SteppedEngine("qwen3")
+    engine.configure(PREEMPTING)
+    row = engine.submit(PROMPT, max_tokens=10_000)
+    engine.run(lambda: len(engine.tokens(row)) >= 9)
+    urgent = engine.submit([9, 8, 7], priority=URGENT)
+    engine.run(lambda: engine.stats().num_preempted == 1)
+
+    engine.cancel(row)
+    num_tokens = len(engine.tokens(row))
+    engine.run(lambda: engine.is_done(urgent))
+
+    stats = engine.stats()
+    assert (stats.num_preempted, stats.preempted_bytes, stats.num_waiting, stats.num_decoding) == (0, 0, 0, 0)
+    assert (stats.num_preemptions, stats.num_resumes) == (1, 0)
+    assert len(engine.tokens(row)) == num_tokens
+
+
+def test_time_slices_let_equal_requests_take_turns() -> None:
+    engine = SteppedEngine("lfm2")
+    engine.configure(SchedulerPolicy(max_rows=1, max_timeslice_tokens=8))
+    alone = engine.submit(PROMPT, max_tokens=40)
+    engine.run(lambda: engine.is_done(alone))
+
+    rows = [engine.submit(PROMPT, max_tokens=40) for _ in range(3)]
+    engine.run(lambda: len(engine.tokens(rows[2])) >= 8)
+    assert all(len(engine.tokens(row)) <= 2 * 8 + 2 for row in rows)
+    engine.run(lambda: engine.is_done(*rows))
+
+    assert all(engine.tokens(row) == engine.tokens(alone) for row in rows)
+    stats = engine.stats()
+    assert stats.num_yields == stats.num_resumes
+    # The last row to run has the place for itself.
+    assert stats.num_yields >= 2 * (40 // 10 - 1)
+    assert stats.num_preemptions == 0
