@@ -118,6 +118,11 @@ class InferenceService:
         return self._engine.status
 
     @property
+    def is_serving(self) -> bool:
+        """Whether requests are accepted, though models may be missing."""
+        return self._failure is None and self._engine.status == "ready" and self.manager.is_open
+
+    @property
     def problem(self) -> str | None:
         """Which models are missing though the engine runs.
 

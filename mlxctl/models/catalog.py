@@ -29,6 +29,7 @@ class Catalog:
         self.library = Library(replace(settings.library, models_dirs=directories))
         self.downloads = Downloads(self.library.hub_cache)
         self.allows_downloads = settings.library.allow_downloads
+        self.engine_settings = settings.engine
         self._settings = settings
         self._knowledge = knowledge
         self._lock = threading.Lock()

@@ -65,7 +65,10 @@ class ModelDescription:
 
     @property
     def experts(self) -> tuple[int, int] | None:
-        """The experts of a layer and those that a token uses, None without experts."""
+        """The experts of a layer, and those that a token uses.
+
+        None for a model without experts.
+        """
         return count_experts(text_part(self.config))
 
     def served_with(self, kv_format: KVFormat | None) -> "ModelDescription":

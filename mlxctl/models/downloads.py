@@ -4,6 +4,7 @@ Methods may be called by any thread; one worker thread downloads, one model at a
 """
 
 import threading
+import time
 from collections import deque
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -24,13 +25,19 @@ DownloadState = Literal["waiting", "running", "done", "failed", "cancelled"]
 class Download:
     """The state of a download.
 
-    `num_bytes_total` is None until the hub has answered; `error` is one line.
+    `num_bytes_total` and `num_files_total` are None until the hub has answered; `error` is one line. Times
+    are in unix seconds.
     """
 
     repository: str
     state: DownloadState = "waiting"
     num_bytes: int = 0
     num_bytes_total: int | None = None
+    num_files: int = 0
+    num_files_total: int | None = None
+    bytes_per_second: float = 0.0
+    started_at: float | None = None
+    ended_at: float | None = None
     path: Path | None = None
     error: str | None = None
 
@@ -92,6 +99,22 @@ class Downloads:
             found = self._downloads.get(repository)
             return self._with_progress(found) if found else None
 
+    def cancel(self, repository: str) -> Download | None:
+        """Cancel one download and return its state.
+
+        None if there is none. Complete files are kept.
+        """
+        with self._lock:
+            found = self._downloads.get(repository)
+            if found is None:
+                return None
+            if found.state == "running":
+                self._progress.cancel()
+            elif found.state == "waiting":
+                self._waiting.remove(repository)
+                found = self._downloads[repository] = replace(found, state="cancelled", ended_at=time.time())
+            return self._with_progress(found)
+
     def close(self) -> None:
         """Cancel running and waiting downloads, without waiting.
 
@@ -116,13 +139,19 @@ class Downloads:
         while (repository := self._next()) is not None:
             try:
                 plan = plan_download(repository, cache=self._cache)
-                self._change(repository, num_bytes_total=plan.num_bytes_left)
+                self._change(repository, num_bytes_total=plan.num_bytes_left, num_files_total=plan.num_files)
                 path = download(plan, cache=self._cache, progress=self._progress)
-                self._change(repository, state="done", num_bytes=plan.num_bytes_left, path=path)
+                self._end(
+                    repository,
+                    state="done",
+                    num_bytes=plan.num_bytes_left,
+                    num_files=plan.num_files,
+                    path=path,
+                )
             except DownloadFailed as error:
-                self._change(repository, state="failed", error=str(error))
+                self._end(repository, state="failed", error=str(error))
             except Cancelled:
-                self._change(repository, state="cancelled", num_bytes=self._progress.num_bytes)
+                self._end(repository, state="cancelled", num_bytes=self._progress.num_bytes)
 
     def _next(self) -> str | None:
         with self._lock:
@@ -131,16 +160,27 @@ class Downloads:
                 return None
             repository = self._waiting.popleft()
             self._progress = DownloadProgress()
-            self._downloads[repository] = replace(self._downloads[repository], state="running")
+            self._downloads[repository] = replace(
+                self._downloads[repository], state="running", started_at=time.time()
+            )
             return repository
+
+    def _end(self, repository: str, **changes: object) -> None:
+        self._change(repository, ended_at=time.time(), **changes)
 
     def _change(self, repository: str, **changes: object) -> None:
         with self._lock:
             self._downloads[repository] = replace(self._downloads[repository], **changes)  # type: ignore[arg-type]
 
     def _with_progress(self, download: Download) -> Download:
-        return (
-            replace(download, num_bytes=self._progress.num_bytes) if download.state == "running" else download
+        if download.state != "running":
+            return download
+        progress = self._progress
+        return replace(
+            download,
+            num_bytes=progress.num_bytes,
+            num_files=progress.num_files,
+            bytes_per_second=progress.bytes_per_second(),
         )
 
     def _forget_old(self) -> None:

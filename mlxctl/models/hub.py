@@ -8,6 +8,7 @@ import errno
 import shutil
 import threading
 import time
+from collections import deque
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -27,6 +28,9 @@ _NUM_WORKERS = 4
 _PIECE_BYTES = 1024**2
 # A killed process leaves partial files, under names that are never used again.
 _STALE_SECONDS = 86_400
+# The rate of a download is that of the last seconds, from samples that are so far apart.
+_RATE_SECONDS, _SAMPLE_SECONDS = 5.0, 0.25
+_MAX_SAMPLES = 64
 
 
 class Cancelled(Exception):
@@ -55,6 +59,8 @@ class DownloadProgress:
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._done_by_bar: dict[int, int] = {}
+        self._samples: deque[tuple[float, int]] = deque(maxlen=_MAX_SAMPLES)
+        self._num_files = 0
         self._is_cancelled = threading.Event()
 
     @property
@@ -66,9 +72,34 @@ class DownloadProgress:
         with self._lock:
             return max(self._done_by_bar.values(), default=0)
 
+    @property
+    def num_files(self) -> int:
+        """Files that are complete."""
+        with self._lock:
+            return self._num_files
+
+    def bytes_per_second(self) -> float:
+        """Return the rate over the last five seconds."""
+        now = time.monotonic()
+        with self._lock:
+            recent = [sample for sample in self._samples if now - sample[0] <= _RATE_SECONDS]
+            done = max(self._done_by_bar.values(), default=0)
+        if not recent:
+            return 0.0
+        since, before = recent[0]
+        return (done - before) / max(now - since, _SAMPLE_SECONDS)
+
+    def end_file(self) -> None:
+        """Count a complete file."""
+        with self._lock:
+            self._num_files += 1
+
     def add(self, bar: int, num_bytes: int) -> None:
         """Count bytes of one bar. Raises Cancelled after `cancel`."""
+        now = time.monotonic()
         with self._lock:
+            if not self._samples or now - self._samples[-1][0] >= _SAMPLE_SECONDS:
+                self._samples.append((now, max(self._done_by_bar.values(), default=0)))
             self._done_by_bar[bar] = self._done_by_bar.get(bar, 0) + num_bytes
         if self._is_cancelled.is_set():
             raise Cancelled
@@ -173,6 +204,8 @@ def _counting_progress_class(progress: DownloadProgress) -> Any:
         def update(self, amount: float | None = 1) -> None:
             if self._counts_bytes:
                 progress.add(id(self), int(amount or 0))
+            elif amount:
+                progress.end_file()
 
     return CountingBar
 

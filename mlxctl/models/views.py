@@ -181,12 +181,20 @@ def _rounded(rate: float | None) -> float | None:
 
 
 class DownloadView(Struct, frozen=True, kw_only=True):
-    """A download as JSON; `error` is one line."""
+    """A download as JSON; `error` is one line.
+
+    `bytes_per_sec` is the rate of the last five seconds; times are unix seconds.
+    """
 
     repo: str
     state: DownloadState
     num_bytes: int
     num_bytes_total: int | None
+    files_done: int
+    files_total: int | None
+    bytes_per_sec: float
+    started_at: float | None
+    finished_at: float | None
     error: str | None
 
     @classmethod
@@ -196,5 +204,10 @@ class DownloadView(Struct, frozen=True, kw_only=True):
             state=download.state,
             num_bytes=download.num_bytes,
             num_bytes_total=download.num_bytes_total,
+            files_done=download.num_files,
+            files_total=download.num_files_total,
+            bytes_per_sec=round(download.bytes_per_second, 1),
+            started_at=download.started_at,
+            finished_at=download.ended_at,
             error=download.error,
         )

@@ -1,5 +1,7 @@
 """Liveness (/livez), readiness (/readyz) and health (/health)."""
 
+import asyncio
+from contextlib import suppress
 from typing import Literal
 
 import falcon
@@ -9,9 +11,12 @@ from msgspec import UNSET, Struct, UnsetType
 
 from mlxctl import __version__
 from mlxctl.engine import EngineStatus
-from mlxctl.errors import EngineRecovering, ModelLoading, ShuttingDown
+from mlxctl.errors import CapacityError, EngineError, EngineRecovering, ModelLoading, ShuttingDown
 from mlxctl.inference import InferenceService
 from mlxctl.server.open_requests import OpenHttpRequests
+
+_REASONS = {"starting": "model_loading", "recovering": "engine_recovering", "draining": "shutting_down"}
+_STATS_SECONDS = 1.0
 
 
 class Greeting(Struct):
@@ -25,6 +30,13 @@ class Readiness(Struct):
     """The server accepts requests."""
 
     status: Literal["ready"]
+
+
+class Healthz(Struct, omit_defaults=True):
+    """Status for monitors that know two words; `reason` is there when degraded."""
+
+    status: Literal["ok", "degraded"]
+    reason: str | None = None
 
 
 class EngineFacts(Struct):
@@ -47,6 +59,11 @@ class Health(Struct):
     model: str | UnsetType | None = UNSET
     engine: EngineFacts | UnsetType | None = UNSET
     open_requests: int | UnsetType = UNSET
+    loaded_models: list[str] | UnsetType = UNSET
+    memory_bytes: int | UnsetType | None = UNSET
+    memory_limit_bytes: int | UnsetType | None = UNSET
+    cache_bytes: int | UnsetType | None = UNSET
+    cache_max_bytes: int | UnsetType | None = UNSET
 
 
 class GreetingResource:
@@ -60,11 +77,32 @@ class GreetingResource:
     on_head = on_get
 
 
-class ReadinessResource:
-    """200 when requests are accepted, else 503 with Retry-After."""
+class HealthzResource:
+    """Always 200: ok, or degraded with the reason as a word."""
 
     def __init__(self, inference: InferenceService) -> None:
         self._inference = inference
+
+    async def on_get(self, request: Request, response: Response) -> None:  # noqa: ARG002
+        status = self._inference.status
+        reason = None if status == "ready" else _REASONS.get(status, status)
+        if status == "recovering" and self._inference.is_serving:
+            reason = "model_not_loaded"
+        response.data = msgspec.json.encode(Healthz(status="degraded" if reason else "ok", reason=reason))
+        response.content_type = falcon.MEDIA_JSON
+
+    on_head = on_get
+
+
+class ReadinessResource:
+    """200 when requests are accepted, else 503 with Retry-After.
+
+    `ready_when` says which models are needed for it.
+    """
+
+    def __init__(self, inference: InferenceService, *, ready_when: Literal["any", "first", "all"]) -> None:
+        self._inference = inference
+        self._ready_when = ready_when
 
     async def on_get(self, request: Request, response: Response) -> None:
         """Answer load balancers; without a required key the answer names no model."""
@@ -73,13 +111,25 @@ class ReadinessResource:
             raise ShuttingDown("not ready: the server is shutting down")
         if status == "starting":
             raise ModelLoading("not ready: the engine or the first model is still being loaded")
-        if status != "ready":
+        if status != "ready" and not self._has_enough_models():
             problem = self._inference.problem if request.context.caller is not None else None
             raise EngineRecovering(f"not ready: {problem or f'the engine is {status}'}")
-        response.data = msgspec.json.encode(Readiness(status=status))
+        response.data = msgspec.json.encode(Readiness(status="ready"))
         response.content_type = falcon.MEDIA_JSON
 
     on_head = on_get
+
+    def _has_enough_models(self) -> bool:
+        """Whether the models that `ready_when` asks for are there.
+
+        Others may be missing.
+        """
+        if self._ready_when == "all" or not self._inference.is_serving:
+            return False
+        models = self._inference.models()
+        return any(
+            model.memory is not None for model in (models if self._ready_when == "any" else models[:1])
+        )
 
 
 class HealthResource:
@@ -96,10 +146,24 @@ class HealthResource:
             health.model = self._model_name()
             health.engine = self._engine_facts()
             health.open_requests = self._open_requests.num_open
+            health.loaded_models = [model.name for model in self._inference.models() if model.memory]
+            await self._add_memory(health)
         response.data = msgspec.json.encode(health)
         response.content_type = falcon.MEDIA_JSON
 
     on_head = on_get
+
+    async def _add_memory(self, health: Health) -> None:
+        """Add the engine's memory figures, null where it does not answer soon."""
+        health.memory_bytes = health.memory_limit_bytes = health.cache_bytes = health.cache_max_bytes = None
+        engine = self._inference.engine
+        if engine is None:
+            return
+        health.memory_limit_bytes = engine.memory_limit_bytes
+        with suppress(TimeoutError, CapacityError, EngineError):
+            stats = await asyncio.wait_for(self._inference.engine_stats(), _STATS_SECONDS)
+            health.memory_bytes = stats.active_memory_bytes
+            health.cache_bytes, health.cache_max_bytes = stats.cache_bytes, stats.cache_max_bytes
 
     def _model_name(self) -> str | None:
         return next((model.name for model in self._inference.models()), None)

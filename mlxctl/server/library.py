@@ -10,7 +10,13 @@ import msgspec
 from falcon.asgi import Request, Response
 from msgspec import Struct
 
-from mlxctl.errors import DownloadFailed, InvalidRequest, ModelNotFoundOnDisk, UnknownModel
+from mlxctl.errors import (
+    DownloadFailed,
+    InvalidRequest,
+    ModelNotFoundOnDisk,
+    UnknownModel,
+    UnknownResource,
+)
 from mlxctl.inference import InferenceService
 from mlxctl.ir.models import ModelState
 from mlxctl.models import ModelDescription
@@ -81,9 +87,9 @@ class LibraryResource:
         """List the library."""
         needs_refresh = request.get_param("refresh") not in (None, "", "0", "false")
         async with self._lock:
-            if needs_refresh or time.monotonic() - self._read_at >= _LIBRARY_SECONDS:
+            if needs_refresh or self._is_outdated():
+                self._read_at = time.time()
                 self._models = await asyncio.to_thread(self._read)
-                self._read_at = time.monotonic()
         served = {model.facts.path: model for model in self._inference.models()}
         models = [
             LibraryModel(
@@ -99,6 +105,11 @@ class LibraryResource:
         response.content_type = falcon.MEDIA_JSON
 
     on_head = on_get
+
+    def _is_outdated(self) -> bool:
+        age = time.time() - self._read_at
+        ends = (download.ended_at or 0.0 for download in self._catalog.downloads.all())
+        return not 0 <= age < _LIBRARY_SECONDS or max(ends, default=0.0) >= self._read_at
 
     def _read(self) -> list[tuple[Path, ModelView, Assessment | None]]:
         found = []
@@ -197,4 +208,19 @@ class OpenDownloadsResource(DownloadsResource):
             raise InvalidRequest(str(error), param="repo") from None
         response.status = falcon.HTTP_202
         response.data = msgspec.json.encode(DownloadView.of(started))
+        response.content_type = falcon.MEDIA_JSON
+
+
+class DownloadResource:
+    """One download, by its repository."""
+
+    def __init__(self, catalog: Catalog) -> None:
+        self._catalog = catalog
+
+    async def on_delete(self, request: Request, response: Response, repository: str) -> None:  # noqa: ARG002
+        """Cancel the download; complete files are kept. Raises UnknownResource."""
+        found = self._catalog.downloads.cancel(repository)
+        if found is None:
+            raise UnknownResource(f"there is no download of {repository[:128]!r}")
+        response.data = msgspec.json.encode(DownloadView.of(found))
         response.content_type = falcon.MEDIA_JSON

@@ -2,20 +2,26 @@
 
 import asyncio
 import time
-from typing import Any
+from typing import Any, Literal
 
 import falcon
 import msgspec
 from falcon.asgi import Request, Response
 from msgspec import Struct
 
+from mlxctl import __version__
 from mlxctl.engine import Stats
 from mlxctl.errors import StoreError
 from mlxctl.inference import InferenceService
 from mlxctl.inference.models.manager import ModelStats
 from mlxctl.inference.request_entry import RequestView
+from mlxctl.models import ModelDescription
+from mlxctl.models.catalog import Catalog
+from mlxctl.models.layer_plan import Kept, plan_layers
+from mlxctl.models.text_config import text_part
 from mlxctl.policy import Caller
 from mlxctl.server.metric_families import hit_ratio
+from mlxctl.settings import ServerSettings
 from mlxctl.stores import ResponseStore
 
 _COUNTERS = [field for field in msgspec.structs.fields(Stats) if field.name != "token"]
@@ -28,6 +34,67 @@ class StoredResponseStats(Struct):
     num_bytes: int
 
 
+class ServerBlock(Struct):
+    """The server: what started it, and when in unix seconds."""
+
+    owner: Literal["serve"]
+    model: str | None
+    version: str
+    started_at: float
+    uptime_seconds: float
+
+
+class AdmissionBlock(Struct):
+    """Memory that requests may take.
+
+    `max_safe_context` is by model, in tokens. `memory_budget_bytes` is null without a limit of the settings.
+    """
+
+    admission: Literal["strict", "prompt"]
+    max_safe_context: dict[str, int | None]
+    memory_budget_bytes: int | None
+    usable_bytes: int
+    weights_bytes: int
+
+
+class BatchBlock(Struct):
+    """Decoding: the configured most rows, and those in use."""
+
+    configured: int
+    batched: bool
+    active_rows: int
+
+
+class KVQuantBlock(Struct):
+    """Precision of the KV cache of each loaded model, by layers.
+
+    `layers` counts by format, `attention` by kind; empty where the configuration does not tell.
+    """
+
+    mode: Literal["full", "8", "4"]
+    layers: dict[str, int]
+    attention: dict[str, int]
+
+
+class PromptCacheBlock(Struct):
+    """The prefix cache in memory."""
+
+    entries: int
+    bytes: int
+    max_bytes: int
+    hits: int
+    misses: int
+
+
+class ResponseStoreBlock(Struct):
+    """Stored responses."""
+
+    entries: int
+    bytes: int
+    max_bytes: int
+    ttl_ms: int
+
+
 ServerStats: type[Any] = msgspec.defstruct(
     "ServerStats",
     [
@@ -37,6 +104,12 @@ ServerStats: type[Any] = msgspec.defstruct(
         ("uptime_seconds", float),
         ("pool", ModelStats),
         ("responses", StoredResponseStats | None),
+        ("server", ServerBlock),
+        ("admission", AdmissionBlock),
+        ("batch", BatchBlock),
+        ("kv_quant", dict[str, KVQuantBlock]),
+        ("prompt_cache", PromptCacheBlock),
+        ("response_store", ResponseStoreBlock | None),
     ],
     namespace={
         "__doc__": (
@@ -70,10 +143,18 @@ class CancelledRequest(Struct):
 class StatsResource:
     """GET /stats: counters of requests, tokens, memory, cache, models and stored responses."""
 
-    def __init__(self, inference: InferenceService, responses: ResponseStore) -> None:
+    def __init__(
+        self,
+        inference: InferenceService,
+        responses: ResponseStore,
+        catalog: Catalog,
+        settings: ServerSettings,
+    ) -> None:
         self._inference = inference
         self._responses = responses
-        self._started = time.monotonic()
+        self._catalog = catalog
+        self._settings = settings
+        self._started, self._started_at = time.monotonic(), time.time()
 
     async def on_get(self, request: Request, response: Response) -> None:  # noqa: ARG002
         """Query the engine. Raises EngineRecovering."""
@@ -91,11 +172,59 @@ class StatsResource:
                 uptime_seconds=round(time.monotonic() - self._started, 1),
                 pool=pool,
                 responses=responses,
+                server=ServerBlock(
+                    owner="serve",
+                    model=next((model.name for model in self._inference.models()), None),
+                    version=__version__,
+                    started_at=round(self._started_at, 3),
+                    uptime_seconds=round(time.monotonic() - self._started, 1),
+                ),
+                admission=self._admission(pool),
+                batch=BatchBlock(
+                    configured=self._catalog.engine_settings.max_rows,
+                    batched=self._catalog.engine_settings.max_rows > 1,
+                    active_rows=stats.num_decoding,
+                ),
+                kv_quant=await asyncio.to_thread(self._kv_quant, pool),
+                prompt_cache=PromptCacheBlock(
+                    entries=stats.cache_chunks,
+                    bytes=stats.cache_bytes,
+                    max_bytes=stats.cache_max_bytes,
+                    hits=sum(num for hit, num in stats.cache_hits.items() if hit != "miss"),
+                    misses=stats.cache_hits.get("miss", 0),
+                ),
+                response_store=responses
+                and ResponseStoreBlock(
+                    entries=responses.num_responses,
+                    bytes=responses.num_bytes,
+                    max_bytes=self._settings.response_store_bytes,
+                    ttl_ms=round(1000 * self._settings.response_ttl_seconds),
+                ),
             )
         )
         response.content_type = falcon.MEDIA_JSON
 
     on_head = on_get
+
+    def _admission(self, pool: ModelStats) -> AdmissionBlock:
+        engine, settings = self._inference.engine, self._catalog.engine_settings
+        return AdmissionBlock(
+            admission=settings.admission,
+            max_safe_context={model.name: model.max_safe_context for model in pool.models},
+            memory_budget_bytes=settings.memory_limit_bytes,
+            usable_bytes=engine.memory_limit_bytes if engine else 0,
+            weights_bytes=sum(model.weights_bytes for model in pool.models),
+        )
+
+    def _kv_quant(self, pool: ModelStats) -> dict[str, KVQuantBlock]:
+        served = {model.name: model for model in self._inference.models()}
+        return {
+            model.name: _describe_kv(
+                model.kv_bits, self._catalog.described(model.name, served[model.name].facts.path)
+            )
+            for model in pool.models
+            if model.name in served
+        }
 
     async def _stored_responses(self) -> StoredResponseStats | None:
         """Return None if the store cannot be read."""
@@ -104,6 +233,23 @@ class StatsResource:
         except StoreError:
             return None
         return StoredResponseStats(num_responses=kept.num_responses, num_bytes=kept.num_bytes)
+
+
+def _describe_kv(bits: int | None, model: ModelDescription) -> KVQuantBlock:
+    plan = plan_layers(model.model_type or "", text_part(model.config)) or ()
+    attention = {name: plan.count(kept) for name, kept in _ATTENTION.items() if plan.count(kept)}
+    quantized = plan.count("all") if bits else 0
+    exact = len(plan) - plan.count("nothing") - quantized
+    layers = {f"kv{bits}": quantized, "full": exact}
+    return KVQuantBlock(
+        mode=_KV_MODES[bits],
+        layers={name: num for name, num in layers.items() if num},
+        attention=attention,
+    )
+
+
+_ATTENTION: dict[str, Kept] = {"global": "all", "sliding_window": "window", "linear": "state"}
+_KV_MODES: dict[int | None, Literal["full", "8", "4"]] = {None: "full", 8: "8", 4: "4"}
 
 
 def _percent(share: float) -> float:

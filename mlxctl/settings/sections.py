@@ -109,6 +109,9 @@ class ServerSettings:
     response_store_bytes: int = bounded(256 * 1024**2, least=0)
     """Maximum disk space of stored responses. The least recently used are deleted first. 0 stores none."""
 
+    ready_when: Literal["any", "first", "all"] = "all"
+    """Models that /readyz needs: any one, the first, or all that an engine restart has lost."""
+
     max_agents: int = bounded(1000, least=0)
     """Maximum number of agents per caller."""
 

@@ -107,3 +107,19 @@ def test_server_is_not_ready_until_the_model_is_reloaded(endless_model: Path, tm
         assert (
             httpx.post(chat, json={**BODY, "model": "lost", "max_tokens": 3}, timeout=30).status_code == 200
         )
+
+
+def test_ready_when_any_needs_one_loaded_model_only(endless_model: Path, tmp_path: Path) -> None:
+    lost = shutil.copytree(endless_model, tmp_path / "lost")
+    other = shutil.copytree(endless_model, tmp_path / "other")
+    named = ("--model", str(lost), "--model", str(other))
+    with serving(None, *named, MLXCTL_SERVER_READY_WHEN="any") as server:
+        (lost / "model.safetensors").unlink()
+        os.kill(server.engine_pid(), signal.SIGKILL)
+        wait_for(lambda: server.health()["problem"], seconds=30)
+        assert httpx.get(f"{server.url}/readyz").status_code == 503
+        chat = {**BODY, "model": "other", "max_tokens": 3}
+        assert httpx.post(f"{server.url}/v1/chat/completions", json=chat, timeout=30).status_code == 200
+        assert httpx.get(f"{server.url}/readyz").json() == {"status": "ready"}
+        degraded = {"status": "degraded", "reason": "model_not_loaded"}
+        assert httpx.get(f"{server.url}/healthz").json() == degraded

@@ -189,6 +189,11 @@ def test_downloaded_model_is_in_the_library(tmp_path: Path) -> None:
                 ]
 
             wait_for(lambda: states() == ["done", "failed"], seconds=20)
+            done = httpx.get(f"{server.url}/downloads").json()["downloads"][0]
+            assert done["files_done"] == done["files_total"] > 0
+            assert done["started_at"] <= done["finished_at"]
+            assert httpx.delete(f"{server.url}/downloads/org/tiny").json()["state"] == "done"
+            assert httpx.delete(f"{server.url}/downloads/org/other").status_code == 404
             assert [model["name"] for model in httpx.get(f"{server.url}/library").json()["models"]] == [
                 "org/tiny"
             ]

@@ -39,6 +39,27 @@ def test_stats_count_memory_and_reused_tokens(server: ServerProcess, openai_clie
     assert stats["cache_disk"]["num_damaged"] == 0
 
 
+def test_stats_tell_server_admission_batch_and_cache(server: ServerProcess) -> None:
+    stats = httpx.get(f"{server.url}/stats").json()
+    (model,) = stats["pool"]["models"]
+    assert stats["server"]["model"] == "tiny"
+    assert stats["admission"]["max_safe_context"] == {"tiny": model["max_safe_context"]}
+    assert 0 < stats["admission"]["weights_bytes"] < stats["admission"]["usable_bytes"]
+    assert stats["batch"] == {"configured": 32, "batched": True, "active_rows": 0}
+    kv = stats["kv_quant"]["tiny"]
+    assert (kv["mode"], kv["layers"]["full"]) == ("full", kv["attention"]["global"])
+    assert stats["prompt_cache"]["misses"] == stats["cache_hits"].get("miss", 0)
+    assert stats["response_store"]["ttl_ms"] == 3_600_000
+    assert 0 < model["loaded_at"] - stats["server"]["started_at"] < 60
+
+
+def test_health_tells_loaded_models_and_memory(server: ServerProcess) -> None:
+    assert httpx.get(f"{server.url}/healthz").json() == {"status": "ok"}
+    health = server.health()
+    assert health["loaded_models"] == ["tiny"]
+    assert 0 < health["memory_bytes"] < health["memory_limit_bytes"]
+
+
 def test_metrics_have_requests_tokens_times_and_state(
     server: ServerProcess, openai_client: openai.OpenAI
 ) -> None:

@@ -4,6 +4,7 @@ Event-loop thread only.
 """
 
 import logging
+import time
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import replace
@@ -43,6 +44,7 @@ class ModelLoader:
         self._registry = registry
         self._max_models = max_models
         self._readers: dict[str, AnswerReader] = {}
+        self._loaded_at: dict[str, float] = {}
         self._at_start: str | None = None
         self._unloaded_readers: dict[str, AnswerReader] = {}
         self._warned_unprobed: set[str] = set()
@@ -59,10 +61,15 @@ class ModelLoader:
             self._readers[model.name] = await self._create_reader(model)
         await self._engine.wait_ready()
         if model is not None:
+            self._loaded_at[model.name] = time.time()
             reader = self._readers[model.name]
             reader.check_width(self._engine.loaded[model.name].vocabulary_size)
             self._readers[model.name] = await self._match_engine(model, reader)
             self._log_if_unprobed(model)
+
+    def loaded_at(self, name: str) -> float:
+        """Return when the model was loaded first or again, in unix seconds."""
+        return self._loaded_at.get(name, 0.0)
 
     def reader(self, name: str) -> AnswerReader | None:
         """Return the answer reader of a loaded model."""
@@ -108,6 +115,7 @@ class ModelLoader:
         model = self._registry.model(name)
         reader = await self.any_reader(name)
         loaded = await self._engine.load(model.spec)
+        self._loaded_at[name] = time.time()
         self._readers[name] = reader
         self._unloaded_readers.pop(name, None)
         try:

@@ -31,6 +31,7 @@ from mlxctl.inference.preparation import PreparationPool
 from mlxctl.inference.request_context import current_request
 from mlxctl.inference.session import ModelSession
 from mlxctl.ir import Purpose
+from mlxctl.ir.kv_cache_size import tokens_within
 from mlxctl.ir.policy import is_model_allowed
 from mlxctl.settings import PoolSettings
 
@@ -287,7 +288,23 @@ class ModelManager:
             num_requests=resident.num_leases,
             idle_seconds=0.0 if resident.num_leases else round(now - resident.used_at, 1),
             is_pinned=resident.is_pinned,
+            loaded_at=round(self._loader.loaded_at(resident.name), 3),
+            load_seconds=round(loaded.load_seconds, 3),
+            num_requests_total=self.num_routes[resident.name, "routed"],
+            max_safe_context=self._max_safe_context(resident.name),
         )
+
+    def _max_safe_context(self, name: str) -> int | None:
+        """Return the most tokens of one conversation.
+
+        By memory and the model's context length.
+        """
+        hello, loaded = self._engine.hello, self._engine.loaded[name]
+        if hello is None or not loaded.kv_bytes_per_token:
+            return None
+        room = max(0, hello.memory_limit_bytes - loaded.weights_bytes)
+        fits = tokens_within(room, bytes_per_token=loaded.kv_bytes_per_token, windows=loaded.kv_windows)
+        return min(fits, self._registry.model(name).context_length)
 
     def _check_open(self) -> None:
         if not self.is_open:

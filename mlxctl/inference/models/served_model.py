@@ -18,7 +18,9 @@ class ModelMemory:
     """Memory and use of a loaded model.
 
     A token of a conversation takes `kv_bytes_per_token`, quantized to `kv_bits`; None is the precision of
-    the computation. `idle_seconds` is 0 while the model has requests.
+    the computation. `idle_seconds` is 0 while the model has requests. `loaded_at` is in unix seconds;
+    `num_requests_total` counts the requests since the start of the server. `max_safe_context` is the longest
+    conversation that fits into memory alone.
     """
 
     name: str
@@ -28,6 +30,10 @@ class ModelMemory:
     num_requests: int
     idle_seconds: float
     is_pinned: bool
+    loaded_at: float = 0.0
+    load_seconds: float = 0.0
+    num_requests_total: int = 0
+    max_safe_context: int | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -17,7 +17,9 @@ from mlxctl.stores.audit_files import MAX_RESULTS
 ADMIN_ROUTES = (
     Route(
         path="/stats",
-        resource=lambda context: StatsResource(context.services.inference, context.services.responses),
+        resource=lambda context: StatsResource(
+            context.services.inference, context.services.responses, context.services.catalog, context.settings
+        ),
         access="metrics:read",
         operations=(
             Operation(

@@ -5,6 +5,8 @@ from mlxctl.server.health import (
     GreetingResource,
     Health,
     HealthResource,
+    Healthz,
+    HealthzResource,
     Readiness,
     ReadinessResource,
 )
@@ -36,7 +38,9 @@ HEALTH_ROUTES = (
     ),
     Route(
         path="/readyz",
-        resource=lambda context: ReadinessResource(context.services.inference),
+        resource=lambda context: ReadinessResource(
+            context.services.inference, ready_when=context.settings.ready_when
+        ),
         access="open",
         operations=(
             Operation(
@@ -46,6 +50,12 @@ HEALTH_ROUTES = (
                 errors=(503,),
             ),
         ),
+    ),
+    Route(
+        path="/healthz",
+        resource=lambda context: HealthzResource(context.services.inference),
+        access="open",
+        operations=(Operation(method="get", summary="Check health: ok or degraded", answer=Healthz),),
     ),
     _liveness("/livez"),
     _liveness("/api/hello"),

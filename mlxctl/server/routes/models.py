@@ -9,6 +9,7 @@ from mlxctl.protocols.model_list import Model, ModelList
 from mlxctl.server.library import (
     DownloadList,
     DownloadRequest,
+    DownloadResource,
     DownloadsResource,
     FitList,
     FitResource,
@@ -136,4 +137,12 @@ def model_routes(*, allows_downloads: bool) -> tuple[Route, ...]:
         access="models:write",
         operations=(listing, _START_DOWNLOAD) if allows_downloads else (listing,),
     )
-    return (*_MODEL_ROUTES, downloads, _FIT_ROUTE)
+    cancellation = Route(
+        path="/downloads/{repository:path}",
+        resource=lambda context: DownloadResource(context.services.catalog),
+        access="models:write",
+        operations=(
+            Operation(method="delete", summary="Cancel a download", answer=DownloadView, errors=(404,)),
+        ),
+    )
+    return (*_MODEL_ROUTES, downloads, *((cancellation,) if allows_downloads else ()), _FIT_ROUTE)
