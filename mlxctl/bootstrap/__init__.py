@@ -157,7 +157,7 @@ def _open_audit_log(settings: AuditSettings) -> AuditStore | None:
         return None
     try:
         key = read_audit_key(locations.audit_key_file())
-    except (OSError, ValueError) as error:
+    except OSError as error:
         raise SettingsError(f"the key of the audit log cannot be used: {error}") from None
     files = AuditFiles(
         settings.path or locations.audit_directory(),

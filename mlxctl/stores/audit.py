@@ -14,6 +14,7 @@ from pathlib import Path
 
 from mlxctl.errors import StoreUnavailable
 from mlxctl.stores.audit_files import AuditFiles, AuditQuery, AuditRecord
+from mlxctl.stores.damage import set_aside
 
 MAX_WAITING = 4096
 """Number of records that wait to be written; further ones are dropped."""
@@ -22,6 +23,7 @@ MAX_TEXT_BYTES = 1 << 20
 _MAX_BATCH = 256
 _CLOSE_SECONDS = 2.0
 _KEY_BYTES = 32
+_MAX_KEY_FILE_BYTES = 4096
 
 _log = logging.getLogger(__name__)
 
@@ -116,14 +118,30 @@ class AuditStore:
 def read_audit_key(path: Path) -> bytes:
     """Return the HMAC key in a file, created owner-only at first.
 
-    Raises OSError, ValueError.
+    A damaged file is set aside, and a new key created. Raises OSError.
     """
+    try:
+        return _read_key(path)
+    except (ValueError, IsADirectoryError, FileNotFoundError) as error:
+        kept = set_aside(path)
+        _log.error(
+            "the key of the audit log, %s, is damaged (%s): set aside as %s; hashes from now on differ from "
+            "earlier ones",
+            path,
+            error,
+            kept.name,
+        )
+        return _read_key(path)
+
+
+def _read_key(path: Path) -> bytes:
     path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     with suppress(FileExistsError):
         descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
         with os.fdopen(descriptor, "w") as file:
             file.write(secrets.token_hex(_KEY_BYTES))
-    key = bytes.fromhex(path.read_text().strip())
+    with path.open("rb") as file:
+        key = bytes.fromhex(file.read(_MAX_KEY_FILE_BYTES).decode().strip())
     if len(key) < _KEY_BYTES:
-        raise ValueError(f"the key in {str(path)!r} has fewer than {_KEY_BYTES} bytes")
+        raise ValueError(f"it has fewer than {_KEY_BYTES} bytes")
     return key

@@ -5,10 +5,12 @@ owner only. Any thread, one writer.
 """
 
 import os
+import re
 import time
 from collections.abc import Iterator
 from contextlib import suppress
 from datetime import UTC, datetime
+from itertools import count
 from pathlib import Path
 
 import msgspec
@@ -87,6 +89,7 @@ class AuditQuery(Struct, frozen=True, kw_only=True):
         )
 
 
+_SEGMENT_NAME = re.compile(r"audit-[0-9]{8}-[0-9]{6}\.jsonl")
 _RECORDS = msgspec.json.Decoder(AuditRecord)
 
 
@@ -165,12 +168,17 @@ class AuditFiles:
             except FileNotFoundError:  # pruned meanwhile
                 continue
             for line in reversed(lines):
-                # A line that a full disk cut off is skipped.
-                with suppress(msgspec.MsgspecError):
+                # A line that a full disk cut off, or that is damaged, is skipped.
+                with suppress(ValueError, RecursionError):
                     yield _RECORDS.decode(line)
 
     def _segments(self) -> list[Path]:
-        return sorted(self.directory.glob("audit-*.jsonl"))
+        found = self.directory.glob("audit-*.jsonl")
+        return sorted(
+            path
+            for path in found
+            if _SEGMENT_NAME.fullmatch(path.name) and path.exists() and not path.is_dir()
+        )
 
     def _segment_to_write(self) -> tuple[Path, bool]:
         """Return the segment for the next records, and whether it is new."""
@@ -178,8 +186,9 @@ class AuditFiles:
         segments = [segment for segment in self._segments() if _day_of(segment) == today]
         if segments and _size(segments[-1]) < self._segment_bytes:
             return segments[-1], False
-        number = int(segments[-1].stem.rpartition("-")[2]) + 1 if segments else 0
-        return self.directory / f"audit-{today}-{number:06}.jsonl", True
+        first = int(segments[-1].stem.rpartition("-")[2]) + 1 if segments else 0
+        free = (self.directory / f"audit-{today}-{number:06}.jsonl" for number in count(first))
+        return next(path for path in free if not os.path.lexists(path)), True
 
 
 def _day(seconds: float) -> str:

@@ -165,6 +165,13 @@ def test_two_host_headers_are_refused(server: ServerProcess) -> None:
     assert error_of(answer)["code"] == "invalid_host"
 
 
+@pytest.mark.parametrize("path", ["/livez", "/v1/models"])
+def test_missing_host_header_returns_400(server: ServerProcess, path: str) -> None:
+    answer = send(server, f"GET {path} HTTP/1.1\r\nConnection: close\r\n\r\n".encode())
+    assert answer.startswith(b"HTTP/1.1 400")
+    assert b"invalid_host" in answer
+
+
 def test_http_1_0_client_is_answered(server: ServerProcess) -> None:
     assert status_of(send(server, b"GET /livez HTTP/1.0\r\n\r\n")) == 200
 

@@ -13,6 +13,7 @@ import pytest
 
 from mlxctl.stores.audit import AuditContent, AuditStore, read_audit_key
 from mlxctl.stores.audit_files import AuditFiles, AuditQuery, AuditRecord
+from mlxctl.stores.damage import set_aside_files
 
 DAY = 86400.0
 
@@ -92,9 +93,25 @@ def test_key_is_created_once_and_readable_by_its_owner_only(tmp_path: Path) -> N
     path = tmp_path / "new" / "audit.key"
     assert read_audit_key(path) == read_audit_key(path)
     assert path.stat().st_mode & 0o777 == 0o600
+
+
+def test_damaged_key_is_set_aside_and_replaced(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    path = tmp_path / "audit.key"
     path.write_text("abcd")
-    with pytest.raises(ValueError, match="fewer than 32 bytes"):
-        read_audit_key(path)
+    key = read_audit_key(path)
+    assert read_audit_key(path) == key != b"\xab\xcd"
+    (kept,) = set_aside_files(path)
+    assert kept.read_text() == "abcd"
+    assert "fewer than 32 bytes" in caplog.messages[0]
+
+
+def test_foreign_file_among_segments_is_ignored(tmp_path: Path) -> None:
+    (tmp_path / "audit-20260101-new.jsonl").write_text("x")
+    today = datetime.now(UTC).strftime("%Y%m%d")
+    (tmp_path / f"audit-{today}-000000.jsonl").mkdir()
+    log = files(tmp_path)
+    log.append([record(1)])
+    assert [one.request_id for one in log.search(AuditQuery())] == ["req-1"]
 
 
 def test_full_disk_drops_records_with_one_message(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:

@@ -9,6 +9,7 @@ import random
 import shutil
 import sqlite3
 import tempfile
+import time
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from pathlib import Path
@@ -39,7 +40,10 @@ from mlxctl.stores import (
 )
 from mlxctl.stores import SessionSummary as Summary
 from mlxctl.stores.agent_ids import read_agent_ids
+from mlxctl.stores.audit import read_audit_key
+from mlxctl.stores.audit_files import AuditFiles, AuditQuery, AuditRecord
 from mlxctl.stores.damage import MAX_KEPT, set_aside_files
+from mlxctl.tui.conversation import ChatOptions
 from mlxctl.tui.export import load_exported
 from mlxctl.tui.preferences import Preferences
 from mlxctl.tui.session_autosave import SessionAutosave
@@ -58,6 +62,8 @@ FILES = [
     "chat.json",
     "screen.json",
     "cache.archive",
+    "audit/audit.jsonl",
+    "audit.key",
 ]
 
 WRITERS = {
@@ -78,9 +84,9 @@ WRITERS = {
     "service/manager.py": "the definition of a service, for the system",
     "settings/editing.py": "mlxctl.toml",
     "stores/agent_ids.py": "nothing: it reads agents.sqlite",
-    "stores/audit.py": "audit segments and the key of their hashes (tests/stores/test_audit.py)",
-    "stores/audit_files.py": "audit segments (tests/stores/test_audit.py)",
-    "stores/database.py": "agents.sqlite, responses.sqlite, capabilities.sqlite, speeds.sqlite (as those), "
+    "stores/audit.py": "audit.key",
+    "stores/audit_files.py": "audit/audit.jsonl",
+    "stores/database.py": "agents.sqlite, responses.sqlite, capabilities.sqlite, speeds.sqlite, keys.sqlite, "
     "chats.db, manifest.sqlite",
     "tui/export.py": "chat.json",
     "tui/preferences.py": "screen.json",
@@ -152,7 +158,11 @@ def intact() -> Iterator[Path]:
         write_alias(home / "mlxctl.toml", "short", "org/long-name")
         (home / "capabilities.toml").write_text(write_overrides([RECORD]))
         (home / "chat.json").write_text('{"model": "m", "messages": [{"role": "user", "content": "hello"}]}')
-        Preferences(home / "screen.json").save_theme("nord")
+        preferences = Preferences(home / "screen.json")
+        preferences.save_theme("nord")
+        preferences.save_sampling(ChatOptions(temperature=0.5, top_k=7))
+        audit_files(home).append([audit_record(number) for number in range(3)])
+        read_audit_key(home / "audit.key")
         yield home
 
 
@@ -277,6 +287,26 @@ def edit_settings(home: Path) -> None:
     remove_alias(home / "mlxctl.toml", "other")
 
 
+def audit_files(home: Path) -> AuditFiles:
+    return AuditFiles(home / "audit", retention_days=9, max_bytes=1 << 20)
+
+
+def audit_record(number: int) -> AuditRecord:
+    return AuditRecord(
+        time=time.time(), request_id=f"r{number}", method="GET", route="/", status=200, duration_ms=1.0
+    )
+
+
+def use_audit(home: Path) -> None:
+    files = audit_files(home)
+    files.append([audit_record(9)])
+    assert any(record.request_id == "r9" for record in files.search(AuditQuery()))
+    files.prune()
+    key = read_audit_key(home / "audit.key")
+    assert len(key) >= 32
+    assert read_audit_key(home / "audit.key") == key
+
+
 STORES: dict[str, Callable[[Path], None]] = {
     "agents.sqlite": use_agents,
     "responses.sqlite": use_responses,
@@ -291,6 +321,7 @@ READERS: list[Callable[[Path], object]] = [
     lambda home: read_overrides(home / "capabilities.toml"),
     lambda home: load_exported(home / "chat.json"),
     lambda home: Preferences(home / "screen.json").theme,
+    lambda home: Preferences(home / "screen.json").sampling.beneath(ChatOptions()),
 ]
 
 
@@ -301,7 +332,7 @@ def test_any_damage_is_at_most_a_miss_or_a_named_error(intact: Path, name: str, 
     shutil.rmtree(home, ignore_errors=True)
     shutil.copytree(intact, home)
     how, seed = damage
-    how(home / name, random.Random(seed))
+    how(path_of(home, name), random.Random(seed))
 
     for file, use in STORES.items():
         # The second attempt is like the next start.
@@ -312,9 +343,16 @@ def test_any_damage_is_at_most_a_miss_or_a_named_error(intact: Path, name: str, 
                 check_refusal(error, file, is_damaged=file == name)
     use_cache(home)
     use_cache(home)
+    use_audit(home)
+    use_audit(home)
     for read in READERS:
         with suppress(StoreError, SettingsError):
             read(home)
+
+
+def path_of(home: Path, name: str) -> Path:
+    """Return the path of one of FILES; the name of an audit segment begins with its day."""
+    return next((home / "audit").iterdir()) if name == "audit/audit.jsonl" else home / name
 
 
 def check_refusal(error: StoreUnavailable, file: str, *, is_damaged: bool) -> None:

@@ -28,9 +28,11 @@ class AllowedHosts:
         self._is_open = not _is_loopback(bound_host) and not allowed_hosts
 
     async def process_request(self, request: Request, response: Response) -> None:  # noqa: ARG002
-        """Raise InvalidRequest for a malformed or foreign Host."""
+        """Raise InvalidRequest for a missing, malformed or foreign Host."""
         hosts = [value.decode("latin-1") for name, value in request.scope["headers"] if name == b"host"]
         if hosts in ([], [""]):
+            if request.scope["http_version"] == "1.1":
+                raise InvalidRequest("an HTTP/1.1 request needs a Host header", code="invalid_host")
             return
         parts = _HOST.fullmatch(hosts[0]) if len(hosts) == 1 else None
         if parts is None:
