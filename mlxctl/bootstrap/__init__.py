@@ -6,14 +6,14 @@ from pathlib import Path
 from mlxctl import demo, locations
 from mlxctl.adapters import RequestDefaults
 from mlxctl.engine import EngineClient, EngineProcess
-from mlxctl.errors import ModelNotFoundOnDisk, SettingsError, StoreUnavailable
+from mlxctl.errors import SettingsError, StoreUnavailable
 from mlxctl.inference import InferenceService
 from mlxctl.inference.models.configured_models import ModelReader
 from mlxctl.inference.models.lora_registry import LoraRegistry
 from mlxctl.inference.preparation import PreparationPool
 from mlxctl.ir import SamplingOptions, ToneCurveOptions
 from mlxctl.ir.policy import Limits
-from mlxctl.models import Library, NamedDirectory
+from mlxctl.models import NamedDirectory
 from mlxctl.models.capability_lookup import CapabilityLookup, open_capability_lookup
 from mlxctl.models.catalog import Catalog
 from mlxctl.policy import PolicyService, SettingsPolicy

@@ -129,5 +129,5 @@ class StoredPolicy:
 def _decoded(value: bytes, kind: type[Value]) -> Value:
     try:
         return msgspec.json.decode(value, type=kind)
-    except msgspec.MsgspecError as error:
+    except (ValueError, RecursionError) as error:
         raise SettingsError(f"the policy store has an unreadable record: {error}") from None

@@ -20,6 +20,9 @@ from hypothesis import strategies as st
 
 from mlxctl.errors import SettingsError, StoreError, StoreUnavailable
 from mlxctl.ir import StoredItem, StoredResponse
+from mlxctl.ir.policy import ApiKey
+from mlxctl.policy import SettingsPolicy
+from mlxctl.policy.store_backend import StoredPolicy
 from mlxctl.prefix_cache.disk import maintenance, transfer
 from mlxctl.prefix_cache.disk.inspection import DiskInspector
 from mlxctl.prefix_cache.disk.tier import DiskTier
@@ -30,10 +33,12 @@ from mlxctl.stores import (
     CapabilityStore,
     Exchange,
     Finding,
+    MeasuredSpeed,
     ProbeRecord,
     ResponseStore,
     Session,
     SessionStore,
+    SpeedStore,
     database,
     read_overrides,
     write_overrides,
@@ -43,6 +48,7 @@ from mlxctl.stores.agent_ids import read_agent_ids
 from mlxctl.stores.audit import read_audit_key
 from mlxctl.stores.audit_files import AuditFiles, AuditQuery, AuditRecord
 from mlxctl.stores.damage import MAX_KEPT, set_aside_files
+from mlxctl.stores.policy import PolicyStore
 from mlxctl.tui.conversation import ChatOptions
 from mlxctl.tui.export import load_exported
 from mlxctl.tui.preferences import Preferences
@@ -51,7 +57,7 @@ from tests.prefix_cache.disk_records import closed, opened, read_all, store
 from tests.stores.damage import damages
 
 MANIFEST, SEGMENT = "cache/prefixes/manifest.sqlite", "cache/prefixes/00000000.segment"
-SQLITE_FILES = ["agents.sqlite", "responses.sqlite", "capabilities.sqlite", "chats.db"]
+SQLITE_FILES = ["agents.sqlite", "responses.sqlite", "capabilities.sqlite", "speeds.sqlite", "chats.db"]
 FILES = [
     *SQLITE_FILES,
     MANIFEST,
@@ -62,6 +68,7 @@ FILES = [
     "chat.json",
     "screen.json",
     "cache.archive",
+    "policy.sqlite",
     "audit/audit.jsonl",
     "audit.key",
 ]
@@ -86,8 +93,8 @@ WRITERS = {
     "stores/agent_ids.py": "nothing: it reads agents.sqlite",
     "stores/audit.py": "audit.key",
     "stores/audit_files.py": "audit/audit.jsonl",
-    "stores/database.py": "agents.sqlite, responses.sqlite, capabilities.sqlite, speeds.sqlite, keys.sqlite, "
-    "chats.db, manifest.sqlite",
+    "stores/database.py": "agents.sqlite, responses.sqlite, capabilities.sqlite, speeds.sqlite, "
+    "policy.sqlite, chats.db, manifest.sqlite",
     "tui/export.py": "chat.json",
     "tui/preferences.py": "screen.json",
     "tui/terminal.py": "a log, which mlxctl never reads",
@@ -147,6 +154,8 @@ def intact() -> Iterator[Path]:
         capabilities = CapabilityStore(home / "capabilities.sqlite")
         capabilities.save(RECORD)
         capabilities.close()
+        use_speeds(home)
+        read_policy(home).put_key(ApiKey(id="one", name="ann", sha256="0" * 64, scopes=(), created=1.0))
         sessions = SessionStore(home / "chats.db")
         for number in range(3):
             sessions.save(session(f"chat{number}"))
@@ -166,6 +175,16 @@ def intact() -> Iterator[Path]:
         yield home
 
 
+SPEED = MeasuredSpeed(
+    fingerprint="aa",
+    machine="mac",
+    model="org/model",
+    decode_tokens_per_second=9.0,
+    prompt_tokens_per_second=None,
+    context_tokens=512,
+    measured_at=1.0,
+    version="1",
+)
 RECORD = ProbeRecord(
     fingerprint="aa",
     model="org/model",
@@ -243,6 +262,20 @@ def use_capabilities(home: Path) -> None:
         capabilities.close()
 
 
+def use_speeds(home: Path) -> None:
+    speeds = SpeedStore(home / "speeds.sqlite")
+    try:
+        assert speeds.find("aa", "mac") in (None, SPEED)
+        speeds.save(SPEED)
+        assert speeds.find("aa", "mac") == SPEED
+    finally:
+        speeds.close()
+
+
+def read_policy(home: Path) -> StoredPolicy:
+    return StoredPolicy(PolicyStore(home / "policy.sqlite"), SettingsPolicy((), (), {}))
+
+
 def use_sessions(home: Path) -> None:
     sessions = SessionStore(home / "chats.db")
     try:
@@ -311,11 +344,14 @@ STORES: dict[str, Callable[[Path], None]] = {
     "agents.sqlite": use_agents,
     "responses.sqlite": use_responses,
     "capabilities.sqlite": use_capabilities,
+    "speeds.sqlite": use_speeds,
     "chats.db": use_sessions,
 }
 READERS: list[Callable[[Path], object]] = [
     look_at_cache,
     import_cache,
+    # A damaged store of keys is refused and never replaced: an empty one would let everyone in.
+    read_policy,
     lambda home: maintenance.collect(home / "cache", max_bytes=1 << 30),
     edit_settings,
     lambda home: read_overrides(home / "capabilities.toml"),

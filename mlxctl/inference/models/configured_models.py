@@ -129,8 +129,6 @@ class ModelReader:
                 yield _ModelEntry(alias, partial(self._library.find_named, alias))
 
     def _directory(self, path: Path) -> Callable[[], NamedDirectory]:
-        if path == Path(self._demo.name) and not path.is_dir() and path.name not in self._library.aliases:
-            return lambda: self._demo
         return partial(self._library.resolve, str(path))
 
     def _name(self, path: Path) -> str:
