@@ -69,6 +69,7 @@ _FLAGS = (
     SettingFlag(PoolSettings, "ttl_seconds", "--model-ttl", "SECONDS"),
     SettingFlag(ModelSettings, "name", "--name", "NAME"),
     SettingFlag(ModelSettings, "trust_remote_code", "--trust-remote-code"),
+    SettingFlag(ModelSettings, "probe_unknown", "--probe-unknown"),
     SettingFlag(ModelSettings, "kv_bits", "--kv-bits", "BITS"),
     SettingFlag(ModelSettings, "kv_group_size", "--kv-group-size", "NUMBER"),
     SettingFlag(AdapterSettings, "paths", "--adapter", "NAME=PATH"),
@@ -122,6 +123,8 @@ _FLAG_NAMES = {flag.field: re.split("[ /]", flag.flag)[0] for flag in _FLAGS} | 
     "path": "--model",
     "models": "--model",
 }
+# Longest time for one answer.
+_PROBE_SECONDS = 600.0
 _MODEL_HELP = f"{describe_field(ModelSettings, 'path')} {describe_field(PoolSettings, 'models')}"
 
 app = create_app()
@@ -145,10 +148,31 @@ def serve(
                 "better use --api-key-file or the settings file",
                 err=True,
             )
+        if settings.model.probe_unknown:
+            _probe_unknown(settings)
         from mlxctl.cli.banner import Banner
         from mlxctl.server import run
 
         raise typer.Exit(run(settings, Banner()))
+
+
+def _probe_unknown(settings: Settings) -> None:
+    """Probe the models of the start that were never probed; say so on standard error."""
+    from mlxctl.cli.probe.results import ProbeOptions, probe_models
+
+    names = [str(path) for path in (settings.model.path, *settings.pool.models) if path is not None]
+    if not names:
+        return
+    typer.echo("mlxctl: probing models that were never probed; Ctrl-C skips it", err=True)
+    options = ProbeOptions(
+        force=False,
+        timeout_seconds=_PROBE_SECONDS,
+        trust_remote_code=settings.model.trust_remote_code,
+        is_quiet=False,
+    )
+    for result in probe_models(names, settings, options).models:
+        if result.problem is not None:
+            typer.echo(f"mlxctl: {result.name}: {result.problem}", err=True)
 
 
 def _by_section(values: Mapping[str, object]) -> dict[str, dict[str, object]]:

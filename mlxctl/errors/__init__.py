@@ -174,12 +174,32 @@ class ContextOverBudget(RequestError):
     """The request's cache can never fit into the memory limit."""
 
 
+# Names in an error message, and the length up to which names are compared.
+_MAX_NAMES = 20
+_MAX_COMPARED_CHARS = 256
+
+
+def _nearest(name: str, names: tuple[str, ...]) -> str:
+    """Return a question that offers the most similar name, if there is one."""
+    from difflib import get_close_matches
+
+    by_key = {short.lower(): each for each in names for short in (each.rpartition("/")[2], each)}
+    key = name[:_MAX_COMPARED_CHARS].lower()
+    close = get_close_matches(key, by_key, n=1, cutoff=0.6) or get_close_matches(
+        key.rpartition("/")[2], by_key, n=1, cutoff=0.6
+    )
+    return f"; did you mean {by_key[close[0]]!r}?" if close else ""
+
+
 class UnknownModel(RequestError):
     """The request names a model that this server does not serve."""
 
     def __init__(self, model: str, available: tuple[str, ...] = ()) -> None:
-        names = f"; available: {', '.join(available)}" if available else ""
-        super().__init__(f"model {model!r} is not served here{names}")
+        names = ", ".join(available[:_MAX_NAMES]) + (", …" if len(available) > _MAX_NAMES else "")
+        super().__init__(
+            f"model {model!r} is not served here{_nearest(model, available)}"
+            + (f"; available: {names}" if available else "")
+        )
         self.model = model
         self.available = available
 

@@ -60,3 +60,10 @@ def test_library_model_is_found_once_and_stays_registered() -> None:
 
     asyncio.run(scenario())
     assert looked_up == ["llama", "gone", "bad"]
+
+
+@pytest.mark.parametrize("name", ["qwen3-8b-4bit", "Qwen3-8B-4bt", "lmstudio/Qwen3-8B-4bit"])
+def test_unknown_model_error_offers_the_nearest_name(name: str) -> None:
+    message = str(UnknownModel(name, ("first", "mlx-community/Qwen3-8B-4bit")))
+    assert "did you mean 'mlx-community/Qwen3-8B-4bit'?" in message
+    assert "did you mean" not in str(UnknownModel("gpt-9", ("first",)))

@@ -174,3 +174,13 @@ def test_pull_json_describes_the_download(hub: TinyHub, tmp_path: Path) -> None:
         subprocess.run(command, env=variables, capture_output=True, text=True, check=True, timeout=60).stdout
     )
     assert (done["state"], done["num_bytes"]) == ("done", sum(map(len, FILES.values())))
+
+
+def test_pull_probes_the_model_on_request(hub: TinyHub, tmp_path: Path) -> None:
+    command = [sys.executable, "-m", "mlxctl", "models", "pull", "org/tiny", "--probe"]
+    places = {"HF_HUB_CACHE": str(tmp_path / "hub"), "XDG_STATE_HOME": str(tmp_path)}
+    variables = {**os.environ, "HF_ENDPOINT": hub.url, **places}
+    done = subprocess.run(command, env=variables, capture_output=True, text=True, timeout=60)
+    assert "downloaded org/tiny" in done.stdout
+    assert "org/tiny" in done.stderr + done.stdout.partition("downloaded org/tiny")[2]
+    assert done.returncode == 1, "the weights of this repository are no model"

@@ -10,7 +10,7 @@ import typer
 from mlxctl.cli.error_reports import report_errors
 from mlxctl.cli.lazy import create_app
 from mlxctl.cli.models import open_library
-from mlxctl.cli.options import AsJson, ConfigFile, print_json
+from mlxctl.cli.options import AsJson, ConfigFile, print_json, read_settings
 
 if TYPE_CHECKING:
     from rich.progress import Progress
@@ -20,6 +20,8 @@ if TYPE_CHECKING:
 _POLL_SECONDS = 0.1
 _CLOSE_SECONDS = 2.0
 _INTERRUPTED = 130
+# Longest time for one answer.
+_PROBE_SECONDS = 600.0
 
 app = create_app()
 
@@ -27,6 +29,7 @@ app = create_app()
 @app.command(epilog="Example: mlxctl models pull mlx-community/Qwen3-8B-4bit")
 def pull(
     repository: Annotated[str, typer.Argument(metavar="REPO", help="ORGANIZATION/NAME on the hub.")],
+    probe: Annotated[bool, typer.Option("--probe", help="Probe the model afterwards.")] = False,
     as_json: AsJson = False,
     config: ConfigFile = None,
 ) -> None:
@@ -53,6 +56,25 @@ def pull(
             f"downloaded {done.repository} ({size(done.num_bytes)}). "
             f"Try: mlxctl serve --model {done.repository}"
         )
+    if probe:
+        _probe(done.repository, config, as_json=as_json)
+
+
+def _probe(repository: str, config: Path | None, *, as_json: bool) -> None:
+    """Probe a downloaded model and report as `mlxctl probe` does, on standard error beside JSON."""
+    with report_errors():
+        from mlxctl.cli.probe.report import report
+        from mlxctl.cli.probe.results import ProbeOptions, probe_models
+
+        options = ProbeOptions(
+            force=False, timeout_seconds=_PROBE_SECONDS, trust_remote_code=False, is_quiet=as_json
+        )
+        results = probe_models([repository], read_settings(config), options)
+        if not as_json:
+            raise typer.Exit(report(results, as_json=False, toml=None, with_evidence=False))
+        if problem := results.models[0].problem:
+            typer.echo(f"mlxctl: {problem}", err=True)
+            raise typer.Exit(1)
 
 
 def download(repository: str, cache: Path, *, is_quiet: bool) -> "Download":
