@@ -1009,6 +1009,7 @@ _mlxctl_models_rm() {
 
 _mlxctl_models_pull() {
     _arguments \
+        '*--probe[Probe the model afterwards]' \
         '*--json[Print JSON instead of text]' \
         '*--config[Settings file to read instead of the default one]: :_files' \
         '*--help[Show this message and exit.]' \
@@ -1356,6 +1357,7 @@ _mlxctl_serve() {
         '*--model-ttl[Idle time after which a model is unloaded. Default]: :' \
         '*--name[Name of the model in requests. Default\: the name of its directory]: :' \
         '*--trust-remote-code[Allow Python code from the model directory to run]' \
+        '*--probe-unknown[Probe models that were never probed before `serve` starts]' \
         '*--kv-bits[Bits of the KV cache while a model runs]: :' \
         '*--kv-group-size[Quantization group size of the KV cache]: :' \
         '*--adapter[LoRA adapter of the first model]: :' \
