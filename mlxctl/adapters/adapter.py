@@ -6,6 +6,7 @@ from dataclasses import replace
 from mlxctl.adapters.answer_reader import NO_THINKING, NO_TOOLS, AnswerReader
 from mlxctl.adapters.embedding_texts import EmbeddingTexts
 from mlxctl.adapters.family_profile import FamilyProfile
+from mlxctl.adapters.fill_in_the_middle import FillInTheMiddle
 from mlxctl.adapters.formats import detect_formats
 from mlxctl.adapters.grammar.answer_grammar import AnswerGrammars, refuse_early_end
 from mlxctl.adapters.prepared import PreparedInput, PromptTokens
@@ -75,6 +76,7 @@ class ModelAdapter(AnswerReader):
             stop_token_ids=formats.stop_token_ids,
         )
         self._defaults = sampling_defaults(facts)
+        self._fill_in_the_middle = FillInTheMiddle(self.vocabulary)
         writer = formats.writer
         self._grammars = AnswerGrammars(
             self.vocabulary,
@@ -157,7 +159,15 @@ class ModelAdapter(AnswerReader):
         sampling = self._sampling(request)
         if isinstance(prompt, str):
             self._encoder.check_lower_bound([prompt])
-        token_ids = tuple(self.vocabulary.encode_whole_text(prompt)) if isinstance(prompt, str) else prompt
+        stop_token_ids = self.stop_token_ids
+        if request.suffix is not None and isinstance(prompt, str):
+            self._encoder.check_lower_bound([prompt, request.suffix])
+            middle = self._fill_in_the_middle.prompt(prompt, request.suffix)
+            token_ids, stop_token_ids = middle.token_ids, stop_token_ids | middle.stop_token_ids
+        else:
+            token_ids = (
+                tuple(self.vocabulary.encode_whole_text(prompt)) if isinstance(prompt, str) else prompt
+            )
         self._encoder.check_ids(token_ids, "prompt")
         echo = prompt if isinstance(prompt, str) else self.vocabulary.decode(prompt)
         guidance = self._grammars.text_guidance(request.constraint)
@@ -165,7 +175,7 @@ class ModelAdapter(AnswerReader):
         return PreparedInput(
             token_ids=token_ids,
             sampling=sampling,
-            stop_token_ids=self.stop_token_ids,
+            stop_token_ids=stop_token_ids,
             max_tokens=self._encoder.max_tokens(request, token_ids),
             echo=echo if request.echo else "",
             scores_prompt=request.scores_prompt,

@@ -4,6 +4,7 @@ Event-loop thread only.
 """
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Literal
 
 from mlxctl.adapters import StreamProcessor
@@ -89,7 +90,8 @@ class Generation:
         async for events in self:
             for event in events:
                 collector.add(event)
-        return collector.result()
+        prefill_seconds, decode_seconds = self._entry.seconds
+        return replace(collector.result(), prefill_seconds=prefill_seconds, decode_seconds=decode_seconds)
 
     def nudge(self) -> None:
         """Wake the waiting iteration.

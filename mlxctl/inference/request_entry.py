@@ -181,6 +181,16 @@ class RequestEntry:
         finally:
             self.end("stopped")
 
+    @property
+    def seconds(self) -> tuple[float, float]:
+        """Seconds to the first token, and from there to the end.
+
+        An open request ends now.
+        """
+        end = self._clock() if self.ended is None else self.ended
+        first = end if self.first is None else self.first
+        return first - self._started, end - first
+
     def cancel(self, reason: str | None = None) -> None:
         """Let the request fail with RequestCancelled.
 

@@ -1,6 +1,7 @@
 """Local inference: resolves models, prepares requests and submits them. Event-loop thread only."""
 
 import asyncio
+from array import array
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
@@ -275,6 +276,54 @@ class InferenceService:
         reader = await self.manager.reader(packed.head.model)
         num_tokens: int = await self._prepare(jobs.count_tokens, packed, model=reader.name)
         return num_tokens
+
+    @property
+    def default_model(self) -> str:
+        """The text model of requests that name none: the first one."""
+        models = self.models()
+        found = (model.name for model in models if model.facts.purpose == "text")
+        return next(found, models[0].name if models else "")
+
+    @property
+    def max_places(self) -> int:
+        """Most answers in batch and queue together."""
+        return self._engine.max_places
+
+    async def tokenize(
+        self, request: PackedRequest, *, adds_special: bool, wants_pieces: bool
+    ) -> jobs.TokenizedText:
+        """Return the tokens of a raw prompt or a conversation.
+
+        Raises what `count_tokens` does.
+        """
+        found: jobs.TokenizedText = await self._on_prompt(jobs.tokenize, request, adds_special, wants_pieces)
+        return found
+
+    async def render(self, request: PackedRequest) -> str:
+        """Return the prompt of a conversation as text. Raises what `count_tokens` does."""
+        text: str = await self._on_prompt(jobs.render, request)
+        return text
+
+    async def detokenize(self, model: str, token_ids: "array[int]") -> str:
+        """Return the text of token ids. Raises what `count_tokens` does."""
+        reader = await self.manager.reader(model)
+        num_bytes = token_ids.itemsize * len(token_ids)
+        text: str = await self.preparation.run(
+            jobs.detokenize, token_ids, num_bytes=num_bytes, model=reader.name, knows_answers=False
+        )
+        return text
+
+    async def _on_prompt(self, function: Callable[..., Any], packed: PackedRequest, *more: Any) -> Any:
+        packed = self.manager.lora.apply(packed)
+        reader = await self.manager.reader(packed.head.model)
+        return await self.preparation.run(
+            function,
+            packed,
+            *more,
+            num_bytes=packed.num_bytes,
+            model=reader.name,
+            knows_answers=packed.has_answers,
+        )
 
     async def check_model(self, name: str) -> None:
         """Check that requests for text can name this model.

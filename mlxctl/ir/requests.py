@@ -222,7 +222,8 @@ class GenerationRequest:
     it ends at `max_tokens` or at a stop string. `adapters` are LoRA adapters; None leaves the choice to the
     model's name.
 
-    With `continues_answer` the last message is the start of the answer, which the model continues. Without
+    With a `suffix` the answers are the text between each prompt and the suffix (fill in the middle). With
+    `continues_answer` the last message is the start of the answer, which the model continues. Without
     `opens_answer` the prompt has no header of an answer.
     """
 
@@ -231,6 +232,7 @@ class GenerationRequest:
     continues_answer: bool = False
     opens_answer: bool = True
     prompts: tuple[str | tuple[int, ...], ...] = ()
+    suffix: str | None = None
     num_choices: int = 1
     echo: bool = False
     scores_prompt: bool = False

@@ -25,13 +25,18 @@ from mlxctl.ir.messages import Message, TextPart, ThinkingPart, ToolCallPart
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TextResult:
-    """A finished answer: assistant message, finish reason and usage."""
+    """A finished answer: assistant message, finish reason and usage.
+
+    `prefill_seconds` are those up to the first token, `decode_seconds` the rest; 0 if they are unknown.
+    """
 
     message: Message
     reason: FinishReason
     usage: Usage
     stop_sequence: str | None = None
     logprobs: tuple[TokenLogprob, ...] = ()
+    prefill_seconds: float = 0.0
+    decode_seconds: float = 0.0
 
     @property
     def text(self) -> str:

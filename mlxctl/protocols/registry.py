@@ -9,6 +9,7 @@ from mlxctl.protocols.anthropic.errors import anthropic_error
 from mlxctl.protocols.anthropic.messages import AnthropicMessagesFormatter
 from mlxctl.protocols.error_body import ErrorBody
 from mlxctl.protocols.formatter import Formatter
+from mlxctl.protocols.llama_cpp.formatter import LlamaFormatter
 from mlxctl.protocols.ollama.formatter import OllamaFormatter, ollama_error
 from mlxctl.protocols.openai.chat import OpenAIChatFormatter
 from mlxctl.protocols.openai.completions import OpenAICompletionsFormatter
@@ -58,6 +59,16 @@ PROTOCOLS: Mapping[str, GenerationProtocol] = {
     ),
     "messages": GenerationProtocol(
         vendor="anthropic", render_error=anthropic_error, create_formatter=AnthropicMessagesFormatter
+    ),
+    "llama_completion": GenerationProtocol(
+        vendor="openai",
+        render_error=partial(openai_error, prompt_field="prompt"),
+        create_formatter=partial(LlamaFormatter, route="completion"),
+    ),
+    "llama_infill": GenerationProtocol(
+        vendor="openai",
+        render_error=partial(openai_error, prompt_field="input_prefix"),
+        create_formatter=partial(LlamaFormatter, route="infill"),
     ),
     "ollama_chat": GenerationProtocol(
         vendor="ollama", render_error=ollama_error, create_formatter=partial(OllamaFormatter, route="chat")

@@ -152,6 +152,9 @@ class GenerationResource(Generic[FormatterType]):
         self, asked: ParsedRequest, formatter: FormatterType, request: Request, response: Response
     ) -> Answers:
         whole = with_caller(await asked.request(), request)
+        if not whole.head.model:
+            # llama.cpp's requests may name none.
+            whole = whole.with_head(model=self._inference.default_model)
         head = whole.head
         model = self._inference.manager.own_name(head.model)
         admit(request, response, model, max_tokens=(head.max_tokens or 0) * head.num_choices)

@@ -86,7 +86,7 @@ def test_best_of_sets_the_number_of_candidates() -> None:
 @pytest.mark.parametrize(
     ("fields", "param"),
     [
-        ({"suffix": "."}, "suffix"),
+        ({"suffix": ".", "prompt": [1, 2]}, "suffix"),
         ({"max_tokens": 0}, "max_tokens"),
         ({"n": 3, "best_of": 2}, "best_of"),
         ({"best_of": 2, "stream": True}, "best_of"),

@@ -106,9 +106,9 @@ class Vocabulary(TokenBytes):
             (index for index, added in enumerate(reversed(is_added)) if not added), len(is_added)
         )
 
-    def decode(self, token_ids: Sequence[int]) -> str:
-        """Return the text of ids without special tokens."""
-        text: str = self._tokenizer.decode(list(token_ids), skip_special_tokens=True)
+    def decode(self, token_ids: Sequence[int], *, keeps_special: bool = False) -> str:
+        """Return the text of ids, by default without special tokens."""
+        text: str = self._tokenizer.decode(list(token_ids), skip_special_tokens=not keeps_special)
         return text
 
     def split_at_opening(self, ids: list[int], opening: str) -> tuple[list[int], int]:

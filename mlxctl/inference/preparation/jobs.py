@@ -119,6 +119,61 @@ def prepare_texts(adapter: ModelAdapter, packed: PackedTexts) -> "list[array[int
     return found
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TokenizedText:
+    """Packed token ids of a text.
+
+    `pieces` are the bytes of each, None if they are not wanted.
+    """
+
+    token_ids: "array[int]"
+    pieces: tuple[bytes, ...] | None
+    context_length: int
+
+
+def tokenize(
+    adapter: ModelAdapter, packed: PackedRequest, adds_special: bool, wants_pieces: bool
+) -> TokenizedText:
+    """Return the tokens of a text, or of a conversation's prompt.
+
+    Raises InvalidRequest.
+    """
+    request, vocabulary = packed.unpack(), adapter.vocabulary
+    if not request.prompts:
+        token_ids: Sequence[int] = adapter.prompt_tokens(request).token_ids
+    else:
+        text = str(request.prompts[0])
+        if len(text) > MAX_TOKENS:
+            _check_num_tokens(vocabulary.token_lower_bound.of(text))
+        token_ids = vocabulary.encode_whole_text(text) if adds_special else vocabulary.encode(text)
+        _check_num_tokens(len(token_ids))
+    return TokenizedText(
+        token_ids=array("I", token_ids),
+        pieces=tuple(map(vocabulary.bytes_of, token_ids)) if wants_pieces else None,
+        context_length=adapter.facts.context_length,
+    )
+
+
+def _check_num_tokens(number: int) -> None:
+    if number > MAX_TOKENS:
+        raise InvalidRequest(f"the text has more than {MAX_TOKENS} tokens; send less", param="prompt")
+
+
+def detokenize(adapter: ModelAdapter, token_ids: "array[int]") -> str:
+    """Return the text of token ids with special tokens. Raises InvalidRequest."""
+    highest = max(token_ids, default=0)
+    if highest >= adapter.vocabulary_size:
+        raise InvalidRequest(
+            f"tokens has {highest}, but the model's ids end at {adapter.vocabulary_size - 1}", param="tokens"
+        )
+    return adapter.vocabulary.decode(token_ids, keeps_special=True)
+
+
+def render(adapter: ModelAdapter, packed: PackedRequest) -> str:
+    """Return the text of a prompt. Raises InvalidRequest."""
+    return adapter.prompt_text(packed.unpack())
+
+
 def encode_text(adapter: ModelAdapter, text: str) -> list[int]:
     """Return the token ids of a text."""
     return adapter.vocabulary.encode(text)

@@ -15,7 +15,7 @@ MAX_VALUES = 100_000
 MAX_HEAD_BYTES = 4 << 20
 """Largest head, because the front unpickles it on its event loop."""
 
-_CONTENT_FIELDS = ("messages", "prompts", "tools", "constraint", "template_kwargs")
+_CONTENT_FIELDS = ("messages", "prompts", "suffix", "tools", "constraint", "template_kwargs")
 
 
 class PackedRequest:
@@ -41,6 +41,7 @@ class PackedRequest:
             request,
             messages=(),
             prompts=request.prompts and ("",),
+            suffix=None,
             tools=tuple(ToolSpec(name=tool.name, parameters=tool.parameters) for tool in request.tools),
             constraint=None,
             template_kwargs={},

@@ -46,9 +46,8 @@ def decode_chat(body: bytes) -> schema.OllamaChatRequest:
 def decode_generate(body: bytes) -> schema.OllamaGenerateRequest:
     """Decode a body of /api/generate and refuse unsupported fields. Raises InvalidRequest."""
     request = decode_body(body, _GENERATE)
-    for field in ("suffix", "template"):
-        if getattr(request, field):
-            raise InvalidRequest(f"{field} is not supported; leave it out", param=field)
+    if request.template:
+        raise InvalidRequest("template is not supported; leave it out", param="template")
     return request
 
 
@@ -66,6 +65,8 @@ def chat_request(request: schema.OllamaChatRequest) -> GenerationRequest:
 def generate_request(request: schema.OllamaGenerateRequest) -> GenerationRequest:
     """Translate a decoded body. Raises InvalidRequest."""
     prompt = request.prompt or ""
+    if request.suffix:
+        return _request(request, prompts=(prompt,), suffix=request.suffix)
     if request.raw:
         return _request(request, prompts=(prompt,))
     messages = [schema.OllamaMessage(role="user", content=prompt, images=request.images)]

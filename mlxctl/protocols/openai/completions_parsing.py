@@ -21,9 +21,6 @@ _DECODER = msgspec.json.Decoder(schema.CompletionRequest)
 def decode_completion(body: bytes) -> schema.CompletionRequest:
     """Decode a body and refuse unsupported fields by name. Raises InvalidRequest."""
     request = decode_body(body, _DECODER)
-    if request.suffix:
-        message = "suffix is not supported: text cannot be inserted; leave it out"
-        raise InvalidRequest(message, param="suffix", code="unsupported_parameter")
     if request.max_tokens == 0 and not request.echo:
         raise InvalidRequest(
             "max_tokens is 0, which needs echo; raise max_tokens or set echo",
@@ -62,6 +59,7 @@ def to_generation_request(request: schema.CompletionRequest) -> GenerationReques
     return GenerationRequest(
         model=request.model,
         prompts=prompts,
+        suffix=_suffix(request, prompts),
         num_choices=num_choices,
         echo=bool(request.echo),
         scores_prompt=bool(request.echo) and request.logprobs is not None,
@@ -76,6 +74,12 @@ def to_generation_request(request: schema.CompletionRequest) -> GenerationReques
         cache=cache_options(request.cache_mode, request.ttl, request.cache_salt),
         adapters=adapter_choices(request),
     )
+
+
+def _suffix(request: schema.CompletionRequest, prompts: tuple[str | tuple[int, ...], ...]) -> str | None:
+    if request.suffix and not isinstance(prompts[0], str):
+        raise InvalidRequest("suffix needs a prompt of text, not of token ids", param="suffix")
+    return request.suffix or None
 
 
 def _sampling(request: schema.CompletionRequest) -> SamplingOptions:

@@ -1,0 +1,179 @@
+"""Texts to tokens and back, and rendered prompts: vLLM's and llama.cpp's shapes.
+
+A body with `content` is llama.cpp's and gets its answer; one with `prompt` or `messages` is vLLM's.
+"""
+
+from array import array
+from collections.abc import Sequence
+from typing import Annotated
+
+import msgspec
+from msgspec import Meta, Struct, field
+
+from mlxctl.errors import InvalidRequest
+from mlxctl.ir import GenerationRequest
+from mlxctl.protocols.decoding import decode_body
+from mlxctl.protocols.openai.chat_parsing import check_supported, to_generation_request
+from mlxctl.protocols.openai.chat_schema import ChatMessage, ChatRequest
+from mlxctl.protocols.ranges import MAX_MESSAGES, Name
+
+MAX_TOKENS = 300_000
+"""Most tokens of one body or answer."""
+
+TokenIds = Annotated[list[Annotated[int, Meta(ge=0)]], Meta(max_length=MAX_TOKENS)]
+
+
+class TokenizeRequest(ChatRequest, kw_only=True):
+    """A text, or a conversation with the fields of a chat completion.
+
+    `prompt`, or llama.cpp's `content`, is the text. Without a `model` the first one is used.
+    `add_special_tokens` (`add_special`) puts the BOS token before a text. `return_token_strs` (`with_pieces`)
+    adds the text of each token.
+    """
+
+    model: Name | None = None  # type: ignore[assignment]
+    messages: Annotated[list[ChatMessage], Meta(max_length=MAX_MESSAGES)] = field(default_factory=list)
+    prompt: str | None = None
+    content: str | None = None
+    add_special_tokens: bool | None = None
+    add_special: bool | None = None
+    return_token_strs: bool | None = None
+    with_pieces: bool | None = None
+
+
+class TemplateRequest(ChatRequest, kw_only=True):
+    """A conversation, with the fields of a chat completion."""
+
+    model: Name | None = None  # type: ignore[assignment]
+
+
+class DetokenizeRequest(Struct, kw_only=True):
+    """Token ids."""
+
+    tokens: TokenIds
+    model: Name | None = None
+
+
+class Tokenized(Struct, kw_only=True):
+    """Tokens of a prompt (vLLM)."""
+
+    count: int
+    max_model_len: int
+    tokens: list[int]
+    token_strs: list[str] | None
+
+
+class TokenPiece(Struct):
+    """A token.
+
+    `piece` is its text, or its bytes if they are no text.
+    """
+
+    id: int
+    piece: str | list[int]
+
+
+class TokenList(Struct):
+    """Tokens of a text (llama.cpp)."""
+
+    tokens: list[int | TokenPiece]
+
+
+class Detokenized(Struct):
+    """The text of tokens, under vLLM's and llama.cpp's names."""
+
+    prompt: str
+    content: str
+
+
+class RenderedPrompt(Struct):
+    """The prompt of a conversation."""
+
+    prompt: str
+
+
+_TOKENIZE = msgspec.json.Decoder(TokenizeRequest)
+_TEMPLATE = msgspec.json.Decoder(TemplateRequest)
+_DETOKENIZE = msgspec.json.Decoder(DetokenizeRequest)
+_encode = msgspec.json.Encoder().encode
+
+
+class TokenizationFormatter:
+    """Formatter of one tokenize request: `parse` once, then `whole`.
+
+    `adds_special` and `wants_pieces` are the options of the tokenizer. The request names the model "" if the
+    body names none.
+    """
+
+    adds_special = False
+    wants_pieces = False
+
+    def parse(self, body: bytes) -> GenerationRequest:
+        """Parse a body. Raises InvalidRequest."""
+        asked = decode_body(body, _TOKENIZE)
+        given = [name for name in ("prompt", "content") if getattr(asked, name) is not None]
+        given += ["messages"] if asked.messages else []
+        if len(given) != 1:
+            found = f"; the body has {' and '.join(given)}" if given else ""
+            raise InvalidRequest(f"send one of prompt, content and messages{found}", param="prompt")
+        self._is_short = given == ["content"]
+        self.wants_pieces = bool(asked.with_pieces if self._is_short else asked.return_token_strs)
+        if asked.messages:
+            return _conversation(asked)
+        if self._is_short:
+            self.adds_special = bool(asked.add_special)
+        else:
+            self.adds_special = asked.add_special_tokens is not False
+        text = asked.content if asked.prompt is None else asked.prompt
+        return GenerationRequest(model=asked.model or "", prompts=(text or "",))
+
+    def whole(self, token_ids: "array[int]", pieces: Sequence[bytes] | None, context_length: int) -> bytes:
+        """Return the answer in the shape of the request."""
+        ids = token_ids.tolist()
+        if self._is_short and pieces is None:
+            return _encode(TokenList([*ids]))
+        if self._is_short and pieces is not None:
+            pairs = zip(ids, map(_piece, pieces), strict=True)
+            return _encode(TokenList([TokenPiece(*pair) for pair in pairs]))
+        texts = None if pieces is None else [piece.decode("utf-8", "replace") for piece in pieces]
+        return _encode(Tokenized(count=len(ids), max_model_len=context_length, tokens=ids, token_strs=texts))
+
+
+def parse_template_request(body: bytes) -> GenerationRequest:
+    """Parse a body of `/apply-template`. Raises InvalidRequest."""
+    asked = decode_body(body, _TEMPLATE)
+    check_supported(asked)
+    return _conversation(asked)
+
+
+def parse_detokenize(body: bytes) -> tuple[str, "array[int]"]:
+    """Return the model's name, "" if not given, and the token ids.
+
+    Raises InvalidRequest.
+    """
+    asked = decode_body(body, _DETOKENIZE)
+    try:
+        return asked.model or "", array("I", asked.tokens)
+    except OverflowError:
+        raise InvalidRequest("tokens has a number that is no token id", param="tokens") from None
+
+
+def encode_text(text: str) -> bytes:
+    """Return the answer of `/detokenize`."""
+    return _encode(Detokenized(prompt=text, content=text))
+
+
+def encode_prompt(text: str) -> bytes:
+    """Return the answer of `/apply-template`."""
+    return _encode(RenderedPrompt(text))
+
+
+def _conversation(asked: ChatRequest) -> GenerationRequest:
+    return to_generation_request(msgspec.structs.replace(asked, model=asked.model or ""))
+
+
+def _piece(data: bytes) -> str | list[int]:
+    try:
+        return data.decode()
+    except UnicodeDecodeError:
+        return list(data)

@@ -1,0 +1,152 @@
+"""Routes of the tokenizer and the chat template, and llama.cpp's properties.
+
+They load no weights and use no queue.
+"""
+
+import falcon
+import msgspec
+from falcon.asgi import Request, Response
+from msgspec import Struct
+
+from mlxctl import __version__
+from mlxctl.errors import UnknownModel
+from mlxctl.inference import InferenceService
+from mlxctl.inference.preparation import PackedRequest
+from mlxctl.protocols.tokenization import (
+    TokenizationFormatter,
+    encode_prompt,
+    encode_text,
+    parse_detokenize,
+    parse_template_request,
+)
+from mlxctl.server.body import read_body
+from mlxctl.server.caller import with_caller
+from mlxctl.server.deadline import deadline_of
+from mlxctl.server.rate_limits import admit
+from mlxctl.settings import ServerSettings
+
+
+class _TokenizerResource:
+    def __init__(self, inference: InferenceService, settings: ServerSettings) -> None:
+        self._inference = inference
+        self._settings = settings
+
+    async def on_post(self, request: Request, response: Response) -> None:
+        """Answer a body; a client that leaves cancels the work."""
+        body = await read_body(request, limit_bytes=self._settings.max_body_bytes)
+        async with deadline_of(request, self._settings).limit():
+            response.data = await self.answer(body, request, response)
+        response.content_type = falcon.MEDIA_JSON
+
+    async def answer(self, body: bytes | bytearray, request: Request, response: Response) -> bytes:
+        """Return the answer to a body."""
+        raise NotImplementedError
+
+    def _admitted(self, asked: PackedRequest, request: Request, response: Response) -> PackedRequest:
+        """Return the request with its caller and its model.
+
+        One that names no model gets the first.
+        """
+        named = asked.with_head(model=asked.head.model or self._inference.default_model)
+        admit(request, response, self._inference.manager.own_name(named.head.model))
+        return with_caller(named, request)
+
+
+class TokenizeResource(_TokenizerResource):
+    """POST /tokenize: the tokens of a text or a conversation."""
+
+    async def answer(self, body: bytes | bytearray, request: Request, response: Response) -> bytes:
+        """Return the tokens. Raises RequestError."""
+        formatter = TokenizationFormatter()
+        parsed: PackedRequest = await self._inference.preparation.parse_with(formatter, "parse", body)
+        asked = self._admitted(parsed, request, response)
+        found = await self._inference.tokenize(
+            asked, adds_special=formatter.adds_special, wants_pieces=formatter.wants_pieces
+        )
+        encoded: bytes = await self._inference.preparation.call(
+            formatter.whole,
+            found.token_ids,
+            found.pieces,
+            found.context_length,
+            num_bytes=len(found.token_ids) * (32 if formatter.wants_pieces else 8),
+        )
+        return encoded
+
+
+class DetokenizeResource(_TokenizerResource):
+    """POST /detokenize: the text of token ids."""
+
+    async def answer(self, body: bytes | bytearray, request: Request, response: Response) -> bytes:
+        """Return the text. Raises RequestError."""
+        named, token_ids = await self._inference.preparation.parse(body, parse_detokenize)
+        model = named or self._inference.default_model
+        admit(request, response, self._inference.manager.own_name(model))
+        return encode_text(await self._inference.detokenize(model, token_ids))
+
+
+class TemplateResource(_TokenizerResource):
+    """POST /apply-template: the prompt of a conversation as text."""
+
+    async def answer(self, body: bytes | bytearray, request: Request, response: Response) -> bytes:
+        """Return the prompt. Raises RequestError."""
+        parsed: PackedRequest = await self._inference.preparation.parse(body, parse_template_request)
+        asked = self._admitted(parsed, request, response)
+        return encode_prompt(await self._inference.render(asked))
+
+
+class GenerationDefaults(Struct):
+    """Defaults of a request; `n_ctx` is the context length in tokens."""
+
+    n_ctx: int
+
+
+class Modalities(Struct):
+    """What a model takes besides text."""
+
+    vision: bool
+    audio: bool
+
+
+class ServerProperties(Struct, kw_only=True):
+    """Properties of a model (llama.cpp)."""
+
+    default_generation_settings: GenerationDefaults
+    total_slots: int
+    model_alias: str
+    model_path: str
+    chat_template: str
+    modalities: Modalities
+    build_info: str
+
+
+class PropertiesResource:
+    """GET /props: the properties of one model.
+
+    Of the first one, or of the one that the parameter `model` names.
+    """
+
+    def __init__(self, inference: InferenceService) -> None:
+        self._inference = inference
+
+    async def on_get(self, request: Request, response: Response) -> None:
+        """Describe a model. Raises UnknownModel."""
+        await self._inference.manager.read_capabilities()
+        models = {model.name: model for model in self._inference.models()}
+        name = request.get_param("model") or self._inference.default_model
+        if name not in models:
+            raise UnknownModel(name, tuple(models))
+        model = models[name]
+        described = ServerProperties(
+            default_generation_settings=GenerationDefaults(model.context_length),
+            total_slots=self._inference.max_places,
+            model_alias=name,
+            # The name: paths of this machine are the operator's.
+            model_path=name,
+            chat_template=model.facts.chat_template or "",
+            modalities=Modalities(vision=bool(model.supports_images), audio=False),
+            build_info=f"mlxctl-{__version__}",
+        )
+        response.data = msgspec.json.encode(described)
+        response.content_type = falcon.MEDIA_JSON
+
+    on_head = on_get

@@ -1,0 +1,94 @@
+"""Routes of llama.cpp and of vLLM's tokenizer, as their clients call them."""
+
+import json
+from collections.abc import Iterator
+from typing import Any
+
+import httpx
+import pytest
+
+from .process import serving
+
+MODEL = "mlxctl-demo"
+PROMPT = "<|im_start|>user\nHello!<|im_end|>\n<|im_start|>assistant\n"
+HELLO = [{"role": "user", "content": "Hello!"}]
+
+
+@pytest.fixture(scope="module")
+def client() -> Iterator[httpx.Client]:
+    with serving(None) as running, httpx.Client(base_url=running.url, timeout=60) as opened:
+        yield opened
+
+
+def answer(client: httpx.Client, path: str, **body: Any) -> dict[str, Any]:
+    found = client.post(path, json=body)
+    assert found.status_code == 200, found.text
+    return dict(found.json())
+
+
+def test_text_is_tokenized_in_both_shapes(client: httpx.Client) -> None:
+    vllm = answer(client, "/tokenize", model=MODEL, prompt="Hello you", return_token_strs=True)
+    llama = answer(client, "/tokenize", content="Hello you", with_pieces=True)
+    assert (vllm["count"], "".join(vllm["token_strs"])) == (len(vllm["tokens"]), "Hello you")
+    assert [token["id"] for token in llama["tokens"]] == vllm["tokens"]
+    assert answer(client, "/tokenize", content="Hello you")["tokens"] == vllm["tokens"]
+
+
+def test_conversation_is_tokenized_as_its_rendered_prompt(client: httpx.Client) -> None:
+    rendered = answer(client, "/apply-template", messages=HELLO)["prompt"]
+    tokens = answer(client, "/tokenize", model=MODEL, messages=HELLO)["tokens"]
+    back = answer(client, "/detokenize", model=MODEL, tokens=tokens)
+    assert rendered.startswith("<|im_start|>")
+    assert back == {"prompt": rendered, "content": rendered}
+    closed = answer(client, "/apply-template", messages=HELLO, add_generation_prompt=False)["prompt"]
+    assert rendered.removeprefix(closed) == "<|im_start|>assistant\n"
+
+
+def test_streamed_completion_equals_the_whole(client: httpx.Client) -> None:
+    options = {"prompt": PROMPT, "n_predict": 40, "temperature": 0, "stop": ["!"]}
+    whole = answer(client, "/completion", **options)
+    streamed = client.post("/completion", json=options | {"stream": True}).text
+    events = [json.loads(line[6:]) for line in streamed.splitlines() if line.startswith("data: ")]
+    assert "".join(event["content"] for event in events) == whole["content"]
+    assert (events[-1]["stop"], events[-1]["tokens_predicted"]) == (True, whole["tokens_predicted"])
+    assert (whole["stop_type"], whole["stopping_word"]) == ("word", "!")
+    assert whole["timings"]["predicted_ms"] > 0
+
+
+def test_completion_obeys_its_schema(client: httpx.Client) -> None:
+    schema: dict[str, Any] = {"type": "object", "properties": {"a": {"enum": [1, 2]}}, "required": ["a"]}
+    schema["additionalProperties"] = False
+    found = answer(client, "/completion", prompt=PROMPT, n_predict=60, json_schema=schema, seed=-1)
+    assert json.loads(found["content"])["a"] in (1, 2)
+
+
+def test_properties_name_the_model_and_no_path(client: httpx.Client) -> None:
+    found = client.get("/props").json()
+    assert (found["model_path"], found["modalities"]) == (MODEL, {"vision": False, "audio": False})
+    assert found["default_generation_settings"]["n_ctx"] > 0
+    assert "im_start" in found["chat_template"]
+
+
+@pytest.mark.parametrize(
+    ("path", "body", "status", "param"),
+    [
+        ("/tokenize", {"model": MODEL}, 400, "prompt"),
+        ("/tokenize", {"prompt": "a", "content": "b"}, 400, "prompt"),
+        ("/tokenize", {"prompt": 5}, 400, "prompt"),
+        ("/tokenize", {"prompt": "a", "model": "nothing"}, 404, "model"),
+        ("/tokenize", {"content": "one two " * 400_000}, 400, "prompt"),
+        ("/detokenize", {"tokens": [10**6]}, 400, "tokens"),
+        ("/detokenize", {"tokens": [-1]}, 400, "tokens[0]"),
+        ("/detokenize", {"tokens": [2**40]}, 400, "tokens"),
+        ("/apply-template", {"messages": []}, 400, "messages"),
+        ("/completion", {"prompt": "a", "n_probs": 2}, 400, "n_probs"),
+        ("/completion", {"prompt": {}}, 400, "prompt"),
+        ("/infill", {"input_prefix": "a", "input_suffix": "b"}, 400, "suffix"),
+        ("/infill", {"input_prefix": "a"}, 400, "input_suffix"),
+    ],
+)
+def test_errors_name_the_field(
+    client: httpx.Client, path: str, body: dict[str, Any], status: int, param: str
+) -> None:
+    found = client.post(path, json=body)
+    assert (found.status_code, found.json()["error"]["param"]) == (status, param)
