@@ -64,6 +64,11 @@ def test_draft_continues_the_longest_of_two_matches() -> None:
     assert lookup.draft([row], [0])[0].token_ids == ()
 
 
+def test_draft_of_a_repeated_cycle_goes_on_repeating() -> None:
+    row = make_row([1, 2, 3, 50, 60, 50, 60, 50, 60], [50])
+    assert PromptLookup().draft([row], [5])[0].token_ids == (60, 50, 60, 50, 60)
+
+
 @pytest.mark.parametrize("output", [[], [5, 6], [11, 12, 13, 14]])
 def test_no_draft_without_an_earlier_occurrence(output: list[int]) -> None:
     assert PromptLookup().draft([make_row([1, 2, 3, 4, 5, 6, 7, 8], output)], [7])[0].token_ids == ()

@@ -51,7 +51,7 @@ class PromptLookup:
         if length < _MIN_MATCH:
             return NO_DRAFT
         evidence = sum(length >= bound for bound in _EVIDENCE_BOUNDS)
-        return Draft(tuple(history.tokens[end : end + max_tokens]), evidence)
+        return Draft(tuple(history.continuation(end, max_tokens)), evidence)
 
 
 class TokenHistory:
@@ -91,6 +91,14 @@ class TokenHistory:
             if length > best_length:
                 best_end, best_length = end, length
         return best_end, best_length
+
+    def continuation(self, start: int, num_tokens: int) -> list[int]:
+        """Return the tokens from `start` on; at the end they repeat."""
+        tokens = list(self.tokens[start : start + num_tokens])
+        period = len(tokens)
+        while len(tokens) < num_tokens:
+            tokens.append(tokens[-period])
+        return tokens
 
     def _add_last_run(self) -> None:
         if len(self.tokens) >= _MIN_MATCH:
