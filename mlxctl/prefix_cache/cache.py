@@ -57,7 +57,7 @@ class PrefixCache:
         self._index = index
         self._disk = disk
         self._packing = packing
-        self._namespace = namespace
+        self.namespace = namespace
         self._layout = layout
         self.counters = CacheCounters()
 
@@ -78,7 +78,7 @@ class PrefixCache:
         Its last token never is. `boundary_ids` are the tokens that end a message, `salts` those of the
         prompt.
         """
-        match = self._index.match(self._namespace, tokens, salts)
+        match = self._index.match(self.namespace, tokens, salts)
         return make_plan(match, tokens, boundary_ids=boundary_ids, has_states=self.has_states)
 
     def eviction_reason(self, tokens: Tokens, plan: RestorePlan) -> EvictionReason | None:
@@ -86,13 +86,13 @@ class PrefixCache:
 
         None if none was.
         """
-        return self._index.eviction_reason(self._namespace, plan.match, tokens)
+        return self._index.eviction_reason(self.namespace, plan.match, tokens)
 
     def num_on_disk(self, tokens: Tokens, salts: Sequence[Salt] = ()) -> int:
         """Return how many tokens of a prompt could be restored from disk."""
         if self._disk is None:
             return 0
-        match = self._disk.index.match(self._namespace, tokens, salts)
+        match = self._disk.index.match(self.namespace, tokens, salts)
         return usable_part(match, len(tokens) - 1, has_states=self.has_states)[0]
 
     def promote(self, tokens: Tokens, plan: RestorePlan, salts: Sequence[Salt] = ()) -> Promotion | None:
@@ -102,7 +102,7 @@ class PrefixCache:
         """
         if self._disk is None:
             return None
-        match = self._disk.index.match(self._namespace, tokens, salts)
+        match = self._disk.index.match(self.namespace, tokens, salts)
         num_cached, chunks, checkpoint = usable_part(match, len(tokens) - 1, has_states=self.has_states)
         if num_cached < plan.num_cached + MIN_REUSE_TOKENS:
             return None
@@ -248,14 +248,14 @@ class PrefixCache:
         Tokens whose payload is stored already are not copied.
         """
         start = parent.end if parent is not None else 0
-        stored = self._index.covering(self._namespace, parent, piece, salts)
+        stored = self._index.covering(self.namespace, parent, piece, salts)
         if stored is not None:
             return stored
-        reused = self._index.reusable_prefix(self._namespace, parent, piece, salts)
+        reused = self._index.reusable_prefix(self.namespace, parent, piece, salts)
         end = start + len(piece) // 4
         record = self._packed(self._layout.cut(caches, start + reused.num_tokens, end, row=row), start)
         return self._index.publish(
-            self._namespace,
+            self.namespace,
             parent,
             piece,
             record,

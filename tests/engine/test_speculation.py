@@ -12,6 +12,7 @@ import pytest
 from mlxctl.engine import EngineClient
 from mlxctl.engine.generation import workload
 from mlxctl.engine.scheduling.sequence import Sequence
+from mlxctl.engine.speculation import gate_store
 from mlxctl.engine.speculation.drafter import NO_DRAFT, Draft
 from mlxctl.engine.speculation.gate import DraftOdds, SpeculationGate
 from mlxctl.engine.speculation.prompt_lookup import PromptLookup
@@ -62,7 +63,7 @@ class Rehearsed(PromptLookup):
 
 @pytest.fixture(autouse=True)
 def rehearsed(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(workload, "SpeculationGate", OpenGate)
+    monkeypatch.setattr(gate_store, "SpeculationGate", OpenGate)
     monkeypatch.setattr(workload, "PromptLookup", Rehearsed)
     Rehearsed.answers = {}
 

@@ -79,6 +79,7 @@ WRITERS = {
     "bench/result.py": "a result (tests/bench)",
     "cli/probe/report.py": "capabilities.toml",
     "doctor/generation.py": "an empty settings file, in a temporary directory",
+    "engine/speculation/gate_store.py": "measured seconds (tests/engine/test_gate_store.py)",
     "inference/preparation/process.py": "nothing: it discards the output of a process",
     "inference/remote/results.py": "nothing: it encodes audio in memory",
     "inspector/rendering.py": "nothing: it truncates text",

@@ -29,7 +29,7 @@ from mlxctl.engine.scheduling.batch import Batch, RowResult
 from mlxctl.engine.scheduling.model_queue import ModelCosts
 from mlxctl.engine.scheduling.scheduler import Scheduler
 from mlxctl.engine.scheduling.sequence import Sequence
-from mlxctl.engine.speculation.gate import SpeculationGate
+from mlxctl.engine.speculation.gate_store import GateStore
 from mlxctl.engine.speculation.prompt_lookup import PromptLookup
 from mlxctl.engine.speculation.speculator import Speculator
 from mlxctl.engine.wire.messages import (
@@ -92,6 +92,7 @@ class GenerationWorkload(Workload):
         self._lora_changes = LoraChanges(context.memory, context.publish, self._uses_adapter)
         self._closed_draft_tokens: dict[str, tuple[int, int]] = {}
         self._speculation = context.settings.speculation
+        self._gates = GateStore(context.settings.cache_dir)
         self._memory_wait_seconds = context.settings.memory_wait_seconds
         self._waits_for_disk = False
         self._num_steps = 0
@@ -119,7 +120,7 @@ class GenerationWorkload(Workload):
         # PERF: it imports mlx_lm's layers, which the engine need not have at its start.
         from mlxctl.engine.generation.lora_adapters import LoraAdapters
 
-        drafts = DraftSteps(self._speculator(create_caches()))
+        drafts = DraftSteps(self._speculator(create_caches(), prefix_cache.namespace.hex()))
         lora = LoraAdapters(weights.model)
         self._runners[spec.name] = ModelRunner(weights, prefixes, self._backend, lora, drafts)
         self._memory.add_working_caches(spec.name, prefixes)
@@ -191,13 +192,17 @@ class GenerationWorkload(Workload):
             self._run(batch, started)
 
     def close(self) -> None:
+        self._gates.save()
         self._compiler.close()
 
-    def _speculator(self, caches: Caches) -> Speculator | None:
-        """Return what drafts for a model with such caches."""
+    def _speculator(self, caches: Caches, model: str) -> Speculator | None:
+        """Return what drafts for a model with such caches.
+
+        `model` is a digest of its weights.
+        """
         if self._speculation == "off" or rollback_problem(caches):
             return None
-        return Speculator([PromptLookup()], {PromptLookup.name: SpeculationGate()})
+        return Speculator([PromptLookup()], {PromptLookup.name: self._gates.gate(model, PromptLookup.name)})
 
     def _admit(self) -> None:
         """Schedule new sequences; those with a constraint once it is compiled."""
@@ -290,6 +295,7 @@ class GenerationWorkload(Workload):
         finished = [result.sequence for result in results if result.sequence.is_finished]
         if finished:
             runner.drop(finished)
+            self._gates.save_sometimes()
         self._num_steps += 1
         self._memory.make_room()
         if self._num_steps % _TRIM_EVERY_STEPS == 0:

@@ -76,6 +76,11 @@ class PassSeconds:
     spent: float = 0.0
     lost: float = 0.0
 
+    def resumed(self) -> "PassSeconds":
+        """Return these measurements for the next start: new ones soon replace them."""
+        blocks = {num: Mean(mean.seconds, min(mean.count, 1)) for num, mean in self.blocks.items()}
+        return PassSeconds(Mean(self.plain.seconds), blocks, self.spent, self.lost)
+
     def of_block(self, num_draft_tokens: int) -> float:
         """Return the seconds of a pass, measured or estimated."""
         if (mean := self.blocks.get(num_draft_tokens)) is not None:
