@@ -101,6 +101,7 @@ _FLAGS = (
     SettingFlag(EngineSettings, "cache_dir", "--cache-dir", "DIRECTORY"),
     SettingFlag(EngineSettings, "cache_disk_bytes", "--cache-disk-bytes", "SIZE"),
     SettingFlag(EngineSettings, "speculation", "--speculation", "DRAFTER"),
+    SettingFlag(ModelSettings, "draft", "--draft", "MODEL"),
     SettingFlag(EngineSettings, "target_gap_ms", "--target-gap-ms", "MS"),
     SettingFlag(EngineSettings, "target_ttft_ms", "--target-ttft-ms", "MS"),
     SettingFlag(SamplingSettings, "thinking", "--thinking", "MODE"),

@@ -15,6 +15,7 @@ class LoadedWeights:
     `model` must stay on the MLX thread. `kv_format` quantizes its caches; `kv_windows` are those of its
     layers with sliding windows. `dimensions` is the length of an embedding model's vectors. `model` is a
     VisionLanguageModel where `has_vision`; `vision_problem` is why its vision part could not be loaded.
+    `draft_model` is None without one; its weights and keys and values count in the sizes.
     """
 
     model: Any
@@ -29,3 +30,4 @@ class LoadedWeights:
     dimensions: int | None = None
     has_vision: bool = False
     vision_problem: str | None = None
+    draft_model: Any = None

@@ -13,14 +13,26 @@ from mlxctl.ir.kv_format import KVFormat
 from mlxctl.ir.transcription import TranscriptionRecipe
 
 
+class DraftModelSpec(msgspec.Struct, frozen=True, kw_only=True):
+    """The directory of a draft model for speculative decoding, of the same vocabulary.
+
+    `weights_bytes` is the size of its weight files.
+    """
+
+    path: Path
+    weights_bytes: int
+
+
 class TextGenerationTask(msgspec.Struct, frozen=True, kw_only=True, tag="text_generation"):
     """Text from text and, with a `vision` recipe, from images.
 
     `kv_format` quantizes its keys and values; None keeps them in the precision that the model computes.
+    `draft` is loaded with it.
     """
 
     vision: VisionRecipe | None = None
     kv_format: KVFormat | None = None
+    draft: DraftModelSpec | None = None
 
 
 class EmbeddingTask(msgspec.Struct, frozen=True, kw_only=True, tag="embedding"):

@@ -8,7 +8,14 @@ from typing import Any, Literal
 from mlxctl.ir.embeddings import EmbeddingRecipe
 from mlxctl.ir.images import VisionRecipe
 from mlxctl.ir.kv_format import KVFormat
-from mlxctl.ir.model_spec import EmbeddingTask, ModelSpec, ModelTask, TextGenerationTask, TranscriptionTask
+from mlxctl.ir.model_spec import (
+    DraftModelSpec,
+    EmbeddingTask,
+    ModelSpec,
+    ModelTask,
+    TextGenerationTask,
+    TranscriptionTask,
+)
 from mlxctl.ir.transcription import TranscriptionRecipe
 
 Purpose = Literal["text", "embeddings", "transcription"]
@@ -56,23 +63,28 @@ class ModelFacts:
         return "text" if self.transcription is None else "transcription"
 
     def spec(
-        self, name: str, *, trust_remote_code: bool = False, kv_format: KVFormat | None = None
+        self,
+        name: str,
+        *,
+        trust_remote_code: bool = False,
+        kv_format: KVFormat | None = None,
+        draft: DraftModelSpec | None = None,
     ) -> ModelSpec:
         """Return how the engine loads the model as `name`.
 
-        Only text generation uses `kv_format`.
+        Only text generation uses `kv_format` and `draft`.
         """
         return ModelSpec(
             name=name,
             path=self.path,
-            weights_bytes=self.weights_bytes,
+            weights_bytes=self.weights_bytes + (draft.weights_bytes if draft is not None else 0),
             trust_remote_code=trust_remote_code,
-            task=self._task(kv_format),
+            task=self._task(kv_format, draft),
         )
 
-    def _task(self, kv_format: KVFormat | None) -> ModelTask:
+    def _task(self, kv_format: KVFormat | None, draft: DraftModelSpec | None) -> ModelTask:
         if self.embedding is not None:
             return EmbeddingTask(recipe=self.embedding)
         if self.transcription is not None:
             return TranscriptionTask(recipe=self.transcription)
-        return TextGenerationTask(vision=self.vision, kv_format=kv_format)
+        return TextGenerationTask(vision=self.vision, kv_format=kv_format, draft=draft)

@@ -214,11 +214,11 @@ class EngineSettings:
     prefill_chunk_max_tokens: int = bounded(2048, least=1)
     """Maximum number of prompt tokens in one prefill step."""
 
-    speculation: Literal["off", "auto", "lookup"] = "off"
+    speculation: Literal["off", "auto", "lookup", "draft"] = "off"
     """Speculative decoding: several tokens a step where drafts come true. It changes no answer.
 
     `lookup` drafts what followed the last tokens earlier in the prompt or the answer, where that was measured
-    to be faster. `auto` uses all that a model has.
+    to be faster. `draft` uses the draft model. `auto` uses both.
     """
 
     stall_seconds: float = bounded(120.0, least=0.1)
@@ -280,6 +280,12 @@ class ModelSettings:
     """Bits of the KV cache while a model runs.
 
     Fewer bits allow longer contexts and change answers slightly.
+    """
+
+    draft: Path | None = None
+    """Draft model for speculative decoding: a directory, or a name or alias of the library.
+
+    Models with another vocabulary are served without it.
     """
 
     kv_group_size: Literal["32", "64", "128"] = "64"

@@ -16,8 +16,10 @@ from mlxctl.engine.speculation import gate_store
 from mlxctl.engine.speculation.drafter import NO_DRAFT, Draft
 from mlxctl.engine.speculation.gate import DraftOdds, SpeculationGate
 from mlxctl.engine.speculation.prompt_lookup import PromptLookup
-from mlxctl.ir import Guidance, SamplingParams, ThinkingLimit
+from mlxctl.ir import Guidance, ModelSpec, SamplingParams, TextGenerationTask, ThinkingLimit
+from mlxctl.ir.model_spec import DraftModelSpec
 from mlxctl.settings import EngineSettings
+from tests import tiny_models
 from tests.engine.harness import GREEDY, Output, finish, running_engine, submit
 
 # Plain attention, sliding window, short convolutions, linear attention with experts.
@@ -136,6 +138,52 @@ def test_prefix_cache_stores_only_emitted_tokens() -> None:
 
     for model in ("qwen3", "qwen3_next"):
         asyncio.run(check(model))
+
+
+def with_draft(name: str) -> ModelSpec:
+    draft = DraftModelSpec(path=tiny_models.model("qwen3"), weights_bytes=1)
+    task = TextGenerationTask(draft=draft)
+    return ModelSpec(name=name, path=tiny_models.model(name), weights_bytes=1, task=task)
+
+
+@pytest.mark.parametrize("model", ["qwen3", "gemma3"])
+def test_draft_model_changes_no_token(model: str) -> None:
+    jobs = [(prompt, SEEDED if index % 2 else GREEDY) for index, prompt in enumerate(prompts(3, seed=6))]
+    settings = replace(SETTINGS, speculation="draft")
+
+    async def check() -> None:
+        async with running_engine(models=[with_draft(model)], settings=settings) as client:
+            plain = [
+                await run(client, model, prompt, replace(sampling, speculation=False))
+                for prompt, sampling in jobs
+            ]
+            alone = [await run(client, model, prompt, sampling) for prompt, sampling in jobs]
+            together = await asyncio.gather(
+                *(run(client, model, prompt, sampling) for prompt, sampling in jobs)
+            )
+        for each, one, beside in zip(plain, alone, together, strict=True):
+            assert_same(one, each)
+            assert_same(beside, each)
+            assert one.num_accepted + one.num_rejected
+            # The same model with the same noise is always right.
+            assert model != "qwen3" or not one.num_rejected
+
+    asyncio.run(check())
+
+
+def test_long_prompt_reaches_the_draft_model_in_slices() -> None:
+    async def check() -> None:
+        prompt = prompts(1, seed=7)[0] * 20
+        settings = replace(SETTINGS, speculation="draft")
+        async with running_engine(models=[with_draft("qwen3")], settings=settings) as client:
+            plain = await run(client, "qwen3", prompt, replace(GREEDY, speculation=False))
+            drafted = await run(client, "qwen3", prompt, GREEDY)
+        assert len(prompt) > 300
+        assert_same(drafted, plain)
+        assert drafted.num_accepted
+        assert not drafted.num_rejected
+
+    asyncio.run(check())
 
 
 @pytest.mark.parametrize("limit", [0, 3, 12])

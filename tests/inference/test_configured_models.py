@@ -1,5 +1,6 @@
 """Models that the settings name: their names, and errors of unusable ones."""
 
+import json
 import shutil
 from pathlib import Path
 
@@ -10,10 +11,10 @@ from mlxctl.bootstrap import DEMO_MODEL
 from mlxctl.errors import BrokenModel, ModelNotFoundOnDisk, SettingsError
 from mlxctl.inference.models.configured_models import ConfiguredModels, ModelReader
 from mlxctl.inference.models.served_model import ServedModel
-from mlxctl.ir import KVFormat
+from mlxctl.ir import KVFormat, TextGenerationTask
 from mlxctl.models import Library
 from mlxctl.models.capability_lookup import CapabilityLookup
-from mlxctl.settings import LibrarySettings, ModelSettings, PoolSettings, Settings
+from mlxctl.settings import EngineSettings, LibrarySettings, ModelSettings, PoolSettings, Settings
 from mlxctl.stores import CapabilityStore
 from tests import tiny_models
 
@@ -50,6 +51,16 @@ def configure(
         models_dirs=settings.pool.dirs, hub_cache=Path("/nowhere"), aliases=aliases or {}
     )
     return ModelReader(settings, Library(directories), knowledge, demo=DEMO_MODEL).configured_models()
+
+
+def configure_draft(knowledge: CapabilityLookup, speculation: str, **model: Path | None) -> ConfiguredModels:
+    settings = Settings(
+        model=ModelSettings(**model),
+        engine=EngineSettings(speculation=speculation),  # type: ignore[arg-type]
+        library=LibrarySettings(hub_cache=Path("/nowhere")),
+    )
+    library = Library(LibrarySettings(hub_cache=Path("/nowhere")))
+    return ModelReader(settings, library, knowledge, demo=DEMO_MODEL).configured_models()
 
 
 def names(models: list[ServedModel]) -> list[str]:
@@ -123,6 +134,41 @@ def test_ambiguous_settings_are_rejected(
         configure(knowledge, model=models_dir / "qwen3", pins=("llama",))
     with pytest.raises(SettingsError, match="no directory of models"):
         configure(knowledge, dirs=(tmp_path / "nowhere",))
+
+
+def test_draft_model_of_the_same_vocabulary_is_loaded_with_it(
+    models_dir: Path, knowledge: CapabilityLookup
+) -> None:
+    found = configure_draft(knowledge, "auto", path=models_dir / "qwen3", draft=models_dir / "llama3")
+    spec = found.listed[0].spec
+    assert isinstance(spec.task, TextGenerationTask)
+    assert spec.task.draft is not None
+    assert spec.task.draft.path.name == "llama3"
+    assert spec.weights_bytes == found.listed[0].facts.weights_bytes + spec.task.draft.weights_bytes
+
+
+@pytest.mark.parametrize(
+    ("speculation", "draft", "error"),
+    [
+        ("auto", "other", r"cannot draft for 'qwen3': token .* has the id 5 in the draft model"),
+        ("draft", None, "there is no draft model: set --draft"),
+        ("off", "llama3", "--draft is set but speculation is 'off'"),
+        ("draft", "nowhere", "the draft model cannot be used"),
+    ],
+)
+def test_unusable_draft_model_is_a_settings_error(
+    models_dir: Path, knowledge: CapabilityLookup, speculation: str, draft: str | None, error: str
+) -> None:
+    other = models_dir / "other"
+    shutil.copytree(models_dir / "qwen3", other)
+    tokenizer = json.loads((other / "tokenizer.json").read_text())
+    vocabulary = tokenizer["model"]["vocab"]
+    token = next(token for token, token_id in vocabulary.items() if token_id == 5)
+    vocabulary["never seen"] = vocabulary.pop(token)
+    (other / "tokenizer.json").write_text(json.dumps(tokenizer))
+    chosen = None if draft is None else models_dir / draft
+    with pytest.raises(SettingsError, match=error):
+        configure_draft(knowledge, speculation, path=models_dir / "qwen3", draft=chosen)
 
 
 def test_kv_bits_are_set_by_own_name_only(models_dir: Path, knowledge: CapabilityLookup) -> None:

@@ -62,9 +62,12 @@ class DraftSteps:
         """
         if self.speculator is None or not self._is_single:
             return None
+        started = time.monotonic()
         plan = self.speculator.plan(batch.rows)
         if plan is None:
             self._plain_rows = batch.rows
+            # What a draft model reads is not part of a step without drafts.
+            self._resumed += time.monotonic() - started
             return None
         if any(row.has_token_in_flight for row in batch.rows):
             return batch.settle()

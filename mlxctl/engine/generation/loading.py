@@ -8,12 +8,14 @@ from collections.abc import Generator
 from dataclasses import replace
 from pathlib import Path
 
+from mlxctl.engine.generation.draft_model import draft_model_problem
 from mlxctl.engine.generation.measurement import measure
 from mlxctl.engine.loaded_weights import LoadedWeights
 from mlxctl.engine.loading.imports import import_aside
 from mlxctl.engine.loading.loader import LOAD_ERRORS, error_line, import_mlx_lm, parameter_bytes, read_weights
 from mlxctl.engine.vision.loading import join, open_tower
 from mlxctl.ir import ModelSpec, TextGenerationTask, VisionRecipe
+from mlxctl.ir.model_spec import DraftModelSpec
 
 
 def load_text_model(spec: ModelSpec) -> Generator[int, None, LoadedWeights]:
@@ -27,6 +29,8 @@ def load_text_model(spec: ModelSpec) -> Generator[int, None, LoadedWeights]:
     model, _ = import_mlx_lm().load_model(spec.path, lazy=True, trust_remote_code=spec.trust_remote_code)
     yield from read_weights(model)
     weights = measure(model, started, kv_format=spec.task.kv_format)
+    if spec.task.draft is not None:
+        weights = yield from _with_draft_model(weights, spec.task.draft)
     if spec.task.vision is None:
         return weights
     try:
@@ -34,6 +38,23 @@ def load_text_model(spec: ModelSpec) -> Generator[int, None, LoadedWeights]:
     except LOAD_ERRORS as error:
         return replace(weights, vision_problem=f"its vision part cannot be loaded: {error_line(error)}")
     return replace(weights, load_seconds=time.monotonic() - started)
+
+
+def _with_draft_model(weights: LoadedWeights, draft: DraftModelSpec) -> Generator[int, None, LoadedWeights]:
+    started = time.monotonic()
+    model, _ = import_mlx_lm().load_model(draft.path, lazy=True)
+    for num_bytes in read_weights(model):
+        yield weights.weights_bytes + num_bytes
+    if problem := draft_model_problem(model):
+        raise ValueError(f"draft model {draft.path.name!r} cannot be used: {problem}")
+    measured = measure(model, started)
+    return replace(
+        weights,
+        draft_model=model,
+        weights_bytes=weights.weights_bytes + measured.weights_bytes,
+        kv_bytes_per_token=weights.kv_bytes_per_token + measured.kv_bytes_per_token,
+        load_seconds=weights.load_seconds + measured.load_seconds,
+    )
 
 
 def _with_vision(

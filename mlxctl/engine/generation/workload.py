@@ -18,6 +18,7 @@ from mlxctl.engine.failures import failure_message
 from mlxctl.engine.generation.cache_queries import CacheQueries
 from mlxctl.engine.generation.cache_rollback import rollback_problem
 from mlxctl.engine.generation.caches import Caches, new_caches
+from mlxctl.engine.generation.draft_model import DraftModel
 from mlxctl.engine.generation.draft_steps import DraftSteps
 from mlxctl.engine.generation.loading import load_text_model
 from mlxctl.engine.generation.lora_changes import LoraChanges
@@ -29,6 +30,7 @@ from mlxctl.engine.scheduling.batch import Batch, RowResult
 from mlxctl.engine.scheduling.model_queue import ModelCosts
 from mlxctl.engine.scheduling.scheduler import Scheduler
 from mlxctl.engine.scheduling.sequence import Sequence
+from mlxctl.engine.speculation.drafter import Drafter
 from mlxctl.engine.speculation.gate_store import GateStore
 from mlxctl.engine.speculation.prompt_lookup import PromptLookup
 from mlxctl.engine.speculation.speculator import Speculator
@@ -120,7 +122,7 @@ class GenerationWorkload(Workload):
         # PERF: it imports mlx_lm's layers, which the engine need not have at its start.
         from mlxctl.engine.generation.lora_adapters import LoraAdapters
 
-        drafts = DraftSteps(self._speculator(create_caches(), prefix_cache.namespace.hex()))
+        drafts = DraftSteps(self._speculator(weights, create_caches(), prefix_cache.namespace.hex()))
         lora = LoraAdapters(weights.model)
         self._runners[spec.name] = ModelRunner(weights, prefixes, self._backend, lora, drafts)
         self._memory.add_working_caches(spec.name, prefixes)
@@ -195,14 +197,20 @@ class GenerationWorkload(Workload):
         self._gates.save()
         self._compiler.close()
 
-    def _speculator(self, caches: Caches, model: str) -> Speculator | None:
+    def _speculator(self, weights: LoadedWeights, caches: Caches, model: str) -> Speculator | None:
         """Return what drafts for a model with such caches.
 
         `model` is a digest of its weights.
         """
         if self._speculation == "off" or rollback_problem(caches):
             return None
-        return Speculator([PromptLookup()], {PromptLookup.name: self._gates.gate(model, PromptLookup.name)})
+        drafters: list[Drafter] = []
+        if self._speculation in ("auto", "lookup"):
+            drafters.append(PromptLookup())
+        if self._speculation in ("auto", "draft") and weights.draft_model is not None:
+            drafters.append(DraftModel(weights.draft_model, vocabulary_size=weights.vocabulary_size))
+        gates = {drafter.name: self._gates.gate(model, drafter.name) for drafter in drafters}
+        return Speculator(drafters, gates) if drafters else None
 
     def _admit(self) -> None:
         """Schedule new sequences; those with a constraint once it is compiled."""

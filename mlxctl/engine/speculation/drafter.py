@@ -26,9 +26,14 @@ NO_DRAFT = Draft()
 
 
 class Drafter(Protocol):
-    """Proposes tokens. A wrong proposal costs time and never changes the output."""
+    """Proposes tokens. A wrong proposal costs time and never changes the output.
+
+    A drafter that `needs_tokens` drafts only when no token of the rows is in flight, and is asked for no more
+    tokens than will be used.
+    """
 
     name: str
+    needs_tokens: bool
 
     def draft(self, rows: Many[Sequence], max_tokens: Many[int]) -> list[Draft]:
         """Return a draft of at most `max_tokens` for each row.

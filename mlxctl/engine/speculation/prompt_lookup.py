@@ -26,6 +26,7 @@ class PromptLookup:
     """Drafter that declines where the last tokens occur nowhere else."""
 
     name = "lookup"
+    needs_tokens = False
 
     def __init__(self) -> None:
         self._histories: dict[int, TokenHistory] = {}

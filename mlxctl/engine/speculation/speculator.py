@@ -96,13 +96,20 @@ class Speculator:
         limits: Many[int],
         context: int,
     ) -> DraftPlan | None:
+        if drafter.needs_tokens:
+            odds = [(limit, self._rate(row, gate.rate(0))) for row, limit in zip(rows, limits, strict=True)]
+            block = _block(gate, len(rows), context, odds)
+            if not block or any(row.has_token_in_flight for row in rows):
+                return DraftPlan(drafter, [], block, context) if block else None
+            drafts = drafter.draft(rows, [min(limit, block) for limit in limits])
+            has_drafts = any(each.token_ids for each in drafts)
+            return DraftPlan(drafter, drafts, block, context) if has_drafts else None
         drafts = drafter.draft(rows, limits)
         odds = [
-            DraftOdds(len(draft.token_ids), self._rate(row, gate.rate(draft.evidence)))
+            (len(draft.token_ids), self._rate(row, gate.rate(draft.evidence)))
             for row, draft in zip(rows, drafts, strict=True)
-            if draft.token_ids
         ]
-        block = gate.block_length(len(rows), context, odds)
+        block = _block(gate, len(rows), context, odds)
         if not block:
             return None
         cut = [Draft(draft.token_ids[:block], draft.evidence) for draft in drafts]
@@ -113,6 +120,11 @@ class Speculator:
         if own is None:
             return common.rate
         return (own.accepted + common.rate * _COMMON_TOKENS) / (own.tested + _COMMON_TOKENS)
+
+
+def _block(gate: SpeculationGate, width: int, context: int, odds: Many[tuple[int, float]]) -> int:
+    """Return how many draft tokens to verify, by each row's longest draft and acceptance."""
+    return gate.block_length(width, context, [DraftOdds(num, rate) for num, rate in odds if num])
 
 
 def _limit(row: Sequence) -> int:

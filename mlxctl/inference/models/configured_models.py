@@ -10,8 +10,10 @@ from pathlib import Path
 from mlxctl.errors import BrokenModel, ModelError, ModelNotFoundOnDisk, SettingsError
 from mlxctl.inference.models.registry import ModelRegistry
 from mlxctl.inference.models.served_model import ServedModel, UnusableModel
+from mlxctl.ir.model_spec import DraftModelSpec
 from mlxctl.models import Library, LibraryEntry, NamedDirectory, read_model
 from mlxctl.models.capability_lookup import CapabilityLookup
+from mlxctl.models.draft_models import vocabulary_problem
 from mlxctl.models.kv_format import chosen_kv_format
 from mlxctl.settings import Settings
 
@@ -101,7 +103,8 @@ class ModelReader:
         Raises ModelNotFoundOnDisk, BrokenModel.
         """
         model = self._read(self._library.find_named(name), served_as=name, trust_remote_code=False)
-        return replace(model, kv_format=chosen_kv_format(self._settings, name))
+        kv_format = chosen_kv_format(self._settings, name)
+        return replace(model, kv_format=kv_format, draft=self._draft_for(model))
 
     def local_model(self, name: str) -> ServedModel:
         """Read a library model, or the demo model, by name.
@@ -156,7 +159,39 @@ class ModelReader:
             trust_remote_code=entry.is_listed and self._settings.model.trust_remote_code,
         )
         kv_format = chosen_kv_format(self._settings, entry.name)
-        return replace(model, name=entry.name, is_demo=entry.is_demo, kv_format=kv_format)
+        is_default = entry.is_listed and entry.name == self._default_name
+        draft = self._draft_for(model, must_fit=is_default)
+        return replace(model, name=entry.name, is_demo=entry.is_demo, kv_format=kv_format, draft=draft)
+
+    @property
+    def _default_name(self) -> str:
+        first = self._settings.model
+        return first.name or (self._demo.name if first.path is None else self._name(first.path))
+
+    def _draft_for(self, model: ServedModel, *, must_fit: bool = False) -> DraftModelSpec | None:
+        """Return the draft model of the settings, if it has the model's vocabulary.
+
+        Raises SettingsError where it `must_fit` and does not, and if it cannot be used at all.
+        """
+        chosen, speculation = self._settings.model.draft, self._settings.engine.speculation
+        if chosen is None:
+            if speculation == "draft":
+                raise SettingsError("speculation is 'draft' but there is no draft model: set --draft MODEL")
+            return None
+        if speculation not in ("auto", "draft"):
+            raise SettingsError(f"--draft is set but speculation is {speculation!r}: set --speculation auto")
+        try:
+            found = self._library.resolve(str(chosen))
+            facts = read_model(found.path, trust_remote_code=False)
+        except ModelError as error:
+            raise SettingsError(f"the draft model cannot be used: {error}") from None
+        problem = vocabulary_problem(model.facts.path, facts.path)
+        if not problem and model.facts.purpose == "text":
+            return DraftModelSpec(path=facts.path, weights_bytes=facts.weights_bytes)
+        if must_fit:
+            why = problem or "only models that generate text have a draft model"
+            raise SettingsError(f"model {found.name!r} cannot draft for {model.name!r}: {why}")
+        return None
 
     def _read(self, found: NamedDirectory, *, served_as: str, trust_remote_code: bool) -> ServedModel:
         facts = read_model(found.path, trust_remote_code=trust_remote_code)

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 
 from mlxctl.errors import ModelError
 from mlxctl.ir import AdapterVerdict, KVFormat, ModelCapabilities, ModelFacts, ModelSpec, ProbeVerdict
+from mlxctl.ir.model_spec import DraftModelSpec
 from mlxctl.ir.models import ModelState
 
 UNKNOWN_CAPABILITIES = ModelCapabilities()
@@ -41,7 +42,7 @@ class ServedModel:
     """A model's files, capabilities and state, under one of its names.
 
     From its files and the settings: `facts`, `is_demo`, `trust_remote_code`, and `kv_format`, the format of
-    its key-value cache.
+    its key-value cache, and `draft`, its draft model.
 
     Capabilities: `probed_capabilities` and `verdicts` (by question) come from `mlxctl probe` and overrides,
     empty for a model that was never probed. `supports_tools`, `supports_thinking` and `adapter_verdict` come
@@ -56,6 +57,7 @@ class ServedModel:
     is_demo: bool = False
     trust_remote_code: bool = False
     kv_format: KVFormat | None = None
+    draft: DraftModelSpec | None = None
     probed_capabilities: ModelCapabilities = UNKNOWN_CAPABILITIES
     verdicts: Mapping[str, ProbeVerdict] = field(default_factory=dict)
     supports_tools: bool | None = None
@@ -70,7 +72,12 @@ class ServedModel:
     @property
     def spec(self) -> ModelSpec:
         """What the engine needs to load the model."""
-        return self.facts.spec(self.name, trust_remote_code=self.trust_remote_code, kv_format=self.kv_format)
+        return self.facts.spec(
+            self.name,
+            trust_remote_code=self.trust_remote_code,
+            kv_format=self.kv_format,
+            draft=self.draft,
+        )
 
     @property
     def context_length(self) -> int:
