@@ -14,9 +14,9 @@ from mlxctl.ir.transcription import TranscriptionRecipe
 
 
 class DraftModelSpec(msgspec.Struct, frozen=True, kw_only=True):
-    """The directory of a draft model for speculative decoding, of the same vocabulary.
+    """The directory of a draft model for speculative decoding.
 
-    `weights_bytes` is the size of its weight files.
+    It has the vocabulary of the model. `weights_bytes` is the size of its weight files.
     """
 
     path: Path

@@ -1,4 +1,4 @@
-"""Draft models: which models have the vocabulary of another. Pure reading of files."""
+"""Draft models: which models share a vocabulary. Only reads files."""
 
 import json
 from pathlib import Path
@@ -9,7 +9,10 @@ _MAX_BYTES = 256 * 1024 * 1024
 
 
 def vocabulary_problem(model: Path, draft: Path) -> str:
-    """Return why one model cannot draft for another: their vocabularies differ; else ""."""
+    """Return how the vocabularies of two models differ, else "".
+
+    Only models of one vocabulary can draft for each other.
+    """
     tokens, draft_tokens = _tokens(model), _tokens(draft)
     if not tokens or not draft_tokens:
         return "one of them has no readable tokenizer.json"
@@ -23,7 +26,10 @@ def vocabulary_problem(model: Path, draft: Path) -> str:
 
 
 def _tokens(directory: Path) -> dict[str, int]:
-    """Return the ids of all tokens by text; empty if there is no readable file."""
+    """Return the ids of all tokens by text.
+
+    Empty if there is no readable file.
+    """
     file = directory / "tokenizer.json"
     try:
         if file.stat().st_size > _MAX_BYTES:
@@ -33,6 +39,6 @@ def _tokens(directory: Path) -> dict[str, int]:
         if isinstance(vocabulary, list):
             vocabulary = {token: index for index, (token, *_) in enumerate(vocabulary)}
         added = {each["content"]: each["id"] for each in content.get("added_tokens") or ()}
-        return {**vocabulary, **added}
     except (OSError, ValueError, TypeError, KeyError):
         return {}
+    return {**vocabulary, **added}

@@ -139,11 +139,12 @@ def test_ambiguous_settings_are_rejected(
 def test_draft_model_of_the_same_vocabulary_is_loaded_with_it(
     models_dir: Path, knowledge: CapabilityLookup
 ) -> None:
-    found = configure_draft(knowledge, "auto", path=models_dir / "qwen3", draft=models_dir / "llama3")
+    shutil.copytree(models_dir / "qwen3", models_dir / "small")
+    found = configure_draft(knowledge, "auto", path=models_dir / "qwen3", draft=models_dir / "small")
     spec = found.listed[0].spec
     assert isinstance(spec.task, TextGenerationTask)
     assert spec.task.draft is not None
-    assert spec.task.draft.path.name == "llama3"
+    assert spec.task.draft.path.name == "small"
     assert spec.weights_bytes == found.listed[0].facts.weights_bytes + spec.task.draft.weights_bytes
 
 

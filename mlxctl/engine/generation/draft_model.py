@@ -1,4 +1,7 @@
-"""Draft model: a small model of the same vocabulary drafts for a large one. MLX thread only."""
+"""Draft model: a small model drafts for a large one.
+
+Both have the same vocabulary. MLX thread only.
+"""
 
 from array import array
 from collections.abc import Sequence as Many
@@ -23,9 +26,10 @@ def draft_model_problem(model: Any) -> str:
 
 
 class DraftModel:
-    """Drafts with the row's own sampler, so that seed and position give both models the same noise.
+    """Drafts with the row's own sampler.
 
-    Each row has a cache of its own, and rows are drafted for one after the other.
+    So seed and position give both models the same noise. Each row has a cache of its own, and rows are
+    drafted for one after the other.
     """
 
     name = "draft"
@@ -87,7 +91,7 @@ class _DraftedRow:
         self._num_prompt_tokens = len(row.prompt_token_ids)
 
     def tokens_ahead(self, row: Sequence) -> "array[int]":
-        """Drop rejected tokens from the cache; return the row's tokens that it lacks."""
+        """Drop rejected tokens from the cache; return what it lacks."""
         num_common = min(len(self.tokens), len(self._history))
         self._history += array("I", row.output_token_ids[len(self._history) - self._num_prompt_tokens :])
         # At least the last token is computed again: its logits are needed.
@@ -103,7 +107,10 @@ class _DraftedRow:
 
 
 def _resized(logits: mx.array, size: int) -> mx.array:
-    """Return logits of the target's width: models of one vocabulary may pad it differently."""
+    """Return logits of the target's width.
+
+    Models of one vocabulary may pad it differently.
+    """
     width = logits.shape[-1]
     if width >= size:
         return logits[:, :size]

@@ -26,7 +26,10 @@ class _StoredGate(msgspec.Struct):
 
 
 class _StoredGates(msgspec.Struct):
-    """All gates by model digest and drafter, last used ones at the end."""
+    """All gates, last used ones at the end.
+
+    Their keys are model digest and drafter.
+    """
 
     version: int = 1
     gates: dict[str, _StoredGate] = {}
@@ -45,7 +48,10 @@ class GateStore:
         self._saved_at = time.monotonic()
 
     def gate(self, model: str, drafter: str) -> SpeculationGate:
-        """Return the gate of a drafter on a model; `model` is a digest of its weights."""
+        """Return the gate of a drafter on a model.
+
+        `model` is a digest of its weights.
+        """
         key = f"{model}:{drafter}"
         if key not in self._open:
             gate = self._open[key] = SpeculationGate()

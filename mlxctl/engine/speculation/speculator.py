@@ -123,7 +123,10 @@ class Speculator:
 
 
 def _block(gate: SpeculationGate, width: int, context: int, odds: Many[tuple[int, float]]) -> int:
-    """Return how many draft tokens to verify, by each row's longest draft and acceptance."""
+    """Return how many draft tokens to verify.
+
+    `odds` are each row's longest draft and its acceptance.
+    """
     return gate.block_length(width, context, [DraftOdds(num, rate) for num, rate in odds if num])
 
 

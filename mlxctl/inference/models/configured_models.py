@@ -169,9 +169,10 @@ class ModelReader:
         return first.name or (self._demo.name if first.path is None else self._name(first.path))
 
     def _draft_for(self, model: ServedModel, *, must_fit: bool = False) -> DraftModelSpec | None:
-        """Return the draft model of the settings, if it has the model's vocabulary.
+        """Return the settings' draft model, if it fits the model.
 
-        Raises SettingsError where it `must_fit` and does not, and if it cannot be used at all.
+        It fits if it has the same vocabulary. Raises SettingsError where it `must_fit` and does not, and if
+        it cannot be used at all.
         """
         chosen, speculation = self._settings.model.draft, self._settings.engine.speculation
         if chosen is None:
