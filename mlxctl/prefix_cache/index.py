@@ -117,9 +117,9 @@ class PrefixIndex(Generic[P]):
 
         `tokens` are packed. The result is valid until the index changes.
         """
-        if not self._tree.can_split:
-            return ReusablePrefix()
         siblings = self._tree.children_of(namespace, parent).values()
+        if not siblings or not self._tree.can_split:
+            return ReusablePrefix()
         return longest_reusable_prefix(siblings, to_24_bit(tokens), salts)
 
     def publish(
@@ -145,7 +145,8 @@ class PrefixIndex(Generic[P]):
             return None
         start = parent.end if parent is not None else 0
         assert start % CHUNK_TOKENS == 0, "chunks lie on a grid"
-        existing = self.covering(namespace, parent, tokens, salts)
+        ids = to_24_bit(tokens)
+        existing = covering(self._tree.children_of(namespace, parent), ids, salts)
         if existing is not None:
             self._extend_expiry(existing, self._expiry(ttl_seconds))
             return existing
@@ -153,7 +154,7 @@ class PrefixIndex(Generic[P]):
             key=chunk_key(parent.key if parent else root_key(namespace), tokens, salts, start=start),
             parent=parent,
             start=start,
-            ids=to_24_bit(tokens),
+            ids=ids,
             payload=payload,
             payload_bytes=num_bytes,
             namespace=namespace,
@@ -171,7 +172,8 @@ class PrefixIndex(Generic[P]):
         self, namespace: bytes, parent: "Chunk[P] | None", tokens: bytes, salts: Sequence[Salt] = ()
     ) -> "Chunk[P] | None":
         """Return the chunk that `publish` would return instead of adding one."""
-        return covering(self._tree.children_of(namespace, parent), to_24_bit(tokens), salts)
+        children = self._tree.children_of(namespace, parent)
+        return covering(children, to_24_bit(tokens), salts) if children else None
 
     def contains(self, chunk: "Chunk[P]") -> bool:
         """Whether this very chunk is in the index."""
