@@ -404,7 +404,7 @@ class InferenceService:
         tokens = session.submit(head, prepared)
         num_prompt_tokens = len(prepared.token_ids)
         entry = self._log.begin(head.model, num_prompt_tokens=num_prompt_tokens, caller=head.fairness_key)
-        entry.session_id, entry.num_images = head.session_id, len(prepared.images)
+        entry.session_id, entry.num_images = head.cache.session_id, len(prepared.images)
         generated_ids: list[int] = []
         if (context := current_request.get()) is not None and context.keeps_content:
             entry.content = RequestContent(

@@ -185,7 +185,8 @@ class CacheOptions:
     breakpoint `long_ttl` have a TTL of their own. Requests share prefixes only within the same `namespace`, a
     digest that the server derives from the caller and from `salt`, the request's own text; empty is the
     namespace of callers without a key. `adapters_digest` covers the request's LoRA adapters and their scales,
-    which separate prefixes in the same way.
+    which separate prefixes in the same way. `session_id` names the conversation that a request belongs to:
+    cache misses are explained by comparison within it.
     """
 
     mode: CacheMode = "full"
@@ -194,6 +195,7 @@ class CacheOptions:
     salt: str = ""
     namespace: bytes = b""
     adapters_digest: bytes = b""
+    session_id: str | None = None
 
     @property
     def prefix_namespace(self) -> bytes:
@@ -214,8 +216,7 @@ class GenerationRequest:
     `prompts`, texts or token ids, are continued as they are, without a chat template and without tools or
     thinking; a request has either them or `messages`. `num_choices` is the number of answers to each prompt.
     With `echo` an answer begins with its prompt, and with `scores_prompt` that prompt has its
-    log-probabilities. `session_id` names the conversation that a request belongs to: cache misses are
-    explained by comparison within it. `constraint` is the structured output of the visible answer; forced
+    log-probabilities. `constraint` is the structured output of the visible answer; forced
     calls are constrained by their tools. `context_overflow` decides about a
     conversation that is longer than the model's context or `max_context_tokens`; None is an error, unless a
     header decides. With `ignore_eos` an answer continues past stop tokens:
@@ -252,6 +253,5 @@ class GenerationRequest:
     priority: int | None = None
     fairness_key: str = ""
     request_id: str = ""
-    session_id: str | None = None
     cache: CacheOptions = CacheOptions()
     adapters: tuple[LoraChoice, ...] | None = None

@@ -4,7 +4,7 @@
   prompt, for answers that never come back; `off` neither reuses nor stores.
 - `ttl`: seconds that the request's tokens stay stored, unless another request stores them for longer; without
   it, until they are evicted. 0 stores nothing.
-- `session_id` names the conversation in cache listings.
+- `session_id` names the conversation in cache listings and explanations.
 - `cache_salt` (vLLM's name): only requests of the same caller with the same salt reuse the tokens.
 
 A `cache_control` of `{"type": "ephemeral", "ttl": "5m"}` (or `"1h"`) sets the time to live of the prompt up
@@ -16,6 +16,7 @@ from typing import Annotated, Literal
 from msgspec import Meta, Struct
 
 from mlxctl.ir import CacheMode, CacheOptions
+from mlxctl.protocols.structured_output import StructuredOutputFields
 
 _MAX_TTL_SECONDS = 365 * 24 * 3600
 SECONDS = {"5m": 300.0, "1h": 3600.0}
@@ -32,6 +33,20 @@ class CacheControl(Struct):
     ttl: Literal["5m", "1h"] | None = None
 
 
-def cache_options(mode: CacheMode | None, ttl_seconds: float | None, salt: str | None) -> CacheOptions:
-    """Return the options of `cache_mode`, `ttl` and `cache_salt`."""
-    return CacheOptions(mode=mode or "full", ttl_seconds=ttl_seconds, salt=salt or "")
+class CacheFields(StructuredOutputFields, kw_only=True):
+    """Base of OpenAI bodies with cache fields; null means not set."""
+
+    session_id: SessionId | None = None
+    cache_mode: CacheMode | None = None
+    cache_salt: CacheSalt | None = None
+    ttl: TtlSeconds | None = None
+
+
+def cache_options(fields: CacheFields) -> CacheOptions:
+    """Return the cache options of a body."""
+    return CacheOptions(
+        mode=fields.cache_mode or "full",
+        ttl_seconds=fields.ttl,
+        salt=fields.cache_salt or "",
+        session_id=fields.session_id,
+    )

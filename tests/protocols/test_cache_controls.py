@@ -52,8 +52,7 @@ def test_default_cache_mode_is_full(parse: Parse) -> None:
 @OPENAI
 def test_mode_ttl_and_session_are_passed_on(parse: Parse) -> None:
     request = parse(cache_mode="prefix", ttl=90, session_id="work")
-    assert request.cache == CacheOptions(mode="prefix", ttl_seconds=90)
-    assert request.session_id == "work"
+    assert request.cache == CacheOptions(mode="prefix", ttl_seconds=90, session_id="work")
 
 
 @OPENAI

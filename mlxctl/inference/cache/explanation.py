@@ -111,7 +111,7 @@ def explain(
         number=recorded.number,
         at=recorded.at,
         model=recorded.model,
-        session_id=recorded.request.session_id,
+        session_id=recorded.request.cache.session_id,
         num_prompt_tokens=len(recorded.prompt_ids),
         num_cached_tokens=recorded.cache_usage.num_cached_tokens,
         reason=reason,

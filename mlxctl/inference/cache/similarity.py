@@ -20,9 +20,11 @@ def most_similar(
     where that is only a small part of the prompt, the one with the most shared text, whose beginning may have
     changed.
     """
-    session = recorded.request.session_id
+    session = recorded.request.cache.session_id
     if session is not None:
-        found = _most_similar(recorded, [other for other in others if other.request.session_id == session])
+        found = _most_similar(
+            recorded, [other for other in others if other.request.cache.session_id == session]
+        )
         if found[0] is not None:
             return found
     return _most_similar(recorded, others)

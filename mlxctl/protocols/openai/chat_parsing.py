@@ -69,8 +69,7 @@ def to_generation_request(request: schema.ChatRequest, before: tuple[Message, ..
         template_kwargs=template_kwargs,
         stream=bool(request.stream),
         priority=requested_priority(request.priority, request.service_tier),
-        session_id=request.session_id,
-        cache=cache_options(request.cache_mode, request.ttl, request.cache_salt),
+        cache=cache_options(request),
         adapters=adapter_choices(request),
         context_overflow=request.context_overflow,
     )

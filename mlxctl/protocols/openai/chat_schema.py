@@ -9,8 +9,8 @@ from typing import Annotated, Any, Literal
 
 from msgspec import Struct
 
-from mlxctl.ir import CacheMode, ContextOverflow
-from mlxctl.protocols.cache_options import CacheSalt, SessionId, TtlSeconds
+from mlxctl.ir import ContextOverflow
+from mlxctl.protocols.cache_options import CacheFields
 from mlxctl.protocols.openai.chat_answers import ChatCustomCall, ChatFunctionCall
 from mlxctl.protocols.openai.freeform import InputGrammar
 from mlxctl.protocols.priority import Priority, ServiceTier
@@ -25,7 +25,7 @@ from mlxctl.protocols.ranges import (
     ToolLimit,
 )
 from mlxctl.protocols.sampling_fields import ThinkingBudget
-from mlxctl.protocols.structured_output import Source, StructuredOutputFields
+from mlxctl.protocols.structured_output import Source
 
 Effort = Literal["none", "minimal", "low", "medium", "high", "xhigh", "max"]
 
@@ -249,7 +249,7 @@ class ReasoningSwitch(Struct, kw_only=True):
     max_tokens: ThinkingBudget | None = None
 
 
-class ChatRequest(StructuredOutputFields, kw_only=True):
+class ChatRequest(CacheFields, kw_only=True):
     """Body of a chat completion; `verbosity` is not used."""
 
     model: Name
@@ -283,10 +283,6 @@ class ChatRequest(StructuredOutputFields, kw_only=True):
     n: NumChoices | None = None
     priority: Priority | None = None
     service_tier: ServiceTier | None = None
-    session_id: SessionId | None = None
-    cache_mode: CacheMode | None = None
-    cache_salt: CacheSalt | None = None
-    ttl: TtlSeconds | None = None
     context_overflow: ContextOverflow | None = None
     response_format: ResponseFormat | None = None
     modalities: list[Literal["text", "audio"]] | None = None

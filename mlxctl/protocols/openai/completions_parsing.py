@@ -70,8 +70,7 @@ def to_generation_request(request: schema.CompletionRequest) -> GenerationReques
         ignore_eos=bool(request.ignore_eos),
         stream=bool(request.stream),
         priority=request.priority,
-        session_id=request.session_id,
-        cache=cache_options(request.cache_mode, request.ttl, request.cache_salt),
+        cache=cache_options(request),
         adapters=adapter_choices(request),
     )
 

@@ -7,17 +7,15 @@ from typing import Literal
 
 from msgspec import UNSET, Struct, UnsetType
 
-from mlxctl.ir import CacheMode
-from mlxctl.protocols.cache_options import CacheSalt, SessionId, TtlSeconds
+from mlxctl.protocols.cache_options import CacheFields
 from mlxctl.protocols.openai.chat_schema import StreamOptions
 from mlxctl.protocols.openai.text_inputs import TextInputs
 from mlxctl.protocols.openai.usage import CompletionUsage
 from mlxctl.protocols.priority import Priority
 from mlxctl.protocols.ranges import MaxTokensOrZero, Name, NumChoices, NumTopLogprobs, StopString, StopStrings
-from mlxctl.protocols.structured_output import StructuredOutputFields
 
 
-class CompletionRequest(StructuredOutputFields, kw_only=True):
+class CompletionRequest(CacheFields, kw_only=True):
     """Body of a completion.
 
     `prompt` is a text, a list of texts, a list of token ids, or a list of such lists.
@@ -36,10 +34,6 @@ class CompletionRequest(StructuredOutputFields, kw_only=True):
     stream: bool | None = None
     stream_options: StreamOptions | None = None
     priority: Priority | None = None
-    session_id: SessionId | None = None
-    cache_mode: CacheMode | None = None
-    cache_salt: CacheSalt | None = None
-    ttl: TtlSeconds | None = None
 
 
 class TextLogprobs(Struct):

@@ -217,8 +217,7 @@ def to_generation_request(
         context_overflow="drop_oldest" if request.truncation == "auto" else None,
         stream=bool(request.stream),
         priority=requested_priority(request.priority, request.service_tier),
-        session_id=request.session_id,
-        cache=cache_options(request.cache_mode, request.ttl, request.cache_salt),
+        cache=cache_options(request),
         adapters=adapter_choices(request),
     )
 

@@ -9,14 +9,12 @@ from typing import Annotated, Any, Literal
 
 from msgspec import Raw, Struct
 
-from mlxctl.ir import CacheMode
-from mlxctl.protocols.cache_options import CacheSalt, SessionId, TtlSeconds
+from mlxctl.protocols.cache_options import CacheFields
 from mlxctl.protocols.openai.chat_schema import AudioData, Effort
 from mlxctl.protocols.openai.freeform import InputGrammar
 from mlxctl.protocols.priority import Priority, ServiceTier
 from mlxctl.protocols.ranges import MaxTokens, MessageLimit, Metadata, Name, NumTopLogprobs, ToolLimit
 from mlxctl.protocols.sampling_fields import ThinkingBudget
-from mlxctl.protocols.structured_output import StructuredOutputFields
 
 
 class InputText(Struct, tag_field="type", tag="input_text"):
@@ -237,7 +235,7 @@ Includable = Literal[
 ]
 
 
-class ResponsesRequest(StructuredOutputFields, kw_only=True):
+class ResponsesRequest(CacheFields, kw_only=True):
     """Body of a response."""
 
     model: Name
@@ -267,10 +265,6 @@ class ResponsesRequest(StructuredOutputFields, kw_only=True):
     prompt_cache_key: str | None = None
     priority: Priority | None = None
     service_tier: ServiceTier | None = None
-    session_id: SessionId | None = None
-    cache_mode: CacheMode | None = None
-    cache_salt: CacheSalt | None = None
-    ttl: TtlSeconds | None = None
     safety_identifier: str | None = None
     user: str | None = None
     background: bool | None = None
