@@ -1,4 +1,4 @@
-"""Uses what one extra installs, through a real server: `python .ci/check_extra.py encoders|vision|audio`.
+"""Uses what one extra installs, through a real server: `python .ci/check_extra.py EXTRA`.
 
 Runs in an environment that has mlxctl with that extra and nothing else; the models are those of the tests.
 """
@@ -26,6 +26,12 @@ def encoders() -> tuple[Path, str, dict[str, Any]]:
         "/v1/embeddings",
         {"json": {"model": "model", "input": "The ferry leaves at noon."}},
     )
+
+
+def embeddings_extra() -> tuple[Path, str, dict[str, Any]]:
+    """An embedding by a bidirectional Llama."""
+    _, path, question = encoders()
+    return tiny_models.encoder("llama_bidirec"), path, question
 
 
 def vision() -> tuple[Path, str, dict[str, Any]]:
@@ -57,7 +63,7 @@ def is_right(extra: str, answer: dict[str, Any]) -> bool:
     A unit vector, the color of the image, or the text of the audio.
     """
     match extra:
-        case "encoders":
+        case "encoders" | "embeddings-extra":
             vector = answer["data"][0]["embedding"]
             return abs(sum(number * number for number in vector) - 1) < 1e-3
         case "vision":
@@ -66,9 +72,18 @@ def is_right(extra: str, answer: dict[str, Any]) -> bool:
             return bool(answer["text"] == "please open the window")
 
 
+# Extra, and its model, route and request.
+KINDS = {
+    "encoders": encoders,
+    "embeddings-extra": embeddings_extra,
+    "vision": vision,
+    "audio": audio,
+}
+
+
 async def check(extra: str) -> bool:
     """Start a server for the extra's model and ask it once."""
-    model, path, question = {"encoders": encoders, "vision": vision, "audio": audio}[extra]()
+    model, path, question = KINDS[extra]()
     server = ServerSubprocess(["--model", str(model), "--name", "model"])
     try:
         url = await server.start()

@@ -8,6 +8,7 @@ from pathlib import Path
 
 EXTRAS: Mapping[str, Mapping[str, str]] = {
     "encoders": {"mlx_vlm": "mlx-vlm"},
+    "embeddings-extra": {"mlx_embeddings": "mlx-embeddings"},
     "vision": {"mlx_vlm": "mlx-vlm", "PIL": "Pillow"},
     "audio": {"mlx_audio": "mlx-audio", "miniaudio": "miniaudio"},
 }

@@ -15,7 +15,7 @@ from mlxctl.models.chat_templates import find_chat_template
 from mlxctl.models.context_length import find_context_length
 from mlxctl.models.detection import Detection, detect
 from mlxctl.models.directory_reader import read_model
-from mlxctl.models.encoders import BERT_KINDS
+from mlxctl.models.encoders import ENCODER_KINDS
 from mlxctl.models.files import read_json_object
 from mlxctl.models.kv_cache import CacheShape, find_cache_shape
 from mlxctl.models.names import display_name
@@ -135,14 +135,14 @@ def _with_text_facts(blank: ModelDescription) -> ModelDescription:
         cache=find_cache_shape(model_type, config, float_bytes=float_bytes)
         if model_type and not speaks
         else None,
-        runtimes=find_runtimes(BERT_KINDS.get(model_type, model_type)) if model_type else None,
+        runtimes=find_runtimes(ENCODER_KINDS.get(model_type, model_type)) if model_type else None,
     )
 
 
 def _with_serving_facts(described: ModelDescription) -> tuple[ModelDescription, str | None]:
     """Add facts that reading the model for serving yields, or its error."""
     # Reading these names the missing extra.
-    has_extra = described.model_type in (*TRANSCRIPTION_MODEL_TYPES, *BERT_KINDS)
+    has_extra = described.model_type in (*TRANSCRIPTION_MODEL_TYPES, *ENCODER_KINDS)
     if described.runtimes == () and not has_extra:
         return (
             described,

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
-from mlxctl.models.encoders import BERT_KINDS, has_bidirectional_attention
+from mlxctl.models.encoders import ENCODER_KINDS, has_bidirectional_attention
 from mlxctl.models.families import find_family
 from mlxctl.models.files import read_json_object
 
@@ -23,7 +23,7 @@ _TEXT_TO_SPEECH = (
     "bark", "chatterbox", "csm", "dia", "f5_tts", "indextts", "kitten", "kokoro", "melotts", "orpheus",
     "outetts", "parler_tts", "pocket_tts", "qwen3_tts", "sesame", "soprano", "spark", "vibevoice", "voxcpm",
 )  # fmt: skip
-_ENCODERS = BERT_KINDS.keys() | {"albert", "distilbert", "electra", "gte", "mpnet", "new", "nomic_bert"}
+_ENCODERS = ENCODER_KINDS.keys() | {"albert", "distilbert", "electra", "gte", "mpnet", "new", "nomic_bert"}
 _EMBEDDING_FILES = ("modules.json", "1_Pooling/config.json", "config_sentence_transformers.json")
 _SPEECH_FIELDS: tuple[tuple[Kind, frozenset[str]], ...] = (
     ("speech-to-text", frozenset({"n_mels", "n_audio_ctx"})),

@@ -24,6 +24,8 @@ _POOLING_BY_NAME: Mapping[str, Pooling] = {
     "arctic": "cls", "bge": "cls", "embeddinggemma": "mean", "gte-modernbert": "cls", "mxbai": "cls",
     "labse": "cls", "e5": "mean", "gte": "mean", "minilm": "mean", "nomic": "mean",
 }  # fmt: skip
+# The `pooling` of config.json.
+_LLAMA_POOLING: Mapping[str, Pooling] = {"avg": "mean", "cls": "cls", "last": "last_token"}
 
 
 def read_embedding_recipe(path: Path, config: Mapping[str, Any], *, context_length: int) -> EmbeddingRecipe:
@@ -39,7 +41,7 @@ def read_embedding_recipe(path: Path, config: Mapping[str, Any], *, context_leng
     prompts, prompt = _read_prompts(path)
     if encoder == "gemma3_text" and modules.pooled is None and not modules.dense:
         raise _refusal(path, "lacks Dense modules, of which EmbeddingGemma needs two")
-    pooled = modules.pooled or Pooled(ways=(_guess_pooling(path, encoder),), counts_prompt=True)
+    pooled = modules.pooled or Pooled(ways=(_guess_pooling(path, encoder, config),), counts_prompt=True)
     if prompt and not pooled.counts_prompt:
         raise _refusal(path, "does not pool its prompt (include_prompt), which is not supported")
     _check_widths(path, modules.dense, whole_number(config, "hidden_size"), num_pooled=len(pooled.ways))
@@ -81,9 +83,11 @@ def _check_widths(path: Path, dense: Sequence[DenseLayer], width: int | None, *,
         before = layer.num_outputs
 
 
-def _guess_pooling(path: Path, encoder: EncoderKind | None) -> Pooling:
+def _guess_pooling(path: Path, encoder: EncoderKind | None, config: Mapping[str, Any]) -> Pooling:
     if encoder is None:
         return "last_token"
+    if encoder == "llama_bidirec" and (pooling := _LLAMA_POOLING.get(str(config.get("pooling")))):
+        return pooling
     name = display_name(path).lower()
     for word, pooling in _POOLING_BY_NAME.items():
         if word in name:

@@ -14,9 +14,10 @@ from mlxctl.models.names import display_name
 from mlxctl.models.runtimes import find_runtimes
 from mlxctl.models.text_config import whole_number
 
-BERT_KINDS: Mapping[str, EncoderKind] = {
+ENCODER_KINDS: Mapping[str, EncoderKind] = {
     "bert": "bert",
     "camembert": "xlm_roberta",
+    "llama_bidirec": "llama_bidirec",
     "modernbert": "modernbert",
     "roberta": "xlm_roberta",
     "xlm-roberta": "xlm_roberta",
@@ -25,8 +26,10 @@ BERT_KINDS: Mapping[str, EncoderKind] = {
 """The encoder class for a `model_type`; RoBERTa and relatives differ in tokenizers only."""
 
 _RUNTIMES: Mapping[EncoderKind, str] = {
-    "bert": "mlx-vlm", "xlm_roberta": "mlx-vlm", "modernbert": "mlx-vlm", "gemma3_text": "mlx-lm"
+    "bert": "mlx-vlm", "xlm_roberta": "mlx-vlm", "modernbert": "mlx-vlm", "gemma3_text": "mlx-lm",
+    "llama_bidirec": "mlx-embeddings",
 }  # fmt: skip
+_EXTRAS = {"mlx-embeddings": "embeddings-extra"}
 # Fields by encoder, with the only value that its code supports.
 _BERT = {"hidden_act": "gelu", "position_embedding_type": "absolute", "is_decoder": False}
 _TAKEN_FOR_GRANTED: Mapping[EncoderKind, Mapping[str, Any]] = {
@@ -34,6 +37,7 @@ _TAKEN_FOR_GRANTED: Mapping[EncoderKind, Mapping[str, Any]] = {
     "xlm_roberta": _BERT,
     "modernbert": {"hidden_activation": "gelu"},
     "gemma3_text": {"hidden_activation": "gelu_pytorch_tanh", "attention_bias": False},
+    "llama_bidirec": {"hidden_act": "silu"},
 }
 # RoPE bases of the two kinds with windows: field and default.
 _ROTATIONS: Mapping[EncoderKind, Mapping[str, tuple[str, float]]] = {
@@ -56,7 +60,7 @@ def has_bidirectional_attention(config: Mapping[str, Any]) -> bool:
 
 def is_encoder(config: Mapping[str, Any]) -> bool:
     """Whether the configuration has bidirectional attention, supported or not."""
-    return config.get("model_type") in BERT_KINDS or has_bidirectional_attention(config)
+    return config.get("model_type") in ENCODER_KINDS or has_bidirectional_attention(config)
 
 
 def find_encoder(path: Path, config: Mapping[str, Any]) -> EncoderKind | None:
@@ -65,8 +69,8 @@ def find_encoder(path: Path, config: Mapping[str, Any]) -> EncoderKind | None:
     None for a causal model. Raises BrokenModel for an unsupported encoder.
     """
     model_type = str(config.get("model_type"))
-    if model_type in BERT_KINDS:
-        kind = BERT_KINDS[model_type]
+    if model_type in ENCODER_KINDS:
+        kind = ENCODER_KINDS[model_type]
     elif not has_bidirectional_attention(config):
         return None
     elif model_type == "gemma3_text":
@@ -90,7 +94,7 @@ def max_positions(kind: EncoderKind, config: Mapping[str, Any]) -> int | None:
     None without a table.
     """
     num_positions = whole_number(config, "max_position_embeddings")
-    if num_positions is None or kind in ("modernbert", "gemma3_text"):
+    if num_positions is None or kind in ("modernbert", "gemma3_text", "llama_bidirec"):
         return None
     if kind == "bert":
         return num_positions
@@ -102,14 +106,17 @@ def max_positions(kind: EncoderKind, config: Mapping[str, Any]) -> int | None:
 def _check_runtime(path: Path, kind: EncoderKind) -> None:
     runtimes, needed = find_runtimes(kind), _RUNTIMES[kind]
     if runtimes is not None and needed not in runtimes:
-        raise _refusal(path, f"needs {needed}, which is not installed: pip install 'mlxctl[encoders]'")
+        extra = _EXTRAS.get(needed, "encoders")
+        raise _refusal(path, f"needs {needed}, which is not installed: pip install 'mlxctl[{extra}]'")
 
 
 def _check_layers(path: Path, kind: EncoderKind, config: Mapping[str, Any]) -> None:
     """Raise BrokenModel for unsupported layer types and RoPE bases."""
+    layers = config.get("layer_types")
+    if kind == "llama_bidirec" and isinstance(layers, list) and set(layers) - {"full_attention"}:
+        raise _refusal(path, "has layers with a window (layer_types in config.json), which is not supported")
     if kind not in _ROTATIONS:
         return
-    layers = config.get("layer_types")
     if isinstance(layers, list) and layers != _usual_layers(kind, config, len(layers)):
         raise _refusal(path, "has an unsupported order of layers (layer_types in config.json)")
     rotations = config.get("rope_parameters")

@@ -141,11 +141,39 @@ def _gemma(model: Reference, token_ids: list[int]) -> Array:
     return model.root_norm("norm", states)
 
 
+def _llama(model: Reference, token_ids: list[int]) -> Array:
+    config, epsilon, base = model.config, model.config["rms_norm_eps"], model.config["rope_theta"]
+
+    def norm(name: str, states: Array) -> Array:
+        sized = states / np.sqrt((states**2).mean(axis=-1, keepdims=True) + epsilon)
+        return sized * model.weights[f"{name}.weight"]
+
+    states = model.weights["embed_tokens.weight"][token_ids]
+    for layer in (f"layers.{index}" for index in range(config["num_hidden_layers"])):
+        taken = norm(f"{layer}.input_layernorm", states)
+        queries, keys, values = (
+            _heads(model.linear(f"{layer}.self_attn.{name}_proj", taken), config[heads])
+            for name, heads in (
+                ("q", "num_attention_heads"),
+                ("k", "num_key_value_heads"),
+                ("v", "num_key_value_heads"),
+            )
+        )
+        seen = _attend(_rotated(queries, base), _rotated(keys, base), values)
+        states = states + model.linear(f"{layer}.self_attn.o_proj", seen)
+        taken = norm(f"{layer}.post_attention_layernorm", states)
+        gate = model.linear(f"{layer}.mlp.gate_proj", taken)
+        wide = gate / (1 + np.exp(-gate)) * model.linear(f"{layer}.mlp.up_proj", taken)
+        states = states + model.linear(f"{layer}.mlp.down_proj", wide)
+    return norm("norm", states)
+
+
 _KINDS: dict[str, Callable[[Reference, list[int]], Array]] = {
     "bert": _bert,
     "xlm-roberta": _bert,
     "modernbert": _modernbert,
     "gemma3_text": _gemma,
+    "llama_bidirec": _llama,
 }
 
 

@@ -38,6 +38,7 @@ def test_encoder_class_and_modules_are_read_from_files() -> None:
         "xlm_roberta": ("xlm_roberta", ("mean",)),
         "modernbert": ("modernbert", ("mean",)),
         "embeddinggemma": ("gemma3_text", ("mean",)),
+        "llama_bidirec": ("llama_bidirec", ("mean",)),
     }
     assert found["embeddinggemma"].dense == (
         DenseLayer(
@@ -223,3 +224,26 @@ def test_modules_change_the_fingerprint(tmp_path: Path) -> None:
     digests.add(fingerprint(model))
     write(model, "modules.json", json.loads((model / "modules.json").read_text())[:2])
     assert len(digests | {fingerprint(model)}) == 4
+
+
+@pytest.mark.parametrize(("written", "pooling"), [("avg", "mean"), ("last", "last_token"), ("cls", "cls")])
+def test_pooling_of_bidirectional_llama_is_read_from_config(
+    tmp_path: Path, written: str, pooling: str
+) -> None:
+    model = copied("llama_bidirec", tmp_path / "embed-1b", pooling=written)
+    (model / "modules.json").unlink()
+    shutil.rmtree(model / "1_Pooling")
+    assert recipe(model).pooling == (pooling,)
+
+
+def test_bidirectional_llama_with_a_window_is_rejected(tmp_path: Path) -> None:
+    model = copied("llama_bidirec", tmp_path / "x", layer_types=["sliding_attention"] * 4)
+    with pytest.raises(BrokenModel, match="layer_types"):
+        recipe(model)
+
+
+def test_missing_package_names_its_extra(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("mlxctl.models.encoders.find_runtimes", lambda _kind: ("mlx-lm",))
+    for name, extra in (("bert", "encoders"), ("llama_bidirec", "embeddings-extra")):
+        with pytest.raises(BrokenModel, match=rf"mlxctl\[{extra}\]"):
+            recipe(tiny_models.encoder(name))

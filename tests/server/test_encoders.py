@@ -119,6 +119,7 @@ def test_model_list_has_dimensions_and_max_length(model_server: ServerProcess) -
         "xlm_roberta": ["embeddings", 64, 400],
         "modernbert": ["embeddings", 64, 400],
         "embeddinggemma": ["embeddings", 48, 400],
+        "llama_bidirec": ["embeddings", 64, 400],
     }
     assert models["endless"]["dimensions"] is None
 

@@ -14,7 +14,7 @@ from .families import FAMILIES
 
 NAMES = tuple(name for name, family in FAMILIES.items() if not (family.headless or family.sees))
 VISION_NAMES = tuple(name for name, family in FAMILIES.items() if family.sees)
-ENCODER_NAMES = ("bert", "xlm_roberta", "modernbert", "embeddinggemma")
+ENCODER_NAMES = ("bert", "xlm_roberta", "modernbert", "embeddinggemma", "llama_bidirec")
 TRAINED_NAMES = (
     "qwen3_tools",
     "glm4_tools",

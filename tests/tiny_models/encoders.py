@@ -212,6 +212,29 @@ def _gemma_weights(config: dict[str, Any], draw: WeightGenerator) -> Weights:
     return weights
 
 
+def _llama_weights(config: dict[str, Any], draw: WeightGenerator) -> Weights:
+    width, inner = config["hidden_size"], config["intermediate_size"]
+    kept = width // config["num_attention_heads"] * config["num_key_value_heads"]
+    shapes = {
+        "self_attn.q_proj": (width, width),
+        "self_attn.k_proj": (kept, width),
+        "self_attn.v_proj": (kept, width),
+        "self_attn.o_proj": (width, width),
+        "mlp.gate_proj": (inner, width),
+        "mlp.up_proj": (inner, width),
+        "mlp.down_proj": (width, inner),
+    }
+    weights = {
+        "embed_tokens.weight": draw.table(_VOCABULARY, width),
+        "norm.weight": draw.vector(width, around=1.0),
+    }
+    for layer in (f"layers.{index}" for index in range(config["num_hidden_layers"])):
+        weights |= {f"{layer}.{name}.weight": draw.matrix(*shape) for name, shape in shapes.items()}
+        for name in ("input_layernorm", "post_attention_layernorm"):
+            weights[f"{layer}.{name}.weight"] = draw.vector(width, around=1.0)
+    return weights
+
+
 def _write(path: Path, value: Any) -> None:
     path.write_text(json.dumps(value, indent=2) + "\n", encoding="utf-8")
 
@@ -317,6 +340,23 @@ _ALL = (
             },
         },
         dense=((_WIDTH, 2 * _WIDTH), (2 * _WIDTH, 48)),
+    ),
+    EncoderFamily(
+        name="llama_bidirec",
+        config=_config(
+            "llama_bidirec",
+            "LlamaBidirectionalModel",
+            num_key_value_heads=2,
+            rope_theta=500_000.0,
+            rms_norm_eps=1e-5,
+            hidden_act="silu",
+            pooling="avg",
+        ),
+        ends=("<bos>", "<eos>"),
+        special_tokens=("<pad>", "<eos>", "<bos>", "<unk>"),
+        tokenizer=_byte_pairs,
+        weights=_llama_weights,
+        beside=_MEAN,
     ),
 )
 _BENCH = EncoderFamily(

@@ -146,6 +146,33 @@ class Gemma3Encoder:
         return taken
 
 
+class LlamaEncoder:
+    """Llama with bidirectional attention, such as NVIDIA's embedding models."""
+
+    reach: int | None = None
+
+    def __init__(self, model: Any) -> None:
+        self._model = model.model
+        self.config: Mapping[str, Any] = vars(model.config)
+        self.num_layers = len(model.model.layers)
+        self.vocabulary_size = _num_rows(model.model.embed_tokens)
+
+    def begin(self, token_ids: mx.array) -> mx.array:
+        """Return token embeddings of the texts."""
+        states: mx.array = self._model.embed_tokens(token_ids)
+        return states
+
+    def layer(self, index: int, states: mx.array, masks: Masks) -> mx.array:
+        """Compute a layer; all attend to the whole text."""
+        taken: mx.array = self._model.layers[index](states, masks.everywhere)
+        return taken
+
+    def end(self, states: mx.array) -> mx.array:
+        """Return the normalized states."""
+        taken: mx.array = self._model.norm(states)
+        return taken
+
+
 def open_encoder(model: Any, kind: EncoderKind) -> Encoder:
     """Return the encoder of a loaded model."""
     match kind:
@@ -155,6 +182,8 @@ def open_encoder(model: Any, kind: EncoderKind) -> Encoder:
             return ModernBertEncoder(model)
         case "gemma3_text":
             return Gemma3Encoder(model)
+        case "llama_bidirec":
+            return LlamaEncoder(model)
 
 
 def encoded(encoder: Encoder, token_ids: mx.array) -> mx.array:

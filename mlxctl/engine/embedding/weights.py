@@ -50,11 +50,13 @@ def embedding_classes(
 
 def modules_of(recipe: EmbeddingRecipe) -> tuple[str, ...]:
     """Return the modules with the model's layers, besides mlx-lm."""
-    return (
-        ()
-        if recipe.encoder is None or recipe.encoder == "gemma3_text"
-        else (f"mlx_vlm.models.{recipe.encoder}",)
-    )
+    match recipe.encoder:
+        case None | "gemma3_text":
+            return ()
+        case "llama_bidirec":
+            return ("mlx_embeddings.models.llama_bidirec",)
+        case kind:
+            return (f"mlx_vlm.models.{kind}",)
 
 
 def _layers_of(config: Mapping[str, Any], recipe: EmbeddingRecipe) -> tuple[type[Any], type[Any], str]:
@@ -67,6 +69,8 @@ def _layers_of(config: Mapping[str, Any], recipe: EmbeddingRecipe) -> tuple[type
 
         return *_get_classes(dict(config)), _LAYERS
     module = importlib.import_module(*modules_of(recipe))
+    if recipe.encoder == "llama_bidirec":
+        return module.Model, module.ModelArgs, _LAYERS
     return module.Model, module.ModelConfig, ""
 
 
