@@ -16,3 +16,4 @@ class SchedulerPolicy(msgspec.Struct, frozen=True, kw_only=True):
     high_priority_threshold: int = -5
     max_timeslice_tokens: int = 0
     aging_seconds: float = 2.0
+    share_rows: bool = True

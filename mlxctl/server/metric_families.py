@@ -210,7 +210,11 @@ def _fairness(stats: Stats) -> "Iterator[Metric]":
 
     for name, text, value in (
         ("preemptions", "Rows interrupted for a request of high priority.", stats.num_preemptions),
-        ("yields", "Rows interrupted at the end of their time slice.", stats.num_yields),
+        (
+            "yields",
+            "Rows interrupted after their time slice, or for another caller's share.",
+            stats.num_yields,
+        ),
         ("resumes", "Interrupted rows that continued.", stats.num_resumes),
     ):
         yield CounterMetricFamily(f"mlxctl_fairness_{name}", text, value=value)

@@ -25,6 +25,7 @@ class SchedulerState(Struct, kw_only=True):
     high_priority_threshold: int
     max_timeslice_tokens: int
     aging_seconds: float
+    share_rows: bool
 
 
 class SchedulerChange(Struct, kw_only=True, forbid_unknown_fields=True):
@@ -41,6 +42,7 @@ class SchedulerChange(Struct, kw_only=True, forbid_unknown_fields=True):
     high_priority_threshold: Annotated[int, Meta(ge=-100, le=100)] | UnsetType = UNSET
     max_timeslice_tokens: Annotated[int, Meta(ge=0)] | UnsetType = UNSET
     aging_seconds: Annotated[float, Meta(ge=0.001)] | UnsetType = UNSET
+    share_rows: bool | UnsetType = UNSET
 
 
 _CHANGES = msgspec.json.Decoder(SchedulerChange)

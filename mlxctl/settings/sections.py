@@ -256,6 +256,12 @@ class SchedulerSettings:
     aging_seconds: float = bounded(2.0, least=0.001)
     """Waiting time after which the priority value of a request falls by one."""
 
+    share_rows: bool = True
+    """Let a caller that waits take a row of a caller that has more than its share. Answers continue later.
+
+    A caller is an API key, or the address of a client without one.
+    """
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ModelSettings:

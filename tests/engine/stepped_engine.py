@@ -57,6 +57,7 @@ class SteppedEngine:
         mode: CacheMode = "full",
         sampling: SamplingParams = GREEDY,
         guidance: Guidance | None = None,
+        caller: str = "",
     ) -> int:
         """Submit a request; return its number."""
         number = len(self._updates) + 1
@@ -68,6 +69,7 @@ class SteppedEngine:
                 prompt_token_ids=pack(prompt).tobytes(),
                 sampling=sampling,
                 guidance=guidance,
+                fairness_key=caller,
                 stop_token_ids=[],
                 max_tokens=max_tokens,
                 priority=priority,

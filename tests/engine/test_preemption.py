@@ -38,15 +38,15 @@ def test_preempted_output_equals_uninterrupted_output(family: str) -> None:
     engine = SteppedEngine(family)
     engine.configure(PREEMPTING)
     for sampling, guidance in KINDS:
-        alone, row = (
-            engine.submit(PROMPT, max_tokens=50, sampling=sampling, guidance=guidance) for _ in range(2)
-        )
+        alone = engine.submit(PROMPT, max_tokens=50, sampling=sampling, guidance=guidance)
         engine.run(lambda alone=alone: engine.is_done(alone))
+        row = engine.submit(PROMPT, max_tokens=50, sampling=sampling, guidance=guidance)
         for number in range(NUM_TIMES):
             num_tokens = 9 * (number + 1)
             engine.run(lambda row=row, least=num_tokens: len(engine.tokens(row)) >= least)
             urgent = engine.submit([9, 8, 7, number], priority=URGENT)
             engine.run(lambda urgent=urgent: engine.is_done(urgent))
+            assert not engine.is_done(row)
         engine.run(lambda row=row: engine.is_done(row))
 
         assert engine.tokens(row) == engine.tokens(alone)
@@ -119,3 +119,31 @@ def test_time_slices_let_equal_requests_take_turns() -> None:
     # The last row to run has the place for itself.
     assert stats.num_yields >= 2 * (40 // 10 - 1)
     assert stats.num_preemptions == 0
+
+
+def test_caller_with_128_rows_gives_others_their_share() -> None:
+    engine = SteppedEngine("qwen3")
+    engine.configure(SchedulerPolicy(max_rows=4))
+    alone = engine.submit(PROMPT, max_tokens=60)
+    engine.run(lambda: engine.is_done(alone))
+    many = [engine.submit(PROMPT, max_tokens=60, caller="a") for _ in range(128)]
+    engine.run(lambda: engine.stats().num_decoding == 4)
+
+    single = engine.submit([9, 8, 7], max_tokens=40, caller="b")
+    engine.run(lambda: engine.is_done(single))
+
+    interrupted = [row for row in many if engine.tokens(row)]
+    assert len(interrupted) <= 8
+    assert engine.stats().num_yields == 1
+    engine.run(lambda: engine.is_done(*interrupted))
+    assert all(engine.tokens(row) == engine.tokens(alone) for row in interrupted)
+    assert any(not engine.tokens(row) for row in many)
+
+
+def test_caller_with_its_share_takes_no_row_of_another() -> None:
+    engine = SteppedEngine("qwen3")
+    engine.configure(SchedulerPolicy(max_rows=2))
+    rows = [engine.submit(PROMPT, max_tokens=60, caller=caller) for caller in ("a", "b", "a", "b", "c")]
+    engine.run(lambda: engine.is_done(*rows))
+
+    assert engine.stats().num_yields == 0

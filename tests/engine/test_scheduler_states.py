@@ -92,6 +92,7 @@ class SchedulerMachine(RuleBasedStateMachine):
         enable_preemption=st.booleans(),
         high_priority_threshold=st.integers(-100, 100),
         max_timeslice_tokens=st.sampled_from([0, 1, 5]),
+        share_rows=st.booleans(),
     )
     def configure(self, **values: Any) -> None:
         self.scheduler.configure(SchedulerPolicy(**values))
@@ -150,7 +151,7 @@ class SchedulerMachine(RuleBasedStateMachine):
         """Count interrupted rows, and those that decode again; each lost no token."""
         for row in rows:
             if batch.phase == "preempt" and row.state is SequenceState.WAITING:
-                self.num_interrupted[batch.is_yield] += 1
+                self.num_interrupted[batch.reason != "priority"] += 1
                 self.interrupted.add(row.sequence_id)
                 assert row.num_prompt_tokens == row.num_client_tokens + len(row.output_token_ids)
                 assert not row.has_token_in_flight

@@ -75,6 +75,7 @@ class EngineClient:
             high_priority_threshold=scheduler.high_priority_threshold,
             max_timeslice_tokens=scheduler.max_timeslice_tokens,
             aging_seconds=scheduler.aging_seconds,
+            share_rows=scheduler.share_rows,
         )
         self._supervisor = EngineSupervisor(launcher, settings, self._requests, policy)
         self._numbers = itertools.count(1)
@@ -203,8 +204,8 @@ class EngineClient:
         `num_long_ttl_tokens` are the first prompt tokens, cached with `cache.longer`. `request_id` stands in
         the engine's log and error messages.
         """
-        connection = self._begin()
-        stream = TokenStream(next(self._numbers), self._cancel)
+        connection = self._begin(fairness_key)
+        stream = TokenStream(next(self._numbers), self._cancel, fairness_key=fairness_key)
         self._requests.add(stream)
         connection.send(
             Submit(
@@ -321,14 +322,14 @@ class EngineClient:
         finally:
             self._requests.remove_query(query.token)
 
-    def _begin(self) -> EngineConnection:
+    def _begin(self, fairness_key: str = "") -> EngineConnection:
         """Check that one more request can be sent; return the connection.
 
         Raises EngineRecovering, ShuttingDown, QueueFull.
         """
         connection = self._supervisor.ready_connection()
         num_waiting = self._requests.num_waiting
-        if num_waiting >= self.max_places:
+        if num_waiting >= self.max_places and not self._requests.has_share(fairness_key, self.max_places):
             raise QueueFull(
                 f"{num_waiting} requests are waiting already",
                 retry_after_seconds=self._requests.pace.wait_seconds(num_waiting, now=time.monotonic()),

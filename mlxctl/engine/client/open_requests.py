@@ -5,6 +5,7 @@ Event-loop thread only.
 
 import asyncio
 import time
+from collections import Counter
 from typing import Any, assert_never
 
 from mlxctl.engine.client.pending_jobs import PendingJobs
@@ -41,6 +42,15 @@ class OpenRequests:
     def num_waiting(self) -> int:
         """Sequences that have not started, and jobs."""
         return sum(not stream.has_started for stream in self._streams.values()) + len(self.jobs)
+
+    def has_share(self, fairness_key: str, num_places: int) -> bool:
+        """Whether a caller may still queue although all places are taken.
+
+        It may while it has fewer than its share of them; the queue then grows to twice its places at most.
+        """
+        waiting = Counter(stream.fairness_key for stream in self._streams.values() if not stream.has_started)
+        share = num_places // len(waiting.keys() | {fairness_key})
+        return waiting[fairness_key] < share and self.num_waiting < 2 * num_places
 
     def begin(self) -> None:
         """Prepare for one more sequence or job."""

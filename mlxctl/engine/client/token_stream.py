@@ -22,8 +22,11 @@ class TokenStream:
     The reader must call `cancel` when it is done, however the stream ended; it is idempotent.
     """
 
-    def __init__(self, sequence_id: int, on_cancel: Callable[["TokenStream"], None]) -> None:
+    def __init__(
+        self, sequence_id: int, on_cancel: Callable[["TokenStream"], None], *, fairness_key: str = ""
+    ) -> None:
         self.sequence_id = sequence_id
+        self.fairness_key = fairness_key
         self.has_started = False
         self._on_cancel = on_cancel
         self._updates: list[RowUpdate] = []

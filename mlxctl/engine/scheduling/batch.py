@@ -11,6 +11,12 @@ from mlxctl.engine.scheduling.sequence import Sequence
 from mlxctl.engine.wire.messages import Score
 from mlxctl.ir.cache_usage import NO_CACHE_USAGE, CacheUsage
 
+PreemptionReason = Literal["priority", "timeslice", "share"]
+"""Why a row gives its place to another one.
+
+Its higher priority value, the end of its time slice, or a caller with fewer rows than its share.
+"""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Batch:
@@ -20,8 +26,7 @@ class Batch:
     - Prefill: compute the next `num_tokens` of one prompt, or all remaining tokens of several, between two
       decode steps of `num_decoding_rows` rows.
     - Decode: one token for every row of `groups`.
-    - Preempt: read the tokens in flight of the rows in `groups`, and keep what they have computed; `is_yield`
-      at the end of a time slice.
+    - Preempt: read the tokens in flight of the rows in `groups`, and keep what they have computed, for a `reason`.
     """
 
     phase: Literal["restore", "prefill", "decode", "preempt"]
@@ -30,7 +35,7 @@ class Batch:
     prompts: Many[Sequence] = ()
     num_tokens: int = 0
     num_decoding_rows: int = 0
-    is_yield: bool = False
+    reason: PreemptionReason | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -54,7 +54,7 @@ class FairQueue:
         return int((now - sequence.served_at) / self.aging_seconds)
 
     def _rank(self, sequence: Sequence, ages: Mapping[int, int], now: float) -> tuple[float, ...]:
-        # A preempted sequence waits behind those that have not had a row yet, in the order of preemption.
+        # After a time slice, a sequence waits behind those that have not had a row yet.
         order = (
             (1, sequence.served_at)
             if sequence.was_preempted
@@ -64,6 +64,7 @@ class FairQueue:
             not sequence.has_place,
             sequence.priority - ages[sequence.priority],
             self._served.get(sequence.fairness_key, 0.0),
+            not sequence.resumes_first,
             -self._age(sequence, now),
             *order,
             sequence.sequence_id,

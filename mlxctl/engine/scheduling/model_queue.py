@@ -54,6 +54,11 @@ class ModelQueue:
         return sum(map(len, self.groups))
 
     @property
+    def decoding(self) -> list[Sequence]:
+        """Rows of all decode groups."""
+        return [row for group in self.groups for row in group]
+
+    @property
     def has_work(self) -> bool:
         return bool(self.waiting or self.restoring or self.prefilling or self.groups)
 

@@ -6,12 +6,16 @@ Pure; owned by the MLX thread.
   higher than its own. A row that waited long for its place has a lower value: aging counts.
 - With time slices, a row that is not of high priority and has had its slice yields to a waiting sequence
   whose value is not higher.
+- A waiting sequence of a caller with fewer rows than its share takes one of a caller with more. The share is
+  the row limit divided by the number of callers with open sequences.
 - A row younger than MIN_SLICE_TOKENS, or one that is about to end, keeps its place.
 """
 
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from mlxctl.engine.scheduling.batch import PreemptionReason
 from mlxctl.engine.scheduling.fair_queue import FairQueue
 from mlxctl.engine.scheduling.model_queue import ModelQueue
 from mlxctl.engine.scheduling.prefill_planner import PrefillPlanner
@@ -20,6 +24,8 @@ from mlxctl.ir.scheduler_policy import SchedulerPolicy
 
 MIN_SLICE_TOKENS = 4
 """Tokens that a row generates at least before it is interrupted."""
+
+_MIN_SHARE_TOKENS = 16
 
 
 @dataclass(slots=True)
@@ -38,14 +44,11 @@ class FairnessCounters:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Preemption:
-    """A decoding row to interrupt, and the sequence that gets its place.
-
-    `is_yield`: the row has had its time slice.
-    """
+    """A decoding row to interrupt, the sequence that gets its place, and why."""
 
     row: Sequence
     beneficiary: Sequence
-    is_yield: bool
+    reason: PreemptionReason
 
 
 class PreemptionPlanner:
@@ -69,23 +72,25 @@ class PreemptionPlanner:
         None if every row keeps its place.
         """
         policy = self.policy
-        if not policy.enable_preemption and not policy.max_timeslice_tokens:
+        if not (policy.enable_preemption or policy.max_timeslice_tokens or policy.share_rows):
             return None
         blocked = [
             row for queue in self._queues.values() for row in self._planner.blocked(queue, available_bytes)
         ]
         if not blocked:
             return None
-        rows = [row for queue in self._queues.values() for group in queue.groups for row in group]
+        rows = [row for queue in self._queues.values() for row in queue.decoding]
         rows = [row for row in rows if not row.is_exhausted and row.num_slice_tokens >= MIN_SLICE_TOKENS]
         for waiting in self._fair.ranked(blocked, now=now) if rows else ():
-            for is_yield, interruptible in (
-                (False, self._of_lower_priority(waiting, rows)),
-                (True, self._past_slice(waiting, rows, now)),
-            ):
+            kinds: tuple[tuple[PreemptionReason, list[Sequence]], ...] = (
+                ("priority", self._of_lower_priority(waiting, rows)),
+                ("timeslice", self._past_slice(waiting, rows, now)),
+                ("share", self._over_share(waiting, rows, now)),
+            )
+            for reason, interruptible in kinds:
                 if interruptible and self._makes_room(waiting, interruptible, available_bytes):
                     row = max(interruptible, key=_rank)
-                    return Preemption(row=row, beneficiary=waiting, is_yield=is_yield)
+                    return Preemption(row=row, beneficiary=waiting, reason=reason)
         return None
 
     def _of_lower_priority(self, waiting: Sequence, rows: list[Sequence]) -> list[Sequence]:
@@ -104,6 +109,26 @@ class PreemptionPlanner:
             for row in rows
             if row.num_slice_tokens >= num_tokens
             and row.priority > self.policy.high_priority_threshold
+            and row.priority >= value
+        ]
+
+    def _over_share(self, waiting: Sequence, rows: list[Sequence], now: float) -> list[Sequence]:
+        """Return rows of the caller with the most, if the waiting sequence's caller lacks its share."""
+        if not self.policy.share_rows:
+            return []
+        queues = self._queues.values()
+        held = Counter(row.fairness_key for queue in queues for row in (*queue.admitted, *queue.decoding))
+        callers = {row.fairness_key for queue in queues for row in queue.waiting} | held.keys()
+        share = max(1, self.policy.max_rows // len(callers))
+        most = max(held, key=lambda key: held[key])
+        if held[waiting.fairness_key] >= share or held[most] <= share:
+            return []
+        value = self._fair.aged_priority(waiting, now=now)
+        return [
+            row
+            for row in rows
+            if row.fairness_key == most
+            and row.num_slice_tokens >= _MIN_SHARE_TOKENS
             and row.priority >= value
         ]
 

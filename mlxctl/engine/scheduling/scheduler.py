@@ -10,7 +10,7 @@ from collections.abc import Sequence as Many
 from typing import Literal
 
 from mlxctl.engine.failures import failure_message
-from mlxctl.engine.scheduling.batch import Batch, RowResult
+from mlxctl.engine.scheduling.batch import Batch, PreemptionReason, RowResult
 from mlxctl.engine.scheduling.fair_queue import FairQueue
 from mlxctl.engine.scheduling.model_queue import ModelCosts, ModelQueue
 from mlxctl.engine.scheduling.preemption import FairnessCounters, PreemptionPlanner
@@ -187,7 +187,7 @@ class Scheduler:
                 phase="preempt",
                 model=preemption.row.model,
                 groups=[[preemption.row]],
-                is_yield=preemption.is_yield,
+                reason=preemption.reason,
             )
         turn = self._next_model(available_bytes)
         if turn is None:
@@ -220,7 +220,7 @@ class Scheduler:
         if batch.phase == "restore":
             return self._settle_restore(results)
         if batch.phase == "preempt":
-            interrupted = (self._preempt(result, now, is_yield=batch.is_yield) for result in results)
+            interrupted = (self._preempt(result, now, batch.reason) for result in results)
             return [update for update in interrupted if update is not None]
         return self._settle_prefill(batch, results, seconds, now)
 
@@ -341,7 +341,7 @@ class Scheduler:
             finish_reason=reason,
         )
 
-    def _preempt(self, result: RowResult, now: float, *, is_yield: bool) -> RowUpdate | None:
+    def _preempt(self, result: RowResult, now: float, reason: PreemptionReason | None) -> RowUpdate | None:
         """Append the last token of an interrupted row.
 
         The row waits again unless that token ends it.
@@ -351,8 +351,10 @@ class Scheduler:
         update = self._append_tokens(result) if result.token_ids else None
         if not result.sequence.is_finished:
             self._queues[result.sequence.model].preempt(result.sequence, now=now)
-            self.fairness.num_yields += is_yield
-            self.fairness.num_preemptions += not is_yield
+            # A row that was interrupted for others goes on before its caller's new ones.
+            result.sequence.resumes_first = reason != "timeslice"
+            self.fairness.num_preemptions += reason == "priority"
+            self.fairness.num_yields += reason != "priority"
         return update
 
     def _charge(self, sequence: Sequence, num_tokens: int) -> None:

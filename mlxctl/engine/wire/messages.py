@@ -376,7 +376,7 @@ class Stats(Report, frozen=True, kw_only=True):
     `prefix_cache_bits` is None for stored entries that are not quantized. `decode_step_seconds` and
     `batch_rows` have one value per decode step. `draft_tokens` are the accepted and rejected ones of each
     drafter. `num_preempted` rows were interrupted and wait; their caches take `preempted_bytes`. Rows gave
-    their place to others in `num_preemptions` for priority and in `num_yields` after a time slice;
+    their place to others in `num_preemptions` for priority and in `num_yields` after a time slice or share;
     `num_resumes` continued. `tokens_by_priority` counts computed tokens.
     """
 
