@@ -26,7 +26,8 @@ class Batch:
     - Prefill: compute the next `num_tokens` of one prompt, or all remaining tokens of several, between two
       decode steps of `num_decoding_rows` rows.
     - Decode: one token for every row of `groups`.
-    - Preempt: read the tokens in flight of the rows in `groups`, and keep what they have computed, for a `reason`.
+    - Preempt: read the tokens in flight of the rows in `groups`, and keep what they have computed, for a
+      `reason`.
     """
 
     phase: Literal["restore", "prefill", "decode", "preempt"]

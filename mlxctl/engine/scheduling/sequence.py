@@ -55,8 +55,8 @@ class Sequence:
 
     A preempted sequence waits again: its first `num_resumed_tokens` output tokens are then the end of
     `prompt_token_ids`. `admitted_priority` is its priority value after aging when it got its place;
-    `num_slice_tokens` counts the output tokens since then. With `has_place` another one was preempted for it. With
-    `resumes_first` it goes on before new sequences of its caller and priority.
+    `num_slice_tokens` counts the output tokens since then. With `has_place` another one was preempted for it.
+    With `resumes_first` it goes on before new sequences of its caller and priority.
     """
 
     sequence_id: int
