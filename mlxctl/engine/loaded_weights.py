@@ -1,10 +1,10 @@
 """A loaded model with its measurements. MLX thread only."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
 from mlxctl.engine.wire.messages import CacheKind
-from mlxctl.ir import KVFormat
 from mlxctl.ir.kv_cache_size import KVWindow
 
 
@@ -12,7 +12,8 @@ from mlxctl.ir.kv_cache_size import KVWindow
 class LoadedWeights:
     """The measurements of a loaded model.
 
-    `model` must stay on the MLX thread. `kv_format` quantizes its caches; `kv_windows` are those of its
+    `model` must stay on the MLX thread. `create_caches` returns empty caches of
+    a sequence, one per layer, quantized to `kv_bits`; `kv_windows` are those of its
     layers with sliding windows. `dimensions` is the length of an embedding model's vectors. `model` is a
     VisionLanguageModel where `has_vision`; `vision_problem` is why its vision part could not be loaded.
     `draft_model` is None without one; its weights and keys and values count in the sizes.
@@ -25,7 +26,8 @@ class LoadedWeights:
     cache_kind: CacheKind
     can_batch: bool
     load_seconds: float
-    kv_format: KVFormat | None = None
+    create_caches: Callable[[], list[Any]] = list
+    kv_bits: int | None = None
     kv_windows: tuple[KVWindow, ...] = ()
     dimensions: int | None = None
     has_vision: bool = False

@@ -220,7 +220,7 @@ def _loaded(name: str, weights: LoadedWeights) -> ModelLoaded:
         weights_bytes=weights.weights_bytes,
         kv_bytes_per_token=weights.kv_bytes_per_token,
         kv_windows=list(weights.kv_windows),
-        kv_bits=weights.kv_format.bits if weights.kv_format else None,
+        kv_bits=weights.kv_bits,
         cache_kind=weights.cache_kind,
         load_seconds=weights.load_seconds,
         dimensions=weights.dimensions,

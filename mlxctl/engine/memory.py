@@ -17,7 +17,7 @@ from mlxctl.engine.loading.loader import Loader, load_in_pieces
 from mlxctl.engine.loading.namespace import prefix_namespace
 from mlxctl.engine.wire.messages import DiskFigures
 from mlxctl.errors import describe_bytes
-from mlxctl.ir import KVFormat, ModelSpec
+from mlxctl.ir import ModelSpec
 from mlxctl.prefix_cache.cache import PrefixCache
 from mlxctl.prefix_cache.disk.reader import FetchedRecord
 from mlxctl.prefix_cache.disk.tier import DiskTier
@@ -158,14 +158,12 @@ class EngineMemory:
         self.sweep()
         return weights_bytes, before - int(mx.get_active_memory())
 
-    def prefix_cache(
-        self, spec: ModelSpec, layout: CacheLayout, *, kv_format: KVFormat | None
-    ) -> PrefixCache:
+    def prefix_cache(self, spec: ModelSpec, layout: CacheLayout) -> PrefixCache:
         """Return the prefix cache of a loaded model.
 
         Equal weights share it. Raises BrokenModel.
         """
-        namespace = prefix_namespace(spec.path, self._packing, kv_format)
+        namespace = prefix_namespace(spec, self._packing)
         self._names[namespace] = spec.name
         if self.disk is not None:
             self.disk.set_model_name(namespace, spec.name)

@@ -32,7 +32,7 @@ from mlxctl.ir.events import (
     Usage,
 )
 from mlxctl.ir.images import ProcessedImage, VisionKind, VisionRecipe
-from mlxctl.ir.kv_format import KVFormat
+from mlxctl.ir.kv_cache_size import KVFormat
 from mlxctl.ir.messages import (
     AudioPart,
     ImagePart,

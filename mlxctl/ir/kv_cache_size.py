@@ -1,11 +1,31 @@
-"""Size of the cache of one sequence. Pure."""
+"""KV cache of one sequence: its quantization and its size. Pure."""
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 KVWindow = tuple[int, int]
 """Layers with a sliding window: its length in tokens, and their bytes per token."""
 
 _MAX_TOKENS = 1 << 40
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KVFormat:
+    """Quantization of keys and values: bits per number, and group size.
+
+    Each group of `group_size` numbers of a head has a scale and a bias in the model's own precision.
+    """
+
+    bits: int
+    group_size: int
+
+    def num_bytes(self, num_float_bytes: int, *, float_bytes: int) -> int:
+        """Return the size of a float cache in this format.
+
+        It takes `num_float_bytes` in floats of `float_bytes` each.
+        """
+        numbers = num_float_bytes // float_bytes
+        return numbers * self.bits // 8 + 2 * float_bytes * numbers // self.group_size
 
 
 def cache_bytes(num_tokens: int, *, bytes_per_token: int, windows: Sequence[KVWindow] = ()) -> int:

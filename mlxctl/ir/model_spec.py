@@ -9,7 +9,7 @@ import msgspec
 
 from mlxctl.ir.embeddings import EmbeddingRecipe
 from mlxctl.ir.images import VisionRecipe
-from mlxctl.ir.kv_format import KVFormat
+from mlxctl.ir.kv_cache_size import KVFormat
 from mlxctl.ir.transcription import TranscriptionRecipe
 
 
@@ -23,16 +23,25 @@ class DraftModelSpec(msgspec.Struct, frozen=True, kw_only=True):
     weights_bytes: int
 
 
-class TextGenerationTask(msgspec.Struct, frozen=True, kw_only=True, tag="text_generation"):
-    """Text from text and, with a `vision` recipe, from images.
+class TextOptions(msgspec.Struct, frozen=True, kw_only=True):
+    """How a text model is loaded, by the settings and not by its files.
 
     `kv_format` quantizes its keys and values; None keeps them in the precision that the model computes.
     `draft` is loaded with it.
     """
 
-    vision: VisionRecipe | None = None
     kv_format: KVFormat | None = None
     draft: DraftModelSpec | None = None
+
+
+NO_TEXT_OPTIONS = TextOptions()
+
+
+class TextGenerationTask(msgspec.Struct, frozen=True, kw_only=True, tag="text_generation"):
+    """Text from text and, with a `vision` recipe, from images."""
+
+    vision: VisionRecipe | None = None
+    options: TextOptions = NO_TEXT_OPTIONS
 
 
 class EmbeddingTask(msgspec.Struct, frozen=True, kw_only=True, tag="embedding"):

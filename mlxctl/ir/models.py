@@ -7,13 +7,13 @@ from typing import Any, Literal
 
 from mlxctl.ir.embeddings import EmbeddingRecipe
 from mlxctl.ir.images import VisionRecipe
-from mlxctl.ir.kv_format import KVFormat
 from mlxctl.ir.model_spec import (
-    DraftModelSpec,
+    NO_TEXT_OPTIONS,
     EmbeddingTask,
     ModelSpec,
     ModelTask,
     TextGenerationTask,
+    TextOptions,
     TranscriptionTask,
 )
 from mlxctl.ir.transcription import TranscriptionRecipe
@@ -63,28 +63,24 @@ class ModelFacts:
         return "text" if self.transcription is None else "transcription"
 
     def spec(
-        self,
-        name: str,
-        *,
-        trust_remote_code: bool = False,
-        kv_format: KVFormat | None = None,
-        draft: DraftModelSpec | None = None,
+        self, name: str, *, trust_remote_code: bool = False, options: TextOptions = NO_TEXT_OPTIONS
     ) -> ModelSpec:
         """Return how the engine loads the model as `name`.
 
-        Only text generation uses `kv_format` and `draft`.
+        Only text generation uses `options`.
         """
+        draft = options.draft
         return ModelSpec(
             name=name,
             path=self.path,
             weights_bytes=self.weights_bytes + (draft.weights_bytes if draft is not None else 0),
             trust_remote_code=trust_remote_code,
-            task=self._task(kv_format, draft),
+            task=self._task(options),
         )
 
-    def _task(self, kv_format: KVFormat | None, draft: DraftModelSpec | None) -> ModelTask:
+    def _task(self, options: TextOptions) -> ModelTask:
         if self.embedding is not None:
             return EmbeddingTask(recipe=self.embedding)
         if self.transcription is not None:
             return TranscriptionTask(recipe=self.transcription)
-        return TextGenerationTask(vision=self.vision, kv_format=kv_format, draft=draft)
+        return TextGenerationTask(vision=self.vision, options=options)

@@ -11,10 +11,10 @@ from mlxctl.models.capability_lookup import CapabilityLookup
 from mlxctl.models.description import ModelDescription, describe_model
 from mlxctl.models.downloads import Downloads
 from mlxctl.models.fit import Fit, fit_model, fit_on_macs
-from mlxctl.models.kv_format import chosen_kv_format
 from mlxctl.models.library import Library
 from mlxctl.models.machine import Machine, this_machine
 from mlxctl.models.measured_speeds import MeasuredSpeeds
+from mlxctl.models.text_options import text_options
 from mlxctl.settings import Settings
 
 
@@ -94,4 +94,4 @@ class Catalog:
         return fit_on_macs(self._as_served(model), context_tokens=context_tokens)
 
     def _as_served(self, model: ModelDescription) -> ModelDescription:
-        return model.served_with(chosen_kv_format(self._settings, model.name))
+        return model.served_with(text_options(self._settings, model.name))

@@ -10,7 +10,8 @@ from pathlib import Path
 from typing import Any
 
 from mlxctl.errors import BrokenModel, ModelError
-from mlxctl.ir import EmbeddingRecipe, KVFormat
+from mlxctl.ir import EmbeddingRecipe
+from mlxctl.ir.model_spec import TextOptions
 from mlxctl.models.chat_templates import find_chat_template
 from mlxctl.models.context_length import find_context_length
 from mlxctl.models.detection import Detection, detect
@@ -41,8 +42,8 @@ class ModelDescription:
 
     `disk_bytes` counts every file of the directory. `context_length` is in tokens, None for a model without
     text input. `embedding` and `dimensions` are as in ModelFacts. `runtimes` are the installed packages with
-    code for the model, None if no such package is installed. `cache` is its KV cache in `kv_format` (None:
-    unquantized).
+    code for the model, None if no such package is installed. `cache` is its KV cache, quantized with
+    `has_quantized_cache`.
     """
 
     name: str
@@ -59,7 +60,7 @@ class ModelDescription:
     cache: CacheShape | None = None
     embedding: EmbeddingRecipe | None = None
     dimensions: int | None = None
-    kv_format: KVFormat | None = None
+    has_quantized_cache: bool = False
     runtimes: tuple[str, ...] | None = None
     problem: str | None = None
 
@@ -71,13 +72,14 @@ class ModelDescription:
         """
         return count_experts(text_part(self.config))
 
-    def served_with(self, kv_format: KVFormat | None) -> "ModelDescription":
-        """Return the description with another KV cache format; embedding models have none."""
+    def served_with(self, options: TextOptions) -> "ModelDescription":
+        """Return the description of a text model served with `options`."""
+        kv_format = options.kv_format
         if kv_format is None or self.detection.kind == "embeddings":
             return self
         float_bytes = (self.weights.float_bytes if self.weights else None) or _USUAL_FLOAT_BYTES
         cache = self.cache.quantized(kv_format, float_bytes=float_bytes) if self.cache else None
-        return replace(self, cache=cache, kv_format=kv_format)
+        return replace(self, cache=cache, has_quantized_cache=True)
 
 
 def describe_model(path: Path, *, name: str | None = None) -> ModelDescription:

@@ -156,7 +156,7 @@ def _transient_bytes(
         float_bytes=float_bytes,
         has_metal=machine.has_metal,
         # Attention over quantized keys is never fused: all scores are in memory.
-        is_fused=model.kv_format is None,
+        is_fused=not model.has_quantized_cache,
         num_parameters=_num_decoded(model.weights) if model.weights else 0,
     )
 

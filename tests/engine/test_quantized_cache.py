@@ -12,7 +12,7 @@ from mlx_lm.models.cache import ArraysCache, CacheList, KVCache, QuantizedKVCach
 from mlx_lm.utils import _get_classes, load_model
 
 from mlxctl.engine.generation import caches as kv
-from mlxctl.engine.generation.kv_format_check import check_kv_format
+from mlxctl.engine.generation.measurement import check_kv_format
 from mlxctl.engine.generation.quantized_cache import (
     BatchQuantizedKVCache,
     PreallocatedQuantizedKVCache,

@@ -143,9 +143,9 @@ def test_draft_model_of_the_same_vocabulary_is_loaded_with_it(
     found = configure_draft(knowledge, "auto", path=models_dir / "qwen3", draft=models_dir / "small")
     spec = found.listed[0].spec
     assert isinstance(spec.task, TextGenerationTask)
-    assert spec.task.draft is not None
-    assert spec.task.draft.path.name == "small"
-    assert spec.weights_bytes == found.listed[0].facts.weights_bytes + spec.task.draft.weights_bytes
+    assert spec.task.options.draft is not None
+    assert spec.task.options.draft.path.name == "small"
+    assert spec.weights_bytes == found.listed[0].facts.weights_bytes + spec.task.options.draft.weights_bytes
 
 
 @pytest.mark.parametrize(
@@ -176,7 +176,7 @@ def test_kv_bits_are_set_by_own_name_only(models_dir: Path, knowledge: Capabilit
     made = configure(
         knowledge, model=models_dir / "llama3", models=(models_dir / "qwen3",), kv_bits_by_name={"qwen3": "4"}
     )
-    assert [model.kv_format for model in made.listed] == [None, KVFormat(bits=4, group_size=64)]
+    assert [model.options.kv_format for model in made.listed] == [None, KVFormat(bits=4, group_size=64)]
     with pytest.raises(SettingsError, match=r"no model 'llama' for pool\.kv_bits_by_name; there are: qwen3"):
         configure(knowledge, model=models_dir / "qwen3", kv_bits_by_name={"llama": "8"})
     with pytest.raises(SettingsError, match="'fast' is another name of 'qwen3'"):

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from mlxctl.engine import EngineClient
 from mlxctl.errors import ContextOverBudget
 from mlxctl.ir import KVFormat, ModelSpec, SamplingParams, TextGenerationTask
+from mlxctl.ir.model_spec import TextOptions
 from mlxctl.settings import EngineSettings
 from tests.engine.harness import Output, running_engine
 from tests.prefix_cache.test_disk import on_disk, tokens
@@ -26,7 +27,10 @@ IN_8, IN_4 = KVFormat(bits=8, group_size=32), KVFormat(bits=4, group_size=32)
 
 def source(family: str, form: KVFormat | None) -> ModelSpec:
     return ModelSpec(
-        name=family, path=wide_model(family), weights_bytes=1, task=TextGenerationTask(kv_format=form)
+        name=family,
+        path=wide_model(family),
+        weights_bytes=1,
+        task=TextGenerationTask(options=TextOptions(kv_format=form)),
     )
 
 

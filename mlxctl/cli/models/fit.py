@@ -62,13 +62,13 @@ def _estimate(
 ) -> "Rows":
     """Return a row for each model and machine. Raises ModelError."""
     from mlxctl.models import Library, describe_model, fit_model, fit_on_macs, this_machine
-    from mlxctl.models.kv_format import chosen_kv_format
     from mlxctl.models.measured_speeds import MeasuredSpeeds
+    from mlxctl.models.text_options import text_options
 
     library, chunk_tokens = Library(settings.library), settings.engine.prefill_chunk_max_tokens
     directories = [library.resolve(name) for name in names]
     models = [
-        describe_model(found.path, name=found.name).served_with(chosen_kv_format(settings, found.name))
+        describe_model(found.path, name=found.name).served_with(text_options(settings, found.name))
         for found in directories
     ]
     estimate = partial(fit_model, context_tokens=context_tokens, chunk_tokens=chunk_tokens)

@@ -22,15 +22,15 @@ def load_text_model(spec: ModelSpec) -> Generator[int, None, LoadedWeights]:
     """Load the model and run one token through it.
 
     Yields the number of bytes read so far. A model whose vision part cannot be loaded still reads text, and
-    `vision_problem` says why. Raises LOAD_ERRORS, for a `kv_format` that the model cannot use, too.
+    `vision_problem` says why. Raises LOAD_ERRORS, also for a KV cache format that the model cannot use.
     """
     assert isinstance(spec.task, TextGenerationTask)
     started = time.monotonic()
     model, _ = import_mlx_lm().load_model(spec.path, lazy=True, trust_remote_code=spec.trust_remote_code)
     yield from read_weights(model)
-    weights = measure(model, started, kv_format=spec.task.kv_format)
-    if spec.task.draft is not None:
-        weights = yield from _with_draft_model(weights, spec.task.draft)
+    weights = measure(model, started, options=spec.task.options)
+    if spec.task.options.draft is not None:
+        weights = yield from _with_draft_model(weights, spec.task.options.draft)
     if spec.task.vision is None:
         return weights
     try:

@@ -1,32 +1,40 @@
 """Costs of a loaded model, measured with one token. MLX thread only."""
 
 import time
+from functools import partial
 from typing import Any
 
 import mlx.core as mx
 
+from mlxctl.engine.failures import FOREIGN_ERRORS
 from mlxctl.engine.generation import caches as kv
-from mlxctl.engine.generation.kv_format_check import check_kv_format
 from mlxctl.engine.loaded_weights import LoadedWeights
 from mlxctl.engine.loading.loader import parameter_bytes
 from mlxctl.engine.wire.messages import CacheKind
 from mlxctl.ir import EmbeddingRecipe, KVFormat
 from mlxctl.ir.kv_cache_size import KVWindow
+from mlxctl.ir.model_spec import NO_TEXT_OPTIONS, TextOptions
 from mlxctl.prefix_cache.records import growing_arrays, grows, leaves
 
 
 def measure(
-    model: Any, started: float, *, embedding: EmbeddingRecipe | None = None, kv_format: KVFormat | None = None
+    model: Any,
+    started: float,
+    *,
+    embedding: EmbeddingRecipe | None = None,
+    options: TextOptions = NO_TEXT_OPTIONS,
 ) -> LoadedWeights:
     """Measure a decoder whose weights are read.
 
     Loading it began at `started` (monotonic seconds). With `embedding` it has no head. Raises ValueError when
-    its caches cannot be quantized in `kv_format`.
+    its caches cannot be quantized as `options` say.
     """
     model.eval()
+    kv_format = options.kv_format
     if kv_format is not None:
         check_kv_format(model, kv_format)
-    caches = kv.new_caches(model, kv_format)
+    create_caches = partial(kv.new_caches, model, kv_format)
+    caches = create_caches()
     token = mx.array([[0]], dtype=mx.uint32)
     output = (model if embedding is None else model.model)(token, cache=caches)
     mx.eval(output, kv.arrays(caches))
@@ -41,7 +49,8 @@ def measure(
         cache_kind=_cache_kind(caches),
         can_batch=all(grows(layer) or hasattr(layer, "merge") for layer in leaves(caches)),
         load_seconds=time.monotonic() - started,
-        kv_format=kv_format,
+        create_caches=create_caches,
+        kv_bits=kv_format.bits if kv_format else None,
         dimensions=None if embedding is None else embedding.num_dimensions(int(output.shape[-1])),
     )
 
@@ -70,3 +79,30 @@ def _cache_kind(caches: kv.Caches) -> CacheKind:
     if "ArraysCache" in names or any("Mamba" in name for name in names):
         return "hybrid"
     return "sliding" if any("Rotating" in name or "Chunked" in name for name in names) else "plain"
+
+
+def check_kv_format(model: Any, form: KVFormat) -> None:
+    """Prefill two short prompts and decode them together.
+
+    mlx-lm's attention refuses some models (sinks, as in gpt-oss), and models may take their cache apart
+    (latent attention). Raises ValueError with the setting to change.
+    """
+    if not any(grows(layer) for layer in leaves(kv.new_caches(model, form))):
+        raise ValueError(
+            "no layer of the model keeps all tokens, so there is nothing to quantize: omit --kv-bits for it"
+        )
+    try:
+        joined = kv.join([_read(model, form), _read(model, form)], [1, 1])
+        model(mx.zeros((2, 1), dtype=mx.uint32), cache=joined)
+        kv.evaluate(joined)
+    except FOREIGN_ERRORS as error:
+        what = f"{form.bits} bits in groups of {form.group_size}"
+        message = f"the model cannot use keys and values of {what} ({error})"
+        raise ValueError(f"{message}: omit --kv-bits for it, or try another --kv-group-size") from error
+
+
+def _read(model: Any, form: KVFormat) -> kv.Caches:
+    caches = kv.new_caches(model, form)
+    model(mx.zeros((1, 2), dtype=mx.uint32), cache=caches)
+    kv.evaluate(caches)
+    return caches

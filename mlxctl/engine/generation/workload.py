@@ -7,7 +7,6 @@ import time
 from array import array
 from collections.abc import Generator, Mapping
 from collections.abc import Set as AbstractSet
-from functools import partial
 from typing import Any, ClassVar
 
 import mlx.core as mx
@@ -17,7 +16,7 @@ from mlxctl.engine.constraints import GrammarCompiler, TokenConstraint, needs_co
 from mlxctl.engine.failures import failure_message
 from mlxctl.engine.generation.cache_queries import CacheQueries
 from mlxctl.engine.generation.cache_rollback import rollback_problem
-from mlxctl.engine.generation.caches import Caches, new_caches
+from mlxctl.engine.generation.caches import Caches
 from mlxctl.engine.generation.draft_model import DraftModel
 from mlxctl.engine.generation.draft_steps import DraftSteps
 from mlxctl.engine.generation.loading import load_text_model
@@ -115,9 +114,9 @@ class GenerationWorkload(Workload):
         return load_text_model(spec)
 
     def open_model(self, spec: ModelSpec, weights: LoadedWeights) -> None:
-        create_caches = partial(new_caches, weights.model, weights.kv_format)
+        create_caches = weights.create_caches
         layout = CacheLayout(create_caches())
-        prefix_cache = self._memory.prefix_cache(spec, layout, kv_format=weights.kv_format)
+        prefix_cache = self._memory.prefix_cache(spec, layout)
         prefixes = PrefixCoordinator(prefix_cache, create_caches)
         # PERF: it imports mlx_lm's layers, which the engine need not have at its start.
         from mlxctl.engine.generation.lora_adapters import LoraAdapters

@@ -7,14 +7,16 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 
+from msgspec import structs
+
 from mlxctl.errors import BrokenModel, ModelError, ModelNotFoundOnDisk, SettingsError
 from mlxctl.inference.models.registry import ModelRegistry
 from mlxctl.inference.models.served_model import ServedModel, UnusableModel
-from mlxctl.ir.model_spec import DraftModelSpec
+from mlxctl.ir.model_spec import DraftModelSpec, TextOptions
 from mlxctl.models import Library, LibraryEntry, NamedDirectory, read_model
 from mlxctl.models.capability_lookup import CapabilityLookup
 from mlxctl.models.draft_models import vocabulary_problem
-from mlxctl.models.kv_format import chosen_kv_format
+from mlxctl.models.text_options import text_options
 from mlxctl.settings import Settings
 
 _log = logging.getLogger(__name__)
@@ -103,8 +105,7 @@ class ModelReader:
         Raises ModelNotFoundOnDisk, BrokenModel.
         """
         model = self._read(self._library.find_named(name), served_as=name, trust_remote_code=False)
-        kv_format = chosen_kv_format(self._settings, name)
-        return replace(model, kv_format=kv_format, draft=self._draft_for(model))
+        return replace(model, options=self._options(name, self._draft_for(model)))
 
     def local_model(self, name: str) -> ServedModel:
         """Read a library model, or the demo model, by name.
@@ -158,10 +159,13 @@ class ModelReader:
             served_as=entry.name,
             trust_remote_code=entry.is_listed and self._settings.model.trust_remote_code,
         )
-        kv_format = chosen_kv_format(self._settings, entry.name)
         is_default = entry.is_listed and entry.name == self._default_name
         draft = self._draft_for(model, must_fit=is_default)
-        return replace(model, name=entry.name, is_demo=entry.is_demo, kv_format=kv_format, draft=draft)
+        options = self._options(entry.name, draft)
+        return replace(model, name=entry.name, is_demo=entry.is_demo, options=options)
+
+    def _options(self, name: str, draft: DraftModelSpec | None) -> TextOptions:
+        return structs.replace(text_options(self._settings, name), draft=draft)
 
     @property
     def _default_name(self) -> str:

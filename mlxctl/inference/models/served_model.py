@@ -7,8 +7,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from mlxctl.errors import ModelError
-from mlxctl.ir import AdapterVerdict, KVFormat, ModelCapabilities, ModelFacts, ModelSpec, ProbeVerdict
-from mlxctl.ir.model_spec import DraftModelSpec
+from mlxctl.ir import AdapterVerdict, ModelCapabilities, ModelFacts, ModelSpec, ProbeVerdict
+from mlxctl.ir.model_spec import NO_TEXT_OPTIONS, TextOptions
 from mlxctl.ir.models import ModelState
 
 UNKNOWN_CAPABILITIES = ModelCapabilities()
@@ -41,8 +41,8 @@ class ModelMemory:
 class ServedModel:
     """A model's files, capabilities and state, under one of its names.
 
-    From its files and the settings: `facts`, `is_demo`, `trust_remote_code`, and `kv_format`, the format of
-    its key-value cache, and `draft`, its draft model.
+    From its files and the settings: `facts`, `is_demo`, `trust_remote_code`, and the `options` of a text
+    model.
 
     Capabilities: `probed_capabilities` and `verdicts` (by question) come from `mlxctl probe` and overrides,
     empty for a model that was never probed. `supports_tools`, `supports_thinking` and `adapter_verdict` come
@@ -56,8 +56,7 @@ class ServedModel:
     facts: ModelFacts
     is_demo: bool = False
     trust_remote_code: bool = False
-    kv_format: KVFormat | None = None
-    draft: DraftModelSpec | None = None
+    options: TextOptions = NO_TEXT_OPTIONS
     probed_capabilities: ModelCapabilities = UNKNOWN_CAPABILITIES
     verdicts: Mapping[str, ProbeVerdict] = field(default_factory=dict)
     supports_tools: bool | None = None
@@ -72,12 +71,7 @@ class ServedModel:
     @property
     def spec(self) -> ModelSpec:
         """What the engine needs to load the model."""
-        return self.facts.spec(
-            self.name,
-            trust_remote_code=self.trust_remote_code,
-            kv_format=self.kv_format,
-            draft=self.draft,
-        )
+        return self.facts.spec(self.name, trust_remote_code=self.trust_remote_code, options=self.options)
 
     @property
     def context_length(self) -> int:

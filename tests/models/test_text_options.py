@@ -1,9 +1,9 @@
-"""The KV cache format by settings, for all models and by name."""
+"""Options of text models by settings, for all models and by name."""
 
 from pathlib import Path
 
 from mlxctl.ir import KVFormat
-from mlxctl.models.kv_format import chosen_kv_format
+from mlxctl.models.text_options import text_options
 from mlxctl.settings import resolve
 
 
@@ -13,7 +13,7 @@ def test_kv_bits_apply_to_all_models_except_named_ones(tmp_path: Path) -> None:
         '[model]\nkv_bits = 8\nkv_group_size = 32\n[pool.kv_bits_by_name]\nsmall = "full"\nlarge = "4"\n'
     )
     settings = resolve(config_file=path, environment={})
-    formats = [chosen_kv_format(settings, name) for name in ("small", "large", "other")]
+    formats = [text_options(settings, name).kv_format for name in ("small", "large", "other")]
     assert formats == [None, KVFormat(bits=4, group_size=32), KVFormat(bits=8, group_size=32)]
     plain = resolve(config_file=path, environment={}, flags={"model": {"kv_bits": "full"}})
-    assert chosen_kv_format(plain, "other") is None
+    assert text_options(plain, "other").kv_format is None
