@@ -31,6 +31,11 @@ class EmbeddingsResource:
         self._open_requests = open_requests
         self._settings = settings
 
+    def answered(
+        self, formatter: OpenAIEmbeddingsFormatter | OllamaEmbeddingsFormatter, model: str, request: Request
+    ) -> None:
+        """Called when the vectors are computed."""
+
     async def on_post(self, request: Request, response: Response) -> None:
         """Compute embeddings; a disconnect cancels the work."""
         self._open_requests.enter(request.scope)
@@ -43,6 +48,7 @@ class EmbeddingsResource:
             result = await self._inference.embed(
                 asked, request_id=request.context.request_id, caller=request.context.caller
             )
+            self.answered(formatter, asked.head.model, request)
             num_bytes = sum(map(len, result.vectors))
             response.data = await self._inference.preparation.call(
                 formatter.whole, result, num_bytes=num_bytes

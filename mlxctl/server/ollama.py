@@ -2,25 +2,32 @@
 
 import asyncio
 import hashlib
+import time
 from datetime import UTC, datetime
 from typing import Any
 
 import falcon
 import msgspec
 from falcon.asgi import Request, Response
+from msgspec import UNSET, UnsetType
 
 from mlxctl.errors import InvalidRequest, UnknownModel
 from mlxctl.inference import InferenceService, ServedModel
+from mlxctl.ir import SamplingParams
 from mlxctl.models.catalog import Catalog
+from mlxctl.protocols import OpenAIEmbeddingsFormatter
 from mlxctl.protocols.ollama import schema
-from mlxctl.protocols.ollama.formatter import OllamaFormatter
+from mlxctl.protocols.ollama.formatter import OllamaEmbeddingsFormatter, OllamaFormatter
 from mlxctl.protocols.ollama.parsing import model_name
 from mlxctl.server.body import read_json
+from mlxctl.server.embeddings import EmbeddingsResource
 from mlxctl.server.generation import GenerationResource, ParsedRequest
 
 # Clients look for features by the version; these routes follow this one.
 API_VERSION = "0.13.0"
 _NEVER = "9999-12-31T23:59:59Z"
+# Longer times to live are shown as endless.
+_LONGEST_SECONDS = 100 * 366 * 86400
 _MAX_BODY_BYTES = 64 * 1024
 _SHOW = msgspec.json.Decoder(schema.OllamaShowRequest)
 
@@ -33,15 +40,57 @@ class OllamaResource(GenerationResource[OllamaFormatter]):
 
     stream_media_type = "application/x-ndjson"
 
+    async def parse(
+        self, formatter: OllamaFormatter, body: bytes | bytearray, request: Request
+    ) -> ParsedRequest:
+        """Parse the body.
+
+        `keep_alive` needs the scope `models:write`, since it concerns all callers; without it, it is ignored.
+        Raises RequestError, CapacityError.
+        """
+        asked = await super().parse(formatter, body, request)
+        if "models:write" not in request.context.identity.scopes:
+            formatter.keep_alive = UNSET
+        return asked
+
+    def started(self, formatter: OllamaFormatter, sampling: SamplingParams) -> None:  # noqa: ARG002
+        """Set how long the model stays loaded after this request."""
+        keep_alive(self._inference, formatter.model, formatter.keep_alive)
+
     async def respond_without_generation(
         self, formatter: OllamaFormatter, asked: ParsedRequest, response: Response
     ) -> bool:
-        """Load the model for a request without content."""
-        if formatter.loads_only:
-            await self._inference.manager.load((await asked.request()).head.model)
-            response.data = formatter.loaded()
-            response.content_type = falcon.MEDIA_JSON
-        return formatter.loads_only
+        """Load or unload the model for a request without content."""
+        if not formatter.loads_only:
+            return False
+        model = (await asked.request()).head.model
+        is_unloaded = formatter.keep_alive == 0
+        if is_unloaded:
+            await self._inference.check_model(model)
+        else:
+            await self._inference.manager.load(model)
+        keep_alive(self._inference, model, formatter.keep_alive)
+        response.data = formatter.loaded(is_unloaded=is_unloaded)
+        response.content_type = falcon.MEDIA_JSON
+        return True
+
+
+class OllamaEmbeddingsResource(EmbeddingsResource):
+    """Embeddings with `keep_alive`."""
+
+    def answered(
+        self, formatter: OpenAIEmbeddingsFormatter | OllamaEmbeddingsFormatter, model: str, request: Request
+    ) -> None:
+        """Set how long the model stays loaded after this request."""
+        is_allowed = "models:write" in request.context.identity.scopes
+        if isinstance(formatter, OllamaEmbeddingsFormatter) and is_allowed:
+            keep_alive(self._inference, model, formatter.keep_alive)
+
+
+def keep_alive(inference: InferenceService, model: str, seconds: float | UnsetType | None) -> None:
+    """Set the time to live of a model, if the request has one."""
+    if seconds is not UNSET:
+        inference.manager.keep_alive(model, seconds)
 
 
 class OllamaModelsResource:
@@ -60,7 +109,7 @@ class OllamaModelsResource:
             loaded = [
                 schema.OllamaLoadedModel(
                     **entry,
-                    expires_at=_NEVER,
+                    expires_at=_expiry(model),
                     size_vram=model.facts.weights_bytes,
                     context_length=model.context_length,
                 )
@@ -143,6 +192,15 @@ async def _entry(catalog: Catalog, model: ServedModel) -> dict[str, Any]:
     }
 
 
+def _expiry(model: ServedModel) -> str:
+    memory = model.memory
+    if memory is None or memory.ttl_seconds is None:
+        return _NEVER
+    # A model in use expires later: its time to live begins at the end of the last request.
+    seconds = memory.ttl_seconds if memory.seconds_to_expiry is None else memory.seconds_to_expiry
+    return _NEVER if seconds > _LONGEST_SECONDS else _time(time.time() + seconds)
+
+
 def _capabilities(model: ServedModel) -> list[Any]:
     if model.facts.purpose == "embeddings":
         return ["embedding"]
@@ -155,5 +213,5 @@ def _capabilities(model: ServedModel) -> list[Any]:
     return [name for name, is_supported in found.items() if is_supported]
 
 
-def _time(seconds: int) -> str:
+def _time(seconds: float) -> str:
     return datetime.fromtimestamp(seconds, UTC).isoformat().replace("+00:00", "Z")

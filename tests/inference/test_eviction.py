@@ -1,5 +1,7 @@
 """Selection of models to evict."""
 
+from typing import Any
+
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -14,12 +16,8 @@ from mlxctl.inference.models.eviction import (
 BUDGET = ModelMemoryBudget(limit_bytes=100, shared_bytes=80)
 
 
-def resident(
-    name: str, num_bytes: int, *, used_at: float = 0.0, num_leases: int = 0, is_pinned: bool = False
-) -> ResidentModel:
-    return ResidentModel(
-        name=name, num_bytes=num_bytes, used_at=used_at, num_leases=num_leases, is_pinned=is_pinned
-    )
+def resident(name: str, num_bytes: int, **more: Any) -> ResidentModel:
+    return ResidentModel(name=name, num_bytes=num_bytes, **more)
 
 
 def test_no_model_is_evicted_while_there_is_memory() -> None:
@@ -65,13 +63,14 @@ def test_shortage_message_names_pinned_models_and_sizes() -> None:
 
 def test_only_idle_unpinned_models_expire() -> None:
     residents = [
-        resident("idle", 1, used_at=10),
-        resident("fresh", 1, used_at=15),
-        resident("busy", 1, used_at=10, num_leases=1),
-        resident("pinned", 1, used_at=10, is_pinned=True),
+        resident("idle", 1, used_at=10, ttl_seconds=10),
+        resident("fresh", 1, used_at=15, ttl_seconds=10),
+        resident("busy", 1, used_at=10, ttl_seconds=10, num_leases=1),
+        resident("pinned", 1, used_at=10, ttl_seconds=10, is_pinned=True),
+        resident("kept", 1, used_at=10),
     ]
-    assert select_expired(residents, now=19.9, ttl_seconds=10) == ()
-    assert select_expired(residents, now=20.0, ttl_seconds=10) == ("idle",)
+    assert select_expired(residents, now=19.9) == ()
+    assert select_expired(residents, now=20.0) == ("idle",)
 
 
 RESIDENTS = st.lists(

@@ -248,6 +248,24 @@ def test_pinned_model_is_never_evicted() -> None:
     run(scenario)
 
 
+def test_requested_time_to_live_holds_until_the_model_is_unloaded() -> None:
+    async def scenario() -> None:
+        clock = Clock()
+        residency, loader = make(clock=clock, ttl_seconds=60.0)
+        for name in ("c", "d"):
+            (await residency.lease(name)).release()
+        residency.keep_alive("c", 5.0)
+        residency.keep_alive("d", None)
+        assert residency.seconds_to_expiry() == 5.0
+        clock.now = 70.0
+        await residency.unload_expired()
+        assert set(loader.loaded) == {"d"}
+        (await residency.lease("c")).release()
+        assert (residency.seconds_to_expiry("c"), residency.seconds_to_expiry("d")) == (60.0, None)
+
+    run(scenario)
+
+
 def test_idle_model_expires_and_leased_one_stays() -> None:
     async def scenario() -> None:
         clock = Clock()

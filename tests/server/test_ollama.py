@@ -2,12 +2,13 @@
 
 import json
 from collections.abc import Iterator
+from datetime import UTC, datetime
 from typing import Any
 
 import httpx
 import pytest
 
-from .process import ServerProcess, serving
+from .process import ServerProcess, serving, wait_for
 
 MODEL = "mlxctl-demo"
 TOOL = {
@@ -106,6 +107,8 @@ def test_model_lists_and_details(client: httpx.Client) -> None:
         ("generate", {"model": MODEL, "prompt": "Hi", "suffix": "there"}, 400, "suffix"),
         ("embed", {"model": MODEL, "input": "Hi"}, 400, "embedding model"),
         ("show", {}, 400, "model"),
+        ("generate", {"model": MODEL, "keep_alive": "soon"}, 400, "keep_alive"),
+        ("chat", {"model": MODEL, "keep_alive": []}, 400, "keep_alive"),
     ],
 )
 def test_errors_have_ollamas_shape(
@@ -115,3 +118,21 @@ def test_errors_have_ollamas_shape(
     assert answer.status_code == status
     assert set(answer.json()) == {"error"}
     assert message in answer.json()["error"]
+
+
+def test_keep_alive_decides_how_long_the_model_stays(client: httpx.Client) -> None:
+    def expiry() -> list[str]:
+        return [model["expires_at"][:4] for model in client.get("/api/ps").json()["models"]]
+
+    client.post("/api/generate", json={"model": MODEL, "keep_alive": "5m"})
+    assert expiry() == [str(datetime.now(UTC).year)]
+    client.post("/api/generate", json={"model": MODEL, "keep_alive": -1})
+    assert expiry() == ["9999"]
+    assert lines(client, "/api/chat", messages=[QUESTION], keep_alive=0)[-1]["done"]
+    wait_for(lambda: not expiry(), seconds=20)
+    client.post("/api/generate", json={"model": MODEL})
+    assert expiry() == ["9999"]
+    gone = client.post("/api/generate", json={"model": MODEL, "keep_alive": "0s"}).json()
+    assert gone["done_reason"] == "unload"
+    wait_for(lambda: not expiry(), seconds=20)
+    assert lines(client, "/api/chat", messages=[QUESTION])[-1]["done"]

@@ -32,7 +32,8 @@ class ModelMemoryBudget:
 class ResidentModel:
     """A loaded model with its size, leases and time of use.
 
-    `used_at` is when the last lease began or ended, in seconds of any one clock.
+    `used_at` is when the last lease began or ended, in seconds of any one clock. Without requests it is
+    unloaded after `ttl_seconds`, None is never.
     """
 
     name: str
@@ -40,6 +41,7 @@ class ResidentModel:
     num_leases: int = 0
     used_at: float = 0.0
     is_pinned: bool = False
+    ttl_seconds: float | None = None
 
 
 def select_victims(
@@ -72,12 +74,15 @@ def eviction_order(residents: Iterable[ResidentModel]) -> list[ResidentModel]:
     )
 
 
-def select_expired(residents: Iterable[ResidentModel], *, now: float, ttl_seconds: float) -> tuple[str, ...]:
-    """Return the unpinned models that had no request for `ttl_seconds`."""
+def select_expired(residents: Iterable[ResidentModel], *, now: float) -> tuple[str, ...]:
+    """Return the unpinned models whose time to live is over."""
     return tuple(
         resident.name
         for resident in residents
-        if not resident.is_pinned and not resident.num_leases and now - resident.used_at >= ttl_seconds
+        if not resident.is_pinned
+        and not resident.num_leases
+        and resident.ttl_seconds is not None
+        and now - resident.used_at >= resident.ttl_seconds
     )
 
 

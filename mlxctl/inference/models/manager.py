@@ -5,7 +5,9 @@ import logging
 import time
 from collections import Counter
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
+from math import inf
 from typing import Literal
 
 from mlxctl.adapters.answer_reader import AnswerReader
@@ -35,7 +37,7 @@ from mlxctl.ir.kv_cache_size import tokens_within
 from mlxctl.ir.policy import is_model_allowed
 from mlxctl.settings import PoolSettings
 
-_MAX_EXPIRY_PAUSE_SECONDS = 5.0
+_EXPIRY_RETRY_SECONDS, _MAX_EXPIRY_PAUSE_SECONDS = 1.0, 5.0
 _FIRST_RETRY_PAUSE_SECONDS, _MAX_RETRY_PAUSE_SECONDS = 1.0, 60.0
 
 _PURPOSES: dict[Purpose, str] = {
@@ -240,6 +242,15 @@ class ModelManager:
         await self._residency.unload(model.name)
         return self._with_state(name, model, self._memory().get(model.name))
 
+    def keep_alive(self, name: str, seconds: float | None) -> None:
+        """Set how long the model stays loaded without requests.
+
+        None is for ever. Holds until it is unloaded. An unknown name is ignored.
+        """
+        own_name = self._registry.own_name(name)
+        if own_name is not None:
+            self._residency.keep_alive(own_name, seconds)
+
     async def pin(self, name: str, *, is_pinned: bool) -> ServedModel:
         """Exempt the model from eviction, or no longer. Raises UnknownModel, ModelUnavailable."""
         model = await self._resolve(name)
@@ -292,6 +303,8 @@ class ModelManager:
             load_seconds=round(loaded.load_seconds, 3),
             num_requests_total=self.num_routes[resident.name, "routed"],
             max_safe_context=self._max_safe_context(resident.name),
+            seconds_to_expiry=self._residency.seconds_to_expiry(resident.name),
+            ttl_seconds=resident.ttl_seconds,
         )
 
     def _max_safe_context(self, name: str) -> int | None:
@@ -328,10 +341,7 @@ class ModelManager:
         self._background.append(asyncio.create_task(self._reload_lost(), name="reload-lost-models"))
         if self._settings.preload:
             self._background.append(asyncio.create_task(self._preload(), name="preload-models"))
-        if self._settings.ttl_seconds is not None:
-            self._background.append(
-                asyncio.create_task(self._expire(self._settings.ttl_seconds), name="expire-models")
-            )
+        self._background.append(asyncio.create_task(self._expire(), name="expire-models"))
 
     async def _preload(self) -> None:
         for model in self._registry.models:
@@ -363,10 +373,19 @@ class ModelManager:
                 except MlxctlError as error:
                     _log.warning("model %r is not back yet: %s", name, error)
 
-    async def _expire(self, ttl_seconds: float) -> None:
+    async def _expire(self) -> None:
+        """Unload models whose time to live ends."""
         while True:
-            await asyncio.sleep(min(ttl_seconds / 4, _MAX_EXPIRY_PAUSE_SECONDS))
             await self._residency.unload_expired()
+            pause_seconds = self._residency.seconds_to_expiry()
+            if pause_seconds == 0:
+                # It could not be unloaded now.
+                await asyncio.sleep(_EXPIRY_RETRY_SECONDS)
+                continue
+            with suppress(TimeoutError):
+                # Models may also come back with an engine, which no lease tells.
+                async with asyncio.timeout(min(pause_seconds or inf, _MAX_EXPIRY_PAUSE_SECONDS)):
+                    await self._residency.wait_use_changed()
 
 
 def _is_allowed(own_name: str) -> bool:

@@ -82,6 +82,9 @@ class ModelResidency:
         self.num_loads = self.num_evictions = self.num_swaps = 0
         self._loader = loader
         self._ttl_seconds = ttl_seconds
+        # Times to live that requests have set; None is for ever.
+        self._requested_ttls: dict[str, float | None] = {}
+        self._use_changed = asyncio.Event()
         self._clock = clock
         self._num_leases: dict[str, int] = {}
         self._used_at: dict[str, float] = {}
@@ -124,20 +127,49 @@ class ModelResidency:
             self._evicting.add(name)
             try:
                 await self._loader.unload(name)
+                self._requested_ttls.pop(name, None)
             finally:
                 self._evicting.discard(name)
             return True
 
     async def unload_expired(self) -> None:
         """Unload the models that had no request for their time to live."""
-        if self._ttl_seconds is None:
-            return
-        for name in select_expired(self.residents(), now=self._clock(), ttl_seconds=self._ttl_seconds):
+        for name in select_expired(self.residents(), now=self._clock()):
             try:
                 if await self.unload(name):
-                    _log.info("model %r was not used for %g s and is unloaded", name, self._ttl_seconds)
+                    _log.info("model %r was not used for its time to live and is unloaded", name)
             except (ModelInUse, EngineError, EngineRecovering, ShuttingDown):
                 return
+
+    def keep_alive(self, name: str, seconds: float | None) -> None:
+        """Set the time to live of the model until it is unloaded.
+
+        None is for ever.
+        """
+        self._requested_ttls[name] = seconds
+        self._use_changed.set()
+
+    def seconds_to_expiry(self, name: str | None = None) -> float | None:
+        """Return the seconds until the model expires.
+
+        Without a name, until the first one does. None for never. A model in use does not expire.
+        """
+        now = self._clock()
+        return min(
+            (
+                max(0.0, resident.used_at + resident.ttl_seconds - now)
+                for resident in self.residents()
+                if name in (None, resident.name)
+                and resident.ttl_seconds is not None
+                and not (resident.is_pinned or resident.num_leases)
+            ),
+            default=None,
+        )
+
+    async def wait_use_changed(self) -> None:
+        """Wait until a model's leases or its time to live have changed."""
+        await self._use_changed.wait()
+        self._use_changed.clear()
 
     def record_failure(self, name: str, error: ModelError) -> None:
         """Remember and log that the model cannot be loaded as it is."""
@@ -180,6 +212,7 @@ class ModelResidency:
                 num_leases=self._num_leases.get(name, 0),
                 used_at=self._used_at.setdefault(name, now),
                 is_pinned=name in self.pins,
+                ttl_seconds=self._requested_ttls.get(name, self._ttl_seconds),
             )
             for name, num_bytes in self._loader.sizes().items()
         ]
@@ -199,6 +232,7 @@ class ModelResidency:
         self._num_leases[name] = self._num_leases.get(name, 0) + change
         self._used_at[name] = self._clock()
         self._queue.changed.set()
+        self._use_changed.set()
 
     def _start_loading(self) -> None:
         if self._load_task is None or self._load_task.done():

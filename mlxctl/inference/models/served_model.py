@@ -21,7 +21,8 @@ class ModelMemory:
     A token of a conversation takes `kv_bytes_per_token`, quantized to `kv_bits`; None is the precision of
     the computation. `idle_seconds` is 0 while the model has requests. `loaded_at` is in unix seconds;
     `num_requests_total` counts the requests since the start of the server. `max_safe_context` is the longest
-    conversation that fits into memory alone.
+    conversation that fits into memory alone. It is unloaded after `ttl_seconds` without requests, which ends
+    in `seconds_to_expiry`; None is never, and the latter while it has requests.
     """
 
     name: str
@@ -35,6 +36,8 @@ class ModelMemory:
     load_seconds: float = 0.0
     num_requests_total: int = 0
     max_safe_context: int | None = None
+    seconds_to_expiry: float | None = None
+    ttl_seconds: float | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -9,7 +9,7 @@ from datetime import UTC, datetime
 from typing import Any, Literal, assert_never
 
 import msgspec
-from msgspec import UNSET
+from msgspec import UNSET, UnsetType
 
 from mlxctl.errors import MlxctlError
 from mlxctl.ir import (
@@ -66,6 +66,7 @@ class OllamaFormatter:
         self._first_ns: int | None = None
         self._call: tuple[ToolCallStarted, list[str]] | None = None
         self.loads_only = False
+        self.keep_alive: float | UnsetType | None = UNSET
 
     def parse(self, body: bytes) -> GenerationRequest:
         """Parse a request body. Raises InvalidRequest.
@@ -75,9 +76,11 @@ class OllamaFormatter:
         if self._route == "chat":
             chat = parsing.decode_chat(body)
             self._model, self.loads_only = chat.model, not chat.messages
+            self.keep_alive = parsing.keep_alive_seconds(chat.keep_alive)
             return parsing.chat_request(chat)
         generate = parsing.decode_generate(body)
         self._model, self.loads_only = generate.model, not (generate.prompt or generate.images)
+        self.keep_alive = parsing.keep_alive_seconds(generate.keep_alive)
         return parsing.generate_request(generate)
 
     def begin(self, prompt: Usage) -> bytes:  # noqa: ARG002 -- this protocol counts at the end
@@ -140,9 +143,17 @@ class OllamaFormatter:
             done=self._done(result.reason, result.usage, is_stream=False),
         ).rstrip(b"\n")
 
-    def loaded(self) -> bytes:
-        """Return the answer to a request that only loads the model."""
-        return self._line(done={"done_reason": "load"}).rstrip(b"\n")
+    @property
+    def model(self) -> str:
+        """The model's name without Ollama's default tag."""
+        return parsing.model_name(self._model)
+
+    def loaded(self, *, is_unloaded: bool = False) -> bytes:
+        """Return the answer to a request that only loads the model.
+
+        Or unloads it.
+        """
+        return self._line(done={"done_reason": "unload" if is_unloaded else "load"}).rstrip(b"\n")
 
     def _done(self, reason: FinishReason, usage: Usage, *, is_stream: bool) -> dict[str, Any]:
         now = time.perf_counter_ns()
@@ -193,15 +204,18 @@ class OllamaEmbeddingsFormatter:
     def __init__(self, *, is_old: bool = False) -> None:
         self._is_old = is_old
         self._started_ns = time.perf_counter_ns()
+        self.keep_alive: float | UnsetType | None = UNSET
 
     def parse(self, body: bytes) -> EmbeddingRequest:
         """Parse a request body. Raises InvalidRequest."""
         if self._is_old:
             old = decode_body(body, _OLD_EMBED)
             self._model = old.model
+            self.keep_alive = parsing.keep_alive_seconds(old.keep_alive)
             return EmbeddingRequest(model=parsing.model_name(old.model), inputs=(old.prompt,), may_cut=True)
         asked = decode_body(body, _EMBED)
         self._model = asked.model
+        self.keep_alive = parsing.keep_alive_seconds(asked.keep_alive)
         return EmbeddingRequest(
             model=parsing.model_name(asked.model),
             inputs=(asked.input,) if isinstance(asked.input, str) else tuple(asked.input),

@@ -5,6 +5,7 @@ from collections.abc import Iterable, Sequence
 from typing import get_args
 
 import msgspec
+from msgspec import UNSET, UnsetType
 
 from mlxctl.errors import InvalidRequest
 from mlxctl.ir import (
@@ -30,6 +31,10 @@ from mlxctl.protocols.structured_output import object_constraint, schema_constra
 _CHAT = msgspec.json.Decoder(schema.OllamaChatRequest)
 _GENERATE = msgspec.json.Decoder(schema.OllamaGenerateRequest)
 # Clients add the tag to names that have none.
+_NUMBER = r"\d{1,9}(?:\.\d{1,9})?"
+_AMOUNT = re.compile(rf"({_NUMBER})(ns|us|µs|ms|s|m|h)")
+_DURATION = re.compile(rf"{_NUMBER}|(?:{_NUMBER}(?:ns|us|µs|ms|s|m|h)){{1,7}}")
+_UNITS = {"ns": 1e-9, "us": 1e-6, "µs": 1e-6, "ms": 1e-3, "s": 1.0, "m": 60.0, "h": 3600.0}
 _LATEST = re.compile(r":latest\Z")
 
 
@@ -49,6 +54,31 @@ def decode_generate(body: bytes) -> schema.OllamaGenerateRequest:
     if request.template:
         raise InvalidRequest("template is not supported; leave it out", param="template")
     return request
+
+
+def keep_alive_seconds(value: str | float | None) -> float | UnsetType | None:
+    """Return the time to live of a `keep_alive`.
+
+    It is a number of seconds, or a text such as "5m" or "1h30m"; a negative one means for ever (None). Raises
+    InvalidRequest.
+    """
+    if value is None:
+        return UNSET
+    seconds = value if isinstance(value, int | float) else _duration(value)
+    return None if seconds < 0 else float(seconds)
+
+
+def _duration(text: str) -> float:
+    sign, pieces = (-1, text[1:]) if text.startswith("-") else (1, text)
+    if not _DURATION.fullmatch(pieces):
+        raise InvalidRequest(
+            f"keep_alive is {text[:64]!r}; send seconds, or a duration such as '5m' or '1h30m'",
+            param="keep_alive",
+        )
+    amounts = _AMOUNT.findall(pieces)
+    return sign * (
+        sum(float(number) * _UNITS[unit] for number, unit in amounts) if amounts else float(pieces)
+    )
 
 
 def chat_request(request: schema.OllamaChatRequest) -> GenerationRequest:

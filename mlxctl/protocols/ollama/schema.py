@@ -1,6 +1,6 @@
 """Bodies and answers of Ollama's routes.
 
-Null means not set; other fields (keep_alive, options that MLX does not have) are ignored.
+Null means not set; other fields, and options that MLX does not have, are ignored.
 """
 
 from typing import Annotated, Any, Literal
@@ -79,7 +79,7 @@ class OllamaRequest(Struct, kw_only=True):
     """Fields that chat and generate share.
 
     `format` is "json" or a JSON schema. `think` turns thinking on or off, or is an effort. A stream is the
-    default.
+    default. `keep_alive` is how long the model stays loaded after the request.
     """
 
     model: Name
@@ -169,6 +169,7 @@ class OllamaEmbedRequest(Struct, kw_only=True):
     input: str | Annotated[list[str], Meta(min_length=1, max_length=2048)]
     truncate: bool | None = None
     dimensions: Annotated[int, Meta(ge=1)] | None = None
+    keep_alive: str | float | None = None
 
 
 class OllamaEmbeddings(Struct, kw_only=True):
@@ -185,6 +186,7 @@ class OllamaOldEmbedRequest(Struct, kw_only=True):
 
     model: Name
     prompt: str
+    keep_alive: str | float | None = None
 
 
 class OllamaOldEmbedding(Struct):

@@ -7,8 +7,8 @@ from typing import Literal
 from mlxctl.protocols import OLLAMA, PROTOCOLS
 from mlxctl.protocols.ollama import schema
 from mlxctl.protocols.ollama.formatter import OllamaEmbeddingsFormatter, OllamaFormatter
-from mlxctl.server.embeddings import EmbeddingsResource
 from mlxctl.server.ollama import (
+    OllamaEmbeddingsResource,
     OllamaModelsResource,
     OllamaResource,
     OllamaShowResource,
@@ -30,7 +30,7 @@ def _embeddings(path: str, summary: str, body: type, answer: type, *, is_old: bo
     operation = Operation(method="post", summary=summary, body=body, answer=answer, errors=GENERATION_ERRORS)
     return Route(
         path=path,
-        resource=lambda context: EmbeddingsResource(
+        resource=lambda context: OllamaEmbeddingsResource(
             context.services.inference,
             context.open_requests,
             context.settings,
