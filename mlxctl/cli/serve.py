@@ -158,7 +158,10 @@ def serve(
 
 
 def _probe_unknown(settings: Settings) -> None:
-    """Probe the models of the start that were never probed; say so on standard error."""
+    """Probe the models of the start that were never probed.
+
+    Progress is on standard error.
+    """
     from mlxctl.cli.probe.results import ProbeOptions, probe_models
 
     names = [str(path) for path in (settings.model.path, *settings.pool.models) if path is not None]

@@ -180,7 +180,10 @@ _MAX_COMPARED_CHARS = 256
 
 
 def _nearest(name: str, names: tuple[str, ...]) -> str:
-    """Return a question that offers the most similar name, if there is one."""
+    """Return a question that offers the most similar name.
+
+    Empty if there is none.
+    """
     from difflib import get_close_matches
 
     by_key = {short.lower(): each for each in names for short in (each.rpartition("/")[2], each)}

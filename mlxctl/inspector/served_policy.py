@@ -36,11 +36,11 @@ class ServedPolicy:
         self._server = server
 
     def keys(self) -> KeyList:
-        """Return all keys."""
+        """Return the API keys of the server."""
         return self._request("GET", "/admin/keys", KeyList)
 
     def key(self, key_id: str) -> KeyView:
-        """Return one key."""
+        """Return one API key of the server."""
         return self._request("GET", _key_path(key_id), KeyView)
 
     def add(self, new: NewKey) -> KeyView:
@@ -48,7 +48,7 @@ class ServedPolicy:
         return self._request("POST", "/admin/keys", KeyView, new)
 
     def change(self, key_id: str, change: KeyChange) -> KeyView:
-        """Change a key."""
+        """Change fields of an API key."""
         return self._request("PATCH", _key_path(key_id), KeyView, change)
 
     def rotate(self, key_id: str) -> KeyView:

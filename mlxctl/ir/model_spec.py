@@ -23,25 +23,25 @@ class DraftModelSpec(msgspec.Struct, frozen=True, kw_only=True):
     weights_bytes: int
 
 
-class TextOptions(msgspec.Struct, frozen=True, kw_only=True):
-    """How a text model is loaded, by the settings and not by its files.
+class TextModelOptions(msgspec.Struct, frozen=True, kw_only=True):
+    """How a text model is loaded, by the settings.
 
-    `kv_format` quantizes its keys and values; None keeps them in the precision that the model computes.
-    `draft` is loaded with it.
+    The files of the model do not determine these values. `kv_format` quantizes its keys and values; None
+    keeps them in the precision that the model computes. `draft` is loaded with it.
     """
 
     kv_format: KVFormat | None = None
     draft: DraftModelSpec | None = None
 
 
-NO_TEXT_OPTIONS = TextOptions()
+NO_TEXT_OPTIONS = TextModelOptions()
 
 
 class TextGenerationTask(msgspec.Struct, frozen=True, kw_only=True, tag="text_generation"):
     """Text from text and, with a `vision` recipe, from images."""
 
     vision: VisionRecipe | None = None
-    options: TextOptions = NO_TEXT_OPTIONS
+    options: TextModelOptions = NO_TEXT_OPTIONS
 
 
 class EmbeddingTask(msgspec.Struct, frozen=True, kw_only=True, tag="embedding"):

@@ -13,7 +13,7 @@ from mlxctl.ir.model_spec import (
     ModelSpec,
     ModelTask,
     TextGenerationTask,
-    TextOptions,
+    TextModelOptions,
     TranscriptionTask,
 )
 from mlxctl.ir.transcription import TranscriptionRecipe
@@ -63,7 +63,7 @@ class ModelFacts:
         return "text" if self.transcription is None else "transcription"
 
     def spec(
-        self, name: str, *, trust_remote_code: bool = False, options: TextOptions = NO_TEXT_OPTIONS
+        self, name: str, *, trust_remote_code: bool = False, options: TextModelOptions = NO_TEXT_OPTIONS
     ) -> ModelSpec:
         """Return how the engine loads the model as `name`.
 
@@ -78,7 +78,7 @@ class ModelFacts:
             task=self._task(options),
         )
 
-    def _task(self, options: TextOptions) -> ModelTask:
+    def _task(self, options: TextModelOptions) -> ModelTask:
         if self.embedding is not None:
             return EmbeddingTask(recipe=self.embedding)
         if self.transcription is not None:

@@ -11,7 +11,7 @@ from typing import Any
 
 from mlxctl.errors import BrokenModel, ModelError
 from mlxctl.ir import EmbeddingRecipe
-from mlxctl.ir.model_spec import TextOptions
+from mlxctl.ir.model_spec import TextModelOptions
 from mlxctl.models.chat_templates import find_chat_template
 from mlxctl.models.context_length import find_context_length
 from mlxctl.models.detection import Detection, detect
@@ -72,7 +72,7 @@ class ModelDescription:
         """
         return count_experts(text_part(self.config))
 
-    def served_with(self, options: TextOptions) -> "ModelDescription":
+    def served_with(self, options: TextModelOptions) -> "ModelDescription":
         """Return the description of a text model served with `options`."""
         kv_format = options.kv_format
         if kv_format is None or self.detection.kind == "embeddings":

@@ -144,12 +144,12 @@ def _modules(directory: Path, form: LoraFormat, tensors: list[Tensor], rank: int
     for name in sorted(by_name):
         if not name.endswith(suffix_a):
             continue
-        stem = name.removesuffix(suffix_a)
-        other = stem + suffix_b
+        tensor_path = name.removesuffix(suffix_a)
+        other = tensor_path + suffix_b
         if other not in by_name:
             raise _broken(directory, f"tensor {other!r} is missing")
         _check_pair(directory, form, by_name[name], by_name[other], rank)
-        path = stem.removeprefix(_PEFT_PREFIX) if form == "peft" else stem
+        path = tensor_path.removeprefix(_PEFT_PREFIX) if form == "peft" else tensor_path
         modules.append(LoraModule(path=path, a=name, b=other))
     known = {tensor for module in modules for tensor in (module.a, module.b)}
     for name in sorted(by_name):

@@ -63,7 +63,7 @@ class MarkerSet:
         return len(text[:certain].rstrip(self.trims)) if self.trims else certain
 
     def partial_length(self, text: str) -> int:
-        """Return the length of a marker's beginning at the end of the text."""
+        """Return the length of a marker's beginning at the text's end."""
         for length in range(min(self._longest, len(text)), 0, -1):
             if text[-length:] in self._partials:
                 return length

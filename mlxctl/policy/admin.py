@@ -97,13 +97,13 @@ class PolicyAdmin:
         self._store = store
 
     def keys(self) -> KeyList:
-        """Return all keys."""
+        """Return all API keys without their secrets."""
         used = self._store.last_used()
         stored = [_view(key, used.get(key.id)) for key in self._store.all_keys()]
         return KeyList(keys=[*(_settings_view(key) for key in self._settings.all_keys()), *stored])
 
     def key(self, key_id: str) -> KeyView:
-        """Return one key."""
+        """Return one API key without its secret."""
         return next((view for view in self.keys().keys if view.id == key_id), None) or _raise_unknown(key_id)
 
     def add(self, new: NewKey) -> KeyView:
@@ -175,7 +175,7 @@ class PolicyAdmin:
         return self._put(msgspec.structs.replace(self._usable(key_id), limits=limits)).limits
 
     def guardrails(self) -> GuardrailRules:
-        """Return the guardrails."""
+        """Return the rules of the guardrails."""
         return self._store.guardrails()
 
     def _put(self, key: ApiKey) -> KeyView:

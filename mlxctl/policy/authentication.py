@@ -11,7 +11,7 @@ NO_LIMITS = KeyLimits()
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Caller:
-    """An authenticated caller.
+    """A caller with its key's permissions.
 
     `name` is the id of the key, empty without a key. `sees_others` says whether routes show data of other
     callers. `models` are globs of allowed models; empty allows all. `is_stored` keys may be revoked.

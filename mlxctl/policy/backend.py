@@ -65,10 +65,10 @@ class PolicyBackend(Protocol):
         """Replace the default limits."""
 
     def guardrails(self) -> GuardrailRules:
-        """Return the guardrails."""
+        """Return the stored rules of the guardrails."""
 
     def set_guardrails(self, rules: GuardrailRules, /) -> None:
-        """Replace the guardrails."""
+        """Replace the stored rules of the guardrails."""
 
     async def decide(self, facts: RequestFacts) -> Decision:
         """Decide about a request. Raises PolicyUnavailable where the backend fails closed."""

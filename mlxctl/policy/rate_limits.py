@@ -39,7 +39,7 @@ class RateLimitState:
 
 
 @dataclass(slots=True)
-class _Usage:
+class _BucketUsage:
     """Starts of requests, tokens of ended requests, and open requests."""
 
     starts: deque[float] = field(default_factory=deque)
@@ -106,7 +106,7 @@ class Reservation:
     """An admitted request: `settle` it once with the tokens that it took."""
 
     def __init__(
-        self, usages: tuple[tuple[_Usage, int], ...], state: RateLimitState, clock: Callable[[], float]
+        self, usages: tuple[tuple[_BucketUsage, int], ...], state: RateLimitState, clock: Callable[[], float]
     ) -> None:
         self.state = state
         self._usages = usages
@@ -136,7 +136,7 @@ class RateLimiter:
 
     def __init__(self, *, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
-        self._usages: OrderedDict[BucketId, _Usage] = OrderedDict()
+        self._usages: OrderedDict[BucketId, _BucketUsage] = OrderedDict()
         self.num_refused = 0
 
     def admit(self, buckets: dict[BucketId, Limits], *, max_tokens: int) -> Reservation:
@@ -163,8 +163,8 @@ class RateLimiter:
         states = (usage.state(limits, now) for usage, limits in usages)
         return Reservation(tuple(reserved), min(states, key=_share_left), self._clock)
 
-    def _usage(self, bucket: BucketId, now: float) -> _Usage:
-        usage = self._usages.setdefault(bucket, _Usage())
+    def _usage(self, bucket: BucketId, now: float) -> _BucketUsage:
+        usage = self._usages.setdefault(bucket, _BucketUsage())
         self._usages.move_to_end(bucket)
         usage.expire(now)
         if len(self._usages) > MAX_BUCKETS:

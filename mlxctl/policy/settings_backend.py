@@ -47,11 +47,11 @@ class SettingsPolicy:
         return self._table.find(sha256)
 
     def all_keys(self) -> Sequence[ApiKey]:
-        """Return all keys."""
+        """Return the keys of the settings file."""
         return self._table.keys
 
     def put_key(self, _: ApiKey, /) -> None:
-        """Raise Conflict."""
+        """Raise Conflict, since the settings file holds the keys."""
         raise Conflict(_READ_ONLY)
 
     def default_limits(self) -> Limits:
@@ -59,7 +59,7 @@ class SettingsPolicy:
         return self._limits
 
     def set_default_limits(self, _: Limits, /) -> None:
-        """Raise Conflict."""
+        """Raise Conflict, since the settings file holds the limits."""
         raise Conflict(_READ_ONLY)
 
     def guardrails(self) -> GuardrailRules:
@@ -67,7 +67,7 @@ class SettingsPolicy:
         return self._guardrails
 
     def set_guardrails(self, _: GuardrailRules, /) -> None:
-        """Raise Conflict."""
+        """Raise Conflict, since the settings file holds the rules."""
         raise Conflict(_READ_ONLY)
 
     async def decide(self, facts: RequestFacts) -> Decision:

@@ -76,7 +76,7 @@ class StoredPolicy:
         return self._guardrails or self._defaults.guardrails()
 
     def set_guardrails(self, rules: GuardrailRules, /) -> None:
-        """Store the rules."""
+        """Store the rules of the guardrails."""
         self._put("guardrails", "default", rules)
 
     async def decide(self, facts: RequestFacts) -> Decision:

@@ -48,7 +48,7 @@ class TemplateRequest(ChatRequest, kw_only=True):
 
 
 class DetokenizeRequest(Struct, kw_only=True):
-    """Token ids."""
+    """Body that asks for the text of tokens."""
 
     tokens: TokenIds
     model: Name | None = None
@@ -64,7 +64,7 @@ class Tokenized(Struct, kw_only=True):
 
 
 class TokenPiece(Struct):
-    """A token.
+    """A token with its text.
 
     `piece` is its text, or its bytes if they are no text.
     """

@@ -84,7 +84,6 @@ class LibraryResource:
         self._models: list[tuple[Path, ModelView, Assessment | None]] = []
 
     async def on_get(self, request: Request, response: Response) -> None:
-        """List the library."""
         needs_refresh = request.get_param("refresh") not in (None, "", "0", "false")
         async with self._lock:
             if needs_refresh or self._is_outdated():

@@ -43,7 +43,7 @@ class OllamaResource(GenerationResource[OllamaFormatter]):
     async def parse(
         self, formatter: OllamaFormatter, body: bytes | bytearray, request: Request
     ) -> ParsedRequest:
-        """Parse the body.
+        """Parse a body and set the model's time to live.
 
         `keep_alive` needs the scope `models:write`, since it concerns all callers; without it, it is ignored.
         Raises RequestError, CapacityError.
@@ -76,7 +76,7 @@ class OllamaResource(GenerationResource[OllamaFormatter]):
 
 
 class OllamaEmbeddingsResource(EmbeddingsResource):
-    """Embeddings with `keep_alive`."""
+    """Embeddings, with the time to live of the model."""
 
     def answered(
         self, formatter: OpenAIEmbeddingsFormatter | OllamaEmbeddingsFormatter, model: str, request: Request
@@ -88,7 +88,7 @@ class OllamaEmbeddingsResource(EmbeddingsResource):
 
 
 def keep_alive(inference: InferenceService, model: str, seconds: float | UnsetType | None) -> None:
-    """Set the time to live of a model, if the request has one."""
+    """Set a model's time to live, if the request has one."""
     if seconds is not UNSET:
         inference.manager.keep_alive(model, seconds)
 

@@ -20,7 +20,7 @@ _KEY_LIMITS = msgspec.json.Decoder(KeyLimits)
 
 
 class KeysResource:
-    """All API keys."""
+    """/admin/keys: all API keys."""
 
     def __init__(self, admin: PolicyAdmin) -> None:
         self._admin = admin
@@ -47,7 +47,7 @@ class KeysResource:
 
 
 class KeyResource:
-    """One API key."""
+    """/admin/keys/{id}: one API key."""
 
     def __init__(self, admin: PolicyAdmin) -> None:
         self._admin = admin
@@ -69,7 +69,7 @@ class KeyResource:
 
 
 class KeyRotationResource:
-    """POST /admin/keys/{id}/rotate."""
+    """POST /admin/keys/{id}/rotate: replaces the secret of a key."""
 
     def __init__(self, admin: PolicyAdmin) -> None:
         self._admin = admin
@@ -86,7 +86,7 @@ class LimitsResource:
         self._admin = admin
 
     async def on_get(self, request: Request, response: Response) -> None:  # noqa: ARG002
-        """Return the limits."""
+        """Return the limits of keys without own ones."""
         _answer(response, self._admin.limits())
 
     on_head = on_get

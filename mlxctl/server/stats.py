@@ -87,7 +87,7 @@ class PromptCacheBlock(Struct):
 
 
 class ResponseStoreBlock(Struct):
-    """Stored responses."""
+    """Number and size of the stored responses."""
 
     entries: int
     bytes: int

@@ -18,9 +18,10 @@ _LIGHT_BACKGROUNDS = ("7", "15")
 
 
 class RememberedSampling(msgspec.Struct, frozen=True, omit_defaults=True):
-    """The settings that hold for every new chat; None leaves a value to the model.
+    """The sampling settings of every new chat.
 
-    A seed, stop strings, a schema and the system prompt belong to one chat and are not among them.
+    None leaves a value to the model. A seed, stop strings, a schema and the system prompt belong to one chat
+    and are not among them.
     """
 
     temperature: Annotated[float, Meta(ge=0, le=100)] | None = None
@@ -83,7 +84,7 @@ class Preferences:
             return RememberedSampling()
 
     def save_theme(self, name: str) -> None:
-        """Save the theme."""
+        """Save the theme for later chats."""
         stored = self._read()
         stored.theme = name
         self._write(stored)

@@ -1,4 +1,4 @@
-"""Prompts with a suffix have the tokens of their family, in its order."""
+"""Prompts with a suffix have their family's tokens, in its order."""
 
 from pathlib import Path
 

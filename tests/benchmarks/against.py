@@ -32,7 +32,7 @@ def other_servers() -> dict[str, OpenServer]:
 
 
 def compare(scenario: str, name: str, open_other: OpenServer, *, options: argparse.Namespace) -> int:
-    """Run the scenario against one server and return the exit code of the bench."""
+    """Run the scenario against one server; return the bench's exit code."""
     model = tiny_models.model("bench5m")
     out = options.out / f"{scenario}-{name.replace('_', '-').replace('.', '-')}.json"
     with mlxctl_server(model) as ours, open_other(model) as other:

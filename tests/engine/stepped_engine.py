@@ -20,7 +20,7 @@ from mlxctl.engine.wire.messages import (
 )
 from mlxctl.engine.workload import WorkloadContext
 from mlxctl.ir import CacheMode, Guidance, KVFormat, SamplingParams, TextGenerationTask
-from mlxctl.ir.model_spec import TextOptions
+from mlxctl.ir.model_spec import TextModelOptions
 from mlxctl.ir.scheduler_policy import SchedulerPolicy
 from mlxctl.ir.tokens import pack
 from mlxctl.settings import EngineSettings
@@ -41,7 +41,7 @@ class SteppedEngine:
         )
         (spec,) = sources([family])
         if kv_format is not None:
-            task = TextGenerationTask(options=TextOptions(kv_format=kv_format))
+            task = TextGenerationTask(options=TextModelOptions(kv_format=kv_format))
             spec = msgspec.structs.replace(spec, path=wide_model(family), task=task)
         self._workload.open_model(spec, result_of(self._workload.load(spec)))
         self._model = family

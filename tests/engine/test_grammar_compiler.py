@@ -1,4 +1,7 @@
-"""Vocabularies of grammars are loaded when they are announced, and while nothing decodes."""
+"""Vocabularies of grammars are loaded while nothing decodes.
+
+They are loaded when they are announced.
+"""
 
 import shutil
 import threading

@@ -1,4 +1,4 @@
-"""A full queue still takes a caller that has less than its share."""
+"""A full queue still takes callers below their share."""
 
 from mlxctl.engine import TokenStream
 from mlxctl.engine.client.open_requests import OpenRequests

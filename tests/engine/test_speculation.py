@@ -17,7 +17,7 @@ from mlxctl.engine.speculation.drafter import NO_DRAFT, Draft
 from mlxctl.engine.speculation.gate import DraftOdds, SpeculationGate
 from mlxctl.engine.speculation.prompt_lookup import PromptLookup
 from mlxctl.ir import Guidance, ModelSpec, SamplingParams, TextGenerationTask, ThinkingLimit
-from mlxctl.ir.model_spec import DraftModelSpec, TextOptions
+from mlxctl.ir.model_spec import DraftModelSpec, TextModelOptions
 from mlxctl.settings import EngineSettings
 from tests import tiny_models
 from tests.engine.harness import GREEDY, Output, finish, running_engine, submit
@@ -142,7 +142,7 @@ def test_prefix_cache_stores_only_emitted_tokens() -> None:
 
 def with_draft(name: str) -> ModelSpec:
     draft = DraftModelSpec(path=tiny_models.model("qwen3"), weights_bytes=1)
-    task = TextGenerationTask(options=TextOptions(draft=draft))
+    task = TextGenerationTask(options=TextModelOptions(draft=draft))
     return ModelSpec(name=name, path=tiny_models.model(name), weights_bytes=1, task=task)
 
 

@@ -8,7 +8,7 @@ import pytest
 from mlxctl.engine.loading.loader import default_memory_limit
 from mlxctl.engine.scheduling.prefill_pacer import PrefillPacer
 from mlxctl.ir import KVFormat
-from mlxctl.ir.model_spec import TextOptions
+from mlxctl.ir.model_spec import TextModelOptions
 from mlxctl.models import Machine, ModelDescription, describe_model, fit_model, fit_on_macs, this_machine
 from mlxctl.models.apple_chips import CHIPS, find_chip
 from mlxctl.models.machine import ask_metal
@@ -247,13 +247,13 @@ def test_quantized_cache_is_smaller_but_attention_is_not_fused(
     # A 16-bit scale and bias per 64 numbers are half a bit per number.
     plain, fewer = (
         fit_model(each, machine(7))
-        for each in (model, model.served_with(TextOptions(kv_format=KVFormat(bits=bits, group_size=64))))
+        for each in (model, model.served_with(TextModelOptions(kv_format=KVFormat(bits=bits, group_size=64))))
     )
     assert fewer.cache_bytes == plain.cache_bytes * share
     assert fewer.transient_bytes - plain.transient_bytes == 2048 * 8192 * (32 * 2 + 1)
     roomy = [
         fit_model(each, machine(7), chunk_tokens=64)
-        for each in (model, model.served_with(TextOptions(kv_format=KVFormat(bits=bits, group_size=64))))
+        for each in (model, model.served_with(TextModelOptions(kv_format=KVFormat(bits=bits, group_size=64))))
     ]
     assert roomy[1].max_context_tokens > roomy[0].max_context_tokens
 

@@ -8,7 +8,7 @@ import pytest
 
 from mlxctl.engine.loading.namespace import prefix_namespace
 from mlxctl.ir import KVFormat, ModelSpec, TextGenerationTask
-from mlxctl.ir.model_spec import TextOptions
+from mlxctl.ir.model_spec import TextModelOptions
 from mlxctl.prefix_cache.disk.encoding import decode, encode
 from mlxctl.prefix_cache.packing import PackedKVRecord, Packing, pack_record, unpack_record
 from mlxctl.prefix_cache.records import KVRecord
@@ -69,7 +69,7 @@ def test_packed_and_exact_prefixes_never_mix() -> None:
         KVFormat(bits=4, group_size=64),
         KVFormat(bits=4, group_size=32),
     )
-    tasks = [TextGenerationTask(options=TextOptions(kv_format=form)) for form in forms]
+    tasks = [TextGenerationTask(options=TextModelOptions(kv_format=form)) for form in forms]
     specs = [ModelSpec(name="m", path=model, weights_bytes=1, task=task) for task in tasks]
     namespaces = {prefix_namespace(spec, packing) for packing in packings for spec in specs}
     assert len(namespaces) == len(packings) * len(forms)

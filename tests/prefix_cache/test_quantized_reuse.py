@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from mlxctl.engine import EngineClient
 from mlxctl.errors import ContextOverBudget
 from mlxctl.ir import KVFormat, ModelSpec, SamplingParams, TextGenerationTask
-from mlxctl.ir.model_spec import TextOptions
+from mlxctl.ir.model_spec import TextModelOptions
 from mlxctl.settings import EngineSettings
 from tests.engine.harness import Output, running_engine
 from tests.prefix_cache.test_disk import on_disk, tokens
@@ -30,7 +30,7 @@ def source(family: str, form: KVFormat | None) -> ModelSpec:
         name=family,
         path=wide_model(family),
         weights_bytes=1,
-        task=TextGenerationTask(options=TextOptions(kv_format=form)),
+        task=TextGenerationTask(options=TextModelOptions(kv_format=form)),
     )
 
 

@@ -50,7 +50,7 @@ def test_search_filters_by_key_model_status_and_time(tmp_path: Path) -> None:
         (AuditQuery(key="a"), 0),
         (AuditQuery(model="m"), 0),
         (AuditQuery(status=500), 1),
-        (AuditQuery(limit=9, key="nobody"), None),
+        (AuditQuery(limit=9, key="unknown"), None),
     ):
         assert [one.request_id for one in log.search(query)] == ([] if number is None else [f"req-{number}"])
 

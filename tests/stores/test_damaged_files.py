@@ -388,7 +388,10 @@ def test_any_damage_is_at_most_a_miss_or_a_named_error(intact: Path, name: str, 
 
 
 def path_of(home: Path, name: str) -> Path:
-    """Return the path of one of FILES; the name of an audit segment begins with its day."""
+    """Return the path of one of FILES.
+
+    The name of an audit segment begins with its day.
+    """
     return next((home / "audit").iterdir()) if name == "audit/audit.jsonl" else home / name
 
 

@@ -61,7 +61,10 @@ def pull(
 
 
 def _probe(repository: str, config: Path | None, *, as_json: bool) -> None:
-    """Probe a downloaded model and report as `mlxctl probe` does, on standard error beside JSON."""
+    """Probe a downloaded model and report as `mlxctl probe` does.
+
+    The report is on standard error beside JSON.
+    """
     with report_errors():
         from mlxctl.cli.probe.report import report
         from mlxctl.cli.probe.results import ProbeOptions, probe_models

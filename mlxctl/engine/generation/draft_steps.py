@@ -20,7 +20,7 @@ class VerifiedStep:
         self._results = results
 
     def read(self) -> list[RowResult]:
-        """Return the results."""
+        """Wait for the step and return the results by row."""
         return self._results
 
 

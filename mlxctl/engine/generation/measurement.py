@@ -13,7 +13,7 @@ from mlxctl.engine.loading.loader import parameter_bytes
 from mlxctl.engine.wire.messages import CacheKind
 from mlxctl.ir import EmbeddingRecipe, KVFormat
 from mlxctl.ir.kv_cache_size import KVWindow
-from mlxctl.ir.model_spec import NO_TEXT_OPTIONS, TextOptions
+from mlxctl.ir.model_spec import NO_TEXT_OPTIONS, TextModelOptions
 from mlxctl.prefix_cache.records import growing_arrays, grows, leaves
 
 
@@ -22,7 +22,7 @@ def measure(
     started: float,
     *,
     embedding: EmbeddingRecipe | None = None,
-    options: TextOptions = NO_TEXT_OPTIONS,
+    options: TextModelOptions = NO_TEXT_OPTIONS,
 ) -> LoadedWeights:
     """Measure a decoder whose weights are read.
 

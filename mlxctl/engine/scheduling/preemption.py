@@ -38,13 +38,13 @@ class FairnessCounters:
     tokens: dict[int, int] = field(default_factory=dict)
 
     def add_tokens(self, priority: int, num_tokens: int) -> None:
-        """Count computed tokens."""
+        """Count tokens that were computed for a priority."""
         self.tokens[priority] = self.tokens.get(priority, 0) + num_tokens
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Preemption:
-    """A decoding row to interrupt, the sequence that gets its place, and why."""
+    """A decoding row to interrupt, its successor, and the reason."""
 
     row: Sequence
     beneficiary: Sequence
@@ -113,7 +113,10 @@ class PreemptionPlanner:
         ]
 
     def _over_share(self, waiting: Sequence, rows: list[Sequence], now: float) -> list[Sequence]:
-        """Return rows of the caller with the most, if the waiting sequence's caller lacks its share."""
+        """Return rows of the caller that has the most.
+
+        Only if the waiting sequence's caller lacks its share.
+        """
         if not self.policy.share_rows:
             return []
         queues = self._queues.values()

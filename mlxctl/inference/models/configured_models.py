@@ -12,7 +12,7 @@ from msgspec import structs
 from mlxctl.errors import BrokenModel, ModelError, ModelNotFoundOnDisk, SettingsError
 from mlxctl.inference.models.registry import ModelRegistry
 from mlxctl.inference.models.served_model import ServedModel, UnusableModel
-from mlxctl.ir.model_spec import DraftModelSpec, TextOptions
+from mlxctl.ir.model_spec import DraftModelSpec, TextModelOptions
 from mlxctl.models import Library, LibraryEntry, NamedDirectory, read_model
 from mlxctl.models.capability_lookup import CapabilityLookup
 from mlxctl.models.draft_models import vocabulary_problem
@@ -164,7 +164,7 @@ class ModelReader:
         options = self._options(entry.name, draft)
         return replace(model, name=entry.name, is_demo=entry.is_demo, options=options)
 
-    def _options(self, name: str, draft: DraftModelSpec | None) -> TextOptions:
+    def _options(self, name: str, draft: DraftModelSpec | None) -> TextModelOptions:
         return structs.replace(text_options(self._settings, name), draft=draft)
 
     @property

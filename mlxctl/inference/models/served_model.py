@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 
 from mlxctl.errors import ModelError
 from mlxctl.ir import AdapterVerdict, ModelCapabilities, ModelFacts, ModelSpec, ProbeVerdict
-from mlxctl.ir.model_spec import NO_TEXT_OPTIONS, TextOptions
+from mlxctl.ir.model_spec import NO_TEXT_OPTIONS, TextModelOptions
 from mlxctl.ir.models import ModelState
 
 UNKNOWN_CAPABILITIES = ModelCapabilities()
@@ -59,7 +59,7 @@ class ServedModel:
     facts: ModelFacts
     is_demo: bool = False
     trust_remote_code: bool = False
-    options: TextOptions = NO_TEXT_OPTIONS
+    options: TextModelOptions = NO_TEXT_OPTIONS
     probed_capabilities: ModelCapabilities = UNKNOWN_CAPABILITIES
     verdicts: Mapping[str, ProbeVerdict] = field(default_factory=dict)
     supports_tools: bool | None = None

@@ -71,7 +71,7 @@ class ModelWorkers:
             worker.kill()
 
     async def close(self) -> None:
-        """End all processes."""
+        """End all processes, the busy ones too."""
         self.stop()
         self._end_idle()
         await self._fork_server.close()

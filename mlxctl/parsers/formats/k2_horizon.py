@@ -1,6 +1,6 @@
-"""Tool calls of K2 Horizon: key and value tags, or a JSON object.
+"""Tool calls of K2 Horizon: tags of keys and values.
 
-`<ifm|tool_calls>` contains `<ifm|tool_call>f` with `<ifm|arg_key>a</ifm|arg_key>` and
+Or a JSON object. `<ifm|tool_calls>` contains `<ifm|tool_call>f` with `<ifm|arg_key>a</ifm|arg_key>` and
 `<ifm|arg_value>1</ifm|arg_value>` for each argument, perhaps with `<ifm|arg_type>` between them.
 """
 

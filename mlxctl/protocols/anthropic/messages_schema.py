@@ -133,7 +133,7 @@ class ServerToolResult(Struct, tag_field="type", tag="web_search_tool_result"):
 
 
 class WebFetchResult(ServerToolResult, tag_field="type", tag="web_fetch_tool_result"):
-    """A fetched page."""
+    """Result of fetching a web page."""
 
 
 class CodeExecutionResult(ServerToolResult, tag_field="type", tag="code_execution_tool_result"):

@@ -110,7 +110,7 @@ class LlamaFormatter:
         return b"error: " + error_json(error, prompt_field="prompt") + b"\n\n"
 
     def ping(self) -> bytes:
-        """Return a comment."""
+        """Return a comment, which clients ignore."""
         return b": ping\n\n"
 
     def whole(self, *results: TextResult) -> bytes:

@@ -29,7 +29,7 @@ class LlamaRequest(StructuredOutputFields, kw_only=True):
 
 
 class LlamaCompletionRequest(LlamaRequest, kw_only=True):
-    """Body of `/completion`."""
+    """Body of a request to `/completion`."""
 
     prompt: str | list[TokenId]
 

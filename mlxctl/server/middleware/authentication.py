@@ -10,7 +10,7 @@ from mlxctl.policy import Caller, PolicyService
 from mlxctl.server.disconnect import call_at_end
 from mlxctl.server.route import Route
 
-NOBODY = Caller(name="", scopes=frozenset())
+UNAUTHENTICATED = Caller(name="", scopes=frozenset())
 """A caller without a valid key, on open routes."""
 
 
@@ -26,12 +26,12 @@ class Authentication:
         self._routes = routes
 
     async def process_request(self, request: Request, response: Response) -> None:  # noqa: ARG002
-        """Authenticate the caller.
+        """Authenticate the caller of a request.
 
         On open routes it may be None. Raises AuthenticationFailed.
         """
         context = request.context
-        context.caller, context.identity, context.policy = None, NOBODY, self._policy
+        context.caller, context.identity, context.policy = None, UNAUTHENTICATED, self._policy
         try:
             caller = self._policy.identify(
                 authorization=request.get_header("authorization"), x_api_key=request.get_header("x-api-key")

@@ -107,7 +107,10 @@ class ChatActions(Screen[None]):
         self.app.search_themes()
 
     def action_settings(self) -> None:
-        """Change the options for the next questions; sampling values hold for later chats too."""
+        """Change the options for the next questions.
+
+        Sampling values hold for later chats too.
+        """
         from mlxctl.tui.screens.settings import SettingsScreen
 
         def apply(options: ChatOptions | None) -> None:
