@@ -20,7 +20,7 @@ OPTIONAL = {
     "mlxctl/adapters/media/image_files.py": {"PIL"},  # models/vision_recipe.py
     "mlxctl/engine/audio/transcriber.py": {"mlx_audio"},  # models/transcription_recipe.py
     "mlxctl/engine/audio/workload.py": {"mlx_audio"},  # models/transcription_recipe.py
-    "mlxctl/engine/embedding/weights.py": {"mlx_vlm"},  # models/encoders.py: find_encoder
+    "mlxctl/engine/embedding/weights.py": {"mlx_embeddings", "mlx_vlm"},  # models/encoders.py: find_encoder
     "mlxctl/engine/generation/loading.py": {"mlx_vlm"},  # models/vision_recipe.py
     "mlxctl/engine/vision/loading.py": {"mlx_vlm"},  # models/vision_recipe.py
     "mlxctl/probe/speech_samples.py": {"espeakng_loader"},  # find_synthesizer
