@@ -83,29 +83,34 @@ def with_native_formats(
 def find_thinking_parser(template: ChatTemplate | None, vocabulary: Vocabulary) -> ThinkingParser:
     """Choose the first parser whose markers the template contains or renders.
 
-    Without one, the first whose opener is a token.
+    Without one, the first whose opener ends a prompt, or is a token.
     """
     parsers = [thinking_parser(parser_id) for parser_id in THINKING_PARSER_IDS if parser_id != "null"]
-    source = "" if template is None else template.source + _rendered_thought(template)
+    source = "" if template is None else thinking_source(template)
     for parser in parsers:
         if all(marker in source for marker in (parser.opener, parser.closer, *parser.identifying_texts)):
             return parser
     known = (
         parser
         for parser in parsers
-        if parser.opener and not parser.identifying_texts and vocabulary.id_of(parser.opener) is not None
+        if parser.opener
+        and not parser.identifying_texts
+        and (source.rstrip().endswith(parser.opener) or vocabulary.id_of(parser.opener) is not None)
     )
     return next(known, thinking_parser("null"))
 
 
-def _rendered_thought(template: ChatTemplate) -> str:
-    """Render a thought: some templates build their markers from pieces."""
+def thinking_source(template: ChatTemplate) -> str:
+    """Return the template with a rendered thought, and a prompt at the end.
+
+    Some templates build their markers from pieces.
+    """
     fields = dict.fromkeys(("reasoning_content", "reasoning", "thinking"), "a thought")
     turn = [
         {"role": "user", "content": "a question"},
         {"role": "assistant", "content": "an answer", **fields},
     ]
-    rendered = []
+    rendered = [template.source]
     for messages, is_open in ((turn, False), (turn[:1], True)):
         with suppress(InvalidRequest):
             rendered.append(template.render(messages, add_generation_prompt=is_open))

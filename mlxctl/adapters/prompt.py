@@ -6,6 +6,7 @@ from typing import Any
 
 from mlxctl.adapters.family_profile import FamilyProfile
 from mlxctl.adapters.media.images import ImagePlacement
+from mlxctl.adapters.parser_choice import thinking_source
 from mlxctl.adapters.templates.chat_template import ChatTemplate, TemplateMessage
 from mlxctl.adapters.templates.conversation import template_messages, template_tools
 from mlxctl.adapters.templates.reshaping import num_leading_systems, reshape
@@ -93,10 +94,9 @@ class PromptWriter:
             (name for name in profile.thinking_switches if name in template.variables), None
         )
         self.supports_tools = bool(tools.opener) and (shape.takes_tools or injects_tools)
+        source = thinking_source(template)
         self.supports_thinking = bool(thinking.opener) and (
-            self.thinking_switch is not None
-            or thinking.opener in template.source
-            or thinking.closer in template.source
+            self.thinking_switch is not None or thinking.opener in source or thinking.closer in source
         )
         self.can_force_tools = self.supports_tools and self.force_call(None) is not None
 
