@@ -11,9 +11,10 @@ _mlxctl_children() {
         " cache") echo "ls tree show diff stats explain warm pin unpin gc verify export import clear" ;;
         " agents") echo "ls show reset rm" ;;
         " audit") echo "tail search prune" ;;
-        " admin") echo "keys limits" ;;
+        " admin") echo "keys limits guardrails" ;;
         " admin keys") echo "ls add show set rotate revoke" ;;
         " admin limits") echo "show set" ;;
+        " admin guardrails") echo "show set test" ;;
         " config") echo "path show init" ;;
         " completion") echo "bash zsh fish models agents" ;;
     esac
@@ -104,6 +105,10 @@ _mlxctl_options() {
         " admin limits") echo "--help -h" ;;
         " admin limits show") echo "--key --local --url --api-key --config --help -h" ;;
         " admin limits set") echo "--key --for-model --requests --tokens --concurrent --burst --local --url --api-key --config --help -h" ;;
+        " admin guardrails") echo "--help -h" ;;
+        " admin guardrails show") echo "--local --url --api-key --config --help -h" ;;
+        " admin guardrails set") echo "--local --url --api-key --config --help -h" ;;
+        " admin guardrails test") echo "--local --url --api-key --config --help -h" ;;
         " config") echo "--help -h" ;;
         " config path") echo "--config --help -h" ;;
         " config show") echo "--changed --json --config --help -h" ;;
@@ -466,6 +471,15 @@ _mlxctl_value() {
         " admin limits set --url") echo "unknown" ;;
         " admin limits set --api-key") echo "unknown" ;;
         " admin limits set --config") echo "files" ;;
+        " admin guardrails show --url") echo "unknown" ;;
+        " admin guardrails show --api-key") echo "unknown" ;;
+        " admin guardrails show --config") echo "files" ;;
+        " admin guardrails set --url") echo "unknown" ;;
+        " admin guardrails set --api-key") echo "unknown" ;;
+        " admin guardrails set --config") echo "files" ;;
+        " admin guardrails test --url") echo "unknown" ;;
+        " admin guardrails test --api-key") echo "unknown" ;;
+        " admin guardrails test --config") echo "files" ;;
         " config path --config") echo "files" ;;
         " config show --config") echo "files" ;;
         " config init --config") echo "files" ;;
@@ -521,6 +535,8 @@ _mlxctl_argument() {
         " admin keys set") echo "unknown" ;;
         " admin keys rotate") echo "unknown" ;;
         " admin keys revoke") echo "unknown" ;;
+        " admin guardrails set") echo "files" ;;
+        " admin guardrails test") echo "unknown" ;;
     esac
 }
 

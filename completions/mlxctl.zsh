@@ -129,6 +129,63 @@ _mlxctl_config() {
     esac
 }
 
+_mlxctl_admin_guardrails_test() {
+    _arguments \
+        '*--local[Use the policy store of this machine, without a server]' \
+        '*--url[The server]: :' \
+        '*--api-key[Key for that server]: :' \
+        '*--config[Settings file to read instead of the default one]: :_files' \
+        '*--help[Show this message and exit.]' \
+        '*-h[Show this message and exit.]' \
+        && return
+}
+
+_mlxctl_admin_guardrails_set() {
+    _arguments \
+        '*--local[Use the policy store of this machine, without a server]' \
+        '*--url[The server]: :' \
+        '*--api-key[Key for that server]: :' \
+        '*--config[Settings file to read instead of the default one]: :_files' \
+        '*--help[Show this message and exit.]' \
+        '*-h[Show this message and exit.]' \
+        '*: :_files'
+}
+
+_mlxctl_admin_guardrails_show() {
+    _arguments \
+        '*--local[Use the policy store of this machine, without a server]' \
+        '*--url[The server]: :' \
+        '*--api-key[Key for that server]: :' \
+        '*--config[Settings file to read instead of the default one]: :_files' \
+        '*--help[Show this message and exit.]' \
+        '*-h[Show this message and exit.]' \
+        && return
+}
+
+_mlxctl_admin_guardrails() {
+    local state
+    _arguments -C \
+        '*--help[Show this message and exit.]' \
+        '*-h[Show this message and exit.]' \
+        '1: :->command' '*:: :->rest'
+    case "$state" in
+    command)
+        local -a commands
+        commands=(
+            'show:Show the guardrails as JSON'
+            'set:Replace the guardrails, from the next request on'
+            'test:Show what the guardrails do to a text'
+        )
+        _describe command commands ;;
+    rest)
+        case "$words[1]" in
+            show) _mlxctl_admin_guardrails_show ;;
+            set) _mlxctl_admin_guardrails_set ;;
+            test) _mlxctl_admin_guardrails_test ;;
+        esac ;;
+    esac
+}
+
 _mlxctl_admin_limits_set() {
     _arguments \
         '*--key[Key]: :' \
@@ -303,12 +360,14 @@ _mlxctl_admin() {
         commands=(
             'keys:List, add, change, rotate and revoke API keys'
             'limits:Show and set rate limits'
+            'guardrails:Show, set and try guardrails'
         )
         _describe command commands ;;
     rest)
         case "$words[1]" in
             keys) _mlxctl_admin_keys ;;
             limits) _mlxctl_admin_limits ;;
+            guardrails) _mlxctl_admin_guardrails ;;
         esac ;;
     esac
 }
@@ -1443,7 +1502,7 @@ _mlxctl() {
             'cache:Inspect and manage the prefix cache\: list, explain misses, pin, clear'
             'agents:Manage the agents of a running server\: list, show, reset, delete'
             'audit:Show, search and prune the audit log of this machine'
-            'admin:Manage API keys and rate limits'
+            'admin:Manage API keys, rate limits and guardrails'
             'config:Create the settings file, and show which settings hold'
             'doctor:Check this installation, and suggest fixes'
             'completion:Print a shell completion script'

@@ -75,6 +75,15 @@ class StreamProcessor:
             ),
         )
 
+    @property
+    def usage(self) -> Usage:
+        """Token counts so far."""
+        return replace(
+            self.prompt_usage,
+            num_completion_tokens=self._num_completion_tokens,
+            num_thinking_tokens=self._num_thinking_tokens,
+        )
+
     def feed(self, token_ids: Sequence[int], scores: Sequence[TokenScore] = ()) -> list[StreamEvent]:
         """Take generated ids, the final stop token included.
 
@@ -124,14 +133,7 @@ class StreamProcessor:
             reason = "stop_sequence"
         elif reason == "stop" and self._machine.num_complete_calls:
             reason = "tool_calls"
-        usage = replace(
-            self.prompt_usage,
-            num_completion_tokens=self._num_completion_tokens,
-            num_thinking_tokens=self._num_thinking_tokens,
-            num_accepted_draft_tokens=self.num_accepted_draft_tokens,
-            num_rejected_draft_tokens=self.num_rejected_draft_tokens,
-        )
-        return Finished(reason=reason, usage=usage, stop_sequence=self._machine.stop_sequence)
+        return Finished(reason=reason, usage=self.usage, stop_sequence=self._machine.stop_sequence)
 
 
 def find_hidden_ids(vocabulary: Vocabulary, tools: ToolParser, thinking: ThinkingParser) -> frozenset[int]:

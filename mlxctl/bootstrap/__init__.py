@@ -3,22 +3,25 @@
 from dataclasses import dataclass
 from pathlib import Path
 
+import msgspec
+
 from mlxctl import demo, locations
 from mlxctl.adapters import RequestDefaults
 from mlxctl.engine import EngineClient, EngineProcess
-from mlxctl.errors import SettingsError, StoreUnavailable
+from mlxctl.errors import InvalidRequest, SettingsError, StoreUnavailable
 from mlxctl.inference import InferenceService
 from mlxctl.inference.models.configured_models import ModelReader
 from mlxctl.inference.models.lora_registry import LoraRegistry
 from mlxctl.inference.preparation import PreparationPool
 from mlxctl.ir import SamplingOptions, ToneCurveOptions
-from mlxctl.ir.policy import Limits
+from mlxctl.ir.policy import GuardrailRules, Limits
 from mlxctl.models import NamedDirectory
 from mlxctl.models.capability_lookup import CapabilityLookup, open_capability_lookup
 from mlxctl.models.catalog import Catalog
 from mlxctl.policy import PolicyService, SettingsPolicy
+from mlxctl.policy.guardrails import compile_rules
 from mlxctl.policy.store_backend import StoredPolicy
-from mlxctl.settings import AuditSettings, SamplingSettings, Settings
+from mlxctl.settings import AuditSettings, GuardrailSettings, SamplingSettings, Settings
 from mlxctl.stores import AgentStore, AgentStores, ResponseStore
 from mlxctl.stores.audit import AuditStore, read_audit_key
 from mlxctl.stores.audit_files import AuditFiles
@@ -90,7 +93,7 @@ def build_services(settings: Settings) -> Services:
         max_waiting=settings.server.max_queue + settings.engine.max_rows,
         # Bodies are parsed where requests are prepared.
         preparation=PreparationPool(
-            modules=["mlxctl.protocols"],
+            modules=["mlxctl.protocols", "mlxctl.policy.guardrails"],
             request_defaults=request_defaults(settings),
         ),
     )
@@ -119,6 +122,7 @@ def open_policy(settings: Settings) -> tuple[SettingsPolicy, StoredPolicy]:
             concurrent=limits.concurrent,
             burst=limits.burst,
         ),
+        guardrails=_guardrail_rules(settings.guardrails),
     )
     passphrase = settings.policy.passphrase
     if settings.policy.passphrase_file is not None:
@@ -128,6 +132,24 @@ def open_policy(settings: Settings) -> tuple[SettingsPolicy, StoredPolicy]:
         return of_settings, StoredPolicy(store, of_settings)
     except StoreUnavailable as error:
         raise SettingsError(f"the policy store cannot be used: {error}") from None
+
+
+def _guardrail_rules(settings: GuardrailSettings) -> GuardrailRules:
+    """Return the rules of the settings. Raises SettingsError."""
+    of_file = _lines(settings.blocklist_file, "guardrails.blocklist_file") if settings.blocklist_file else ()
+    fields = {
+        "blocklist": (*settings.blocklist, *of_file),
+        "regex": settings.regex,
+        "apply_to": settings.apply_to,
+        "action": settings.action,
+        "models": settings.models,
+    }
+    try:
+        rules = msgspec.convert(fields, GuardrailRules)
+        compile_rules(rules)
+    except (msgspec.ValidationError, InvalidRequest) as error:
+        raise SettingsError(f"section 'guardrails': {error}") from None
+    return rules
 
 
 def _lines(path: Path, setting: str) -> tuple[str, ...]:

@@ -46,7 +46,7 @@ COMMANDS = {
         "mlxctl.cli.agents", "Manage the agents of a running server: list, show, reset, delete."
     ),
     "audit": LazyCommand("mlxctl.cli.audit", "Show, search and prune the audit log of this machine."),
-    "admin": LazyCommand("mlxctl.cli.admin", "Manage API keys and rate limits."),
+    "admin": LazyCommand("mlxctl.cli.admin", "Manage API keys, rate limits and guardrails."),
     "config": LazyCommand("mlxctl.cli.config", "Create the settings file, and show which settings hold."),
     "doctor": LazyCommand("mlxctl.cli.doctor", "Check this installation, and suggest fixes."),
     "completion": LazyCommand("mlxctl.cli.completion", "Print a shell completion script."),

@@ -84,6 +84,20 @@ class Generation:
         """
         return self._processor.prompt_usage
 
+    @property
+    def usage(self) -> Usage:
+        """Token counts so far."""
+        return self._processor.usage
+
+    def refuse(self) -> None:
+        """Stop the sequence: a guardrail ends the answer."""
+        if not self._is_over:
+            self._is_over = True
+            self._entry.finish_reason = "refusal"
+            self._entry.end("finished")
+            self._tokens.cancel()
+            self._on_end()
+
     async def result(self) -> TextResult:
         """Wait for the end and return the whole answer."""
         collector = Collector()

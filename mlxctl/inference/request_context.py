@@ -38,6 +38,8 @@ class RequestContext:
     stop_cause: StopCause = "stopped"
     keeps_content: bool = False
     is_revoked: bool = False
+    guardrail: str | None = None
+    trace_id: str | None = None
     entries: list[RequestEntry] = field(default_factory=list)
 
     def add(self, entry: RequestEntry) -> None:
@@ -51,6 +53,11 @@ class RequestContext:
         self.stop_cause = cause
         for entry in self.entries:
             entry.stop_cause = cause
+
+    def record_guardrail(self, verdict: str) -> None:
+        """Record what a guardrail did; a refusal counts most."""
+        if self.guardrail != "refused":
+            self.guardrail = verdict
 
     def revoke(self) -> None:
         """End the request: the key of its caller is no longer valid."""

@@ -43,6 +43,7 @@ class RequestView:
     caller: str = ""
     protocol: str | None = None
     session_id: str | None = None
+    adapter: str | None = None
     finish_reason: str | None = None
     hit: str | None = None
     queue_seconds: float | None = None
@@ -82,6 +83,7 @@ class RequestEntry:
         "_clock",
         "_on_end",
         "_started",
+        "adapter",
         "caller",
         "content",
         "ended",
@@ -123,6 +125,7 @@ class RequestEntry:
         self.request_id = ""
         self.protocol: str | None = None
         self.session_id: str | None = None
+        self.adapter: str | None = None
         self.finish_reason: str | None = None
         self.hit: str | None = None
         self.prefill: PrefillFigures | None = None
@@ -221,6 +224,7 @@ class RequestEntry:
             caller=self.caller,
             protocol=self.protocol,
             session_id=self.session_id,
+            adapter=self.adapter,
             finish_reason=self.finish_reason,
             hit=self.hit,
             queue_seconds=prefill.queue_seconds if prefill else None,

@@ -405,6 +405,7 @@ class InferenceService:
         num_prompt_tokens = len(prepared.token_ids)
         entry = self._log.begin(head.model, num_prompt_tokens=num_prompt_tokens, caller=head.fairness_key)
         entry.session_id, entry.num_images = head.cache.session_id, len(prepared.images)
+        entry.adapter = "+".join(choice.name for choice in head.adapters or ()) or None
         generated_ids: list[int] = []
         if (context := current_request.get()) is not None and context.keeps_content:
             entry.content = RequestContent(

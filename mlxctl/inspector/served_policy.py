@@ -1,4 +1,4 @@
-"""API keys and limits of a running server."""
+"""API keys, limits and guardrails of a running server."""
 
 from typing import Any, Protocol, TypeVar
 from urllib.parse import quote
@@ -8,8 +8,8 @@ from rich.table import Table
 
 from mlxctl.inspector.connection import ServerConnection
 from mlxctl.inspector.rendering import plain
-from mlxctl.ir.policy import KeyLimits, Limits
-from mlxctl.policy.admin import KeyChange, KeyList, KeyView, NewKey
+from mlxctl.ir.policy import GuardrailRules, KeyLimits, Limits
+from mlxctl.policy.admin import GuardrailTest, KeyChange, KeyList, KeyView, NewKey, TestedText
 
 Value = TypeVar("Value")
 
@@ -27,6 +27,9 @@ class PolicyTarget(Protocol):
     def set_limits(self, limits: Limits) -> Limits: ...
     def key_limits(self, key_id: str) -> KeyLimits: ...
     def set_key_limits(self, key_id: str, limits: KeyLimits) -> KeyLimits: ...
+    def guardrails(self) -> GuardrailRules: ...
+    def set_guardrails(self, rules: GuardrailRules) -> GuardrailRules: ...
+    def test_guardrails(self, text: str) -> GuardrailTest: ...
 
 
 class ServedPolicy:
@@ -74,6 +77,18 @@ class ServedPolicy:
     def set_key_limits(self, key_id: str, limits: KeyLimits) -> KeyLimits:
         """Replace the own limits of a key."""
         return self._request("PUT", f"/admin/limits/{quote(key_id, safe='')}", KeyLimits, limits)
+
+    def guardrails(self) -> GuardrailRules:
+        """Return the guardrails."""
+        return self._request("GET", "/admin/guardrails", GuardrailRules)
+
+    def set_guardrails(self, rules: GuardrailRules) -> GuardrailRules:
+        """Replace the guardrails."""
+        return self._request("PUT", "/admin/guardrails", GuardrailRules, rules)
+
+    def test_guardrails(self, text: str) -> GuardrailTest:
+        """Return what the guardrails would do to a text."""
+        return self._request("POST", "/admin/guardrails/test", GuardrailTest, TestedText(text=text))
 
     def _request(self, method: str, path: str, kind: type[Value], body: Any = None) -> Value:
         answer = self._server.request(method, path, None if body is None else msgspec.to_builtins(body))

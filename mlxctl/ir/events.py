@@ -9,7 +9,7 @@ indexes count from 0.
 from dataclasses import dataclass
 from typing import Literal
 
-FinishReason = Literal["stop", "stop_sequence", "length", "tool_calls"]
+FinishReason = Literal["stop", "stop_sequence", "length", "tool_calls", "refusal"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

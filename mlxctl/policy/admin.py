@@ -20,6 +20,7 @@ from mlxctl.ir.policy import (
     Name,
     Scope,
 )
+from mlxctl.policy.guardrails import Guardrails, compile_rules
 from mlxctl.policy.key_table import secret_digest
 from mlxctl.policy.settings_backend import SettingsPolicy
 from mlxctl.policy.store_backend import StoredPolicy
@@ -81,6 +82,22 @@ class KeyList(Struct):
     """All API keys: those of the settings, then those of the store."""
 
     keys: list[KeyView]
+
+
+class TestedText(Struct, kw_only=True, forbid_unknown_fields=True):
+    """A text to try the guardrails with."""
+
+    text: str
+
+
+class GuardrailTest(Struct, kw_only=True):
+    """What the guardrails do to a text.
+
+    `verdict` is null without a match.
+    """
+
+    verdict: Literal["refused", "redacted", "flagged"] | None
+    text: str
 
 
 class PolicyAdmin:
@@ -173,6 +190,17 @@ class PolicyAdmin:
     def set_key_limits(self, key_id: str, limits: KeyLimits) -> KeyLimits:
         """Replace the own limits of a key."""
         return self._put(msgspec.structs.replace(self._usable(key_id), limits=limits)).limits
+
+    def set_guardrails(self, rules: GuardrailRules) -> GuardrailRules:
+        """Replace the guardrails. Raises InvalidRequest for a pattern that cannot be used."""
+        compile_rules(rules)
+        self._store.set_guardrails(rules)
+        return rules
+
+    def test_guardrails(self, text: str) -> GuardrailTest:
+        """Return what the guardrails would do to a text."""
+        shown, verdict = Guardrails(self._store.guardrails()).check(text)
+        return GuardrailTest(verdict=verdict, text=shown)
 
     def guardrails(self) -> GuardrailRules:
         """Return the rules of the guardrails."""

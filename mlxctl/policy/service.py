@@ -4,9 +4,10 @@ import asyncio
 import time
 from collections.abc import Callable, Sequence
 
-from mlxctl.ir.policy import SCOPES, USER_SCOPES, ApiKey, Limits, is_model_allowed
+from mlxctl.ir.policy import NO_GUARDRAILS, SCOPES, USER_SCOPES, ApiKey, Limits, is_model_allowed
 from mlxctl.policy.admin import PolicyAdmin
 from mlxctl.policy.authentication import Caller, caller_of, offered_secrets, rejection
+from mlxctl.policy.guardrails import Guardrails
 from mlxctl.policy.key_table import secret_digest
 from mlxctl.policy.rate_limits import BucketId, RateLimiter, Reservation
 from mlxctl.policy.settings_backend import SettingsPolicy
@@ -34,6 +35,7 @@ class PolicyService:
         self.store = store
         self.limiter = limiter or RateLimiter()
         self._now = now
+        self._guardrails = Guardrails(NO_GUARDRAILS)
         self._open: dict[str, dict[int, Callable[[], None]]] = {}
         if store is not None:
             store.on_change = self.end_revoked
@@ -96,6 +98,14 @@ class PolicyService:
             self.store.refresh()
             if self._open:
                 self.end_revoked()
+
+    @property
+    def guardrails(self) -> Guardrails:
+        """The guardrails that hold now."""
+        rules = (self.store or self.settings).guardrails()
+        if rules is not self._guardrails.rules:
+            self._guardrails = Guardrails(rules)
+        return self._guardrails
 
     def admit(self, caller: Caller, name: str, model: str, *, max_tokens: int) -> Reservation | None:
         """Count a request of `name` for a model.

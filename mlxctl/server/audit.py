@@ -74,6 +74,9 @@ def audit_record(request: RequestContext) -> AuditRecord:
             min((v.first_token_seconds for v in views if v.first_token_seconds is not None), default=None)
         ),
         duration_ms=round(1000 * request.duration_seconds, 3),
+        adapter=entries[0].adapter if entries else None,
+        guardrail=request.guardrail,
+        trace_id=request.trace_id,
         was_disconnected=request.was_disconnected,
     )
 

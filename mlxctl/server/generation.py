@@ -13,13 +13,16 @@ import falcon
 from falcon.asgi import Request, Response
 
 from mlxctl.inference import Answers, InferenceService
+from mlxctl.inference.guarded_answers import GuardedAnswers
 from mlxctl.inference.preparation import PackedRequest
+from mlxctl.inference.request_context import RequestContext
 from mlxctl.ir import SamplingParams
 from mlxctl.protocols import Formatter
 from mlxctl.server.body import read_body
 from mlxctl.server.caller import with_caller
 from mlxctl.server.deadline import Deadline, deadline_of
 from mlxctl.server.disconnect import call_at_end
+from mlxctl.server.guardrails import screen
 from mlxctl.server.open_requests import OpenHttpRequests
 from mlxctl.server.pending_answers import PendingAnswers, stream_when_started
 from mlxctl.server.rate_limits import admit
@@ -157,9 +160,16 @@ class GenerationResource(Generic[FormatterType]):
             whole = whole.with_head(model=self._inference.default_model)
         head = whole.head
         model = self._inference.manager.own_name(head.model)
+        guardrails = request.context.policy.guardrails
+        record: RequestContext = request.context.record
+        if guardrails.applies("input", model):
+            whole = await screen(whole, guardrails.rules, self._inference.preparation, record)
         admit(request, response, model, max_tokens=(head.max_tokens or 0) * head.num_choices)
         self._dropped_tools_log.warn_once(formatter.dropped_tools)
-        return await self._inference.generate_all(whole)
+        answers = await self._inference.generate_all(whole)
+        if guardrails.applies("output", model):
+            return GuardedAnswers(answers, guardrails.text_filter, record.record_guardrail)
+        return answers
 
     async def _stream_of(
         self,

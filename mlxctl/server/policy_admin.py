@@ -1,4 +1,4 @@
-"""/admin/keys and /admin/limits: the policy store of the server."""
+"""/admin/keys, /admin/limits and /admin/guardrails: the policy store of the server."""
 
 from typing import Any
 
@@ -7,15 +7,18 @@ import msgspec
 from falcon.asgi import Request, Response
 
 from mlxctl.errors import Conflict
-from mlxctl.ir.policy import KeyLimits, Limits
-from mlxctl.policy.admin import KeyChange, NewKey, PolicyAdmin
+from mlxctl.ir.policy import GuardrailRules, KeyLimits, Limits
+from mlxctl.policy.admin import KeyChange, NewKey, PolicyAdmin, TestedText
 from mlxctl.server.body import read_json
 
 _MAX_BODY_BYTES = 8 << 20
+_MAX_TESTED_BYTES = 64 * 1024
 
 _NEW_KEYS = msgspec.json.Decoder(NewKey)
 _KEY_CHANGES = msgspec.json.Decoder(KeyChange)
 _LIMITS = msgspec.json.Decoder(Limits)
+_RULES = msgspec.json.Decoder(GuardrailRules)
+_TESTED = msgspec.json.Decoder(TestedText)
 _KEY_LIMITS = msgspec.json.Decoder(KeyLimits)
 
 
@@ -113,6 +116,36 @@ class KeyLimitsResource:
         """Replace the limits, from the next request on. Raises UnknownResource, Conflict."""
         limits = await read_json(request, _KEY_LIMITS, limit_bytes=_MAX_BODY_BYTES)
         _answer(response, self._admin.set_key_limits(key_id, limits))
+
+
+class GuardrailsResource:
+    """The guardrails of the server."""
+
+    def __init__(self, admin: PolicyAdmin) -> None:
+        self._admin = admin
+
+    async def on_get(self, request: Request, response: Response) -> None:  # noqa: ARG002
+        """Return the rules."""
+        _answer(response, self._admin.guardrails())
+
+    on_head = on_get
+
+    async def on_put(self, request: Request, response: Response) -> None:
+        """Replace the rules, from the next request on. Raises InvalidRequest."""
+        rules = await read_json(request, _RULES, limit_bytes=_MAX_BODY_BYTES)
+        _answer(response, self._admin.set_guardrails(rules))
+
+
+class GuardrailTestResource:
+    """POST /admin/guardrails/test."""
+
+    def __init__(self, admin: PolicyAdmin) -> None:
+        self._admin = admin
+
+    async def on_post(self, request: Request, response: Response) -> None:
+        """Return what the guardrails do to a text."""
+        tested = await read_json(request, _TESTED, limit_bytes=_MAX_TESTED_BYTES)
+        _answer(response, self._admin.test_guardrails(tested.text))
 
 
 def _answer(response: Response, value: Any) -> None:

@@ -443,6 +443,29 @@ class PolicySettings:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class GuardrailSettings:
+    """Texts that prompts or answers must not have."""
+
+    blocklist: tuple[str, ...] = ()
+    """Words or phrases. They match as whole words; upper and lower case are the same."""
+
+    blocklist_file: Path | None = None
+    """File with one word or phrase per line, in addition to `blocklist`."""
+
+    regex: tuple[str, ...] = ()
+    """Regular expressions. A match may have up to 4,096 characters."""
+
+    apply_to: tuple[str, ...] = ("input", "output")
+    """Where they are searched: `input` are prompts, `output` answers, thinking and tool calls."""
+
+    action: Literal["refuse", "redact", "flag"] = "refuse"
+    """What a match does: `refuse` ends the request, `redact` replaces the text, `flag` only records it."""
+
+    models: tuple[str, ...] = ()
+    """Globs of the models that they hold for. Default: all."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class LimitSettings:
     """Rate limits of each key.
 
@@ -477,3 +500,4 @@ class Settings:
     limits: LimitSettings = LimitSettings()
     policy: PolicySettings = PolicySettings()
     scheduler: SchedulerSettings = SchedulerSettings()
+    guardrails: GuardrailSettings = GuardrailSettings()

@@ -55,6 +55,9 @@ class AuditRecord(Struct, kw_only=True, omit_defaults=True):
     prefill_ms: float | None = None
     ttft_ms: float | None = None
     duration_ms: float
+    guardrail: str | None = None
+    trace_id: str | None = None
+    adapter: str | None = None
     was_disconnected: bool = False
     prompt_sha256: list[str] = []
     response_sha256: list[str] = []

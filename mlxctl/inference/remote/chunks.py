@@ -28,6 +28,7 @@ _REASONS: dict[str, FinishReason] = {
     "stop": "stop",
     "length": "length",
     "tool_calls": "tool_calls",
+    "content_filter": "refusal",
     "function_call": "tool_calls",
 }
 # Deltas are small; a longer line is no stream of an answer and must not fill the memory.

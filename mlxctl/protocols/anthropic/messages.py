@@ -57,6 +57,7 @@ _STOP_REASONS: dict[FinishReason, StopReason] = {
     "stop_sequence": "stop_sequence",
     "length": "max_tokens",
     "tool_calls": "tool_use",
+    "refusal": "refusal",
 }
 _PING = encode_event(Ping())
 

@@ -64,7 +64,7 @@ class ToolUseBlock(Struct, tag_field="type", tag="tool_use"):
 
 
 AnswerBlock = TextBlock | ThinkingBlock | ToolUseBlock
-StopReason = Literal["end_turn", "stop_sequence", "max_tokens", "tool_use"]
+StopReason = Literal["end_turn", "stop_sequence", "max_tokens", "tool_use", "refusal"]
 
 
 class AnthropicMessage(Struct):

@@ -52,6 +52,7 @@ _FINISH_REASONS: dict[FinishReason, ChatFinishReason] = {
     "stop_sequence": "stop",
     "length": "length",
     "tool_calls": "tool_calls",
+    "refusal": "content_filter",
 }
 _DONE = b"data: [DONE]\n\n"
 _encode = msgspec.json.Encoder().encode

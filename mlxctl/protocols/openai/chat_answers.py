@@ -77,7 +77,7 @@ class ChatAnswerMessage(Struct):
     tool_calls: list[ChatCall] | UnsetType = UNSET
 
 
-ChatFinishReason = Literal["stop", "length", "tool_calls"]
+ChatFinishReason = Literal["stop", "length", "tool_calls", "content_filter"]
 
 
 class ChatChoice(Struct):

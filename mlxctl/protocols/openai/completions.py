@@ -231,4 +231,6 @@ def _event(chunk: TextChunk) -> bytes:
 
 
 def _finish_reason(end: Finished | TextResult) -> TextFinishReason:
+    if end.reason == "refusal":
+        return "content_filter"
     return "length" if end.reason == "length" else "stop"

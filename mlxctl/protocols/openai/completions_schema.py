@@ -48,7 +48,7 @@ class TextLogprobs(Struct):
     text_offset: list[int]
 
 
-TextFinishReason = Literal["stop", "length"]
+TextFinishReason = Literal["stop", "length", "content_filter"]
 
 
 class TextChoice(Struct):

@@ -1,10 +1,12 @@
-"""Routes of the policy store: API keys and limits."""
+"""Routes of the policy store: API keys, limits, guardrails."""
 
 from collections.abc import Callable
 
-from mlxctl.ir.policy import KeyLimits, Limits
-from mlxctl.policy.admin import KeyChange, KeyList, KeyView, NewKey, PolicyAdmin
+from mlxctl.ir.policy import GuardrailRules, KeyLimits, Limits
+from mlxctl.policy.admin import GuardrailTest, KeyChange, KeyList, KeyView, NewKey, PolicyAdmin, TestedText
 from mlxctl.server.policy_admin import (
+    GuardrailsResource,
+    GuardrailTestResource,
     KeyLimitsResource,
     KeyResource,
     KeyRotationResource,
@@ -83,6 +85,28 @@ POLICY_ROUTES = (
             body=KeyLimits,
             answer=KeyLimits,
             errors=_ERRORS,
+        ),
+    ),
+    _route(
+        "/admin/guardrails",
+        GuardrailsResource,
+        Operation(method="get", summary="Get the guardrails", answer=GuardrailRules),
+        Operation(
+            method="put",
+            summary="Replace the guardrails",
+            body=GuardrailRules,
+            answer=GuardrailRules,
+            errors=(503,),
+        ),
+    ),
+    _route(
+        "/admin/guardrails/test",
+        GuardrailTestResource,
+        Operation(
+            method="post",
+            summary="Try the guardrails with a text",
+            body=TestedText,
+            answer=GuardrailTest,
         ),
     ),
 )

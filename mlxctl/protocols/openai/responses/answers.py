@@ -119,7 +119,7 @@ class ResponseError(Struct):
 class IncompleteDetails(Struct):
     """Why the response is incomplete."""
 
-    reason: Literal["max_output_tokens"]
+    reason: Literal["max_output_tokens", "content_filter"]
 
 
 class ReasoningSettings(Struct):

@@ -199,11 +199,11 @@ class OpenAIResponsesFormatter:
         return _encode(response)
 
     def _end(self, end: Finished) -> bytes:
-        closed = self._events.close("incomplete" if end.reason == "length" else "completed")
+        closed = self._events.close("incomplete" if end.reason in ("length", "refusal") else "completed")
         response = self._template.finished(end.reason, self._events.output, end.usage, int(self._now()))
         self._keep(response, self._events.output)
         kind: Literal["response.incomplete", "response.completed"] = (
-            "response.incomplete" if end.reason == "length" else "response.completed"
+            "response.incomplete" if end.reason in ("length", "refusal") else "response.completed"
         )
         return closed + self._events.response(kind, response)
 

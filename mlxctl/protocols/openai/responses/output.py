@@ -133,7 +133,7 @@ class OutputStyle:
         logprobs = deque(result.logprobs)
         items: list[OutputItem] = []
         for index, part in enumerate(result.message.parts):
-            is_cut = result.reason == "length" and index == last
+            is_cut = result.reason in ("length", "refusal") and index == last
             items.append(self._item(index, part, logprobs, "incomplete" if is_cut else "completed"))
         return items
 

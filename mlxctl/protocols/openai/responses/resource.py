@@ -48,12 +48,14 @@ class ResponseTemplate:
     ) -> ResponseAnswer:
         """Return the response with its output.
 
-        It is incomplete if it ran out of tokens.
+        It is incomplete if it ran out of tokens, or a guardrail ended it.
         """
         response = self._answer("completed", output=output, usage=_usage(usage))
-        if reason == "length":
+        if reason in ("length", "refusal"):
             response.status = "incomplete"
-            response.incomplete_details = IncompleteDetails(reason="max_output_tokens")
+            response.incomplete_details = IncompleteDetails(
+                reason="max_output_tokens" if reason == "length" else "content_filter"
+            )
         else:
             response.completed_at = completed_at
         return response

@@ -1,0 +1,208 @@
+"""Guardrails: texts that prompts or answers must not have.
+
+Regular expressions are those of the package `regex`, which finds the beginning of a match at the end of a
+text.
+"""
+
+import logging
+from dataclasses import dataclass, fields, is_dataclass, replace
+from typing import Any, Literal
+
+import regex
+
+from mlxctl.errors import GuardrailMatched, InvalidRequest
+from mlxctl.ir import GenerationRequest
+from mlxctl.ir.policy import GuardrailRules, is_model_allowed
+
+MAX_MATCH_CHARS = 4096
+"""Longest text that a pattern can match in a stream."""
+
+REPLACEMENT = "[redacted]"
+_CONTEXT_CHARS = 64
+_STREAM_SECONDS = 0.05
+_TEXT_SECONDS = 2.0
+
+Verdict = Literal["refused", "redacted", "flagged"]
+_VERDICTS: dict[str, Verdict] = {"refuse": "refused", "redact": "redacted", "flag": "flagged"}
+
+_log = logging.getLogger(__name__)
+
+
+class Guardrails:
+    """Compiled rules. Raises InvalidRequest for a pattern that cannot be used."""
+
+    def __init__(self, rules: GuardrailRules) -> None:
+        self.rules = rules
+        self._patterns = compile_rules(rules)
+
+    def applies(self, where: Literal["input", "output"], model: str) -> bool:
+        """Whether there are rules for prompts or answers of the model."""
+        return (
+            bool(self._patterns)
+            and where in self.rules.apply_to
+            and is_model_allowed(self.rules.models, model)
+        )
+
+    def text_filter(self) -> "TextFilter":
+        """Return a filter for one text of an answer."""
+        return TextFilter(self._patterns, self.rules.action, seconds=_STREAM_SECONDS)
+
+    def check(self, text: str) -> tuple[str, Verdict | None]:
+        """Return a whole text as it may be sent, and the verdict."""
+        filtered = TextFilter(self._patterns, self.rules.action, seconds=_TEXT_SECONDS)
+        shown = filtered.feed(text) + filtered.finish()
+        return shown, filtered.verdict
+
+
+class TextFilter:
+    """Filters one text that comes in pieces.
+
+    A text that could become a match is held back. Every chunking gives the same text. `verdict` says what was
+    done so far; once "refused", nothing more is returned. A search that takes too long counts as a match.
+    """
+
+    def __init__(self, patterns: tuple[Any, ...], action: str, *, seconds: float) -> None:
+        self.verdict: Verdict | None = None
+        self._patterns = patterns
+        self._action = action
+        self._seconds = seconds
+        self._sent = ""
+        self._held = ""
+
+    def feed(self, text: str) -> str:
+        """Take the next piece, and return what may be sent."""
+        return self._take(text, is_last=False)
+
+    def finish(self) -> str:
+        """Return what was held back."""
+        return self._take("", is_last=True)
+
+    def _take(self, text: str, *, is_last: bool) -> str:
+        if self.verdict == "refused":
+            return ""
+        self._held += text
+        shown = ""
+        while self._held:
+            start, end, is_whole = self._search(is_last=is_last)
+            if not is_whole:
+                # A match may begin at `start`, but not further back than the longest match.
+                start = max(start, len(self._held) - MAX_MATCH_CHARS)
+                return shown + self._pass(start)
+            self.verdict = _VERDICTS[self._action]
+            shown += self._pass(start)
+            if self._action == "refuse":
+                self._held = ""
+                break
+            matched = self._pass(end - start)
+            shown += REPLACEMENT if self._action == "redact" else matched
+        return shown
+
+    def _pass(self, num_chars: int) -> str:
+        """Take characters off the held text.
+
+        Patterns may look back at the last of them.
+        """
+        passed, self._held = self._held[:num_chars], self._held[num_chars:]
+        self._sent = (self._sent + passed)[-_CONTEXT_CHARS:]
+        return passed
+
+    def _search(self, *, is_last: bool) -> tuple[int, int, bool]:
+        """Return the first match in the held text: start, end, whether complete.
+
+        An incomplete one begins at the end of the held text if there is none.
+        """
+        whole, offset = self._sent + self._held, len(self._sent)
+        first, last, is_whole = len(whole), len(whole), False
+        for pattern in self._patterns:
+            try:
+                found = pattern.search(whole, offset, partial=not is_last, timeout=self._seconds)
+            except TimeoutError:
+                _log.error("a guardrail took longer than %g s and counts as a match", self._seconds)
+                return 0, len(self._held), True
+            if found is not None and found.end() > found.start() and found.start() < first:
+                # A match that touches the end may become longer, or none at all.
+                is_open = not is_last and (found.partial or found.end() == len(whole))
+                first, last, is_whole = found.start(), found.end(), not is_open
+            elif found is not None and found.partial and found.start() < first:
+                first, last, is_whole = found.start(), len(whole), False
+        return first - offset, last - offset, is_whole
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Screening:
+    """A screened request.
+
+    `request` is None where it is unchanged.
+    """
+
+    request: GenerationRequest | None
+    verdict: Verdict | None
+
+
+class InputScreen:
+    """Applies guardrails to a request, in a preparation process."""
+
+    def __init__(self, rules: GuardrailRules) -> None:
+        self._rules = rules
+
+    def screen(self, packed: Any) -> Screening:
+        """Check all texts of a packed request. Raises GuardrailMatched, InvalidRequest."""
+        guardrails = Guardrails(self._rules)
+        request: GenerationRequest = packed.unpack()
+        if any(not isinstance(prompt, str) for prompt in request.prompts):
+            raise InvalidRequest(
+                "prompt must be text here: the guardrails of this server cannot check token ids",
+                param="prompt",
+            )
+        verdicts: list[Verdict] = []
+        changed = {
+            name: _checked(getattr(request, name), guardrails, verdicts) for name in ("messages", "prompts")
+        }
+        if "refused" in verdicts:
+            raise GuardrailMatched("the prompt has text that this server does not accept")
+        is_redacted = "redacted" in verdicts
+        return Screening(
+            request=replace(request, **changed) if is_redacted else None,
+            verdict=verdicts[0] if verdicts else None,
+        )
+
+
+def compile_rules(rules: GuardrailRules) -> tuple[Any, ...]:
+    """Return the patterns of the rules. Raises InvalidRequest."""
+    patterns = [_compile(text, f"regex[{index}]", 0) for index, text in enumerate(rules.regex)]
+    if rules.blocklist:
+        words = "|".join(regex.escape(word, literal_spaces=True) for word in rules.blocklist)
+        patterns.append(_compile(rf"(?<!\w)(?:{words})(?!\w)", "blocklist", regex.IGNORECASE))
+    return tuple(patterns)
+
+
+def _compile(pattern: str, param: str, flags: int) -> Any:
+    try:
+        compiled = regex.compile(pattern, flags)
+        if compiled.search("") is not None:
+            raise InvalidRequest(f"{param} matches empty text; it would match everywhere", param=param)
+    except regex.error as error:
+        raise InvalidRequest(f"{param} is not a regular expression: {error}", param=param) from None
+    return compiled
+
+
+def _checked(value: Any, guardrails: Guardrails, verdicts: list[Verdict]) -> Any:
+    """Return a value with its texts checked, without names and media."""
+    if isinstance(value, str):
+        shown, verdict = guardrails.check(value)
+        if verdict is not None:
+            verdicts.append(verdict)
+        return shown
+    if isinstance(value, tuple):
+        return tuple(_checked(item, guardrails, verdicts) for item in value)
+    if is_dataclass(value) and not isinstance(value, type):
+        texts = {
+            each.name: _checked(getattr(value, each.name), guardrails, verdicts)
+            for each in fields(value)
+            if each.name in _TEXT_FIELDS
+        }
+        return replace(value, **texts)
+    return value
+
+
+_TEXT_FIELDS = frozenset({"parts", "content", "text", "arguments"})

@@ -1,0 +1,126 @@
+"""Guardrails on texts that come in pieces."""
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from mlxctl.errors import GuardrailMatched, InvalidRequest
+from mlxctl.inference.preparation import PackedRequest
+from mlxctl.ir import GenerationRequest, Message, TextPart, ToolCallPart, ToolResultPart
+from mlxctl.ir.policy import GuardrailRules
+from mlxctl.policy.guardrails import Guardrails, InputScreen
+
+RULES = GuardrailRules(blocklist=("ab", "b c"), regex=(r"\d{2,}-x", "(?i)cc+a"), action="redact")
+
+
+def filtered(rules: GuardrailRules, pieces: list[str]) -> tuple[list[str], str | None]:
+    text_filter = Guardrails(rules).text_filter()
+    shown = [text_filter.feed(piece) for piece in pieces]
+    return [*shown, text_filter.finish()], text_filter.verdict
+
+
+@settings(max_examples=300, deadline=None)
+@given(
+    st.lists(st.text("abc -x1C", max_size=6), max_size=12),
+    st.sampled_from(["redact", "refuse", "flag"]),
+)
+def test_every_chunking_sends_the_same_text(pieces: list[str], action: str) -> None:
+    rules = GuardrailRules(blocklist=RULES.blocklist, regex=RULES.regex, action=action)  # type: ignore[arg-type]
+    shown, verdict = filtered(rules, pieces)
+    assert ("".join(shown), verdict) == Guardrails(rules).check("".join(pieces))
+    assert action != "flag" or "".join(shown) == "".join(pieces)
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ("my ab is", "my [redacted] is"),
+        ("my AB", "my [redacted]"),
+        ("abc drab", "abc drab"),
+        ("b c", "[redacted]"),
+        ("call 12345-x now", "call [redacted] now"),
+        ("1-x", "1-x"),
+        ("", ""),
+    ],
+)
+def test_matches_are_redacted(text: str, shown: str) -> None:
+    assert Guardrails(RULES).check(text)[0] == shown
+    assert "".join(filtered(RULES, list(text))[0]) == shown
+
+
+def test_text_that_could_become_a_match_is_held_back() -> None:
+    rules = GuardrailRules(blocklist=("secret",))
+    text_filter = Guardrails(rules).text_filter()
+    assert [text_filter.feed(piece) for piece in ("the se", "cr", "et", " of", " it")] == [
+        "the ",
+        "",
+        "",
+        "",
+        "",
+    ]
+    assert text_filter.verdict == "refused"
+    assert filtered(rules, ["the sec", "tion"])[0] == ["the ", "section", ""]
+
+
+def test_long_open_match_does_not_hold_back_everything() -> None:
+    shown, verdict = filtered(GuardrailRules(regex=("a.*z",)), ["a" * 3000] * 3)
+    assert (len(shown[1]), len(shown[2]), verdict) == (3000 * 2 - 4096, 3000, None)
+
+
+@pytest.mark.parametrize(
+    ("rules", "param"),
+    [
+        (GuardrailRules(regex=("ok", "(")), r"regex\[1\] is not"),
+        (GuardrailRules(regex=("x*",)), r"regex\[0\] matches empty text"),
+    ],
+)
+def test_unusable_pattern_names_its_place(rules: GuardrailRules, param: str) -> None:
+    with pytest.raises(InvalidRequest, match=param):
+        Guardrails(rules)
+
+
+def request(text: str) -> PackedRequest:
+    parts = (
+        TextPart(text=text),
+        ToolCallPart(id="1", name="ab", arguments='{"q": "ab"}'),
+        ToolResultPart(call_id="1", content=(TextPart(text="an ab"),)),
+    )
+    return PackedRequest.of(GenerationRequest(model="m", messages=(Message(role="user", parts=parts),)))
+
+
+def test_prompts_are_redacted_in_every_part() -> None:
+    screened = InputScreen(RULES).screen(request("the ab"))
+    assert screened.verdict == "redacted"
+    assert screened.request is not None
+    text, call, result = screened.request.messages[0].parts
+    assert isinstance(text, TextPart)
+    assert isinstance(call, ToolCallPart)
+    assert isinstance(result, ToolResultPart)
+    assert (text.text, call.arguments, result.text) == (
+        "the [redacted]",
+        '{"q": "[redacted]"}',
+        "an [redacted]",
+    )
+
+
+def test_refused_prompt_is_not_repeated() -> None:
+    rules = GuardrailRules(blocklist=("ab",))
+    with pytest.raises(GuardrailMatched) as refused:
+        InputScreen(rules).screen(request("the ab"))
+    assert "ab" not in str(refused.value).split()
+
+
+def test_flagged_prompt_stays_and_token_ids_are_refused() -> None:
+    screened = InputScreen(GuardrailRules(blocklist=("ab",), action="flag")).screen(request("the ab"))
+    assert (screened.request, screened.verdict) == (None, "flagged")
+    ids = PackedRequest.of(GenerationRequest(model="m", prompts=((1, 2),)))
+    with pytest.raises(InvalidRequest, match="token ids"):
+        InputScreen(RULES).screen(ids)
+
+
+def test_rules_hold_for_their_models_and_directions() -> None:
+    guardrails = Guardrails(GuardrailRules(blocklist=("ab",), models=("qwen*",), apply_to=("input",)))
+    assert guardrails.applies("input", "qwen3")
+    assert not guardrails.applies("output", "qwen3")
+    assert not guardrails.applies("input", "llama")
+    assert not Guardrails(GuardrailRules()).applies("input", "qwen3")

@@ -1,0 +1,110 @@
+"""Guardrails of a running server, in every protocol."""
+
+import json
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+
+from .process import ServerProcess, serving
+
+HELLO = [{"role": "user", "content": "hello there"}]
+CHAT = {"model": "tiny", "messages": HELLO, "max_tokens": 60, "temperature": 0}
+
+
+@pytest.fixture(scope="module")
+def server(endless_model: Path) -> Iterator[ServerProcess]:
+    with serving(endless_model, "--audit") as running:
+        yield running
+
+
+def set_rules(server: ServerProcess, **rules: Any) -> None:
+    assert httpx.put(f"{server.url}/admin/guardrails", json=rules).is_success
+
+
+def post(server: ServerProcess, path: str, body: Any) -> httpx.Response:
+    return httpx.post(server.url + path, json=body, timeout=60)
+
+
+def answer_of(server: ServerProcess) -> str:
+    set_rules(server)
+    answer = post(server, "/v1/chat/completions", CHAT).json()
+    return str(answer["choices"][0]["message"]["content"])
+
+
+def streamed(server: ServerProcess, path: str, body: Any) -> tuple[str, str]:
+    """Return the text of a stream, and all of its bytes."""
+    raw = post(server, path, {**body, "stream": True}).text
+    events = [json.loads(line[6:]) for line in raw.splitlines() if line.startswith("data: {")]
+    pieces = [
+        event.get("delta", {}).get("text") if path == "/v1/messages" else choice["delta"].get("content")
+        for event in events
+        for choice in event.get("choices", [{}])[:1]
+        if path == "/v1/messages" or event["choices"]
+    ]
+    return "".join(piece or "" for piece in pieces), raw
+
+
+@pytest.mark.parametrize(
+    ("path", "reason"),
+    [
+        ("/v1/chat/completions", '"finish_reason":"content_filter"'),
+        ("/v1/messages", '"stop_reason":"refusal"'),
+    ],
+)
+def test_matching_text_of_a_stream_is_never_sent(server: ServerProcess, path: str, reason: str) -> None:
+    whole = answer_of(server)
+    forbidden = whole[20:28]
+    set_rules(server, regex=[re.escape(forbidden)])
+
+    shown, raw = streamed(server, path, CHAT)
+
+    assert shown == whole[: whole.index(forbidden)]
+    assert reason in raw
+    assert post(server, path, CHAT).text.replace(" ", "").count(reason) == 1
+
+
+def test_redacted_answer_goes_on(server: ServerProcess) -> None:
+    whole = answer_of(server)
+    forbidden = whole[20:28]
+    set_rules(server, regex=[re.escape(forbidden)], action="redact")
+    assert streamed(server, "/v1/chat/completions", CHAT)[0] == whole.replace(forbidden, "[redacted]")
+
+
+def test_every_choice_and_response_is_filtered(server: ServerProcess) -> None:
+    whole = answer_of(server)
+    set_rules(server, regex=[re.escape(whole[20:28])])
+    choices = post(server, "/v1/chat/completions", CHAT | {"n": 2}).json()["choices"]
+    assert [choice["finish_reason"] for choice in choices] == ["content_filter"] * 2
+    raw = post(server, "/v1/chat/completions", CHAT | {"n": 2, "stream": True}).text
+    assert raw.count('"finish_reason":"content_filter"') == 2
+    body = {"model": "tiny", "input": HELLO, "max_output_tokens": 60, "temperature": 0}
+    response = post(server, "/v1/responses", body).json()
+    assert response["incomplete_details"] == {"reason": "content_filter"}
+
+
+@pytest.mark.parametrize("path", ["/v1/chat/completions", "/v1/messages"])
+def test_matching_prompt_is_refused_without_repeating_it(server: ServerProcess, path: str) -> None:
+    set_rules(server, blocklist=["there"], apply_to=["input"])
+    refused = post(server, path, CHAT)
+    assert refused.status_code == 400
+    assert "does not accept" in refused.text
+    assert "there" not in refused.text
+
+
+def test_audit_log_has_the_verdict(server: ServerProcess) -> None:
+    set_rules(server, blocklist=["there"], action="flag", apply_to=["input"])
+    assert post(server, "/v1/messages", CHAT).is_success
+    newest = httpx.get(f"{server.url}/admin/audit?limit=3").json()["records"]
+    assert "flagged" in [record.get("guardrail") for record in newest]
+
+
+def test_guardrails_can_be_tried_and_refuse_bad_patterns(server: ServerProcess) -> None:
+    set_rules(server, regex=[r"\d+"], action="redact")
+    tried = post(server, "/admin/guardrails/test", {"text": "call 117"}).json()
+    assert tried == {"verdict": "redacted", "text": "call [redacted]"}
+    refused = httpx.put(f"{server.url}/admin/guardrails", json={"regex": ["("]})
+    assert (refused.status_code, "regex[0]" in refused.text) == (400, True)
