@@ -216,7 +216,7 @@ def test_commands_manage_the_keys_of_a_server(server: ServerProcess) -> None:
     rotated = json.loads(run("keys", "rotate", added["id"], "--json"))["key"]
     assert ask(server, "GET", "/v1/models", key=added["key"]).status_code == 401
     assert ask(server, "GET", "/v1/models", key=rotated).is_success
-    assert json.loads(run("guardrails", "show")) == {}
+    assert json.loads(run("guardrails", "show"))["apply_to"] == ["input", "output"]
     assert json.loads(run("guardrails", "test", "hello")) == {"verdict": None, "text": "hello"}
     run("keys", "revoke", added["id"])
     assert ask(server, "GET", "/v1/models", key=rotated).status_code == 401

@@ -104,4 +104,11 @@ def test_only_the_servers_own_routes_refuse_unknown_fields() -> None:
         ("post", "/cache/unpin"),
         ("post", "/cache/drop"),
         ("post", "/cache/explain"),
+        ("post", "/admin/keys"),
+        ("patch", "/admin/keys/{key_id}"),
+        ("put", "/admin/limits"),
+        ("patch", "/admin/scheduler"),
+        ("put", "/admin/limits/{key_id}"),
+        ("put", "/admin/guardrails"),
+        ("post", "/admin/guardrails/test"),
     }

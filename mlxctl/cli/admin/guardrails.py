@@ -47,8 +47,8 @@ def set_rules(
             show(policy.set_guardrails(rules))
 
 
-@app.command(epilog="Example: mlxctl admin guardrails test 'my number is 555-12'")
-def test(
+@app.command("test", epilog="Example: mlxctl admin guardrails test 'my number is 555-12'")
+def try_rules(
     text: Annotated[str, typer.Argument(metavar="TEXT", help="Text to try the guardrails with.")],
     local: Local = False,
     url: ServerUrl = None,

@@ -47,7 +47,7 @@ AGENT_ROUTES = (
                 body=AgentSpec,
                 answer=AgentObject,
                 status=201,
-                errors=(409,),
+                errors=(404, 409),
             ),
         ),
     ),
