@@ -2,7 +2,7 @@
 
 _mlxctl_children() {
     case "$1" in
-        "") echo "serve chat run launch service cancel top scheduler adapters models bench probe cache agents audit admin config doctor completion" ;;
+        "") echo "serve chat run launch service logs cancel top scheduler adapters models bench probe cache agents audit admin config doctor completion" ;;
         " service") echo "install uninstall start stop status logs" ;;
         " scheduler") echo "show set" ;;
         " adapters") echo "ls mount unmount" ;;
@@ -34,6 +34,7 @@ _mlxctl_options() {
         " service stop") echo "--help -h" ;;
         " service status") echo "--json --help -h" ;;
         " service logs") echo "--lines -n --follow -f --help -h" ;;
+        " logs") echo "--lines -n --follow -f --help -h" ;;
         " cancel") echo "--json --url --api-key --help -h" ;;
         " top") echo "--url --api-key --interval --once --json --help -h" ;;
         " scheduler") echo "--help -h" ;;
@@ -199,6 +200,8 @@ _mlxctl_value() {
         " launch --api-key") echo "unknown" ;;
         " service logs --lines") echo "unknown" ;;
         " service logs -n") echo "unknown" ;;
+        " logs --lines") echo "unknown" ;;
+        " logs -n") echo "unknown" ;;
         " cancel --url") echo "unknown" ;;
         " cancel --api-key") echo "unknown" ;;
         " top --url") echo "unknown" ;;

@@ -12,13 +12,14 @@ function __mlxctl_at
 end
 
 complete -c mlxctl -f
-set -g __mlxctl_paths ' serve' ' chat' ' run' ' launch' ' service' ' service install' ' service uninstall' ' service start' ' service stop' ' service status' ' service logs' ' cancel' ' top' ' scheduler' ' scheduler show' ' scheduler set' ' adapters' ' adapters ls' ' adapters mount' ' adapters unmount' ' models' ' models ls' ' models info' ' models fit' ' models pull' ' models rm' ' models alias' ' models search' ' models recommend' ' models ps' ' models load' ' models unload' ' models pin' ' models unpin' ' bench' ' bench throughput' ' bench latency' ' bench prefix' ' bench agents' ' bench arrivals' ' bench burst' ' bench contention' ' bench mixed' ' bench probe' ' bench compare' ' bench report' ' probe' ' cache' ' cache ls' ' cache tree' ' cache show' ' cache diff' ' cache stats' ' cache explain' ' cache warm' ' cache pin' ' cache unpin' ' cache gc' ' cache verify' ' cache export' ' cache import' ' cache clear' ' agents' ' agents ls' ' agents show' ' agents reset' ' agents rm' ' audit' ' audit tail' ' audit search' ' audit prune' ' admin' ' admin keys' ' admin keys ls' ' admin keys add' ' admin keys show' ' admin keys set' ' admin keys rotate' ' admin keys revoke' ' admin limits' ' admin limits show' ' admin limits set' ' admin guardrails' ' admin guardrails show' ' admin guardrails set' ' admin guardrails test' ' config' ' config path' ' config show' ' config init' ' doctor' ' completion' ' completion bash' ' completion zsh' ' completion fish' ' completion models' ' completion agents'
+set -g __mlxctl_paths ' serve' ' chat' ' run' ' launch' ' service' ' service install' ' service uninstall' ' service start' ' service stop' ' service status' ' service logs' ' logs' ' cancel' ' top' ' scheduler' ' scheduler show' ' scheduler set' ' adapters' ' adapters ls' ' adapters mount' ' adapters unmount' ' models' ' models ls' ' models info' ' models fit' ' models pull' ' models rm' ' models alias' ' models search' ' models recommend' ' models ps' ' models load' ' models unload' ' models pin' ' models unpin' ' bench' ' bench throughput' ' bench latency' ' bench prefix' ' bench agents' ' bench arrivals' ' bench burst' ' bench contention' ' bench mixed' ' bench probe' ' bench compare' ' bench report' ' probe' ' cache' ' cache ls' ' cache tree' ' cache show' ' cache diff' ' cache stats' ' cache explain' ' cache warm' ' cache pin' ' cache unpin' ' cache gc' ' cache verify' ' cache export' ' cache import' ' cache clear' ' agents' ' agents ls' ' agents show' ' agents reset' ' agents rm' ' audit' ' audit tail' ' audit search' ' audit prune' ' admin' ' admin keys' ' admin keys ls' ' admin keys add' ' admin keys show' ' admin keys set' ' admin keys rotate' ' admin keys revoke' ' admin limits' ' admin limits show' ' admin limits set' ' admin guardrails' ' admin guardrails show' ' admin guardrails set' ' admin guardrails test' ' config' ' config path' ' config show' ' config init' ' doctor' ' completion' ' completion bash' ' completion zsh' ' completion fish' ' completion models' ' completion agents'
 
 complete -c mlxctl -n "__mlxctl_at ''" -a serve -d 'Serve models over OpenAI- and Anthropic-compatible APIs'
 complete -c mlxctl -n "__mlxctl_at ''" -a chat -d 'Chat with a model in the terminal'
 complete -c mlxctl -n "__mlxctl_at ''" -a run -d 'Answer one prompt, or chat; downloads the model if needed'
 complete -c mlxctl -n "__mlxctl_at ''" -a launch -d 'Start a coding agent with a model of this machine'
 complete -c mlxctl -n "__mlxctl_at ''" -a service -d 'Run the server in the background, from login on'
+complete -c mlxctl -n "__mlxctl_at ''" -a logs -d 'Print the end of the service\'s log'
 complete -c mlxctl -n "__mlxctl_at ''" -a cancel -d 'Cancel a request of a running server'
 complete -c mlxctl -n "__mlxctl_at ''" -a top -d 'Monitor a running server: speed, queue, batch, cache, requests'
 complete -c mlxctl -n "__mlxctl_at ''" -a scheduler -d 'The scheduler\'s settings of a running server'
@@ -143,6 +144,9 @@ complete -c mlxctl -n "__mlxctl_at ' service status'" -l help -s h -d 'Show this
 complete -c mlxctl -n "__mlxctl_at ' service logs'" -l lines -s n -x -d 'Number of lines'
 complete -c mlxctl -n "__mlxctl_at ' service logs'" -l follow -s f -d 'Print new lines as they come'
 complete -c mlxctl -n "__mlxctl_at ' service logs'" -l help -s h -d 'Show this message and exit.'
+complete -c mlxctl -n "__mlxctl_at ' logs'" -l lines -s n -x -d 'Number of lines'
+complete -c mlxctl -n "__mlxctl_at ' logs'" -l follow -s f -d 'Print new lines as they come'
+complete -c mlxctl -n "__mlxctl_at ' logs'" -l help -s h -d 'Show this message and exit.'
 complete -c mlxctl -n "__mlxctl_at ' cancel'" -l json -d 'Print JSON instead of text'
 complete -c mlxctl -n "__mlxctl_at ' cancel'" -l url -x -d 'The server'
 complete -c mlxctl -n "__mlxctl_at ' cancel'" -l api-key -x -d 'Key for that server'

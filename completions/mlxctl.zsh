@@ -1273,6 +1273,17 @@ _mlxctl_cancel() {
         && return
 }
 
+_mlxctl_logs() {
+    _arguments \
+        '*--lines[Number of lines]: :' \
+        '*-n[Number of lines]: :' \
+        '*--follow[Print new lines as they come]' \
+        '*-f[Print new lines as they come]' \
+        '*--help[Show this message and exit.]' \
+        '*-h[Show this message and exit.]' \
+        && return
+}
+
 _mlxctl_service_logs() {
     _arguments \
         '*--lines[Number of lines]: :' \
@@ -1492,6 +1503,7 @@ _mlxctl() {
             'run:Answer one prompt, or chat; downloads the model if needed'
             'launch:Start a coding agent with a model of this machine'
             'service:Run the server in the background, from login on'
+            'logs:Print the end of the service'\''s log'
             'cancel:Cancel a request of a running server'
             'top:Monitor a running server\: speed, queue, batch, cache, requests'
             'scheduler:The scheduler'\''s settings of a running server'
@@ -1515,6 +1527,7 @@ _mlxctl() {
             run) _mlxctl_run ;;
             launch) _mlxctl_launch ;;
             service) _mlxctl_service ;;
+            logs) _mlxctl_logs ;;
             cancel) _mlxctl_cancel ;;
             top) _mlxctl_top ;;
             scheduler) _mlxctl_scheduler ;;

@@ -29,6 +29,7 @@ COMMANDS = {
     "run": LazyCommand("mlxctl.cli.run", "Answer one prompt, or chat; downloads the model if needed."),
     "launch": LazyCommand("mlxctl.cli.launch", "Start a coding agent with a model of this machine."),
     "service": LazyCommand("mlxctl.cli.service", "Run the server in the background, from login on."),
+    "logs": LazyCommand("mlxctl.cli.logs", "Print the log of the server in the background."),
     "cancel": LazyCommand("mlxctl.cli.cancel", "Cancel a request of a running server."),
     "top": LazyCommand("mlxctl.cli.top", "Monitor a running server: speed, queue, batch, cache, requests."),
     "scheduler": LazyCommand("mlxctl.cli.scheduler", "The scheduler's settings of a running server."),

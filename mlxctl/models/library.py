@@ -249,6 +249,7 @@ def _unknown(name: str, names: list[str], *, is_ambiguous: bool) -> str:
         return f"{name!r} may be {' or '.join(names)}; give the full name"
     close = difflib.get_close_matches(name, [*names, demo.MODEL_NAME], n=3, cutoff=0.5)
     offer = f"; did you mean {' or '.join(close)}?" if close else ""
+    offer = offer or "; `mlxctl models ls` lists models, `mlxctl models search` finds others to download"
     return f"there is no model directory at {name!r} and no model of this name in the library{offer}"
 
 

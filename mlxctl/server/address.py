@@ -51,7 +51,7 @@ def _explain(error: OSError, host: str, port: int) -> str:
     if error.errno == errno.EADDRINUSE:
         return (
             f"port {port} on {host} is already in use; choose another with --port, or stop the program that "
-            "holds it"
+            "holds it (`mlxctl models ps` answers if it is mlxctl)"
         )
     if error.errno == errno.EACCES:
         return f"port {port} on {host} needs more rights; choose one from 1024 up with --port"

@@ -202,5 +202,8 @@ def _run(command: Sequence[str], *, may_fail: bool = False) -> str:
         raise ServiceFailed(f"{' '.join(command)} did not answer within {_TOOL_SECONDS:.0f} s") from None
     if done.returncode and not may_fail:
         reason = (done.stderr or done.stdout).strip().splitlines()
-        raise ServiceFailed(f"{' '.join(command[:3])} failed: {reason[-1] if reason else done.returncode}")
+        what = f"{' '.join(command[:3])} failed: {reason[-1] if reason else done.returncode}"
+        if "connect to bus" in what:
+            what += "; no systemd user session runs here: run `mlxctl serve` under a supervisor of your own"
+        raise ServiceFailed(what)
     return done.stdout

@@ -132,7 +132,10 @@ def test_several_models_print_a_table_and_one_line_per_problem(
     assert lines(result.stdout) == snapshot
     assert result.stderr.splitlines() == [
         "mlxctl: model 'bad' has no config.json",
-        "mlxctl: there is no model directory at 'nothing' and no model of this name in the library",
+        (
+            "mlxctl: there is no model directory at 'nothing' and no model of this name in the library; "
+            "`mlxctl models ls` lists models, `mlxctl models search` finds others to download"
+        ),
     ]
 
 
