@@ -1,8 +1,8 @@
 """Prompt encoder: from requests to the token ids of their prompts."""
 
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 
-from mlxctl.adapters.cache_breakpoints import breakpoint_prefix, num_common
 from mlxctl.adapters.formats import ModelFormats
 from mlxctl.adapters.prepared import PromptTokens
 from mlxctl.adapters.prompt import Prompt, PromptWriter
@@ -10,10 +10,12 @@ from mlxctl.adapters.templates.result_images import shown_images
 from mlxctl.adapters.tokens.encoded_segments import EncodedSegments, OpenSegment
 from mlxctl.adapters.tokens.vocabulary import Vocabulary
 from mlxctl.errors import ContextTooLong, InvalidRequest
-from mlxctl.ir import GenerationRequest, ModelFacts
+from mlxctl.ir import CacheBreakpoint, GenerationRequest, ModelFacts, ToolChoice, ToolSpec
 
 # Shorter texts are tokenized before they are rejected, so that the error has the exact number of tokens.
 _LONG_CHARS = 1 << 17
+# Makes the prompt differ right after a cache breakpoint.
+_OTHER_TOOL = ToolSpec(name="~", description="")
 
 
 class PromptEncoder:
@@ -96,14 +98,14 @@ class PromptEncoder:
             or not (long_ttl.num_messages or request.tool_choice.mode != "none")
         ):
             return 0
-        prefix_request = breakpoint_prefix(request, long_ttl)
+        prefix_request = _breakpoint_prefix(request, long_ttl)
         try:
             text = self._writer_for(request).write_without_generation_prompt(prefix_request)
         except InvalidRequest:
             # The template cannot render a conversation that ends there.
             return len(token_ids)
         prefix_ids = self.encode(Prompt(text=text), request)[0]
-        return num_common(token_ids, self.insert_images(prefix_ids, prefix_request).token_ids)
+        return _num_common(token_ids, self.insert_images(prefix_ids, prefix_request).token_ids)
 
     def check_ids(self, token_ids: Sequence[int], param: str) -> None:
         """Raise InvalidRequest for no ids, or ids without weights."""
@@ -148,3 +150,19 @@ class PromptEncoder:
         writer = self._formats.writer if has_tools else self._formats.plain_writer
         assert writer is not None, "the model has a chat template"
         return writer
+
+
+def _breakpoint_prefix(request: GenerationRequest, long_ttl: CacheBreakpoint) -> GenerationRequest:
+    """Return a request whose prompt is the same up to the breakpoint."""
+    if not long_ttl.num_messages:
+        choice = request.tool_choice if request.tool_choice.mode == "none" else ToolChoice()
+        return replace(request, tools=(*request.tools[: long_ttl.num_tools], _OTHER_TOOL), tool_choice=choice)
+    *before, last = request.messages[: long_ttl.num_messages]
+    parts = last.parts[: len(last.parts) - long_ttl.num_excluded_parts]
+    return replace(request, messages=(*before, replace(last, parts=parts)))
+
+
+def _num_common(one: Sequence[int], other: Sequence[int]) -> int:
+    """Return the number of equal leading tokens."""
+    pairs = enumerate(zip(one, other, strict=False))
+    return next((index for index, (first, second) in pairs if first != second), min(len(one), len(other)))

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import NamedTuple
 
-from mlxctl.models.names import folder_of_repository, repository_of_folder
+from mlxctl.models.names import repository_of_folder
 
 _COMMIT = re.compile(r"[0-9a-f]{6,64}")
 _MAX_REF_BYTES = 100
@@ -47,12 +47,6 @@ def cached_repositories(cache: Path, *, most: int) -> Iterator[CachedRepository]
     for folder in sorted(names):
         if folder.is_dir() and not folder.is_symlink():
             yield _repository(names[folder], folder, most)
-
-
-def cached_repository(cache: Path, name: str) -> CachedRepository | None:
-    """Return one repository, None if the cache does not know it."""
-    folder = cache / folder_of_repository(name)
-    return _repository(name, folder, 100) if folder.is_dir() and not folder.is_symlink() else None
 
 
 def _repository(name: str, folder: Path, most: int) -> CachedRepository:

@@ -43,7 +43,7 @@ class OllamaResource(GenerationResource[OllamaFormatter]):
     async def parse(
         self, formatter: OllamaFormatter, body: bytes | bytearray, request: Request
     ) -> ParsedRequest:
-        """Parse a body and set the model's time to live.
+        """Parse a body, with `keep_alive` only from callers who may set it.
 
         `keep_alive` needs the scope `models:write`, since it concerns all callers; without it, it is ignored.
         Raises RequestError, CapacityError.

@@ -7,22 +7,53 @@ import asyncio
 import itertools
 import logging
 import time
-from collections.abc import Sequence
+from collections import deque
+from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
+from itertools import islice
 from typing import Any
 
 from mlxctl.adapters.answer_reader import AnswerReader
+from mlxctl.adapters.tokens.encoded_segments import EncodedSegment
 from mlxctl.errors import InvalidRequest, MlxctlError, SequenceFailed
-from mlxctl.inference.preparation.answer_log import AnswerSegmentLog
 from mlxctl.inference.preparation.fork_server import ForkServer
 from mlxctl.inference.preparation.limits import SHORT_BYTES, QueueLimits
 from mlxctl.inference.preparation.messages import Call, DropAdapter, Load, LoadGrammarVocabulary, StoreAnswers
 from mlxctl.inference.preparation.worker import Worker, WorkerCrashed, WorkerEnded
 from mlxctl.inference.preparation.worker_queue import WorkerQueue
 
+_MAX_ANSWER_BYTES = 16 << 20
+_ENTRY_BYTES = 250
+
 _log = logging.getLogger(__name__)
 _numbers = itertools.count(1)
+
+
+class AnswerSegmentLog:
+    """Token ids of one model's answers, for workers that lack them.
+
+    In order of arrival; the oldest are dropped beyond `max_bytes`.
+    """
+
+    def __init__(self, *, max_bytes: int = _MAX_ANSWER_BYTES) -> None:
+        self.end = 0
+        self._max_bytes = max_bytes
+        self._num_bytes = 0
+        self._segments: deque[EncodedSegment] = deque()
+
+    def add(self, segments: Iterable[EncodedSegment]) -> None:
+        for segment in segments:
+            self._segments.append(segment)
+            self._num_bytes += _size(segment)
+            self.end += 1
+        while self._num_bytes > self._max_bytes:
+            self._num_bytes -= _size(self._segments.popleft())
+
+    def after(self, number: int) -> list[EncodedSegment]:
+        """Return the segments after the first `number` ones that are still stored."""
+        first = self.end - len(self._segments)
+        return list(islice(self._segments, max(0, number - first), None))
 
 
 @dataclass(slots=True, kw_only=True, eq=False)
@@ -220,3 +251,7 @@ def _timed_out(seconds: float) -> InvalidRequest:
     return InvalidRequest(
         f"the request took longer to prepare than the {seconds:g} seconds that it may; send a shorter one"
     )
+
+
+def _size(segment: EncodedSegment) -> int:
+    return _ENTRY_BYTES + 4 * len(segment.token_ids)
