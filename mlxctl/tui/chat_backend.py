@@ -148,6 +148,12 @@ class LocalBackend:
             services.close()
 
 
+def key_problem(address: str, api_key: str | None) -> AuthenticationFailed:
+    """Return the error of a missing or wrong API key, with the option that gives one."""
+    problem = "rejects this API key" if api_key else "requires an API key"
+    return AuthenticationFailed(f"the server at {address} {problem}: use --api-key KEY or MLXCTL_API_KEY")
+
+
 class RemoteBackend:
     """A server behind a URL.
 
@@ -171,10 +177,7 @@ class RemoteBackend:
         try:
             await self._inference.wait_ready()
         except AuthenticationFailed:
-            problem = "rejects this API key" if self._api_key else "requires an API key"
-            raise AuthenticationFailed(
-                f"the server at {self.address} {problem}: use --api-key KEY or MLXCTL_API_KEY"
-            ) from None
+            raise key_problem(self.address, self._api_key) from None
         return BackendModel.of(self._inference.find_model(self._model))
 
     async def list_models(self) -> Sequence[SelectableModel]:

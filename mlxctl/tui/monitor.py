@@ -8,7 +8,9 @@ from typing import Literal
 import msgspec
 
 from mlxctl import locations
+from mlxctl.errors import AuthenticationFailed
 from mlxctl.inference.remote import RemoteInference
+from mlxctl.tui.chat_backend import key_problem
 from mlxctl.tui.chat_backend import observe as observe_inference
 from mlxctl.tui.observation import (
     COLUMNS,
@@ -63,6 +65,8 @@ async def _observe_once(url: str, api_key: str | None) -> Observation:
     remote = RemoteInference(url, api_key=api_key)
     try:
         return await observe_inference(remote)
+    except AuthenticationFailed:
+        raise key_problem(remote.root, api_key) from None
     finally:
         await remote.close()
 

@@ -13,10 +13,10 @@ from server.process import ServerProcess, serving
 from snapshot_location import TextSnapshots
 from syrupy.assertion import SnapshotAssertion
 
-from mlxctl.errors import ServerUnreachable
+from mlxctl.errors import AuthenticationFailed, ServerUnreachable
 from mlxctl.inference.request_entry import RequestView
 from mlxctl.tui.chat_backend import RemoteBackend
-from mlxctl.tui.monitor import format_text
+from mlxctl.tui.monitor import format_text, run_top
 from mlxctl.tui.observation import Observation, Trends
 from mlxctl.tui.screens.monitor import MonitorApp
 from mlxctl.tui.widgets.plot import bars
@@ -141,6 +141,16 @@ def test_unreachable_server_is_reported_in_one_line() -> None:
     ended = subprocess.run(command, capture_output=True, text=True, check=False, timeout=60)
     assert ended.returncode == 1
     assert re.fullmatch(r"mlxctl: .*127\.0\.0\.1:9.*\n", ended.stderr)
+
+
+@pytest.mark.parametrize(("key", "problem"), [(None, "requires an API key"), ("k", "rejects this API key")])
+def test_missing_or_wrong_key_names_the_option(key: str | None, problem: str, endless_model: Path) -> None:
+    with (
+        serving(endless_model, "--api-key", "right") as server,
+        pytest.raises(AuthenticationFailed) as raised,
+    ):
+        run_top(server.url, api_key=key, interval_seconds=1.0, output="text")
+    assert f"{problem}: use --api-key KEY" in str(raised.value)
 
 
 def test_lost_server_keeps_the_last_values_and_shows_the_error(snapshot: SnapshotAssertion) -> None:
