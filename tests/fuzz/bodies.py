@@ -160,4 +160,35 @@ BODIES: dict[str, list[dict[str, Any]]] = {
         {"messages": TURNS[1:2], "max_tokens": 3, **SAMPLING, "context_overflow": "drop_oldest"},
         {"messages": TURNS[1:], "max_tokens": 3, "tools": TOOLS},
     ],
+    "/v1/embeddings": [
+        {"model": "tiny", "input": ["a", "b"], "encoding_format": "base64", "dimensions": 4},
+    ],
+    "/api/chat": [
+        {
+            "model": "tiny",
+            "messages": TURNS[1:2],
+            "tools": TOOLS[:1],
+            "options": {"num_predict": 3, "temperature": 0.5, "stop": ["x"]},
+            "format": SCHEMA,
+            "think": False,
+            "keep_alive": "5m",
+        },
+    ],
+    "/api/generate": [
+        {
+            "model": "tiny",
+            "prompt": "Hi",
+            "system": "Be brief.",
+            "options": {"num_predict": 3},
+            "stream": False,
+        },
+    ],
+    "/api/embed": [{"model": "tiny", "input": ["a"], "truncate": True}],
+    "/api/show": [{"model": "tiny", "verbose": True}],
+    "/cache/explain": [
+        {"protocol": "chat", "body": {"model": "tiny", "messages": TURNS[:2]}},
+        {"protocol": "messages", "body": {"model": "tiny", "max_tokens": 3, "messages": TURNS[1:2]}},
+    ],
+    "/v1/adapters": [{"id": "a", "path": "nowhere", "model": "tiny"}],
+    "/models/load": [{"model": "tiny"}],
 }

@@ -80,7 +80,7 @@ class Volley:
                     _judge_refusal(request.path, json.loads(body))
                 elif body:
                     _judge_answer(answer.headers["content-type"], body)
-            except (AssertionError, KeyError, ValueError) as error:
+            except (AssertionError, KeyError, TypeError, ValueError) as error:
                 raise AssertionError(
                     f"{error!r}: {request} was answered {answer.status_code} {body[:2000]!r}"
                 ) from error
@@ -89,8 +89,12 @@ class Volley:
 
 def _judge_refusal(path: str, body: dict[str, Any]) -> None:
     error = body["error"]
+    if path.startswith("/api/"):
+        assert isinstance(error, str), "an error that is not Ollama's"
+        return
     assert error["message"]
-    if path.startswith("/v1/messages"):
+    # Routes of no protocol answer in Anthropic's shape to Anthropic's clients.
+    if path.startswith("/v1/messages") or body.get("type") == "error":
         assert body["type"] == "error"
         assert error["type"].endswith("_error")
     else:
@@ -102,6 +106,9 @@ def _judge_answer(content_type: str, body: bytes) -> None:
         assert isinstance(json.loads(body), dict)
         return
     text = body.decode()
+    if content_type.startswith("application/x-ndjson"):
+        assert json.loads(text.splitlines()[-1])["done"], "a stream that does not end"
+        return
     assert text.endswith(("data: [DONE]\n\n", 'data: {"type":"message_stop"}\n\n')), (
         "a stream that does not end"
     )
