@@ -7,7 +7,7 @@ _mlxctl_children() {
         " scheduler") echo "show set" ;;
         " adapters") echo "ls mount unmount" ;;
         " models") echo "ls info fit pull rm alias search recommend ps load unload pin unpin" ;;
-        " bench") echo "throughput latency prefix agents arrivals burst contention mixed probe compare report" ;;
+        " bench") echo "throughput latency prefix agents arrivals burst contention mixed speculation probe compare report" ;;
         " cache") echo "ls tree show diff stats explain warm pin unpin gc verify export import clear" ;;
         " agents") echo "ls show reset rm" ;;
         " audit") echo "tail search prune" ;;
@@ -67,6 +67,7 @@ _mlxctl_options() {
         " bench burst") echo "--requests --prompt-tokens --answer-tokens --restart --no-restart --model -m --url --api-key --against --against-model --against-key --rounds --warmups --seed --bandwidth --out --json --help -h" ;;
         " bench contention") echo "--requests --prompt-tokens --answer-tokens --watch --model -m --url --api-key --against --against-model --against-key --rounds --warmups --seed --bandwidth --out --json --help -h" ;;
         " bench mixed") echo "--requests --clients --prompt-tokens --answer-tokens --model -m --url --api-key --against --against-model --against-key --rounds --warmups --seed --bandwidth --out --json --help -h" ;;
+        " bench speculation") echo "--streams --document-tokens --answer-tokens --model -m --url --api-key --against --against-model --against-key --rounds --warmups --seed --bandwidth --out --json --help -h" ;;
         " bench probe") echo "--rounds --warmups --out --json --help -h" ;;
         " bench compare") echo "--fail-if --json --help -h" ;;
         " bench report") echo "--out --help -h" ;;
@@ -369,6 +370,21 @@ _mlxctl_value() {
         " bench mixed --seed") echo "unknown" ;;
         " bench mixed --bandwidth") echo "unknown" ;;
         " bench mixed --out") echo "files" ;;
+        " bench speculation --streams") echo "unknown" ;;
+        " bench speculation --document-tokens") echo "unknown" ;;
+        " bench speculation --answer-tokens") echo "unknown" ;;
+        " bench speculation --model") echo "models" ;;
+        " bench speculation -m") echo "models" ;;
+        " bench speculation --url") echo "unknown" ;;
+        " bench speculation --api-key") echo "unknown" ;;
+        " bench speculation --against") echo "unknown" ;;
+        " bench speculation --against-model") echo "unknown" ;;
+        " bench speculation --against-key") echo "unknown" ;;
+        " bench speculation --rounds") echo "unknown" ;;
+        " bench speculation --warmups") echo "unknown" ;;
+        " bench speculation --seed") echo "unknown" ;;
+        " bench speculation --bandwidth") echo "unknown" ;;
+        " bench speculation --out") echo "files" ;;
         " bench probe --rounds") echo "unknown" ;;
         " bench probe --warmups") echo "unknown" ;;
         " bench probe --out") echo "files" ;;
@@ -517,6 +533,7 @@ _mlxctl_argument() {
         " bench burst") echo "unknown" ;;
         " bench contention") echo "unknown" ;;
         " bench mixed") echo "unknown" ;;
+        " bench speculation") echo "unknown" ;;
         " bench probe") echo "models" ;;
         " bench compare") echo "files" ;;
         " bench report") echo "files" ;;

@@ -742,6 +742,29 @@ _mlxctl_bench_probe() {
         '*: :{_mlxctl_names models}'
 }
 
+_mlxctl_bench_speculation() {
+    _arguments \
+        '*--streams[Streams at once in the batch]: :' \
+        '*--document-tokens[Length of each document in a prompt]: :' \
+        '*--answer-tokens[Length of each answer]: :' \
+        '*--model[Model of an own server, or with --url one that it serves]: :{_mlxctl_names models}' \
+        '*-m[Model of an own server, or with --url one that it serves]: :{_mlxctl_names models}' \
+        '*--url[Measure the server there instead of starting an own one]: :' \
+        '*--api-key[Key for that server]: :' \
+        '*--against[Measure this server too, in alternating rounds, and print the ratios]: :' \
+        '*--against-model[Model of the other server]: :' \
+        '*--against-key[Key for the other server]: :' \
+        '*--rounds[Measured rounds; figures are medians over rounds]: :' \
+        '*--warmups[Rounds before the measured ones]: :' \
+        '*--seed[Seed of the prompts and their lengths]: :' \
+        '*--bandwidth[Memory bandwidth for the ceiling]: :' \
+        '*--out[File or directory for the result]: :_files' \
+        '*--json[Print the whole result as JSON and nothing else]' \
+        '*--help[Show this message and exit.]' \
+        '*-h[Show this message and exit.]' \
+        && return
+}
+
 _mlxctl_bench_mixed() {
     _arguments \
         '*--requests[Requests a round]: :' \
@@ -954,6 +977,7 @@ _mlxctl_bench() {
             'burst:Many new prompts at once, after a restart and after one stream'
             'contention:A short request and a decoding stream beside a long prefill'
             'mixed:Mixed prompt and answer lengths from several clients'
+            'speculation:Answers with and without speculative decoding, in turn'
             'probe:Duration of `mlxctl probe` for a model, by phase'
             'compare:Compare two stored results; fail when a figure got worse'
             'report:Render stored results as Markdown with SVG charts'
@@ -969,6 +993,7 @@ _mlxctl_bench() {
             burst) _mlxctl_bench_burst ;;
             contention) _mlxctl_bench_contention ;;
             mixed) _mlxctl_bench_mixed ;;
+            speculation) _mlxctl_bench_speculation ;;
             probe) _mlxctl_bench_probe ;;
             compare) _mlxctl_bench_compare ;;
             report) _mlxctl_bench_report ;;

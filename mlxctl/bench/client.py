@@ -33,10 +33,16 @@ class _PromptDetails(msgspec.Struct):
     cached_tokens: int | None = None
 
 
+class _CompletionDetails(msgspec.Struct):
+    accepted_prediction_tokens: int | None = None
+    rejected_prediction_tokens: int | None = None
+
+
 class _StreamUsage(msgspec.Struct):
     completion_tokens: int | None = None
     prompt_tokens: int | None = None
     prompt_tokens_details: _PromptDetails | None = None
+    completion_tokens_details: _CompletionDetails | None = None
 
 
 class _Event(msgspec.Struct):
@@ -56,6 +62,8 @@ class Stream:
     num_tokens: int | None = None
     num_prompt_tokens: int | None = None
     num_cached_tokens: int | None = None
+    num_accepted_draft_tokens: int | None = None
+    num_rejected_draft_tokens: int | None = None
 
     @property
     def ttft(self) -> float:
@@ -215,6 +223,9 @@ class StreamReceiver(asyncio.BufferedProtocol):
                 stream.num_prompt_tokens = usage.prompt_tokens
             if details is not None and details.cached_tokens is not None:
                 stream.num_cached_tokens = details.cached_tokens
+            if (drafts := usage.completion_tokens_details) is not None:
+                stream.num_accepted_draft_tokens = drafts.accepted_prediction_tokens
+                stream.num_rejected_draft_tokens = drafts.rejected_prediction_tokens
 
     def _error_response(self) -> MlxctlError:
         head, _, body = self._head.partition(b"\r\n\r\n")

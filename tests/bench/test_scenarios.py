@@ -19,6 +19,7 @@ from mlxctl.bench.scenarios import (
     Prefix,
     Sample,
     Scenario,
+    Speculation,
     Throughput,
     contention,
 )
@@ -35,6 +36,7 @@ SMALL: list[Scenario] = [
     Burst(num_requests=3, prompt_tokens=16, answer_tokens=4),
     Contention(num_requests=2, prompt_tokens=32, answer_tokens=2, watch_seconds=0.05),
     Mixed(num_requests=4, num_clients=2, prompt_tokens=32, answer_tokens=12),
+    Speculation(num_streams=2, document_tokens=32, answer_tokens=12),
 ]
 
 
@@ -115,6 +117,20 @@ def test_burst_runs_on_a_fresh_server_and_after_one_stream() -> None:
     )
     assert sample["ttft_p50"] <= sample["ttft_p95"] <= sample["ttft_slowest"]
     assert sample["fresh_tokens_per_second"] > 0
+
+
+def test_speculation_asks_every_question_with_and_without_drafts() -> None:
+    with fixed_rate_server(pause_seconds=0.001) as server:
+        target = target_on(server)
+        sample = measure(Speculation(num_streams=3, document_tokens=32, answer_tokens=8), target)
+        asked = {
+            on: [str(body["messages"]) for body in server.bodies if body["speculation"] is on]
+            for on in (True, False)
+        }
+    assert set(asked[True]) == set(asked[False])
+    assert len(asked[False]) == 3 + 3
+    assert "accepted_share" not in sample
+    assert any("--speculation" in note for note in target.notes)
 
 
 def test_arrivals_do_not_wait_and_goodput_counts_timely_answers() -> None:

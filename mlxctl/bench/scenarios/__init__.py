@@ -11,6 +11,7 @@ from mlxctl.bench.scenarios.contention import Contention
 from mlxctl.bench.scenarios.latency import Latency
 from mlxctl.bench.scenarios.mixed import Mixed
 from mlxctl.bench.scenarios.prefix import Prefix
+from mlxctl.bench.scenarios.speculation import Speculation
 from mlxctl.bench.scenarios.throughput import Throughput
 from mlxctl.bench.target import BenchTarget
 
@@ -25,6 +26,7 @@ __all__ = [
     "Prefix",
     "Sample",
     "Scenario",
+    "Speculation",
     "Throughput",
 ]
 

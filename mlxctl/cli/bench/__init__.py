@@ -26,6 +26,9 @@ COMMANDS = {
         "mlxctl.cli.bench.contention", "A short request and a decoding stream beside a long prefill."
     ),
     "mixed": LazyCommand("mlxctl.cli.bench.mixed", "Mixed prompt and answer lengths from several clients."),
+    "speculation": LazyCommand(
+        "mlxctl.cli.bench.speculation", "Answers with and without speculative decoding, in turn."
+    ),
     "probe": LazyCommand("mlxctl.cli.bench.probe", "Duration of `mlxctl probe` for a model, by phase."),
     "compare": LazyCommand(
         "mlxctl.cli.bench.compare", "Compare two stored results; fail when a figure got worse."
