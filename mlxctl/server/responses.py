@@ -5,6 +5,7 @@ import logging
 from pickle import PickleBuffer
 
 import falcon
+import msgspec
 from falcon.asgi import Request, Response
 
 from mlxctl.errors import InvalidRequest, StoreError, UnknownResource
@@ -19,8 +20,13 @@ from mlxctl.protocols import (
     encode_deletion,
     encode_item_list,
 )
+from mlxctl.protocols.openai.responses.compaction import CompactionFormatter, TokenCountOfResponse
+from mlxctl.server.body import read_body
+from mlxctl.server.caller import with_caller
+from mlxctl.server.deadline import deadline_of
 from mlxctl.server.generation import GenerationResource, ParsedRequest
 from mlxctl.server.open_requests import OpenHttpRequests
+from mlxctl.server.rate_limits import admit
 from mlxctl.settings import ServerSettings
 from mlxctl.stores import ResponseStore
 
@@ -30,6 +36,8 @@ _log = logging.getLogger(__name__)
 class ResponsesResource(GenerationResource[OpenAIResponsesFormatter]):
     """Generates with stored context; stores the response before its end is sent."""
 
+    create_formatter: type[OpenAIResponsesFormatter] = OpenAIResponsesFormatter
+
     def __init__(
         self,
         inference: InferenceService,
@@ -37,7 +45,7 @@ class ResponsesResource(GenerationResource[OpenAIResponsesFormatter]):
         open_requests: OpenHttpRequests,
         settings: ServerSettings,
     ) -> None:
-        super().__init__(inference, OpenAIResponsesFormatter, open_requests, settings)
+        super().__init__(inference, self.create_formatter, open_requests, settings)
         self._store = store
 
     async def parse(
@@ -80,6 +88,27 @@ class ResponsesResource(GenerationResource[OpenAIResponsesFormatter]):
             await asyncio.to_thread(self._store.save, caller, formatter.record, earlier=formatter.earlier)
         except StoreError as error:
             _log.warning("a response was not stored: %s", error)
+
+
+class CompactionResource(ResponsesResource):
+    """Summarizes a conversation; the answer is not stored."""
+
+    create_formatter = CompactionFormatter
+
+
+class ResponseTokensResource(ResponsesResource):
+    """Counts the prompt tokens of a response without generating it."""
+
+    async def on_post(self, request: Request, response: Response, **names: str) -> None:  # noqa: ARG002
+        """Return the count. Raises RequestError."""
+        body = await read_body(request, limit_bytes=self._settings.max_body_bytes)
+        async with deadline_of(request, self._settings).limit():
+            parsed = await self.parse(OpenAIResponsesFormatter(), body, request)
+            asked = with_caller(await parsed.request(), request)
+            admit(request, response, self._inference.manager.own_name(asked.head.model))
+            num_tokens = await self._inference.count_tokens(asked)
+        response.data = msgspec.json.encode(TokenCountOfResponse(input_tokens=num_tokens))
+        response.content_type = falcon.MEDIA_JSON
 
 
 class StoredResponseResource:

@@ -199,3 +199,26 @@ def test_thinking_and_call_can_be_replayed_with_the_result(
     second = answer()
     assert second.stop_reason == "end_turn"
     assert "21" in "".join(block.text for block in second.content if block.type == "text")
+
+
+def test_tokens_of_a_response_are_counted_before_it(openai_sdk: openai.OpenAI) -> None:
+    counted = openai_sdk.responses.input_tokens.count(model=MODEL, input=QUESTION, tools=[FLAT_TOOL])
+    made = openai_sdk.responses.create(model=MODEL, input=QUESTION, tools=[FLAT_TOOL], max_output_tokens=1)
+    assert made.usage is not None
+    assert counted.input_tokens == made.usage.input_tokens
+
+
+def test_compacted_conversation_is_continued(openai_sdk: openai.OpenAI) -> None:
+    first = openai_sdk.responses.create(model=MODEL, input="Hello!")
+    # The SDK's type of output items has no message of the user, though its documentation says that they come.
+    raw = openai_sdk.responses.with_raw_response.compact(
+        model=MODEL, previous_response_id=first.id, input="Who are you?"
+    )
+    *kept, summary = json.loads(raw.text)["output"]
+    assert [item["content"][0]["text"] for item in kept] == ["Hello!", "Who are you?"]
+    assert summary["type"] == "compaction"
+    items = [*kept, summary, {"role": "user", "content": "Go on."}]
+    assert openai_sdk.responses.create(model=MODEL, input=items).output_text  # type: ignore[arg-type]
+    foreign = summary | {"encrypted_content": "gAAAAA"}
+    with pytest.raises(openai.BadRequestError, match="not made by this server"):
+        openai_sdk.responses.create(model=MODEL, input=[*kept, foreign])  # type: ignore[arg-type]

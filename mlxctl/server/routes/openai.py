@@ -23,6 +23,7 @@ from mlxctl.protocols.openai.embeddings_schema import EmbeddingList, EmbeddingsR
 from mlxctl.protocols.openai.errors import OpenAIError
 from mlxctl.protocols.openai.lists import Deletion
 from mlxctl.protocols.openai.responses.answers import ResponseAnswer
+from mlxctl.protocols.openai.responses.compaction import CompactedResponse, TokenCountOfResponse
 from mlxctl.protocols.openai.responses.event_schema import RESPONSE_EVENTS
 from mlxctl.protocols.openai.responses.item_list import ItemList
 from mlxctl.protocols.openai.responses.schema import ResponsesRequest
@@ -36,8 +37,10 @@ from mlxctl.server.embeddings import EmbeddingsResource
 from mlxctl.server.generation import GenerationResource
 from mlxctl.server.responses import (
     CancellationResource,
+    CompactionResource,
     InputItemsResource,
     ResponsesResource,
+    ResponseTokensResource,
     StoredResponseResource,
 )
 from mlxctl.server.route import (
@@ -78,9 +81,10 @@ def _generation(protocol: GenerationProtocol) -> Callable[[RouteContext], object
     return create
 
 
-def _responses(context: RouteContext) -> object:
-    services = context.services
-    return ResponsesResource(services.inference, services.responses, context.open_requests, context.settings)
+def _responses(resource: type[ResponsesResource]) -> Callable[[RouteContext], object]:
+    return lambda context: resource(
+        context.services.inference, context.services.responses, context.open_requests, context.settings
+    )
 
 
 def _transcription(task: SpeechTask, name: str, summary: str, form: type[Any]) -> Route:
@@ -165,7 +169,7 @@ OPENAI_ROUTES = (
     Route(
         path="/v1/responses",
         aliases=("/responses",),
-        resource=_responses,
+        resource=_responses(ResponsesResource),
         protocol=PROTOCOLS["responses"],
         access="generate",
         operations=(
@@ -175,6 +179,38 @@ OPENAI_ROUTES = (
                 body=ResponsesRequest,
                 answer=ResponseAnswer,
                 events=RESPONSE_EVENTS,
+                errors=GENERATION_ERRORS,
+            ),
+        ),
+    ),
+    Route(
+        path="/v1/responses/input_tokens",
+        aliases=("/responses/input_tokens",),
+        resource=_responses(ResponseTokensResource),
+        protocol=PROTOCOLS["responses"],
+        access="generate",
+        operations=(
+            Operation(
+                method="post",
+                summary="Count the tokens of a response's prompt",
+                body=ResponsesRequest,
+                answer=TokenCountOfResponse,
+                errors=GENERATION_ERRORS,
+            ),
+        ),
+    ),
+    Route(
+        path="/v1/responses/compact",
+        aliases=("/responses/compact",),
+        resource=_responses(CompactionResource),
+        protocol=PROTOCOLS["responses"],
+        access="generate",
+        operations=(
+            Operation(
+                method="post",
+                summary="Summarize a conversation to fewer tokens",
+                body=ResponsesRequest,
+                answer=CompactedResponse,
                 errors=GENERATION_ERRORS,
             ),
         ),

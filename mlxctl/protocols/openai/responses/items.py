@@ -40,12 +40,13 @@ _KINDS: dict[str, msgspec.json.Decoder[Any]] = {
     "custom_tool_call": msgspec.json.Decoder(schema.ResponsesCustomCall),
     "custom_tool_call_output": msgspec.json.Decoder(schema.ResponsesCallOutput),
     "reasoning": msgspec.json.Decoder(schema.ResponsesReasoning),
+    "compaction": msgspec.json.Decoder(schema.ResponsesCompaction),
 }
 # Items of OpenAI's own tools and services, which are dropped from a history.
 UNSUPPORTED_ITEM_TYPES = frozenset(
     {
-        "apply_patch_call", "apply_patch_call_output", "code_interpreter_call", "compaction",
-        "compaction_trigger", "computer_call", "computer_call_output", "configuration_update",
+        "apply_patch_call", "apply_patch_call_output", "code_interpreter_call", "compaction_trigger",
+        "computer_call", "computer_call_output", "configuration_update",
         "file_search_call", "image_generation_call", "local_shell_call", "local_shell_call_output",
         "mcp_approval_request", "mcp_approval_response", "mcp_call", "mcp_list_tools", "program",
         "program_output", "shell_call", "shell_call_output", "tool_search_call", "tool_search_output",
@@ -62,6 +63,7 @@ _ID_PREFIXES = {
     "custom_tool_call": "ctc",
     "custom_tool_call_output": "ctco",
     "reasoning": "rs",
+    "compaction": "cmp",
 }
 
 
@@ -102,7 +104,7 @@ def stored_item(item: msgspec.Raw, kind: str, path: str, fallback_id: str) -> St
     fields |= {"id": item_id, "type": kind}
     if kind == "reasoning":
         fields["summary"] = fields.get("summary") or []
-    else:
+    elif kind != "compaction":
         fields["status"] = fields.get("status") or "completed"
     if kind == "message" and isinstance(fields["content"], str):
         is_answer = fields["role"] == "assistant"
@@ -149,6 +151,15 @@ class ResponsesConversation:
                         role="tool", parts=(ToolResultPart(call_id=result.call_id, content=tuple(content)),)
                     )
                 )
+            case schema.ResponsesCompaction(encrypted_content=content):
+                summary = thinking_from_signature(content)
+                if not summary:
+                    raise InvalidRequest(
+                        f"{path}.encrypted_content was not made by this server; send the messages instead",
+                        param=f"{path}.encrypted_content",
+                    )
+                text = f"Summary of the conversation so far:\n{summary}"
+                self._say(Message(role="user", parts=(TextPart(text=text),)))
             case schema.ResponsesReasoning() as reasoning:
                 if thinking := _thinking(reasoning):
                     self._answer.append(ThinkingPart(text=thinking))

@@ -50,7 +50,7 @@ class ResponseTemplate:
 
         It is incomplete if it ran out of tokens, or a guardrail ended it.
         """
-        response = self._answer("completed", output=output, usage=_usage(usage))
+        response = self._answer("completed", output=output, usage=response_usage(usage))
         if reason in ("length", "refusal"):
             response.status = "incomplete"
             response.incomplete_details = IncompleteDetails(
@@ -106,7 +106,8 @@ class ResponseTemplate:
         )
 
 
-def _usage(usage: Usage) -> ResponseUsage:
+def response_usage(usage: Usage) -> ResponseUsage:
+    """Return the counts as a response has them."""
     return ResponseUsage(
         input_tokens=usage.num_prompt_tokens,
         input_tokens_details=ResponseInputTokens(

@@ -109,6 +109,12 @@ class ResponsesReasoning(Struct):
     encrypted_content: str | None = None
 
 
+class ResponsesCompaction(Struct):
+    """The summary of an earlier conversation, made by `/v1/responses/compact`."""
+
+    encrypted_content: str
+
+
 class ItemReference(Struct):
     """The id of a stored item."""
 
