@@ -1,6 +1,7 @@
-"""GET /api/v0/models and /api/v0/models/{name}: LM Studio's model lists."""
+"""LM Studio's routes: model lists, and answers with statistics."""
 
 import asyncio
+from collections.abc import Callable
 from typing import Literal
 
 import falcon
@@ -11,6 +12,10 @@ from msgspec import Struct
 from mlxctl.errors import UnknownModel
 from mlxctl.inference import InferenceService, ServedModel
 from mlxctl.models.catalog import Catalog
+from mlxctl.protocols.lm_studio import LMStudioChatFormatter, LMStudioCompletionsFormatter, LMStudioModelInfo
+from mlxctl.server.generation import GenerationResource, ParsedRequest
+from mlxctl.server.open_requests import OpenHttpRequests
+from mlxctl.settings import ServerSettings
 
 
 class LMStudioModel(Struct, kw_only=True):
@@ -33,6 +38,44 @@ class LMStudioModels(Struct, kw_only=True):
 
     object: Literal["list"] = "list"
     data: list[LMStudioModel]
+
+
+StatsFormatter = LMStudioChatFormatter | LMStudioCompletionsFormatter
+
+
+class LMStudioGenerationResource(GenerationResource[StatsFormatter]):
+    """Generates answers that describe their model."""
+
+    def __init__(
+        self,
+        inference: InferenceService,
+        create_formatter: Callable[..., StatsFormatter],
+        open_requests: OpenHttpRequests,
+        settings: ServerSettings,
+        *,
+        catalog: Catalog,
+    ) -> None:
+        super().__init__(inference, create_formatter, open_requests, settings)
+        self._catalog = catalog
+
+    async def parse(
+        self, formatter: StatsFormatter, body: bytes | bytearray, request: Request
+    ) -> ParsedRequest:
+        """Parse the body and look up its model. Raises RequestError, CapacityError."""
+        asked = await super().parse(formatter, body, request)
+        name = (await asked.request()).head.model
+        models = {model.name: model for model in self._inference.models()}
+        # A LoRA adapter is named BASE:ADAPTER. Generation refuses unknown names.
+        model = models.get(name) or models.get(name.rpartition(":")[0])
+        if model is None:
+            formatter.model_info = LMStudioModelInfo("", None, "mlx", 0)
+            return asked
+        described = await asyncio.to_thread(self._catalog.described, model.name, model.facts.path)
+        packing = described.quantization
+        formatter.model_info = LMStudioModelInfo(
+            model.facts.model_type, None if packing is None else packing.label, "mlx", model.context_length
+        )
+        return asked
 
 
 class LMStudioModelsResource:

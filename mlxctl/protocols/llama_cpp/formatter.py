@@ -34,6 +34,7 @@ _STOP_TYPES: dict[FinishReason, Literal["eos", "limit", "word"]] = {
     "stop_sequence": "word",
     "length": "limit",
     "tool_calls": "eos",
+    "refusal": "eos",
 }
 _encode = msgspec.json.Encoder().encode
 

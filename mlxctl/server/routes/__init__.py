@@ -8,6 +8,7 @@ from mlxctl.server.routes.anthropic import ANTHROPIC_ROUTES
 from mlxctl.server.routes.cache import CACHE_ROUTES
 from mlxctl.server.routes.health import HEALTH_ROUTES
 from mlxctl.server.routes.llama_cpp import LLAMA_CPP_ROUTES
+from mlxctl.server.routes.lm_studio import LM_STUDIO_ROUTES
 from mlxctl.server.routes.models import model_routes
 from mlxctl.server.routes.ollama import OLLAMA_ROUTES
 from mlxctl.server.routes.openai import OPENAI_ROUTES
@@ -24,6 +25,7 @@ def all_routes(*, allows_downloads: bool = False) -> tuple[Route, ...]:
         *ANTHROPIC_ROUTES,
         *OLLAMA_ROUTES,
         *LLAMA_CPP_ROUTES,
+        *LM_STUDIO_ROUTES,
         *model_routes(allows_downloads=allows_downloads),
         *ADAPTER_ROUTES,
         *CACHE_ROUTES,

@@ -17,7 +17,6 @@ from mlxctl.server.library import (
     LibraryResource,
     OpenDownloadsResource,
 )
-from mlxctl.server.lm_studio import LMStudioModel, LMStudioModels, LMStudioModelsResource
 from mlxctl.server.model_admin import ModelActionResource, ModelChoice, ModelStatus
 from mlxctl.server.models import ModelResource, ModelsResource
 from mlxctl.server.route import Operation, Query, Route, RouteContext
@@ -65,24 +64,6 @@ _MODEL_ROUTES = (
         resource=lambda context: ModelResource(context.services.inference, context.services.catalog),
         access="models:read",
         operations=(Operation(method="get", summary="Get a served model", answer=Model, errors=(404,)),),
-    ),
-    Route(
-        path="/api/v0/models",
-        resource=lambda context: LMStudioModelsResource(context.services.inference, context.services.catalog),
-        access="models:read",
-        operations=(
-            Operation(method="get", summary="List the served models (LM Studio)", answer=LMStudioModels),
-        ),
-    ),
-    Route(
-        path="/api/v0/models/{name:path}",
-        resource=lambda context: LMStudioModelsResource(context.services.inference, context.services.catalog),
-        access="models:read",
-        operations=(
-            Operation(
-                method="get", summary="Get a served model (LM Studio)", answer=LMStudioModel, errors=(404,)
-            ),
-        ),
     ),
     _action("load", "Load a model", lambda context: context.services.inference.manager.load),
     _action("unload", "Unload a model", lambda context: context.services.inference.manager.unload),

@@ -109,7 +109,7 @@ def _transcription(task: SpeechTask, name: str, summary: str, form: type[Any]) -
 OPENAI_ROUTES = (
     Route(
         path="/v1/chat/completions",
-        aliases=("/chat/completions", "/api/v0/chat/completions"),
+        aliases=("/chat/completions",),
         resource=_generation(PROTOCOLS["chat"]),
         protocol=PROTOCOLS["chat"],
         access="generate",
@@ -126,7 +126,7 @@ OPENAI_ROUTES = (
     ),
     Route(
         path="/v1/completions",
-        aliases=("/completions", "/api/v0/completions"),
+        aliases=("/completions",),
         resource=_generation(PROTOCOLS["completions"]),
         protocol=PROTOCOLS["completions"],
         access="generate",
