@@ -101,7 +101,7 @@ def find_thinking_parser(template: ChatTemplate | None, vocabulary: Vocabulary) 
 
 
 def thinking_source(template: ChatTemplate) -> str:
-    """Return the template with a rendered thought, and a prompt at the end.
+    """Return template source, a rendered thought, and a prompt at the end.
 
     Some templates build their markers from pieces.
     """

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from mlxctl.errors import BrokenModel, InvalidRequest
-from mlxctl.ir import Message, TextPart, ToolCallPart, ToolChoice, ToolResultPart, text_message
+from mlxctl.ir import Message, TextPart, ToolCallPart, ToolChoice, ToolResultPart, ToolSpec, text_message
 
 from .directories import PLAIN_TEMPLATE, adapter_of, write_model
 from .requests import WEATHER, ask, prompt_of
@@ -240,3 +240,16 @@ def test_tools_raise_without_template_support(tmp_path: Path) -> None:
         adapter.prepare_input(ask(USER, tools=(WEATHER,)))
     assert refusal.value.param == "tools"
     adapter.prepare_input(ask(USER, tools=(WEATHER,), tool_choice=ToolChoice(mode="none")))
+
+
+def test_template_that_needs_argument_descriptions_gets_them(tmp_path: Path) -> None:
+    template = (
+        """{%- for tool in tools or [] -%}
+{%- for name, value in tool.function.parameters.properties.items() -%}
+{{- name + ('' if name in tool.function.parameters.required else '?') + ': ' + value.description + '\\n' -}}
+{%- endfor -%}{%- endfor -%}"""
+        + PLAIN_TEMPLATE
+    )
+    adapter = adapter_of(write_model(tmp_path, template=template))
+    tool = ToolSpec(name="look", parameters={"properties": {"place": {"type": "string"}}})
+    assert prompt_of(adapter, ask(USER, tools=(tool,))).startswith("<tool_call>look place?: \n")

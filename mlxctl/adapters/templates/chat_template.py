@@ -19,6 +19,14 @@ _ROLES: dict[str, list["TemplateMessage"]] = {
     "system": [],
     "tool": [{"role": "user", "content": "probe question"}, {"role": "assistant", "content": "probe reply"}],
 }
+_TOOL = {
+    "type": "function",
+    "function": {
+        "name": "probe",
+        "description": "A tool.",
+        "parameters": {"type": "object", "properties": {"subject": {"type": "string"}}},
+    },
+}
 _TOOLS_VARIABLES = ("xml_tools",)
 
 TemplateMessage = dict[str, Any]
@@ -30,11 +38,18 @@ class TemplateInputs:
 
     Messages of `listed_roles` have a list of parts instead of a string. `tools_variable` is the variable of
     the tool definitions; without tools it is None, or an empty list where the template does not take None.
+    With `wants_descriptions`, every argument of a tool needs a description, and every tool a list of required
+    arguments.
     """
 
     listed_roles: frozenset[str] = frozenset()
     tools_variable: str = "tools"
     takes_no_tools: bool = True
+    wants_descriptions: bool = False
+
+    def tools(self, tools: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
+        """Return the tool definitions as the template takes them."""
+        return [_with_descriptions(tool) for tool in tools] if self.wants_descriptions else list(tools)
 
     def messages(self, messages: Sequence[TemplateMessage]) -> Sequence[TemplateMessage]:
         """Return the messages with their content as the template takes it."""
@@ -96,7 +111,8 @@ class ChatTemplate:
             **self._special_tokens,
             **(options or {}),
             "messages": self._inputs.messages(messages),
-            self._inputs.tools_variable: list(tools) or (None if self._inputs.takes_no_tools else []),
+            self._inputs.tools_variable: self._inputs.tools(tools)
+            or (None if self._inputs.takes_no_tools else []),
             "documents": None,
             "add_generation_prompt": add_generation_prompt,
         }
@@ -132,12 +148,20 @@ class ChatTemplate:
         if "tools" not in self.variables:
             names = (name for name in _TOOLS_VARIABLES if name in self.variables)
             inputs = replace(inputs, tools_variable=next(names, "tools"))
+        described = replace(inputs, wants_descriptions=True)
+        if not self._shows([user], inputs, tools=(_TOOL,)) and self._shows([user], described, tools=(_TOOL,)):
+            inputs = described
         return inputs
 
-    def _shows(self, messages: Sequence[TemplateMessage], inputs: "TemplateInputs") -> bool:
+    def _shows(
+        self,
+        messages: Sequence[TemplateMessage],
+        inputs: "TemplateInputs",
+        tools: Sequence[Mapping[str, Any]] = (),
+    ) -> bool:
         self._inputs = inputs
         try:
-            return messages[-1]["content"] in self.render(messages)
+            return messages[-1]["content"] in self.render(messages, tools=tools)
         except InvalidRequest:
             return False
 
@@ -154,6 +178,21 @@ class ChatTemplate:
                     f"the rendered prompt is longer than {MAX_CHARS} characters", param="messages"
                 )
         return "".join(pieces)
+
+
+def _with_descriptions(tool: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Add empty descriptions to a tool's arguments, where they lack one."""
+    function = tool["function"]
+    parameters = function["parameters"]
+    properties = parameters.get("properties")
+    described = {
+        name: {"description": "", **schema} if isinstance(schema, Mapping) else schema
+        for name, schema in (properties.items() if isinstance(properties, Mapping) else ())
+    }
+    return {
+        **tool,
+        "function": {**function, "parameters": {"required": [], **parameters, "properties": described}},
+    }
 
 
 def special_token_texts(tokenizer_config: Mapping[str, Any]) -> dict[str, str]:
