@@ -11,9 +11,13 @@ Measured with MLX 0.32 on its CPU backend (x86, two cores): small models of qwen
 qwen3 in 16 and packed in 4 bits; chunks of 64 to 2,048 tokens, prompts of 128 to 4,096. For a given chunk the
 estimates were 0.9 to 1.3 times the peaks.
 
-The size of chunks depends on their duration. With the engine's own chunks, the estimates for prompts of 1,000
-to 6,000 tokens were 0.8 to 1.4 times the peaks of the same models on a shared CPU. Nothing was measured on
-Metal: there the largest chunk of the settings is assumed, so the estimate is an upper bound.
+Through the server, with chunks of at most 128 tokens, weights, cache and prefill together were 1.02 to 1.06
+times the peaks of all seven models at 2,000 tokens.
+
+The engine sizes chunks by their duration, which no configuration tells. On a shared CPU, where the duration of
+the same chunk varies by a factor of two, the estimates for 2,000 and 6,000 tokens were 0.75 to 1.6 times the
+peaks. Nothing was measured on Metal: there the largest chunk of the settings is assumed, so the estimate is an
+upper bound.
 """
 
 from collections.abc import Mapping
@@ -37,7 +41,7 @@ SLICE_SHARE = 1 / 4
 DEFAULT_SLICE_SECONDS = 0.5
 _LEAST_CHUNK_TOKENS = 4
 # Seconds on the CPU backend, measured: per score of one head, and per multiplication.
-_CPU_SECONDS_PER_SCORE = 16e-9
+_CPU_SECONDS_PER_SCORE = 5e-9
 _CPU_SECONDS_PER_PRODUCT = 1 / 20e9
 _NUM_PLACES = 32
 
