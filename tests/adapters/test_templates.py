@@ -244,7 +244,7 @@ def test_tools_raise_without_template_support(tmp_path: Path) -> None:
 
 def test_template_that_needs_argument_descriptions_gets_them(tmp_path: Path) -> None:
     template = (
-        """{%- for tool in tools or [] -%}
+        """{%- for tool in tools or [] -%}{{- '<tool_call>' + tool.function.name + ' ' -}}
 {%- for name, value in tool.function.parameters.properties.items() -%}
 {{- name + ('' if name in tool.function.parameters.required else '?') + ': ' + value.description + '\\n' -}}
 {%- endfor -%}{%- endfor -%}"""
