@@ -20,6 +20,7 @@ from mlxctl.models.capability_lookup import CapabilityLookup, open_capability_lo
 from mlxctl.models.catalog import Catalog
 from mlxctl.policy import PolicyService, SettingsPolicy
 from mlxctl.policy.guardrails import compile_rules
+from mlxctl.policy.opa import OpaPolicy
 from mlxctl.policy.store_backend import StoredPolicy
 from mlxctl.settings import AuditSettings, GuardrailSettings, SamplingSettings, Settings
 from mlxctl.stores import AgentStore, AgentStores, ResponseStore
@@ -103,9 +104,23 @@ def build_services(settings: Settings) -> Services:
         responses=responses,
         agents=agents,
         knowledge=knowledge,
-        policy=PolicyService(*open_policy(settings)),
+        policy=_open_policy(settings),
         audit=_open_audit_log(settings.audit),
     )
+
+
+def _open_policy(settings: Settings) -> PolicyService:
+    of_settings, stored = open_policy(settings)
+    opa = None
+    if settings.opa.url is not None:
+        opa = OpaPolicy(
+            stored,
+            settings.opa.url,
+            timeout_seconds=settings.opa.timeout_seconds,
+            on_error=settings.opa.on_error,
+            cache_seconds=settings.opa.cache_seconds,
+        )
+    return PolicyService(of_settings, stored, opa=opa)
 
 
 def open_policy(settings: Settings) -> tuple[SettingsPolicy, StoredPolicy]:

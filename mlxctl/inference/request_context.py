@@ -1,6 +1,7 @@
 """The HTTP request that the current task answers: identity, outcome and generations."""
 
 import time
+from collections.abc import Awaitable, Callable
 from contextvars import ContextVar
 from dataclasses import dataclass, field
 
@@ -12,14 +13,26 @@ MAX_ENTRIES = 256
 """Number of generations of one request whose figures are recorded."""
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PromptFacts:
+    """A prepared prompt, without its content; None where it is not known.
+
+    `sha256` is the digest of its text as the model reads it.
+    """
+
+    num_tokens: int | None = None
+    tools: tuple[str, ...] = ()
+    sha256: str | None = None
+
+
 @dataclass(slots=True, kw_only=True, eq=False)
 class RequestContext:
     """One HTTP request. Event-loop thread only, until it has ended.
 
     `route` is the route's template, empty for a path without a route. `caller` is the key's name, empty
     without a key. `status` is 0 until the response begins; `error` is the code of the error that ended the
-    request. `allowed_models` are globs of the models that the caller may use; empty allows all. With
-    `keeps_content` the prompts and answers of its `entries` are recorded.
+    request. `review` is asked about model and prompt before they reach the engine. `allowed_models` are globs
+    of the models that the caller may use; empty allows all. With `keeps_content` the prompts and answers of its `entries` are recorded.
     """
 
     request_id: str
@@ -39,6 +52,7 @@ class RequestContext:
     keeps_content: bool = False
     is_revoked: bool = False
     guardrail: str | None = None
+    review: Callable[[str, PromptFacts], Awaitable[None]] | None = None
     trace_id: str | None = None
     entries: list[RequestEntry] = field(default_factory=list)
 

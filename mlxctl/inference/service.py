@@ -1,6 +1,7 @@
 """Local inference: resolves models, prepares requests and submits them. Event-loop thread only."""
 
 import asyncio
+import hashlib
 from array import array
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
@@ -24,7 +25,7 @@ from mlxctl.inference.models.served_model import ServedModel
 from mlxctl.inference.preparation import PackedRequest, PreparationPool, jobs
 from mlxctl.inference.preparation.packed_request import PackedTexts
 from mlxctl.inference.prompt_echo import PromptEcho
-from mlxctl.inference.request_context import current_request
+from mlxctl.inference.request_context import PromptFacts, current_request
 from mlxctl.inference.request_entry import RequestContent, RequestView
 from mlxctl.inference.request_log import RequestLog
 from mlxctl.inference.request_totals import ModelTotals
@@ -224,6 +225,7 @@ class InferenceService:
             if request.head.scores_prompt:
                 # Prompt log-probabilities are computed without the cache; explanations must say the same.
                 request = request.with_head(cache=replace(request.head.cache, mode="off"))
+            await _review(session, request, prepared)
             # Nothing waits between this check and the submission, and the engine keeps what it has taken.
             self.manager.lora.check_mounted(session.name, choices)
             generations = self._submit_all(session, lease, request, prepared)
@@ -437,3 +439,27 @@ class InferenceService:
             await self.manager.lora.mount_configured()
         except MlxctlError as error:
             self._failure = error
+
+
+async def _review(session: ModelSession, request: PackedRequest, prepared: jobs.Preparation) -> None:
+    """Let the HTTP request's `review` decide about the prompts.
+
+    Raises what it raises.
+    """
+    context = current_request.get()
+    if context is None or context.review is None:
+        return
+    bytes_of = session.reader.tokens.bytes_of
+
+    def digest() -> str:
+        whole = hashlib.sha256()
+        for prompt in prepared.inputs:
+            whole.update(b"".join(map(bytes_of, prompt.token_ids)))
+        return whole.hexdigest()
+
+    facts = PromptFacts(
+        num_tokens=sum(len(prompt.token_ids) for prompt in prepared.inputs),
+        tools=tuple(tool.name for tool in request.head.tools),
+        sha256=await asyncio.to_thread(digest),
+    )
+    await context.review(session.name, facts)

@@ -9,6 +9,7 @@ from mlxctl.policy.admin import PolicyAdmin
 from mlxctl.policy.authentication import Caller, caller_of, offered_secrets, rejection
 from mlxctl.policy.guardrails import Guardrails
 from mlxctl.policy.key_table import secret_digest
+from mlxctl.policy.opa import OpaPolicy
 from mlxctl.policy.rate_limits import BucketId, RateLimiter, Reservation
 from mlxctl.policy.settings_backend import SettingsPolicy
 from mlxctl.policy.store_backend import StoredPolicy
@@ -28,11 +29,13 @@ class PolicyService:
         settings: SettingsPolicy,
         store: StoredPolicy | None = None,
         *,
+        opa: OpaPolicy | None = None,
         limiter: RateLimiter | None = None,
         now: Callable[[], float] = time.time,
     ) -> None:
         self.settings = settings
         self.store = store
+        self.opa = opa
         self.limiter = limiter or RateLimiter()
         self._now = now
         self._guardrails = Guardrails(NO_GUARDRAILS)

@@ -10,6 +10,7 @@ from mlxctl.protocols import OpenAIEmbeddingsFormatter
 from mlxctl.protocols.ollama.formatter import OllamaEmbeddingsFormatter
 from mlxctl.server.body import read_body
 from mlxctl.server.deadline import deadline_of
+from mlxctl.server.decisions import decide
 from mlxctl.server.open_requests import OpenHttpRequests
 from mlxctl.server.rate_limits import admit
 from mlxctl.settings import ServerSettings
@@ -44,7 +45,9 @@ class EmbeddingsResource:
         body = await read_body(request, limit_bytes=self._settings.max_body_bytes)
         async with deadline.limit():
             asked = await self._inference.preparation.parse_with(formatter, "parse", body)
-            admit(request, response, self._inference.manager.own_name(asked.head.model))
+            model = self._inference.manager.own_name(asked.head.model)
+            admit(request, response, model)
+            await decide(request, model)
             result = await self._inference.embed(
                 asked, request_id=request.context.request_id, caller=request.context.caller
             )

@@ -21,6 +21,7 @@ from mlxctl.protocols import Formatter
 from mlxctl.server.body import read_body
 from mlxctl.server.caller import with_caller
 from mlxctl.server.deadline import Deadline, deadline_of
+from mlxctl.server.decisions import decide
 from mlxctl.server.disconnect import call_at_end
 from mlxctl.server.guardrails import screen
 from mlxctl.server.open_requests import OpenHttpRequests
@@ -166,6 +167,8 @@ class GenerationResource(Generic[FormatterType]):
             whole = await screen(whole, guardrails.rules, self._inference.preparation, record)
         admit(request, response, model, max_tokens=(head.max_tokens or 0) * head.num_choices)
         self._dropped_tools_log.warn_once(formatter.dropped_tools)
+        if request.context.policy.opa is not None:
+            record.review = partial(decide, request)
         answers = await self._inference.generate_all(whole)
         if guardrails.applies("output", model):
             return GuardedAnswers(answers, guardrails.text_filter, record.record_guardrail)

@@ -69,6 +69,8 @@ async def _serve(settings: Settings, announcer: Announcer) -> int:
         exit_code = int(listener.has_ended)
     finally:
         watch.cancel()
+        if services.policy.opa is not None:
+            await services.policy.opa.close()
         services.catalog.downloads.close()
         await _end(services.inference, open_requests, listener, settings.server)
         services.close()

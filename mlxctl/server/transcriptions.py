@@ -18,6 +18,7 @@ from mlxctl.ir import SpeechTask, TranscriptionRequest
 from mlxctl.protocols import OpenAITranscriptionFormatter
 from mlxctl.server.body import read_body
 from mlxctl.server.deadline import deadline_of
+from mlxctl.server.decisions import decide
 from mlxctl.server.disconnect import call_at_end
 from mlxctl.server.open_requests import OpenHttpRequests
 from mlxctl.server.rate_limits import admit
@@ -86,6 +87,7 @@ class TranscriptionsResource:
             asked = formatter.parse(form)
             model = await self._inference.manager.find(asked.model, "transcription")
             admit(request, response, model.name)
+            await decide(request, model.name)
             has_ended = Event()
             call_at_end(request.scope, has_ended.set)
             sound = await asyncio.to_thread(AudioFile, asked.file, is_canceled=has_ended)

@@ -443,6 +443,23 @@ class PolicySettings:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class OpaSettings:
+    """An Open Policy Agent server that decides about requests."""
+
+    url: str | None = None
+    """Document to ask, such as http://127.0.0.1:8181/v1/data/mlxctl/decision. Default: OPA is not asked."""
+
+    timeout_seconds: float = bounded(0.2, least=0.001)
+    """Maximum time for an answer."""
+
+    on_error: Literal["deny", "allow"] = "deny"
+    """What holds while the server does not answer."""
+
+    cache_seconds: float = bounded(5.0, least=0.0)
+    """Time for which a decision about equal facts is repeated without asking."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class GuardrailSettings:
     """Texts that prompts or answers must not have."""
 
@@ -499,5 +516,6 @@ class Settings:
     audit: AuditSettings = AuditSettings()
     limits: LimitSettings = LimitSettings()
     policy: PolicySettings = PolicySettings()
+    opa: OpaSettings = OpaSettings()
     scheduler: SchedulerSettings = SchedulerSettings()
     guardrails: GuardrailSettings = GuardrailSettings()

@@ -9,7 +9,7 @@ from typing import Any
 import httpx
 import pytest
 
-from .process import ServerProcess, serving
+from .process import ServerProcess, serving, wait_for
 
 HELLO = [{"role": "user", "content": "hello there"}]
 CHAT = {"model": "tiny", "messages": HELLO, "max_tokens": 60, "temperature": 0}
@@ -98,8 +98,12 @@ def test_matching_prompt_is_refused_without_repeating_it(server: ServerProcess, 
 def test_audit_log_has_the_verdict(server: ServerProcess) -> None:
     set_rules(server, blocklist=["there"], action="flag", apply_to=["input"])
     assert post(server, "/v1/messages", CHAT).is_success
-    newest = httpx.get(f"{server.url}/admin/audit?limit=3").json()["records"]
-    assert "flagged" in [record.get("guardrail") for record in newest]
+
+    def verdicts() -> list[str | None]:
+        records = httpx.get(f"{server.url}/admin/audit?limit=3").json()["records"]
+        return [record.get("guardrail") for record in records]
+
+    wait_for(lambda: "flagged" in verdicts(), seconds=20)
 
 
 def test_guardrails_can_be_tried_and_refuse_bad_patterns(server: ServerProcess) -> None:

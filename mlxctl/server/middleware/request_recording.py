@@ -11,6 +11,7 @@ from falcon.asgi import Request, Response
 
 from mlxctl.inference.request_context import RequestContext, current_request
 from mlxctl.server.disconnect import call_at_end
+from mlxctl.server.trace_context import trace_id_of
 
 CLIENT_CLOSED_REQUEST = 499
 """Status, as nginx logs it, of a request whose client left before the response began."""
@@ -44,6 +45,7 @@ class RequestRecording:
             method=request.method,
             path=request.path,
             remote=request.remote_addr or "",
+            trace_id=trace_id_of(request.get_header("traceparent")),
             keeps_content=self._keeps_content,
         )
         request.context.record = context

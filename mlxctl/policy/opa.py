@@ -1,0 +1,103 @@
+"""Decisions of an Open Policy Agent server, over its REST API."""
+
+import logging
+import time
+from collections import OrderedDict
+from collections.abc import Callable
+from dataclasses import asdict, replace
+from typing import Any, Literal
+
+import httpx
+
+from mlxctl.errors import PolicyUnavailable
+from mlxctl.policy.backend import ALLOWED, Decision, PolicyBackend, RequestFacts
+
+MAX_CACHED = 4096
+_MAX_REASON_CHARS = 512
+
+_log = logging.getLogger(__name__)
+
+
+class OpaPolicy:
+    """Asks an OPA document about each request that the backend `local` allows.
+
+    `url` is that of the document, such as http://127.0.0.1:8181/v1/data/mlxctl/decision. Its result is true,
+    false, or an object with `allow` and `reason`. Decisions about equal facts are cached for `cache_seconds`.
+    While the server does not answer, requests are denied or allowed as `on_error` says. Event-loop thread
+    only.
+    """
+
+    def __init__(
+        self,
+        local: PolicyBackend,
+        url: str,
+        *,
+        timeout_seconds: float = 0.2,
+        on_error: Literal["deny", "allow"] = "deny",
+        cache_seconds: float = 5.0,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._local = local
+        self._url = url
+        self._timeout_seconds = timeout_seconds
+        self._on_error = on_error
+        self._cache_seconds = cache_seconds
+        self._clock = clock
+        self._cached: OrderedDict[RequestFacts, tuple[float, Decision]] = OrderedDict()
+        self._client: httpx.AsyncClient | None = None
+        self._is_failing = False
+
+    async def decide(self, facts: RequestFacts) -> Decision:
+        """Decide about a request. Raises PolicyUnavailable where it fails closed."""
+        decision = await self._local.decide(facts)
+        if not decision.allowed:
+            return decision
+        now = self._clock()
+        if (cached := self._cached.get(facts)) is not None and now < cached[0]:
+            return cached[1]
+        try:
+            decision = await self._ask(facts)
+        except (httpx.HTTPError, httpx.InvalidURL, ValueError) as error:
+            return self._failed(error)
+        self._is_failing = False
+        self._cached[facts] = now + self._cache_seconds, decision
+        self._cached.move_to_end(facts)
+        if len(self._cached) > MAX_CACHED:
+            self._cached.popitem(last=False)
+        return decision
+
+    async def close(self) -> None:
+        """Close the connections. Idempotent."""
+        if self._client is not None:
+            await self._client.aclose()
+            self._client = None
+
+    async def _ask(self, facts: RequestFacts) -> Decision:
+        if self._client is None:
+            self._client = httpx.AsyncClient(timeout=self._timeout_seconds, trust_env=False)
+        document = asdict(replace(facts, scopes=frozenset())) | {"scopes": sorted(facts.scopes)}
+        response = await self._client.post(self._url, json={"input": document})
+        response.raise_for_status()
+        return _decision(response.json())
+
+    def _failed(self, error: Exception) -> Decision:
+        if not self._is_failing:
+            _log.error("the policy server %s does not decide: %r", self._url, error)
+        self._is_failing = True
+        if self._on_error == "allow":
+            return ALLOWED
+        raise PolicyUnavailable("the policy server does not answer; try again later") from None
+
+
+def _decision(answer: Any) -> Decision:
+    """Return the decision in an answer of OPA; an undefined document denies.
+
+    Raises ValueError.
+    """
+    result = answer.get("result", False) if isinstance(answer, dict) else None
+    if isinstance(result, bool):
+        result = {"allow": result}
+    if not isinstance(result, dict) or not isinstance(result.get("allow"), bool):
+        raise ValueError("the result is neither a boolean nor an object with 'allow'")  # noqa: TRY004 -- wrong content, not a wrong call
+    reason = str(result.get("reason") or "the policy of this server denies the request")
+    return Decision(allowed=result["allow"], reason=reason[:_MAX_REASON_CHARS])

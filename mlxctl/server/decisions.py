@@ -1,0 +1,35 @@
+"""Decisions of a policy server about requests that name a model."""
+
+from falcon.asgi import Request
+
+from mlxctl.errors import PolicyDenied
+from mlxctl.inference.request_context import PromptFacts, RequestContext
+from mlxctl.policy import Caller
+from mlxctl.policy.backend import RequestFacts
+from mlxctl.policy.service import PolicyService
+
+NO_PROMPT = PromptFacts()
+
+
+async def decide(request: Request, model: str, prompt: PromptFacts = NO_PROMPT) -> None:
+    """Ask the policy server, if there is one. Raises PolicyDenied, PolicyUnavailable."""
+    policy: PolicyService = request.context.policy
+    if policy.opa is None:
+        return
+    identity: Caller = request.context.identity
+    record: RequestContext = request.context.record
+    decision = await policy.opa.decide(
+        RequestFacts(
+            caller=identity.name,
+            scopes=identity.scopes,
+            models=identity.models,
+            model=model,
+            route=record.route,
+            protocol=record.protocol,
+            num_tokens=prompt.num_tokens,
+            tools=prompt.tools,
+            prompt_sha256=prompt.sha256,
+        )
+    )
+    if not decision.allowed:
+        raise PolicyDenied(decision.reason)

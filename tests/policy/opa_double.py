@@ -1,0 +1,50 @@
+"""A server in the shape of OPA's REST API."""
+
+import json
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any
+
+
+class OpaDouble(ThreadingHTTPServer):
+    """Answers `result` to every document, and keeps what it was asked."""
+
+    def __init__(self) -> None:
+        super().__init__(("127.0.0.1", 0), Handler)
+        self.result: Any = True
+        self.status = 200
+        self.inputs: list[dict[str, Any]] = []
+
+    @property
+    def url(self) -> str:
+        return f"http://127.0.0.1:{self.server_port}/v1/data/mlxctl/decision"
+
+
+class Handler(BaseHTTPRequestHandler):
+    def do_POST(self) -> None:
+        server = self.server
+        assert isinstance(server, OpaDouble)
+        server.inputs.append(json.loads(self.rfile.read(int(self.headers["content-length"])))["input"])
+        body = json.dumps({} if server.result is None else {"result": server.result}).encode()
+        self.send_response(server.status)
+        self.send_header("content-length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+
+    def log_message(self, *arguments: object) -> None:
+        pass
+
+
+@contextmanager
+def opa_double() -> Iterator[OpaDouble]:
+    """Yield a running server."""
+    with OpaDouble() as server:
+        thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
+        thread.start()
+        try:
+            yield server
+        finally:
+            server.shutdown()
+            thread.join()

@@ -1,0 +1,103 @@
+"""Decisions of an OPA-shaped server behind a real socket."""
+
+import asyncio
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from mlxctl.errors import PolicyUnavailable
+from mlxctl.ir.policy import USER_SCOPES
+from mlxctl.policy import SettingsPolicy
+from mlxctl.policy.backend import Decision, RequestFacts
+from mlxctl.policy.opa import OpaPolicy
+from tests.policy.opa_double import OpaDouble, opa_double
+
+FACTS = RequestFacts(
+    caller="k",
+    scopes=frozenset(USER_SCOPES),
+    models=("qwen*",),
+    scope="generate",
+    model="qwen3",
+    num_tokens=9,
+)
+
+
+@pytest.fixture
+def double() -> Iterator[OpaDouble]:
+    with opa_double() as server:
+        yield server
+
+
+def decide(url: str, *facts: RequestFacts, **options: Any) -> list[Decision]:
+    async def ask() -> list[Decision]:
+        policy = OpaPolicy(SettingsPolicy(["one"]), url, timeout_seconds=5.0, **options)
+        decisions = [await policy.decide(each) for each in facts]
+        await policy.close()
+        return decisions
+
+    return asyncio.run(ask())
+
+
+@pytest.mark.parametrize(
+    ("facts", "is_allowed"),
+    [
+        (FACTS, True),
+        (replace(FACTS, model="llama3"), False),
+        (replace(FACTS, models=(), model="llama3"), True),
+        (replace(FACTS, scope="cache:write"), False),
+    ],
+)
+def test_local_rules_hold_before_the_policy_server(
+    double: OpaDouble, facts: RequestFacts, is_allowed: bool
+) -> None:
+    assert decide(double.url, facts) == [Decision(allowed=is_allowed)]
+    assert bool(double.inputs) == is_allowed
+
+
+@pytest.mark.parametrize(
+    ("result", "is_allowed", "reason"),
+    [
+        (True, True, ""),
+        (False, False, "denies"),
+        (None, False, "denies"),
+        ({"allow": False, "reason": "only at night"}, False, "only at night"),
+        ({"allow": True, "reason": "x"}, True, ""),
+    ],
+)
+def test_result_of_the_document_decides(
+    double: OpaDouble, result: Any, is_allowed: bool, reason: str
+) -> None:
+    double.result = result
+    (decision,) = decide(double.url, FACTS)
+    assert decision.allowed == is_allowed
+    assert reason in decision.reason
+    asked = double.inputs[0]
+    assert (asked["caller"], asked["model"], asked["num_tokens"]) == ("k", "qwen3", 9)
+    assert asked["scopes"] == sorted(USER_SCOPES)
+
+
+def test_equal_facts_are_decided_once(double: OpaDouble) -> None:
+    decide(double.url, FACTS, FACTS, replace(FACTS, num_tokens=10))
+    assert len(double.inputs) == 2
+    decide(double.url, FACTS, FACTS, cache_seconds=0.0)
+    assert len(double.inputs) == 4
+
+
+@pytest.mark.parametrize(("status", "result"), [(500, True), (200, "yes"), (200, {"deny": True})])
+def test_unusable_answers_fail_closed_unless_told_otherwise(
+    double: OpaDouble, status: int, result: Any
+) -> None:
+    double.status, double.result = status, result
+    with pytest.raises(PolicyUnavailable, match="does not answer"):
+        decide(double.url, FACTS)
+    assert decide(double.url, FACTS, on_error="allow") == [Decision(allowed=True)]
+
+
+def test_absent_server_fails_closed_unless_told_otherwise(caplog: pytest.LogCaptureFixture) -> None:
+    url = "http://127.0.0.1:9/v1/data/mlxctl"
+    with pytest.raises(PolicyUnavailable):
+        decide(url, FACTS)
+    assert decide(url, FACTS, FACTS, on_error="allow") == [Decision(allowed=True)] * 2
+    assert len(caplog.records) == 2
