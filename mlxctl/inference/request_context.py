@@ -32,7 +32,8 @@ class RequestContext:
     `route` is the route's template, empty for a path without a route. `caller` is the key's name, empty
     without a key. `status` is 0 until the response begins; `error` is the code of the error that ended the
     request. `review` is asked about model and prompt before they reach the engine. `allowed_models` are globs
-    of the models that the caller may use; empty allows all. With `keeps_content` the prompts and answers of its `entries` are recorded.
+    of the models that the caller may use; empty allows all. With `keeps_content` the prompts and answers of
+    its `entries` are recorded.
     """
 
     request_id: str
