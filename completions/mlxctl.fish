@@ -19,7 +19,7 @@ complete -c mlxctl -n "__mlxctl_at ''" -a chat -d 'Chat with a model in the term
 complete -c mlxctl -n "__mlxctl_at ''" -a run -d 'Answer one prompt, or chat; downloads the model if needed'
 complete -c mlxctl -n "__mlxctl_at ''" -a launch -d 'Start a coding agent with a model of this machine'
 complete -c mlxctl -n "__mlxctl_at ''" -a service -d 'Run the server in the background, from login on'
-complete -c mlxctl -n "__mlxctl_at ''" -a logs -d 'Print the end of the service\'s log'
+complete -c mlxctl -n "__mlxctl_at ''" -a logs -d 'Print the log of the server in the background'
 complete -c mlxctl -n "__mlxctl_at ''" -a cancel -d 'Cancel a request of a running server'
 complete -c mlxctl -n "__mlxctl_at ''" -a top -d 'Monitor a running server: speed, queue, batch, cache, requests'
 complete -c mlxctl -n "__mlxctl_at ''" -a scheduler -d 'The scheduler\'s settings of a running server'

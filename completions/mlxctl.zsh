@@ -1528,7 +1528,7 @@ _mlxctl() {
             'run:Answer one prompt, or chat; downloads the model if needed'
             'launch:Start a coding agent with a model of this machine'
             'service:Run the server in the background, from login on'
-            'logs:Print the end of the service'\''s log'
+            'logs:Print the log of the server in the background'
             'cancel:Cancel a request of a running server'
             'top:Monitor a running server\: speed, queue, batch, cache, requests'
             'scheduler:The scheduler'\''s settings of a running server'

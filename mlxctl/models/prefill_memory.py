@@ -14,10 +14,10 @@ estimates were 0.9 to 1.3 times the peaks.
 Through the server, with chunks of at most 128 tokens, weights, cache and prefill together were 1.02 to 1.06
 times the peaks of all seven models at 2,000 tokens.
 
-The engine sizes chunks by their duration, which no configuration tells. On a shared CPU, where the duration of
-the same chunk varies by a factor of two, the estimates for 2,000 and 6,000 tokens were 0.75 to 1.6 times the
-peaks. Nothing was measured on Metal: there the largest chunk of the settings is assumed, so the estimate is an
-upper bound.
+The engine sizes chunks by their duration, which no configuration tells. On a shared CPU, where the duration
+of the same chunk varies by a factor of two, the estimates for 2,000 and 6,000 tokens were 0.75 to 1.6 times
+the peaks. Nothing was measured on Metal: there the largest chunk of the settings is assumed, so the estimate
+is an upper bound.
 """
 
 from collections.abc import Mapping

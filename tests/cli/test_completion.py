@@ -86,7 +86,7 @@ def test_bash_completes_commands_and_options(line: str, offered: list[str]) -> N
 @pytest.mark.parametrize(
     ("line", "offered"),
     [
-        ("mlxctl serve --model ", ["org/first", "quick", "second"]),
+        ("mlxctl serve --model ", ["mlxctl-demo", "org/first", "quick", "second"]),
         ("mlxctl chat -m se", ["second"]),
         ("mlxctl models rm org", ["org/first"]),
         ("mlxctl probe q", ["quick"]),
@@ -150,7 +150,11 @@ def test_fast_path_prints_the_same_as_the_command() -> None:
     quick = subprocess.run(
         [sys.executable, "-m", "mlxctl", "completion", "models"], capture_output=True, text=True, check=True
     )
-    assert quick.stdout == runner.invoke(app, ["completion", "models"]).stdout == "org/first\nquick\nsecond\n"
+    assert (
+        quick.stdout
+        == runner.invoke(app, ["completion", "models"]).stdout
+        == "mlxctl-demo\norg/first\nquick\nsecond\n"
+    )
 
 
 @pytest.mark.parametrize(
