@@ -4,7 +4,8 @@ A recurrent or sliding-window layer has one state, after its last token; a prefi
 that state was stored.
 
 - States are stored where conversations usually branch: after the first and the last few messages, where a
-  match ended, every STRIDE_TOKENS of a long prompt, and at the end of prompt and answer.
+  match ended, every STRIDE_TOKENS of a long prompt, and at the end of prompt and answer. A prompt without
+  messages, such as one of token ids, has them at each quarter.
 - A path keeps MAX_CHECKPOINTS of them: the first and the newest ones stay, of the others the one whose
   neighbors are closest together is dropped first.
 """
@@ -14,6 +15,9 @@ from collections.abc import Iterable, Sequence
 STRIDE_TOKENS = 4096
 MAX_CHECKPOINTS = 16
 _MAX_BOUNDARIES = 4
+_NUM_PARTS = 4
+# Shorter parts cost more in prefill passes than a prompt that diverges there would save.
+_MIN_PART_TOKENS = 128
 # The ends of an answer, of its prompt and of earlier messages lie close together, and the next turn continues
 # from one of them.
 _NUM_NEWEST = 6
@@ -30,6 +34,8 @@ def planned_positions(
     last = num_prompt_tokens - 1
     inner = [position for position in boundaries if 0 < position <= last]
     chosen = {*inner[:1], *inner[-_MAX_BOUNDARIES:], *range(STRIDE_TOKENS, last, STRIDE_TOKENS), last}
+    if not inner and last >= _NUM_PARTS * _MIN_PART_TOKENS:
+        chosen.update(last * part // _NUM_PARTS for part in range(1, _NUM_PARTS))
     if branch is not None:
         chosen.add(branch)
     return sorted(position for position in chosen if num_cached < position <= last)

@@ -128,3 +128,20 @@ def test_limited_cache_options_leave_no_working_cache(cache: CacheOptions) -> No
             return await working_cache_bytes(client)
 
     assert asyncio.run(run()) == 0
+
+
+@pytest.mark.parametrize("family", ["gemma3", "lfm2", "qwen3_next"])
+def test_prompt_that_diverges_in_the_middle_reuses_the_part_before(family: str) -> None:
+    changed = [*PROMPT[:400], 7, *PROMPT[401:]]
+
+    async def run() -> None:
+        async with running_engine(family) as client:
+            await finish(submit(client, family, PROMPT, max_tokens=2))
+            reused = await finish(submit(client, family, changed, max_tokens=20))
+            cold = await finish(
+                submit(client, family, changed, max_tokens=20, cache=CacheOptions(mode="off"))
+            )
+        assert reused.num_cached == (len(PROMPT) - 1) // 2
+        assert reused.token_ids == cold.token_ids
+
+    asyncio.run(run())

@@ -20,6 +20,17 @@ def test_no_position_before_restored_state_or_after_last_token() -> None:
     ) == [50, 99]
 
 
+def test_prompt_without_messages_has_checkpoints_at_its_quarters() -> None:
+    def planned(num_prompt_tokens: int, num_cached: int = 0) -> list[int]:
+        return planned_positions(
+            num_prompt_tokens=num_prompt_tokens, boundaries=[], branch=None, num_cached=num_cached
+        )
+
+    assert planned(1001) == [250, 500, 750, 1000]
+    assert planned(1001, num_cached=600) == [750, 1000]
+    assert planned(512) == [511]
+
+
 @given(st.sets(st.integers(1, 100_000), max_size=60), st.integers(2, 20))
 def test_surplus_keeps_first_and_newest_checkpoints(positions: set[int], keep: int) -> None:
     remaining = positions - set(surplus(positions, keep=keep))
