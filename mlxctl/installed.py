@@ -11,6 +11,7 @@ EXTRAS: Mapping[str, Mapping[str, str]] = {
     "embeddings-extra": {"mlx_embeddings": "mlx-embeddings"},
     "vision": {"mlx_vlm": "mlx-vlm", "PIL": "Pillow"},
     "audio": {"mlx_audio": "mlx-audio", "miniaudio": "miniaudio"},
+    "policy": {"cryptography": "cryptography"},
 }
 """The packages that serving needs of each extra, by the names of their modules."""
 

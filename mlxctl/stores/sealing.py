@@ -4,6 +4,7 @@ import hashlib
 import secrets
 
 from mlxctl.errors import SettingsError
+from mlxctl.installed import missing_for
 
 SALT_BYTES = 16
 _NONCE_BYTES = 12
@@ -24,12 +25,10 @@ class Sealer:
     """
 
     def __init__(self, passphrase: str, salt: bytes) -> None:
-        try:
-            from cryptography.hazmat.primitives.ciphers.aead import AESGCM
-        except ImportError:
-            raise SettingsError(
-                "an encrypted policy store needs the package cryptography; install mlxctl[policy]"
-            ) from None
+        if missing := missing_for("policy"):
+            raise SettingsError(f"an encrypted policy store needs {missing}")
+        from cryptography.hazmat.primitives.ciphers.aead import AESGCM
+
         key = hashlib.scrypt(
             passphrase.encode(),
             salt=salt,

@@ -23,6 +23,7 @@ OPTIONAL = {
     "mlxctl/engine/embedding/weights.py": {"mlx_embeddings", "mlx_vlm"},  # models/encoders.py: find_encoder
     "mlxctl/engine/generation/loading.py": {"mlx_vlm"},  # models/vision_recipe.py
     "mlxctl/engine/vision/loading.py": {"mlx_vlm"},  # models/vision_recipe.py
+    "mlxctl/stores/sealing.py": {"cryptography"},  # missing_for
     "mlxctl/probe/speech_samples.py": {"espeakng_loader"},  # find_synthesizer
 }
 # Files that query installed packages, where absence is no error.
