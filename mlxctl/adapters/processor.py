@@ -82,6 +82,8 @@ class StreamProcessor:
             self.prompt_usage,
             num_completion_tokens=self._num_completion_tokens,
             num_thinking_tokens=self._num_thinking_tokens,
+            num_accepted_draft_tokens=self.num_accepted_draft_tokens,
+            num_rejected_draft_tokens=self.num_rejected_draft_tokens,
         )
 
     def feed(self, token_ids: Sequence[int], scores: Sequence[TokenScore] = ()) -> list[StreamEvent]:

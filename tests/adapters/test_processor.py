@@ -5,6 +5,7 @@ from dataclasses import replace
 from itertools import pairwise
 from typing import Any
 
+import msgspec
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -27,6 +28,7 @@ from mlxctl.ir import (
 )
 from mlxctl.ir.cache_usage import CacheUsage
 from mlxctl.parsers import thinking_parser, tool_parser
+from mlxctl.protocols.openai.usage import completion_usage
 
 from .requests import TIME, WEATHER, ask
 from .tokenizers_in_code import byte_level
@@ -284,3 +286,13 @@ def test_special_tokens_that_are_markers_are_parsed() -> None:
     bracketed = replace(tool_parser("hermes_json"), opener="<|im_start|>", closer="<|endoftext|>")
     hidden = find_hidden_ids(VOCABULARY, bracketed, thinking_parser("null"))
     assert hidden == {END}
+
+
+def test_usage_has_the_draft_tokens_of_speculative_decoding() -> None:
+    processor = _spoken("a text")
+    processor.num_accepted_draft_tokens, processor.num_rejected_draft_tokens = 5, 2
+    ended = [event for event in _run(processor, [[1, 2, 3]]) if isinstance(event, Finished)]
+    details = completion_usage([ended[0].usage, ended[0].usage], num_choices=1).completion_tokens_details
+    assert (details.accepted_prediction_tokens, details.rejected_prediction_tokens) == (10, 4)
+    without = completion_usage([Usage(num_prompt_tokens=1)], num_choices=1).completion_tokens_details
+    assert msgspec.to_builtins(without) == {"reasoning_tokens": 0}
