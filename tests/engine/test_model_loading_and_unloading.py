@@ -1,9 +1,11 @@
 """Models are loaded and unloaded beside decoding rows; memory is freed."""
 
 import asyncio
+import re
 import shutil
 from pathlib import Path
 
+import mlx.core as mx
 import pytest
 
 from mlxctl.engine import EngineClient
@@ -47,6 +49,20 @@ def test_unloading_frees_memory_and_the_model_loads_again(family: str) -> None:
                 await finish(submit(client, family, PROMPT))
             await client.load(source(family))
             assert (await finish(submit(client, family, PROMPT))).token_ids == first.token_ids
+
+    asyncio.run(run())
+
+
+def test_loading_again_creates_no_further_streams() -> None:
+    async def run() -> None:
+        async with running_engine("qwen3") as client:
+            numbers = []
+            for _ in range(3):
+                await client.unload("qwen3")
+                await client.load(source("qwen3"))
+                # MLX numbers streams in order and never ends their threads.
+                numbers.append(int(re.findall(r"\d+", str(mx.new_stream(mx.cpu)))[-1]))
+        assert numbers == [numbers[0], numbers[0] + 1, numbers[0] + 2]
 
     asyncio.run(run())
 

@@ -47,7 +47,10 @@ class ModelRunner:
         backend: Backend,
         lora: "LoraAdapters",
         drafts: DraftSteps,
+        *,
+        allocation_stream: mx.Stream,
     ) -> None:
+        """`allocation_stream` allocates the caches of prompts; all models share one."""
         self._model = weights.model
         self._backend = backend
         self.prefixes = prefixes
@@ -58,8 +61,7 @@ class ModelRunner:
         self._states: dict[int, PrefillState] = {}
         self._batches: list[DecodeBatch] = []
         self._built: list[DecodeBatch] = []
-        # MLX keeps a thread for every stream, so all prompts share one.
-        self._allocation_stream = mx.new_stream(mx.default_device())
+        self._allocation_stream = allocation_stream
 
     def run(self, batch: Batch) -> list[RowResult]:
         """Compute a batch and return results by row.

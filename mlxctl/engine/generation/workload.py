@@ -89,6 +89,7 @@ class GenerationWorkload(Workload):
         self._decode_load.has_rows = lambda: self._scheduler.has_decoding_rows
         self._compiler = GrammarCompiler(wake=context.wake)
         self._runners: dict[str, ModelRunner] = {}
+        self._allocation_stream: mx.Stream | None = None
         self._submitted: list[Submit] = []
         self._lora_changes = LoraChanges(context.memory, context.publish, self._uses_adapter)
         self._closed_draft_tokens: dict[str, tuple[int, int]] = {}
@@ -123,7 +124,12 @@ class GenerationWorkload(Workload):
 
         drafts = DraftSteps(self._speculator(weights, create_caches(), prefix_cache.namespace.hex()))
         lora = LoraAdapters(weights.model)
-        self._runners[spec.name] = ModelRunner(weights, prefixes, self._backend, lora, drafts)
+        if self._allocation_stream is None:
+            # MLX keeps a thread for every stream until the process ends.
+            self._allocation_stream = mx.new_stream(mx.default_device())
+        self._runners[spec.name] = ModelRunner(
+            weights, prefixes, self._backend, lora, drafts, allocation_stream=self._allocation_stream
+        )
         self._memory.add_working_caches(spec.name, prefixes)
         self._compiler.open_model(spec.name, spec.path)
         costs = ModelCosts(
