@@ -401,6 +401,27 @@ CASES = (
         with_thinking="<|open|>think<|sep|>",
     ),
     FamilyCase(
+        name="internlm2",
+        model_type="internlm2",
+        tools="internlm2",
+        rest=' {"city": "Oslo"}}<|action_end|>',
+        forced='<|action_start|><|plugin|>\n{"name": "get_weather", "parameters":',
+        converted=_takes_all_but("parallel_calls"),
+    ),
+    FamilyCase(
+        name="plamo3",
+        model_type="plamo3",
+        tools="plamo3",
+        rest='{"city": "Oslo"}<|plamo:end_tool_arguments:plamo|><|plamo:end_tool_request:plamo|>'
+        "<|plamo:end_tool_requests:plamo|>",
+        forced="<|plamo:begin_tool_requests:plamo|><|plamo:begin_tool_request:plamo|>"
+        "<|plamo:begin_tool_name:plamo|>get_weather<|plamo:end_tool_name:plamo|>"
+        "<|plamo:begin_tool_arguments:plamo|><|plamo:constrain|>json<|plamo:msg|>",
+        thinking="plamo_think",
+        without_thinking="<|plamo:begin_think:plamo|><|plamo:end_think:plamo|>",
+        with_thinking="assistant<|plamo:msg|>",
+    ),
+    FamilyCase(
         name="unknown",
         model_type="unheard_of",
         tools="null",
