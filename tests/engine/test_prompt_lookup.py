@@ -69,6 +69,15 @@ def test_draft_of_a_repeated_cycle_goes_on_repeating() -> None:
     assert PromptLookup().draft([row], [5])[0].token_ids == (60, 50, 60, 50, 60)
 
 
+def test_preempted_row_is_drafted_for_as_before() -> None:
+    row = make_row([1, 2, 3, 50, 60, 9], [1, 2, 3])
+    before = PromptLookup().draft([row], [2])[0]
+    row.num_computed_tokens, row.num_sampled_tokens = 5, 3
+    row.preempt(now=1.0)
+    assert PromptLookup().draft([row], [2])[0] == before
+    assert before.token_ids == (50, 60)
+
+
 @pytest.mark.parametrize("output", [[], [5, 6], [11, 12, 13, 14]])
 def test_no_draft_without_an_earlier_occurrence(output: list[int]) -> None:
     assert PromptLookup().draft([make_row([1, 2, 3, 4, 5, 6, 7, 8], output)], [7])[0].token_ids == ()

@@ -87,8 +87,9 @@ class _DraftedRow:
     def __init__(self, row: Sequence, caches: kv.Caches) -> None:
         self.caches = caches
         self.tokens = array("I")
-        self._history = array("I", row.prompt_token_ids)
-        self._num_prompt_tokens = len(row.prompt_token_ids)
+        # The prompt of a preempted row has its output as well.
+        self._history = array("I", row.prompt_token_ids[: row.num_client_tokens])
+        self._num_prompt_tokens = len(self._history)
 
     def tokens_ahead(self, row: Sequence) -> "array[int]":
         """Drop rejected tokens from the cache; return what it lacks."""

@@ -44,6 +44,7 @@ class PromptLookup:
     def _draft(self, row: Sequence, max_tokens: int) -> Draft:
         history = self._histories.get(row.sequence_id)
         if history is None:
+            # The prompt of a preempted row has its output as well.
             history = self._histories[row.sequence_id] = TokenHistory(
                 row.prompt_token_ids[: row.num_client_tokens]
             )
