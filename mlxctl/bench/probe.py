@@ -97,13 +97,13 @@ def figure_name(phase: str) -> str:
 
 def _read(seconds: float, stdout: bytes, stderr: bytes) -> ProbeTimes:
     try:
-        (told,) = msgspec.json.decode(stdout, type=list[_ProbeReport])
+        (report,) = msgspec.json.decode(stdout, type=list[_ProbeReport])
     except (msgspec.MsgspecError, ValueError):
         lines = stderr.decode(errors="replace").strip().splitlines() or ["it gave no reason"]
         raise EngineDied(f"`mlxctl probe` failed: {lines[-1].removeprefix('mlxctl: ')}") from None
-    if told.problem is not None:
-        raise SettingsError(told.problem)
-    return ProbeTimes(model=told.model, seconds=seconds, phases=told.phases)
+    if report.problem is not None:
+        raise SettingsError(report.problem)
+    return ProbeTimes(model=report.model, seconds=seconds, phases=report.phases)
 
 
 async def _end(process: asyncio.subprocess.Process) -> None:

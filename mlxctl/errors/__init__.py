@@ -25,7 +25,7 @@ MlxctlError
 │   ├── GuardrailMatched         the prompt has text that a guardrail refuses
 │   └── PermissionDenied         authenticated, but not allowed to do this
 │       ├── InsufficientScope
-│       └── PolicyDenied         a policy server said no
+│       └── PolicyDenied         a policy server denied the request
 ├── CapacityError                the same request works later
 │   ├── QueueFull
 │   ├── RateLimited              the caller's own limit is reached

@@ -38,7 +38,7 @@ class TextFilter(Protocol):
 class GuardedAnswers(Answers):
     """Answers of `inner`, each text of them filtered.
 
-    A refused answer ends at once with the reason `refusal`. `on_verdict` is told what was done.
+    A refused answer ends at once with the reason `refusal`. `on_verdict` receives the verdict.
     """
 
     def __init__(

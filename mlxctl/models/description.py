@@ -125,17 +125,17 @@ def _with_text_facts(blank: ModelDescription) -> ModelDescription:
         has_vision_tower=weights.has_vision_tower if weights else None,
         name=blank.name,
     )
-    speaks = found.kind in _SPEECH
+    has_audio = found.kind in _SPEECH
     float_bytes = (weights.float_bytes if weights else None) or _USUAL_FLOAT_BYTES
     return replace(
         blank,
         detection=found,
         model_type=model_type,
-        context_length=None if speaks else find_context_length(config, tokenizer),
+        context_length=None if has_audio else find_context_length(config, tokenizer),
         has_template=template is not None,
         takes_tools=template is not None and "tools" in template,
         cache=find_cache_shape(model_type, config, float_bytes=float_bytes)
-        if model_type and not speaks
+        if model_type and not has_audio
         else None,
         runtimes=find_runtimes(ENCODER_KINDS.get(model_type, model_type)) if model_type else None,
     )

@@ -30,8 +30,8 @@ def find_family(model_type: str, template: str | None) -> tuple[str | None, str]
     """Return the family with its evidence; None for an unknown one."""
     fitting = [beginning for beginning in _BY_MODEL_TYPE if model_type.startswith(beginning)]
     by_type = _BY_MODEL_TYPE[max(fitting, key=len)] if fitting else None
-    spoken = [(mark, family) for mark, family in _BY_TEMPLATE.items() if mark in (template or "")]
-    if len({family for _, family in spoken}) == 1 and spoken[0][1] != by_type:
-        mark, family = spoken[0]
+    marked = [(mark, family) for mark, family in _BY_TEMPLATE.items() if mark in (template or "")]
+    if len({family for _, family in marked}) == 1 and marked[0][1] != by_type:
+        mark, family = marked[0]
         return family, f"the chat template writes {mark!r}"
     return by_type, f"model_type {model_type!r}"

@@ -95,22 +95,22 @@ def sampling_options(fields: SamplingFields, *, num_top_logprobs: int | None) ->
 
 
 def _tone_curve(fields: SamplingFields) -> ToneCurveOptions | None:
-    said = fields.hlg
-    if said is None:
+    curve_fields = fields.hlg
+    if curve_fields is None:
         return None
     for name, is_set in (
         ("top_p", fields.top_p not in (None, 0, 1)),
         ("top_k", fields.top_k not in (None, 0, -1)),
     ):
-        if is_set and said.enabled:
+        if is_set and curve_fields.enabled:
             message = f"{name} cannot be combined with hlg, whose toe takes its place; leave one of them out"
             raise InvalidRequest(message, param=name)
     return ToneCurveOptions(
-        enabled=said.enabled,
-        width=said.width,
-        shoulder=said.shoulder,
-        toe=said.toe,
-        pivot_offset=said.pivot_offset,
+        enabled=curve_fields.enabled,
+        width=curve_fields.width,
+        shoulder=curve_fields.shoulder,
+        toe=curve_fields.toe,
+        pivot_offset=curve_fields.pivot_offset,
     )
 
 

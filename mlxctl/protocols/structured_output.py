@@ -76,12 +76,14 @@ def _constraints(fields: StructuredOutputFields) -> Iterator[Constraint]:
     )
     if fields.grammar is not None:
         yield Constraint(kind="grammar", value=fields.grammar, param="grammar")
-    if (wish := fields.structured_outputs) is not None:
-        if wish.structural_tag is not None:
+    if (requested := fields.structured_outputs) is not None:
+        if requested.structural_tag is not None:
             param = "structured_outputs.structural_tag"
             raise InvalidRequest(f"{param} is not supported; use json, regex, choice or grammar", param=param)
-        yield from _guided(wish.json, wish.regex, wish.choice, wish.grammar, prefix="structured_outputs.")
-        if wish.json_object:
+        yield from _guided(
+            requested.json, requested.regex, requested.choice, requested.grammar, prefix="structured_outputs."
+        )
+        if requested.json_object:
             yield object_constraint("structured_outputs.json_object")
 
 

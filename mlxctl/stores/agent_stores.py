@@ -79,9 +79,9 @@ class AgentStores:
             return replace(begun[0], is_persistent=False), begun[1]
         return self._on_disk.begin_turn(owner, agent_id)
 
-    def end_turn(self, agent: StoredAgent, said: Sequence[bytes], *, model: str) -> None:
+    def end_turn(self, agent: StoredAgent, bodies: Sequence[bytes], *, model: str) -> None:
         """Append messages to the history that the turn began with. Raises Conflict."""
-        self._store_of(agent).end_turn(agent, said, model=model)
+        self._store_of(agent).end_turn(agent, bodies, model=model)
 
     def change(
         self, owner: str, agent_id: str, *, model: str | None, settings: Callable[[bytes], bytes]

@@ -158,7 +158,7 @@ class AgentStore:
             agent = _update_checksum(connection, owner, agent_id)
             return agent, tuple(body for _, body in _messages(connection, agent.number))
 
-    def end_turn(self, agent: StoredAgent, said: Sequence[bytes], *, model: str) -> None:
+    def end_turn(self, agent: StoredAgent, bodies: Sequence[bytes], *, model: str) -> None:
         """Append messages to the history that the turn began with.
 
         A model set meanwhile stays, else `model` is stored. Raises Conflict when the history has changed or
@@ -175,7 +175,7 @@ class AgentStore:
                     f"agent {agent.id!r} was reset or deleted during the turn; the answer is not stored"
                 )
             _seal(connection, agent.number)
-            for position, body in enumerate(said, start=agent.num_messages):
+            for position, body in enumerate(bodies, start=agent.num_messages):
                 connection.execute(
                     "INSERT INTO messages VALUES (?, ?, ?, checksum(?, ?))",
                     (agent.number, position, body, position, body),

@@ -139,8 +139,8 @@ def _fanout_sample(streams: Sequence[Stream]) -> Sample:
 
 
 def _cached_share(name: str, streams: Sequence[Stream]) -> Sample:
-    told = [stream for stream in streams if stream.cached_share is not None]
-    if len(told) < len(streams):
+    counted = [stream for stream in streams if stream.cached_share is not None]
+    if len(counted) < len(streams):
         return {}
-    cached = sum(stream.num_cached_tokens or 0 for stream in told)
-    return {f"{name}_cached_share": cached / sum(stream.num_prompt_tokens or 0 for stream in told)}
+    cached = sum(stream.num_cached_tokens or 0 for stream in counted)
+    return {f"{name}_cached_share": cached / sum(stream.num_prompt_tokens or 0 for stream in counted)}

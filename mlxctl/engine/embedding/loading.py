@@ -72,11 +72,11 @@ def _estimate_bytes(config: Mapping[str, Any], num_tokens: int) -> int:
 
     0 where the configuration does not tell.
     """
-    told = estimate_prefill_bytes(
+    estimate = estimate_prefill_bytes(
         config,
         chunk_tokens=num_tokens,
         context_tokens=num_tokens,
         float_bytes=_FLOAT_BYTES,
         has_metal=mx.metal.is_available(),
     )
-    return told or 0
+    return estimate or 0

@@ -26,7 +26,8 @@ class EmbeddingPostprocessor:
     def __init__(self, recipe: EmbeddingRecipe, dense: Sequence[Any]) -> None:
         self._is_normalized = recipe.is_normalized
         self._dense = [
-            (layer, _ACTIVATIONS[told.activation]) for layer, told in zip(dense, recipe.dense, strict=True)
+            (layer, _ACTIVATIONS[dense_recipe.activation])
+            for layer, dense_recipe in zip(dense, recipe.dense, strict=True)
         ]
 
     def packed(self, pooled: Sequence[PooledText], *, dimensions: int | None) -> bytes:

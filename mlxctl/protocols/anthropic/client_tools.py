@@ -1,7 +1,7 @@
 """Anthropic's tools that the client runs: schemas that requests leave out.
 
 Such a tool has a dated type, such as `bash_20250124`, and no `input_schema`: Anthropic's models know its
-arguments. Other models are told them. Tools that Anthropic runs are not here.
+arguments. Other models get the definitions. Tools that Anthropic runs are not here.
 """
 
 from collections.abc import Callable, Mapping

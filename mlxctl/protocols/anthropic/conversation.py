@@ -67,19 +67,19 @@ class AnthropicConversation:
         if isinstance(message.content, str):
             yield Message(role="assistant", parts=tuple(_texts(message.content)))
             return
-        said: list[Part] = []
+        pending_parts: list[Part] = []
         has_results = False
         for index, block in enumerate(message.content):
             if isinstance(block, schema.ServerToolResult):
-                if said:
-                    yield Message(role="assistant", parts=tuple(said))
-                    said = []
+                if pending_parts:
+                    yield Message(role="assistant", parts=tuple(pending_parts))
+                    pending_parts = []
                 has_results = True
                 yield Message(role="tool", parts=(self._server_result(block, f"{path}[{index}]"),))
             else:
-                said.extend(self._answer_parts(block, f"{path}[{index}]"))
-        if said or not has_results:
-            yield Message(role="assistant", parts=tuple(said))
+                pending_parts.extend(self._answer_parts(block, f"{path}[{index}]"))
+        if pending_parts or not has_results:
+            yield Message(role="assistant", parts=tuple(pending_parts))
 
     def _answer_parts(
         self,
@@ -124,19 +124,19 @@ class AnthropicConversation:
 
     def _question(self, message: schema.AnthropicUserMessage, path: str) -> Iterable[Message]:
         blocks: Iterable[UserBlock] = _blocks(message.content)
-        said: list[Part] = []
+        pending_parts: list[Part] = []
         num_results = 0
         for index, block in enumerate(blocks):
             if not isinstance(block, schema.AnthropicToolResult):
-                said.extend(_shown(block, f"{path}[{index}]"))
+                pending_parts.extend(_shown(block, f"{path}[{index}]"))
                 continue
-            if said:
-                yield Message(role="user", parts=tuple(said))
-                said = []
+            if pending_parts:
+                yield Message(role="user", parts=tuple(pending_parts))
+                pending_parts = []
             num_results += 1
             yield Message(role="tool", parts=(self._result(block, f"{path}[{index}]"),))
-        if said or not num_results:
-            yield Message(role="user", parts=tuple(said))
+        if pending_parts or not num_results:
+            yield Message(role="user", parts=tuple(pending_parts))
 
     def _result(self, block: schema.AnthropicToolResult, path: str) -> ToolResultPart:
         check_result_id(block.tool_use_id, self._call_ids, path=f"{path}.tool_use_id")

@@ -122,8 +122,8 @@ def _sampling(request: schema.ChatRequest) -> SamplingOptions:
     )
 
 
-def _response_format(wish: schema.ResponseFormat | None) -> Constraint | None:
-    match wish:
+def _response_format(requested: schema.ResponseFormat | None) -> Constraint | None:
+    match requested:
         case None | schema.ChatTextFormat():
             return None
         case schema.ChatObjectFormat(schema=None):
@@ -137,7 +137,7 @@ def _response_format(wish: schema.ResponseFormat | None) -> Constraint | None:
         case schema.ChatGrammarFormat(grammar=grammar):
             return Constraint(kind="grammar", value=grammar, param="response_format.grammar")
         case _:
-            assert_never(wish)
+            assert_never(requested)
 
 
 def _thinking(request: schema.ChatRequest) -> tuple[ThinkingOptions, dict[str, object]]:

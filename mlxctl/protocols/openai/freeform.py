@@ -117,8 +117,8 @@ def _decode_text(text: str) -> str:
     An invalid escape keeps its backslash.
     """
     whole = _ESCAPE.sub(lambda found: found[1] or r"\\", text)
-    said: str = json.loads(f'"{whole}"', strict=False)
-    return said.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+    text_input: str = json.loads(f'"{whole}"', strict=False)
+    return text_input.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
 
 
 def _input_of_object(arguments: str) -> str:
@@ -126,5 +126,5 @@ def _input_of_object(arguments: str) -> str:
         fields = json.loads(arguments)
     except (ValueError, RecursionError):
         return arguments
-    said = fields.get("input") if isinstance(fields, dict) else None
-    return said if isinstance(said, str) else arguments
+    text_input = fields.get("input") if isinstance(fields, dict) else None
+    return text_input if isinstance(text_input, str) else arguments

@@ -221,10 +221,10 @@ class OpenAIResponsesFormatter:
 
 def _requested_sampling(request: GenerationRequest) -> SamplingParams:
     """Return the sampling parameters as far as the request sets them."""
-    said = request.sampling
+    options = request.sampling
     return SamplingParams(
-        temperature=1.0 if said.temperature is None else said.temperature,
-        top_p=1.0 if said.top_p is None else said.top_p,
-        presence_penalty=said.presence_penalty or 0.0,
-        frequency_penalty=said.frequency_penalty or 0.0,
+        temperature=1.0 if options.temperature is None else options.temperature,
+        top_p=1.0 if options.top_p is None else options.top_p,
+        presence_penalty=options.presence_penalty or 0.0,
+        frequency_penalty=options.frequency_penalty or 0.0,
     )

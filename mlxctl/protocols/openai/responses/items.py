@@ -128,7 +128,9 @@ class ResponsesConversation:
                 self._answer.extend(_content(message.content, f"{path}.content"))
             case schema.ResponsesMessage() as message:
                 role: Role = "user" if message.role == "user" else "system"
-                self._say(Message(role=role, parts=tuple(_content(message.content, f"{path}.content"))))
+                self._add_message(
+                    Message(role=role, parts=tuple(_content(message.content, f"{path}.content")))
+                )
             case schema.ResponsesFunctionCall() as call:
                 self._call_ids.add(call.call_id)
                 name = full_name(call.name, call.namespace)
@@ -146,7 +148,7 @@ class ResponsesConversation:
                     for part in _content(result.output, f"{path}.output")
                     if not isinstance(part, AudioPart)
                 ]
-                self._say(
+                self._add_message(
                     Message(
                         role="tool", parts=(ToolResultPart(call_id=result.call_id, content=tuple(content)),)
                     )
@@ -159,21 +161,21 @@ class ResponsesConversation:
                         param=f"{path}.encrypted_content",
                     )
                 text = f"Summary of the conversation so far:\n{summary}"
-                self._say(Message(role="user", parts=(TextPart(text=text),)))
+                self._add_message(Message(role="user", parts=(TextPart(text=text),)))
             case schema.ResponsesReasoning() as reasoning:
                 if thinking := _thinking(reasoning):
                     self._answer.append(ThinkingPart(text=thinking))
 
     def add_user_text(self, text: str) -> None:
         """Add an input that is a plain text."""
-        self._say(Message(role="user", parts=(TextPart(text=text),) if text else ()))
+        self._add_message(Message(role="user", parts=(TextPart(text=text),) if text else ()))
 
     def messages(self) -> tuple[Message, ...]:
         """Return all messages of the conversation."""
         self._end_answer()
         return tuple(self._messages)
 
-    def _say(self, message: Message) -> None:
+    def _add_message(self, message: Message) -> None:
         self._end_answer()
         self._messages.append(message)
 

@@ -233,8 +233,10 @@ def _text_format(options: schema.TextOptions | None) -> Constraint | None:
             return object_constraint("text.format")
         case schema.ResponsesSchemaFormat(schema=None):
             raise missing("text.format.schema")
-        case schema.ResponsesSchemaFormat() as wish:
-            return schema_constraint(wish.schema, param="text.format.schema", is_strict=bool(wish.strict))
+        case schema.ResponsesSchemaFormat() as json_format:
+            return schema_constraint(
+                json_format.schema, param="text.format.schema", is_strict=bool(json_format.strict)
+            )
         case _:
             return None
 

@@ -133,12 +133,19 @@ def _text(options: schema.TextOptions | None) -> TextSettings:
 
 
 def _format(
-    wish: schema.ResponsesTextFormat | schema.ResponsesObjectFormat | schema.ResponsesSchemaFormat | None,
+    text_format: schema.ResponsesTextFormat
+    | schema.ResponsesObjectFormat
+    | schema.ResponsesSchemaFormat
+    | None,
 ) -> dict[str, object]:
-    match wish:
+    match text_format:
         case schema.ResponsesSchemaFormat():
-            said = {"schema": wish.schema or {}, "strict": bool(wish.strict), "description": wish.description}
-            return {"type": "json_schema", "name": wish.name or "", **said}
+            schema_fields = {
+                "schema": text_format.schema or {},
+                "strict": bool(text_format.strict),
+                "description": text_format.description,
+            }
+            return {"type": "json_schema", "name": text_format.name or "", **schema_fields}
         case schema.ResponsesObjectFormat():
             return {"type": "json_object"}
         case _:
