@@ -14,6 +14,7 @@ _BLOCKS = (1, 2, 3, 5, MAX_DRAFT_TOKENS)
 # Draft tokens are tried when they promise this gain; measured seconds vary by about as much.
 _MIN_GAIN = 1.05
 _NUM_PLAIN_STEPS = 4
+_MAX_GROWTH = 1.5
 # After so many verified blocks some steps run without a draft, so that both sides stay measured.
 _PLAIN_EVERY = 256
 _PROBE_BUDGET = 0.005
@@ -32,9 +33,12 @@ class Mean:
     count: int = 0
 
     def add(self, seconds: float) -> None:
-        """Add a measurement, of at most three times the mean."""
+        """Add a measurement, of at most 1.5 times the mean.
+
+        A single pause of the machine says nothing about the next step.
+        """
         if self.count >= _NUM_PLAIN_STEPS:
-            seconds = min(seconds, 3 * self.seconds)
+            seconds = min(seconds, _MAX_GROWTH * self.seconds)
         self.count = min(self.count + 1, 16)
         self.seconds += (seconds - self.seconds) / self.count
 
