@@ -1,4 +1,4 @@
-"""Texts to vectors, for OpenAI's and Ollama's routes."""
+"""Texts to vectors, for embeddings and reranking."""
 
 from collections.abc import Callable
 
@@ -8,12 +8,15 @@ from falcon.asgi import Request, Response
 from mlxctl.inference import InferenceService
 from mlxctl.protocols import OpenAIEmbeddingsFormatter
 from mlxctl.protocols.ollama.formatter import OllamaEmbeddingsFormatter
+from mlxctl.protocols.rerank import RerankFormatter
 from mlxctl.server.body import read_body
 from mlxctl.server.deadline import deadline_of
 from mlxctl.server.decisions import decide
 from mlxctl.server.open_requests import OpenHttpRequests
 from mlxctl.server.rate_limits import admit
 from mlxctl.settings import ServerSettings
+
+VectorFormatter = OpenAIEmbeddingsFormatter | OllamaEmbeddingsFormatter | RerankFormatter
 
 
 class EmbeddingsResource:
@@ -25,16 +28,14 @@ class EmbeddingsResource:
         open_requests: OpenHttpRequests,
         settings: ServerSettings,
         *,
-        create_formatter: Callable[[], OpenAIEmbeddingsFormatter | OllamaEmbeddingsFormatter],
+        create_formatter: Callable[[], VectorFormatter],
     ) -> None:
         self._create_formatter = create_formatter
         self._inference = inference
         self._open_requests = open_requests
         self._settings = settings
 
-    def answered(
-        self, formatter: OpenAIEmbeddingsFormatter | OllamaEmbeddingsFormatter, model: str, request: Request
-    ) -> None:
+    def answered(self, formatter: VectorFormatter, model: str, request: Request) -> None:
         """Called when the vectors are computed."""
 
     async def on_post(self, request: Request, response: Response) -> None:

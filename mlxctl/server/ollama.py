@@ -15,12 +15,11 @@ from mlxctl.errors import InvalidRequest, UnknownModel
 from mlxctl.inference import InferenceService, ServedModel
 from mlxctl.ir import SamplingParams
 from mlxctl.models.catalog import Catalog
-from mlxctl.protocols import OpenAIEmbeddingsFormatter
 from mlxctl.protocols.ollama import schema
 from mlxctl.protocols.ollama.formatter import OllamaEmbeddingsFormatter, OllamaFormatter
 from mlxctl.protocols.ollama.parsing import model_name
 from mlxctl.server.body import read_json
-from mlxctl.server.embeddings import EmbeddingsResource
+from mlxctl.server.embeddings import EmbeddingsResource, VectorFormatter
 from mlxctl.server.generation import GenerationResource, ParsedRequest
 
 # Clients look for features by the version; these routes follow this one.
@@ -78,9 +77,7 @@ class OllamaResource(GenerationResource[OllamaFormatter]):
 class OllamaEmbeddingsResource(EmbeddingsResource):
     """Embeddings, with the time to live of the model."""
 
-    def answered(
-        self, formatter: OpenAIEmbeddingsFormatter | OllamaEmbeddingsFormatter, model: str, request: Request
-    ) -> None:
+    def answered(self, formatter: VectorFormatter, model: str, request: Request) -> None:
         """Set how long the model stays loaded after this request."""
         is_allowed = "models:write" in request.context.identity.scopes
         if isinstance(formatter, OllamaEmbeddingsFormatter) and is_allowed:

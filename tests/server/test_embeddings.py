@@ -168,3 +168,49 @@ def test_disconnect_cancels_the_work(model_server: ServerProcess) -> None:
 def requests(model_server: ServerProcess) -> list[dict[str, Any]]:
     views: list[dict[str, Any]] = httpx.get(f"{model_server.url}/requests", timeout=60).json()["requests"]
     return views
+
+
+def rerank(server: ServerProcess, path: str, **fields: Any) -> httpx.Response:
+    body = {"model": MODEL, "query": TEXTS[1], "documents": TEXTS, **fields}
+    return httpx.post(f"{server.url}{path}", json=body, timeout=60)
+
+
+def test_documents_are_ordered_by_the_cosine_of_their_vectors(
+    model_server: ServerProcess, sdk: openai.OpenAI
+) -> None:
+    answer = rerank(model_server, "/v1/rerank").json()
+    vectors = [
+        item.embedding
+        for item in sdk.embeddings.create(model=MODEL, input=TEXTS, encoding_format="float").data
+    ]
+    for result in answer["results"]:
+        one, other = vectors[1], vectors[result["index"]]
+        cosine = sum(map(operator.mul, one, other)) / (math.hypot(*one) * math.hypot(*other))
+        assert result["relevance_score"] == pytest.approx(cosine, abs=1e-4)
+    scores = [result["relevance_score"] for result in answer["results"]]
+    assert (answer["results"][0]["index"], scores) == (1, sorted(scores, reverse=True))
+    assert answer["results"][0]["document"] == {"text": TEXTS[1]}
+
+
+def test_coheres_route_leaves_out_documents(model_server: ServerProcess) -> None:
+    answer = rerank(model_server, "/v2/rerank", top_n=2, documents=[{"text": text} for text in TEXTS]).json()
+    assert [set(result) for result in answer["results"]] == [{"index", "relevance_score"}] * 2
+
+
+@pytest.mark.parametrize(
+    ("fields", "status", "param"),
+    [
+        ({"documents": []}, 400, "documents"),
+        ({"documents": ["a", ""]}, 400, "documents[1]"),
+        ({"documents": "a"}, 400, "documents"),
+        ({"top_n": 0}, 400, "top_n"),
+        ({"query": 5}, 400, "query"),
+        ({"model": "endless"}, 400, "model"),
+        ({"model": "nothing"}, 404, "model"),
+    ],
+)
+def test_invalid_rerank_requests_are_refused(
+    model_server: ServerProcess, fields: dict[str, Any], status: int, param: str
+) -> None:
+    answer = rerank(model_server, "/v1/rerank", **fields)
+    assert (answer.status_code, answer.json()["error"]["param"]) == (status, param)

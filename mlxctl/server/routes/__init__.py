@@ -13,6 +13,7 @@ from mlxctl.server.routes.models import model_routes
 from mlxctl.server.routes.ollama import OLLAMA_ROUTES
 from mlxctl.server.routes.openai import OPENAI_ROUTES
 from mlxctl.server.routes.policy import POLICY_ROUTES
+from mlxctl.server.routes.rerank import RERANK_ROUTES
 
 __all__ = ["all_routes"]
 
@@ -26,6 +27,7 @@ def all_routes(*, allows_downloads: bool = False) -> tuple[Route, ...]:
         *OLLAMA_ROUTES,
         *LLAMA_CPP_ROUTES,
         *LM_STUDIO_ROUTES,
+        *RERANK_ROUTES,
         *model_routes(allows_downloads=allows_downloads),
         *ADAPTER_ROUTES,
         *CACHE_ROUTES,

@@ -1,0 +1,117 @@
+"""Documents in the order of their relevance: Jina's, vLLM's and Cohere's shapes.
+
+The relevance of a document is the cosine of its embedding and that of the query, -1 to 1.
+"""
+
+import math
+import secrets
+from array import array
+from operator import mul
+from typing import Annotated, Any
+
+import msgspec
+from msgspec import UNSET, Meta, Struct, UnsetType
+
+from mlxctl.errors import InvalidRequest
+from mlxctl.ir import EmbeddingRequest, EmbeddingResult
+from mlxctl.protocols.decoding import decode_body
+from mlxctl.protocols.ranges import Name
+
+MAX_DOCUMENTS = 2047
+"""Most documents of one request."""
+
+
+class RerankText(Struct):
+    """A document as an object."""
+
+    text: str
+
+
+class RerankRequest(Struct, kw_only=True):
+    """A query, and documents to order by their relevance to it.
+
+    `top_n` limits the results. The results repeat the documents if `return_documents`.
+    """
+
+    model: Name
+    query: str
+    documents: Annotated[list[str | RerankText], Meta(min_length=1, max_length=MAX_DOCUMENTS)]
+    top_n: Annotated[int, Meta(ge=1)] | None = None
+    return_documents: bool | None = None
+
+
+class RerankResult(Struct):
+    """A document by its position in the request."""
+
+    index: int
+    relevance_score: float
+    document: RerankText | UnsetType = UNSET
+
+
+class RerankUsage(Struct):
+    """Numbers of tokens."""
+
+    prompt_tokens: int
+    total_tokens: int
+
+
+class RerankAnswer(Struct):
+    """Documents, the most relevant first."""
+
+    id: str
+    model: str
+    results: list[RerankResult]
+    usage: RerankUsage
+    meta: dict[str, Any]
+
+
+_DECODER = msgspec.json.Decoder(RerankRequest)
+
+
+class RerankFormatter:
+    """Formatter of one request: `parse` once, then `whole`.
+
+    `repeats_documents` is the default of `return_documents`.
+    """
+
+    def __init__(self, *, repeats_documents: bool) -> None:
+        self._repeats_documents = repeats_documents
+
+    def parse(self, body: bytes) -> EmbeddingRequest:
+        """Parse a body. Raises InvalidRequest."""
+        asked = decode_body(body, _DECODER)
+        texts = [document if isinstance(document, str) else document.text for document in asked.documents]
+        places = [f"documents[{index}]" for index in range(len(texts))]
+        for path, text in zip(("query", *places), (asked.query, *texts), strict=True):
+            if not text:
+                raise InvalidRequest(f"{path} is empty; send a text", param=path)
+        self._model, self._top_n = asked.model, asked.top_n
+        if asked.return_documents is not None:
+            self._repeats_documents = asked.return_documents
+        self._texts = texts if self._repeats_documents else None
+        return EmbeddingRequest(model=asked.model, inputs=(asked.query, *texts))
+
+    def whole(self, result: EmbeddingResult) -> bytes:
+        """Return the ordered documents."""
+        query, *documents = (array("f", packed) for packed in result.vectors)
+        scores = [_cosine(query, document) for document in documents]
+        # The sort is stable: equal documents keep their order.
+        order = sorted(range(len(scores)), key=lambda index: -scores[index])[: self._top_n]
+        return msgspec.json.encode(
+            RerankAnswer(
+                id=f"rerank-{secrets.token_hex(12)}",
+                model=self._model,
+                results=[self._result(index, scores[index]) for index in order],
+                usage=RerankUsage(result.num_prompt_tokens, result.num_prompt_tokens),
+                meta={"api_version": {"version": "2"}, "billed_units": {"search_units": 1}},
+            )
+        )
+
+    def _result(self, index: int, score: float) -> RerankResult:
+        document = UNSET if self._texts is None else RerankText(self._texts[index])
+        return RerankResult(index, score, document)
+
+
+def _cosine(one: "array[float]", other: "array[float]") -> float:
+    lengths = math.hypot(*one) * math.hypot(*other)
+    return sum(map(mul, one, other)) / lengths if lengths else 0.0

@@ -1,0 +1,33 @@
+"""Reranking: Jina's and vLLM's route, and Cohere's."""
+
+from functools import partial
+
+from mlxctl.protocols import OPENAI
+from mlxctl.protocols.rerank import RerankAnswer, RerankFormatter, RerankRequest
+from mlxctl.server.embeddings import EmbeddingsResource
+from mlxctl.server.route import GENERATION_ERRORS, Operation, Route
+
+
+def _rerank(path: str, summary: str, *aliases: str, repeats_documents: bool) -> Route:
+    operation = Operation(
+        method="post", summary=summary, body=RerankRequest, answer=RerankAnswer, errors=GENERATION_ERRORS
+    )
+    return Route(
+        path=path,
+        aliases=aliases,
+        resource=lambda context: EmbeddingsResource(
+            context.services.inference,
+            context.open_requests,
+            context.settings,
+            create_formatter=partial(RerankFormatter, repeats_documents=repeats_documents),
+        ),
+        protocol=OPENAI,
+        access="embed",
+        operations=(operation,),
+    )
+
+
+RERANK_ROUTES = (
+    _rerank("/v1/rerank", "Order documents by relevance (Jina, vLLM)", "/rerank", repeats_documents=True),
+    _rerank("/v2/rerank", "Order documents by relevance (Cohere)", repeats_documents=False),
+)
