@@ -149,7 +149,7 @@ class LocalBackend:
 
 
 def key_problem(address: str, api_key: str | None) -> AuthenticationFailed:
-    """Return the error of a missing or wrong key; it names the option."""
+    """Return the error of a missing or wrong key, naming the option."""
     problem = "rejects this API key" if api_key else "requires an API key"
     return AuthenticationFailed(f"the server at {address} {problem}: use --api-key KEY or MLXCTL_API_KEY")
 
