@@ -43,18 +43,18 @@ class Guardrails:
             and is_model_allowed(self.rules.models, model)
         )
 
-    def text_filter(self) -> "TextFilter":
+    def text_filter(self) -> "GuardrailFilter":
         """Return a filter for one text of an answer."""
-        return TextFilter(self._patterns, self.rules.action, seconds=_STREAM_SECONDS)
+        return GuardrailFilter(self._patterns, self.rules.action, seconds=_STREAM_SECONDS)
 
     def check(self, text: str) -> tuple[str, Verdict | None]:
         """Return a whole text as it may be sent, and the verdict."""
-        filtered = TextFilter(self._patterns, self.rules.action, seconds=_TEXT_SECONDS)
+        filtered = GuardrailFilter(self._patterns, self.rules.action, seconds=_TEXT_SECONDS)
         shown = filtered.feed(text) + filtered.finish()
         return shown, filtered.verdict
 
 
-class TextFilter:
+class GuardrailFilter:
     """Filters one text that comes in pieces.
 
     A text that could become a match is held back. Every chunking gives the same text. `verdict` says what was
