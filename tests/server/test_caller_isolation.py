@@ -161,17 +161,17 @@ def test_salt_of_another_key_matches_nothing(clients: Clients) -> None:
 
 @pytest.mark.parametrize("salt", ["", 3, "x" * 257])
 @pytest.mark.parametrize(
-    "path", ["/v1/chat/completions", "/v1/completions", "/v1/responses", "/v1/messages", "/v1/agents"]
+    ("path", "body"),
+    [
+        ("/v1/chat/completions", {"messages": [{"role": "user", "content": "hi"}]}),
+        ("/v1/completions", {"prompt": "hi"}),
+        ("/v1/responses", {"input": "hi"}),
+        ("/v1/messages", {"messages": [{"role": "user", "content": "hi"}], "max_tokens": 1}),
+        ("/v1/agents", {}),
+    ],
 )
-def test_invalid_salt_is_refused(clients: Clients, path: str, salt: object) -> None:
-    body = {
-        "model": "tiny",
-        "messages": [{"role": "user", "content": "hi"}],
-        "prompt": "hi",
-        "input": "hi",
-        "max_tokens": 1,
-    }
-    refused = clients[ALPHA].post(path, json=body | {"cache_salt": salt})
+def test_invalid_salt_is_refused(clients: Clients, path: str, body: dict[str, Any], salt: object) -> None:
+    refused = clients[ALPHA].post(path, json={"model": "tiny", **body, "cache_salt": salt})
     assert refused.status_code == 400
     assert "cache_salt" in refused.text
 
