@@ -20,7 +20,6 @@ from mlxctl.models.capability_lookup import CapabilityLookup, open_capability_lo
 from mlxctl.models.catalog import Catalog
 from mlxctl.policy import PolicyService, SettingsPolicy
 from mlxctl.policy.guardrails import compile_rules
-from mlxctl.policy.opa import OpaPolicy
 from mlxctl.policy.store_backend import StoredPolicy
 from mlxctl.settings import AuditSettings, GuardrailSettings, SamplingSettings, Settings
 from mlxctl.stores import AgentStore, AgentStores, ResponseStore
@@ -113,6 +112,9 @@ def _open_policy(settings: Settings) -> PolicyService:
     of_settings, stored = open_policy(settings)
     opa = None
     if settings.opa.url is not None:
+        # Imports httpx, which most servers do not need.
+        from mlxctl.policy.opa import OpaPolicy
+
         opa = OpaPolicy(
             stored,
             settings.opa.url,

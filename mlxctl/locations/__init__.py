@@ -5,11 +5,18 @@ import sys
 import tempfile
 from pathlib import Path
 
+# The path of a Unix socket may have 104 bytes on macOS and 108 on Linux; the rest is for its name.
+_MAX_SOCKET_ROOT_BYTES = 60
+
 
 def runtime_directory() -> Path:
-    """Return the directory for sockets (mode 0700), created on demand."""
-    base = os.environ.get("XDG_RUNTIME_DIR")
-    root = Path(base) if base and Path(base).is_dir() else Path(tempfile.gettempdir())
+    """Return the directory for sockets (mode 0700), created on demand.
+
+    The first of $XDG_RUNTIME_DIR, the temporary directory and /tmp whose path is short enough for a socket.
+    """
+    bases = (os.environ.get("XDG_RUNTIME_DIR"), tempfile.gettempdir())
+    short = (base for base in bases if base and len(os.fsencode(base)) <= _MAX_SOCKET_ROOT_BYTES)
+    root = next((Path(base) for base in short if Path(base).is_dir()), Path("/tmp"))  # noqa: S108 -- owner-only below
     directory = root / f"mlxctl-{os.getuid()}"
     directory.mkdir(mode=0o700, exist_ok=True)
     status = directory.lstat()

@@ -3,16 +3,19 @@
 import asyncio
 import time
 from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING
 
 from mlxctl.ir.policy import NO_GUARDRAILS, SCOPES, USER_SCOPES, ApiKey, Limits, is_model_allowed
 from mlxctl.policy.admin import PolicyAdmin
 from mlxctl.policy.authentication import Caller, caller_of, offered_secrets, rejection
 from mlxctl.policy.guardrails import Guardrails
 from mlxctl.policy.key_table import secret_digest
-from mlxctl.policy.opa import OpaPolicy
 from mlxctl.policy.rate_limits import BucketId, RateLimiter, Reservation
 from mlxctl.policy.settings_backend import SettingsPolicy
 from mlxctl.policy.store_backend import StoredPolicy
+
+if TYPE_CHECKING:
+    from mlxctl.policy.opa import OpaPolicy
 
 _WATCH_SECONDS = 1.0
 
@@ -29,7 +32,7 @@ class PolicyService:
         settings: SettingsPolicy,
         store: StoredPolicy | None = None,
         *,
-        opa: OpaPolicy | None = None,
+        opa: "OpaPolicy | None" = None,
         limiter: RateLimiter | None = None,
         now: Callable[[], float] = time.time,
     ) -> None:

@@ -1,6 +1,6 @@
 """Test of conversations: end of answers, and template support."""
 
-from dataclasses import asdict
+import msgspec
 
 from mlxctl.ir import GenerationRequest, ModelCapabilities, ProbeVerdict, ThinkingOptions, text_message
 from mlxctl.probe.interview import GREEDY, Interview
@@ -54,7 +54,7 @@ async def check_template(interview: Interview, known: ModelCapabilities) -> tupl
         if shape.takes_later_system
         else "its template loses one that comes later"
     )
-    value = {"shows": taken, "adapter": asdict(shape)}
+    value = {"shows": taken, "adapter": msgspec.json.decode(msgspec.json.encode(shape))}
     return (
         Finding(question="later_system", verdict="yes" if shape.takes_later_system else "no", reason=later),
         Finding(

@@ -82,7 +82,11 @@ class ToolCheck:
             thinking_parser_id=adapter.verdict.thinking_parser_id,
         )
         results = read_with_all(answers, own_parser_id=self.own_parser_id)
-        if first_working(results) is None and any(parsed.is_undecided for parsed in results):
+        # Another parser may skip a made-up call as text; that does not decide about the model's own format.
+        is_own_undecided = results[0].parser_id == self.own_parser_id and results[0].is_undecided
+        if is_own_undecided or (
+            first_working(results) is None and any(parsed.is_undecided for parsed in results)
+        ):
             answers = replace(
                 answers, with_tools=(*answers.with_tools, (third, await self._ask(adapter, third)))
             )

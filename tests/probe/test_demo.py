@@ -1,7 +1,9 @@
 """Findings and evidence of the demo model."""
 
-from dataclasses import asdict, replace
+from dataclasses import replace
 from pathlib import Path
+
+import msgspec
 
 from mlxctl import demo
 from mlxctl.adapters import create_adapter
@@ -79,7 +81,9 @@ def test_probed_capabilities_match_detection_from_files(demo_record: ProbeRecord
     facts = read_model(demo.MODEL_DIR)
     known = create_adapter(facts, name="model", capabilities=to_capabilities(demo_record.findings))
     assert known.verdict == create_adapter(facts, name="model").verdict
-    assert finding(demo_record, "tool_turns").value["adapter"] == asdict(known.verdict)
+    assert finding(demo_record, "tool_turns").value["adapter"] == msgspec.json.decode(
+        msgspec.json.encode(known.verdict)
+    )
 
 
 def test_probed_model_is_skipped_unless_forced(

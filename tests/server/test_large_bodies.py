@@ -23,7 +23,11 @@ _SMALL = [{"role": "user", "content": "hello"}]
 
 
 def refused(server: ServerProcess, path: str, asked: dict[str, Any]) -> dict[str, Any]:
-    answer = httpx.post(f"{server.url}{path}", json={"model": "tiny", **asked}, timeout=60)
+    answer = httpx.post(
+        f"{server.url}{path}",
+        json=asked if path == "/cache/explain" else {"model": "tiny", **asked},
+        timeout=60,
+    )
     assert answer.status_code == 400
     error: dict[str, Any] = answer.json()["error"]
     return error
@@ -36,17 +40,17 @@ def test_explanation_of_an_oversized_prompt_is_refused(server: ServerProcess) ->
 
     assert explained["code"] == "context_length_exceeded"
     # The number is the least that the length allows: nothing was tokenized.
-    assert explained == refused(server, "/v1/chat/completions", {"messages": question["body"]["messages"]})
+    assert explained == refused(server, "/v1/chat/completions", question["body"])
 
 
 def test_explanation_of_a_long_prompt_fails_like_its_request(
     server: ServerProcess,
 ) -> None:
-    messages = [{"role": "user", "content": "an old hill " * 10_000}]
-    explained = refused(server, "/cache/explain", {"body": {"model": "tiny", "messages": messages}})
+    body = {"model": "tiny", "messages": [{"role": "user", "content": "an old hill " * 10_000}]}
+    explained = refused(server, "/cache/explain", {"body": body})
 
     assert explained["code"] == "context_length_exceeded"
-    assert explained == refused(server, "/v1/chat/completions", {"messages": messages})
+    assert explained == refused(server, "/v1/chat/completions", body)
 
 
 def test_error_quotes_only_the_start_of_long_values(server: ServerProcess) -> None:

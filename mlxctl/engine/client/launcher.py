@@ -88,6 +88,8 @@ class EngineProcess:
         previous = os.umask(0o177)
         try:
             listener.bind(str(path))
+        except OSError as error:
+            raise EngineDied(f"cannot create the engine's socket {str(path)!r}: {error}") from error
         finally:
             os.umask(previous)
         listener.listen(1)
