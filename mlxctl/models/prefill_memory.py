@@ -15,9 +15,9 @@ Through the server, with chunks of at most 128 tokens, weights, cache and prefil
 times the peaks of all seven models at 2,000 tokens.
 
 The engine sizes chunks by their duration, which no configuration tells. On a shared CPU, where the duration
-of the same chunk varies by a factor of two, the estimates for 2,000 and 6,000 tokens were 0.75 to 1.6 times
-the peaks. Nothing was measured on Metal: there the largest chunk of the settings is assumed, so the estimate
-is an upper bound.
+of the same chunk varies by a factor of two, the estimates for 2,000 and 6,000 tokens were 0.52 to 1.66 times
+the peaks with a score cost of 8e-9; with the present 5e-9 they were not measured. Nothing was measured on
+Metal: there the largest chunk of the settings is assumed, so the estimate is an upper bound.
 """
 
 from collections.abc import Mapping
