@@ -68,25 +68,25 @@ def test_prompt_is_refused_after_its_time_without_memory_only() -> None:
 
 def test_memory_held_by_another_row_fails_with_its_arithmetic() -> None:
     async def run() -> None:
-        settings = EngineSettings(memory_limit_bytes=16_000_000, memory_wait_seconds=0.0)
+        settings = EngineSettings(memory_limit_bytes=5_000_000, memory_wait_seconds=0.0)
         # In its own process: memory of other tests would count against the limit.
         async with running_engine("endless", settings=settings, own_process=True) as client:
-            holder = submit(client, "endless", [30] * 8000, max_tokens=20_000)
+            holder = submit(client, "endless", [30] * 2000, max_tokens=20_000)
             while not any(update.token_ids for update in await holder.next()):
                 pass
 
             with pytest.raises(MemoryShortage) as refused:
-                await finish(submit(client, "endless", [40] * 8000, max_tokens=1))
+                await finish(submit(client, "endless", [40] * 2000, max_tokens=1))
 
             for part in (
-                "needs 8.45 MB",
-                "of 16.00 MB are free",
+                "needs 2.31 MB",
+                "of 5.00 MB are free",
                 "the weights of endless 0.85 MB",
                 "running",
             ):
                 assert part in str(refused.value)
             holder.cancel()
-            assert len((await finish(submit(client, "endless", [40] * 8000, max_tokens=1))).token_ids) == 1
+            assert len((await finish(submit(client, "endless", [40] * 2000, max_tokens=1))).token_ids) == 1
 
     asyncio.run(run())
 
