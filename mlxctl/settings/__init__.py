@@ -5,24 +5,24 @@ They are resolved once and passed down. No other module reads the environment or
 
 from mlxctl.settings.documentation import describe_default, describe_field
 from mlxctl.settings.editing import remove_alias, write_alias
-from mlxctl.settings.resolution import resolve, settings_file
-from mlxctl.settings.sections import (
+from mlxctl.settings.engine import EngineSettings, SchedulerSettings
+from mlxctl.settings.models import (
     AdapterSettings,
-    AuditSettings,
-    Endpoint,
-    EngineSettings,
-    GuardrailSettings,
     LibrarySettings,
-    LimitSettings,
     ModelSettings,
-    OpaSettings,
-    PolicySettings,
     PoolSettings,
     SamplingSettings,
-    SchedulerSettings,
-    ServerSettings,
-    Settings,
 )
+from mlxctl.settings.policy import (
+    AuditSettings,
+    GuardrailSettings,
+    LimitSettings,
+    OpaSettings,
+    PolicySettings,
+)
+from mlxctl.settings.resolution import resolve, settings_file
+from mlxctl.settings.sections import Settings
+from mlxctl.settings.server import Endpoint, ServerSettings
 
 __all__ = [
     "AdapterSettings",

@@ -1,0 +1,124 @@
+"""Settings of the engine and its scheduler."""
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+from mlxctl.settings.bounds import bounded
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EngineSettings:
+    """Engine process: memory, prefix cache, batching, supervision."""
+
+    memory_limit_bytes: int | None = bounded(None, least=1)
+    """Maximum memory for weights and caches together.
+
+    Default: the limit that MLX recommends for this machine.
+    """
+
+    prefix_cache_bytes: int | None = bounded(None, least=0)
+    """Maximum memory for the prefix cache. 0 turns it off. Default: a fifth of the memory limit."""
+
+    prefix_cache_bits: Literal["full", "8", "4"] = "full"
+    """Bits of stored prefix-cache entries.
+
+    Fewer bits hold more tokens, but reuse is not exact. `kv_bits` takes precedence.
+    """
+
+    prefix_cache_exact_tokens: int = bounded(4096, least=0)
+    """Number of tokens at the start of every prompt that the prefix cache never quantizes."""
+
+    memory_wait_seconds: float = bounded(60.0, least=0.0)
+    """Maximum time that a request waits for memory which others hold. Then it is refused, to be repeated."""
+
+    # Coding agents send the largest max_tokens that a model may have, whatever they need.
+    admission: Literal["strict", "prompt"] = "prompt"
+    """Memory that must exist for a request: `strict` counts its `max_tokens`, `prompt` a short answer."""
+
+    cache_dir: Path | None = None
+    """Directory of the prefix cache's disk tier. `serve` defaults to the user's cache directory."""
+
+    cache_disk_bytes: int = bounded(10 * 1024**3, least=0)
+    """Maximum size of the disk tier. 0 turns it off. Only the owner can read it."""
+
+    cache_ttl_seconds: float | None = bounded(None, least=0.0)
+    """Time after the last use until prefix-cache entries expire, for requests without `ttl`. 0 stores none.
+
+    Default: they stay until their memory is needed.
+    """
+
+    cache_disk_ttl_seconds: float = bounded(86400.0, least=0.0)
+    """Time after the last use until entries of the disk tier expire, unless their `ttl` is shorter."""
+
+    cache_min_free_bytes: int = bounded(4 * 1024**3, least=0)
+    """Disk space that the disk tier always leaves free."""
+
+    max_rows: int = bounded(32, least=1)
+    """Maximum number of sequences that are decoded in one batch."""
+
+    prefill_slice_seconds: float = bounded(0.5, least=0.001)
+    """Maximum duration of one prefill step while nothing else runs."""
+
+    target_gap_ms: float | None = bounded(None, least=1.0)
+    """Maximum milliseconds between two tokens of an answer during prefill.
+
+    Default: 200, or ten decode steps if that is longer.
+    """
+
+    target_ttft_ms: float = bounded(1000.0, least=0.0)
+    """Milliseconds that a prompt may wait before prefill takes precedence over decoding.
+
+    Prefill then runs as fast as the target gap allows, which slows answers down.
+    """
+
+    prefill_chunk_max_tokens: int = bounded(2048, least=1)
+    """Maximum number of prompt tokens in one prefill step."""
+
+    speculation: Literal["off", "auto", "lookup", "draft"] = "off"
+    """Speculative decoding: several tokens a step where drafts come true. It changes no answer.
+
+    `lookup` drafts what followed the last tokens earlier in the prompt or the answer, where that was measured
+    to be faster. `draft` uses the draft model. `auto` uses both.
+    """
+
+    stall_seconds: float = bounded(120.0, least=0.1)
+    """Time without any token, while requests run, after which the engine is restarted."""
+
+    restart_backoff_max_seconds: float = bounded(30.0, least=0.0)
+    """Maximum pause between attempts to restart the engine."""
+
+    load_timeout_seconds: float = bounded(600.0, least=0.1)
+    """Maximum time for loading a model."""
+
+    blas: Literal["auto", "bundled"] = "auto"
+    """BLAS library on Linux: `auto` prefers an installed OpenBLAS, `bundled` uses the one inside MLX."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SchedulerSettings:
+    """Preemption, time slices and aging.
+
+    `PATCH /admin/scheduler` changes them while the server runs.
+    """
+
+    enable_preemption: bool = False
+    """Let a request of high priority interrupt the least important answer, which continues later."""
+
+    high_priority_threshold: int = bounded(-5, least=-100, most=100)
+    """Priority up to which a request may interrupt others. Lower values are served first."""
+
+    max_timeslice_tokens: int = bounded(0, least=0)
+    """Number of tokens after which an answer lets a waiting request run. 0: an answer runs to its end.
+
+    Answers of high priority are not interrupted.
+    """
+
+    aging_seconds: float = bounded(2.0, least=0.001)
+    """Waiting time after which the priority value of a request falls by one."""
+
+    share_rows: bool = True
+    """Let a caller that waits take a row of a caller that has more than its share. Answers continue later.
+
+    A caller is an API key, or the address of a client without one.
+    """
