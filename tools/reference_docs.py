@@ -16,7 +16,7 @@ import typer
 from mlxctl import demo
 from mlxctl.cli import app
 from mlxctl.engine import Stats
-from mlxctl.engine.wire.messages import DiskFigures
+from mlxctl.engine.wire.reports import DiskFigures
 from mlxctl.inference import ServedModel
 from mlxctl.inference.models.manager import ModelStats
 from mlxctl.inference.models.served_model import ModelMemory

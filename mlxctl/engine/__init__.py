@@ -7,9 +7,9 @@ from mlxctl.engine.client.engine_client import EngineClient
 from mlxctl.engine.client.launcher import EngineProcess, InlineEngine
 from mlxctl.engine.client.supervisor import EngineStatus
 from mlxctl.engine.client.token_stream import TokenStream
-from mlxctl.engine.wire.messages import (
-    AudioWindow,
-    CacheAction,
+from mlxctl.engine.wire.commands import CacheAction
+from mlxctl.engine.wire.jobs import AudioWindow, TranscribedWindow
+from mlxctl.engine.wire.reports import (
     CacheAnswer,
     CachedChunk,
     Hello,
@@ -20,7 +20,6 @@ from mlxctl.engine.wire.messages import (
     RowUpdate,
     Score,
     Stats,
-    TranscribedWindow,
 )
 
 __all__ = [

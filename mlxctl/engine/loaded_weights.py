@@ -4,7 +4,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from mlxctl.engine.wire.messages import CacheKind
+from mlxctl.engine.wire.reports import CacheKind
 from mlxctl.ir.kv_cache_size import KVWindow
 
 

@@ -16,18 +16,9 @@ from mlxctl.engine.mailbox import FrontGoneError, Mailbox
 from mlxctl.engine.memory import EngineMemory
 from mlxctl.engine.process_memory import return_free_memory
 from mlxctl.engine.waker import Waker
-from mlxctl.engine.wire.messages import (
-    AnyCommand,
-    Cancel,
-    Hello,
-    LoadFailure,
-    LoadModel,
-    ModelFailed,
-    ModelLoaded,
-    ModelUnloaded,
-    Stop,
-    UnloadModel,
-)
+from mlxctl.engine.wire.commands import Cancel, LoadModel, Stop, UnloadModel
+from mlxctl.engine.wire.messages import AnyCommand
+from mlxctl.engine.wire.reports import Hello, LoadFailure, ModelFailed, ModelLoaded, ModelUnloaded
 from mlxctl.engine.workload import Workload, WorkloadContext
 from mlxctl.errors import ModelError, ModelNotFoundOnDisk, NotEnoughMemory
 from mlxctl.ir import ModelSpec

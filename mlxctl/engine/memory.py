@@ -15,7 +15,7 @@ from mlxctl.engine.backend import Backend
 from mlxctl.engine.loaded_weights import LoadedWeights
 from mlxctl.engine.loading.loader import Loader, load_in_pieces
 from mlxctl.engine.loading.namespace import prefix_namespace
-from mlxctl.engine.wire.messages import DiskFigures
+from mlxctl.engine.wire.reports import DiskFigures
 from mlxctl.errors import describe_bytes
 from mlxctl.ir import ModelSpec
 from mlxctl.prefix_cache.cache import PrefixCache

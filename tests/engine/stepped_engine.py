@@ -8,16 +8,9 @@ import msgspec
 from mlxctl.engine.backend import CPU
 from mlxctl.engine.generation.workload import GenerationWorkload
 from mlxctl.engine.memory import EngineMemory
-from mlxctl.engine.wire.messages import (
-    AnyReport,
-    ConfigureScheduler,
-    ReportStats,
-    RowUpdate,
-    Score,
-    Stats,
-    Step,
-    Submit,
-)
+from mlxctl.engine.wire.commands import ConfigureScheduler, ReportStats, Submit
+from mlxctl.engine.wire.messages import AnyReport
+from mlxctl.engine.wire.reports import RowUpdate, Score, Stats, Step
 from mlxctl.engine.workload import WorkloadContext
 from mlxctl.ir import CacheMode, Guidance, KVFormat, SamplingParams, TextGenerationTask
 from mlxctl.ir.model_spec import TextModelOptions

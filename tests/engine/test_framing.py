@@ -5,6 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from mlxctl.engine.wire.commands import Cancel, Stop, Submit
 from mlxctl.engine.wire.framing import (
     MAX_FRAME_BYTES,
     FrameTooLargeError,
@@ -12,7 +13,7 @@ from mlxctl.engine.wire.framing import (
     encode_frame,
     report_reader,
 )
-from mlxctl.engine.wire.messages import Cancel, RowUpdate, Score, Step, Stop, Submit
+from mlxctl.engine.wire.reports import RowUpdate, Score, Step
 from mlxctl.ir import SamplingParams
 
 SUBMIT = Submit(

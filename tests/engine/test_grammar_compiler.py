@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from mlxctl.engine.constraints import GrammarCompiler
-from mlxctl.engine.wire.messages import Submit
+from mlxctl.engine.wire.commands import Submit
 from mlxctl.ir import Guidance, Repetition, SamplingParams
 from tests import tiny_models
 

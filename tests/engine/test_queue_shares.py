@@ -2,7 +2,7 @@
 
 from mlxctl.engine import TokenStream
 from mlxctl.engine.client.open_requests import OpenRequests
-from mlxctl.engine.wire.messages import RowUpdate
+from mlxctl.engine.wire.reports import RowUpdate
 
 
 def waiting(**numbers: int) -> OpenRequests:

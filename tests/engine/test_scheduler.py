@@ -6,7 +6,7 @@ from mlxctl.engine.scheduling.batch import Batch, RowResult
 from mlxctl.engine.scheduling.model_queue import ModelCosts
 from mlxctl.engine.scheduling.scheduler import Scheduler
 from mlxctl.engine.scheduling.sequence import Sequence, SequenceState
-from mlxctl.engine.wire.messages import RowUpdate
+from mlxctl.engine.wire.reports import RowUpdate
 from mlxctl.ir import SamplingParams
 from mlxctl.ir.cache_usage import NO_CACHE_USAGE, CacheUsage
 from mlxctl.ir.scheduler_policy import SchedulerPolicy

@@ -17,7 +17,7 @@ from mlxctl.engine.audio.transcriber import TokenRules, Transcriber
 from mlxctl.engine.audio.workload import TranscriptionWorkload, open_transcriber
 from mlxctl.engine.backend import CPU
 from mlxctl.engine.memory import EngineMemory
-from mlxctl.engine.wire.messages import Transcribe
+from mlxctl.engine.wire.jobs import Transcribe
 from mlxctl.engine.workload import DecodeLoad, WorkloadContext
 from mlxctl.errors import BrokenModel, ModelInUse, SequenceFailed
 from mlxctl.ir import TranscriptionRecipe

@@ -8,17 +8,10 @@ from pathlib import Path
 
 from tokenizers import Tokenizer
 
+from mlxctl.engine.wire.commands import LoadModel, Stop, Submit
 from mlxctl.engine.wire.framing import command_reader, encode_frame
-from mlxctl.engine.wire.messages import (
-    AnyCommand,
-    Hello,
-    LoadModel,
-    ModelLoaded,
-    RowUpdate,
-    Step,
-    Stop,
-    Submit,
-)
+from mlxctl.engine.wire.messages import AnyCommand
+from mlxctl.engine.wire.reports import Hello, ModelLoaded, RowUpdate, Step
 from mlxctl.errors import EngineDied
 from mlxctl.settings import EngineSettings
 

@@ -12,7 +12,7 @@ import mlx.core as mx
 import mlx.nn as nn
 import numpy as np
 
-from mlxctl.engine.wire.messages import AudioWindow
+from mlxctl.engine.wire.jobs import AudioWindow
 from mlxctl.ir import TranscriptionRecipe
 
 # The first timestamp lies in the first second of a window, as in OpenAI's implementation.

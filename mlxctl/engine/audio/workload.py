@@ -20,7 +20,7 @@ from mlxctl.engine.failures import FOREIGN_ERRORS, failure_message
 from mlxctl.engine.loaded_weights import LoadedWeights
 from mlxctl.engine.loading.imports import import_aside
 from mlxctl.engine.loading.loader import parameter_bytes, read_weights
-from mlxctl.engine.wire.messages import Transcribe, Transcribed, TranscribedWindow
+from mlxctl.engine.wire.jobs import Transcribe, Transcribed, TranscribedWindow
 from mlxctl.engine.workload import Workload, WorkloadContext
 from mlxctl.ir import ModelSpec, TranscriptionTask
 

@@ -9,8 +9,9 @@ from collections.abc import Callable
 
 import msgspec
 
+from mlxctl.engine.wire.commands import Command
 from mlxctl.engine.wire.framing import FrameTooLargeError, encode_frame, report_reader
-from mlxctl.engine.wire.messages import AnyReport, Command
+from mlxctl.engine.wire.messages import AnyReport
 
 
 class EngineConnection(asyncio.Protocol):

@@ -14,28 +14,27 @@ from mlxctl.engine.client.pending_jobs import transcribed_window
 from mlxctl.engine.client.supervisor import EngineStatus, EngineSupervisor
 from mlxctl.engine.client.token_stream import TokenStream
 from mlxctl.engine.client.vector_collector import VectorCollector
-from mlxctl.engine.wire.messages import (
+from mlxctl.engine.wire.commands import (
     AskCache,
-    AudioWindow,
     CacheAction,
-    CacheAnswer,
     Cancel,
     ConfigureScheduler,
-    Embed,
-    Hello,
-    LookedUp,
     LookUp,
-    LoraChanged,
-    ModelLoaded,
-    ModelUnloaded,
     MountLora,
     ReadGrammarVocabulary,
     ReportStats,
-    Stats,
     Submit,
-    Transcribe,
-    TranscribedWindow,
     UnmountLora,
+)
+from mlxctl.engine.wire.jobs import AudioWindow, Embed, Transcribe, TranscribedWindow
+from mlxctl.engine.wire.reports import (
+    CacheAnswer,
+    Hello,
+    LookedUp,
+    LoraChanged,
+    ModelLoaded,
+    ModelUnloaded,
+    Stats,
 )
 from mlxctl.errors import ModelError, QueueFull
 from mlxctl.ir import CacheOptions, Guidance, ModelSpec, ProcessedImage, SamplingParams

@@ -11,7 +11,8 @@ from typing import Any, assert_never
 from mlxctl.engine.client.pending_jobs import PendingJobs
 from mlxctl.engine.client.queue_pace import QueuePace
 from mlxctl.engine.client.token_stream import TokenStream
-from mlxctl.engine.wire.messages import CacheAnswer, JobReport, LookedUp, LoraChanged, Stats, Step
+from mlxctl.engine.wire.jobs import JobReport
+from mlxctl.engine.wire.reports import CacheAnswer, LookedUp, LoraChanged, Stats, Step
 from mlxctl.errors import MlxctlError
 
 Answer = Step | JobReport | Stats | LookedUp | CacheAnswer | LoraChanged

@@ -6,7 +6,8 @@ from dataclasses import dataclass
 from typing import Any, TypeVar
 
 from mlxctl.engine.client.connection import EngineConnection
-from mlxctl.engine.wire.messages import Cancel, JobCommand, JobReport, Transcribed, TranscribedWindow
+from mlxctl.engine.wire.commands import Cancel
+from mlxctl.engine.wire.jobs import JobCommand, JobReport, Transcribed, TranscribedWindow
 from mlxctl.errors import MlxctlError, SequenceFailed
 
 Answer = TypeVar("Answer")

@@ -5,7 +5,8 @@ from pathlib import Path
 from typing import Any
 
 from mlxctl.engine.client.connection import EngineConnection
-from mlxctl.engine.wire.messages import LoadModel, ModelFailed, ModelLoaded, ModelUnloaded, UnloadModel
+from mlxctl.engine.wire.commands import LoadModel, UnloadModel
+from mlxctl.engine.wire.reports import ModelFailed, ModelLoaded, ModelUnloaded
 from mlxctl.errors import (
     BrokenModel,
     EngineDied,

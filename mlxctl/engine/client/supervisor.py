@@ -16,15 +16,9 @@ from mlxctl.engine.client.launcher import Launcher
 from mlxctl.engine.client.open_requests import OpenRequests
 from mlxctl.engine.client.pending_loads import PendingModelLoads
 from mlxctl.engine.client.restart_delay import RestartDelay
-from mlxctl.engine.wire.messages import (
-    AnyReport,
-    ConfigureScheduler,
-    Hello,
-    ModelFailed,
-    ModelLoaded,
-    ModelUnloaded,
-    Stop,
-)
+from mlxctl.engine.wire.commands import ConfigureScheduler, Stop
+from mlxctl.engine.wire.messages import AnyReport
+from mlxctl.engine.wire.reports import Hello, ModelFailed, ModelLoaded, ModelUnloaded
 from mlxctl.errors import EngineDied, EngineRecovering, MlxctlError, ModelError, ModelLoading, ShuttingDown
 from mlxctl.ir import ModelSpec
 from mlxctl.ir.scheduler_policy import SchedulerPolicy

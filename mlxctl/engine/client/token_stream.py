@@ -6,7 +6,7 @@ Event-loop thread only.
 import asyncio
 from collections.abc import Callable
 
-from mlxctl.engine.wire.messages import FailureKind, RowUpdate
+from mlxctl.engine.wire.reports import FailureKind, RowUpdate
 from mlxctl.errors import ContextOverBudget, MemoryShortage, MlxctlError, SequenceFailed
 
 _FAILURES: dict[FailureKind, type[MlxctlError]] = {

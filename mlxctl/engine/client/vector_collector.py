@@ -1,6 +1,6 @@
 """Collects the vectors of an embedding job. Event-loop thread only."""
 
-from mlxctl.engine.wire.messages import Embedded
+from mlxctl.engine.wire.jobs import Embedded
 
 
 class VectorCollector:

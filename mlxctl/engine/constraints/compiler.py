@@ -15,7 +15,7 @@ from mlxctl.engine.constraints.matcher import GrammarMatcher
 from mlxctl.engine.constraints.repetition import RepetitionPenalty
 from mlxctl.engine.constraints.thinking_budget import ThinkingBudget
 from mlxctl.engine.constraints.token_constraint import TokenConstraint
-from mlxctl.engine.wire.messages import Submit
+from mlxctl.engine.wire.commands import Submit
 
 _Stops = frozenset[int]
 

@@ -15,7 +15,7 @@ from mlxctl.engine.embedding.queue import EmbeddingJob, EmbeddingQueue
 from mlxctl.engine.failures import FOREIGN_ERRORS, failure_message
 from mlxctl.engine.loaded_weights import LoadedWeights
 from mlxctl.engine.scheduling.prefill_pacer import PrefillPacer
-from mlxctl.engine.wire.messages import Embed, Embedded
+from mlxctl.engine.wire.jobs import Embed, Embedded
 from mlxctl.engine.workload import Workload, WorkloadContext
 from mlxctl.errors import describe_bytes
 from mlxctl.ir import EmbeddingTask, ModelSpec

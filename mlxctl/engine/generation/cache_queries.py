@@ -6,7 +6,8 @@ from itertools import islice
 from typing import Any
 
 from mlxctl.engine.memory import EngineMemory
-from mlxctl.engine.wire.messages import AskCache, CacheAnswer, CachedChunk
+from mlxctl.engine.wire.commands import AskCache
+from mlxctl.engine.wire.reports import CacheAnswer, CachedChunk
 from mlxctl.prefix_cache.entries import Chunk
 from mlxctl.prefix_cache.index import PrefixIndex
 

@@ -15,7 +15,7 @@ from mlxctl.engine.sampling.logprobs import ScoresInFlight
 from mlxctl.engine.sampling.sampler import BatchSampler
 from mlxctl.engine.scheduling.batch import RowResult
 from mlxctl.engine.scheduling.sequence import Sequence
-from mlxctl.engine.wire.messages import Score
+from mlxctl.engine.wire.reports import Score
 
 # Recurrent layers and offsets grow a graph that nothing else evaluates; on Metal every node is a buffer, and
 # those are limited.

@@ -11,7 +11,9 @@ import mlx.core as mx
 
 from mlxctl.engine.failures import FOREIGN_ERRORS
 from mlxctl.engine.memory import EngineMemory
-from mlxctl.engine.wire.messages import AnyReport, LoraChanged, MountLora, UnmountLora
+from mlxctl.engine.wire.commands import MountLora, UnmountLora
+from mlxctl.engine.wire.messages import AnyReport
+from mlxctl.engine.wire.reports import LoraChanged
 from mlxctl.errors import describe_bytes
 
 if TYPE_CHECKING:

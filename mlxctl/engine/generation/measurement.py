@@ -10,7 +10,7 @@ from mlxctl.engine.failures import FOREIGN_ERRORS
 from mlxctl.engine.generation import caches as kv
 from mlxctl.engine.loaded_weights import LoadedWeights
 from mlxctl.engine.loading.loader import parameter_bytes
-from mlxctl.engine.wire.messages import CacheKind
+from mlxctl.engine.wire.reports import CacheKind
 from mlxctl.ir import EmbeddingRecipe, KVFormat
 from mlxctl.ir.kv_cache_size import KVWindow
 from mlxctl.ir.model_spec import NO_TEXT_OPTIONS, TextModelOptions

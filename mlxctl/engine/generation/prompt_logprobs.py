@@ -6,7 +6,7 @@ import mlx.core as mx
 
 from mlxctl.engine.generation.caches import Caches, Tokens, arrays
 from mlxctl.engine.sampling.logprobs import scores_of
-from mlxctl.engine.wire.messages import Score
+from mlxctl.engine.wire.reports import Score
 
 # PERF: the logits of a whole prompt may be larger than the weights. Those of a piece take so much, and what
 # is made of them a few times that.

@@ -23,7 +23,7 @@ from mlxctl.engine.loaded_weights import LoadedWeights
 from mlxctl.engine.scheduling.batch import Batch, RowResult
 from mlxctl.engine.scheduling.prefill_batching import prefill_passes
 from mlxctl.engine.scheduling.sequence import Sequence
-from mlxctl.engine.wire.messages import Score
+from mlxctl.engine.wire.reports import Score
 
 if TYPE_CHECKING:
     from mlxctl.engine.generation.lora_adapters import LoraAdapters

@@ -18,7 +18,7 @@ from mlxctl.engine.generation.decode_batch import DecodeBatch
 from mlxctl.engine.sampling.logprobs import ScoresInFlight
 from mlxctl.engine.scheduling.batch import RowResult
 from mlxctl.engine.scheduling.sequence import Sequence
-from mlxctl.engine.wire.messages import Score
+from mlxctl.engine.wire.reports import Score
 
 
 def verify_drafts(batch: DecodeBatch, drafts: Many[Many[int]]) -> list[RowResult]:

@@ -33,21 +33,17 @@ from mlxctl.engine.speculation.drafter import Drafter
 from mlxctl.engine.speculation.gate_store import GateStore
 from mlxctl.engine.speculation.prompt_lookup import PromptLookup
 from mlxctl.engine.speculation.speculator import Speculator
-from mlxctl.engine.wire.messages import (
+from mlxctl.engine.wire.commands import (
     AskCache,
     ConfigureScheduler,
-    FailureKind,
-    LookedUp,
     LookUp,
     MountLora,
     ReadGrammarVocabulary,
     ReportStats,
-    RowUpdate,
-    Stats,
-    Step,
     Submit,
     UnmountLora,
 )
+from mlxctl.engine.wire.reports import FailureKind, LookedUp, RowUpdate, Stats, Step
 from mlxctl.engine.workload import Workload, WorkloadContext
 from mlxctl.ir import ModelSpec, TextGenerationTask
 from mlxctl.ir.cache_usage import NO_CACHE_USAGE

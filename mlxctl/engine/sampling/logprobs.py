@@ -9,7 +9,7 @@ from typing import Any
 
 import mlx.core as mx
 
-from mlxctl.engine.wire.messages import Score
+from mlxctl.engine.wire.reports import Score
 
 
 @dataclass(frozen=True, slots=True)

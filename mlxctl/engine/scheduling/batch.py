@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from mlxctl.engine.scheduling.sequence import Sequence
-from mlxctl.engine.wire.messages import Score
+from mlxctl.engine.wire.reports import Score
 from mlxctl.ir.cache_usage import NO_CACHE_USAGE, CacheUsage
 
 PreemptionReason = Literal["priority", "timeslice", "share"]

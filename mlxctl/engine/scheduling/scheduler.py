@@ -18,7 +18,7 @@ from mlxctl.engine.scheduling.prefill_batching import padded_tokens
 from mlxctl.engine.scheduling.prefill_pacer import DEFAULT_MIN_PASS_COST, PrefillPacer
 from mlxctl.engine.scheduling.prefill_planner import PrefillPlanner, wait_for_shared_prefix
 from mlxctl.engine.scheduling.sequence import Sequence
-from mlxctl.engine.wire.messages import PrefillFigures, RowUpdate, Score
+from mlxctl.engine.wire.reports import PrefillFigures, RowUpdate, Score
 from mlxctl.ir.scheduler_policy import SchedulerPolicy
 
 # PERF: shortest interval of progress reports, since each one wakes the front and its client.

@@ -8,7 +8,7 @@ from math import inf
 
 from mlxctl.engine.constraints import TokenConstraint
 from mlxctl.engine.scheduling.multimodal_positions import shift_at
-from mlxctl.engine.wire.messages import Submit
+from mlxctl.engine.wire.commands import Submit
 from mlxctl.ir import CacheMode, ProcessedImage, SamplingParams
 from mlxctl.ir.cache_usage import NO_CACHE_USAGE, CacheUsage
 from mlxctl.ir.lora import LoraChoice

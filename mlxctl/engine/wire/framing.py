@@ -7,7 +7,9 @@ from typing import Any, Generic, TypeVar
 
 import msgspec
 
-from mlxctl.engine.wire.messages import AnyCommand, AnyReport, Command, Report
+from mlxctl.engine.wire.commands import Command
+from mlxctl.engine.wire.messages import AnyCommand, AnyReport
+from mlxctl.engine.wire.reports import Report
 
 # More than the largest prompt: 16M token ids take 64 MiB.
 MAX_FRAME_BYTES = 128 * 1024 * 1024
@@ -18,7 +20,7 @@ M = TypeVar("M")
 
 def _encode_path(value: object) -> str:
     if not isinstance(value, Path):
-        raise NotImplementedError(f"messages hold no {type(value).__name__}")
+        raise TypeError(f"messages hold no {type(value).__name__}")
     return str(value)
 
 

@@ -1,0 +1,146 @@
+"""Commands that the front sends to the engine.
+
+Every command is a tagged msgspec Struct. Numbers, strings and bytes cross, never arrays.
+"""
+
+from typing import Literal
+
+import msgspec
+
+from mlxctl.ir import (
+    CacheMode,
+    Guidance,
+    ModelSpec,
+    ProcessedImage,
+    SamplingParams,
+)
+from mlxctl.ir.lora import LoraChoice, LoraSpec
+from mlxctl.ir.scheduler_policy import SchedulerPolicy
+from mlxctl.ir.tokens import Salt
+from mlxctl.prefix_cache.policy import UNLIMITED_LIFETIME, Lifetime
+
+CacheAction = Literal["list", "pin", "unpin", "drop", "clear", "gc"]
+
+
+class Command(msgspec.Struct, frozen=True, kw_only=True, tag=True):
+    """Base of what the front sends to the engine."""
+
+
+class LoadModel(Command, frozen=True, kw_only=True):
+    """Load a model; answered by ModelLoaded or ModelFailed."""
+
+    spec: ModelSpec
+
+
+class UnloadModel(Command, frozen=True, kw_only=True):
+    """Free a model, or stop loading it; answered by ModelUnloaded.
+
+    A model with open requests stays loaded, and the answer says so.
+    """
+
+    name: str
+
+
+class ReadGrammarVocabulary(Command, frozen=True, kw_only=True):
+    """Prepare grammar matching for a model; without an answer.
+
+    `stop_token_ids` end the model's answers. Without this command the first grammar pays for it.
+    """
+
+    name: str
+    stop_token_ids: list[int]
+
+
+class Submit(Command, frozen=True, kw_only=True):
+    """Generate after a prompt, until a stop token, `max_tokens`, or a Cancel.
+
+    `prompt_token_ids` are packed uint32 in the machine's byte order. With `max_tokens` 0 the prompt is
+    prefilled only. With `scores_prompt` all of it is computed, and nothing is stored in the prefix cache.
+    `adapters` are mounted LoRA adapters. Prefixes are shared within a `cache_namespace`, which differs
+    between adapters. `request_id` is the HTTP request's, for logs and errors.
+    """
+
+    sequence_id: int
+    request_id: str = ""
+    model: str
+    prompt_token_ids: bytes
+    sampling: SamplingParams
+    stop_token_ids: list[int]
+    max_tokens: int
+    priority: int = 0
+    fairness_key: str = ""
+    cache_mode: CacheMode = "full"
+    cache_namespace: bytes = b""
+    lifetime: Lifetime = UNLIMITED_LIFETIME
+    guidance: Guidance | None = None
+    images: list[ProcessedImage] = []
+    scores_prompt: bool = False
+    adapters: tuple[LoraChoice, ...] = ()
+
+
+class Cancel(Command, frozen=True, kw_only=True):
+    """Drop sequences and jobs before the next step, without a report."""
+
+    ids: list[int]
+
+
+class ReportStats(Command, frozen=True, kw_only=True):
+    """Answer with Stats carrying the same `token`."""
+
+    token: int
+
+
+class LookUp(Command, frozen=True, kw_only=True):
+    """Answer with LookedUp for a prompt as in Submit.
+
+    The answer carries the same `token`. `salts` are the caller's namespace and the prompt's images.
+    """
+
+    token: int
+    model: str
+    prompt_token_ids: bytes
+    salts: list[Salt] = []
+
+
+class AskCache(Command, frozen=True, kw_only=True):
+    """Query or change the prefix cache.
+
+    Answered by CacheAnswer with the same `token`. `keys` name chunks to pin or unpin, or to drop with all
+    chunks behind them. `clear` drops everything, `gc` what has expired; chunks that are in use or pinned
+    stay.
+    """
+
+    token: int
+    action: CacheAction
+    keys: list[bytes] = []
+    offset: int = 0
+    limit: int = 0
+
+
+class MountLora(Command, frozen=True, kw_only=True):
+    """Mount a LoRA adapter on a loaded model.
+
+    Answered by LoraChanged with the same `token`.
+    """
+
+    token: int
+    model: str
+    spec: LoraSpec
+
+
+class UnmountLora(Command, frozen=True, kw_only=True):
+    """Unmount a LoRA adapter; answered by LoraChanged with the same `token`."""
+
+    token: int
+    model: str
+    name: str
+
+
+class ConfigureScheduler(Command, frozen=True, kw_only=True):
+    """Change the scheduler's policy from the next step on; without an answer."""
+
+    policy: SchedulerPolicy
+
+
+class Stop(Command, frozen=True, kw_only=True):
+    """End now and drop open requests; the front has drained them before."""

@@ -1,0 +1,98 @@
+"""Commands and reports of jobs: embedding and transcription.
+
+A job is work with one result. A new kind of job adds its command and its report to the two unions.
+"""
+
+import msgspec
+
+from mlxctl.engine.wire.commands import Command
+from mlxctl.engine.wire.reports import Report
+from mlxctl.ir import SpeechTask
+
+
+class JobCommand(Command, frozen=True, kw_only=True):
+    """Base of commands with one result, answered by any number of JobReports.
+
+    `job_id` is unique among jobs and sequences. `request_id` is the HTTP request's, as in Submit.
+    """
+
+    job_id: int
+    request_id: str = ""
+
+
+class JobReport(Report, frozen=True, kw_only=True):
+    """Base of the reports of a job's steps.
+
+    With a `failure` it is the job's last.
+    """
+
+    job_id: int
+    failure: str | None = None
+
+
+class Embed(JobCommand, frozen=True, kw_only=True):
+    """Compute the vector of each text.
+
+    Texts are packed uint32 in the machine's byte order. Answered by Embedded. `dimensions` cuts the vectors;
+    None leaves them whole.
+    """
+
+    model: str
+    texts: list[bytes]
+    dimensions: int | None = None
+
+
+class Embedded(JobReport, frozen=True, kw_only=True):
+    """Vectors of some texts of a job.
+
+    float32, machine's byte order, one after the other. `places` are the indices of the texts in Embed; none
+    while a long text is still being computed.
+    """
+
+    places: list[int] = msgspec.field(default_factory=list)
+    vectors: bytes = b""
+
+
+class AudioWindow(msgspec.Struct, frozen=True, kw_only=True):
+    """Audio to transcribe: `samples` as in `ir.transcription`.
+
+    `previous_ids` is the text before it. Without a `language_id` a multilingual model detects the language.
+    """
+
+    model: str
+    samples: bytes
+    task: SpeechTask = "transcribe"
+    language_id: int | None = None
+    previous_ids: list[int] = []
+    temperature: float = 0.0
+
+
+class Transcribe(JobCommand, frozen=True, kw_only=True):
+    """Transcribe an audio window; answered by Transcribed."""
+
+    window: AudioWindow
+
+
+class TranscribedWindow(msgspec.Struct, frozen=True, kw_only=True):
+    """The transcript of a window: tokens of text and timestamps.
+
+    `no_speech` is the probability, by the model, that the window holds no speech.
+    """
+
+    token_ids: list[int]
+    language_id: int | None
+    mean_logprob: float
+    no_speech: float
+
+
+class Transcribed(JobReport, frozen=True, kw_only=True):
+    """The transcript of a window.
+
+    Without one, and without a failure, the work goes on.
+    """
+
+    window: TranscribedWindow | None = None
+
+
+AnyJobCommand = Embed | Transcribe
+AnyJobReport = Embedded | Transcribed
