@@ -3,6 +3,8 @@
 They load no weights and use no queue.
 """
 
+from abc import ABC, abstractmethod
+
 import falcon
 import msgspec
 from falcon.asgi import Request, Response
@@ -26,7 +28,7 @@ from mlxctl.server.rate_limits import admit
 from mlxctl.settings import ServerSettings
 
 
-class _TokenizerResource:
+class _TokenizerResource(ABC):
     def __init__(self, inference: InferenceService, settings: ServerSettings) -> None:
         self._inference = inference
         self._settings = settings
@@ -38,9 +40,9 @@ class _TokenizerResource:
             response.data = await self.answer(body, request, response)
         response.content_type = falcon.MEDIA_JSON
 
+    @abstractmethod
     async def answer(self, body: bytes | bytearray, request: Request, response: Response) -> bytes:
         """Return the answer to a body."""
-        raise NotImplementedError
 
     def _admitted(self, asked: PackedRequest, request: Request, response: Response) -> PackedRequest:
         """Return the request with its caller and its model.

@@ -4,8 +4,10 @@ import hashlib
 import hmac
 import logging
 import os
-import sys
+import resource
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -114,17 +116,26 @@ def test_foreign_file_among_segments_is_ignored(tmp_path: Path) -> None:
     assert [one.request_id for one in log.search(AuditQuery())] == ["req-1"]
 
 
-def test_full_disk_drops_records_with_one_message(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    if sys.platform != "linux":
-        pytest.skip("only Linux has /dev/full")
-    today = datetime.now(UTC).strftime("%Y%m%d")
-    (tmp_path / f"audit-{today}-000000.jsonl").symlink_to("/dev/full")
+@contextmanager
+def no_file_may_grow() -> Iterator[None]:
+    """Let every write of this process that makes a file longer fail."""
+    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (0, limits[1]))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+
+
+def test_failing_writes_drop_records_with_one_message(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
     store = AuditStore(files(tmp_path), key=os.urandom(32))
-    with caplog.at_level(logging.ERROR):
+    with caplog.at_level(logging.ERROR), no_file_may_grow():
         for number in range(3):
             store.add(record(number))
         store.close()
     assert store.num_dropped == 3
     assert [line.getMessage() for line in caplog.records] == [
-        "audit records are lost: [Errno 28] No space left on device"
+        "audit records are lost: [Errno 27] File too large"
     ]

@@ -21,7 +21,11 @@ from tests.prefix_cache.test_disk_faults import problems
 
 @pytest.fixture
 def disk(tmp_path: Path) -> Iterator[Path]:
-    """A small file system; skipped where none can be mounted."""
+    """A small file system of its own.
+
+    Only root can mount one, as in CI. Elsewhere these tests cannot run: a limit on the length of files
+    would let a journal be written, which a full disk does not.
+    """
     home = tmp_path / "disk"
     home.mkdir()
     mount = shutil.which("mount")
