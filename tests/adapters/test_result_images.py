@@ -197,6 +197,6 @@ def test_text_model_rejects_result_images() -> None:
 
 
 def test_audio_beside_an_image_raises() -> None:
-    heard = Message(role="user", parts=(image(1), AudioPart(data=b"RIFF", media_type="audio/wav")))
+    message = Message(role="user", parts=(image(1), AudioPart(data=b"RIFF", media_type="audio/wav")))
     with pytest.raises(InvalidRequest, match="cannot take audio"):
-        adapter("images in results").prepare_input(asked(heard))
+        adapter("images in results").prepare_input(asked(message))

@@ -10,7 +10,7 @@ from .requests import ask
 
 OFF = ToneCurveOptions(enabled=False, width=3.0)
 ON = ToneCurveOptions(enabled=True, width=3.0, toe=5.0)
-Said = ToneCurveOptions
+Options = ToneCurveOptions
 
 
 @pytest.mark.parametrize(
@@ -18,11 +18,11 @@ Said = ToneCurveOptions
     [
         (None, OFF, None),
         (None, ON, ToneCurve(width=3.0, toe=5.0)),
-        (Said(enabled=False), ON, None),
-        (Said(enabled=True), OFF, ToneCurve(width=3.0)),
-        (Said(toe=2.0), ON, ToneCurve(width=3.0, toe=2.0)),
-        (Said(toe=2.0), OFF, None),
-        (Said(enabled=True, width=1.0, shoulder=2.0), ON, ToneCurve(width=1.0, shoulder=2.0, toe=5.0)),
+        (Options(enabled=False), ON, None),
+        (Options(enabled=True), OFF, ToneCurve(width=3.0)),
+        (Options(toe=2.0), ON, ToneCurve(width=3.0, toe=2.0)),
+        (Options(toe=2.0), OFF, None),
+        (Options(enabled=True, width=1.0, shoulder=2.0), ON, ToneCurve(width=1.0, shoulder=2.0, toe=5.0)),
     ],
 )
 def test_final_tone_curve_merges_request_and_server_options(

@@ -91,10 +91,10 @@ def test_show_prints_the_text_of_a_branch(filled: ServerProcess) -> None:
 
 
 def test_stats_show_hits_and_tokens(filled: ServerProcess) -> None:
-    told = json.loads(run(filled, "stats", "--json"))
+    report = json.loads(run(filled, "stats", "--json"))
 
-    assert told["cache_hits"]["common_prefix"] >= 1
-    assert told["cache_tokens_reused"] > 100
+    assert report["cache_hits"]["common_prefix"] >= 1
+    assert report["cache_tokens_reused"] > 100
     assert "tokens saved" in run(filled, "stats")
 
 
@@ -122,7 +122,7 @@ def test_explain_names_a_changed_image(tmp_path: Path) -> None:
                 "max_tokens": 4,
             }
             file.write_text(json.dumps(asked))
-            said = runner.invoke(app, ["cache", "explain", str(file), "--url", vision_model.url])
+            explained = runner.invoke(app, ["cache", "explain", str(file), "--url", vision_model.url])
             runner.invoke(
                 app, ["cache", "warm", str(file), "--url", vision_model.url], catch_exceptions=False
             )
@@ -130,16 +130,16 @@ def test_explain_names_a_changed_image(tmp_path: Path) -> None:
         tree = runner.invoke(app, ["cache", "tree", "--url", vision_model.url]).output
         chunks = json.loads(runner.invoke(app, ["cache", "ls", "--json", "--url", vision_model.url]).output)
         leaves = [chunk["key"] for chunk in chunks if chunk["parent"]]
-        told = runner.invoke(app, ["cache", "diff", *leaves, "--json", "--url", vision_model.url]).output
+        report = runner.invoke(app, ["cache", "diff", *leaves, "--json", "--url", vision_model.url]).output
 
     assert (
         "image_changed: in message 2 (user), the image is a different one; 1 later token is the same"
-        in said.output
+        in explained.output
     )
     assert "all_known" in again.output
     assert len(set(re.findall(r"\[image (\w+)\]", tree))) == 2
     assert "[IMG]" not in str(chunks)
-    parted = json.loads(told)
+    parted = json.loads(report)
     assert "[INST][image " in parted["before"]
     assert parted["one"] != parted["other"]
 

@@ -85,10 +85,10 @@ def exchange(directory: Path) -> None:
 
 
 def test_verify_reports_intact_directory(filled: Path) -> None:
-    told = json.loads(run(filled, "verify", "--json"))
+    report = json.loads(run(filled, "verify", "--json"))
 
     assert run(filled, "verify").startswith(f"ok: {NUM_RECORDS} records")
-    assert (told["is_sound"], told["num_records"], told["findings"]) == (True, NUM_RECORDS, [])
+    assert (report["is_sound"], report["num_records"], report["findings"]) == (True, NUM_RECORDS, [])
 
 
 @pytest.mark.parametrize(
@@ -105,9 +105,9 @@ def test_verify_names_corrupt_records_and_exits_with_1(
 ) -> None:
     damage(filled)
 
-    told = json.loads(run(filled, "verify", "--json", code=1))
+    report = json.loads(run(filled, "verify", "--json", code=1))
 
-    assert {name: count for name, count in told["num_problems"].items() if count} == {problem: num}
+    assert {name: count for name, count in report["num_problems"].items() if count} == {problem: num}
     assert run(filled, "verify", code=1).startswith(f"not sound: {num} {problem};")
 
 
@@ -141,10 +141,10 @@ def test_ls_on_disk_needs_no_server(filled: Path) -> None:
 
 
 def test_stats_on_disk_show_bytes_and_records(filled: Path) -> None:
-    told = json.loads(run(filled, "stats", "--json"))["cache_disk"]
+    report = json.loads(run(filled, "stats", "--json"))["cache_disk"]
 
-    assert (told["num_chunks"], told["num_states"], told["num_dropped"]) == (6, 4, None)
-    assert told["file_bytes"] == (filled / SEGMENT).stat().st_size >= told["num_bytes"]
+    assert (report["num_chunks"], report["num_states"], report["num_dropped"]) == (6, 4, None)
+    assert report["file_bytes"] == (filled / SEGMENT).stat().st_size >= report["num_bytes"]
     assert "of 10.7 GB, 6 chunks, 4 states" in run(filled, "stats")
 
 
@@ -177,10 +177,10 @@ def test_gc_removes_corrupt_records(filled: Path) -> None:
 def test_gc_enforces_the_size_limit_of_the_settings(filled: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("MLXCTL_ENGINE_CACHE_DISK_BYTES", str((filled / SEGMENT).stat().st_size - 1))
 
-    told = json.loads(run(filled, "gc", "--json"))
+    report = json.loads(run(filled, "gc", "--json"))
 
-    assert told["num_changed"] >= 1
-    assert told["bytes_after"] < told["bytes_before"]
+    assert report["num_changed"] >= 1
+    assert report["bytes_after"] < report["bytes_before"]
 
 
 def test_default_directory_is_that_of_serve(filled: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -215,9 +215,9 @@ def test_export_and_import_copy_all_records(filled: Path, tmp_path: Path) -> Non
         run(filled, "import", str(file))
         == f"0 records imported, {NUM_RECORDS} already stored, 0 over the size limit\n"
     )
-    told = json.loads(run(tmp_path / "other", "import", str(file), "--json"))
+    report = json.loads(run(tmp_path / "other", "import", str(file), "--json"))
 
-    assert told == {"num_taken": NUM_RECORDS, "num_known": 0, "num_without_room": 0}
+    assert report == {"num_taken": NUM_RECORDS, "num_known": 0, "num_without_room": 0}
     assert leaves(tmp_path / "other") == leaves(filled)
 
 
@@ -235,19 +235,19 @@ def readable(tmp_path: Path) -> Path:
 
 
 def test_show_on_disk_decodes_text_with_the_models_tokenizer(readable: Path) -> None:
-    told = run(readable, "show", leaves(readable)[0])
+    report = run(readable, "show", leaves(readable)[0])
 
-    assert "Tell me of" in told
-    assert " ".join(TRUNK.split()[:6]) in told
+    assert "Tell me of" in report
+    assert " ".join(TRUNK.split()[:6]) in report
     assert "boats." in run(readable, "ls")
 
 
 def test_diff_on_disk_compares_two_branches(readable: Path) -> None:
-    told = json.loads(run(readable, "diff", *leaves(readable), "--json"))
+    report = json.loads(run(readable, "diff", *leaves(readable), "--json"))
 
-    assert told["before"].endswith("Tell me of ")
-    assert {told["one"], told["other"]} == {"boats.", "hills."}
-    assert told["num_shared_tokens"] == 1506
+    assert report["before"].endswith("Tell me of ")
+    assert {report["one"], report["other"]} == {"boats.", "hills."}
+    assert report["num_shared_tokens"] == 1506
 
 
 def test_show_without_tokenizer_says_text_is_unknown(filled: Path) -> None:
@@ -292,9 +292,9 @@ def test_explain_on_disk_finds_cached_tokens(served: Path, tmp_path: Path) -> No
     assert other["before"].endswith("Tell me of ")
     assert (other["here"][:6], other["there"][:6]) == ("hills.", "boats.")
     assert (other["place"], other["message"], other["tool"]) == ("message 1 (user)", 0, None)
-    told = run(served, "explain", request_file(tmp_path, "Tell me of hills."))
-    assert "tokens are on disk" in told
-    assert f"from token {other['num_known_tokens']:,}  in message 1 (user)" in told
+    report = run(served, "explain", request_file(tmp_path, "Tell me of hills."))
+    assert "tokens are on disk" in report
+    assert f"from token {other['num_known_tokens']:,}  in message 1 (user)" in report
     assert same["place"] is None
 
 
@@ -319,8 +319,8 @@ def test_explain_on_disk_names_changed_message_and_tool(tmp_path: Path) -> None:
 
     def home(tool: str, question: str) -> tuple[str, int | None, int | None]:
         (tmp_path / "request.json").write_text(json.dumps(body(tool, question)))
-        told = json.loads(run(tmp_path / "cache", "explain", str(tmp_path / "request.json"), "--json"))
-        return told["place"], told["message"], told["tool"]
+        report = json.loads(run(tmp_path / "cache", "explain", str(tmp_path / "request.json"), "--json"))
+        return report["place"], report["message"], report["tool"]
 
     assert home("weather", "Why?") == ("message 4 (user)", 3, None)
     assert home("tides", "When?") == ("tool 2 (tides)", None, 1)
@@ -338,10 +338,10 @@ def test_explain_on_disk_matches_images_by_content(tmp_path: Path) -> None:
 
     def num_known(*salts: Salt) -> int:
         tokens = conversation(1, 1200)
-        told = explain_on_disk(
+        report = explain_on_disk(
             inspector.entries(), "tiny", tokens, lambda *_: None, salts=salts, now=time.time()
         )
-        return told.num_known_tokens
+        return report.num_known_tokens
 
     assert [num_known(red), num_known(blue), num_known()] == [1200, 700, 700]
     inspector.close()
@@ -369,9 +369,9 @@ def test_recurrent_layers_resume_only_from_a_stored_state(
     tier.set_model_name(NAMESPACE, "tiny")
     closed(tier)
     inspector = DiskInspector.open(filled)
-    told = explain_on_disk(
+    report = explain_on_disk(
         inspector.entries(), "tiny", conversation(1, num_tokens), lambda *_: None, now=time.time()
     )
     inspector.close()
 
-    assert (told.num_cached_tokens, told.num_known_tokens) == (num_cached, num_known)
+    assert (report.num_cached_tokens, report.num_known_tokens) == (num_cached, num_known)

@@ -109,8 +109,8 @@ def test_info_repeats_the_given_name_in_commands(home: Path, monkeypatch: pytest
 
 def test_info_shows_how_a_model_is_served() -> None:
     model = str(tiny_models.model("qwen3"))
-    said = " ".join(run("info", model).stdout.split())
-    assert "served as family qwen; tools hermes_json, offered by the template; thinking think_tag" in said
+    report = " ".join(run("info", model).stdout.split())
+    assert "served as family qwen; tools hermes_json, offered by the template; thinking think_tag" in report
     adapter = json.loads(run("info", model, "--json").stdout)["adapter"]
     assert (adapter["tool_parser_id"], adapter["takes_later_system"], adapter["keeps_thinking"]) == (
         "hermes_json",
@@ -132,11 +132,11 @@ def test_info_shows_image_input_or_why_it_is_unsupported(tmp_path: Path) -> None
 
 
 def test_info_of_an_encoder_shows_its_embeddings() -> None:
-    said = " ".join(
+    report = " ".join(
         runner.invoke(app, ["models", "info", str(tiny_models.encoder("embeddinggemma"))]).stdout.split()
     )
-    assert "vectors 48 numbers, pooled by mean, normalized, prompts document, query" in said
-    assert "cache none: texts are processed in one pass" in said
+    assert "vectors 48 numbers, pooled by mean, normalized, prompts document, query" in report
+    assert "cache none: texts are processed in one pass" in report
 
 
 def test_unusable_or_unknown_model_is_a_one_line_error(home: Path) -> None:

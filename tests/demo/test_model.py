@@ -99,8 +99,8 @@ def test_demo_model_recalls_codeword_of_system_prompt(ask: Ask) -> None:
 
 
 def test_demo_model_recalls_number_of_earlier_turn(ask: Ask) -> None:
-    told = [user("My lucky number is 4711."), assistant("I will remember that.")]
-    assert ask(*told, user("What is my lucky number?")) == "Your lucky number is 4711."
+    facts = [user("My lucky number is 4711."), assistant("I will remember that.")]
+    assert ask(*facts, user("What is my lucky number?")) == "Your lucky number is 4711."
 
 
 def test_demo_model_counts(ask: Ask) -> None:

@@ -49,14 +49,16 @@ def _pixtral(whole: Any, model: Path, prompt: list[int], images: list[Any], num_
     vision = read_model(model).vision
     assert vision is not None
     seen = PixtralImageProcessor.from_pretrained(str(model))(images, patch_size=vision.cell_size)
-    said: list[int] = []
+    generated_ids: list[int] = []
     for _ in range(num_tokens):
-        ids = mx.array([[*prompt, *said]])
+        ids = mx.array([[*prompt, *generated_ids]])
         embedded = whole.get_input_embeddings(
             ids, mx.array(seen["pixel_values"]), image_sizes=seen["image_sizes"]
         ).inputs_embeds
-        said.append(int(whole.language_model(ids, inputs_embeds=embedded).logits[0, -1].argmax().item()))
-    return said
+        generated_ids.append(
+            int(whole.language_model(ids, inputs_embeds=embedded).logits[0, -1].argmax().item())
+        )
+    return generated_ids
 
 
 def _gemma(whole: Any, model: Path, prompt: list[int], images: list[Any], num_tokens: int) -> list[int]:
@@ -70,18 +72,18 @@ def _gemma(whole: Any, model: Path, prompt: list[int], images: list[Any], num_to
         [np.asarray(image.resize((vision.side, vision.side), Image.Resampling.BILINEAR)) for image in images]
     )
     pixel_values = mx.array((pixels.astype(np.float32) / 255 - 0.5) / 0.5).transpose(0, 3, 1, 2)
-    said: list[int] = []
+    generated_ids: list[int] = []
     for _ in range(num_tokens):
-        ids = mx.array([[*prompt, *said]])
+        ids = mx.array([[*prompt, *generated_ids]])
         embedded = whole.get_input_embeddings(ids, pixel_values, mx.ones_like(ids)).inputs_embeds
-        said.append(
+        generated_ids.append(
             int(
                 _gemma_logits(whole.language_model, embedded, np.array(ids[0]) == vision.image_token_id)
                 .argmax()
                 .item()
             )
         )
-    return said
+    return generated_ids
 
 
 def _gemma_logits(words: Any, states: Any, is_image: Any) -> Any:

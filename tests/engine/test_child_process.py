@@ -13,7 +13,7 @@ SLEEP = [sys.executable, "-c", "import time; time.sleep(60)"]
 
 
 @pytest.mark.parametrize(
-    ("status", "told"),
+    ("status", "description"),
     [
         (0, "exit status 0"),
         (3, "exit status 3"),
@@ -21,8 +21,8 @@ SLEEP = [sys.executable, "-c", "import time; time.sleep(60)"]
         (-11, "killed by signal 11 (SIGSEGV)"),
     ],
 )
-def test_exit_status_is_described_in_words(status: int, told: str) -> None:
-    assert describe_exit(status).startswith(told)
+def test_exit_status_is_described_in_words(status: int, description: str) -> None:
+    assert describe_exit(status).startswith(description)
 
 
 def test_unexpected_sigkill_mentions_memory() -> None:

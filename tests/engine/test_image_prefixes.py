@@ -23,14 +23,14 @@ from tests.engine.harness import result_of
 from .harness import Output
 from .vision_harness import BLUE, RED, answer, image, prepared, seeing_engine
 
-SEER = tiny_models.trained("pixtral_colors")
+MODEL = tiny_models.trained("pixtral_colors")
 QUESTION = TextPart(text="What color is this?")
 STORY = TextPart(text="The sea is wide, and the hills are old. " * 8)
 PLENTY = 1 << 40
 
 
 def asked(*parts: ImagePart | TextPart) -> PreparedInput:
-    return prepared(SEER, *parts)
+    return prepared(MODEL, *parts)
 
 
 def next_turn(prompt: PreparedInput, output_ids: Sequence[int], *, following: PreparedInput) -> PreparedInput:
@@ -48,7 +48,7 @@ def next_turn(prompt: PreparedInput, output_ids: Sequence[int], *, following: Pr
 
 
 async def ask_all(prompts: Sequence[PreparedInput], **settings: object) -> list[Output]:
-    async with seeing_engine(SEER, **settings) as client:
+    async with seeing_engine(MODEL, **settings) as client:
         return [await answer(client, prompt) for prompt in prompts]
 
 
@@ -93,7 +93,7 @@ def test_next_turn_about_an_image_does_not_encode_it_again(
     first = asked(STORY, image(RED), QUESTION)
 
     async def run() -> tuple[PreparedInput, Output]:
-        async with seeing_engine(SEER) as client:
+        async with seeing_engine(MODEL) as client:
             output_ids = (await answer(client, first)).token_ids
             if not is_last:
                 await answer(client, asked(STORY, image(BLUE), QUESTION))
@@ -117,7 +117,7 @@ def test_vision_encoder_error_fails_its_request_only(monkeypatch: pytest.MonkeyP
         raise TypeError("wrong encoder")
 
     async def run() -> Output:
-        async with seeing_engine(SEER) as client:
+        async with seeing_engine(MODEL) as client:
             monkeypatch.setattr(VisionLanguageModel, "encode", raise_type_error)
             with pytest.raises(SequenceFailed, match="encoding an image failed: wrong encoder"):
                 await answer(client, asked(image(RED)))
@@ -129,7 +129,7 @@ def test_vision_encoder_error_fails_its_request_only(monkeypatch: pytest.MonkeyP
 
 def test_image_that_cannot_be_encoded_fails_its_request() -> None:
     async def run() -> Output:
-        async with seeing_engine(SEER) as client:
+        async with seeing_engine(MODEL) as client:
             return await answer(
                 client, replace(asked(image(RED)), images=(replace(asked(image(RED)).images[0], width=8),))
             )
@@ -170,7 +170,7 @@ def test_simultaneous_prompts_share_text_and_encode_their_own_images() -> None:
     prompts = [asked(*trunk, image(color, side=side), QUESTION) for color in (RED, BLUE) for side in (32, 64)]
 
     async def run() -> tuple[list[list[int]], int]:
-        async with seeing_engine(SEER) as client:
+        async with seeing_engine(MODEL) as client:
             outputs = await asyncio.gather(*(answer(client, prompt) for prompt in prompts))
             return [output.token_ids for output in outputs], (await client.stats()).num_prompt_tokens
 
@@ -196,7 +196,7 @@ def test_cache_mode_off_reuses_no_image_prefix() -> None:
     red = asked(STORY, image(RED), QUESTION)
 
     async def run(client_of: CacheOptions) -> list[int]:
-        async with seeing_engine(SEER) as client:
+        async with seeing_engine(MODEL) as client:
             return [(await answer(client, red, client_of)).num_cached for _ in range(2)]
 
     assert asyncio.run(run(CacheOptions(mode="off"))) == [0, 0]
@@ -210,7 +210,7 @@ def test_look_up_distinguishes_images() -> None:
     red, blue = asked(STORY, image(RED), QUESTION), asked(STORY, image(BLUE), QUESTION)
 
     async def run() -> list[int]:
-        async with seeing_engine(SEER) as client:
+        async with seeing_engine(MODEL) as client:
             await answer(client, red)
             return [await looked_up(client, prompt) for prompt in (red, blue)]
 
@@ -229,5 +229,5 @@ def test_features_of_any_suffix_equal_those_of_the_whole_prompt() -> None:
 
 def vision_model() -> VisionLanguageModel:
     """The tiny vision model, loaded."""
-    model: VisionLanguageModel = result_of(load_text_model(read_model(SEER).spec("m"))).model
+    model: VisionLanguageModel = result_of(load_text_model(read_model(MODEL).spec("m"))).model
     return model

@@ -52,11 +52,11 @@ def test_prompt_scores_equal_those_of_one_pass(name: str, monkeypatch: pytest.Mo
     for prompt, output in zip(PROMPTS, asyncio.run(run()), strict=True):
         expected = by_mlx_lm(name, prompt)
         followers = list(enumerate(prompt[1:]))
-        told = [told.logprob for told in output.prompt_scores]
-        assert told == pytest.approx([expected[place, token] for place, token in followers], abs=2e-3)
-        for place, told_here in enumerate(output.prompt_scores):
+        reported = [reported.logprob for reported in output.prompt_scores]
+        assert reported == pytest.approx([expected[place, token] for place, token in followers], abs=2e-3)
+        for place, scores_here in enumerate(output.prompt_scores):
             best = np.sort(expected[place])[::-1][:3]
-            assert [logprob for _, logprob in told_here.top] == pytest.approx(best.tolist(), abs=2e-3)
+            assert [logprob for _, logprob in scores_here.top] == pytest.approx(best.tolist(), abs=2e-3)
         assert output.token_ids[0] == expected[-1].argmax()
         assert output.num_cached == 0
         assert len(output.scores) == 2

@@ -30,20 +30,20 @@ def limited(max_tokens: int, *, is_open: bool = True) -> ThinkingBudget:
     return ThinkingBudget(limit)
 
 
-def generate(part: ThinkingBudget, wishes: Sequence[int]) -> list[int]:
+def generate(part: ThinkingBudget, preferred_ids: Sequence[int]) -> list[int]:
     """Return the output of a row whose model prefers these tokens.
 
     The constraint is called as the engine does, one token behind.
     """
     got: list[int] = []
-    num_told = 0
-    for position, wish in enumerate(wishes):
+    num_reported = 0
+    for position, preferred_id in enumerate(preferred_ids):
         last = position if part.needs_last_token(position) else max(0, position - 1)
-        for token in got[num_told:last]:
+        for token in got[num_reported:last]:
             part.consume(token)
-        num_told = max(num_told, last)
+        num_reported = max(num_reported, last)
         forced = part.forced_token(position)
-        got.append(wish if forced is None else forced)
+        got.append(preferred_id if forced is None else forced)
     return got
 
 
@@ -54,19 +54,19 @@ def test_thinking_is_closed_at_its_limit() -> None:
 
 def test_thinking_that_ends_early_is_unchanged() -> None:
     for num in range(3):
-        wishes = [WORD] * num + [CLOSER] + [WORD] * 6
-        assert generate(limited(3), wishes) == wishes
+        preferred_ids = [WORD] * num + [CLOSER] + [WORD] * 6
+        assert generate(limited(3), preferred_ids) == preferred_ids
 
 
 def test_thinking_tokens_are_counted_from_opening_marker() -> None:
-    wishes = [NEWLINE, OPENER, *[WORD] * 6]
-    assert generate(limited(2, is_open=False), wishes)[2:7] == [WORD, WORD, NEWLINE, CLOSER, NEWLINE]
+    preferred_ids = [NEWLINE, OPENER, *[WORD] * 6]
+    assert generate(limited(2, is_open=False), preferred_ids)[2:7] == [WORD, WORD, NEWLINE, CLOSER, NEWLINE]
 
 
 def test_output_without_thinking_is_unchanged() -> None:
-    wishes = [WORD] * 12
+    preferred_ids = [WORD] * 12
     part = limited(2, is_open=False)
-    assert generate(part, wishes) == wishes
+    assert generate(part, preferred_ids) == preferred_ids
     assert not part.needs_last_token(12)
 
 

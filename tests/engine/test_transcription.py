@@ -41,19 +41,23 @@ def recipe() -> TranscriptionRecipe:
 def samples_of(sound: bytes) -> bytes:
     """A WAV file of the voice as the engine is given it."""
     with wave.open(io.BytesIO(sound)) as reader:
-        said = np.frombuffer(reader.readframes(reader.getnframes()), np.int16)
-        places = np.arange(0, len(said) - 1, reader.getframerate() / 16_000)
-    return np.interp(places, np.arange(len(said)), said).astype(np.int16)[: recipe().window_samples].tobytes()
+        speech = np.frombuffer(reader.readframes(reader.getnframes()), np.int16)
+        places = np.arange(0, len(speech) - 1, reader.getframerate() / 16_000)
+    return (
+        np.interp(places, np.arange(len(speech)), speech)
+        .astype(np.int16)[: recipe().window_samples]
+        .tobytes()
+    )
 
 
 @cache
-def said(sentence: str) -> bytes:
+def speech(sentence: str) -> bytes:
     """The samples of a sentence; the voice says none twice the same."""
     return samples_of(speech_audio(sentence, pause_seconds=0.3))
 
 
 def window(sentence: str = SPOKEN_SENTENCES[0], **fields: Any) -> AudioWindow:
-    return AudioWindow(model="whisper_words", samples=said(sentence), **fields)
+    return AudioWindow(model="whisper_words", samples=speech(sentence), **fields)
 
 
 @asynccontextmanager
@@ -82,14 +86,14 @@ def written_by_the_layers(asked: AudioWindow) -> list[int]:
     given = np.frombuffer(asked.samples, np.int16)
     sound[: len(given)] = given / 32768
     languages = recipe().languages.values()
-    heard = model.encoder(
+    encoded = model.encoder(
         log_mel_spectrogram(mx.array(sound), n_mels=model.dims.n_mels)[None].astype(model.dtype)
     )
-    first: Any = np.array(model.decoder(mx.array([[recipe().start]]), heard)[0][0, -1].astype(mx.float32))
+    first: Any = np.array(model.decoder(mx.array([[recipe().start]]), encoded)[0][0, -1].astype(mx.float32))
     prompt = [recipe().start, max(languages, key=lambda token_id: first[token_id]), recipe().transcribe]
     written: list[int] = []
     while len(written) < recipe().context_length // 2:
-        logits = np.array(model.decoder(mx.array([prompt + written]), heard)[0][0, -1].astype(mx.float32))
+        logits = np.array(model.decoder(mx.array([prompt + written]), encoded)[0][0, -1].astype(mx.float32))
         rules.apply(logits, written)
         token_id = int(logits.argmax())
         if token_id == recipe().end:
@@ -125,13 +129,13 @@ def test_sampling_is_deterministic_for_the_same_window() -> None:
 
 def test_prompt_holds_previous_text_language_and_task() -> None:
     listener, english = Transcriber(open_transcriber(FACTS.path), recipe()), recipe().languages["en"]
-    told = listener._prompt(window(previous_ids=[5, 6]), english)
+    prompt_ids = listener._prompt(window(previous_ids=[5, 6]), english)
     assert listener._prompt(window(task="translate"), english) == [
         recipe().start,
         english,
         recipe().translate,
     ]
-    assert told == [recipe().previous, 5, 6, recipe().start, english, recipe().transcribe]
+    assert prompt_ids == [recipe().previous, 5, 6, recipe().start, english, recipe().transcribe]
 
 
 def test_rows_decode_while_windows_are_transcribed() -> None:

@@ -98,19 +98,19 @@ def test_broken_vision_part_serves_text_and_refuses_images(tmp_path: Path) -> No
 
     async def run() -> tuple[str | None, list[int], str]:
         async with seeing_engine(model) as client:
-            said = (await answer(client, text)).token_ids
+            generated_ids = (await answer(client, text)).token_ids
             with pytest.raises(SequenceFailed) as refusal:
                 await answer(client, seen)
-            return client.loaded["m"].vision_problem, said, str(refusal.value)
+            return client.loaded["m"].vision_problem, generated_ids, str(refusal.value)
 
     async def run_whole() -> list[int]:
         async with seeing_engine(tiny_models.trained("pixtral_colors")) as client:
             return (await answer(client, text)).token_ids
 
-    problem, said, refusal = asyncio.run(run())
+    problem, generated_ids, refusal = asyncio.run(run())
     assert problem is not None
     assert problem.startswith("its vision part cannot be loaded: ")
-    assert said == asyncio.run(run_whole())
+    assert generated_ids == asyncio.run(run_whole())
     assert "reads text only: its vision part is not loaded" in refusal
 
 

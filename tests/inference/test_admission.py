@@ -52,7 +52,7 @@ def test_request_within_budget_is_admitted(
 
 
 @pytest.mark.parametrize(
-    ("num_prompt", "max_tokens", "sets", "strict", "told"),
+    ("num_prompt", "max_tokens", "sets", "strict", "expected_message"),
     [
         (9_001, 1_000, True, True, "exceed context limit: 9001 + 1000 > 10000,"),
         (9_745, 5_000, True, False, "prompt is too long: 9745 tokens > 9744 maximum"),
@@ -61,12 +61,12 @@ def test_request_within_budget_is_admitted(
     ],
 )
 def test_request_over_budget_is_refused_with_figures(
-    num_prompt: int, max_tokens: int, sets: bool, strict: bool, told: str
+    num_prompt: int, max_tokens: int, sets: bool, strict: bool, expected_message: str
 ) -> None:
     with pytest.raises(ContextOverBudget) as refused:
         check(num_prompt, max_tokens, sets=sets, strict=strict)
 
-    assert told in str(refused.value)
+    assert expected_message in str(refused.value)
     assert "10.00 MB are left of the memory limit of 12.00 MB beside 2.00 MB of weights" in str(refused.value)
 
 

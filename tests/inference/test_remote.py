@@ -129,11 +129,11 @@ def test_other_servers_field_names_are_parsed() -> None:
 
 
 def test_stream_needs_a_finish_reason_but_no_done_mark() -> None:
-    said = '{"choices":[{"delta":{"content":"Yes"}%s}]}'
-    whole = ScriptedServer(stream(said % ',"finish_reason":"stop"', done=False))
+    chunk = '{"choices":[{"delta":{"content":"Yes"}%s}]}'
+    whole = ScriptedServer(stream(chunk % ',"finish_reason":"stop"', done=False))
     assert asyncio.run(ask(whole)).text == "Yes"
     with pytest.raises(ConnectionLost, match="mid-answer"):
-        asyncio.run(ask(ScriptedServer(stream(said % "", done=False))))
+        asyncio.run(ask(ScriptedServer(stream(chunk % "", done=False))))
 
 
 def test_error_in_mid_stream_keeps_the_servers_message() -> None:
@@ -250,8 +250,8 @@ def test_own_server_parses_the_same_request(constraint: Constraint | None) -> No
         constraint=constraint,
         tools=(ToolSpec(name="f", is_strict=True),),
     )
-    heard = OpenAIChatFormatter().parse(encode_request(asked))
-    assert (heard.sampling, heard.thinking, heard.constraint, heard.tools) == (
+    received = OpenAIChatFormatter().parse(encode_request(asked))
+    assert (received.sampling, received.thinking, received.constraint, received.tools) == (
         SAMPLING,
         asked.thinking,
         constraint,
@@ -265,8 +265,8 @@ def test_thinking_is_sent_only_for_the_current_turn() -> None:
 
     call = ToolCallPart(id="c", name="add", arguments="{}")
     messages = (*ASKED.messages, thought(), *ASKED.messages, thought(call))
-    said = encoded(messages=messages)["messages"]
-    assert ["reasoning_content" in message for message in said] == [False, False, False, True]
+    chunk = encoded(messages=messages)["messages"]
+    assert ["reasoning_content" in message for message in chunk] == [False, False, False, True]
 
 
 def test_images_are_sent_in_user_messages_and_tool_results() -> None:

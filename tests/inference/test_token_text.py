@@ -14,7 +14,7 @@ def letters(run: Tokens) -> str:
 
 
 @pytest.mark.parametrize(
-    ("start", "told"),
+    ("start", "expected"),
     [
         (100, "ab[image 0a1b2c3d]fghij"),
         (102, "[image 0a1b2c3d]defghij"),
@@ -23,8 +23,8 @@ def letters(run: Tokens) -> str:
         (93, "abcdefghi[image 0a1b2c3d]"),
     ],
 )
-def test_image_is_named_at_its_position(start: int, told: str) -> None:
-    assert token_text(ALPHABET, [IMAGE], start, letters) == told
+def test_image_is_named_at_its_position(start: int, expected: str) -> None:
+    assert token_text(ALPHABET, [IMAGE], start, letters) == expected
 
 
 def test_plain_text_is_unchanged_and_unknown_tokens_give_none() -> None:

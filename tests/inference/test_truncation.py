@@ -17,9 +17,9 @@ from mlxctl.ir import (
 CONTEXT_LENGTH = 100
 
 
-def conversation(*said: tuple[Role, int], max_tokens: int | None = None) -> GenerationRequest:
+def conversation(*message_sizes: tuple[Role, int], max_tokens: int | None = None) -> GenerationRequest:
     """A conversation of messages that are so many tokens long."""
-    messages = tuple(text_message(role, "x" * num_tokens) for role, num_tokens in said)
+    messages = tuple(text_message(role, "x" * num_tokens) for role, num_tokens in message_sizes)
     return GenerationRequest(model="small", messages=messages, max_tokens=max_tokens)
 
 

@@ -192,10 +192,10 @@ def test_ambiguous_key_is_rejected() -> None:
 
 def test_conversations_in_one_chunk_share_their_prefix() -> None:
     """Three short chats with one system prompt fill no chunk."""
-    said = ("Tell me of boats", "Tell me of hills", "What time is it?")
+    questions = ("Tell me of boats", "Tell me of hills", "What time is it?")
     listed = [
         chunk(letter, text=f"{SYSTEM}<|im_end|>\n<|im_start|>user\n{text}<|im_end|>\n")
-        for letter, text in zip("abc", said, strict=True)
+        for letter, text in zip("abc", questions, strict=True)
     ]
 
     trees = build_trees(listed, MARKERS)
@@ -205,7 +205,7 @@ def test_conversations_in_one_chunk_share_their_prefix() -> None:
     assert (shared.num_tokens, shared.num_conversations, shared.key) == (len(head), 3, None)
     assert shared.label.startswith("You are a careful agent.")
     labels = [path[-1].label for path in shared.walk() if not path[-1].branches]
-    assert sorted(labels) == sorted(said)
+    assert sorted(labels) == sorted(questions)
     assert sum(path[-1].memory_bytes for path in shared.walk()) == sum(each.memory_bytes for each in listed)
     found = compare(find_branch(trees, "a"), find_branch(trees, "b"))
     assert (found.num_shared_tokens, found.num_shared_characters) == (len(head + "Tell me of "),) * 2

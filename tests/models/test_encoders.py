@@ -183,7 +183,7 @@ def test_dense_modules_among_the_weights_are_found_by_shape(
 
 
 @pytest.mark.parametrize(
-    ("told", "complaint"),
+    ("config", "complaint"),
     [
         (
             {
@@ -197,9 +197,9 @@ def test_dense_modules_among_the_weights_are_found_by_shape(
         ({"in_features": 32, "out_features": 128}, "for 32 numbers, but 64 come before it"),
     ],
 )
-def test_unsupported_dense_module_is_an_error(tmp_path: Path, told: dict[str, Any], complaint: str) -> None:
+def test_unsupported_dense_module_is_an_error(tmp_path: Path, config: dict[str, Any], complaint: str) -> None:
     model = copied("embeddinggemma", tmp_path / "x")
-    write(model, "2_Dense/config.json", told)
+    write(model, "2_Dense/config.json", config)
     with pytest.raises(BrokenModel, match=complaint):
         read_model(model)
 

@@ -86,16 +86,14 @@ def test_equal_facts_are_decided_once(double: OpaDouble) -> None:
 
 
 @pytest.mark.parametrize(("status", "result"), [(500, True), (200, "yes"), (200, {"deny": True})])
-def test_unusable_answers_fail_closed_unless_told_otherwise(
-    double: OpaDouble, status: int, result: Any
-) -> None:
+def test_unusable_answers_fail_closed_by_default(double: OpaDouble, status: int, result: Any) -> None:
     double.status, double.result = status, result
     with pytest.raises(PolicyUnavailable, match="does not answer"):
         decide(double.url, FACTS)
     assert decide(double.url, FACTS, on_error="allow") == [Decision(allowed=True)]
 
 
-def test_absent_server_fails_closed_unless_told_otherwise(caplog: pytest.LogCaptureFixture) -> None:
+def test_absent_server_fails_closed_by_default(caplog: pytest.LogCaptureFixture) -> None:
     url = "http://127.0.0.1:9/v1/data/mlxctl"
     with pytest.raises(PolicyUnavailable):
         decide(url, FACTS)

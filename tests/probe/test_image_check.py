@@ -62,27 +62,27 @@ def test_png_is_readable_by_pillow(tmp_path: Path) -> None:
     assert (read.size, read.mode, read.getcolors()) == ((5, 5), "RGB", [(25, (1, 2, 3))])
 
 
-def said(text: str, *, transcript_on: str = "", reason: FinishReason = "stop") -> TextResult:
+def answer(text: str, *, transcript_on: str = "", reason: FinishReason = "stop") -> TextResult:
     parts = (*([ThinkingPart(text=transcript_on)] if transcript_on else []), TextPart(text=text))
     return TextResult(
         message=Message(role="assistant", parts=parts), reason=reason, usage=Usage(num_prompt_tokens=1)
     )
 
 
-RIGHT = [said("Red."), said("It is green!"), said("BLUE")]
+RIGHT = [answer("Red."), answer("It is green!"), answer("BLUE")]
 
 
 @pytest.mark.parametrize(
     ("results", "verdict"),
     [
         (RIGHT, "yes"),
-        ([said("", transcript_on="The image is red all over"), *RIGHT[1:]], "yes"),
-        ([said("It is red.", transcript_on="Not green, not blue."), *RIGHT[1:]], "yes"),
-        ([said("It shows nothing", transcript_on="all red"), *RIGHT[1:]], "yes"),
-        ([said("red"), said("red"), said("red")], "no"),
-        ([said("red, green or blue")] * 3, "no"),
-        ([said("A cat.")] * 3, "no"),
-        ([said("", transcript_on="Let me see", reason="length"), *RIGHT[1:]], "unknown"),
+        ([answer("", transcript_on="The image is red all over"), *RIGHT[1:]], "yes"),
+        ([answer("It is red.", transcript_on="Not green, not blue."), *RIGHT[1:]], "yes"),
+        ([answer("It shows nothing", transcript_on="all red"), *RIGHT[1:]], "yes"),
+        ([answer("red"), answer("red"), answer("red")], "no"),
+        ([answer("red, green or blue")] * 3, "no"),
+        ([answer("A cat.")] * 3, "no"),
+        ([answer("", transcript_on="Let me see", reason="length"), *RIGHT[1:]], "unknown"),
     ],
 )
 def test_vision_needs_every_color(results: list[TextResult], verdict: str) -> None:

@@ -67,8 +67,10 @@ def test_right_and_made_up_call_need_another_question() -> None:
 
 def test_unknown_tags_are_listed_once_without_those_of_the_prompt() -> None:
     prompt = "<|im_start|>user\n<tools>{}</tools><|im_end|>"
-    said = FOREIGN.format(**SKY) + "<tools><|im_start|><think></think>" + FORMATS["hermes_json"].format(**SKY)
-    assert unknown_tags([(prompt, said), (prompt, said)]) == [
+    answer = (
+        FOREIGN.format(**SKY) + "<tools><|im_start|><think></think>" + FORMATS["hermes_json"].format(**SKY)
+    )
+    assert unknown_tags([(prompt, answer), (prompt, answer)]) == [
         "<my:call what=check_weather>", "<my:value>", "</my:value>", "</my:call>", "<|over|>",
     ]  # fmt: skip
 

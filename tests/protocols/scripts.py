@@ -127,7 +127,7 @@ def stream(formatter: Formatter, events: Iterable[StreamEvent]) -> bytes:
 def interleaved(formatter: Formatter, *scripts: Iterable[StreamEvent]) -> bytes:
     """Return the whole stream of several choices, interleaved event by event."""
     rounds = zip_longest(*scripts)
-    said = [
+    streamed = [
         formatter.on_event(event, number)
         for turn in rounds
         for number, event in enumerate(turn)
@@ -135,7 +135,7 @@ def interleaved(formatter: Formatter, *scripts: Iterable[StreamEvent]) -> bytes:
     ]
     return (
         formatter.begin(Usage(num_prompt_tokens=USAGE.num_prompt_tokens))
-        + b"".join(said)
+        + b"".join(streamed)
         + formatter.finish()
     )
 
@@ -219,12 +219,12 @@ def joined_items(events: list[Any]) -> list[Any]:
     Checks that deltas, parts and ends agree.
     """
     items: list[Any] = []
-    said = ""
+    streamed = ""
     for event in events:
         match event["type"].removeprefix("response."):
             case "output_item.added":
                 assert event["output_index"] == len(items)
-                said = ""
+                streamed = ""
             case (
                 "output_text.delta"
                 | "reasoning_text.delta"
@@ -232,15 +232,15 @@ def joined_items(events: list[Any]) -> list[Any]:
                 | "function_call_arguments.delta"
             ):
                 assert event["output_index"] == len(items)
-                said += event["delta"]
+                streamed += event["delta"]
             case "output_text.done" | "reasoning_text.done" | "reasoning_summary_text.done":
-                assert event["text"] == said
+                assert event["text"] == streamed
             case "content_part.done" | "reasoning_summary_part.done":
-                assert event["part"]["text"] == said
+                assert event["part"]["text"] == streamed
             case "function_call_arguments.done":
-                assert event["arguments"] == said
+                assert event["arguments"] == streamed
             case "output_item.done":
-                assert said in _texts_of(event["item"])
+                assert streamed in _texts_of(event["item"])
                 items.append(event["item"])
     return items
 

@@ -208,11 +208,11 @@ def test_prompt_counts_agree_at_start_and_end_of_a_message(
     )
     end = [TextDelta(text="Hi"), Finished(reason="stop", usage=usage)]
 
-    said = data_of(formatter.begin(usage) + b"".join(map(formatter.on_event, end)))
+    events = data_of(formatter.begin(usage) + b"".join(map(formatter.on_event, end)))
 
     for counted in (
-        said[0]["message"]["usage"],
-        next(event["usage"] for event in said if event["type"] == "message_delta"),
+        events[0]["message"]["usage"],
+        next(event["usage"] for event in events if event["type"] == "message_delta"),
     ):
         counts = (
             counted["input_tokens"],

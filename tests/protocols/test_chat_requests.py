@@ -75,7 +75,7 @@ def test_unknown_fields_are_ignored() -> None:
 
 
 def test_sampling_fields_are_passed_on() -> None:
-    said: dict[str, Any] = {
+    options: dict[str, Any] = {
         "temperature": 0,
         "top_p": 0.5,
         "top_k": 40,
@@ -85,8 +85,8 @@ def test_sampling_fields_are_passed_on() -> None:
         "frequency_penalty": 2,
         "seed": 7,
     }
-    request = parse(**said, logit_bias={"50": -100, "7": 1.5}, logprobs=True, top_logprobs=3)
-    assert request.sampling == SamplingOptions(**said, logit_bias={50: -100, 7: 1.5}, num_top_logprobs=3)
+    request = parse(**options, logit_bias={"50": -100, "7": 1.5}, logprobs=True, top_logprobs=3)
+    assert request.sampling == SamplingOptions(**options, logit_bias={50: -100, 7: 1.5}, num_top_logprobs=3)
 
 
 @pytest.mark.parametrize("top_k", [-1, 0])
@@ -117,7 +117,7 @@ def test_max_completion_tokens_wins_over_max_tokens() -> None:
 
 
 @pytest.mark.parametrize(
-    ("said", "expected"),
+    ("options", "expected"),
     [
         ({"reasoning_effort": "high"}, ThinkingOptions(effort="high")),
         ({"reasoning_effort": "none"}, ThinkingOptions(enabled=False)),
@@ -141,8 +141,8 @@ def test_max_completion_tokens_wins_over_max_tokens() -> None:
         ({"reasoning": {"effort": "high"}, "think": False}, ThinkingOptions(enabled=False, effort="high")),
     ],
 )
-def test_most_explicit_thinking_field_wins(said: dict[str, Any], expected: ThinkingOptions) -> None:
-    assert parse(**said).thinking == expected
+def test_most_explicit_thinking_field_wins(options: dict[str, Any], expected: ThinkingOptions) -> None:
+    assert parse(**options).thinking == expected
 
 
 def test_template_arguments_are_passed_on() -> None:

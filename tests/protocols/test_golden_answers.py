@@ -115,16 +115,18 @@ def test_messages_with_omitted_thinking(golden: SnapshotAssertion) -> None:
 
 
 @pytest.mark.parametrize(
-    "said",
+    "begun",
     [(), (ThinkingDelta(text="Hm"),), TWO_CALLS[:1], TWO_CALLS[:3]],
     ids=["nothing_said", "in_thinking", "in_text", "in_a_call"],
 )
 @pytest.mark.parametrize("protocol", MAKERS)
-def test_error_in_the_middle(protocol: str, said: tuple[StreamEvent, ...], golden: SnapshotAssertion) -> None:
+def test_error_in_the_middle(
+    protocol: str, begun: tuple[StreamEvent, ...], golden: SnapshotAssertion
+) -> None:
     formatter = MAKERS[protocol]()
     wire = (
         formatter.begin(Usage(num_prompt_tokens=12))
-        + b"".join(map(formatter.on_event, said))
+        + b"".join(map(formatter.on_event, begun))
         + formatter.on_error(EngineDied("the engine died"))
     )
     assert wire.decode() == golden

@@ -112,7 +112,7 @@ def test_sampling_fields_are_passed_on() -> None:
 
 
 @pytest.mark.parametrize(
-    ("said", "expected"),
+    ("options", "expected"),
     [
         *(
             (
@@ -129,8 +129,8 @@ def test_sampling_fields_are_passed_on() -> None:
         ),
     ],
 )
-def test_thinking_options_are_translated(said: dict[str, Any], expected: ThinkingOptions) -> None:
-    assert parse(**said).thinking == expected
+def test_thinking_options_are_translated(options: dict[str, Any], expected: ThinkingOptions) -> None:
+    assert parse(**options).thinking == expected
 
 
 def test_tools_and_tool_choices_are_translated() -> None:

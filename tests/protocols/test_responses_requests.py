@@ -50,7 +50,7 @@ def refusal(**fields: Any) -> InvalidRequest:
     return caught.value
 
 
-def said(role: str, content: object) -> dict[str, object]:
+def message_item(role: str, content: object) -> dict[str, object]:
     return {"type": "message", "role": role, "content": content}
 
 
@@ -73,8 +73,8 @@ def result(call_id: str = "c1", output: object = "on") -> dict[str, Any]:
 def test_text_input_is_a_user_message() -> None:
     assert parse(input="Hi").messages == (text_message("user", "Hi"),)
     assert (
-        messages(said("user", "Hi"))
-        == messages(said("user", [{"type": "input_text", "text": "Hi"}]))
+        messages(message_item("user", "Hi"))
+        == messages(message_item("user", [{"type": "input_text", "text": "Hi"}]))
         == parse(input="Hi").messages
     )
     assert messages({"role": "user", "content": "Hi"}) == parse(input="Hi").messages
@@ -92,7 +92,10 @@ def test_absent_token_limit_means_none() -> None:
 
 def test_instructions_come_first_and_developer_is_system() -> None:
     asked = messages(
-        said("developer", "Rules"), said("system", "More"), said("user", "Hi"), instructions="Be kind."
+        message_item("developer", "Rules"),
+        message_item("system", "More"),
+        message_item("user", "Hi"),
+        instructions="Be kind.",
     )
     assert [(message.role, message.text) for message in asked] == [
         ("system", "Be kind."),
@@ -110,12 +113,19 @@ def test_consecutive_assistant_items_become_one_message() -> None:
         "content": [{"type": "reasoning_text", "text": "Hm."}],
     }
     answer = {
-        **said("assistant", [{"type": "output_text", "text": "Wait.", "annotations": []}]),
+        **message_item("assistant", [{"type": "output_text", "text": "Wait.", "annotations": []}]),
         "id": "msg_1",
         "status": "completed",
     }
     asked = messages(
-        said("user", "Light!"), thought, answer, call("c1"), call("c2"), result("c1"), result("c2"), answer
+        message_item("user", "Light!"),
+        thought,
+        answer,
+        call("c1"),
+        call("c2"),
+        result("c1"),
+        result("c2"),
+        answer,
     )
     assert [message.role for message in asked] == ["user", "assistant", "tool", "tool", "assistant"]
     assert asked[1].parts == (
@@ -151,7 +161,9 @@ def test_consecutive_assistant_items_become_one_message() -> None:
 )
 def test_replayed_reasoning_is_read_from_any_field(reasoning: dict[str, Any], thinking: str) -> None:
     asked = messages(
-        said("user", "Hi"), {"type": "reasoning", "id": "rs_1", **reasoning}, said("assistant", "Hello")
+        message_item("user", "Hi"),
+        {"type": "reasoning", "id": "rs_1", **reasoning},
+        message_item("assistant", "Hello"),
     )
     assert asked[1].thinking == thinking
     assert asked[1].text == "Hello"
@@ -160,7 +172,7 @@ def test_replayed_reasoning_is_read_from_any_field(reasoning: dict[str, Any], th
 def test_data_url_images_are_decoded_in_messages_and_results() -> None:
     image = {"type": "input_image", "image_url": "data:image/png;base64,QUFB", "detail": "high"}
     asked = messages(
-        said("user", [image]), call(), result(output=[{"type": "input_text", "text": "see"}, image])
+        message_item("user", [image]), call(), result(output=[{"type": "input_text", "text": "see"}, image])
     )
     assert asked[0].parts == (ImagePart(data=b"AAA", media_type="image/png"),)
     assert asked[2].tool_results[0].content[1] == ImagePart(data=b"AAA", media_type="image/png")
@@ -175,13 +187,13 @@ def test_flat_and_namespaced_tools_are_offered() -> None:
 
 
 def test_namespaced_call_is_named_by_both_names() -> None:
-    asked = messages(said("user", "Light!"), call(namespace="home"), result(), tools=[HOME])
+    asked = messages(message_item("user", "Light!"), call(namespace="home"), result(), tools=[HOME])
     assert asked[1].tool_calls[0].name == "home__lamp"
 
 
 def test_hosted_tools_and_items_are_dropped_and_reported() -> None:
     formatter = OpenAIResponsesFormatter()
-    items = [said("user", "Hi"), {"type": "web_search_call", "id": "ws_1", "status": "completed"}]
+    items = [message_item("user", "Hi"), {"type": "web_search_call", "id": "ws_1", "status": "completed"}]
     tools = [{"type": "web_search", "external_web_access": True}, HOME, {"type": "mcp", "tools": 5}]
     asked = formatter.parse(json.dumps({"model": "tiny", "input": items, "tools": tools}).encode())
     assert formatter.dropped_tools == ("web_search", "shell", "mcp", "web_search_call")
@@ -268,7 +280,7 @@ def test_null_and_unknown_fields_are_ignored() -> None:
 
 def test_references_are_returned() -> None:
     formatter = OpenAIResponsesFormatter()
-    items = [{"type": "item_reference", "id": "msg_1"}, {"id": "msg_2"}, said("user", "Hi")]
+    items = [{"type": "item_reference", "id": "msg_1"}, {"id": "msg_2"}, message_item("user", "Hi")]
     body = {"model": "tiny", "input": items, "previous_response_id": "resp_0"}
     assert formatter.read(json.dumps(body).encode()) == References(
         previous_id="resp_0", item_ids=("msg_1", "msg_2")
@@ -293,7 +305,7 @@ def test_request_with_references_is_not_held_during_the_lookup() -> None:
     written = json.dumps(body).encode()
     assert formatter.parse_or_refer(written) == References(previous_id="resp_0")
     assert len(pickle.dumps(vars(formatter))) < 10_000
-    earlier = (stored("msg_0", said("user", "Light!")),)
+    earlier = (stored("msg_0", message_item("user", "Light!")),)
     asked = formatter.parse_again(written, StoredContext(conversation=earlier))
     assert [message.text[:6] for message in asked.messages] == ["Light!", "xxxxxx"]
     assert formatter.earlier == ()
@@ -308,9 +320,11 @@ def test_stored_items_are_put_where_they_are_referred_to() -> None:
     items = [{"type": "item_reference", "id": "msg_1"}, result()]
     body = {"model": "tiny", "input": items, "previous_response_id": "resp_0", "instructions": "Be kind."}
     formatter.read(json.dumps(body).encode())
-    earlier = (stored("msg_0", said("user", "Light!")), stored("fc_0", call()))
+    earlier = (stored("msg_0", message_item("user", "Light!")), stored("fc_0", call()))
     asked = formatter.translate(
-        StoredContext(conversation=earlier, items={"msg_1": json.dumps(said("assistant", "Wait.")).encode()})
+        StoredContext(
+            conversation=earlier, items={"msg_1": json.dumps(message_item("assistant", "Wait.")).encode()}
+        )
     )
     assert [message.role for message in asked.messages] == ["system", "user", "assistant", "tool"]
     assert asked.messages[2].text == "Wait."

@@ -152,11 +152,11 @@ def test_routes_about_all_callers_need_an_admin_key() -> None:
 @pytest.mark.parametrize(("method", "path"), _ADMINISTERS)
 def test_an_api_key_alone_does_not_administer(kept: testing.TestClient, method: str, path: str) -> None:
     refused = kept.simulate_request(method.upper(), path, json={}, headers={"x-api-key": KEY})
-    told_anthropic = kept.simulate_request(
+    anthropic_error = kept.simulate_request(
         method.upper(), path, json={}, headers={"x-api-key": KEY, "anthropic-version": "2023-06-01"}
     )
     assert (refused.status_code, refused.json["error"]["code"]) == (403, "insufficient_scope")
-    assert (told_anthropic.status_code, told_anthropic.json["error"]["type"]) == (403, "permission_error")
+    assert (anthropic_error.status_code, anthropic_error.json["error"]["type"]) == (403, "permission_error")
     assert kept.simulate_request(method.upper(), path, json={}).status_code == 401
     assert kept.simulate_request(
         method.upper(), path, json={}, headers={"x-api-key": ADMIN}

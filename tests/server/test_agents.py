@@ -31,7 +31,7 @@ class Agent:
         body = {**BRIEF, "messages": [{"role": "user", "content": text}], **more}
         return httpx.post(f"{self.url}/generate", json=body, timeout=60)
 
-    def said(self, text: str, **more: Any) -> str:
+    def answer_to(self, text: str, **more: Any) -> str:
         answer = self.turn(text, **more)
         assert answer.status_code == 200, answer.text
         return str(answer.json()["choices"][0]["message"]["content"])
@@ -66,7 +66,7 @@ def short(endless_model: Path, tmp_path_factory: pytest.TempPathFactory) -> Iter
 
 def test_turns_equal_the_whole_conversation(server: ServerProcess) -> None:
     agent = Agent(server, instructions="Be brief.")
-    answers = [agent.said("One"), agent.said("Two")]
+    answers = [agent.answer_to("One"), agent.answer_to("Two")]
     messages = [
         {"role": "system", "content": "Be brief."},
         {"role": "user", "content": "One"},
@@ -82,7 +82,7 @@ def test_turns_equal_the_whole_conversation(server: ServerProcess) -> None:
 
 def test_streamed_turn_leaves_the_same_history(server: ServerProcess) -> None:
     whole, streamed = Agent(server), Agent(server)
-    whole.said("Hello")
+    whole.answer_to("Hello")
     with streamed.stream("Hello", **BRIEF) as answer:
         lines = [line for line in answer.iter_lines() if line.startswith("data: ")]
     assert lines[-1] == "data: [DONE]"
@@ -93,7 +93,7 @@ def test_streamed_turn_leaves_the_same_history(server: ServerProcess) -> None:
 
 def test_only_new_messages_are_prefilled(server: ServerProcess) -> None:
     agent = Agent(server, instructions="A long beginning. " * 20)
-    agent.said("One")
+    agent.answer_to("One")
     usage = agent.turn("Two").json()["usage"]
     assert usage["prompt_tokens_details"]["cached_tokens"] > usage["prompt_tokens"] // 2
     looked = agent.look()
@@ -105,7 +105,7 @@ def test_only_new_messages_are_prefilled(server: ServerProcess) -> None:
 def test_concurrent_turns_run_one_after_another(server: ServerProcess) -> None:
     agent = Agent(server)
     with ThreadPoolExecutor(4) as pool:
-        answers = list(pool.map(lambda number: agent.said(f"Turn {number}"), range(4)))
+        answers = list(pool.map(lambda number: agent.answer_to(f"Turn {number}"), range(4)))
     history = [message["content"] for message in agent.history()]
     assert [message["role"] for message in agent.history()] == ["user", "assistant"] * 4
     for number, answer in enumerate(answers):
@@ -128,18 +128,18 @@ def test_turns_beyond_the_queue_limit_are_refused(short: ServerProcess) -> None:
 
 def test_disconnect_leaves_the_history_unchanged(server: ServerProcess) -> None:
     agent = Agent(server)
-    agent.said("One")
+    agent.answer_to("One")
     before = agent.history()
     with agent.stream("Two") as answer:
         next(answer.iter_lines())
-    assert agent.said("Three") != ""
+    assert agent.answer_to("Three") != ""
     assert agent.history()[:2] == before
     assert [message["content"] for message in agent.history()[2::2]] == ["Three"]
 
 
 def test_reset_fails_a_running_turn(server: ServerProcess) -> None:
     agent = Agent(server)
-    agent.said("One")
+    agent.answer_to("One")
     with agent.stream("Two", max_tokens=200) as answer:
         lines = answer.iter_lines()
         next(lines)
@@ -153,7 +153,7 @@ def test_reset_fails_a_running_turn(server: ServerProcess) -> None:
 
 def test_changed_agent_keeps_its_history(server: ServerProcess) -> None:
     agent = Agent(server, instructions="Be brief.", metadata={"trip": "1"})
-    first = agent.said("One")
+    first = agent.answer_to("One")
     changed = httpx.patch(
         agent.url, json={"instructions": "Be long.", "context_overflow": "drop_oldest"}, timeout=30
     ).json()
@@ -172,7 +172,7 @@ def test_changed_agent_keeps_its_history(server: ServerProcess) -> None:
     chat = httpx.post(
         f"{server.url}/v1/chat/completions", json={**BRIEF, "model": "tiny", "messages": messages}, timeout=30
     )
-    assert agent.said("Two") == chat.json()["choices"][0]["message"]["content"]
+    assert agent.answer_to("Two") == chat.json()["choices"][0]["message"]["content"]
     taken_away = httpx.patch(agent.url, json={"instructions": None, "metadata": None}, timeout=30).json()
     assert (taken_away["instructions"], taken_away["metadata"], taken_away["num_messages"]) == (None, None, 4)
 
@@ -218,7 +218,7 @@ def test_deleted_agent_is_not_found(server: ServerProcess) -> None:
 def test_full_context_is_an_error_unless_drop_oldest(short: ServerProcess) -> None:
     agent = Agent(short, instructions="Remember.")
     for number in range(6):
-        agent.said(f"Turn {number}: " + "very long " * 10)
+        agent.answer_to(f"Turn {number}: " + "very long " * 10)
     before = agent.history()
     refused = agent.turn("Again: " + "very long " * 60)
     assert refused.json()["error"]["code"] == "context_length_exceeded"
@@ -312,14 +312,14 @@ def test_page_of_large_agents_is_shorter(server: ServerProcess) -> None:
 def test_agents_survive_a_restart_and_change_models(endless_model: Path, tmp_path: Path) -> None:
     with serving(endless_model, XDG_STATE_HOME=str(tmp_path)) as before:
         agent = Agent(before, id="traveller", instructions="Go on.", metadata={"trip": "1"})
-        first = agent.said("One")
+        first = agent.answer_to("One")
         looked = agent.look()
         before.stop(signal.SIGKILL)
     with serving(endless_model, "--name", "other", XDG_STATE_HOME=str(tmp_path)) as after:
         agent.url = f"{after.url}/v1/agents/traveller"
         cold = agent.look()
         assert agent.turn("Two").json()["error"]["code"] == "model_not_found"
-        second = agent.said("Two", model="other")
+        second = agent.answer_to("Two", model="other")
         warmed = agent.look()
     assert {key: cold[key] for key in ("id", "instructions", "metadata", "num_messages")} == {
         key: looked[key] for key in ("id", "instructions", "metadata", "num_messages")
@@ -334,7 +334,7 @@ def test_agent_is_warm_after_restart_with_disk_cache(endless_model: Path, tmp_pa
     places = {"XDG_STATE_HOME": str(tmp_path / "state"), "MLXCTL_ENGINE_CACHE_DIR": str(tmp_path / "cache")}
     with serving(endless_model, **places) as before:
         agent = Agent(before, id="sleeper", instructions="A long beginning. " * 40)
-        agent.said("One")
+        agent.answer_to("One")
         hot = agent.look()
         before.stop()
     with serving(endless_model, **places) as after:

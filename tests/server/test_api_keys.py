@@ -58,7 +58,7 @@ def test_key_reaches_only_the_routes_of_its_scope(unstarted: testing.TestClient,
 
 
 @pytest.mark.parametrize(
-    ("method", "path", "body", "status", "told"),
+    ("method", "path", "body", "status", "expected_message"),
     [
         ("POST", "/admin/keys", {"name": ""}, 400, "name"),
         ("POST", "/admin/keys", {"name": "x", "scopes": ["root"]}, 400, "scopes"),
@@ -72,14 +72,14 @@ def test_key_reaches_only_the_routes_of_its_scope(unstarted: testing.TestClient,
     ],
 )
 def test_invalid_policy_requests_name_field_and_fix(
-    unstarted: testing.TestClient, method: str, path: str, body: Any, status: int, told: str
+    unstarted: testing.TestClient, method: str, path: str, body: Any, status: int, expected_message: str
 ) -> None:
     refused = request(unstarted, method, path, body)
     assert refused.status_code == status
-    assert told in refused.text
+    assert expected_message in refused.text
 
 
-def test_secret_is_told_only_once(unstarted: testing.TestClient) -> None:
+def test_secret_is_returned_only_once(unstarted: testing.TestClient) -> None:
     created = request(unstarted, "POST", "/admin/keys", {"name": "told once"})
     secret, key_id = created.json["key"], created.json["id"]
     assert created.status_code == 201

@@ -40,14 +40,14 @@ class Agent:
         self.server = server
         self.system = f"You are {secrets.token_hex(8)}. " + PROSE * 2
 
-    def body(self, *said: Any, **fields: Any) -> dict[str, Any]:
-        messages = [{"role": "system", "content": self.system}, *said]
+    def body(self, *turns: Any, **fields: Any) -> dict[str, Any]:
+        messages = [{"role": "system", "content": self.system}, *turns]
         return {"model": "tiny", "messages": messages, "max_tokens": 8, "temperature": 0} | fields
 
-    def ask(self, *said: Any, **fields: Any) -> dict[str, Any]:
+    def ask(self, *turns: Any, **fields: Any) -> dict[str, Any]:
         """Ask, and return the answer."""
         answer = httpx.post(
-            f"{self.server.url}/v1/chat/completions", json=self.body(*said, **fields), timeout=60
+            f"{self.server.url}/v1/chat/completions", json=self.body(*turns, **fields), timeout=60
         )
         message: dict[str, Any] = answer.raise_for_status().json()["choices"][0]["message"]
         return message

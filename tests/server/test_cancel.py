@@ -49,7 +49,7 @@ def start(
 
 
 @pytest.mark.parametrize(
-    ("path", "stream", "status", "told"),
+    ("path", "stream", "status", "expected_message"),
     [
         ("/v1/chat/completions", False, 499, '"code":"request_cancelled"'),
         ("/v1/chat/completions", True, 200, '"code":"request_cancelled"'),
@@ -58,7 +58,7 @@ def start(
     ],
 )
 def test_canceled_request_ends_with_error_and_frees_its_row(
-    server: ServerProcess, path: str, stream: bool, status: int, told: str
+    server: ServerProcess, path: str, stream: bool, status: int, expected_message: str
 ) -> None:
     with ThreadPoolExecutor() as pool:
         answer = start(pool, server, path, stream=stream)
@@ -68,7 +68,7 @@ def test_canceled_request_ends_with_error_and_frees_its_row(
 
         assert cancelled.json() == {"id": "long-answer", "cancelled": [number]}
         assert answer.result().status_code == status
-        assert told in answer.result().text
+        assert expected_message in answer.result().text
     assert "was cancelled" in answer.result().text
     following = call(server, "POST", "/v1/chat/completions", json=LONG | {"max_tokens": 1})
     assert following.status_code == 200

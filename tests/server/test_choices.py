@@ -22,10 +22,10 @@ ASKED: dict[str, Any] = {
 def test_choices_differ_and_the_first_equals_a_single_answer(openai_client: openai.OpenAI) -> None:
     alone = openai_client.chat.completions.create(**ASKED)
     several = openai_client.chat.completions.create(**ASKED, n=3)
-    said = [choice.message.content for choice in several.choices]
+    contents = [choice.message.content for choice in several.choices]
     assert [choice.index for choice in several.choices] == [0, 1, 2]
-    assert said[0] == alone.choices[0].message.content
-    assert len(set(said)) == 3
+    assert contents[0] == alone.choices[0].message.content
+    assert len(set(contents)) == 3
     assert alone.usage is not None
     assert several.usage is not None
     assert several.usage.prompt_tokens == alone.usage.prompt_tokens
@@ -34,13 +34,13 @@ def test_choices_differ_and_the_first_equals_a_single_answer(openai_client: open
 
 def test_streamed_choices_equal_whole_choices(openai_client: openai.OpenAI) -> None:
     whole = openai_client.chat.completions.create(**ASKED, n=4)
-    said: dict[int, str] = defaultdict(str)
+    contents: dict[int, str] = defaultdict(str)
     order = []
     for chunk in openai_client.chat.completions.create(**ASKED, n=4, stream=True):
         for choice in chunk.choices:
-            said[choice.index] += choice.delta.content or ""
+            contents[choice.index] += choice.delta.content or ""
             order.append(choice.index)
-    assert [said[number] for number in range(4)] == [choice.message.content for choice in whole.choices]
+    assert [contents[number] for number in range(4)] == [choice.message.content for choice in whole.choices]
     assert order != sorted(order)
 
 

@@ -113,13 +113,13 @@ def ask_as_claude(
 
 
 def test_claude_code_gets_every_block_stop_and_usage(demo: ServerProcess) -> None:
-    said = events(ask_as_claude(demo, claude_body(QUESTION, MID_SYSTEM)))
-    names = [name for name, _ in said if name != "ping"]
+    streamed = events(ask_as_claude(demo, claude_body(QUESTION, MID_SYSTEM)))
+    names = [name for name, _ in streamed if name != "ping"]
     assert names[0] == "message_start"
     assert names[-2:] == ["message_delta", "message_stop"]
     assert names.count("content_block_start") == names.count("content_block_stop") > 0
-    assert said[-2][1]["usage"]["output_tokens"] > 0
-    assert said[-2][1]["delta"]["stop_reason"] in ("end_turn", "tool_use")
+    assert streamed[-2][1]["usage"]["output_tokens"] > 0
+    assert streamed[-2][1]["delta"]["stop_reason"] in ("end_turn", "tool_use")
 
 
 def test_claude_code_second_turn_hits_the_cache(demo: ServerProcess) -> None:
@@ -232,12 +232,12 @@ def ask_as_codex(
 
 
 def test_codex_gets_every_item_done_and_response_completed(demo: ServerProcess) -> None:
-    said = ask_as_codex(demo)
-    names = [name for name, _ in said]
+    streamed = ask_as_codex(demo)
+    names = [name for name, _ in streamed]
     assert names.count("response.output_item.added") == names.count("response.output_item.done") > 0
     assert names[-1] == "response.completed"
-    done = [event["item"]["id"] for name, event in said if name == "response.output_item.done"]
-    assert done == [item["id"] for item in said[-1][1]["response"]["output"]]
+    done = [event["item"]["id"] for name, event in streamed if name == "response.output_item.done"]
+    assert done == [item["id"] for item in streamed[-1][1]["response"]["output"]]
 
 
 def test_codex_second_turn_hits_the_cache(demo: ServerProcess) -> None:

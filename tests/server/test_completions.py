@@ -30,13 +30,13 @@ def test_ids_are_continued_and_echoed_as_text(openai_client: openai.OpenAI) -> N
 def test_streamed_echo_equals_the_whole_echo(openai_client: openai.OpenAI) -> None:
     asked: dict[str, Any] = {**ASKED, "prompt": ["Once upon", "A time"], "n": 2, "echo": True}
     whole = openai_client.completions.create(**asked)
-    said = ["", "", "", ""]
+    streamed = ["", "", "", ""]
     for chunk in openai_client.completions.create(**asked, stream=True):
         for choice in chunk.choices:
-            said[choice.index] += choice.text
-    assert said == [choice.text for choice in whole.choices]
-    assert [text[:9] for text in said[:2]] == ["Once upon"] * 2
-    assert said[0] != said[1]
+            streamed[choice.index] += choice.text
+    assert streamed == [choice.text for choice in whole.choices]
+    assert [text[:9] for text in streamed[:2]] == ["Once upon"] * 2
+    assert streamed[0] != streamed[1]
 
 
 def test_logprobs_have_one_entry_per_token(openai_client: openai.OpenAI) -> None:
@@ -55,11 +55,11 @@ def test_logprobs_have_one_entry_per_token(openai_client: openai.OpenAI) -> None
 
 @pytest.mark.parametrize("streams", [False, True])
 def test_echoed_text_scores_equal_generated_scores(openai_client: openai.OpenAI, streams: bool) -> None:
-    said = openai_client.completions.create(**ASKED, prompt="Once upon", logprobs=2).choices[0]
-    assert said.logprobs is not None
+    streamed = openai_client.completions.create(**ASKED, prompt="Once upon", logprobs=2).choices[0]
+    assert streamed.logprobs is not None
     asked: dict[str, Any] = {
         "model": "tiny",
-        "prompt": "Once upon" + said.text,
+        "prompt": "Once upon" + streamed.text,
         "max_tokens": 0,
         "echo": True,
         "logprobs": 2,
@@ -82,9 +82,9 @@ def test_echoed_text_scores_equal_generated_scores(openai_client: openai.OpenAI,
     assert logprobs.text_offset == [
         sum(map(len, logprobs.tokens[:place])) for place in range(len(logprobs.tokens))
     ]
-    tail = len(said.logprobs.tokens or ())
-    assert logprobs.tokens[-tail:] == said.logprobs.tokens
-    assert logprobs.token_logprobs[-tail:] == pytest.approx(said.logprobs.token_logprobs, abs=1e-3)
+    tail = len(streamed.logprobs.tokens or ())
+    assert logprobs.tokens[-tail:] == streamed.logprobs.tokens
+    assert logprobs.token_logprobs[-tail:] == pytest.approx(streamed.logprobs.token_logprobs, abs=1e-3)
 
 
 def test_lm_evaluation_harness_request_is_scored(openai_client: openai.OpenAI) -> None:

@@ -15,12 +15,12 @@ SAYS_ONE_THING: dict[str, Any] = {"model": "tiny", "stream": True}
 
 def body(path: str, text: str, num_tokens: int) -> dict[str, Any]:
     """A streaming request of a route's protocol."""
-    said = {"messages": [{"role": "user", "content": text}], "max_tokens": num_tokens}
+    fields = {"messages": [{"role": "user", "content": text}], "max_tokens": num_tokens}
     if path == "/v1/completions":
-        said = {"prompt": text, "max_tokens": num_tokens}
+        fields = {"prompt": text, "max_tokens": num_tokens}
     if path == "/v1/responses":
-        said = {"input": text, "max_output_tokens": num_tokens}
-    return {**SAYS_ONE_THING, **said}
+        fields = {"input": text, "max_output_tokens": num_tokens}
+    return {**SAYS_ONE_THING, **fields}
 
 
 PATHS = (
@@ -75,8 +75,8 @@ def test_queued_stream_gets_pings(slow: ServerProcess, path: str) -> None:
             pass
         with httpx.stream("POST", f"{slow.url}{path}", json=body(path, "Hi", 2), timeout=60) as waiting:
             lines = waiting.iter_lines()
-            heard = [line for line in (next(lines) for _ in range(24)) if line]
-            assert heard.count(": ping") >= 3
+            received = [line for line in (next(lines) for _ in range(24)) if line]
+            assert received.count(": ping") >= 3
             running.close()
             rest = list(lines)
     assert any("[DONE]" in line or "message_stop" in line for line in rest)
@@ -99,10 +99,10 @@ def test_queued_agent_turn_gets_pings(slow: ServerProcess) -> None:
             assert next(left) == ": ping"
         with turn("Two", 2) as third:
             lines = third.iter_lines()
-            heard = [next(lines) for _ in range(6)]
+            received = [next(lines) for _ in range(6)]
             first.close()
             rest = [line for line in lines if line]
-    assert heard == [": ping", ""] * 3
+    assert received == [": ping", ""] * 3
     assert rest[-1] == "data: [DONE]"
-    said = httpx.get(f"{agent}/messages", timeout=30).json()["data"]
-    assert [entry["message"]["content"] for entry in said[::2]] == ["Two"]
+    fields = httpx.get(f"{agent}/messages", timeout=30).json()["data"]
+    assert [entry["message"]["content"] for entry in fields[::2]] == ["Two"]

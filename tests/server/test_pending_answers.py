@@ -12,13 +12,13 @@ from mlxctl.server.pending_answers import PendingAnswers, stream_when_started
 
 
 @pytest.mark.parametrize(
-    ("error", "said"),
+    ("error", "expected"),
     [
         (ValueError("unexpected failure"), b"its log says why"),
         (ModelUnavailable("m", "it is broken"), b"it is broken"),
     ],
 )
-def test_error_after_the_first_ping_ends_the_stream(error: Exception, said: bytes) -> None:
+def test_error_after_the_first_ping_ends_the_stream(error: Exception, expected: bytes) -> None:
     async def begin() -> NoReturn:
         await asyncio.sleep(0.05)
         raise error
@@ -39,5 +39,5 @@ def test_error_after_the_first_ping_ends_the_stream(error: Exception, said: byte
     first, *_, last = asyncio.run(run())
 
     assert first.startswith(b":")
-    assert said in last
+    assert expected in last
     assert b"unexpected failure" not in last

@@ -136,8 +136,8 @@ def test_stream_of_an_unloaded_library_model_gets_pings(library: Path) -> None:
             next(first_lines)
             with httpx.stream("POST", chat, json=short, timeout=60) as second:
                 lines = second.iter_lines()
-                heard = [next(lines) for _ in range(4)]
+                received = [next(lines) for _ in range(4)]
                 first.close()
                 rest = [line for line in lines if line]
-    assert heard == [": ping", ""] * 2
+    assert received == [": ping", ""] * 2
     assert rest[-1] == "data: [DONE]"

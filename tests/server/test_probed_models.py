@@ -69,6 +69,6 @@ def test_store_of_a_newer_version_is_a_warning(store_file: Path) -> None:
     with serving(demo.MODEL_DIR, XDG_STATE_HOME=str(store_file.parents[1])) as server:
         assert (listed(server)["supports_tools"], listed(server)["probed"]) == (True, None)
         assert ask_with_tools(server).status_code == 200
-        said = encode_stream_error(server)
-    assert said.count("newer mlxctl") == 1
-    assert said.count("was never probed") == 1
+        message = encode_stream_error(server)
+    assert message.count("newer mlxctl") == 1
+    assert message.count("was never probed") == 1

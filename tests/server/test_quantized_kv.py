@@ -26,8 +26,8 @@ def test_demo_model_answers_with_8_bit_kv_cache() -> None:
             httpx.get(f"{server.url}/stats").json()["pool"]["models"] for server in (plain, quantized)
         )
 
-    said, said_in_8_bits = (answer["choices"][0]["message"]["content"] for answer in answers)
-    assert said == said_in_8_bits
+    answer_plain, answer_in_8_bits = (answer["choices"][0]["message"]["content"] for answer in answers)
+    assert answer_plain == answer_in_8_bits
     # 5 layers, keys and values of 2 heads of 32 numbers in 16 bits; in 8 bits with a scale and a bias of 16
     # bits a head.
     assert (exact["kv_bits"], exact["kv_bytes_per_token"]) == (None, 5 * 2 * 2 * 32 * 2)

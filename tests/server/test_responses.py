@@ -62,9 +62,11 @@ def test_streamed_response_can_be_continued_at_once(openai_client: openai.OpenAI
         assert last.type == "response.incomplete"
         previous = last.response.id
     assert previous is not None
-    said = items_of(openai_client, previous)
-    assert [line for line in said if line.startswith("user")] == [f"user: Turn {turn}" for turn in range(4)]
-    assert len(said) == 7
+    stored_items = items_of(openai_client, previous)
+    assert [line for line in stored_items if line.startswith("user")] == [
+        f"user: Turn {turn}" for turn in range(4)
+    ]
+    assert len(stored_items) == 7
 
 
 def test_stored_response_is_returned_until_deleted(openai_client: openai.OpenAI) -> None:

@@ -46,9 +46,9 @@ def test_readyz_returns_503_with_retry_after(client: testing.TestClient) -> None
 @pytest.mark.parametrize("path", ["/nowhere", "/v1/", "/v1/chat", "/v1/messages/batches"])
 def test_unknown_route_returns_404_in_the_clients_shape(client: testing.TestClient, path: str) -> None:
     result = client.simulate_get(path)
-    told_anthropic = client.simulate_get(path, headers={"anthropic-version": "2023-06-01"})
+    anthropic_error = client.simulate_get(path, headers={"anthropic-version": "2023-06-01"})
     assert (result.status_code, openai_code(result)) == (404, "not_found")
-    assert (told_anthropic.status_code, anthropic_type(told_anthropic)) == (404, "not_found_error")
+    assert (anthropic_error.status_code, anthropic_type(anthropic_error)) == (404, "not_found_error")
 
 
 def test_wrong_method_returns_405_with_allow(client: testing.TestClient) -> None:

@@ -273,7 +273,7 @@ def test_unenforceable_constraints_return_400(gpt: openai.OpenAI, body: Any, par
 
 
 def test_server_tone_curve_is_the_default(gpt: openai.OpenAI) -> None:
-    def said(client: openai.OpenAI, **more: Any) -> str:
+    def content_of(client: openai.OpenAI, **more: Any) -> str:
         asked = {
             "temperature": 1.0,
             "seed": 5,
@@ -293,5 +293,5 @@ def test_server_tone_curve_is_the_default(gpt: openai.OpenAI) -> None:
         serving(None, "--hlg", *flags) as server,
         openai.OpenAI(base_url=f"{server.url}/v1", api_key="unused") as curved,
     ):
-        assert said(curved) == said(gpt, hlg=flat) != said(gpt)
-        assert said(curved, hlg={"enabled": False}) == said(gpt)
+        assert content_of(curved) == content_of(gpt, hlg=flat) != content_of(gpt)
+        assert content_of(curved, hlg={"enabled": False}) == content_of(gpt)

@@ -108,9 +108,9 @@ def test_both_sdks_answer_over_https(server: ServerProcess, certificates: Path) 
     with httpx2.Client(verify=trusted(certificates)) as http:
         chat = openai.OpenAI(base_url=f"{server.url}/v1", api_key="any", http_client=http)
         messages = anthropic.Anthropic(base_url=server.url, api_key="any", http_client=http)
-        said = [{"role": "user", "content": "Hello!"}]
-        whole = chat.chat.completions.create(model="mlxctl-demo", messages=said)  # type: ignore[arg-type]
-        message = messages.messages.create(model="mlxctl-demo", messages=said, max_tokens=64)  # type: ignore[arg-type]
+        conversation = [{"role": "user", "content": "Hello!"}]
+        whole = chat.chat.completions.create(model="mlxctl-demo", messages=conversation)  # type: ignore[arg-type]
+        message = messages.messages.create(model="mlxctl-demo", messages=conversation, max_tokens=64)  # type: ignore[arg-type]
     assert whole.choices[0].message.content == "Hello! How can I help you?"
     assert message.content[-1].text == "Hello! How can I help you?"  # type: ignore[union-attr]
 

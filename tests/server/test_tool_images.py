@@ -30,7 +30,7 @@ BLIND_RESULTS = """<s>
   {%- else -%}{{- '[INST]' ~ message.content ~ '[/INST]' -}}{%- endif -%}
 {%- endfor -%}"""
 
-Said = tuple[str, int, int]
+Answered = tuple[str, int, int]
 """What was answered, the tokens of the prompt, and how many of these were known."""
 
 
@@ -100,7 +100,7 @@ def responses(*answers: str) -> dict[str, Any]:
     return {"input": items, "temperature": 0, "max_output_tokens": 16}
 
 
-def ask_chat(model_server: ServerProcess, model: str, *answers: str) -> Said:
+def ask_chat(model_server: ServerProcess, model: str, *answers: str) -> Answered:
     answer = post(model_server, "/v1/chat/completions", chat(*answers) | {"model": model})
     usage = answer["usage"]
     return (
@@ -110,7 +110,7 @@ def ask_chat(model_server: ServerProcess, model: str, *answers: str) -> Said:
     )
 
 
-def ask_anthropic(model_server: ServerProcess, model: str, *answers: str) -> Said:
+def ask_anthropic(model_server: ServerProcess, model: str, *answers: str) -> Answered:
     body = anthropic(*answers) | {"model": model}
     answer = post(model_server, "/v1/messages", body)
     num_known = answer["usage"]["cache_read_input_tokens"]
@@ -119,7 +119,7 @@ def ask_anthropic(model_server: ServerProcess, model: str, *answers: str) -> Sai
     return answer["content"][0]["text"], num_prompt_tokens, num_known
 
 
-def ask_responses(model_server: ServerProcess, model: str, *answers: str) -> Said:
+def ask_responses(model_server: ServerProcess, model: str, *answers: str) -> Answered:
     answer = post(model_server, "/v1/responses", responses(*answers) | {"model": model})
     usage = answer["usage"]
     return (
@@ -129,7 +129,7 @@ def ask_responses(model_server: ServerProcess, model: str, *answers: str) -> Sai
     )
 
 
-Ask = Callable[..., Said]
+Ask = Callable[..., Answered]
 PROTOCOLS = pytest.mark.parametrize("ask", [ask_chat, ask_anthropic, ask_responses])
 
 
@@ -137,8 +137,8 @@ PROTOCOLS = pytest.mark.parametrize("ask", [ask_chat, ask_anthropic, ask_respons
 @pytest.mark.parametrize("model", ["pixtral_colors", "moved"])
 @pytest.mark.parametrize("answer", COLORS)
 def test_tool_result_image_is_used(model_server: ServerProcess, ask: Ask, model: str, answer: str) -> None:
-    said, num_prompt_tokens, _ = ask(model_server, model, answer)
-    assert said == answer
+    answered, num_prompt_tokens, _ = ask(model_server, model, answer)
+    assert answered == answer
     assert num_prompt_tokens > 20, "the cells of the image are counted"
 
 
@@ -146,8 +146,8 @@ def test_tool_result_image_is_used(model_server: ServerProcess, ask: Ask, model:
 @pytest.mark.parametrize("model", ["pixtral_colors", "moved"])
 def test_next_screenshot_reuses_cached_ones(model_server: ServerProcess, ask: Ask, model: str) -> None:
     _, num_before, _ = ask(model_server, model, "Red.", "Red.")
-    said, _, num_known = ask(model_server, model, "Red.", "Red.", "Blue.")
-    assert said == "Blue."
+    answered, _, num_known = ask(model_server, model, "Red.", "Red.", "Blue.")
+    assert answered == "Blue."
     assert num_known >= num_before - 1
 
 

@@ -47,31 +47,34 @@ def sdk(model_server: ServerProcess) -> Iterator[openai.OpenAI]:
 
 @pytest.mark.parametrize(("sentence", "words"), list(zip(SPOKEN_SENTENCES, WORDS, strict=True)))
 def test_speech_is_transcribed(sdk: openai.OpenAI, sentence: str, words: str) -> None:
-    heard = sdk.audio.transcriptions.create(model=MODEL, file=speech_audio(sentence))
-    assert isinstance(heard, Transcription)
-    assert heard.text == words
-    assert heard.usage is not None
-    assert heard.usage.type == "duration"
+    transcription = sdk.audio.transcriptions.create(model=MODEL, file=speech_audio(sentence))
+    assert isinstance(transcription, Transcription)
+    assert transcription.text == words
+    assert transcription.usage is not None
+    assert transcription.usage.type == "duration"
 
 
 def test_long_file_is_transcribed_with_timestamps(
     sdk: openai.OpenAI,
 ) -> None:
     sound = speech_audio(*SPOKEN_SENTENCES[:2], every_seconds=WINDOW_SECONDS)
-    heard = sdk.audio.transcriptions.create(
+    transcription = sdk.audio.transcriptions.create(
         model=MODEL,
         file=sound,
         response_format="verbose_json",
         timestamp_granularities=["segment"],
         language="en",
     )
-    assert isinstance(heard, TranscriptionVerbose)
-    assert heard.text == " ".join(WORDS[:2])
-    assert (heard.language, heard.duration) == ("en", pytest.approx(len(sound) / 2 / 22_050, abs=0.05))
-    assert heard.segments is not None
-    times = [time for segment in heard.segments for time in (segment.start, segment.end)]
+    assert isinstance(transcription, TranscriptionVerbose)
+    assert transcription.text == " ".join(WORDS[:2])
+    assert (transcription.language, transcription.duration) == (
+        "en",
+        pytest.approx(len(sound) / 2 / 22_050, abs=0.05),
+    )
+    assert transcription.segments is not None
+    times = [time for segment in transcription.segments for time in (segment.start, segment.end)]
     assert times == sorted(times)
-    for number, segment in enumerate(heard.segments):
+    for number, segment in enumerate(transcription.segments):
         assert number * WINDOW_SECONDS < segment.start < segment.end <= (number + 1) * WINDOW_SECONDS
         assert segment.seek == number * WINDOW_SECONDS * 100
 
@@ -96,12 +99,12 @@ def test_any_sample_format_gives_the_same_text(sdk: openai.OpenAI) -> None:
 
 def test_translation_differs_from_transcription(sdk: openai.OpenAI) -> None:
     with pytest.warns(DeprecationWarning, match="deprecated"):
-        heard = sdk.audio.translations.create(
+        transcription = sdk.audio.translations.create(
             model=MODEL, file=speech_audio(SPOKEN_SENTENCES[2]), response_format="verbose_json"
         )
-    assert isinstance(heard, TranslationVerbose)
-    assert heard.language == "en"
-    assert heard.segments
+    assert isinstance(transcription, TranslationVerbose)
+    assert transcription.language == "en"
+    assert transcription.segments
 
 
 def test_answers_match_the_description(model_server: ServerProcess) -> None:

@@ -198,14 +198,14 @@ def explained(model_server: ServerProcess) -> dict[str, Any]:
 def test_image_conversation_is_cached_in_the_next_turn(
     anthropic_sdk: anthropic.Anthropic, model_server: ServerProcess
 ) -> None:
-    said = anthropic_messages(COLORS["Yellow."])
-    first = anthropic_sdk.messages.create(model=MODEL, system=STORY, messages=said, max_tokens=16)
-    said += [{"role": "assistant", "content": first.content}, {"role": "user", "content": "And now?"}]
-    second = anthropic_sdk.messages.create(model=MODEL, system=STORY, messages=said, max_tokens=16)
+    reply = anthropic_messages(COLORS["Yellow."])
+    first = anthropic_sdk.messages.create(model=MODEL, system=STORY, messages=reply, max_tokens=16)
+    reply += [{"role": "assistant", "content": first.content}, {"role": "user", "content": "And now?"}]
+    second = anthropic_sdk.messages.create(model=MODEL, system=STORY, messages=reply, max_tokens=16)
 
-    num_said = num_prompt_tokens(first) + first.usage.output_tokens
-    # What was said last may not have been read any more.
-    assert second.usage.cache_read_input_tokens in (num_said - 1, num_said)
+    num_seen_tokens = num_prompt_tokens(first) + first.usage.output_tokens
+    # The last token may not have been computed any more.
+    assert second.usage.cache_read_input_tokens in (num_seen_tokens - 1, num_seen_tokens)
     assert explained(model_server)["reason"] == "continued"
 
 

@@ -46,8 +46,11 @@ def store(path: Path, clock: Clock) -> Iterator[ResponseStore]:
 
 def answer(name: str, *, after: str | None = None, size: int = 10) -> StoredResponse:
     """A response `name` with two items of `size` bytes together."""
-    asked, said = StoredItem(id=f"{name}-in", body=b"?"), StoredItem(id=f"{name}-out", body=b"!" * (size - 2))
-    return StoredResponse(id=name, previous_id=after, body=b"{", input=(asked,), output=(said,))
+    input_item, output_item = (
+        StoredItem(id=f"{name}-in", body=b"?"),
+        StoredItem(id=f"{name}-out", body=b"!" * (size - 2)),
+    )
+    return StoredResponse(id=name, previous_id=after, body=b"{", input=(input_item,), output=(output_item,))
 
 
 def ids(items: tuple[StoredItem, ...] | None) -> list[str]:

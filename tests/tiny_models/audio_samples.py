@@ -13,16 +13,16 @@ def speech_audio(*sentences: str, pause_seconds: float = 0.4, every_seconds: flo
     """
     voice = find_synthesizer()
     assert voice is not None, "the extra `test` brings a voice"
-    rate, said = 0, []
+    rate, pieces = 0, []
     for sentence in sentences:
         with wave.open(io.BytesIO(voice(sentence))) as reader:
             rate = reader.getframerate()
-            said.append(reader.readframes(reader.getnframes()))
+            pieces.append(reader.readframes(reader.getnframes()))
     pause = bytes(2 * int(pause_seconds * rate))
     if every_seconds is None:
-        return wav(pause + b"".join(sound + pause for sound in said), rate=rate)
+        return wav(pause + b"".join(sound + pause for sound in pieces), rate=rate)
     length = 2 * int(every_seconds * rate)
-    return wav(b"".join((pause + sound).ljust(length, b"\0") for sound in said), rate=rate)
+    return wav(b"".join((pause + sound).ljust(length, b"\0") for sound in pieces), rate=rate)
 
 
 def silence(seconds: float, *, rate: int = 16_000) -> bytes:

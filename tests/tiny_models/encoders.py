@@ -89,8 +89,11 @@ def build_encoder(family: EncoderFamily, directory: Path) -> None:
         folder = directory / f"{place}_Dense"
         folder.mkdir()
         save_file({"linear.weight": draw.matrix(num_outputs, num_inputs)}, folder / "model.safetensors")
-        told = {"in_features": num_inputs, "out_features": num_outputs, "bias": False}
-        _write(folder / "config.json", {**told, "activation_function": "torch.nn.modules.linear.Identity"})
+        dense_config = {"in_features": num_inputs, "out_features": num_outputs, "bias": False}
+        _write(
+            folder / "config.json",
+            {**dense_config, "activation_function": "torch.nn.modules.linear.Identity"},
+        )
     _write(directory / "modules.json", listed)
     _write(directory / "config.json", family.config)
     _write(directory / "tokenizer_config.json", {"model_max_length": _MAX_LENGTH})

@@ -149,16 +149,16 @@ def test_image_file_errors_are_distinguished(server: ServerProcess, tmp_path: Pa
 
     async def interact(screen: Screen) -> None:
         await screen.wait_for("pixtral_colors is ready")
-        told = {
+        notices = {
             "none.png": "No such file or directory",
             "notes.png": "is not a PNG, JPEG, GIF or WebP",
             "big.png": "is larger than 20 MB",
             "": "",
             "half.png": "with 1 image",
         }
-        for name, words in told.items():
+        for name, text in notices.items():
             await attach(screen, tmp_path / name if name else "")
-            await screen.wait_for(words)
+            await screen.wait_for(text)
         await attach(screen, half)
         await screen.wait_for("the images of this chat would have 20.0 MB")
 

@@ -316,10 +316,10 @@ def test_switched_model_answers_the_next_question() -> None:
 
 
 @pytest.mark.parametrize(
-    ("keys", "told"),
+    ("keys", "expected"),
     [(["enter"], "42"), ([*"41", "enter"], "41"), (["escape"], "the user refused this call")],
 )
-def test_user_decides_the_result_of_a_tool_call(keys: list[str], told: str) -> None:
+def test_user_decides_the_result_of_a_tool_call(keys: list[str], expected: str) -> None:
     backend = ScriptedBackend(call("calculator", '{"expression": "6*7"}'), text("I see."))
 
     async def interact(screen: Screen) -> None:
@@ -329,7 +329,7 @@ def test_user_decides_the_result_of_a_tool_call(keys: list[str], told: str) -> N
         await screen.wait_for("I see.")
 
     drive(backend, interact, uses_tools=True, asks_before_tools=True)
-    assert [result.text for result in backend.requests[1].messages[-1].tool_results] == [told]
+    assert [result.text for result in backend.requests[1].messages[-1].tool_results] == [expected]
 
 
 def test_stopping_closes_the_tool_call_dialog(snapshot: SnapshotAssertion) -> None:
