@@ -177,12 +177,12 @@ def test_text_line_holds_no_line_break_of_a_path(endless_model: Path) -> None:
 def test_content_is_logged_only_on_request(endless_model: Path, with_content: bool) -> None:
     extra = ["--log-content"] if with_content else []
     with logged("--model", str(endless_model), "--name", "tiny", "--log-level", "debug", *extra) as server:
-        headers = {"x-request-id": "told"}
+        headers = {"x-request-id": "req-42"}
         answer = httpx.post(f"{server.url}/v1/chat/completions", json=body(), headers=headers).json()
-        server.line("POST .*request_id=told")
+        server.line("POST .*request_id=req-42")
         log = "\n".join(server.lines)
         if with_content:
-            log = server.line("content of told")
+            log = server.line("content of req-42")
         assert (CANARY in log) == with_content
         assert (answer["choices"][0]["message"]["content"] in log) == with_content
 

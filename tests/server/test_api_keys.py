@@ -80,7 +80,7 @@ def test_invalid_policy_requests_name_field_and_fix(
 
 
 def test_secret_is_returned_only_once(unstarted: testing.TestClient) -> None:
-    created = request(unstarted, "POST", "/admin/keys", {"name": "told once"})
+    created = request(unstarted, "POST", "/admin/keys", {"name": "shown once"})
     secret, key_id = created.json["key"], created.json["id"]
     assert created.status_code == 201
     shown = [

@@ -91,13 +91,13 @@ def test_other_routes_match_the_description(server: ServerProcess) -> None:
     kept = ask("post", "/v1/responses", body={"model": "tiny", "input": "Hi", "max_output_tokens": 2})
     ask("get", "/v1/responses/{response_id}", response_id=kept["id"])
     ask("get", "/v1/responses/{response_id}/input_items", response_id=kept["id"])
-    ask("post", "/v1/agents", body={"model": "tiny", "id": "told"}, status=201)
-    ask("post", "/v1/agents/{agent_id}/generate", body=ASKED, agent_id="told")
-    ask("patch", "/v1/agents/{agent_id}", body={"instructions": "Be brief."}, agent_id="told")
+    ask("post", "/v1/agents", body={"model": "tiny", "id": "helper"}, status=201)
+    ask("post", "/v1/agents/{agent_id}/generate", body=ASKED, agent_id="helper")
+    ask("patch", "/v1/agents/{agent_id}", body={"instructions": "Be brief."}, agent_id="helper")
     for path in ("/v1/agents", "/v1/agents/{agent_id}", "/v1/agents/{agent_id}/messages"):
-        ask("get", path, agent_id="told")
-    ask("post", "/v1/agents/{agent_id}/reset", agent_id="told")
-    ask("delete", "/v1/agents/{agent_id}", agent_id="told")
+        ask("get", path, agent_id="helper")
+    ask("post", "/v1/agents/{agent_id}/reset", agent_id="helper")
+    ask("delete", "/v1/agents/{agent_id}", agent_id="helper")
     ask("post", "/v1/messages/count_tokens", body=ASKED)
     for path in (
         "/v1/models",
