@@ -1,7 +1,8 @@
-"""All settings sections; each field has its default, bounds and help text beside it.
+"""All settings sections.
 
-A field whose name ends in `_bytes` may be a number or a size (`"512MiB"`, `"8GB"`). A secret field never
-appears in a repr, a log line or an error message.
+Each field has its default, bounds and help text beside it. A field whose name ends in `_bytes` may be a
+number or a size (`"512MiB"`, `"8GB"`). A secret field never appears in a repr, a log line or an error
+message.
 """
 
 from dataclasses import dataclass, field
