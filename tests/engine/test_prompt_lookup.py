@@ -1,13 +1,18 @@
 """Prompt lookup finds the longest earlier occurrence of the last tokens."""
 
+import statistics
+import sys
 from array import array
+from random import Random
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from mlxctl.engine.scheduling.sequence import Sequence
+from mlxctl.engine.speculation.gate import SpeculationGate
 from mlxctl.engine.speculation.prompt_lookup import PromptLookup, TokenHistory
+from mlxctl.engine.speculation.speculator import Speculator
 from mlxctl.ir import SamplingParams
 
 
@@ -81,6 +86,37 @@ def test_preempted_row_is_drafted_for_as_before() -> None:
 @pytest.mark.parametrize("output", [[], [5, 6], [11, 12, 13, 14]])
 def test_no_draft_without_an_earlier_occurrence(output: list[int]) -> None:
     assert PromptLookup().draft([make_row([1, 2, 3, 4, 5, 6, 7, 8], output)], [7])[0].token_ids == ()
+
+
+def test_step_without_a_match_costs_few_calls() -> None:
+    random = Random(1)
+    prompt = [random.randrange(50_000) for _ in range(2000)]
+    row, lookup, gate = make_row(prompt, []), PromptLookup(), SpeculationGate()
+    speculator = Speculator([lookup], {"lookup": gate})
+    for _ in range(8):
+        gate.observe_plain(1, 2000, 0.01)
+    gate.observe_block(1, 2000, num_draft_tokens=7, num_emitted=8, seconds=0.012)
+    row.max_tokens = 1000
+
+    def calls_of_a_step() -> int:
+        row.output_token_ids.append(random.randrange(50_000))
+        row.num_sampled_tokens += 1
+        calls = 0
+
+        def count(_frame: object, event: str, _argument: object) -> None:
+            nonlocal calls
+            calls += event in ("call", "c_call")
+
+        sys.setprofile(count)
+        try:
+            speculator.plan([row])
+        finally:
+            sys.setprofile(None)
+        return calls
+
+    calls_of_a_step()
+    # With numpy's search and the comparison of all block lengths it was ten times as many.
+    assert statistics.median(calls_of_a_step() for _ in range(100)) < 45
 
 
 def test_longer_matches_are_stronger_evidence() -> None:

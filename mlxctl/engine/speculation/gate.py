@@ -18,6 +18,8 @@ _MAX_GROWTH = 1.5
 # After so many verified blocks some steps run without a draft, so that both sides stay measured.
 _PLAIN_EVERY = 256
 _PROBE_BUDGET = 0.005
+# Where not even the best draft pays, so many steps pass before the costs are compared again.
+_CLOSED_STEPS = 16
 _MIN_PROBE_STEPS, _MAX_PROBE_STEPS = 64, 4096
 # First guess of what a draft token adds to a pass.
 _GUESSED_COST = 0.1
@@ -122,6 +124,8 @@ class SpeculationGate:
         self._num_since_probe = 0
         self._probe_interval = _MIN_PROBE_STEPS
         self._is_probe = False
+        self._closed_class: tuple[int, int] | None = None
+        self._num_closed_steps = 0
 
     def rate(self, evidence: int) -> Acceptance:
         """Return the acceptance of a class of evidence."""
@@ -130,15 +134,11 @@ class SpeculationGate:
     def may_draft(self, width: int, context: int) -> bool:
         """Whether a draft could be used in the next step.
 
-        It is asked before one is made.
+        It is called before every step, so it only reads what `block_length` has decided.
         """
-        costs = self._costs(width, context)
-        if costs.plain.count < _NUM_PLAIN_STEPS or self._refreshes_plain:
+        if self._num_closed_steps and self._closed_class == cost_class(width, context):
             return False
-        if self._may_probe(costs):
-            return True
-        best = max((each.rate for each in self.acceptance.values()), default=1.0)
-        return self._best_block(costs, width, [DraftOdds(MAX_DRAFT_TOKENS, best)] * width) > 0
+        return not self._refreshes_plain and self._costs(width, context).plain.count >= _NUM_PLAIN_STEPS
 
     def block_length(self, width: int, context: int, drafts: Many[DraftOdds]) -> int:
         """Return how many draft tokens to verify next, or 0.
@@ -154,6 +154,9 @@ class SpeculationGate:
         if self._may_probe(costs):
             self._is_probe = True
             return min(_BLOCKS[1], max(each.num_tokens for each in drafts))
+        best_rate = max((each.rate for each in self.acceptance.values()), default=1.0)
+        if not self._best_block(costs, width, [DraftOdds(MAX_DRAFT_TOKENS, best_rate)] * width):
+            self._closed_class, self._num_closed_steps = cost_class(width, context), _CLOSED_STEPS
         return 0
 
     def observe_plain(self, width: int, context: int, seconds: float) -> None:
@@ -162,6 +165,7 @@ class SpeculationGate:
         costs.plain.add(seconds)
         costs.spent += seconds
         self._num_since_probe += 1
+        self._num_closed_steps = max(self._num_closed_steps - 1, 0)
         if self._refreshes_plain:
             self._num_plain_in_turn += 1
             if self._num_plain_in_turn >= _NUM_PLAIN_STEPS:
@@ -213,7 +217,10 @@ class SpeculationGate:
         return best
 
     def _costs(self, width: int, context: int) -> PassSeconds:
-        return self.seconds.setdefault(cost_class(width, context), PassSeconds())
+        key = cost_class(width, context)
+        if (costs := self.seconds.get(key)) is None:
+            costs = self.seconds[key] = PassSeconds()
+        return costs
 
 
 def cost_class(width: int, context: int) -> tuple[int, int]:

@@ -19,7 +19,12 @@ _MAX_MATCH = 32
 _MAX_CANDIDATES = 8
 # Bounds of the classes of evidence, in equal tokens.
 _EVIDENCE_BOUNDS = (5, 9, 17)
-_FACTORS = tuple(np.uint64(factor) for factor in (0x9E3779B97F4A7C15, 0xC2B2AE3D27D4EB4F, 0x165667B19E3779F9))
+_FACTORS = (0x9E3779B97F4A7C15, 0xC2B2AE3D27D4EB4F, 0x165667B19E3779F9)
+_KEY_MASK = (1 << 64) - 1
+# A filter has this many slots for each run of a prompt, and takes a slot's number from these bits of a key.
+_SLOTS_PER_RUN = 16
+_MAX_SLOTS = 1 << 22
+_SLOT_SHIFT = 40
 
 
 class PromptLookup:
@@ -60,7 +65,8 @@ class TokenHistory:
     """Tokens of a prompt and its answer, with an index.
 
     The index has every run of three. The prompt's index is built at once in O(n log n) with numpy, the
-    answer's token by token.
+    answer's token by token. A filter tells which runs the prompt does not have, so that a step without a
+    match costs about a microsecond.
     """
 
     def __init__(self, prompt: "array[int]") -> None:
@@ -69,7 +75,10 @@ class TokenHistory:
         keys = _keys(np.frombuffer(self.tokens.tobytes(), dtype=np.uint32))
         self._order = np.argsort(keys, kind="stable")
         self._keys = keys[self._order]
-        self._ends: dict[tuple[int, ...], list[int]] = {}
+        self._filter = bytearray(min(1 << (_SLOTS_PER_RUN * len(keys)).bit_length(), _MAX_SLOTS))
+        slots = (keys >> np.uint64(_SLOT_SHIFT)) & np.uint64(len(self._filter) - 1)
+        np.frombuffer(self._filter, dtype=np.uint8)[slots.astype(np.intp)] = 1
+        self._ends: dict[int, list[int]] = {}
 
     def follow(self, output: Many[int]) -> None:
         """Add output tokens that are new since the last call."""
@@ -88,7 +97,7 @@ class TokenHistory:
         if len(self.tokens) <= _MIN_MATCH:
             return 0, 0
         best_end = best_length = 0
-        for end in self._candidates():
+        for end in self._candidates(self._last_key()):
             length = self._match_length(end)
             if length > best_length:
                 best_end, best_length = end, length
@@ -104,18 +113,25 @@ class TokenHistory:
 
     def _add_last_run(self) -> None:
         if len(self.tokens) >= _MIN_MATCH:
-            ends = self._ends.setdefault(tuple(self.tokens[-_MIN_MATCH:]), [])
+            ends = self._ends.setdefault(self._last_key(), [])
             ends.append(len(self.tokens))
             del ends[:-_MAX_CANDIDATES]
 
-    def _candidates(self) -> list[int]:
-        """Return where the last three tokens occurred before, latest first.
+    def _last_key(self) -> int:
+        """Return the hash of the last three tokens, as `_keys` computes it."""
+        first, second, third = self.tokens[-_MIN_MATCH:]
+        key = (first + 1) * _FACTORS[0] ^ (second + 1) * _FACTORS[1] ^ (third + 1) * _FACTORS[2]
+        return key & _KEY_MASK
+
+    def _candidates(self, key: int) -> list[int]:
+        """Return where the run with this key occurred before, latest first.
 
         These are the ends of the runs.
         """
-        ends = self._ends.get(tuple(self.tokens[-_MIN_MATCH:]), [])[::-1]
-        key = _keys(np.array(self.tokens[-_MIN_MATCH:], dtype=np.uint32))[0]
-        low, high = np.searchsorted(self._keys, key, "left"), np.searchsorted(self._keys, key, "right")
+        ends = self._ends.get(key, [])[::-1]
+        if not self._filter[(key >> _SLOT_SHIFT) & (len(self._filter) - 1)]:
+            return ends
+        low, high = (self._keys.searchsorted(np.uint64(key), side) for side in ("left", "right"))
         found = self._order[max(low, high - _MAX_CANDIDATES) : high][::-1]
         return ends + [end for end in (found + _MIN_MATCH).tolist() if end < len(self.tokens)]
 
@@ -136,5 +152,5 @@ def _keys(tokens: Any) -> Any:
     num = max(len(wide) - _MIN_MATCH + 1, 0)
     keys: Any = np.zeros(num, dtype=np.uint64)
     for place, factor in enumerate(_FACTORS):
-        keys ^= (wide[place : place + num] + np.uint64(1)) * factor
+        keys ^= (wide[place : place + num] + np.uint64(1)) * np.uint64(factor)
     return keys

@@ -105,6 +105,8 @@ class Speculator:
             has_drafts = any(each.token_ids for each in drafts)
             return DraftPlan(drafter, drafts, block, context) if has_drafts else None
         drafts = drafter.draft(rows, limits)
+        if not any(draft.token_ids for draft in drafts):
+            return None
         odds = [
             (len(draft.token_ids), self._rate(row, gate.rate(draft.evidence)))
             for row, draft in zip(rows, drafts, strict=True)
