@@ -12,14 +12,16 @@ import pytest
 from mlx_lm.tuner.utils import load_adapters
 from mlx_lm.utils import load_model
 
+from mlxctl.adapters import PreparedInput
 from mlxctl.engine import EngineClient, Score
 from mlxctl.errors import SequenceFailed
-from mlxctl.ir import CacheOptions, ModelSpec
+from mlxctl.ir import CacheOptions, ModelSpec, TextPart
 from mlxctl.ir.lora import LoraChoice, LoraSpec, stack_digest
 from mlxctl.models.lora_files import read_lora
 from mlxctl.settings import EngineSettings
 from tests import tiny_models
 from tests.engine.harness import GREEDY, Output, finish, running_engine
+from tests.engine.vision_harness import noise, prepared, seeing_engine
 from tests.tiny_models import adapters
 
 PROMPT = tuple(range(20, 60))
@@ -261,5 +263,42 @@ def test_bad_adapters_change_nothing(tmp_path: Path) -> None:
                 assert await scores_of(client) == before
             assert "not loaded" in await client.mount_lora("nothing", spec)
             assert "not mounted" in await client.unmount_lora("base", "bad")
+
+    asyncio.run(check())
+
+
+def test_image_prompts_with_adapters_equal_each_alone(tmp_path: Path) -> None:
+    base = tiny_models.model("qwen3_5_seer")
+    specs = two_adapters(base, tmp_path)
+    question = TextPart(text="What is this?")
+    prompts = [prepared(base, noise(1), question), prepared(base, noise(2, width=32), question)]
+    choices = [(), (LoraChoice(name="one"),), (LoraChoice(name="two"),)]
+
+    async def ask(
+        client: EngineClient, prompt: PreparedInput, chosen: tuple[LoraChoice, ...]
+    ) -> tuple[int, ...]:
+        digest = stack_digest((specs[choice.name].digest, choice.scale) for choice in chosen)
+        stream = client.submit(
+            model="m",
+            prompt_token_ids=prompt.token_ids,
+            sampling=GREEDY,
+            stop_token_ids=frozenset(),
+            max_tokens=8,
+            images=prompt.images,
+            cache=CacheOptions(adapters_digest=digest),
+            adapters=chosen,
+        )
+        return tuple((await finish(stream)).token_ids)
+
+    async def check() -> None:
+        async with seeing_engine(base) as client:
+            before = [await ask(client, prompt, ()) for prompt in prompts]
+            await mount(client, "m", *specs.values())
+            jobs = [(prompt, chosen) for chosen in choices for prompt in prompts]
+            alone = [await ask(client, *job) for job in jobs]
+            together = list(await asyncio.gather(*(ask(client, *job) for job in jobs)))
+        assert together == alone
+        assert alone[:2] == before
+        assert len(set(alone)) == len(jobs)
 
     asyncio.run(check())
