@@ -7,6 +7,7 @@ import time
 from typing import Any, Literal
 
 import msgspec
+from msgspec import UNSET
 
 from mlxctl.errors import InvalidRequest, MlxctlError
 from mlxctl.ir import (
@@ -139,6 +140,7 @@ class LlamaFormatter:
     ) -> schema.LlamaCompletion:
         num_prefilled = usage.num_prompt_tokens - usage.num_cached_tokens
         num_predicted = usage.num_completion_tokens
+        num_drafted = usage.num_accepted_draft_tokens + usage.num_rejected_draft_tokens
         return schema.LlamaCompletion(
             content=text,
             stop=True,
@@ -159,6 +161,8 @@ class LlamaFormatter:
                 predicted_ms=decode_seconds * 1000,
                 predicted_per_token_ms=_ratio(decode_seconds * 1000, num_predicted),
                 predicted_per_second=_ratio(num_predicted, decode_seconds),
+                draft_n=num_drafted or UNSET,
+                draft_n_accepted=usage.num_accepted_draft_tokens if num_drafted else UNSET,
             ),
         )
 

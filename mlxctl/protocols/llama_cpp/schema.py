@@ -56,7 +56,8 @@ class LlamaInfillRequest(LlamaRequest, kw_only=True):
 class LlamaTimings(Struct, kw_only=True):
     """Times in milliseconds and numbers of tokens.
 
-    `cache_n` tokens came from the prefix cache.
+    `cache_n` tokens came from the prefix cache. The model verified `draft_n` draft tokens and accepted
+    `draft_n_accepted` of them; both are absent without speculative decoding.
     """
 
     cache_n: int
@@ -68,6 +69,8 @@ class LlamaTimings(Struct, kw_only=True):
     predicted_ms: float
     predicted_per_token_ms: float
     predicted_per_second: float
+    draft_n: int | UnsetType = UNSET
+    draft_n_accepted: int | UnsetType = UNSET
 
 
 class LlamaCompletion(Struct, kw_only=True):
