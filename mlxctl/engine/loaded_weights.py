@@ -16,7 +16,8 @@ class LoadedWeights:
     a sequence, one per layer, quantized to `kv_bits`; `kv_windows` are those of its
     layers with sliding windows. `dimensions` is the length of an embedding model's vectors. `model` is a
     VisionLanguageModel where `has_vision`; `vision_problem` is why its vision part could not be loaded.
-    `draft_model` is None without one; its weights and keys and values count in the sizes.
+    `draft_model` and `mtp_head` are None without one; their weights and keys and values count in the sizes.
+    `state_recorder` records the model's final hidden states for the head.
     """
 
     model: Any
@@ -33,3 +34,5 @@ class LoadedWeights:
     has_vision: bool = False
     vision_problem: str | None = None
     draft_model: Any = None
+    mtp_head: Any = None
+    state_recorder: Any = None

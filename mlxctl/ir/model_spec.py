@@ -27,11 +27,13 @@ class TextModelOptions(msgspec.Struct, frozen=True, kw_only=True):
     """How a text model is loaded, by the settings.
 
     The files of the model do not determine these values. `kv_format` quantizes its keys and values; None
-    keeps them in the precision that the model computes. `draft` is loaded with it.
+    keeps them in the precision that the model computes. `draft` is loaded with it, and with `mtp_head` the
+    MTP head of its own weights.
     """
 
     kv_format: KVFormat | None = None
     draft: DraftModelSpec | None = None
+    mtp_head: bool = False
 
 
 NO_TEXT_OPTIONS = TextModelOptions()

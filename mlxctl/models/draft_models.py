@@ -1,11 +1,64 @@
-"""Draft models: which models share a vocabulary. Only reads files."""
+"""What can draft for a model: its MTP head, models of its vocabulary. Only reads files."""
 
 import json
+from collections.abc import Iterable
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+from mlxctl.models.mtp_heads import mtp_problem
+
+if TYPE_CHECKING:
+    from mlxctl.models.description import ModelDescription
 
 # Tokenizers are some megabytes of JSON.
 _MAX_BYTES = 256 * 1024 * 1024
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Drafters:
+    """What can draft for a text model, beside prompt lookup.
+
+    `draft_models` are names for `--draft`.
+    """
+
+    has_mtp_head: bool
+    draft_models: tuple[str, ...]
+
+
+def find_drafters(model: "ModelDescription", others: Iterable["ModelDescription"]) -> Drafters | None:
+    """Return what can draft for a model, of `others` the smaller ones with its vocabulary.
+
+    None for a model that generates no text.
+    """
+    if model.problem is not None or not _generates_text(model) or model.weights is None:
+        return None
+    tokens, size = _tokens(model.path), model.weights.num_bytes
+    names = (
+        other.name
+        for other in others
+        if other.weights is not None
+        and other.weights.num_bytes < size
+        and _can_draft(other)
+        and not _difference(tokens, _tokens(other.path))
+    )
+    return Drafters(has_mtp_head=not mtp_problem(model.path), draft_models=tuple(sorted(names)))
+
+
+def _generates_text(model: "ModelDescription") -> bool:
+    return model.detection.kind in ("text", "vision") and model.embedding is None
+
+
+def _can_draft(model: "ModelDescription") -> bool:
+    """Whether a model's layers keep all tokens, so that rejected ones can be taken back."""
+    cache = model.cache
+    return (
+        model.problem is None
+        and _generates_text(model)
+        and cache is not None
+        and not cache.window_tokens
+        and cache.state_bytes == 0
+    )
 
 
 def vocabulary_problem(model: Path, draft: Path) -> str:
@@ -13,7 +66,10 @@ def vocabulary_problem(model: Path, draft: Path) -> str:
 
     Only models of one vocabulary can draft for each other.
     """
-    tokens, draft_tokens = _tokens(model), _tokens(draft)
+    return _difference(_tokens(model), _tokens(draft))
+
+
+def _difference(tokens: dict[str, int], draft_tokens: dict[str, int]) -> str:
     if not tokens or not draft_tokens:
         return "one of them has no readable tokenizer.json"
     for token, token_id in draft_tokens.items():

@@ -75,11 +75,12 @@ class EngineSettings:
     prefill_chunk_max_tokens: int = bounded(2048, least=1)
     """Maximum number of prompt tokens in one prefill step."""
 
-    speculation: Literal["off", "auto", "lookup", "draft"] = "off"
+    speculation: Literal["off", "auto", "lookup", "draft", "mtp"] = "off"
     """Speculative decoding: several tokens a step where drafts come true. It changes no answer.
 
     `lookup` drafts what followed the last tokens earlier in the prompt or the answer, where that was measured
-    to be faster. `draft` uses the draft model. `auto` uses both.
+    to be faster. `draft` uses the draft model, `mtp` the MTP head of the model's own weights. `auto` uses all
+    that there are.
     """
 
     stall_seconds: float = bounded(120.0, least=0.1)

@@ -101,6 +101,22 @@ def test_info_accepts_every_name_of_a_model(home: Path, name: str) -> None:
     assert json.loads(run("info", name, "--json").stdout)["kv_bytes_per_token"] == 2 * 2 * 16 * 2 * 2
 
 
+def test_info_lists_the_drafters_of_a_model(home: Path) -> None:
+    vocabulary = {"model": {"vocab": {"a": 0}}}
+    for name, rows in (("large", 2048), ("small", 1024)):
+        write_model(
+            home / "models" / name,
+            CONFIG,
+            packed("model.layers.0.mlp.up_proj", rows, 1024),
+            tokenizer=vocabulary,
+        )
+    assert "drafters prompt lookup, small" in " ".join(run("info", "large").stdout.split())
+    assert json.loads(run("info", "large", "--json").stdout)["drafters"] == {
+        "has_mtp_head": False,
+        "draft_models": ["small"],
+    }
+
+
 def test_info_repeats_the_given_name_in_commands(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     write_model(home / "my models" / "one", CONFIG, packed("model.layers.0.mlp.up_proj", 1024, 1024))
     monkeypatch.chdir(home)

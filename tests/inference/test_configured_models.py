@@ -17,6 +17,7 @@ from mlxctl.models.capability_lookup import CapabilityLookup
 from mlxctl.settings import EngineSettings, LibrarySettings, ModelSettings, PoolSettings, Settings
 from mlxctl.stores import CapabilityStore
 from tests import tiny_models
+from tests.tiny_models.mtp_heads import with_mtp_head
 
 
 @pytest.fixture
@@ -170,6 +171,17 @@ def test_unusable_draft_model_is_a_settings_error(
     chosen = None if draft is None else models_dir / draft
     with pytest.raises(SettingsError, match=error):
         configure_draft(knowledge, speculation, path=models_dir / "qwen3", draft=chosen)
+
+
+def test_mtp_head_is_loaded_where_the_weights_have_one(tmp_path: Path, knowledge: CapabilityLookup) -> None:
+    base = tiny_models.model("qwen3_5_seer")
+    with_head = with_mtp_head(base, tmp_path / "with_head")
+    for speculation, expected in (("mtp", True), ("auto", True), ("lookup", False)):
+        spec = configure_draft(knowledge, speculation, path=with_head).listed[0].spec
+        assert isinstance(spec.task, TextGenerationTask)
+        assert spec.task.options.mtp_head is expected
+    with pytest.raises(SettingsError, match=r"'qwen3_5_seer.*no MTP head .* set --speculation lookup"):
+        configure_draft(knowledge, "mtp", path=base)
 
 
 def test_kv_bits_are_set_by_own_name_only(models_dir: Path, knowledge: CapabilityLookup) -> None:

@@ -9,6 +9,7 @@ from mlxctl.cli.probe.tables import findings_table, when
 from mlxctl.ir import AdapterVerdict
 from mlxctl.models import ModelDescription
 from mlxctl.models.capability_lookup import ProbedModel
+from mlxctl.models.draft_models import Drafters
 from mlxctl.stores import MeasuredSpeed
 
 
@@ -17,13 +18,14 @@ def print_facts(
     known: ProbedModel,
     verdict: AdapterVerdict | None,
     speed: MeasuredSpeed | None,
+    drafters: Drafters | None,
     *,
     given_name: str,
 ) -> None:
     """Print the facts of a model's files, then its probe findings.
 
     `verdict` is what the adapter detected in the chat template; `speed` was measured on this machine;
-    `given_name` is the name on the command line.
+    `drafters` can draft for it; `given_name` is the name on the command line.
     """
     weights = model.weights
     facts = [
@@ -47,6 +49,7 @@ def print_facts(
         ("template", _template(model)),
         ("cache", _cache(model)),
         *_experts(model),
+        *_drafters(drafters),
         ("speed", _speed(speed, shlex.quote(given_name))),
         ("served as", verdict.summary() if verdict else "unknown"),
         ("probed", _probed(known, shlex.quote(given_name))),
@@ -61,6 +64,13 @@ def print_facts(
 def _experts(model: ModelDescription) -> list[tuple[str, str]]:
     experts = model.experts
     return [("experts", f"{experts[0]}, {experts[1]} of them for each token")] if experts else []
+
+
+def _drafters(drafters: Drafters | None) -> list[tuple[str, str]]:
+    if drafters is None:
+        return []
+    mtp_head = ["its MTP head"] if drafters.has_mtp_head else []
+    return [("drafters", ", ".join(["prompt lookup", *mtp_head, *drafters.draft_models]))]
 
 
 def _speed(speed: MeasuredSpeed | None, given_name: str) -> str:

@@ -29,6 +29,7 @@ def info(
     with report_errors():
         from mlxctl.models import describe_model, this_machine
         from mlxctl.models.capability_lookup import open_capability_lookup
+        from mlxctl.models.draft_models import find_drafters
         from mlxctl.models.measured_speeds import MeasuredSpeeds
 
         library = open_library(config)
@@ -41,6 +42,7 @@ def info(
         speeds = MeasuredSpeeds()
         speed = speeds.of(found.path, this_machine())
         speeds.close()
+        drafters = find_drafters(model, map(library.describe, library.entries()))
     if as_json:
         import msgspec
 
@@ -55,12 +57,13 @@ def info(
                 "findings": dict(known.verdicts),
                 "adapter": adapter,
                 "measured_speed": msgspec.to_builtins(speed),
+                "drafters": msgspec.to_builtins(drafters),
             }
         )
     else:
         from mlxctl.cli.models.facts import print_facts
 
-        print_facts(model, known, verdict, speed, given_name=name)
+        print_facts(model, known, verdict, speed, drafters, given_name=name)
     if model.problem is not None:
         typer.echo(f"mlxctl: {model.problem}", err=True)
         raise typer.Exit(1)

@@ -4,6 +4,7 @@ Both have the same vocabulary. MLX thread only.
 """
 
 from array import array
+from collections.abc import Callable
 from collections.abc import Sequence as Many
 from typing import Any
 
@@ -23,6 +24,35 @@ def draft_model_problem(model: Any) -> str:
     """Return why a model cannot draft, else ""."""
     kinds = {type(layer).__name__ for layer in leaves(kv.new_caches(model)) if not grows(layer)}
     return f"its layers keep their state in a {min(kinds)}, which cannot be taken back" if kinds else ""
+
+
+def sample_draft(
+    row: Sequence,
+    logits: mx.array,
+    next_logits: Callable[[mx.array], mx.array],
+    *,
+    last_token: int,
+    num_tokens: int,
+    vocabulary_size: int,
+) -> list[int]:
+    """Return tokens that the row's own sampler chooses from a drafter's logits.
+
+    `logits` (1, V) are those after `last_token`; `next_logits` returns those after a token (1,).
+    """
+    sampler = BatchSampler([row], inputs=mx.array([last_token]), vocabulary_size=vocabulary_size)
+    num_sampled = row.num_sampled_tokens
+    draft: list[int] = []
+    try:
+        while True:
+            token, _ = sampler.sample(_resized(logits, vocabulary_size), [row])
+            row.num_sampled_tokens += 1
+            token_id: Any = token.item()
+            draft.append(token_id)
+            if len(draft) == num_tokens:
+                return draft
+            logits = next_logits(token)
+    finally:
+        row.num_sampled_tokens = num_sampled
 
 
 class DraftModel:
@@ -58,27 +88,24 @@ class DraftModel:
             kv.evaluate(drafted.caches)
             drafted.tokens += ahead[:_CATCH_UP_TOKENS]
             return NO_DRAFT
-        num_sampled = row.num_sampled_tokens
-        try:
-            return Draft(tuple(self._sample(row, drafted, ahead, num_tokens)))
-        finally:
-            row.num_sampled_tokens = num_sampled
-
-    def _sample(self, row: Sequence, drafted: "_DraftedRow", ahead: "array[int]", num: int) -> list[int]:
-        inputs = mx.array(ahead[-1:].tolist())
-        sampler = BatchSampler([row], inputs=inputs, vocabulary_size=self._vocabulary_size)
         logits = self._model(mx.array(ahead.tolist())[None], cache=drafted.caches)[:, -1, :]
         drafted.tokens += ahead
-        draft: list[int] = []
-        while True:
-            token, _ = sampler.sample(_resized(logits, self._vocabulary_size), [row])
-            row.num_sampled_tokens += 1
+
+        def next_logits(token: mx.array) -> mx.array:
             token_id: Any = token.item()
-            draft.append(token_id)
-            if len(draft) == num:
-                return draft
-            logits = self._model(token[None], cache=drafted.caches)[:, -1, :]
             drafted.tokens.append(token_id)
+            logits: mx.array = self._model(token[None], cache=drafted.caches)[:, -1, :]
+            return logits
+
+        draft = sample_draft(
+            row,
+            logits,
+            next_logits,
+            last_token=ahead[-1],
+            num_tokens=num_tokens,
+            vocabulary_size=self._vocabulary_size,
+        )
+        return Draft(tuple(draft))
 
 
 class _DraftedRow:

@@ -7,6 +7,7 @@ import time
 from collections.abc import Iterable
 
 from mlxctl.engine.generation.decode_batch import DecodeBatch, StepInFlight
+from mlxctl.engine.generation.hidden_states import HiddenStates
 from mlxctl.engine.generation.verification import verify_drafts
 from mlxctl.engine.scheduling.batch import RowResult
 from mlxctl.engine.scheduling.sequence import Sequence
@@ -28,11 +29,12 @@ class DraftSteps:
     """Decides for each decode step whether it verifies drafts.
 
     It measures steps of both kinds. A step begins with `begin` and ends with `end`. Without a `speculator` no
-    step has drafts.
+    step has drafts. `states` collects the model's hidden states, where a drafter needs them.
     """
 
-    def __init__(self, speculator: Speculator | None) -> None:
+    def __init__(self, speculator: Speculator | None, states: HiddenStates | None = None) -> None:
         self.speculator = speculator
+        self.states = states
         self._seconds = 0.0
         self._resumed = 0.0
         self._is_single = False
@@ -72,7 +74,7 @@ class DraftSteps:
         if any(row.has_token_in_flight for row in batch.rows):
             return batch.settle()
         self._plan = plan
-        self._results = verify_drafts(batch, [draft.token_ids for draft in plan.drafts])
+        self._results = verify_drafts(batch, [draft.token_ids for draft in plan.drafts], self.states)
         return VerifiedStep(self._results)
 
     def pause(self) -> None:

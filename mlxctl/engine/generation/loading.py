@@ -9,7 +9,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from mlxctl.engine.generation.draft_model import draft_model_problem
-from mlxctl.engine.generation.measurement import measure
+from mlxctl.engine.generation.measurement import bytes_per_token, measure
 from mlxctl.engine.loaded_weights import LoadedWeights
 from mlxctl.engine.loading.imports import import_aside
 from mlxctl.engine.loading.loader import LOAD_ERRORS, error_line, import_mlx_lm, parameter_bytes, read_weights
@@ -31,6 +31,8 @@ def load_text_model(spec: ModelSpec) -> Generator[int, None, LoadedWeights]:
     weights = measure(model, started, options=spec.task.options)
     if spec.task.options.draft is not None:
         weights = yield from _with_draft_model(weights, spec.task.options.draft)
+    if spec.task.options.mtp_head:
+        weights = yield from _with_mtp_head(weights, spec.path)
     if spec.task.vision is None:
         return weights
     try:
@@ -54,6 +56,32 @@ def _with_draft_model(weights: LoadedWeights, draft: DraftModelSpec) -> Generato
         weights_bytes=weights.weights_bytes + measured.weights_bytes,
         kv_bytes_per_token=weights.kv_bytes_per_token + measured.kv_bytes_per_token,
         load_seconds=weights.load_seconds + measured.load_seconds,
+    )
+
+
+def _with_mtp_head(weights: LoadedWeights, path: Path) -> Generator[int, None, LoadedWeights]:
+    # PERF: only a model with a head needs the layers of its architecture.
+    from mlxctl.engine.generation.mtp_head import StateRecorder, load_mtp_head
+
+    started, loading = time.monotonic(), load_mtp_head(weights.model, path)
+    try:
+        while True:
+            yield weights.weights_bytes + next(loading)
+    except StopIteration as end:
+        head = end.value
+    except LOAD_ERRORS as error:
+        raise ValueError(
+            f"its MTP head cannot be loaded: {error_line(error)}; set --speculation lookup"
+        ) from error
+    recorder = StateRecorder()
+    recorder.attach(weights.model.language_model.model)
+    return replace(
+        weights,
+        mtp_head=head,
+        state_recorder=recorder,
+        weights_bytes=weights.weights_bytes + parameter_bytes(head),
+        kv_bytes_per_token=weights.kv_bytes_per_token + sum(map(bytes_per_token, head.measure())),
+        load_seconds=weights.load_seconds + time.monotonic() - started,
     )
 
 

@@ -94,9 +94,16 @@ class LoraAdapters:
     @contextlib.contextmanager
     def of_rows(self, sequences: Many[Sequence]) -> Iterator[None]:
         """Use the adapters of these sequences in the forward passes built inside."""
-        if not any(sequence.adapters for sequence in sequences):
+        before, self._rows.parts = self._rows.parts, self._parts(sequences)
+        try:
             yield
-            return
+        finally:
+            self._rows.parts = before
+
+    def _parts(self, sequences: Many[Sequence]) -> tuple[tuple[mx.array, mx.array], ...]:
+        """Return the adapters of rows as LoraRows has them."""
+        if not any(sequence.adapters for sequence in sequences):
+            return ()
         slots = {spec.name: (slot, spec.scale) for slot, spec in enumerate(self._mounted, start=1)}
         chosen = [
             [(slots[each.name][0], slots[each.name][1] * each.scale) for each in sequence.adapters]
@@ -111,11 +118,7 @@ class LoraAdapters:
                     mx.array([scale for _, scale in column], dtype=mx.float32),
                 )
             )
-        self._rows.parts = tuple(parts)
-        try:
-            yield
-        finally:
-            self._rows.parts = ()
+        return tuple(parts)
 
     def _without(self, name: str) -> Generator[None, None, None]:
         try:

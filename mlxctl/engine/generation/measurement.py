@@ -44,7 +44,7 @@ def measure(
             output.shape[-1] if embedding is None else model.model.embed_tokens.weight.shape[0]
         ),
         weights_bytes=parameter_bytes(model),
-        kv_bytes_per_token=sum(map(_bytes_per_token, leaves(caches))),
+        kv_bytes_per_token=sum(map(bytes_per_token, leaves(caches))),
         kv_windows=_windows(caches),
         cache_kind=_cache_kind(caches),
         can_batch=all(grows(layer) or hasattr(layer, "merge") for layer in leaves(caches)),
@@ -55,8 +55,8 @@ def measure(
     )
 
 
-def _bytes_per_token(layer: Any) -> int:
-    """Bytes that one more token costs in this layer.
+def bytes_per_token(layer: Any) -> int:
+    """Return the bytes that one more token costs in a layer's cache.
 
     Recurrent layers cost none.
     """
@@ -70,7 +70,7 @@ def _windows(caches: kv.Caches) -> tuple[KVWindow, ...]:
     for layer in leaves(caches):
         window = getattr(layer, "max_size", None) or getattr(layer, "chunk_size", None)
         if not grows(layer) and isinstance(window, int):
-            sizes[window] = sizes.get(window, 0) + _bytes_per_token(layer)
+            sizes[window] = sizes.get(window, 0) + bytes_per_token(layer)
     return tuple(sorted(sizes.items()))
 
 

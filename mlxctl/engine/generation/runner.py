@@ -206,6 +206,8 @@ class ModelRunner:
         else:
             state.view.read(start, end, caches)
             sequence.vision_seconds = state.view.encode_seconds
+        if self.drafts.states is not None:
+            self.drafts.states.add_prefill([sequence], [start], [end])
         kv.evaluate(caches)
         if end < sequence.num_prompt_tokens - 1:
             state.preallocate(self._allocation_stream, self._backend.new_memory_bytes_per_second)
@@ -224,6 +226,8 @@ class ModelRunner:
                 rows = [_tokens(*each) for each in zip(prompts, reached, ends, strict=True)]
                 with self.lora.of_rows(prompts):
                     kv.read(self._model, caches, rows)
+                if self.drafts.states is not None:
+                    self.drafts.states.add_prefill(prompts, reached, ends)
                 for row, (state, end) in enumerate(zip(states, ends, strict=True)):
                     at_checkpoint = end in state.sequence.checkpoint_positions
                     self.prefixes.store(state, end, caches, row=row, at_checkpoint=at_checkpoint)
@@ -255,6 +259,10 @@ class ModelRunner:
                     if (step := self.drafts.step(batch)) is None:
                         step = batch.build()
                         self._built.append(batch)
+                        if self.drafts.states is not None:
+                            self.drafts.states.add(
+                                self.drafts.states.take_pass(), batch.rows, [1] * len(batch.rows)
+                            )
                     launched.append((batch, step))
             except FOREIGN_ERRORS as error:
                 results += self._fail(group, parts, error)

@@ -2,7 +2,8 @@
 
 The pass computes each row's last token and its draft. At every position the row's own sampler chooses a
 token; while that equals the draft the next position counts as well. So the output is that of decoding token
-by token: the sampler's noise depends on seed and position only, and penalties count the tokens before.
+by token: the sampler's noise depends on seed and position only, penalties count the tokens before, and
+grammars mask each position as after the draft's tokens before it.
 """
 
 from collections.abc import Sequence as Many
@@ -15,17 +16,23 @@ import numpy as np
 from mlxctl.engine.generation import caches as kv
 from mlxctl.engine.generation.cache_rollback import CacheRollback
 from mlxctl.engine.generation.decode_batch import DecodeBatch
+from mlxctl.engine.generation.hidden_states import HiddenStates
+from mlxctl.engine.sampling.logit_constraints import LogitConstraints
 from mlxctl.engine.sampling.logprobs import ScoresInFlight
 from mlxctl.engine.scheduling.batch import RowResult
 from mlxctl.engine.scheduling.sequence import Sequence
 from mlxctl.engine.wire.reports import Score
 
 
-def verify_drafts(batch: DecodeBatch, drafts: Many[Many[int]]) -> list[RowResult]:
+def verify_drafts(
+    batch: DecodeBatch, drafts: Many[Many[int]], states: HiddenStates | None = None
+) -> list[RowResult]:
     """Return the next tokens of every row, at least one each.
 
-    No token of the batch may be in flight. `drafts` are those of its rows; at least one is not empty.
+    No token of the batch may be in flight. `drafts` are those of its rows; at least one is not empty. The
+    hidden states of the kept tokens are added to `states`.
     """
+    drafts, constraints = _allowed(batch, drafts)
     last: Any = batch.inputs.tolist()
     longest = max(map(len, drafts))
     # Padding repeats a token of the row; what is computed for it is never kept.
@@ -38,7 +45,8 @@ def verify_drafts(batch: DecodeBatch, drafts: Many[Many[int]]) -> list[RowResult
     )
     rollback = CacheRollback(batch.caches)
     logits = batch.model(mx.array(blocks), cache=batch.caches, **batch.shifts)
-    choices = _Choices(batch, logits)
+    block_states = states.take_pass() if states is not None else None
+    choices = _Choices(batch, logits, constraints)
     accepted = [_num_accepted(*each) for each in zip(drafts, choices.rows, strict=True)]
     emitted = [
         _up_to_stop(row, chosen[: num + 1])
@@ -47,6 +55,8 @@ def verify_drafts(batch: DecodeBatch, drafts: Many[Many[int]]) -> list[RowResult
     kept = [len(tokens) for tokens in emitted]
     choices.keep(kept)
     rollback.keep(batch.model, blocks, kept, batch.shifts)
+    if states is not None:
+        states.add(block_states, batch.rows, kept)
     mx.async_eval(*kv.arrays(batch.caches))  # type: ignore[no-untyped-call]
     return [
         RowResult(
@@ -67,7 +77,10 @@ class _Choices:
     `rows` (rows, positions) are lists of token ids.
     """
 
-    def __init__(self, batch: DecodeBatch, logits: mx.array) -> None:
+    def __init__(
+        self, batch: DecodeBatch, logits: mx.array, constraints: Many[LogitConstraints | None]
+    ) -> None:
+        """`constraints` are those of the positions after the first."""
         self._batch = batch
         self._counts: list[mx.array | None] = []
         self._num_sampled = [row.num_sampled_tokens for row in batch.rows]
@@ -75,9 +88,8 @@ class _Choices:
         in_flight: list[ScoresInFlight | None] = []
         for position in range(logits.shape[1]):
             here = logits[:, position, :]
-            # A row with a constraint for a later position has no draft.
-            constraints = batch.collect_constraints(here) if position == 0 else None
-            chosen, scores = batch.sampler.sample(here, batch.rows, constraints)
+            constraint = constraints[position - 1] if position else batch.collect_constraints(here)
+            chosen, scores = batch.sampler.sample(here, batch.rows, constraint)
             tokens.append(chosen)
             in_flight.append(scores)
             self._counts.append(batch.sampler.token_counts)
@@ -109,6 +121,29 @@ class _Choices:
             for scores in self._scores[:num]
             if scores is not None and (score := scores[index]) is not None
         ]
+
+
+def _allowed(
+    batch: DecodeBatch, drafts: Many[Many[int]]
+) -> tuple[list[Many[int]], list[LogitConstraints | None]]:
+    """Cut the drafts to what the rows' grammars allow.
+
+    Returns them, and the constraints after each number of draft tokens. A row with another constraint than a
+    grammar has no draft.
+    """
+    allowed = list(drafts)
+    masks: dict[int, Any] = {}
+    for index, (row, draft) in enumerate(zip(batch.rows, drafts, strict=True)):
+        if draft and row.constraint is not None and row.constraint.has_grammar:
+            row.constraint.consume(row.output_token_ids)
+            masks[index] = np.zeros((len(draft), (batch.vocabulary_size + 31) // 32), dtype=np.int32)
+            allowed[index] = draft[: row.constraint.mask_draft(draft, masks[index])]
+    constraints: list[LogitConstraints | None] = []
+    for position in range(max(map(len, allowed))):
+        masked = [index for index in masks if position < len(allowed[index])]
+        words = np.stack([masks[index][position] for index in masked]) if masked else None
+        constraints.append(LogitConstraints(masked=masked, masks=words) if masked else None)
+    return allowed, constraints
 
 
 def _num_accepted(draft: Many[int], chosen: Many[int]) -> int:

@@ -7,7 +7,7 @@ import time
 from array import array
 from collections.abc import Generator, Mapping
 from collections.abc import Set as AbstractSet
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import mlx.core as mx
 
@@ -19,8 +19,10 @@ from mlxctl.engine.generation.cache_rollback import rollback_problem
 from mlxctl.engine.generation.caches import Caches
 from mlxctl.engine.generation.draft_model import DraftModel
 from mlxctl.engine.generation.draft_steps import DraftSteps
+from mlxctl.engine.generation.hidden_states import HiddenStates
 from mlxctl.engine.generation.loading import load_text_model
 from mlxctl.engine.generation.lora_changes import LoraChanges
+from mlxctl.engine.generation.mtp_drafter import MtpDrafter
 from mlxctl.engine.generation.prefix_coordinator import PrefixCoordinator
 from mlxctl.engine.generation.runner import ModelRunner
 from mlxctl.engine.loaded_weights import LoadedWeights
@@ -51,6 +53,9 @@ from mlxctl.ir.distribution import Distribution
 from mlxctl.ir.scheduler_policy import SchedulerPolicy
 from mlxctl.prefix_cache.records import CacheLayout
 from mlxctl.settings import EngineSettings
+
+if TYPE_CHECKING:
+    from mlxctl.engine.generation.lora_adapters import LoraAdapters
 
 _TRIM_EVERY_STEPS = 512
 # Upper bounds of the histograms.
@@ -118,8 +123,12 @@ class GenerationWorkload(Workload):
         # PERF: it imports mlx_lm's layers, which the engine need not have at its start.
         from mlxctl.engine.generation.lora_adapters import LoraAdapters
 
-        drafts = DraftSteps(self._speculator(weights, create_caches(), prefix_cache.namespace.hex()))
         lora = LoraAdapters(weights.model)
+        states = HiddenStates(weights.state_recorder) if weights.state_recorder is not None else None
+        drafters = self._drafters(weights, create_caches(), states, lora)
+        digest = prefix_cache.namespace.hex()
+        gates = {drafter.name: self._gates.gate(digest, drafter.name) for drafter in drafters}
+        drafts = DraftSteps(Speculator(drafters, gates) if drafters else None, states)
         if self._allocation_stream is None:
             # MLX keeps a thread for every stream until the process ends.
             self._allocation_stream = mx.new_stream(mx.default_device())
@@ -198,20 +207,29 @@ class GenerationWorkload(Workload):
         self._gates.save()
         self._compiler.close()
 
-    def _speculator(self, weights: LoadedWeights, caches: Caches, model: str) -> Speculator | None:
-        """Return what drafts for a model with such caches.
-
-        `model` is a digest of its weights.
-        """
+    def _drafters(
+        self, weights: LoadedWeights, caches: Caches, states: HiddenStates | None, lora: "LoraAdapters"
+    ) -> list[Drafter]:
+        """Return what drafts for a model with such caches, in order of preference."""
         if self._speculation == "off" or rollback_problem(caches):
-            return None
+            return []
         drafters: list[Drafter] = []
         if self._speculation in ("auto", "lookup"):
             drafters.append(PromptLookup())
+        if weights.mtp_head is not None and states is not None:
+            text_model = getattr(weights.model, "text_model", weights.model).language_model
+            drafters.append(
+                MtpDrafter(
+                    weights.mtp_head,
+                    text_model,
+                    states,
+                    lora.of_rows,
+                    vocabulary_size=weights.vocabulary_size,
+                )
+            )
         if self._speculation in ("auto", "draft") and weights.draft_model is not None:
             drafters.append(DraftModel(weights.draft_model, vocabulary_size=weights.vocabulary_size))
-        gates = {drafter.name: self._gates.gate(model, drafter.name) for drafter in drafters}
-        return Speculator(drafters, gates) if drafters else None
+        return drafters
 
     def _admit(self) -> None:
         """Schedule new sequences; those with a constraint once it is compiled."""

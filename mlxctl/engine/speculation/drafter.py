@@ -14,8 +14,8 @@ MAX_DRAFT_TOKENS = 7
 class Draft:
     """Proposed next tokens of one row.
 
-    No tokens without evidence. `evidence` is the drafter's class of how sure it is. Acceptance is measured for
-    each class.
+    No tokens without evidence. `evidence` is the drafter's class of how sure it is, for each of which
+    acceptance is measured.
     """
 
     token_ids: tuple[int, ...] = ()

@@ -16,6 +16,7 @@ from mlxctl.ir.model_spec import DraftModelSpec, TextModelOptions
 from mlxctl.models import Library, LibraryEntry, NamedDirectory, read_model
 from mlxctl.models.capability_lookup import CapabilityLookup
 from mlxctl.models.draft_models import vocabulary_problem
+from mlxctl.models.mtp_heads import mtp_problem
 from mlxctl.models.text_options import text_options
 from mlxctl.settings import Settings
 
@@ -105,7 +106,7 @@ class ModelReader:
         Raises ModelNotFoundOnDisk, BrokenModel.
         """
         model = self._read(self._library.find_named(name), served_as=name, trust_remote_code=False)
-        return replace(model, options=self._options(name, self._draft_for(model)))
+        return replace(model, options=self._options(name, model))
 
     def local_model(self, name: str) -> ServedModel:
         """Read a library model, or the demo model, by name.
@@ -160,12 +161,15 @@ class ModelReader:
             trust_remote_code=entry.is_listed and self._settings.model.trust_remote_code,
         )
         is_default = entry.is_listed and entry.name == self._default_name
-        draft = self._draft_for(model, must_fit=is_default)
-        options = self._options(entry.name, draft)
+        options = self._options(entry.name, model, must_fit=is_default)
         return replace(model, name=entry.name, is_demo=entry.is_demo, options=options)
 
-    def _options(self, name: str, draft: DraftModelSpec | None) -> TextModelOptions:
-        return structs.replace(text_options(self._settings, name), draft=draft)
+    def _options(self, name: str, model: ServedModel, *, must_fit: bool = False) -> TextModelOptions:
+        return structs.replace(
+            text_options(self._settings, name),
+            draft=self._draft_for(model, must_fit=must_fit),
+            mtp_head=self._uses_mtp_head(model, must_fit=must_fit),
+        )
 
     @property
     def _default_name(self) -> str:
@@ -197,6 +201,22 @@ class ModelReader:
             why = problem or "only models that generate text have a draft model"
             raise SettingsError(f"model {found.name!r} cannot draft for {model.name!r}: {why}")
         return None
+
+    def _uses_mtp_head(self, model: ServedModel, *, must_fit: bool) -> bool:
+        """Whether the settings use MTP heads and the model has one.
+
+        Raises SettingsError where it must have one.
+        """
+        speculation = self._settings.engine.speculation
+        if speculation not in ("auto", "mtp") or model.facts.purpose != "text":
+            return False
+        problem = mtp_problem(model.facts.path)
+        if problem and must_fit and speculation == "mtp":
+            raise SettingsError(
+                f"speculation is 'mtp' but model {model.name!r} cannot draft for itself: {problem}; "
+                "set --speculation lookup"
+            )
+        return not problem
 
     def _read(self, found: NamedDirectory, *, served_as: str, trust_remote_code: bool) -> ServedModel:
         facts = read_model(found.path, trust_remote_code=trust_remote_code)
