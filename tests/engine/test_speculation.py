@@ -8,6 +8,7 @@ from random import Random
 from typing import Any, ClassVar
 
 import pytest
+from llguidance import LLMatcher
 
 from mlxctl.engine import EngineClient
 from mlxctl.engine.generation import workload
@@ -201,6 +202,28 @@ def test_thinking_budget_closes_at_the_same_token(limit: int) -> None:
             drafted = await run(client, "qwen3", prompt, SEEDED, guidance=guidance)
         assert_same(drafted, plain)
         assert drafted.num_accepted
+
+    asyncio.run(check())
+
+
+def test_drafts_under_a_grammar_change_no_token() -> None:
+    guidance = Guidance(grammar=LLMatcher.grammar_from_regex(r"([a-z]{1,6} [0-9]{1,3}, ){4,30}\."))
+    jobs = list(zip(prompts(3, seed=8), (GREEDY, SEEDED, PENALIZED), strict=True))
+
+    async def check() -> None:
+        async with running_engine("qwen3", settings=SETTINGS) as client:
+            plain = [await rehearse(client, "qwen3", *job, guidance=guidance) for job in jobs]
+            free = await rehearse(client, "qwen3", prompts(1, seed=9)[0], SEEDED)
+            alone = [await run(client, "qwen3", *job, guidance=guidance) for job in jobs]
+            *together, beside = await asyncio.gather(
+                *(run(client, "qwen3", *job, guidance=guidance) for job in jobs),
+                run(client, "qwen3", prompts(1, seed=9)[0], SEEDED),
+            )
+        assert_same(beside, free)
+        for each, one, batched in zip(plain, alone, together, strict=True):
+            assert_same(one, each)
+            assert_same(batched, each)
+            assert one.num_accepted > NUM_TOKENS // 4
 
     asyncio.run(check())
 

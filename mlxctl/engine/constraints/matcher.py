@@ -3,6 +3,7 @@
 Owned by the MLX thread.
 """
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -27,6 +28,20 @@ class GrammarMatcher:
         """Advance by one token; tokens after the end are ignored."""
         if not self.failure and not self._matcher.is_stopped() and not self._matcher.consume_token(token_id):
             self.failure = f"token {token_id} was not allowed: {_reason(self._matcher)}"
+
+    def mask_draft(self, draft: Sequence[int], words: "np.ndarray[Any, np.dtype[np.int32]]") -> int:
+        """Return how many tokens of a draft are allowed one after the other.
+
+        Sets the bits of the tokens allowed after each of them in `words` (n, ceil(V / 32)). The state stays.
+        """
+        ahead = self._matcher.deep_copy()
+        for num, token_id in enumerate(draft):
+            if ahead.is_stopped() or not ahead.consume_token(token_id):
+                return num
+            ahead.unsafe_compute_mask_ptr(words[num].ctypes.data, words[num].nbytes)
+            if ahead.is_error():
+                return num
+        return len(draft)
 
     def fill_mask(self, words: "np.ndarray[Any, np.dtype[np.int32]]") -> None:
         """Set the bits of the allowed next tokens in 32-bit words."""

@@ -49,12 +49,12 @@ class TokenConstraint:
         return self._thinking is not None and self._thinking.needs_last_token(position)
 
     def num_free_positions(self, position: int) -> int:
-        """Return how many next tokens depend on no earlier one.
+        """Return how many next tokens depend on earlier ones at most by the grammar.
 
         They start at `position`. All tokens before `position` but one in flight have been consumed, or none
         can change the answer.
         """
-        if self._grammar is not None or self._repetition is not None:
+        if self._repetition is not None:
             return 0
         return UNLIMITED_POSITIONS if self._thinking is None else self._thinking.num_free_positions(position)
 
@@ -70,6 +70,11 @@ class TokenConstraint:
         """Set the bits of the tokens that the grammar allows next."""
         assert self._grammar is not None, "only a grammar masks"
         self._grammar.fill_mask(words)
+
+    def mask_draft(self, draft: Sequence[int], words: "np.ndarray[Any, np.dtype[np.int32]]") -> int:
+        """Return how many tokens of a draft the grammar allows; `words` as in GrammarMatcher."""
+        assert self._grammar is not None, "only a grammar masks"
+        return self._grammar.mask_draft(draft, words)
 
     def forced_token(self, position: int) -> int | None:
         """Return the forced token at `position`, or None."""
