@@ -12,7 +12,7 @@ from mlxctl.adapters.tokens.logprobs import prompt_logprobs
 from mlxctl.adapters.tokens.token_table import TokenBytes
 from mlxctl.errors import BrokenModel
 from mlxctl.ir import AdapterVerdict, GenerationRequest, ModelFacts, TokenLogprob, TokenScore
-from mlxctl.parsers import ThinkingParser, ToolParser, thinking_parser, tool_parser
+from mlxctl.parsers import ThinkingParser, ToolParser, combined, thinking_parser, tool_parser
 
 NO_TOOLS = tool_parser("null")
 NO_THINKING = thinking_parser("null")
@@ -55,11 +55,13 @@ class AnswerReader:
         self._hidden_ids = hidden_ids
 
     def __getstate__(self) -> dict[str, Any]:
-        return {**vars(self), "_tools": self._tools.id, "_thinking": self._thinking.id}
+        tools = (self._tools.id, *self._tools.combined_ids)
+        return {**vars(self), "_tools": tools, "_thinking": self._thinking.id}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         vars(self).update(state)
-        self._tools, self._thinking = tool_parser(state["_tools"]), thinking_parser(state["_thinking"])
+        first, *others = map(tool_parser, state["_tools"])
+        self._tools, self._thinking = combined(first, others), thinking_parser(state["_thinking"])
 
     def check_width(self, num_logits: int) -> None:
         """Raise BrokenModel when the tokenizer has more tokens than the weights.

@@ -142,7 +142,8 @@ class ToolParser:
     its text.
 
     `closings` describe how a call continues after its forced prefix. `separator` stands between two whole
-    blocks; None where a second block differs from the first.
+    blocks; None where a second block differs from the first. `combined_ids` are the other formats of a
+    combined parser.
     """
 
     id: str
@@ -160,6 +161,7 @@ class ToolParser:
     result_text: str = "<tool_response>\n{content}\n</tool_response>"
     closings: tuple[Closing, ...] = ()
     separator: str | None = None
+    combined_ids: tuple[str, ...] = ()
 
     def closing_after(self, prefix: str) -> Closing | None:
         """Return how a call continues after a forced `prefix`, None if unknown."""
@@ -207,6 +209,7 @@ def combined(first: ToolParser, others: Sequence[ToolParser]) -> ToolParser:
 
     return replace(
         first,
+        combined_ids=tuple(parser.id for parser in others),
         open_body=open_body,
         other_openers=tuple(sorted(readers.keys() - {first.opener})),
         other_closers=tuple(
@@ -228,7 +231,9 @@ class ThinkingParser:
 
     `other_openers` and `other_closers` are alternative markers; a closer may be the header of what follows.
     With `ends_at_calls`, a call's marker is a message header, which no thought quotes. `dropped_openers`
-    begin messages to recipients other than the user: they are dropped unless they are calls. `prompt_ends`
+    begin headers of messages to recipients other than the user: they are dropped unless they are calls. Such
+    a header ends with one of `header_ends`, or with a marker that begins content; without one it is text.
+    `prompt_ends`
     are ends of prompts that the answer's first marker continues. `identifying_texts` identify the format in a
     template where opener and closer do not suffice.
 
@@ -247,6 +252,7 @@ class ThinkingParser:
     other_closers: tuple[str, ...] = ()
     ends_at_calls: bool = False
     dropped_openers: tuple[str, ...] = ()
+    header_ends: tuple[str, ...] = ()
     prompt_ends: tuple[str, ...] = ()
     identifying_texts: tuple[str, ...] = ()
     closed_block: str = ""

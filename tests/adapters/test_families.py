@@ -1,5 +1,6 @@
 """The adapter of a model, and detection without a family."""
 
+import pickle
 import subprocess
 import sys
 from pathlib import Path
@@ -9,9 +10,11 @@ from tokenizers import Tokenizer
 
 from mlxctl.adapters import create_adapter
 from mlxctl.errors import BrokenModel
+from mlxctl.ir import ToolCallStarted, text_message
 from mlxctl.models import read_model
 
 from .directories import PLAIN_TEMPLATE, QWEN_TEMPLATE, adapter_of, write_model
+from .requests import WEATHER, ask
 from .tokenizers_in_code import metaspace
 
 # Calls as Qwen3-Coder writes them: between the same tags, but no JSON.
@@ -46,6 +49,20 @@ def test_unknown_call_format_gets_the_null_parser(tmp_path: Path) -> None:
             write_model(tmp_path / model_type, template=XML_CALLS, config={"model_type": model_type})
         )
         assert not adapter.supports_tools
+
+
+def test_pickled_reader_parses_the_native_format_too(tmp_path: Path) -> None:
+    template = PLAIN_TEMPLATE + "{# <｜tool▁calls▁begin｜> #}"
+    adapter = adapter_of(write_model(tmp_path, template=template, config={"model_type": "deepseek_v3"}))
+    reader = pickle.loads(pickle.dumps(adapter.reader()))
+    request = ask(text_message("user", "Hi"), tools=(WEATHER,))
+    processor = reader.create_stream_processor(request, adapter.prepare_input(request))
+    native = (
+        '<｜tool▁calls▁begin｜><｜tool▁call▁begin｜>weather<｜tool▁sep｜>{"city": "Rome"}<｜tool▁call▁end｜>'
+    )
+    events = processor.feed(adapter.vocabulary.encode(native))
+    assert adapter.verdict.tool_parser_id == "hermes_json"
+    assert [event.name for event in events if isinstance(event, ToolCallStarted)] == ["weather"]
 
 
 def test_template_with_tools_but_no_calls_gets_hermes(tmp_path: Path) -> None:
