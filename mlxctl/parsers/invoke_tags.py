@@ -1,0 +1,55 @@
+"""Calls as `<invoke name="f">` with `<parameter name="a">` tags, in an outer tag of the format."""
+
+from mlxctl.ir import TagNotation
+from mlxctl.parsers.call_tags import CallTags
+from mlxctl.parsers.declarations import BodyReader, Closing, Opening, ToolParser
+from mlxctl.parsers.first_character import FirstCharacterBody
+from mlxctl.parsers.json_calls import JsonCallsBody
+from mlxctl.parsers.tagged_calls import TaggedCallsBody
+
+_INVOKE = "<invoke name="
+
+
+def invoke_parser(parser_id: str, *, opener: str, closer: str, takes_json: bool = False) -> ToolParser:
+    """Return the parser of a format that encloses such calls in `opener` and `closer`.
+
+    With `takes_json` a block may hold a JSON object or a list of them instead.
+    """
+    tags = CallTags(
+        call_opener=_INVOKE,
+        name_ends=">",
+        call_closer="</invoke>",
+        key_opener="<parameter name=",
+        key_end=">",
+        value_closer="</parameter>",
+        block_closers=(closer,),
+    )
+
+    def open_body(opening: Opening) -> BodyReader:
+        def choose(first: str) -> BodyReader:
+            is_json = takes_json and first in "{["
+            return JsonCallsBody(opening.tools) if is_json else TaggedCallsBody(tags, opening.tools)
+
+        return FirstCharacterBody(choose)
+
+    def force_call(name: str | None) -> str:
+        return f'{opener}\n{_INVOKE}"' if name is None else f'{opener}\n{_INVOKE}"{name}">\n'
+
+    return ToolParser(
+        id=parser_id,
+        opener=opener,
+        closer=closer,
+        open_body=open_body,
+        forced_prefix=force_call,
+        closings=(
+            Closing(
+                prefix_end='">\n',
+                call_end=f"</invoke>\n{closer}",
+                call_separator="",
+                block=(f"{opener}\n", closer),
+                notation=TagNotation(
+                    begin='<parameter name="{name}">', end="</parameter>\n", ends=("</parameter>",)
+                ),
+            ),
+        ),
+    )
