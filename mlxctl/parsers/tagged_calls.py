@@ -23,7 +23,7 @@ from mlxctl.parsers.declarations import (
 )
 from mlxctl.parsers.json_arguments import JsonArguments
 from mlxctl.parsers.json_value import escape, json_text, parse_json, quote
-from mlxctl.parsers.markers import MarkerSet
+from mlxctl.parsers.markers import MarkerSet, is_control_token
 from mlxctl.parsers.python_value import literal_as_json
 from mlxctl.parsers.schemas import STRING, SchemaNode, ToolSchemas
 
@@ -33,6 +33,8 @@ _NAME = re.compile(r"""["']?(?P<name>[^\s"'<>={}\[\](),]*?)["']?\s*(?P<end>/?)""
 _NAME_TAG = re.compile(
     r"""\s*(?:["'](?P<quoted>[^"'\n]+)["'](?:\s[^\n]*)?|(?P<bare>[^\s"'<>={}\[\](),]+)\s*)"""
 )
+# The beginning of a tag with attributes, which is no text where the answer is cut off.
+_CUT_NAME_TAG = re.compile(r"""\s*["'][^"'\s]*(?:["']\s*(?:\w+(?:=["']?\w*["']?)?)?)?""")
 # Names that models wrap around all arguments of a call as if they were one.
 _WRAPPERS = ("arguments", "parameters", "properties", "input")
 
@@ -77,6 +79,8 @@ class TaggedCallsBody:
         """End a started call as incomplete; other text is rejected."""
         if self._state in ("inside", "json", "key", "value_start", "value"):
             return *self._unfinished_value(rest), CallEnded(is_complete=False), BodyEnded()
+        if self._state == "name" and self._tags.name_end and _CUT_NAME_TAG.fullmatch(rest):
+            return (BodyEnded(),)
         is_over = self._state in ("between", "json_end") and self._num_calls and not rest.strip()
         return (BodyEnded(),) if is_over else (BodyRejected(),)
 
@@ -326,7 +330,10 @@ class TaggedCallsBody:
             case "key":
                 return (CallArguments(json=self._separator + '"' + escape(rest.strip())),)
             case "value" | "value_start":
-                more = self._take(rest)
+                has_tokens = is_control_token(self._value_closer)
+                more = self._take(
+                    rest[: len(rest) - self._closer.partial_length(rest)] if has_tokens else rest
+                )
                 opening = self._open_value() if self._is_wrapper else ""
                 return (
                     more

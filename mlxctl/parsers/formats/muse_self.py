@@ -18,8 +18,9 @@ THINKING = ThinkingParser(
     other_closers=("<|eot|>", *_ANSWERS),
     wrappers=(_START, *_ANSWERS, f"{_START}to=user<|message|>", _END, "<|eot|>"),
     dropped_openers=(f"{_START} to=",),
+    header_ends=("<|message|>",),
     identifying_texts=(" to=self<|message|>",),
     ends_at_calls=True,
-    closed_block=f"{_START} to=self<|message|>{_END}",
+    closed_block=f"{_START} to=self<|message|>{_END}{_START}",
     closing=f"{_END}{_START}",
 )

@@ -6,6 +6,7 @@
                                           thought is closed
     call       what the body decides      ToolCallStarted, ToolArgumentsDelta, ToolCallEnded; or text, if it
                                           is no call after all
+    header     its end                    nothing; or text, if it has no end
     dropped    any marker                 nothing: the message has another recipient
 
 Text is emitted as soon as it cannot become a marker, so joined deltas are the same for every chunking. These
@@ -15,7 +16,7 @@ call, and ends the thought: it has to name an available tool, or stand at the en
 thought it is quoted, and part of the thought. White space is dropped where a format puts it: on the inner
 sides of thinking and after it, before a call, and where there is nothing else before thinking, between calls
 or after the last. Control tokens of calls are never text, nor is the beginning of a marker at the end of the
-answer. Nothing else is ever lost.
+answer or thought. Nothing else is ever lost.
 """
 
 import re
@@ -41,9 +42,11 @@ from mlxctl.parsers.formats import null
 from mlxctl.parsers.machine.answer_events import AnswerEvents, LogprobsBetween
 from mlxctl.parsers.machine.text_buffer import TextBuffer
 from mlxctl.parsers.machine.thinking_reader import ThinkingReader
-from mlxctl.parsers.markers import MarkerSet
+from mlxctl.parsers.markers import MarkerSet, is_control_token
 from mlxctl.parsers.schemas import ToolSchemas
 
+# A message header is shorter: the recipient's name and few control tokens.
+_MAX_HEADER_CHARS = 256
 # The beginning of a tag or token that ends an answer; shorter ones and words may be text.
 _PARTIAL_MARKER = re.compile(r"[<\[\]]\W*\w.*", re.DOTALL)
 
@@ -80,7 +83,9 @@ class AnswerMachine:
         self._outside_markers = MarkerSet(markers, trims=WHITESPACE if tools.openers else "")
         self._in_block_markers = MarkerSet(markers | tools.closers, trims=WHITESPACE)
         self._any_markers = MarkerSet(openers | tools.closers)
-        self._tool_markers = MarkerSet(tools.markers)
+        self._header_ends = frozenset(thinking.header_ends)
+        self._header_markers = MarkerSet(openers | tools.closers | self._header_ends)
+        self._cut_markers = MarkerSet({*tools.markers, *filter(is_control_token, thinking.markers)})
         self._control_tokens = re.compile(
             "|".join(map(re.escape, sorted(tools.control_tokens, reverse=True))) or r"(?!)"
         )
@@ -92,10 +97,11 @@ class AnswerMachine:
             is_blank=bool(markers or tools.bare_openers),
         )
         self._buffer = TextBuffer(-len(prompt_tail))
-        self._state: Literal["text", "thinking", "call", "dropped"] = "text"
+        self._state: Literal["text", "thinking", "call", "header", "dropped"] = "text"
         self._thinking_reader = ThinkingReader(self._buffer, self._events, thinking, tools, self._schemas)
         self._body: BodyReader | None = None
-        self._drops_rejected = False
+        self._dropped_opener = ""
+        self._is_prompted_header = False
         self._events.pending = self.feed(prompt_tail)
 
     @property
@@ -149,21 +155,27 @@ class AnswerMachine:
         if self.is_over:
             return
         buffer = self._buffer
-        if self._state == "dropped":
+        if self._state == "dropped" or (self._state == "header" and not self._is_text_at_end(buffer.text)):
             buffer.consume(len(buffer.text))
-        self._drop_partial_marker()
+        buffer.text = self._without_partial_marker(buffer.text)
         if self._state == "thinking":
             self._events.add_thinking(buffer.consume(len(buffer.text)).rstrip(self._thinking.trims))
         if not (self._events.num_calls and self._events.is_blank and buffer.text.isspace()):
             self._emit_text(len(buffer.text))
         self._events.release_stops()
 
-    def _drop_partial_marker(self) -> None:
-        """Drop the beginning of a call's marker at the answer's end."""
-        self._buffer.text = self._without_partial_marker(self._buffer.text)
+    def _is_text_at_end(self, header: str) -> bool:
+        """Whether a header without an end is text at the answer's end.
+
+        One word may be a recipient that was cut off, and text has no control tokens.
+        """
+        if self._cut_markers.partial_length(header) or self._control_tokens.search(header):
+            return False
+        return len(header.split()) > 1 or (self._is_prompted_header and not self._header_ends)
 
     def _without_partial_marker(self, text: str) -> str:
-        certain = len(text) - self._tool_markers.partial_length(text)
+        """Return the text without the beginning of a marker at its end."""
+        certain = len(text) - self._cut_markers.partial_length(text)
         return (
             text[:certain] if _PARTIAL_MARKER.fullmatch(text, certain) and len(text) > certain + 2 else text
         )
@@ -175,13 +187,21 @@ class AnswerMachine:
                 pass
             if self._state == "call":
                 self._finish_body()
+        if self._state == "header":
+            return self._advance_header()
         self._buffer.trim()
+        if self._state == "thinking":
+            closed = self._thinking_reader.close_at_end()
+            self._state = "text" if closed else "thinking"
+            return closed
         return self._state == "text" and bool(self._buffer) and self._advance_text(is_final=True)
 
     def _advance(self) -> bool:
         """Parse on in the buffer; return whether to continue."""
         if self._state == "call":
             return self._advance_call()
+        if self._state == "header":
+            return self._advance_header()
         if self._state == "dropped":
             return self._advance_dropped()
         self._buffer.trim()
@@ -228,6 +248,7 @@ class AnswerMachine:
             self._open_body("", length - len(marker))
             return
         self._events.release_stops()
+        is_prompted = self._buffer.offset + length <= 0
         self._buffer.consume(length)
         if marker in self._block_markers:
             self._text_markers = self._outside_markers
@@ -235,7 +256,7 @@ class AnswerMachine:
         if marker in self._stray_tokens and marker not in self._thinking.markers:
             return
         if marker in self._thinking.dropped_openers:
-            self._state = "dropped"
+            self._state, self._is_prompted_header = "header", is_prompted
             return
         self._buffer.trim_next = self._thinking.trims
         if marker in self._thinking.openers:
@@ -261,7 +282,7 @@ class AnswerMachine:
         assert self._tools.open_body is not None, "a parser with markers has a reader"
         self._body = self._tools.open_body(Opening(marker=marker, tools=self._schemas))
         self._text_markers = self._outside_markers
-        self._drops_rejected = marker in self._thinking.dropped_openers
+        self._dropped_opener = marker if marker in self._thinking.dropped_openers else ""
         self._buffer.hold(length)
 
     def _advance_thinking(self) -> bool:
@@ -277,6 +298,22 @@ class AnswerMachine:
                 self._state = "text"
             while self._buffer and not self.is_over and self._advance():
                 pass
+
+    def _advance_header(self) -> bool:
+        text = self._buffer.text
+        marker = self._header_markers.find(text)
+        if marker is None:
+            if len(text) <= _MAX_HEADER_CHARS:
+                return False
+            self._state = "text"
+        elif marker[0] in self._header_ends:
+            self._buffer.consume(marker.end())
+            self._state = "dropped"
+        else:
+            is_text = not self._header_ends and marker[0] in self._thinking.closers | self._tools.closers
+            self._buffer.consume(0 if is_text else marker.start())
+            self._state = "text"
+        return True
 
     def _advance_dropped(self) -> bool:
         text = self._buffer.text
@@ -326,16 +363,31 @@ class AnswerMachine:
 
         A message to another recipient is dropped instead.
         """
-        self._state = "dropped" if self._drops_rejected else "text"
-        if self._drops_rejected:
-            return
         held = self._buffer.held
+        if self._dropped_opener:
+            self._return_header(held)
+            return
+        self._state = "text"
         pieces = list(self._pieces_without_tokens(self._without_partial_marker(held) if is_final else held))
         if not "".join(piece for piece, _ in pieces).strip():
             return
         for piece, at in pieces:
             if not self.is_over:
                 self._events.add_text(piece, self._buffer.held_start + at)
+
+    def _return_header(self, held: str) -> None:
+        """Parse the header of a rejected message again, which may be text.
+
+        The part of its opener that the model generated belongs to it if the prompt has the rest.
+        """
+        self._is_prompted_header = self._buffer.held_start < 0
+        if any(end in held for end in self._header_ends):
+            self._state = "dropped"
+            return
+        self._state = "header"
+        opener = self._dropped_opener
+        header = held[-self._buffer.held_start :] if self._is_prompted_header else held.partition(opener)[2]
+        self._buffer.put_back(header)
 
     def _pieces_without_tokens(self, text: str) -> Iterator[tuple[str, int]]:
         """Yield the text around control tokens, with its positions."""

@@ -51,9 +51,12 @@ class TextBuffer:
         """Drop the held text."""
         self._held.clear()
 
+    def put_back(self, text: str) -> None:
+        """Put back text that was consumed last."""
+        self.text = text + self.text
+        self.offset -= len(text)
+
     def return_trailing_space(self) -> None:
         """Put white space at the held text's end back."""
         held = self.held
-        trailing = held[len(held.rstrip(WHITESPACE)) :]
-        self.text = trailing + self.text
-        self.offset -= len(trailing)
+        self.put_back(held[len(held.rstrip(WHITESPACE)) :])

@@ -168,6 +168,14 @@ class ThinkingReader:
         self._call = self._create_call(marker[0], marker.start() - len(thought))
         return True
 
+    def close_at_end(self) -> bool:
+        """Close the thought at a closer that more text could have made a longer one."""
+        marker = self._markers.find(self._buffer.text, is_final=True)
+        if marker is None or marker[0] not in self._thinking.closers:
+            return False
+        self._close(marker.start(), len(marker[0]))
+        return True
+
     def finish_call(self) -> bool | None:
         """Decide a held call at the answer's end: whether it counts.
 
