@@ -307,7 +307,10 @@ class PromptWriter:
             return self._thinking.closing
         if self.thinking_switch is not None or end.endswith(self._thinking.closer):
             return ""
-        return self._thinking.closed_block
+        block = self._thinking.closed_block
+        # The prompt may end with the beginning of the block: the header of a message.
+        begun = next((length for length in range(len(block), 0, -1) if end.endswith(block[:length])), 0)
+        return block[begun:]
 
 
 def _with_text_calls(shape: TemplateShape) -> TemplateShape:

@@ -204,6 +204,17 @@ def test_opened_thinking_is_passed_to_the_parser(tmp_path: Path) -> None:
     assert decode(adapter, without.token_ids).endswith("assistant\n<think>\n\n</think>\n\n")
 
 
+def test_empty_thought_continues_the_header_that_the_prompt_ends_with(tmp_path: Path) -> None:
+    template = (
+        "{# <|start|>assistant to=self<|message|> #}{% for message in messages %}<|start|>{{ message.role }}"
+        "<|message|>{{ message.content }}<|eom|>{% endfor %}<|start|>assistant"
+    )
+    adapter = adapter_of(write_model(tmp_path, template=template))
+    without = prompt_of(adapter, ask(USER, thinking=ThinkingOptions(enabled=False)))
+    assert without.endswith("<|start|>assistant to=self<|message|><|eom|><|start|>assistant")
+    assert without.count("<|start|>assistant") == 2
+
+
 def test_thinking_options_are_ignored_without_thinking_support(tmp_path: Path) -> None:
     adapter = adapter_of(write_model(tmp_path, template=PLAIN_TEMPLATE))
     assert not adapter.supports_thinking
