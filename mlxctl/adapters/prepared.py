@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from mlxctl.adapters.tokens.encoded_segments import OpenSegment
-from mlxctl.ir import Guidance, ProcessedImage, SamplingParams
+from mlxctl.ir import AppliedEdit, Guidance, ProcessedImage, SamplingParams
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -25,7 +25,7 @@ class PreparedInput:
     with log-probabilities if `scores_prompt`. `opened` is the text segment that the answer continues.
     `guidance` constrains the answer. `images` are those whose tokens are in the prompt. The first
     `num_long_ttl_tokens` are cached with a longer TTL than the rest. `num_dropped_messages` did not fit into
-    the context.
+    the context; `applied_edits` removed parts of the conversation before.
     """
 
     token_ids: Sequence[int]
@@ -40,3 +40,4 @@ class PreparedInput:
     images: tuple[ProcessedImage, ...] = ()
     num_long_ttl_tokens: int = 0
     num_dropped_messages: int = 0
+    applied_edits: tuple[AppliedEdit, ...] = ()

@@ -41,6 +41,7 @@ class StreamProcessor:
         self._num_prompt_tokens = len(prepared.token_ids)
         self._num_long_ttl_tokens = prepared.num_long_ttl_tokens
         self._num_dropped_messages = prepared.num_dropped_messages
+        self._applied_edits = prepared.applied_edits
         self._num_completion_tokens = 0
         self._num_thinking_tokens = 0
         self._detokenizer = vocabulary.detokenizer(is_continuation=bool(request.prompts))
@@ -68,6 +69,7 @@ class StreamProcessor:
         return Usage(
             num_prompt_tokens=self._num_prompt_tokens,
             num_dropped_messages=self._num_dropped_messages,
+            applied_edits=self._applied_edits,
             num_cached_tokens=self.cache_usage.num_cached_tokens,
             num_stored_tokens=num_stored_tokens,
             num_long_ttl_stored_tokens=min(

@@ -7,6 +7,7 @@ may import it; it imports only msgspec and the standard library.
 from mlxctl.ir.adapter_verdict import AdapterVerdict, DeliveryVerdict
 from mlxctl.ir.capabilities import ModelCapabilities, ToolDelivery
 from mlxctl.ir.constraints import Constraint, ConstraintKind, Guidance, ThinkingLimit
+from mlxctl.ir.context_edits import AppliedEdit, ClearThinking, ClearToolUses, ContextEdit
 from mlxctl.ir.embeddings import (
     Activation,
     DenseLayer,
@@ -76,14 +77,18 @@ from mlxctl.ir.transcription import (
 __all__ = [
     "Activation",
     "AdapterVerdict",
+    "AppliedEdit",
     "AudioPart",
     "BraceNotation",
     "CacheBreakpoint",
     "CacheMode",
     "CacheOptions",
+    "ClearThinking",
+    "ClearToolUses",
     "Collector",
     "Constraint",
     "ConstraintKind",
+    "ContextEdit",
     "ContextOverflow",
     "DeliveryVerdict",
     "DenseLayer",

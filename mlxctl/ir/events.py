@@ -9,6 +9,8 @@ indexes count from 0.
 from dataclasses import dataclass
 from typing import Literal
 
+from mlxctl.ir.context_edits import AppliedEdit
+
 FinishReason = Literal["stop", "stop_sequence", "length", "tool_calls", "refusal"]
 
 
@@ -61,7 +63,8 @@ class Usage:
     Of the prompt, `num_cached_tokens` came from the prefix cache and `num_stored_tokens` were added to it, of
     which `num_long_ttl_stored_tokens` with the longer TTL. `num_completion_tokens` includes thinking and tool
     calls, and the draft tokens of speculative decoding that were accepted, but not the rejected ones.
-    `num_dropped_messages` of the conversation did not fit into the context.
+    `num_dropped_messages` of the conversation did not fit into the context; `applied_edits` removed parts of
+    it before.
     """
 
     num_prompt_tokens: int
@@ -73,6 +76,7 @@ class Usage:
     num_accepted_draft_tokens: int = 0
     num_rejected_draft_tokens: int = 0
     num_dropped_messages: int = 0
+    applied_edits: tuple[AppliedEdit, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from mlxctl.ir.constraints import Constraint
+from mlxctl.ir.context_edits import ContextEdit
 from mlxctl.ir.lora import LoraChoice
 from mlxctl.ir.messages import Message
 
@@ -217,13 +218,14 @@ class GenerationRequest:
     thinking; a request has either them or `messages`. `num_choices` is the number of answers to each prompt.
     With `echo` an answer begins with its prompt, and with `scores_prompt` that prompt has its
     log-probabilities. `constraint` is the structured output of the visible answer; forced
-    calls are constrained by their tools. `context_overflow` decides about a
-    conversation that is longer than the model's context or `max_context_tokens`; None is an error, unless a
-    header decides. With `ignore_eos` an answer continues past stop tokens:
-    it ends at `max_tokens` or at a stop string. `adapters` are LoRA adapters; None leaves the choice to the
-    model's name.
+    calls are constrained by their tools. `context_edits` shorten the conversation, in this order.
+    `context_overflow` decides about one that is still longer than the model's context or
+    `max_context_tokens`; None is an error, unless a header decides. With `ignore_eos` an answer continues
+    past stop tokens: it ends at `max_tokens` or at a stop string. `adapters` are LoRA adapters; None leaves
+    the choice to the model's name.
 
-    With a `suffix` the answers are the text between each prompt and the suffix (fill in the middle). With
+    With a `suffix`, the request's field `suffix_param`, the answers are the text between each prompt and the
+    suffix (fill in the middle). With
     `continues_answer` the last message is the start of the answer, which the model continues. Without
     `opens_answer` the prompt has no header of an answer.
     """
@@ -234,9 +236,11 @@ class GenerationRequest:
     opens_answer: bool = True
     prompts: tuple[str | tuple[int, ...], ...] = ()
     suffix: str | None = None
+    suffix_param: str = "suffix"
     num_choices: int = 1
     echo: bool = False
     scores_prompt: bool = False
+    context_edits: tuple[ContextEdit, ...] = ()
     context_overflow: ContextOverflow | None = None
     max_context_tokens: int | None = None
     tools: tuple[ToolSpec, ...] = ()

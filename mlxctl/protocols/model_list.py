@@ -53,13 +53,22 @@ class ThinkingSupport(Struct, frozen=True):
     types: ThinkingTypes
 
 
+class ContextManagementSupport(Struct, frozen=True):
+    """Supported edits of `context_management`."""
+
+    supported: bool
+    clear_thinking_20251015: Support
+    clear_tool_uses_20250919: Support
+    compact_20260112: Support
+
+
 class Capabilities(Struct, frozen=True):
     """Anthropic's capability table; its clients need every key."""
 
     batch: Support
     citations: Support
     code_execution: Support
-    context_management: Support
+    context_management: ContextManagementSupport
     effort: EffortSupport
     image_input: Support
     pdf_input: Support
@@ -196,7 +205,9 @@ def _capabilities(card: ModelCard) -> Capabilities:
         batch=no,
         citations=no,
         code_execution=no,
-        context_management=no,
+        context_management=ContextManagementSupport(
+            supported=True, clear_thinking_20251015=yes, clear_tool_uses_20250919=yes, compact_20260112=no
+        ),
         effort=_effort(card.adapter.efforts if card.adapter else ()),
         image_input=Support(supported=card.supports_images),
         pdf_input=no,

@@ -26,5 +26,10 @@ class TokenCountResource:
         body = await read_body(request, limit_bytes=self._settings.max_body_bytes)
         asked = await self._inference.preparation.parse(body, parse_count_tokens)
         admit(request, response, self._inference.manager.own_name(asked.head.model))
-        response.data = encode_token_count(await self._inference.count_tokens(with_caller(asked, request)))
+        asked = with_caller(asked, request)
+        num_tokens = await self._inference.count_tokens(asked)
+        num_unedited = None
+        if asked.head.context_edits:
+            num_unedited = await self._inference.count_tokens(asked.with_head(context_edits=()))
+        response.data = encode_token_count(num_tokens, num_unedited_tokens=num_unedited)
         response.content_type = falcon.MEDIA_JSON

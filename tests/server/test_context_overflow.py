@@ -39,6 +39,34 @@ def test_overflow_policy_of_body_or_header_drops_oldest_turns(short: ServerProce
     assert refused.status_code == 400
 
 
+def test_context_edit_clears_old_tool_results_and_reports_it(short: ServerProcess) -> None:
+    turns: list[dict[str, Any]] = [{"role": "user", "content": "Look it up."}]
+    for number in range(3):
+        call = {"type": "tool_use", "id": f"t{number}", "name": "look", "input": {}}
+        result = {"type": "tool_result", "tool_use_id": f"t{number}", "content": "found " * 30}
+        turns += [{"role": "assistant", "content": [call]}, {"role": "user", "content": [result]}]
+    edit = {
+        "type": "clear_tool_uses_20250919",
+        "trigger": {"type": "tool_uses", "value": 2},
+        "keep": {"type": "tool_uses", "value": 1},
+    }
+    body = {"model": "tiny", "messages": turns, "context_management": {"edits": [edit]}}
+    count = httpx.post(f"{short.url}/v1/messages/count_tokens", json=body, timeout=60).json()
+    cleared = count["context_management"]["original_input_tokens"] - count["input_tokens"]
+    applied = {
+        "applied_edits": [{"type": edit["type"], "cleared_tool_uses": 2, "cleared_input_tokens": cleared}]
+    }
+    whole = httpx.post(f"{short.url}/v1/messages", json={**body, "max_tokens": 4}, timeout=60).json()
+    assert cleared > 0
+    assert whole["context_management"] == applied
+    streamed = httpx.post(
+        f"{short.url}/v1/messages", json={**body, "max_tokens": 4, "stream": True}, timeout=60
+    )
+    events = [json.loads(line[6:]) for line in streamed.text.splitlines() if line.startswith("data: {")]
+    (end,) = (event for event in events if event["type"] == "message_delta")
+    assert end["context_management"] == applied
+
+
 def test_unknown_overflow_policy_is_refused_by_name(short: ServerProcess) -> None:
     headers = {"x-mlxctl-context-overflow": "shrink"}
     refused = httpx.post(f"{short.url}/v1/chat/completions", json=BODY, headers=headers, timeout=60)

@@ -7,7 +7,9 @@ from mlxctl.ir import GenerationRequest, Message, TextPart, ThinkingPart, ToolRe
 
 # Share of the context that is reserved for an answer without max_tokens.
 _ANSWER_SHARE = 4
-_REMOVED = TextPart(text="[removed to save context]")
+
+REMOVED = TextPart(text="[removed to save context]")
+"""The content of a removed tool result."""
 
 CountTokens = Callable[[GenerationRequest], int]
 
@@ -75,6 +77,6 @@ def _without_details(message: Message) -> Message:
     return replace(
         message,
         parts=tuple(
-            replace(part, content=(_REMOVED,)) if isinstance(part, ToolResultPart) else part for part in parts
+            replace(part, content=(REMOVED,)) if isinstance(part, ToolResultPart) else part for part in parts
         ),
     )

@@ -11,9 +11,19 @@ from mlxctl.adapters import ModelAdapter, PreparedInput
 from mlxctl.adapters.prepared import PromptTokens
 from mlxctl.adapters.tokens.encoded_segments import EncodedSegment, OpenSegment
 from mlxctl.errors import ContextTooLong, InvalidRequest
+from mlxctl.inference.preparation.context_edits import edit_context
 from mlxctl.inference.preparation.context_overflow import shorten
 from mlxctl.inference.preparation.packed_request import PackedRequest, PackedTexts
-from mlxctl.ir import EmbeddingRequest, GenerationRequest, ImagePart, Message, Part, TextPart, ToolResultPart
+from mlxctl.ir import (
+    AppliedEdit,
+    EmbeddingRequest,
+    GenerationRequest,
+    ImagePart,
+    Message,
+    Part,
+    TextPart,
+    ToolResultPart,
+)
 from mlxctl.ir.tokens import Salt, prompt_salts
 
 MAX_TOKENS = 300_000
@@ -59,13 +69,16 @@ def call_method(target: object, name: str, *arguments: Any) -> tuple[dict[str, A
 def prepare(adapter: ModelAdapter, packed: PackedRequest) -> Preparation:
     """Prepare a request. Raises InvalidRequest, ContextTooLong."""
     original = packed.unpack()
-    request = adapter.normalized(original)
+    request, applied_edits = _normalized(adapter, original)
     if request.prompts:
         prepared = [adapter.prepare_text(request, prompt) for prompt in request.prompts]
     else:
         prepared = [_prepare_conversation(adapter, request)]
     return Preparation(
-        inputs=tuple(replace(each, token_ids=array("I", each.token_ids), opened=None) for each in prepared),
+        inputs=tuple(
+            replace(each, token_ids=array("I", each.token_ids), opened=None, applied_edits=applied_edits)
+            for each in prepared
+        ),
         opened=tuple(b"" if each.opened is None else pickle.dumps(each.opened) for each in prepared),
         normalized=_if_changed(original, request),
     )
@@ -76,7 +89,8 @@ def count_tokens(adapter: ModelAdapter, packed: PackedRequest) -> int:
 
     Raises InvalidRequest.
     """
-    return adapter.count_prompt_tokens(packed.unpack())
+    request, _ = _normalized(adapter, packed.unpack())
+    return adapter.count_prompt_tokens(request)
 
 
 def prompt_tokens(adapter: ModelAdapter, packed: PackedRequest) -> PackedPrompt:
@@ -89,11 +103,18 @@ def fitting_prompt_tokens(adapter: ModelAdapter, packed: PackedRequest) -> Packe
     return _prompt_tokens(adapter, packed, adapter.fitting_prompt_tokens)
 
 
+def _normalized(
+    adapter: ModelAdapter, request: GenerationRequest
+) -> tuple[GenerationRequest, tuple[AppliedEdit, ...]]:
+    """Return the request as the model gets it, and its applied context edits."""
+    return edit_context(adapter.normalized(request), adapter.count_prompt_tokens)
+
+
 def _prompt_tokens(
     adapter: ModelAdapter, packed: PackedRequest, encode: Callable[[GenerationRequest], PromptTokens]
 ) -> PackedPrompt:
     original = packed.unpack()
-    request = adapter.normalized(original)
+    request, _ = _normalized(adapter, original)
     prompt = encode(request)
     return PackedPrompt(
         token_ids=array("I", prompt.token_ids),

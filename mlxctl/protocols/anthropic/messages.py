@@ -10,7 +10,7 @@ import secrets
 from typing import Literal, assert_never
 
 import msgspec
-from msgspec import UNSET
+from msgspec import UNSET, UnsetType
 
 from mlxctl.errors import MlxctlError
 from mlxctl.ir import (
@@ -29,6 +29,7 @@ from mlxctl.ir import (
 )
 from mlxctl.protocols.anthropic.blocks import BlockWriter, content_blocks, encode_event
 from mlxctl.protocols.anthropic.cache_breakpoints import cache_controls, last_is_long
+from mlxctl.protocols.anthropic.context_management import ContextManagementReport, report
 from mlxctl.protocols.anthropic.errors import error_json
 from mlxctl.protocols.anthropic.messages_answers import (
     AnswerBlock,
@@ -39,6 +40,7 @@ from mlxctl.protocols.anthropic.messages_answers import (
     MessageEnd,
     MessageStart,
     MessageStop,
+    OriginalTokenCount,
     Ping,
     StopReason,
     ThinkingTokens,
@@ -83,6 +85,7 @@ class AnthropicMessagesFormatter:
         self.dropped_tools = dropped_tool_types(messages)
         self._model = messages.model
         self._has_tier = messages.service_tier is not None
+        self._reports_edits = messages.context_management is not None
         marks = cache_controls(messages)
         self._cache_ttl = ("1h" if last_is_long(marks) else "5m") if marks else None
         self._omit_thinking = messages.thinking is not None and messages.thinking.display == "omitted"
@@ -112,7 +115,9 @@ class AnthropicMessagesFormatter:
                 return b": prefill %d/%d\n\n" % (event.num_processed, event.num_prompt_tokens)
             case Finished():
                 end = MessageEnd(stop_reason=_STOP_REASONS[event.reason], stop_sequence=event.stop_sequence)
-                return self._blocks.close() + encode_event(MessageDelta(end, self._usage(event.usage)))
+                return self._blocks.close() + encode_event(
+                    MessageDelta(end, self._usage(event.usage), self._edits_report(event.usage))
+                )
             case _:
                 assert_never(event)
 
@@ -120,10 +125,10 @@ class AnthropicMessagesFormatter:
         """Return the message_stop event."""
         return encode_event(MessageStop())
 
-    def on_error(self, error: MlxctlError) -> bytes:
+    def on_error(self, error: MlxctlError, *, request_id: str | None = None) -> bytes:
         """Return the stop of the open block and the error."""
         closed = self._blocks.close() if self._has_begun else b""
-        return closed + b"event: error\ndata: " + error_json(error) + b"\n\n"
+        return closed + b"event: error\ndata: " + error_json(error, request_id=request_id) + b"\n\n"
 
     def ping(self) -> bytes:
         """Return a ping, a comment before `message_start`.
@@ -161,7 +166,11 @@ class AnthropicMessagesFormatter:
             stop_reason=stop_reason,
             stop_sequence=stop_sequence,
             usage=self._usage(usage),
+            context_management=UNSET if stop_reason is None else self._edits_report(usage),
         )
+
+    def _edits_report(self, usage: Usage) -> ContextManagementReport | UnsetType:
+        return report(usage.applied_edits) if self._reports_edits else UNSET
 
     def _usage(self, usage: Usage) -> AnthropicUsage:
         """Return the token counts as Anthropic counts them.
@@ -194,6 +203,10 @@ def parse_count_tokens(body: bytes) -> GenerationRequest:
     return to_prompt_request(decode_count_tokens(body))
 
 
-def encode_token_count(num_tokens: int) -> bytes:
-    """Return the body of a token count."""
-    return msgspec.json.encode(TokenCount(input_tokens=num_tokens))
+def encode_token_count(num_tokens: int, *, num_unedited_tokens: int | None = None) -> bytes:
+    """Return the body of a token count.
+
+    `num_unedited_tokens` is the count without the request's context edits, None if it has none.
+    """
+    unedited = UNSET if num_unedited_tokens is None else OriginalTokenCount(num_unedited_tokens)
+    return msgspec.json.encode(TokenCount(input_tokens=num_tokens, context_management=unedited))

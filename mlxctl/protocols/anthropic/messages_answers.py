@@ -4,6 +4,7 @@ from typing import Any, Literal
 
 from msgspec import UNSET, Struct, UnsetType
 
+from mlxctl.protocols.anthropic.context_management import ContextManagementReport
 from mlxctl.protocols.anthropic.errors import AnthropicError
 
 
@@ -23,13 +24,8 @@ class CacheCreation(Struct):
 class AnthropicUsage(Struct):
     """Token counts of a message.
 
-    <<<<<<< HEAD
-        Tokens read from or written to the cache are not part of `input_tokens`. `service_tier` is reported to
-        requests that set one.
-    =======
-        `service_tier` is reported to requests that set one, `dropped_messages` if `context_overflow` left
-        messages out.
-    >>>>>>> 3829086 (Choose the context overflow per request; bound and name agents as their clients do)
+    Tokens read from or written to the cache are not part of `input_tokens`. `service_tier` is reported to
+    requests that set one, `dropped_messages` if `context_overflow` left messages out.
     """
 
     input_tokens: int
@@ -70,7 +66,8 @@ StopReason = Literal["end_turn", "stop_sequence", "max_tokens", "tool_use", "ref
 class AnthropicMessage(Struct):
     """Body of an answer to a Messages request.
 
-    At the start of a stream it has neither content nor a stop reason.
+    At the start of a stream it has neither content nor a stop reason. `context_management` is there if the
+    request has it.
     """
 
     id: str
@@ -81,6 +78,7 @@ class AnthropicMessage(Struct):
     stop_reason: StopReason | None
     stop_sequence: str | None
     usage: AnthropicUsage
+    context_management: ContextManagementReport | UnsetType = UNSET
 
 
 class MessageStart(Struct, tag_field="type", tag="message_start"):
@@ -149,6 +147,7 @@ class MessageDelta(Struct, tag_field="type", tag="message_delta"):
 
     delta: MessageEnd
     usage: AnthropicUsage
+    context_management: ContextManagementReport | UnsetType = UNSET
 
 
 class MessageStop(Struct, tag_field="type", tag="message_stop"):
@@ -162,7 +161,14 @@ MESSAGE_EVENTS = (
 """Every event of a stream."""
 
 
+class OriginalTokenCount(Struct):
+    """The length of a prompt without its context edits."""
+
+    original_input_tokens: int
+
+
 class TokenCount(Struct):
-    """The length of a prompt."""
+    """The length of a prompt; `context_management` is there if the request has edits."""
 
     input_tokens: int
+    context_management: OriginalTokenCount | UnsetType = UNSET

@@ -9,6 +9,7 @@ from msgspec import Raw, Struct
 
 from mlxctl.ir import ContextOverflow
 from mlxctl.protocols.adapter_fields import AdapterFields
+from mlxctl.protocols.anthropic.context_management import ContextManagement
 from mlxctl.protocols.cache_options import CacheControl, CacheSalt
 from mlxctl.protocols.ranges import (
     MaxTokens,
@@ -301,6 +302,7 @@ class CountTokensRequest(AdapterFields, kw_only=True):
     output_format: AnthropicSchemaFormat | None = None
     cache_control: CacheControl | None = None
     cache_salt: CacheSalt | None = None
+    context_management: ContextManagement | None = None
     thread: Any = None
     container: Any = None
     mcp_servers: list[Any] | None = None
