@@ -8,6 +8,8 @@ import pytest
 
 from mlxctl.errors import InvalidRequest
 from mlxctl.ir import (
+    ClearThinking,
+    ClearToolUses,
     GenerationRequest,
     ImagePart,
     Message,
@@ -77,6 +79,53 @@ def test_anthropics_other_fields_are_accepted() -> None:
         "max_tokens": 10**15,
     }
     assert parse(**foreign).messages == parse().messages
+
+
+def test_context_edits_are_translated_with_anthropics_defaults() -> None:
+    tool_uses = {
+        "type": "clear_tool_uses_20250919",
+        "trigger": {"type": "tool_uses", "value": 5},
+        "keep": {"type": "tool_uses", "value": 1},
+        "clear_at_least": {"type": "input_tokens", "value": 9},
+        "exclude_tools": ["memory"],
+        "clear_tool_inputs": True,
+    }
+    kinds = ({"type": "clear_thinking_20251015"}, {"type": "clear_tool_uses_20250919"}, tool_uses)
+    assert parse(context_management={"edits": list(kinds)}).context_edits == (
+        ClearThinking(num_kept=1),
+        ClearToolUses(trigger_tokens=100_000, num_kept=3),
+        ClearToolUses(
+            trigger_calls=5,
+            num_kept=1,
+            min_cleared_tokens=9,
+            kept_tools=frozenset({"memory"}),
+            cleared_inputs=None,
+        ),
+    )
+    keep_all = {"type": "clear_thinking_20251015", "keep": {"type": "all"}}
+    assert parse(context_management={"edits": [keep_all]}).context_edits == ()
+
+
+@pytest.mark.parametrize(
+    ("edit", "param"),
+    [
+        ({"type": "compact_20260112"}, "context_management.edits[0].type"),
+        ({"type": "shrink"}, "context_management.edits[0].type"),
+        (
+            {"type": "clear_tool_uses_20250919", "keep": {"type": "tool_uses", "value": -1}},
+            "context_management.edits[0].keep.value",
+        ),
+    ],
+)
+def test_unsupported_context_edit_is_refused_by_name(edit: dict[str, Any], param: str) -> None:
+    error = refusal(context_management={"edits": [edit]})
+    assert error.param == param
+    assert param in str(error)
+
+
+def test_toolset_that_the_client_runs_is_refused_by_name() -> None:
+    error = refusal(tools=[CLOCK, {"type": "computer_toolset_20260801"}])
+    assert error.param == "tools[1].type"
 
 
 def test_string_equals_text_block_with_or_without_breakpoint() -> None:

@@ -33,7 +33,12 @@ LAMP = {
     "parameters": {"type": "object"},
     "strict": True,
 }
-HOME = {"type": "namespace", "name": "home", "description": "At home", "tools": [LAMP, {"type": "shell"}]}
+HOME = {
+    "type": "namespace",
+    "name": "home",
+    "description": "At home",
+    "tools": [LAMP, {"type": "file_search"}],
+}
 
 
 def parse(**fields: Any) -> GenerationRequest:
@@ -191,12 +196,19 @@ def test_namespaced_call_is_named_by_both_names() -> None:
     assert asked[1].tool_calls[0].name == "home__lamp"
 
 
+@pytest.mark.parametrize("kind", ["apply_patch", "local_shell", "shell"])
+def test_openai_tools_that_the_client_runs_are_refused_by_name(kind: str) -> None:
+    with pytest.raises(InvalidRequest) as caught:
+        parse(tools=[LAMP, {"type": kind}])
+    assert caught.value.param == "tools[1].type"
+
+
 def test_hosted_tools_and_items_are_dropped_and_reported() -> None:
     formatter = OpenAIResponsesFormatter()
     items = [message_item("user", "Hi"), {"type": "web_search_call", "id": "ws_1", "status": "completed"}]
     tools = [{"type": "web_search", "external_web_access": True}, HOME, {"type": "mcp", "tools": 5}]
     asked = formatter.parse(json.dumps({"model": "tiny", "input": items, "tools": tools}).encode())
-    assert formatter.dropped_tools == ("web_search", "shell", "mcp", "web_search_call")
+    assert formatter.dropped_tools == ("web_search", "file_search", "mcp", "web_search_call")
     assert [tool.name for tool in asked.tools] == ["home__lamp"]
     assert len(asked.messages) == 1
 

@@ -20,6 +20,7 @@ from mlxctl.protocols.adapter_fields import adapter_choices
 from mlxctl.protocols.anthropic import messages_schema as schema
 from mlxctl.protocols.anthropic.cache_breakpoints import breakpoint_options
 from mlxctl.protocols.anthropic.client_tools import client_tool
+from mlxctl.protocols.anthropic.context_management import context_edits
 from mlxctl.protocols.anthropic.conversation import AnthropicConversation
 from mlxctl.protocols.decoding import check_nesting, decode_body
 from mlxctl.protocols.ranges import top_k_option
@@ -27,6 +28,8 @@ from mlxctl.protocols.structured_output import schema_constraint
 from mlxctl.protocols.tool_checks import check_tool_choice, check_unique_names
 from mlxctl.protocols.validation_errors import missing
 
+# Sets of tools that the client runs.
+_CLIENT_TOOLSETS = ("browser_toolset_", "computer_toolset_")
 _MESSAGES = msgspec.json.Decoder(schema.MessagesRequest)
 _COUNT_TOKENS = msgspec.json.Decoder(schema.CountTokensRequest)
 
@@ -102,6 +105,7 @@ def to_prompt_request(request: schema.CountTokensRequest) -> GenerationRequest:
         tool_choice=choice,
         parallel_tool_calls=not getattr(request.tool_choice, "disable_parallel_tool_use", False),
         thinking=_thinking(request, choice),
+        context_edits=context_edits(request.context_management),
         cache=CacheOptions(salt=request.cache_salt or ""),
         adapters=adapter_choices(request),
     )
@@ -147,6 +151,11 @@ def _tool_spec(tool: schema.AnthropicTool, path: str) -> ToolSpec | None:
             parameters=known.parameters,
             is_strict=bool(tool.strict),
             param=path,
+        )
+    if tool.type is not None and tool.type.startswith(_CLIENT_TOOLSETS):
+        raise InvalidRequest(
+            f"{path}.type {tool.type!r} is not supported; offer the tools one by one",
+            param=f"{path}.type",
         )
     if tool.type not in (None, "custom"):
         return None

@@ -18,6 +18,8 @@ from mlxctl.protocols.tool_checks import check_tool_choice, check_unique_names
 from mlxctl.protocols.validation_errors import missing
 
 _SEPARATOR = "__"
+# Tools that the client runs, with items of their own in the answer.
+_CLIENT_TOOLS = ("apply_patch", "computer", "computer_use_preview", "local_shell", "shell")
 _TYPE_TAG = msgspec.json.Decoder(schema.TypeTag)
 _FUNCTION = msgspec.json.Decoder(schema.ResponsesFunction)
 _CUSTOM = msgspec.json.Decoder(schema.ResponsesCustomTool)
@@ -126,6 +128,11 @@ class OfferedTools:
                 self._take(_function(tool, path, namespace), path)
             case "custom":
                 self._take(_custom(tool, path, namespace), path)
+            case kind if kind in _CLIENT_TOOLS:
+                raise InvalidRequest(
+                    f"{path}.type {kind!r} is not supported; offer a function or custom tool instead",
+                    param=f"{path}.type",
+                )
             case kind:
                 self.dropped.append(kind)
 
