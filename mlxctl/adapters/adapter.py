@@ -162,7 +162,7 @@ class ModelAdapter(AnswerReader):
         stop_token_ids = self.stop_token_ids
         if request.suffix is not None and isinstance(prompt, str):
             self._encoder.check_lower_bound([prompt, request.suffix])
-            middle = self._fill_in_the_middle.prompt(prompt, request.suffix)
+            middle = self._fill_in_the_middle.prompt(prompt, request.suffix, param=request.suffix_param)
             token_ids, stop_token_ids = middle.token_ids, stop_token_ids | middle.stop_token_ids
         else:
             token_ids = (

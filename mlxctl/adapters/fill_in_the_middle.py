@@ -52,13 +52,16 @@ class FillInTheMiddle:
         """Whether the vocabulary has tokens for it."""
         return bool(self._layout)
 
-    def prompt(self, prefix: str, suffix: str) -> MiddlePrompt:
-        """Return the prompt for the text between them. Raises InvalidRequest."""
+    def prompt(self, prefix: str, suffix: str, *, param: str = "suffix") -> MiddlePrompt:
+        """Return the prompt for the text between them. Raises InvalidRequest.
+
+        `param` is the field of the suffix.
+        """
         if not self._layout:
             raise InvalidRequest(
-                "this model's tokenizer has no fill-in-the-middle tokens; leave suffix out, or use a code "
+                f"this model's tokenizer has no fill-in-the-middle tokens, which {param} needs; use a code "
                 "model",
-                param="suffix",
+                param=param,
             )
         token_ids: list[int] = self._vocabulary.encode_whole_text("")
         ends = set(self._ids(_ENDS))

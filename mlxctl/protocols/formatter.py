@@ -44,7 +44,7 @@ class Formatter(Protocol):
     def finish(self) -> bytes:
         """Return the end of the stream."""
 
-    def on_error(self, error: MlxctlError) -> bytes:
+    def on_error(self, error: MlxctlError, *, request_id: str | None = None) -> bytes:
         """Return the end of a failed stream.
 
         Valid at any moment, also before `begin`.

@@ -9,12 +9,14 @@ from mlxctl.protocols.anthropic.errors import anthropic_error
 from mlxctl.protocols.anthropic.messages import AnthropicMessagesFormatter
 from mlxctl.protocols.error_body import ErrorBody
 from mlxctl.protocols.formatter import Formatter
+from mlxctl.protocols.llama_cpp.errors import llama_error
 from mlxctl.protocols.llama_cpp.formatter import LlamaFormatter
 from mlxctl.protocols.ollama.formatter import OllamaFormatter, ollama_error
 from mlxctl.protocols.openai.chat import OpenAIChatFormatter
 from mlxctl.protocols.openai.completions import OpenAICompletionsFormatter
 from mlxctl.protocols.openai.errors import openai_error
 from mlxctl.protocols.openai.responses.formatter import OpenAIResponsesFormatter
+from mlxctl.protocols.rerank import cohere_error
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -24,7 +26,7 @@ class WireProtocol:
     `render_error(error, request_id=...)` returns the response; not every vendor's shape has the id.
     """
 
-    vendor: Literal["openai", "anthropic", "ollama"]
+    vendor: Literal["openai", "anthropic", "ollama", "llama_cpp", "cohere"]
     render_error: Callable[..., ErrorBody]
 
 
@@ -42,6 +44,8 @@ OPENAI = WireProtocol(vendor="openai", render_error=openai_error)
 OPENAI_INPUT = WireProtocol(vendor="openai", render_error=partial(openai_error, prompt_field="input"))
 OLLAMA = WireProtocol(vendor="ollama", render_error=ollama_error)
 ANTHROPIC = WireProtocol(vendor="anthropic", render_error=anthropic_error)
+LLAMA_CPP = WireProtocol(vendor="llama_cpp", render_error=llama_error)
+COHERE = WireProtocol(vendor="cohere", render_error=cohere_error)
 
 PROTOCOLS: Mapping[str, GenerationProtocol] = {
     "chat": GenerationProtocol(
@@ -61,13 +65,13 @@ PROTOCOLS: Mapping[str, GenerationProtocol] = {
         vendor="anthropic", render_error=anthropic_error, create_formatter=AnthropicMessagesFormatter
     ),
     "llama_completion": GenerationProtocol(
-        vendor="openai",
-        render_error=partial(openai_error, prompt_field="prompt"),
+        vendor="llama_cpp",
+        render_error=llama_error,
         create_formatter=partial(LlamaFormatter, route="completion"),
     ),
     "llama_infill": GenerationProtocol(
-        vendor="openai",
-        render_error=partial(openai_error, prompt_field="input_prefix"),
+        vendor="llama_cpp",
+        render_error=llama_error,
         create_formatter=partial(LlamaFormatter, route="infill"),
     ),
     "ollama_chat": GenerationProtocol(

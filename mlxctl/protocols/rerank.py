@@ -12,9 +12,11 @@ from typing import Annotated, Any
 import msgspec
 from msgspec import UNSET, Meta, Struct, UnsetType
 
-from mlxctl.errors import InvalidRequest
+from mlxctl.errors import InvalidRequest, MlxctlError
 from mlxctl.ir import EmbeddingRequest, EmbeddingResult
 from mlxctl.protocols.decoding import decode_body
+from mlxctl.protocols.error_body import ErrorBody, error_message
+from mlxctl.protocols.openai.errors import openai_error
 from mlxctl.protocols.ranges import Name
 
 MAX_DOCUMENTS = 2047
@@ -65,7 +67,21 @@ class RerankAnswer(Struct):
     meta: dict[str, Any]
 
 
+class CohereError(Struct):
+    """Body of an error answer of Cohere's route; `id` is the request's."""
+
+    id: str | None
+    message: str
+
+
 _DECODER = msgspec.json.Decoder(RerankRequest)
+
+
+def cohere_error(error: MlxctlError, *, request_id: str | None = None) -> ErrorBody:
+    """Return the error response: OpenAI's status and headers."""
+    answer = openai_error(error)
+    body = msgspec.json.encode(CohereError(id=request_id, message=error_message(error)))
+    return ErrorBody(status=answer.status, body=body, headers=answer.headers)
 
 
 class RerankFormatter:

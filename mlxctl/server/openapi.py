@@ -13,8 +13,10 @@ from msgspec import Struct
 from mlxctl import __version__
 from mlxctl.protocols.anthropic.errors import AnthropicError
 from mlxctl.protocols.json_union import JsonUnion
+from mlxctl.protocols.llama_cpp.errors import LlamaError
 from mlxctl.protocols.ollama.schema import OllamaError
 from mlxctl.protocols.openai.errors import OpenAIError
+from mlxctl.protocols.rerank import CohereError
 from mlxctl.server.deadline import timeout_seconds
 from mlxctl.server.route import Operation, Route
 from mlxctl.settings import ServerSettings
@@ -27,6 +29,8 @@ _ERROR_TYPES: dict[str, tuple[type[Any], ...]] = {
     "openai": (OpenAIError,),
     "anthropic": (AnthropicError,),
     "ollama": (OllamaError,),
+    "llama_cpp": (LlamaError,),
+    "cohere": (CohereError,),
 }
 _KEYS = {
     "key": {"type": "http", "scheme": "bearer", "description": "An API key, where the server has any"},

@@ -11,7 +11,7 @@ from mlxctl.inference.request_context import RequestContext
 from mlxctl.policy import PolicyService, RateLimitState, Reservation
 from mlxctl.server.disconnect import call_at_end
 
-Vendor = Literal["openai", "anthropic", "ollama"]
+Vendor = Literal["openai", "anthropic"]
 
 
 def admit(request: Request, response: Response, model: str, *, max_tokens: int = 0) -> None:

@@ -9,6 +9,7 @@ from collections.abc import AsyncGenerator, Awaitable, Callable
 
 from mlxctl.errors import MlxctlError, SequenceFailed
 from mlxctl.inference import Answers
+from mlxctl.inference.request_context import current_request
 from mlxctl.protocols import Formatter
 from mlxctl.server.deadline import Deadline
 from mlxctl.server.error_handlers import record_error
@@ -61,14 +62,16 @@ async def stream_answer(
 
 def encode_stream_error(error: Exception, formatter: Formatter) -> bytes:
     """Return the event that ends a started stream with `error`."""
+    context = current_request.get()
+    request_id = None if context is None else context.request_id
     if isinstance(error, MlxctlError):
         record_error(error)
         _log.warning("a stream ended early: %s", error)
-        return formatter.on_error(error)
+        return formatter.on_error(error, request_id=request_id)
     _log.error("a stream failed unexpectedly", exc_info=error)
     failed = SequenceFailed("the server failed unexpectedly; its log says why")
     record_error(failed)
-    return formatter.on_error(failed)
+    return formatter.on_error(failed, request_id=request_id)
 
 
 class _PingTimer:

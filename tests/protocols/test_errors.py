@@ -27,6 +27,8 @@ from mlxctl.errors import (
     UnknownResource,
 )
 from mlxctl.protocols import anthropic_error, openai_error
+from mlxctl.protocols.llama_cpp.errors import llama_error
+from mlxctl.protocols.rerank import cohere_error
 
 TOO_LONG = ContextTooLong(num_prompt_tokens=9, context_length=8)
 
@@ -121,3 +123,30 @@ def test_internal_details_are_not_in_error_messages(encode: type) -> None:
     answer = encode(BrokenModel(Path("/home/ann/secret"), "no weights in /home/ann/secret"))
     assert answer.status == 500
     assert b"ann" not in answer.body
+
+
+@pytest.mark.parametrize(
+    ("error", "expected"),
+    [
+        (InvalidRequest("top_p must be a number"), {"code": 400, "type": "invalid_request_error"}),
+        (UnknownModel("gpt"), {"code": 404, "type": "not_found_error"}),
+        (ModelLoading("the model is being loaded"), {"code": 503, "type": "unavailable_error"}),
+        (EngineDied("the engine died"), {"code": 500, "type": "server_error"}),
+        (
+            TOO_LONG,
+            {"code": 400, "type": "exceed_context_size_error", "n_prompt_tokens": 9, "n_ctx": 8},
+        ),
+    ],
+)
+def test_llama_cpp_error_shape(error: MlxctlError, expected: dict[str, object]) -> None:
+    answer = llama_error(error, request_id="req_1")
+    assert answer.status == expected["code"]
+    assert json.loads(answer.body) == {"error": {"message": str(error)} | expected}
+
+
+def test_cohere_error_shape() -> None:
+    answer = cohere_error(InvalidRequest("query is empty; send a text"), request_id="req_1")
+    assert (answer.status, json.loads(answer.body)) == (
+        400,
+        {"id": "req_1", "message": "query is empty; send a text"},
+    )

@@ -56,7 +56,9 @@ def test_failed_chat_stream_has_no_finish_reason() -> None:
 
 
 def test_error_before_the_stream_is_only_the_error() -> None:
-    assert messages().on_error(EngineDied("gone")).startswith(b"event: error\n")
+    event = messages().on_error(EngineDied("gone"), request_id="req_1")
+    assert event.startswith(b"event: error\n")
+    assert data_of(event)[0]["request_id"] == "req_1"
     assert data_of(chat().on_error(EngineDied("gone")))[0]["error"]["message"] == "gone"
 
 

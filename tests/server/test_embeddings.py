@@ -195,6 +195,9 @@ def test_documents_are_ordered_by_the_cosine_of_their_vectors(
 def test_coheres_route_leaves_out_documents(model_server: ServerProcess) -> None:
     answer = rerank(model_server, "/v2/rerank", top_n=2, documents=[{"text": text} for text in TEXTS]).json()
     assert [set(result) for result in answer["results"]] == [{"index", "relevance_score"}] * 2
+    refused = rerank(model_server, "/v2/rerank", query=5)
+    assert (refused.status_code, set(refused.json())) == (400, {"id", "message"})
+    assert refused.json()["id"] == refused.headers["x-request-id"]
 
 
 @pytest.mark.parametrize(

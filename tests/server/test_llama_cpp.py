@@ -80,15 +80,29 @@ def test_properties_name_the_model_and_no_path(client: httpx.Client) -> None:
         ("/detokenize", {"tokens": [10**6]}, 400, "tokens"),
         ("/detokenize", {"tokens": [-1]}, 400, "tokens[0]"),
         ("/detokenize", {"tokens": [2**40]}, 400, "tokens"),
-        ("/apply-template", {"messages": []}, 400, "messages"),
-        ("/completion", {"prompt": "a", "n_probs": 2}, 400, "n_probs"),
-        ("/completion", {"prompt": {}}, 400, "prompt"),
-        ("/infill", {"input_prefix": "a", "input_suffix": "b"}, 400, "suffix"),
-        ("/infill", {"input_prefix": "a"}, 400, "input_suffix"),
     ],
 )
-def test_errors_name_the_field(
+def test_tokenizer_errors_name_the_field(
     client: httpx.Client, path: str, body: dict[str, Any], status: int, param: str
 ) -> None:
     found = client.post(path, json=body)
     assert (found.status_code, found.json()["error"]["param"]) == (status, param)
+
+
+@pytest.mark.parametrize(
+    ("path", "body", "param"),
+    [
+        ("/apply-template", {"messages": []}, "messages"),
+        ("/completion", {"prompt": "a", "n_probs": 2}, "n_probs"),
+        ("/completion", {"prompt": {}}, "prompt"),
+        ("/infill", {"input_prefix": "a", "input_suffix": "b"}, "input_suffix"),
+        ("/infill", {"input_prefix": "a"}, "input_suffix"),
+    ],
+)
+def test_errors_of_llama_cpp_routes_have_its_shape(
+    client: httpx.Client, path: str, body: dict[str, Any], param: str
+) -> None:
+    found = client.post(path, json=body)
+    error = found.json()["error"]
+    assert (found.status_code, error["code"], error["type"]) == (400, 400, "invalid_request_error")
+    assert param in error["message"]

@@ -199,7 +199,7 @@ def _document(
 ) -> Iterable[TextPart | ImagePart]:
     """Return a document between tags.
 
-    One that cannot be read is refused in a question. In a tool result the model is told, because a client
+    One that cannot be read is refused in a question. In a tool result a note replaces it, because a client
     cannot take back the result of its tool.
     """
     title = "" if block.title is None else f" title={_quoted(block.title)}"

@@ -23,7 +23,7 @@ from mlxctl.ir import (
 from mlxctl.protocols.adapter_fields import adapter_choices
 from mlxctl.protocols.decoding import decode_body
 from mlxctl.protocols.llama_cpp import schema
-from mlxctl.protocols.openai.errors import error_json
+from mlxctl.protocols.llama_cpp.errors import llama_error
 from mlxctl.protocols.openai.text_inputs import read_texts
 from mlxctl.protocols.sampling_fields import sampling_options
 from mlxctl.protocols.structured_output import requested_constraint, schema_constraint
@@ -57,7 +57,9 @@ class LlamaFormatter:
             infill = decode_body(body, _INFILL)
             extra = "".join(f"{file.filename or 'file'}\n{file.text}\n" for file in infill.input_extra or ())
             prompt = f"{extra}{infill.input_prefix}{infill.prompt or ''}"
-            return self._request(infill, prompts=(prompt,), suffix=infill.input_suffix)
+            return self._request(
+                infill, prompts=(prompt,), suffix=infill.input_suffix, suffix_param="input_suffix"
+            )
         asked = decode_body(body, _COMPLETION)
         return self._request(asked, prompts=read_texts(asked.prompt, "prompt"))  # type: ignore[arg-type]
 
@@ -107,9 +109,9 @@ class LlamaFormatter:
         """Return nothing: the last event has ended the stream."""
         return b""
 
-    def on_error(self, error: MlxctlError) -> bytes:
+    def on_error(self, error: MlxctlError, *, request_id: str | None = None) -> bytes:  # noqa: ARG002 -- not in its shape
         """Return the error as the last event."""
-        return b"error: " + error_json(error, prompt_field="prompt") + b"\n\n"
+        return b"data: " + llama_error(error).body + b"\n\n"
 
     def ping(self) -> bytes:
         """Return a comment, which clients ignore."""

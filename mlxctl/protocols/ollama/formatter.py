@@ -124,7 +124,7 @@ class OllamaFormatter:
         """Return nothing: the last line has the counts."""
         return b""
 
-    def on_error(self, error: MlxctlError) -> bytes:
+    def on_error(self, error: MlxctlError, *, request_id: str | None = None) -> bytes:  # noqa: ARG002 -- not in its shape
         """Return the error as the last line."""
         return _error_json(error) + b"\n"
 

@@ -134,7 +134,7 @@ class OpenAIChatFormatter:
         usage = completion_usage(usages, num_choices=self._num_choices)
         return _event(self._chunk_object([], usage)) + _DONE
 
-    def on_error(self, error: MlxctlError) -> bytes:
+    def on_error(self, error: MlxctlError, *, request_id: str | None = None) -> bytes:  # noqa: ARG002 -- not in its shape
         """Return the error object and the end mark, without a finish_reason."""
         return b"data: " + error_json(error) + b"\n\n" + _DONE
 

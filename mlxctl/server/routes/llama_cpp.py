@@ -1,8 +1,9 @@
 """Routes of llama.cpp, and those of its tokenizer that vLLM has too."""
 
 from mlxctl.protocols import OPENAI, PROTOCOLS
+from mlxctl.protocols.llama_cpp.errors import LlamaError
 from mlxctl.protocols.llama_cpp.schema import LlamaCompletion, LlamaCompletionRequest, LlamaInfillRequest
-from mlxctl.protocols.openai.errors import OpenAIError
+from mlxctl.protocols.registry import LLAMA_CPP
 from mlxctl.protocols.tokenization import (
     Detokenized,
     DetokenizeRequest,
@@ -32,7 +33,7 @@ def _generation(name: str, summary: str, body: type, *aliases: str) -> Route:
         summary=summary,
         body=body,
         answer=LlamaCompletion,
-        events=(LlamaCompletion, OpenAIError),
+        events=(LlamaCompletion, LlamaError),
         errors=GENERATION_ERRORS,
     )
     return Route(
@@ -86,7 +87,7 @@ LLAMA_CPP_ROUTES = (
     Route(
         path="/apply-template",
         resource=lambda context: TemplateResource(context.services.inference, context.settings),
-        protocol=OPENAI,
+        protocol=LLAMA_CPP,
         access="generate",
         operations=(
             Operation(
@@ -101,7 +102,7 @@ LLAMA_CPP_ROUTES = (
     Route(
         path="/props",
         resource=lambda context: PropertiesResource(context.services.inference),
-        protocol=OPENAI,
+        protocol=LLAMA_CPP,
         access="caller",
         operations=(
             Operation(

@@ -2,13 +2,14 @@
 
 from functools import partial
 
-from mlxctl.protocols import OPENAI
+from mlxctl.protocols import OPENAI, WireProtocol
+from mlxctl.protocols.registry import COHERE
 from mlxctl.protocols.rerank import RerankAnswer, RerankFormatter, RerankRequest
 from mlxctl.server.embeddings import EmbeddingsResource
 from mlxctl.server.route import GENERATION_ERRORS, Operation, Route
 
 
-def _rerank(path: str, summary: str, *aliases: str, repeats_documents: bool) -> Route:
+def _rerank(path: str, summary: str, *aliases: str, protocol: WireProtocol, repeats_documents: bool) -> Route:
     operation = Operation(
         method="post", summary=summary, body=RerankRequest, answer=RerankAnswer, errors=GENERATION_ERRORS
     )
@@ -21,13 +22,19 @@ def _rerank(path: str, summary: str, *aliases: str, repeats_documents: bool) -> 
             context.settings,
             create_formatter=partial(RerankFormatter, repeats_documents=repeats_documents),
         ),
-        protocol=OPENAI,
+        protocol=protocol,
         access="embed",
         operations=(operation,),
     )
 
 
 RERANK_ROUTES = (
-    _rerank("/v1/rerank", "Order documents by relevance (Jina, vLLM)", "/rerank", repeats_documents=True),
-    _rerank("/v2/rerank", "Order documents by relevance (Cohere)", repeats_documents=False),
+    _rerank(
+        "/v1/rerank",
+        "Order documents by relevance (Jina, vLLM)",
+        "/rerank",
+        protocol=OPENAI,
+        repeats_documents=True,
+    ),
+    _rerank("/v2/rerank", "Order documents by relevance (Cohere)", protocol=COHERE, repeats_documents=False),
 )

@@ -176,7 +176,7 @@ class OpenAIResponsesFormatter:
         """Return the end mark."""
         return _DONE
 
-    def on_error(self, error: MlxctlError) -> bytes:
+    def on_error(self, error: MlxctlError, *, request_id: str | None = None) -> bytes:  # noqa: ARG002 -- not in its shape
         """Return the events that end a failed stream.
 
         End of the open text, the failed response, and the end mark.

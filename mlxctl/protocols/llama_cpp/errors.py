@@ -1,0 +1,46 @@
+"""Errors in llama.cpp's shape: `{"error": {"code", "message", "type"}}`; `code` is the HTTP status."""
+
+import msgspec
+from msgspec import UNSET, Struct, UnsetType
+
+from mlxctl.errors import ContextTooLong, MlxctlError
+from mlxctl.protocols.error_body import ErrorBody, error_message
+from mlxctl.protocols.openai.errors import openai_error
+
+_TYPES = {
+    400: "invalid_request_error",
+    401: "authentication_error",
+    403: "permission_error",
+    404: "not_found_error",
+    503: "unavailable_error",
+    504: "timeout_error",
+}
+
+
+class LlamaErrorDetail(Struct):
+    """What went wrong; the numbers of tokens are there for a prompt that is too long."""
+
+    code: int
+    message: str
+    type: str
+    n_prompt_tokens: int | UnsetType = UNSET
+    n_ctx: int | UnsetType = UNSET
+
+
+class LlamaError(Struct):
+    """Body of an error answer, and the last event of a stream that failed."""
+
+    error: LlamaErrorDetail
+
+
+def llama_error(error: MlxctlError, *, request_id: str | None = None) -> ErrorBody:  # noqa: ARG001 -- only in a header
+    """Return the error response: OpenAI's status and headers."""
+    answer = openai_error(error)
+    kind = _TYPES.get(answer.status, "invalid_request_error" if answer.status < 500 else "server_error")
+    detail = LlamaErrorDetail(code=answer.status, message=error_message(error), type=kind)
+    if isinstance(error, ContextTooLong):
+        detail.type = "exceed_context_size_error"
+        detail.n_prompt_tokens, detail.n_ctx = error.num_prompt_tokens, error.context_length
+    return ErrorBody(
+        status=answer.status, body=msgspec.json.encode(LlamaError(detail)), headers=answer.headers
+    )
