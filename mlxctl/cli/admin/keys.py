@@ -1,7 +1,7 @@
 """`mlxctl admin keys`."""
 
 import time
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 import typer
 
@@ -133,40 +133,28 @@ def set_key(
     show(key)
 
 
-@app.command(epilog="Example: mlxctl admin keys rotate key_0123456789abcdef")
-def rotate(
-    key_id: KeyId,
-    as_json: AsJson = False,
-    local: Local = False,
-    url: ServerUrl = None,
-    api_key: ApiKey = None,
-    config: ConfigFile = None,
-) -> None:
-    """Replace the secret of an API key at once."""
-    with report_errors(), policy_target(url=url, api_key=api_key, local=local, config=config) as policy:
-        key = policy.rotate(key_id)
-    if as_json:
-        show(key)
-    else:
-        typer.echo(f"{key.id}: {key.name}\n{key.key}")
+def _change_command(action: Literal["rotate", "revoke"], *, help: str) -> None:  # noqa: A002 -- Typer's name
+    """Add the command of a change that needs no value."""
+
+    @app.command(action, help=help, epilog=f"Example: mlxctl admin keys {action} key_0123456789abcdef")
+    def change(
+        key_id: KeyId,
+        as_json: AsJson = False,
+        local: Local = False,
+        url: ServerUrl = None,
+        api_key: ApiKey = None,
+        config: ConfigFile = None,
+    ) -> None:
+        with report_errors(), policy_target(url=url, api_key=api_key, local=local, config=config) as policy:
+            key = policy.rotate(key_id) if action == "rotate" else policy.revoke(key_id)
+        if as_json:
+            show(key)
+        else:
+            typer.echo(f"{key.id}: {key.name}\n{key.key}" if key.key else f"{key.id}: revoked")
 
 
-@app.command(epilog="Example: mlxctl admin keys revoke key_0123456789abcdef")
-def revoke(
-    key_id: KeyId,
-    as_json: AsJson = False,
-    local: Local = False,
-    url: ServerUrl = None,
-    api_key: ApiKey = None,
-    config: ConfigFile = None,
-) -> None:
-    """Refuse an API key from now on; its open requests end."""
-    with report_errors(), policy_target(url=url, api_key=api_key, local=local, config=config) as policy:
-        key = policy.revoke(key_id)
-    if as_json:
-        show(key)
-    else:
-        typer.echo(f"{key.id}: revoked")
+_change_command("rotate", help="Replace the secret of an API key at once.")
+_change_command("revoke", help="Refuse an API key from now on; its open requests end.")
 
 
 def _given(**fields: Any) -> dict[str, Any]:
