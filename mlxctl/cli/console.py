@@ -16,7 +16,7 @@ class _FileConsole(Console):
         self.file.write("\n".join(line.rstrip(" ") for line in captured.get().split("\n")))
 
 
-def console(*, width: int = _WIDE) -> Console:
-    """Return the console for standard output; `width` applies off a terminal."""
-    found = Console(highlight=False)
-    return found if found.is_terminal else _FileConsole(highlight=False, width=width)
+def console(*, width: int = _WIDE, stderr: bool = False) -> Console:
+    """Return the console for standard output or error; `width` applies off a terminal."""
+    found = Console(highlight=False, stderr=stderr)
+    return found if found.is_terminal else _FileConsole(highlight=False, width=width, stderr=stderr)

@@ -56,15 +56,16 @@ def test_result_page_truncates_no_name_or_number_at_80_columns(num_servers: int)
     assert "1,050 tok/s" in shown
 
 
-def test_last_line_is_json_and_result_is_stored(tmp_path: Path) -> None:
+def test_off_a_terminal_stdout_is_json_and_the_table_is_on_stderr(tmp_path: Path) -> None:
     with fixed_rate_server() as server:
         run = runner.invoke(app, ["bench", "latency", "--url", server.url, "--out", str(tmp_path), *QUICKLY])
     assert run.exit_code == 0, run.output
-    last = json.loads(run.stdout.splitlines()[-1])
+    last = json.loads(run.stdout)
     (file,) = tmp_path.iterdir()
     assert file == Path(last["file"])
     assert load_result(file).scenario == "latency"
     assert last["medians"]["A"]["ttft_p50"] > 0
+    assert "ttft_p50" in run.stderr
 
 
 def test_json_option_prints_only_the_stored_result(tmp_path: Path) -> None:
@@ -103,7 +104,8 @@ def test_interrupted_run_stores_complete_rounds(tmp_path: Path) -> None:
     result: Result = load_result(out)
     assert result.is_partial
     assert 2 <= result.num_rounds < 200
-    assert "PARTIAL" in stdout
+    assert json.loads(stdout)["is_partial"]
+    assert "PARTIAL" in stderr
     assert "interrupted; the complete rounds are stored as a partial result" in stderr
 
 
@@ -147,9 +149,10 @@ def test_compare_fails_only_on_its_conditions(stored: tuple[Path, Path], snapsho
         app, ["bench", "compare", before, after, "--fail-if", "ttft_p50>+10%", "--fail-if", "itl_p50<1ms"]
     )
     assert worse.exit_code == 1
-    *page, last = worse.stdout.splitlines()
-    assert json.loads(last)["failed"] == ["ttft_p50>+10%"]
-    assert "\n".join(line.rstrip() for line in page) == snapshot(extension_class=TextSnapshots)
+    assert json.loads(worse.stdout)["failed"] == ["ttft_p50>+10%"]
+    assert "\n".join(line.rstrip() for line in worse.stderr.splitlines()) == snapshot(
+        extension_class=TextSnapshots
+    )
 
 
 def test_compare_json_is_one_document(stored: tuple[Path, Path]) -> None:

@@ -1,6 +1,5 @@
 """Tables and JSON of `mlxctl bench compare`."""
 
-import json
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -11,7 +10,7 @@ from rich.text import Text
 from mlxctl.bench.comparison import Comparison
 from mlxctl.bench.conditions import ConditionResult
 from mlxctl.bench.formatting import format_like, format_value
-from mlxctl.cli.bench.tables import ROOM_FOR_MEANINGS, print_json_line, standard_output, table_of_figures
+from mlxctl.cli.bench.tables import ROOM_FOR_MEANINGS, print_summary, table_console, table_of_figures
 
 _STYLES = {"better": "green", "worse": "red", "same": "dim", "noise": "dim"}
 
@@ -32,8 +31,8 @@ def comparison_table(comparison: Comparison, *, has_meanings: bool) -> Table:
 
 
 def print_comparison(comparison: Comparison, verdicts: Sequence[ConditionResult]) -> None:
-    """Print table, condition results and notes, then a line of JSON."""
-    console = standard_output()
+    """Print table, condition results and notes; off a terminal also a line of JSON."""
+    console = table_console()
     console.print(Text(comparison.scenario, style="bold"))
     console.print()
     console.print(comparison_table(comparison, has_meanings=console.width >= ROOM_FOR_MEANINGS))
@@ -44,15 +43,11 @@ def print_comparison(comparison: Comparison, verdicts: Sequence[ConditionResult]
         )
     for note in comparison.notes:
         console.print(Text(note, style="yellow"))
-    print_json_line(_summary(comparison, verdicts))
-
-
-def _summary(comparison: Comparison, verdicts: Sequence[ConditionResult]) -> str:
     moved = {
         way: [change.name for change in comparison.changes if change.verdict == way]
         for way in ("better", "worse")
     }
-    return json.dumps({"scenario": comparison.scenario, **moved, "failed": _failed(verdicts)})
+    print_summary({"scenario": comparison.scenario, **moved, "failed": _failed(verdicts)})
 
 
 def _failed(verdicts: Sequence[ConditionResult]) -> list[str]:

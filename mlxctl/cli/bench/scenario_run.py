@@ -1,9 +1,7 @@
 """Runs a benchmark, stores its result and prints it."""
 
 import asyncio
-import json
 import os
-import sys
 from collections.abc import Callable
 from datetime import datetime
 from functools import partial
@@ -18,7 +16,7 @@ from mlxctl.bench.scenarios import Scenario
 from mlxctl.bootstrap import DEMO_MODEL
 from mlxctl.cli.bench.options import SharedOptions
 from mlxctl.cli.bench.progress import progress_on
-from mlxctl.cli.bench.tables import print_json_line, print_result, standard_output
+from mlxctl.cli.bench.tables import print_result, print_summary, table_console
 from mlxctl.errors import SettingsError
 from mlxctl.models import Library, ModelDescription, describe_model
 from mlxctl.models.measured_speeds import MeasuredSpeeds
@@ -138,17 +136,16 @@ def _show(result: Result, out: Path, *, as_json: bool) -> None:
     if as_json:
         typer.echo(encode_result(result))
         return
-    console = standard_output()
-    print_result(result, out, console)
+    print_result(result, out, table_console())
     medians: dict[str, dict[str, float]] = {server.label: {} for server in result.servers}
     for found in result.measurements:
         if not found.is_detail:
             medians[found.target][found.name] = float(f"{found.median:.6g}")
-    document = {
-        "scenario": result.scenario,
-        "is_partial": result.is_partial,
-        "file": str(out),
-        "medians": medians,
-    }
-    if not sys.stdout.isatty():
-        print_json_line(json.dumps(document))
+    print_summary(
+        {
+            "scenario": result.scenario,
+            "is_partial": result.is_partial,
+            "file": str(out),
+            "medians": medians,
+        }
+    )

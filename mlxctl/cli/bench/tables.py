@@ -1,6 +1,10 @@
 """A benchmark result on the terminal: table, bars, and notes."""
 
+import json
+import sys
+from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 import typer
 from rich.console import Console
@@ -28,12 +32,12 @@ _BAR_COLUMNS = 32
 _STYLES = {"A": "cyan", "B": "magenta"}
 
 
-def standard_output() -> Console:
-    """Return the console for standard output.
+def table_console() -> Console:
+    """Return the console for tables, wide enough for every column off a terminal.
 
-    Wide enough for every column where it is no terminal.
+    Standard output where it is a terminal. Elsewhere standard error, because standard output is JSON.
     """
-    return wide_console(width=_WIDE)
+    return wide_console(width=_WIDE, stderr=not sys.stdout.isatty())
 
 
 def print_result(result: Result, out: Path, console: Console) -> None:
@@ -56,9 +60,10 @@ def print_result(result: Result, out: Path, console: Console) -> None:
         console.print(Text(line), style="yellow" if "bottleneck:" in line else "dim", soft_wrap=False)
 
 
-def print_json_line(document: str) -> None:
-    """Print one line of JSON for scripts, dim on a terminal."""
-    typer.secho(document, dim=True)
+def print_summary(document: Mapping[str, Any]) -> None:
+    """Print the document as one line of JSON where standard output is no terminal."""
+    if not sys.stdout.isatty():
+        typer.echo(json.dumps(document))
 
 
 def table_of_figures(*headings: str) -> Table:
