@@ -1,6 +1,7 @@
 """GET /stats and /requests, DELETE /requests/{id}: counters, memory figures and recent requests."""
 
 import asyncio
+import os
 import time
 from typing import Any, Literal
 
@@ -48,6 +49,7 @@ class AdmissionBlock(Struct):
     """Memory that requests may take.
 
     `max_safe_context` is by model, in tokens. `memory_budget_bytes` is null without a limit of the settings.
+    `machine_memory_bytes` is the memory of the server's machine.
     """
 
     admission: Literal["strict", "prompt"]
@@ -55,6 +57,7 @@ class AdmissionBlock(Struct):
     memory_budget_bytes: int | None
     usable_bytes: int
     weights_bytes: int
+    machine_memory_bytes: int
 
 
 class BatchBlock(Struct):
@@ -214,6 +217,7 @@ class StatsResource:
             memory_budget_bytes=settings.memory_limit_bytes,
             usable_bytes=engine.memory_limit_bytes if engine else 0,
             weights_bytes=sum(model.weights_bytes for model in pool.models),
+            machine_memory_bytes=os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"),
         )
 
     def _kv_quant(self, pool: ModelStats) -> dict[str, KVQuantBlock]:

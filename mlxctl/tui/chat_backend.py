@@ -90,6 +90,9 @@ class ChatBackend(Protocol):
     async def observe(self) -> Observation:
         """Return the statistics of the engine or server. Raises MlxctlError."""
 
+    async def cancel(self, request_id: str) -> list[int]:
+        """Cancel an open request; return the numbers of its answers. Raises MlxctlError."""
+
     async def check(self) -> None:
         """Check that the backend is reachable. Raises MlxctlError."""
 
@@ -136,6 +139,10 @@ class LocalBackend:
     async def observe(self) -> Observation:
         assert self._services is not None, "open() comes first"
         return await observe(self._services.inference)
+
+    async def cancel(self, request_id: str) -> list[int]:
+        assert self._services is not None, "open() comes first"
+        return self._services.inference.cancel(request_id)
 
     async def check(self) -> None:
         """Do nothing: the supervisor restarts a local engine by itself."""
@@ -200,6 +207,10 @@ class RemoteBackend:
     async def observe(self) -> Observation:
         assert self._inference is not None, "open() comes first"
         return await observe(self._inference)
+
+    async def cancel(self, request_id: str) -> list[int]:
+        assert self._inference is not None, "open() comes first"
+        return await self._inference.cancel(request_id)
 
     async def check(self) -> None:
         assert self._inference is not None, "open() comes first"

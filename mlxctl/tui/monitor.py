@@ -12,15 +12,9 @@ from mlxctl.errors import AuthenticationFailed
 from mlxctl.inference.remote import RemoteInference
 from mlxctl.tui.chat_backend import key_problem
 from mlxctl.tui.chat_backend import observe as observe_inference
-from mlxctl.tui.observation import (
-    COLUMNS,
-    TEXT_COLUMNS,
-    Observation,
-    cache_summary,
-    memory_summary,
-    request_row,
-)
+from mlxctl.tui.observation import Observation, cache_summary, memory_summary, models_summary
 from mlxctl.tui.preferences import Preferences, preferences_file
+from mlxctl.tui.request_table import format_table
 from mlxctl.tui.terminal import redirect_stderr, screen_problem
 
 
@@ -48,17 +42,11 @@ def format_json(observation: Observation) -> str:
 
 def format_text(observation: Observation) -> str:
     """Return counters and the request table as text."""
-    table = [COLUMNS, *(request_row(view) for view in observation.requests)]
-    widths = [max(len(cells[index]) for cells in table) for index in range(len(COLUMNS))]
-    aligns = [str.ljust if column in TEXT_COLUMNS else str.rjust for column in COLUMNS]
-    lines = [
-        "  ".join(align(cell, width) for align, cell, width in zip(aligns, cells, widths, strict=True))
-        for cells in table
-    ]
     counts = ", ".join(
         f"{word} {observation.count(f'num_{word}'):.0f}" for word in ("waiting", "prefilling", "decoding")
     )
-    return "\n".join([counts, cache_summary(observation), memory_summary(observation), "", *lines])
+    summaries = [cache_summary(observation), memory_summary(observation), models_summary(observation)]
+    return "\n".join([counts, *filter(None, summaries), "", *format_table(observation.requests)])
 
 
 async def _observe_once(url: str, api_key: str | None) -> Observation:
@@ -82,6 +70,7 @@ def _run_screen(url: str, api_key: str | None, interval_seconds: float) -> None:
         preferences = Preferences(preferences_file())
         MonitorApp(
             observe,
+            remote.cancel,
             address=remote.root,
             interval_seconds=interval_seconds,
             close=remote.close,

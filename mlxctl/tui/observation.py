@@ -81,32 +81,7 @@ class Trends:
         return self.first_token[-1] if self.first_token else 0.0
 
 
-COLUMNS = ("#", "model", "state", "prompt", "cached", "answer", "tok/s", "first", "time")
-TEXT_COLUMNS = frozenset({"model", "state"})
-"""Columns of text; the others are right-aligned numbers."""
-
 _HITS = ("exact", "prefix", "supersequence", "common_prefix", "checkpoint", "miss")
-
-
-def request_row(view: "RequestView") -> tuple[str, ...]:
-    """Return the table cells of one request."""
-    is_reading = view.state == "reading"
-    prompt = (
-        f"{view.num_read_tokens:,}/{view.num_prompt_tokens:,}"
-        if is_reading
-        else f"{view.num_prompt_tokens:,}"
-    )
-    return (
-        str(view.number),
-        view.model,
-        view.state,
-        prompt,
-        f"{100 * view.num_cached_tokens // max(view.num_prompt_tokens, 1)}%",
-        f"{view.num_generated_tokens:,}",
-        "" if view.tokens_per_second is None else f"{view.tokens_per_second:.0f}",
-        "" if view.first_token_seconds is None else f"{view.first_token_seconds:.2f} s",
-        f"{view.age_seconds:.1f} s",
-    )
 
 
 def cache_summary(now: Observation) -> str:
@@ -123,10 +98,30 @@ def cache_summary(now: Observation) -> str:
 
 
 def memory_summary(now: Observation) -> str:
-    """Return the memory in use."""
+    """Return the memory in use, and of how much."""
     active, peak = now.count("active_memory_bytes"), now.count("peak_memory_bytes")
-    evicted = f"{now.count('cache_evicted'):,.0f} cache entries evicted"
-    return f"memory {_bytes(active)} in use, {_bytes(peak)} peak; {evicted}"
+    admission = now.stats.get("admission") or {}
+    usable, machine = admission.get("usable_bytes"), admission.get("machine_memory_bytes")
+    share = f" of {_bytes(usable)} ({100 * active / usable:.0f}%)" if usable else ""
+    whole = f" on a machine with {_bytes(machine)}" if machine else ""
+    return f"memory {_bytes(active)} in use{share}, {_bytes(peak)} peak{whole}"
+
+
+def models_summary(now: Observation) -> str:
+    """Return the loaded models and the accepted draft tokens; empty where unknown."""
+    pool = now.stats.get("pool") or {}
+    models = [
+        f"{model['name']} {_bytes(model['weights_bytes'])}{', pinned' if model['is_pinned'] else ''}"
+        for model in pool.get("models", ())
+    ]
+    drafts = [
+        f"{drafter} drafts {100 * accepted / (accepted + rejected):.0f}% accepted"
+        for drafter, (accepted, rejected) in (now.stats.get("draft_tokens") or {}).items()
+        if accepted + rejected
+    ]
+    evicted = now.count("cache_evicted")
+    facts = [f"loaded {'; '.join(models)}"] if models else []
+    return "  ".join([*facts, *drafts, *([f"{evicted:,.0f} cache entries evicted"] if evicted else [])])
 
 
 def _bytes(number: float) -> str:

@@ -1,5 +1,6 @@
 """Cancelling requests by name; SDK retries on a full queue."""
 
+import asyncio
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
@@ -10,6 +11,9 @@ import httpx
 import httpx2
 import openai
 import pytest
+
+from mlxctl.errors import UnknownResource
+from mlxctl.inference.remote import RemoteInference
 
 from .process import ServerProcess, serving, wait_for
 
@@ -74,19 +78,29 @@ def test_canceled_request_ends_with_error_and_frees_its_row(
     assert following.status_code == 200
 
 
+async def cancel_remotely(server: ServerProcess, request_id: str) -> list[int]:
+    """Cancel as `mlxctl top` does, with the operator's key."""
+    remote = RemoteInference(server.url, api_key=ADMIN)
+    try:
+        return await remote.cancel(request_id)
+    finally:
+        await remote.close()
+
+
 def test_only_owner_and_admin_may_cancel(server: ServerProcess) -> None:
     with ThreadPoolExecutor() as pool:
         answer = start(pool, server, "/v1/chat/completions")
         (number,) = [request["number"] for request in open_requests(server)]
 
         refused = call(server, "DELETE", f"/requests/{number}", THEIRS)
-        allowed = call(server, "DELETE", f"/requests/{number}", ADMIN)
+        cancelled = asyncio.run(cancel_remotely(server, str(number)))
 
         assert refused.status_code == 403
         assert "another caller's" in refused.json()["error"]["message"]
-        assert allowed.status_code == 200
+        assert cancelled == [number]
         assert answer.result().status_code == 499
-    assert call(server, "DELETE", f"/requests/{number}", ADMIN).status_code == 404
+    with pytest.raises(UnknownResource, match="there is no open request"):
+        asyncio.run(cancel_remotely(server, str(number)))
     assert call(server, "DELETE", "/requests/never", ADMIN).status_code == 404
 
 

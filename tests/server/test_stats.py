@@ -44,7 +44,8 @@ def test_stats_tell_server_admission_batch_and_cache(server: ServerProcess) -> N
     (model,) = stats["pool"]["models"]
     assert stats["server"]["model"] == "tiny"
     assert stats["admission"]["max_safe_context"] == {"tiny": model["max_safe_context"]}
-    assert 0 < stats["admission"]["weights_bytes"] < stats["admission"]["usable_bytes"]
+    admission = stats["admission"]
+    assert 0 < admission["weights_bytes"] < admission["usable_bytes"] <= admission["machine_memory_bytes"]
     assert stats["batch"] == {"configured": 32, "batched": True, "active_rows": 0}
     kv = stats["kv_quant"]["tiny"]
     assert (kv["mode"], kv["layers"]["full"]) == ("full", kv["attention"]["global"])

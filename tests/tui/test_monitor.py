@@ -18,6 +18,7 @@ from mlxctl.inference.request_entry import RequestView
 from mlxctl.tui.chat_backend import RemoteBackend
 from mlxctl.tui.monitor import format_text, run_top
 from mlxctl.tui.observation import Observation, Trends
+from mlxctl.tui.request_table import SortOrder, describe_request, find_column, fit_table
 from mlxctl.tui.screens.monitor import MonitorApp
 from mlxctl.tui.widgets.plot import bars
 
@@ -48,6 +49,10 @@ def make_view(number: int, **fields: object) -> RequestView:
 
 def make_observation(at: float, *requests: RequestView, **stats: object) -> Observation:
     return Observation(at=at, stats=stats, requests=requests)
+
+
+async def cancel_nothing(request_id: str) -> list[int]:
+    return []
 
 
 def test_rates_are_differences_between_observations() -> None:
@@ -110,6 +115,101 @@ def test_monitor_as_text(snapshot: SnapshotAssertion) -> None:
     )
 
 
+@pytest.mark.parametrize(
+    ("width", "dropped"),
+    [
+        (160, set()),
+        (110, {"session"}),
+        (100, {"session", "protocol"}),
+        (78, {"session", "protocol", "client"}),
+    ],
+)
+def test_table_leaves_out_columns_that_do_not_fit(width: int, dropped: set[str]) -> None:
+    view = make_view(12, caller="key_0123456789abcdef", protocol="chat_completions", session_id="session-1")
+    fitted = fit_table([view], width=width)
+    names = {column.name for column in fitted.columns}
+    assert {"client", "protocol", "session"} - names == dropped
+    sizes = [
+        max(len(column.name) + 1, len(cell))
+        for column, cell in zip(fitted.columns, fitted.rows[0], strict=True)
+    ]
+    assert sum(sizes) + 2 * len(sizes) <= width
+
+
+def test_table_shortens_long_model_names_last() -> None:
+    fitted = fit_table([make_view(1, model="mlx-community/Qwen3-30B-A3B-4bit")], width=90)
+    assert fitted.rows[0][1].startswith("mlx-commun")
+    assert fitted.rows[0][1].endswith("…")
+
+
+def test_sort_order_puts_unknown_values_last() -> None:
+    views = [
+        make_view(1, tokens_per_second=None, model="b"),
+        make_view(2, tokens_per_second=5.0, model="c"),
+        make_view(3, tokens_per_second=9.0, model="a"),
+    ]
+    speed, model = find_column("tok/s"), find_column("model")
+    numbers = [
+        [view.number for view in order.sort(views)]
+        for order in (
+            SortOrder(),
+            SortOrder(column=speed),
+            SortOrder(column=speed, is_reversed=True),
+            SortOrder(column=model),
+        )
+    ]
+    assert numbers == [[1, 2, 3], [3, 2, 1], [2, 3, 1], [3, 1, 2]]
+
+
+def test_selected_request_is_described_with_client_and_times() -> None:
+    view = make_view(
+        7,
+        caller="ci",
+        protocol="messages",
+        session_id="s1",
+        hit="prefix",
+        queue_seconds=0.25,
+        request_id="r-7",
+    )
+    first, tokens, times = describe_request(view)
+    assert "client ci  protocol messages  session s1  id r-7" in first
+    assert "750 cached (prefix)" in tokens
+    assert times.startswith("queued 0.25 s")
+
+
+def test_selection_follows_its_request_through_sorting_and_cancelling() -> None:
+    cancelled: list[str] = []
+
+    async def observe() -> Observation:
+        views = [make_view(number, state="answering", age_seconds=float(number)) for number in (3, 2, 1)]
+        return make_observation(1.0, *views)
+
+    async def cancel(request_id: str) -> list[int]:
+        cancelled.append(request_id)
+        return [int(request_id)]
+
+    async def play() -> None:
+        async def close() -> None:
+            """Nothing is open."""
+
+        app = MonitorApp(observe, cancel, address="http://nowhere", interval_seconds=0.05, close=close)
+        async with app.run_test(size=(80, 24), notifications=True) as pilot:
+            screen = Screen(app, pilot)
+            await screen.wait_for("request 3 ")
+            await screen.press("down", "down")
+            await screen.wait_for("request 1 ")
+            await screen.press("s", "r")
+            await screen.wait_for("#▲")
+            assert "request 1 " in screen.text()
+            await screen.press("x")
+            await screen.wait_for("Cancel request 1?")
+            await screen.press("enter")
+            await screen.wait_for("Request 1 is cancelled")
+
+    asyncio.run(play())
+    assert cancelled == ["1"]
+
+
 def test_monitor_shows_requests_of_a_real_server(server: ServerProcess) -> None:
     body = {"model": "mlxctl-demo", "messages": [{"role": "user", "content": "Hello!"}], "temperature": 0}
     assert httpx.post(f"{server.url}/v1/chat/completions", json=body).status_code == 200
@@ -166,7 +266,9 @@ def test_lost_server_keeps_the_last_values_and_shows_the_error(snapshot: Snapsho
         async def close() -> None:
             """Nothing is open."""
 
-        app = MonitorApp(observe, address="http://nowhere", interval_seconds=0.05, close=close)
+        app = MonitorApp(
+            observe, cancel_nothing, address="http://nowhere", interval_seconds=0.05, close=close
+        )
         async with app.run_test(size=(80, 24)) as pilot:
             screen = Screen(app, pilot)
             await screen.wait_for("refused")

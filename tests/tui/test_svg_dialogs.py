@@ -12,7 +12,7 @@ from mlxctl.tui.screens.monitor import MonitorApp
 
 from .screen_driver import Screen, drive
 from .scripted_backend import ScriptedBackend
-from .test_monitor import make_observation, make_view
+from .test_monitor import cancel_nothing, make_observation, make_view
 from .test_svg_screens import image, screenshot, scripted
 
 __all__ = ["image"]
@@ -57,7 +57,14 @@ def busy_server() -> Callable[[], Awaitable[Observation]]:
             await asyncio.Event().wait()
         wave = [round(30 + 25 * math.sin(number / 8)) for number in range(looks + 1)]
         requests = [
-            make_view(number, first_token_seconds=wave[-1] / 100, tokens_per_second=float(wave[-1]))
+            make_view(
+                number,
+                first_token_seconds=wave[-1] / 100,
+                tokens_per_second=float(wave[-1]),
+                caller=("", "ci", "laptop")[number % 3],
+                protocol=("chat", "messages")[number % 2],
+                finish_reason="stop",
+            )
             for number in range(looks, 0, -1)
         ]
         reading = make_view(
@@ -78,6 +85,8 @@ def busy_server() -> Callable[[], Awaitable[Observation]]:
             cache_hits={"exact": 12, "prefix": 40, "miss": 3},
             active_memory_bytes=5.4e9,
             peak_memory_bytes=6.1e9,
+            admission={"usable_bytes": 12e9, "machine_memory_bytes": 16e9},
+            pool={"models": [{"name": "a-model", "weights_bytes": 4.3e9, "is_pinned": True}]},
             cache_evicted=5,
         )
 
@@ -90,7 +99,9 @@ def test_monitor_image(size: tuple[int, int], image: SnapshotAssertion) -> None:
         """Nothing is open."""
 
     async def play() -> str:
-        app = MonitorApp(busy_server(), address="http://127.0.0.1:8080", interval_seconds=0.01, close=close)
+        app = MonitorApp(
+            busy_server(), cancel_nothing, address="http://127.0.0.1:8080", interval_seconds=0.01, close=close
+        )
         async with app.run_test(size=size) as pilot:
             screen = Screen(app, pilot)
             await screen.wait_for(f" {_NUM_LOOKS + 1}  a-model")

@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import Mapping
 from typing import Any, TypeVar
+from urllib.parse import quote
 
 import httpx
 import msgspec
@@ -45,6 +46,10 @@ class _Explanation(msgspec.Struct, frozen=True):
 
 class _Explanations(msgspec.Struct, frozen=True):
     explanations: list[_Explanation]
+
+
+class _Cancelled(msgspec.Struct, frozen=True):
+    cancelled: list[int]
 
 
 class RemoteInference:
@@ -160,6 +165,15 @@ class RemoteInference:
         counters = await self._get("/stats", dict[str, Any])
         found = await self._get("/requests", dict[str, list[RequestView]])
         return InferenceStats(counters=counters, requests=tuple(found.get("requests", [])))
+
+    async def cancel(self, request_id: str) -> list[int]:
+        """Cancel an open request of an mlxctl server; return the numbers of its answers.
+
+        `request_id` is its number or HTTP request id. Raises the error of the response, ServerUnreachable.
+        """
+        url = f"{self.root}/requests/{quote(request_id, safe='')}"
+        response = await self._request("DELETE", url, timeout=_LIST_SECONDS)
+        return self._decode(url, response, _Cancelled).cancelled
 
     async def _get(self, path: str, kind: type[_Result]) -> _Result:
         url = f"{self.root}{path}"

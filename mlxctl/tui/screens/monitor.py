@@ -1,9 +1,10 @@
 """Monitor (F5, /monitor, `mlxctl top`): server load as plots, requests as table."""
 
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable
+from typing import TYPE_CHECKING
 
 from rich.text import Text
-from textual import work
+from textual import on, work
 from textual.app import ComposeResult
 from textual.binding import Binding
 from textual.containers import Grid
@@ -11,39 +12,58 @@ from textual.screen import Screen
 from textual.widgets import DataTable, Footer, Static
 
 from mlxctl.errors import MlxctlError
-from mlxctl.tui.observation import (
-    COLUMNS,
-    TEXT_COLUMNS,
-    Observation,
-    Trends,
-    cache_summary,
-    memory_summary,
-    request_row,
-)
+from mlxctl.tui.observation import Observation, Trends, cache_summary, memory_summary, models_summary
 from mlxctl.tui.preferences import Preferences
+from mlxctl.tui.request_table import Column, FittedTable, SortOrder, describe_request, find_column, fit_table
+from mlxctl.tui.screens.confirm import ConfirmScreen
+from mlxctl.tui.terminal import escape_control_characters
 from mlxctl.tui.terminal_app import TerminalApp
 from mlxctl.tui.widgets.plot import Plot
 
+if TYPE_CHECKING:
+    # PERF: the inference package is not imported before the first frame.
+    from mlxctl.inference.request_entry import RequestView
+
 Observe = Callable[[], Awaitable[Observation]]
+Cancel = Callable[[str], Awaitable[list[int]]]
+"""Cancels an open request by its number; returns the numbers of its answers. Raises MlxctlError."""
 
 _MAX_ROWS = 100
+_OPEN_STATES = frozenset({"waiting", "reading", "answering"})
+_NO_REQUEST = "No request yet."
 
 
 class MonitorScreen(Screen[None]):
-    """Polls `observe`; on errors the last values stay visible."""
+    """Polls `observe`; on errors the last values stay visible.
+
+    The selected row follows its request while the order changes, except the first row, which stays.
+    """
 
     DEFAULT_CSS = """
     MonitorScreen {
         & #head { height: 1; padding: 0 1; background: $surface; }
         & Grid { grid-size: 3 2; grid-rows: 4; height: 8; padding: 0 1; grid-gutter: 0 2; }
-        & #memory { height: auto; max-height: 3; padding: 0 1; color: $text-muted; }
-        & DataTable { height: 1fr; padding: 0 1; } }
+        & #memory { height: auto; max-height: 4; padding: 0 1; color: $text-muted; }
+        & DataTable { height: 1fr; padding: 0 1; }
+        & #selected { height: auto; max-height: 5; padding: 0 1; background: $surface; } }
     """
-    BINDINGS = [Binding("escape,f5,q", "leave", "Close"), Binding("space", "pause", "Pause")]  # noqa: RUF012 -- Textual API
+    BINDINGS = [  # noqa: RUF012 -- Textual API
+        Binding("escape,f5,q", "leave", "Close"),
+        Binding("space", "pause", "Pause"),
+        Binding("s", "sort", "Sort"),
+        Binding("r", "reverse", "Reverse"),
+        Binding("x,delete", "cancel", "Cancel request", key_display="x"),
+    ]
 
-    def __init__(self, observe: Observe, *, address: str, interval_seconds: float = 1.0) -> None:
+    def __init__(
+        self, observe: Observe, cancel: Cancel, *, address: str, interval_seconds: float = 1.0
+    ) -> None:
         super().__init__()
         self._observe = observe
+        self._cancel = cancel
+        self._order = SortOrder()
+        self._fitted = FittedTable(columns=(), rows=())
+        self._shown: list[RequestView] = []
         self._where = address
         self._interval_seconds = interval_seconds
         self._trends = Trends()
@@ -61,11 +81,11 @@ class MonitorScreen(Screen[None]):
             yield Plot("cached prompt, %", id="cached")
         yield Static(id="memory", markup=False)
         yield DataTable(cursor_type="row", zebra_stripes=True)
+        yield Static(_NO_REQUEST, id="selected", markup=False)
         yield Footer(show_command_palette=False)
 
     def on_mount(self) -> None:
         """Observe at once and then at each interval."""
-        self.query_one(DataTable).add_columns(*_aligned(COLUMNS))
         self._update()
         self.set_interval(self._interval_seconds, self._update)
 
@@ -102,22 +122,102 @@ class MonitorScreen(Screen[None]):
         assert now is not None, "called after an observation"
         for plot in self.query(Plot):
             plot.show(getattr(self._trends, plot.id or ""))
-        self.query_one("#memory", Static).update(f"{cache_summary(now)}\n{memory_summary(now)}")
-        table = self.query_one(DataTable)
-        row_index = table.cursor_row
-        table.clear()
-        table.add_rows([_aligned(request_row(view)) for view in now.requests[:_MAX_ROWS]])
-        table.move_cursor(row=row_index)
+        self.query_one("#memory", Static).update(
+            "\n".join(filter(None, (cache_summary(now), memory_summary(now), models_summary(now))))
+        )
+        self._show_table()
+
+    def _show_table(self) -> None:
+        now, table = self._trends.last, self.query_one(DataTable)
+        if now is None:
+            return
+        selected = self._selected if table.cursor_row else None
+        views = self._order.sort(now.requests[:_MAX_ROWS])
+        self._fitted = fit_table(views, width=table.scrollable_content_region.width or self.size.width)
+        self._shown = []
+        table.clear(columns=True)
+        for column in self._fitted.columns:
+            table.add_column(self._heading(column), key=column.name)
+        table.add_rows(
+            [
+                [_aligned(column, cell) for column, cell in zip(self._fitted.columns, row, strict=True)]
+                for row in self._fitted.rows
+            ]
+        )
+        self._shown = views
+        numbers = [view.number for view in views]
+        if selected is not None and selected.number in numbers:
+            table.move_cursor(row=numbers.index(selected.number))
+        self._show_selected()
+
+    @property
+    def _selected(self) -> "RequestView | None":
+        row = self.query_one(DataTable).cursor_row
+        return self._shown[row] if 0 <= row < len(self._shown) else None
+
+    @on(DataTable.RowHighlighted)
+    def _show_selected(self) -> None:
+        view = self._selected
+        lines = [_NO_REQUEST] if view is None else describe_request(view)
+        self.query_one("#selected", Static).update(escape_control_characters("\n".join(lines)))
+
+    def _heading(self, column: Column) -> Text:
+        mark = ("▼" if self._order.is_descending else "▲") if column is self._order.column else ""
+        return _aligned(column, f"{column.name}{mark}")
+
+    @on(DataTable.HeaderSelected)
+    def sort_by_heading(self, selected: DataTable.HeaderSelected) -> None:
+        """Sort by the clicked column; a second click reverses."""
+        column = find_column(selected.column_key.value or "")
+        is_same = column is self._order.column
+        self._set_order(SortOrder(column=column, is_reversed=is_same and not self._order.is_reversed))
+
+    def action_sort(self) -> None:
+        """Sort by the next column; after the last one, newest first."""
+        self._set_order(self._order.next(self._fitted.columns))
+
+    def action_reverse(self) -> None:
+        """Reverse the order of the sorted column."""
+        if self._order.column is None:
+            self.notify("s chooses a column to sort by.")
+        else:
+            self._set_order(SortOrder(column=self._order.column, is_reversed=not self._order.is_reversed))
+
+    def _set_order(self, order: SortOrder) -> None:
+        self._order = order
+        self._show_table()
+
+    def action_cancel(self) -> None:
+        """Cancel the selected request after a confirmation."""
+        view = self._selected
+        if view is None or view.state not in _OPEN_STATES:
+            self.notify("Select a request that is not ended.", severity="warning")
+            return
+
+        def act(is_confirmed: bool | None) -> None:
+            if is_confirmed:
+                self._cancel_request(view.number)
+
+        text = "\n".join([*describe_request(view)[:2], "Its client gets an error."])
+        self.app.push_screen(ConfirmScreen(f"Cancel request {view.number}?", text), act)
+
+    @work(group="cancel")
+    async def _cancel_request(self, number: int) -> None:
+        try:
+            await self._cancel(str(number))
+        except MlxctlError as error:
+            self.notify(str(error), severity="error", markup=False)
+        else:
+            self.notify(f"Request {number} is cancelled.")
+            self._update()
 
     def _set_message(self, text: str) -> None:
         self.query_one("#head", Static).update(f"{self._where}  {text}")
 
 
-def _aligned(cells: Sequence[str]) -> list[Text]:
-    return [
-        Text(cell, justify="left" if column in TEXT_COLUMNS else "right")
-        for column, cell in zip(COLUMNS, cells, strict=True)
-    ]
+def _aligned(column: Column, text: str) -> Text:
+    shown = escape_control_characters(text)
+    return Text(shown, justify="left" if column.is_text else "right")
 
 
 class MonitorApp(TerminalApp):
@@ -129,6 +229,7 @@ class MonitorApp(TerminalApp):
     def __init__(
         self,
         observe: Observe,
+        cancel: Cancel,
         *,
         address: str,
         interval_seconds: float,
@@ -136,7 +237,7 @@ class MonitorApp(TerminalApp):
         preferences: Preferences | None = None,
     ) -> None:
         super().__init__(preferences)
-        self._monitor = MonitorScreen(observe, address=address, interval_seconds=interval_seconds)
+        self._monitor = MonitorScreen(observe, cancel, address=address, interval_seconds=interval_seconds)
         self._close_source = close
 
     def get_default_screen(self) -> MonitorScreen:
