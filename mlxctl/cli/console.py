@@ -17,6 +17,9 @@ class _FileConsole(Console):
 
 
 def console(*, width: int = _WIDE, stderr: bool = False) -> Console:
-    """Return the console for standard output or error; `width` applies off a terminal."""
+    """Return the console for standard output or standard error.
+
+    `width` applies off a terminal.
+    """
     found = Console(highlight=False, stderr=stderr)
     return found if found.is_terminal else _FileConsole(highlight=False, width=width, stderr=stderr)

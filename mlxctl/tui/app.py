@@ -53,7 +53,7 @@ class ChatApp(TerminalApp):
                 name = f"/{command.names[0]}"
                 yield SystemCommand(
                     f"{name}  {command.help}",
-                    f"Key: {command.display_keys}",
+                    f"Key: {command.display_keys}" if command.keys else "",
                     partial(screen.run_action, command.action),
                 )
 

@@ -8,9 +8,9 @@ from typing import NamedTuple
 class ChatCommand(NamedTuple):
     """One command of the chat.
 
-    `action` is an action of the chat screen; `keys` are Textual's key names and `display_keys` their short
-    form; `footer_label` is empty for commands that the footer omits; `names` are slash names, the first of
-    which is shown; `argument` describes what may follow the name.
+    `action` is an action of the chat screen; `keys` are Textual's key names, empty without a key, and
+    `display_keys` their short form; `footer_label` is empty for commands that the footer omits; `names` are
+    slash names, the first of which is shown; `argument` describes what may follow the name.
     """
 
     action: str
@@ -34,10 +34,16 @@ COMMANDS = (
     ChatCommand("edit_last", "ctrl+l", "^L", "Edit", ("edit",), "Edit the last question and send it again"),
     ChatCommand("find", "ctrl+f", "^F", "Find", ("find",), "Find text in this chat"),
     ChatCommand("models", "f4", "F4", "", ("model", "models"), "Choose another model", "[NAME]"),
-    ChatCommand("settings", "f2", "F2", "", ("settings", "set"), "System prompt, sampling, demo tools"),
-    ChatCommand("sessions", "f3", "F3", "", ("chats",), "Search, open or delete earlier chats"),
+    ChatCommand(
+        "settings", "f2", "F2", "", ("settings", "set"), "System prompt, sampling, tools", "[NAME VALUE]"
+    ),
+    ChatCommand("system", "", "", "", ("system",), "Set the system prompt", "[TEXT]"),
+    ChatCommand("sessions", "f3", "F3", "", ("chats", "load"), "Search, open or delete chats", "[FILE]"),
+    ChatCommand("fork", "", "", "", ("fork",), "Continue a copy of this chat; the original is kept"),
+    ChatCommand("undo", "", "", "", ("undo",), "Delete the last question and its answer"),
+    ChatCommand("editor", "f6", "F6", "", ("editor",), "Write the question in $EDITOR"),
     ChatCommand("attach", "f8", "F8", "", ("image",), "Attach an image to the next question", "[FILE]"),
-    ChatCommand("export", "ctrl+s", "^S", "", ("export",), "Save this chat to a file", "[FILE]"),
+    ChatCommand("export", "ctrl+s", "^S", "", ("export", "save"), "Save this chat to a file", "[FILE]"),
     ChatCommand("monitor", "f5", "F5", "", ("monitor",), "Monitor speed, queue, cache and requests"),
     ChatCommand("theme", "ctrl+t", "^T", "", ("theme",), "Choose a color theme", "[NAME]"),
 )
@@ -53,6 +59,8 @@ INPUT_KEYS = (
     ("Enter", "Send"),
     ("^J, Option-Enter", "New line (also \\ before Enter, or Shift-Enter)"),
     ("Up, Down", "Earlier and later questions; the draft is kept"),
+    ("@path", "Send a file with the question; Tab completes paths and commands"),
+    ("Enter, answering", "Queue the question; Up takes the last one back"),
     ("Tab", "Focus thoughts; Enter expands or collapses them"),
     ("PgUp, PgDn, ^End", "Scroll; at the end, follow the answer again"),
     ("^C", "Stop the answer; twice: quit"),

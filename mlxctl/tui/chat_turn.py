@@ -27,7 +27,7 @@ from mlxctl.ir import (
 )
 from mlxctl.tui.chat_backend import BackendModel, ChatBackend, retry_seconds
 from mlxctl.tui.conversation import ChatMessage, ChatOptions, Conversation
-from mlxctl.tui.demo_tools import DEMO_TOOLS, run_call
+from mlxctl.tui.tools.demo import DEMO_TOOLS, run_call
 
 if TYPE_CHECKING:
     from mlxctl.inference.interface import AnswerStream
@@ -77,6 +77,30 @@ class ServerBusy:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class AnswerCut:
+    """The answer ended at its maximum length, not where the model stops.
+
+    `num_tokens` is 0 when the server counts no tokens; `is_context_full`: the limit was the context window.
+    """
+
+    num_tokens: int
+    is_thinking: bool
+    is_context_full: bool
+
+    @property
+    def message(self) -> str:
+        """One sentence about what was cut, and where."""
+        cut = "The answer was cut" if not self.is_thinking else "The thinking was cut before the answer"
+        place = f" at {self.num_tokens:,} tokens" if self.num_tokens else ""
+        return f"{cut}{place}{': the context is full' if self.is_context_full else ', the limit'}."
+
+    def hint(self, raise_limit: str) -> str:
+        """Return the message and a remedy; `raise_limit` names the option or command."""
+        remedy = "start a new chat" if self.is_context_full else f"{raise_limit} raises the limit"
+        return f"{self.message} {remedy[0].upper()}{remedy[1:]}."
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class DemoToolFailed:
     """The demo model's tool call failed, which ends the turn.
 
@@ -85,7 +109,14 @@ class DemoToolFailed:
 
 
 Update = (
-    StreamEvent | RoundStarted | ThinkingEnded | ToolReturned | RoundsExhausted | DemoToolFailed | ServerBusy
+    StreamEvent
+    | RoundStarted
+    | ThinkingEnded
+    | AnswerCut
+    | ToolReturned
+    | RoundsExhausted
+    | DemoToolFailed
+    | ServerBusy
 )
 Updates = AsyncGenerator[list[Update], None]
 
@@ -162,9 +193,24 @@ class ChatTurn:
                 await asyncio.sleep(retry_seconds(error))
         try:
             async for events in generation:
-                yield answer.add(events)
+                yield [*answer.add(events), *self._cuts(answer, events)]
         finally:
             generation.cancel()
+
+    def _cuts(self, answer: "_AnswerBuilder", events: list[StreamEvent]) -> list[AnswerCut]:
+        """Return an AnswerCut when the events end the answer too early."""
+        end = next((event for event in events if isinstance(event, Finished)), None)
+        if end is None or end.reason != "length":
+            return []
+        message, usage, context = answer.build().message, end.usage, self._model.context_length
+        num_tokens = usage.num_prompt_tokens + usage.num_completion_tokens
+        return [
+            AnswerCut(
+                num_tokens=usage.num_completion_tokens,
+                is_thinking=bool(message.thinking) and not message.text,
+                is_context_full=context is not None and num_tokens >= context,
+            )
+        ]
 
     async def _run_tools(self, calls: tuple[ToolCallPart, ...]) -> AsyncGenerator[ToolReturned, None]:
         results: list[ToolResultPart] = []

@@ -53,6 +53,14 @@ class ChatMessage:
     thinking_seconds: float | None = None
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class QueuedQuestion:
+    """A question and its images, to be asked after the running answer."""
+
+    text: str
+    images: tuple[ImagePart, ...] = ()
+
+
 class Conversation:
     """Questions, answers and tool results in order.
 

@@ -4,11 +4,15 @@ from textual.message import Message
 
 
 class QuestionSubmitted(Message):
-    """A question was sent from the input."""
+    """A question was sent from the input.
 
-    def __init__(self, text: str) -> None:
+    `shown` is its text with a mark for each long paste.
+    """
+
+    def __init__(self, text: str, *, shown: str) -> None:
         super().__init__()
         self.text = text
+        self.shown = shown
 
 
 class InterruptPressed(Message):

@@ -10,6 +10,8 @@ import signal
 import sys
 import time
 from contextlib import aclosing
+from dataclasses import replace
+from pathlib import Path
 from typing import TextIO
 
 from mlxctl.errors import (
@@ -27,6 +29,7 @@ from mlxctl.tui.chat_commands import SlashCommand, UnknownCommand, read_input
 from mlxctl.tui.chat_turn import (
     DEMO_TOOL_HINT,
     MAX_BUSY_SECONDS,
+    AnswerCut,
     ChatTurn,
     DemoToolFailed,
     RoundsExhausted,
@@ -36,6 +39,9 @@ from mlxctl.tui.chat_turn import (
     Update,
 )
 from mlxctl.tui.conversation import ChatOptions, Conversation
+from mlxctl.tui.export import export
+from mlxctl.tui.mentions import read_mentions
+from mlxctl.tui.option_values import DEFAULT, describe_options, set_option
 from mlxctl.tui.question_reader import QuestionReader, terminal_restored
 from mlxctl.tui.session_autosave import SessionAutosave
 from mlxctl.tui.terminal import escape_control_characters
@@ -45,9 +51,12 @@ _INTERRUPTED = 130
 _HELP = """\
 Enter sends a line. A backslash at its end continues the question in the next line.
 Ctrl-C stops an answer, at the prompt it quits. Ctrl-D quits.
-/new   start a new chat
-/quit  quit
-A question that starts with a slash: type // instead."""
+/new               start a new chat
+/set NAME VALUE    set temperature, max_tokens, thinking, ...
+/system TEXT       set the system prompt
+/save FILE         save the chat as .md or .json
+/quit              quit
+@path sends a file with the question. A question that starts with a slash: type // instead."""
 
 
 def run_plain(
@@ -116,6 +125,8 @@ class PlainChat:
         self._is_saved = self._is_interactive or bool(conversation.messages)
         self._images = images
         self._num_failures = 0
+        self._is_line_open = False
+        self._model_name = ""
 
     async def run(self) -> int:
         """Open the backend, answer every question, close.
@@ -125,6 +136,7 @@ class PlainChat:
         """
         try:
             model = await self._open()
+            self._model_name = model.name
             if self._images and (reason := model.image_rejection):
                 raise InvalidRequest(reason, param="image")
             if self._is_interactive:
@@ -191,20 +203,60 @@ class PlainChat:
                     self._print_diagnostic(message)
                 case SlashCommand(command=command) if command.action == "app.quit":
                     return None
-                case SlashCommand(command=command):
-                    self._run_command(command.action, command.names[0])
+                case SlashCommand(command=command, argument=argument):
+                    self._run_command(command.action, command.names[0], argument)
                 case str() as question:
-                    return question
+                    try:
+                        return self._with_mentions(question)
+                    except StoreError as error:
+                        self._print_diagnostic(f"mlxctl: {error}")
 
-    def _run_command(self, action: str, name: str) -> None:
-        if action == "help":
-            self._print_diagnostic(_HELP)
-        elif action == "new":
-            self._autosave.start_new_chat()
-            self._conversation = Conversation()
-            self._print_diagnostic("New chat.")
+    def _with_mentions(self, question: str) -> str:
+        """Return the question with its @files; images go with it. Raises StoreError."""
+        found = read_mentions(question, existing_images=(*self._conversation.images, *self._images))
+        self._images = (*self._images, *found.images)
+        if found.files:
+            self._print_diagnostic(f"(with {', '.join(found.files)})")
+        if found.unknown:
+            self._print_diagnostic(f"(no file {', '.join(found.unknown)}; sent as text)")
+        return found.text
+
+    def _run_command(self, action: str, name: str, argument: str) -> None:
+        match action:
+            case "help":
+                self._print_diagnostic(_HELP)
+            case "new":
+                self._autosave.start_new_chat()
+                self._conversation = Conversation()
+                self._print_diagnostic("New chat.")
+            case "settings" if argument:
+                self._set_option(argument)
+            case "system" if argument:
+                self._options = replace(self._options, system_prompt="" if argument == DEFAULT else argument)
+                self._print_diagnostic("The system prompt is set.")
+            case "export" if argument:
+                self._export(Path(argument))
+            case "settings" | "system" | "export":
+                self._print_diagnostic(f"/{name} needs an argument here; /help lists the commands.")
+            case _:
+                self._print_diagnostic(f"/{name} works in the full-screen chat only (without --plain).")
+
+    def _set_option(self, text: str) -> None:
+        try:
+            self._options = set_option(self._options, text)
+        except ValueError as error:
+            self._print_diagnostic(str(error))
         else:
-            self._print_diagnostic(f"/{name} works in the full-screen chat only (without --plain).")
+            self._print_diagnostic(f"Set: {describe_options(self._options) or 'all defaults'}")
+
+    def _export(self, path: Path) -> None:
+        messages, prompt = self._conversation.messages, self._options.system_prompt
+        try:
+            export(path, messages, model=self._model_name, system_prompt=prompt)
+        except StoreError as error:
+            self._print_diagnostic(f"mlxctl: {error}")
+        else:
+            self._print_diagnostic(f"Saved to {path}")
 
     async def _answer_interruptibly(self, model: BackendModel) -> None:
         """Answer; Ctrl-C cancels and keeps the partial answer."""
@@ -240,7 +292,9 @@ class PlainChat:
                     if self._report != "json":
                         self._show(update)
                 self._answers.flush()
-        print(report.json() if self._report == "json" else "", file=self._answers, flush=True)
+        if self._report == "json":
+            print(report.json(), file=self._answers, flush=True)
+        self._end_answer_line()
         if self._report == "text":
             self._print_diagnostic(f"({report.line()})")
 
@@ -248,12 +302,16 @@ class PlainChat:
         match update:
             case TextDelta():
                 print(self._sanitize(update.text), end="", file=self._answers)
+                self._is_line_open = True
             case ThinkingDelta() if self._is_interactive:
                 print(escape_control_characters(update.text), end="", file=self._diagnostics, flush=True)
             case ThinkingEnded():
                 self._print_diagnostic(
                     f"{chr(10) if self._is_interactive else ''}(thought for {update.seconds:.1f} s)"
                 )
+            case AnswerCut():
+                self._end_answer_line()
+                self._print_diagnostic(f"({update.hint('--max-tokens N')})")
             case ToolReturned():
                 self._print_diagnostic(
                     escape_control_characters(f"(-> {_call_line(update.call)})\n(<- {update.result.text})")
@@ -267,8 +325,15 @@ class PlainChat:
             case _:
                 pass
 
+    def _end_answer_line(self) -> None:
+        """End the line of the answer, where it has text."""
+        if self._is_line_open:
+            print(file=self._answers, flush=True)
+            self._is_line_open = False
+
     def _end_line(self, remark: str) -> None:
-        print(file=self._answers, flush=True)
+        self._is_line_open = True
+        self._end_answer_line()
         self._print_diagnostic(remark)
 
     def _print_diagnostic(self, text: str) -> None:

@@ -1,4 +1,4 @@
-"""The table of requests of `mlxctl top`: columns, order, and what fits. Pure."""
+"""The table of requests: columns, order, and what fits. Pure."""
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
@@ -31,7 +31,10 @@ class Column:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SortOrder:
-    """Rows by a column. Without one: open requests, then ended ones, newest first."""
+    """Order of the rows, by a column or as the server sends them.
+
+    The server sends open requests, then ended ones, newest first.
+    """
 
     column: Column | None = None
     is_reversed: bool = False
@@ -42,7 +45,10 @@ class SortOrder:
         return self.column is not None and self.column.is_text == self.is_reversed
 
     def next(self, columns: Sequence[Column]) -> "SortOrder":
-        """Return the order by the next column; after the last one, the server's."""
+        """Return the order by the next column.
+
+        The server's order follows the last column.
+        """
         index = 0 if self.column not in columns else columns.index(self.column) + 1
         return SortOrder(column=columns[index] if index < len(columns) else None)
 

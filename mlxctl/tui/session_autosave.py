@@ -98,6 +98,10 @@ class SessionAutosave:
         if session_id == self._id:
             self.start_new_chat()
 
+    async def delete_current(self) -> None:
+        """Delete the saved copy of the current chat. Raises StoreError."""
+        await self.delete(self._id)
+
     async def close(self) -> None:
         """Wait for a running save, then close the store."""
         async with self._lock:

@@ -35,3 +35,10 @@ def test_an_unknown_name_is_not_looked_for_on_the_hub() -> None:
     assert (done.returncode, done.stdout) == (1, "")
     assert "no-such-model" in done.stderr
     assert "downloading" not in done.stderr
+
+
+def test_a_cut_answer_is_explained_on_standard_error() -> None:
+    done = run("demo", "--quiet", "--max-tokens", "3", "Hello!")
+    assert (done.returncode, done.stdout) == (0, "")
+    expected = "(The thinking was cut before the answer at 3 tokens, the limit. --max-tokens N raises"
+    assert expected in done.stderr

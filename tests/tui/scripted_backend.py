@@ -18,11 +18,11 @@ from mlxctl.ir import (
 from mlxctl.tui.chat_backend import BackendModel, SelectableModel
 from mlxctl.tui.observation import Observation
 
-Line = StreamEvent | MlxctlError | float
+Line = StreamEvent | MlxctlError | asyncio.Event | float
 
 
 class ScriptedAnswer:
-    """Replays one script: events, pauses (numbers), or a final error."""
+    """Replays one script: events, pauses, or a final error."""
 
     def __init__(self, script: Sequence[Line]) -> None:
         self.is_cancelled = False
@@ -32,6 +32,8 @@ class ScriptedAnswer:
         for line in self._script:
             if isinstance(line, float):
                 await asyncio.sleep(line)
+            elif isinstance(line, asyncio.Event):
+                await line.wait()
             elif isinstance(line, MlxctlError):
                 raise line
             else:
@@ -70,6 +72,9 @@ class ScriptedBackend:
 
     async def observe(self) -> Observation:
         return Observation(at=float(len(self.requests)), stats={"num_generated_tokens": 0})
+
+    async def cancel(self, request_id: str) -> list[int]:
+        return []
 
     async def check(self) -> None:
         """Always reachable."""

@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import sys
 from pathlib import Path
 
 import pytest
@@ -9,18 +10,23 @@ from textual._xterm_parser import XTermParser
 from textual.events import Key
 from textual.widgets import Input
 
-from mlxctl.errors import ServerUnreachable
+from mlxctl.errors import InvalidRequest, ServerUnreachable, StoreError
 from mlxctl.ir import SamplingOptions, TextDelta
+from mlxctl.stores import SessionStore
 from mlxctl.tui.app import ChatApp
 from mlxctl.tui.chat_backend import BackendModel
 from mlxctl.tui.chat_commands import COMMANDS, SlashCommand, UnknownCommand, completions, read_input
 from mlxctl.tui.conversation import ChatOptions, Conversation
+from mlxctl.tui.external_editor import edit_text, editor_command
+from mlxctl.tui.option_values import set_option
 from mlxctl.tui.preferences import Preferences, detect_terminal_theme
+from mlxctl.tui.screens.answers import MAX_QUEUED
+from mlxctl.tui.session_autosave import SessionAutosave
 from mlxctl.tui.terminal_app import clipboard_command, copy_with_command
 from mlxctl.tui.widgets.composer import Composer
 
 from .screen_driver import Screen, drive
-from .scripted_backend import ScriptedBackend, text
+from .scripted_backend import ScriptedBackend, end, text
 
 
 async def send(screen: Screen, words: str) -> None:
@@ -52,20 +58,159 @@ def test_text_typed_after_enter_becomes_the_next_question() -> None:
     assert [request.messages[-1].text for request in backend.requests] == ["first", "second"]
 
 
-def test_question_during_an_answer_returns_to_the_input() -> None:
+def test_questions_during_an_answer_are_queued_and_asked_in_order() -> None:
+    first_ends = asyncio.Event()
+    backend = ScriptedBackend([TextDelta(text="Half"), first_ends, end()], text("Two."), text("Three."))
+
+    async def interact(screen: Screen) -> None:
+        await send(screen, "first")
+        await screen.wait_for("Half")
+        await send(screen, "second")
+        await screen.wait_for("queued 1: second")
+        await send(screen, "third")
+        await send(screen, "fourth")
+        await screen.wait_for("queued 3: fourth")
+        await screen.press("up")
+        assert typed(screen) == "fourth"
+        first_ends.set()
+        await screen.wait_for("Three.")
+        await screen.wait_gone("queued")
+        assert typed(screen) == "fourth"
+
+    drive(backend, interact, size=(80, 40))
+    assert [request.messages[-1].text for request in backend.requests] == ["first", "second", "third"]
+
+
+def test_queued_questions_return_to_the_input_when_the_answer_is_stopped() -> None:
     backend = ScriptedBackend([TextDelta(text="Half"), 60.0])
 
     async def interact(screen: Screen) -> None:
         await send(screen, "first")
         await screen.wait_for("Half")
         await send(screen, "second")
-        await screen.wait_for("An answer is in progress")
-        assert typed(screen) == "second"
-        screen.app.screen.query_one(Composer).restore_question("before it")
-        assert typed(screen) == "before it\nsecond"
+        await screen.press(*"draft", "escape")
+        await screen.wait_for("Stopped.")
+        await screen.wait_gone("queued 1")
+        assert typed(screen) == "second\ndraft"
 
     drive(backend, interact)
     assert len(backend.requests) == 1
+
+
+def test_number_of_queued_questions_is_limited() -> None:
+    backend = ScriptedBackend([TextDelta(text="Half"), 60.0])
+
+    async def interact(screen: Screen) -> None:
+        await send(screen, "first")
+        await screen.wait_for("Half")
+        for number in range(MAX_QUEUED + 1):
+            await send(screen, f"question {number}")
+        await screen.wait_for(f"{MAX_QUEUED} questions are queued already")
+        assert typed(screen) == f"question {MAX_QUEUED}"
+
+    drive(backend, interact)
+
+
+def test_rejected_question_and_the_queue_return_in_order() -> None:
+    reject = asyncio.Event()
+    backend = ScriptedBackend([reject, InvalidRequest("no tools here")])
+
+    async def interact(screen: Screen) -> None:
+        await send(screen, "first")
+        await send(screen, "second")
+        await screen.wait_for("queued 1: second")
+        reject.set()
+        await screen.wait_for("The question is back in the input")
+        assert typed(screen) == "first\n\nsecond"
+
+    drive(backend, interact)
+
+
+def test_set_and_system_change_the_next_request() -> None:
+    backend = ScriptedBackend(text("One."))
+
+    async def interact(screen: Screen) -> None:
+        await screen.wait_for("ready")
+        await send(screen, "/set temperature 0.25")
+        await send(screen, "/set max-tokens 40")
+        await send(screen, "/set thinking off")
+        await screen.wait_for("Set: temperature 0.25, max_tokens 40, thinking off")
+        await send(screen, "/set top_p 7")
+        await screen.wait_for("Top p must be a number from 0.001 to 1")
+        await send(screen, "/set colour blue")
+        await screen.wait_for("No option 'colour'")
+        await send(screen, "/system Answer in French.")
+        await screen.wait_for("The system prompt is set")
+        await send(screen, "hello")
+        await screen.wait_for("One.")
+
+    drive(backend, interact, size=(120, 40))
+    (request,) = backend.requests
+    assert request.messages[0].text == "Answer in French."
+    assert (request.sampling.temperature, request.max_tokens) == (0.25, 40)
+    assert request.thinking.enabled is False
+
+
+@pytest.mark.parametrize(
+    ("sent", "options"),
+    [
+        ("seed 7", ChatOptions(seed=7)),
+        ("temperature default", ChatOptions()),
+        ('stop ["a", "b"]', ChatOptions(stop=("a", "b"))),
+        ("tools ask", ChatOptions(uses_tools=True, asks_before_tools=True)),
+        ('json_schema {"type": "object"}', ChatOptions(json_schema={"type": "object"})),
+    ],
+)
+def test_set_reads_each_kind_of_value(sent: str, options: ChatOptions) -> None:
+    assert set_option(ChatOptions(temperature=None), sent) == options
+
+
+@pytest.mark.parametrize(
+    "sent", ["temperature", "temperature hot", "thinking maybe", "tools yes", "stop [1]"]
+)
+def test_set_rejects_unreadable_values(sent: str) -> None:
+    with pytest.raises(ValueError, match=r"needs a value|must be"):
+        set_option(ChatOptions(), sent)
+
+
+def test_undo_and_fork_change_the_saved_chats(tmp_path: Path) -> None:
+    store = SessionStore(tmp_path / "chats.db")
+    autosave = SessionAutosave(store)
+    backend = ScriptedBackend(text("One."), text("Two."), text("Three."))
+
+    async def interact(screen: Screen) -> None:
+        await send(screen, "alpha")
+        await screen.wait_for("One.")
+        await send(screen, "second")
+        await screen.wait_for("Two.")
+        await send(screen, "/undo")
+        await screen.wait_gone("Two.")
+        await send(screen, "/fork")
+        await screen.wait_for("This is a copy now")
+        await send(screen, "third")
+        await screen.wait_for("Three.")
+        chats = [await autosave.load(summary.id) for summary in await autosave.search()]
+        questions = [
+            [item.message.text for item in chat.messages if item.message.role == "user"] for chat in chats
+        ]
+        assert sorted(questions) == [["alpha"], ["alpha", "third"]]
+        await send(screen, "/undo")
+        await send(screen, "/undo")
+        async with asyncio.timeout(60):
+            while len(await autosave.search()) > 1:
+                await asyncio.sleep(0.01)
+        assert "alpha" not in screen.text()
+
+    drive(backend, interact, autosave=autosave)
+
+
+def test_editor_command_is_the_one_of_the_user(tmp_path: Path) -> None:
+    assert editor_command({"EDITOR": "code --wait", "VISUAL": ""}) == ["code", "--wait"]
+    assert editor_command({"EDITOR": "", "PATH": str(tmp_path)}) is None
+    script = "import pathlib, sys; file = pathlib.Path(sys.argv[1]); file.write_text(file.read_text() + ' b')"
+    assert edit_text([sys.executable, "-c", script], "a") == "a b"
+    with pytest.raises(StoreError, match="ended with 3"):
+        edit_text([sys.executable, "-c", "raise SystemExit(3)"], "a")
 
 
 def test_up_shows_earlier_questions_and_keeps_the_draft() -> None:

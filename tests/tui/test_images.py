@@ -102,7 +102,7 @@ def test_text_model_rejects_images_and_continues(server: ServerProcess, red: Pat
         await screen.wait_for("accepts text only")
         assert "with 1 image" not in screen.text()
         await screen.ask("Hello")
-        await screen.wait_for("Stopped at the max-tokens limit")
+        await screen.wait_for("The answer was cut at 8 tokens")
 
     drive(RemoteBackend(server.url, model=TEXT_MODEL), interact, max_tokens=8, size=(100, 30))
 

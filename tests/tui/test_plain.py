@@ -173,7 +173,7 @@ def test_terminal_dialog_has_editing_history_and_commands() -> None:
             ("ready", "hellp\x7fo\r"),
             ("You said: hello", "\x1b[A\x01(\r"),
             ("You said: (hello", "/help\r"),
-            ("/quit  quit", "/nonsense\r"),
+            ("type // instead", "/nonsense\r"),
             ("Unknown command /nonsense", "a\\\r"),
             ("", "b\r"),
             ("You said: a\r\nb", "esc \x16\x1b\r"),

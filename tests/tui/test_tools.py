@@ -7,8 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mlxctl.ir import ToolCallPart
-from mlxctl.tui.calculator import calculate
-from mlxctl.tui.demo_tools import DEMO_TOOLS, run_call, tell_time
+from mlxctl.tui.tools.calculator import calculate
+from mlxctl.tui.tools.demo import DEMO_TOOLS, run_call, tell_time
 
 
 @pytest.mark.parametrize(

@@ -33,9 +33,10 @@ _STYLES = {"A": "cyan", "B": "magenta"}
 
 
 def table_console() -> Console:
-    """Return the console for tables, wide enough for every column off a terminal.
+    """Return the console for tables.
 
-    Standard output where it is a terminal. Elsewhere standard error, because standard output is JSON.
+    Standard output where it is a terminal. Elsewhere standard error, because standard output is JSON, and
+    wide enough for every column.
     """
     return wide_console(width=_WIDE, stderr=not sys.stdout.isatty())
 
@@ -61,7 +62,7 @@ def print_result(result: Result, out: Path, console: Console) -> None:
 
 
 def print_summary(document: Mapping[str, Any]) -> None:
-    """Print the document as one line of JSON where standard output is no terminal."""
+    """Print the document as one line of JSON off a terminal."""
     if not sys.stdout.isatty():
         typer.echo(json.dumps(document))
 

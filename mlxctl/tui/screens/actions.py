@@ -6,10 +6,13 @@ UI thread only. PERF: dialogs are imported when they open, after the first frame
 import asyncio
 import time
 from abc import abstractmethod
+from collections import deque
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import cast
 
+from textual.app import SuspendNotSupported
 from textual.screen import Screen
 from textual.worker import Worker
 
@@ -17,8 +20,10 @@ from mlxctl.errors import StoreError
 from mlxctl.ir import ImagePart, ToolCallPart, ToolResultPart
 from mlxctl.tui.attachments import read_images
 from mlxctl.tui.chat_backend import BackendModel, ChatBackend
-from mlxctl.tui.conversation import ChatOptions, Conversation
-from mlxctl.tui.export import export
+from mlxctl.tui.conversation import ChatMessage, ChatOptions, Conversation, QueuedQuestion
+from mlxctl.tui.export import export, load_exported
+from mlxctl.tui.external_editor import edit_text, editor_command
+from mlxctl.tui.option_values import DEFAULT, describe_options, set_option
 from mlxctl.tui.session_autosave import SavedChat, SessionAutosave
 from mlxctl.tui.terminal_app import TerminalApp
 from mlxctl.tui.throughput_meter import ThroughputMeter
@@ -53,6 +58,7 @@ class ChatActions(Screen[None]):
         self._set_state("loading")
         self._throughput = ThroughputMeter()
         self._answer_worker: Worker[None] | None = None
+        self._queue: deque[QueuedQuestion] = deque()
 
     def action_sessions(self) -> None:
         """Choose a saved chat to continue."""
@@ -62,10 +68,24 @@ class ChatActions(Screen[None]):
             if chat is not None:
                 await self._stop_and_save()
                 self._autosave.continue_chat(chat)
-                self._options = replace(self._options, system_prompt=chat.system_prompt)
-                await self._show_conversation(Conversation(chat.messages))
+                await self._show_saved(chat.system_prompt, chat.messages)
 
         self.app.push_screen(SessionsScreen(self._autosave), go_on)
+
+    async def _load_file(self, path: Path) -> None:
+        """Continue a conversation that was exported as .json, as a new chat."""
+        try:
+            system_prompt, messages = await asyncio.to_thread(load_exported, path)
+        except StoreError as error:
+            self.notify(str(error), severity="error", markup=False)
+            return
+        await self._stop_and_save()
+        self._autosave.start_new_chat()
+        await self._show_saved(system_prompt, messages)
+
+    async def _show_saved(self, system_prompt: str, messages: Sequence[ChatMessage]) -> None:
+        self._options = replace(self._options, system_prompt=system_prompt)
+        await self._show_conversation(Conversation(messages))
 
     def action_models(self) -> None:
         """Choose another model for the next question."""
@@ -82,7 +102,9 @@ class ChatActions(Screen[None]):
         if self._model is None:
             self.notify("No server to monitor yet.", severity="warning")
             return
-        self.app.push_screen(MonitorScreen(self._backend.observe, address=self._backend.address))
+        self.app.push_screen(
+            MonitorScreen(self._backend.observe, self._backend.cancel, address=self._backend.address)
+        )
 
     def action_find(self) -> None:
         """Find text in this conversation."""
@@ -115,10 +137,49 @@ class ChatActions(Screen[None]):
 
         def apply(options: ChatOptions | None) -> None:
             if options is not None:
-                self._options = options
-                cast("TerminalApp", self.app).preferences.save_sampling(options)
+                self._apply(options)
 
         self.app.push_screen(SettingsScreen(self._options, tools_note=self._tools_note()), apply)
+
+    def _apply(self, options: ChatOptions) -> None:
+        self._options = options
+        cast("TerminalApp", self.app).preferences.save_sampling(options)
+
+    def _set_option(self, text: str) -> None:
+        """Apply `NAME VALUE` of `/set`."""
+        try:
+            self._apply(set_option(self._options, text))
+        except ValueError as error:
+            self.notify(str(error), severity="warning", markup=False)
+        else:
+            self.notify(f"Set: {describe_options(self._options) or 'all defaults'}", markup=False)
+
+    def action_system(self) -> None:
+        """Show the system prompt; `/system TEXT` sets it."""
+        prompt = self._options.system_prompt
+        self.notify(
+            f"System prompt: {prompt}" if prompt else "No system prompt. /system TEXT sets one.", markup=False
+        )
+
+    def _set_system_prompt(self, text: str) -> None:
+        prompt = "" if text == DEFAULT else text
+        self._options = replace(self._options, system_prompt=prompt)
+        self.notify("The system prompt is set." if prompt else "The system prompt is removed.")
+
+    def action_editor(self) -> None:
+        """Write the question in $VISUAL or $EDITOR."""
+        composer = self.query_one(Composer)
+        command = editor_command()
+        if command is None:
+            self.notify("Set $EDITOR to the command of an editor.", severity="warning")
+            return
+        try:
+            with self.app.suspend():
+                text = edit_text(command, composer.question)
+        except (StoreError, SuspendNotSupported) as error:
+            self.notify(str(error) or "No editor can be opened here.", severity="error", markup=False)
+        else:
+            composer.set_text(text)
 
     def action_export(self) -> None:
         """Export the conversation to a file."""
@@ -144,18 +205,29 @@ class ChatActions(Screen[None]):
 
     async def _run_with_argument(self, action: str, argument: str) -> None:
         """Run a slash command with an argument, without a dialog."""
-        if action == "models":
-            if self._can_switch:
-                self._switch_to(argument)
-        elif action == "attach":
-            self._attach_image(Path(argument))
-        elif action == "export":
-            self._export(Path(argument))
-        elif argument in self.app.available_themes:
-            self.app.theme = argument
+        match action:
+            case "models":
+                if self._can_switch:
+                    self._switch_to(argument)
+            case "attach":
+                self._attach_image(Path(argument))
+            case "export":
+                self._export(Path(argument))
+            case "sessions":
+                await self._load_file(Path(argument))
+            case "settings":
+                self._set_option(argument)
+            case "system":
+                self._set_system_prompt(argument)
+            case "theme":
+                self._set_theme(argument)
+
+    def _set_theme(self, name: str) -> None:
+        if name in self.app.available_themes:
+            self.app.theme = name
         else:
             names = ", ".join(sorted(self.app.available_themes))
-            self.notify(f"No theme {argument!r}. Themes: {names}", severity="warning", markup=False)
+            self.notify(f"No theme {name!r}. Themes: {names}", severity="warning", markup=False)
 
     def _switch_to(self, name: str | None) -> None:
         if name is not None:

@@ -15,8 +15,9 @@ from mlxctl.errors import (
     ServerUnreachable,
     StoreError,
 )
+from mlxctl.ir import ImagePart
 from mlxctl.tui.chat_turn import ChatTurn
-from mlxctl.tui.conversation import ChatMessage
+from mlxctl.tui.conversation import ChatMessage, QueuedQuestion
 from mlxctl.tui.event_batching import batch_events
 from mlxctl.tui.gc_tuning import collect_recent
 from mlxctl.tui.history_loader import HistoryLoader, replay
@@ -26,6 +27,7 @@ from mlxctl.tui.widgets.answer import AnswerWidget
 from mlxctl.tui.widgets.composer import Composer
 from mlxctl.tui.widgets.notice import Notice
 from mlxctl.tui.widgets.question import QuestionWidget
+from mlxctl.tui.widgets.queue_line import QueueLine
 
 # Minimum time between two updates of the transcript.
 _DELTA_SECONDS = 0.05
@@ -35,6 +37,10 @@ DISCONNECTED = "server not reachable"
 _IDLE_SECONDS = 1.0
 
 
+MAX_QUEUED = 8
+"""Questions that may wait for the end of an answer."""
+
+
 class ChatAnswers(ChatActions):
     """Runs one answer at a time and keeps conversation and transcript equal.
 
@@ -42,9 +48,57 @@ class ChatAnswers(ChatActions):
     """
 
     _history: HistoryLoader
+    _is_complete = False
 
-    async def _ask(self, question: str) -> None:
-        self._conversation.add_question(question, self._take_attached())
+    async def _ask_or_queue(self, question: str, images: tuple[ImagePart, ...]) -> None:
+        """Ask now, or queue the question while an answer is running.
+
+        Attached images go with the question.
+        """
+        queued = QueuedQuestion(text=question, images=(*self._take_attached(), *images))
+        if self._is_busy or self._queue:
+            self._queue.append(queued)
+            self._show_queue()
+        else:
+            await self._ask(queued)
+
+    async def _continue_queue(self) -> None:
+        """Ask the next queued question.
+
+        After a stop or an error, all move back into the input.
+        """
+        if self._is_busy or not self._queue:
+            return
+        if self._is_complete:
+            queued = self._queue.popleft()
+            self._show_queue()
+            await self._ask(queued)
+        else:
+            self._restore_questions()
+
+    def _restore_questions(self, *first: str) -> None:
+        """Move the questions `first` and the queued ones back into the input."""
+        texts = [*first, *(queued.text for queued in self._queue)]
+        self._show_attached((*self._attached, *(image for queued in self._queue for image in queued.images)))
+        self._queue.clear()
+        self._show_queue()
+        self.query_one(Composer).restore_question("\n\n".join(texts))
+
+    def _take_back(self) -> str | None:
+        """Remove the last queued question, attach its images, and return its text."""
+        if not self._queue:
+            return None
+        queued = self._queue.pop()
+        self._show_attached((*self._attached, *queued.images))
+        self._show_queue()
+        return queued.text
+
+    def _show_queue(self) -> None:
+        self.query_one(QueueLine).show([queued.text for queued in self._queue])
+
+    async def _ask(self, queued: QueuedQuestion) -> None:
+        question = queued.text
+        self._conversation.add_question(question, queued.images)
         await self._transcript.add(QuestionWidget(question, num_images=len(self._conversation.last_images)))
         self._save()
         self._answer_worker = self._answer()
@@ -77,6 +131,35 @@ class ChatAnswers(ChatActions):
             await self._transcript.drop_question()
             self.query_one(Composer).restore_question(text)
 
+    async def action_undo(self) -> None:
+        """Delete the last question and its answer."""
+        if self._is_busy:
+            self.notify("An answer is in progress. Esc stops it.", severity="warning")
+        elif self._conversation.last_question is None:
+            self.notify("There is no question to delete.", severity="warning")
+        else:
+            await self._load_last_question()
+            self._conversation.remove_question()
+            await self._transcript.drop_question()
+            if self._conversation.messages:
+                self._save()
+            else:
+                await self._delete_saved()
+
+    async def action_fork(self) -> None:
+        """Continue a copy of this chat; the original stays saved."""
+        if self._is_busy:
+            self.notify("An answer is in progress. Esc stops it.", severity="warning")
+        elif not self._autosave.is_enabled:
+            self.notify("Chats are not saved, so there is no copy to make.", severity="warning")
+        elif not self._conversation.messages:
+            self.notify("There is nothing to copy yet.", severity="warning")
+        else:
+            await self._save().wait()
+            self._autosave.start_new_chat()
+            await self._save().wait()
+            self.notify("This is a copy now. /chats opens the original.")
+
     async def _stop_and_save(self) -> None:
         """Cancel a running answer and save the conversation."""
         if self._answer_worker is not None and self._is_busy:
@@ -103,11 +186,13 @@ class ChatAnswers(ChatActions):
         """
         answer = AnswerWidget()
         state = "ready"
+        self._is_complete = False
         await self._transcript.add(answer)
         try:
             await self._opened.wait()
             await self._stream(answer)
             answer.finish()
+            self._is_complete = True
         except asyncio.CancelledError:
             kept = await self._keep(answer, before)
             answer.finish(Notice(f"Stopped. {kept} ^R retries, ^L edits the question.", kind="warning"))
@@ -124,7 +209,7 @@ class ChatAnswers(ChatActions):
                 answer.finish(Notice(f"{error}. The question is back in the input.", kind="error"))
                 # Followed by images that were attached during the answer.
                 self._show_attached((*self._conversation.last_images, *self._attached))
-                self.query_one(Composer).restore_question(self._conversation.remove_question() or "")
+                self._restore_questions(self._conversation.remove_question() or "")
         finally:
             self._set_state(state if self._model is not None else "no model")
             self._save()
@@ -138,6 +223,12 @@ class ChatAnswers(ChatActions):
             self._conversation.add(messages)
         await answer.show(replay(before))
         return "Previous answer kept." if before else "No output."
+
+    async def _delete_saved(self) -> None:
+        try:
+            await self._autosave.delete_current()
+        except StoreError as error:
+            self.notify(f"The saved chat is not deleted: {error}", severity="warning", markup=False)
 
     @work(group="save")
     async def _save(self) -> None:

@@ -10,10 +10,8 @@ from textual.binding import Binding
 from textual.widgets import Footer
 from textual.worker import Worker
 
-from mlxctl.errors import (
-    MlxctlError,
-    ServerUnreachable,
-)
+from mlxctl.errors import MlxctlError, ServerUnreachable, StoreError
+from mlxctl.ir import ImagePart
 from mlxctl.tui.backend_connection import HINTS, open_backend, ready_text
 from mlxctl.tui.chat_commands import (
     COMMANDS,
@@ -26,14 +24,16 @@ from mlxctl.tui.chat_commands import (
 from mlxctl.tui.conversation import Conversation
 from mlxctl.tui.gc_tuning import collect_all, limit_collections
 from mlxctl.tui.history_loader import HistoryLoader
+from mlxctl.tui.mentions import MentionedFiles, read_mentions
 from mlxctl.tui.messages import InterruptPressed, PasteFolded, QuestionSubmitted, TopNear
-from mlxctl.tui.screens.answers import DISCONNECTED, ChatAnswers
+from mlxctl.tui.screens.answers import DISCONNECTED, MAX_QUEUED, ChatAnswers
 from mlxctl.tui.terminal_app import TerminalApp
 from mlxctl.tui.throughput_meter import ThroughputMeter
 from mlxctl.tui.widgets.composer import Composer
 from mlxctl.tui.widgets.find_bar import FindBar
 from mlxctl.tui.widgets.header import ChatHeader
 from mlxctl.tui.widgets.notice import Kind, Notice
+from mlxctl.tui.widgets.queue_line import QueueLine
 from mlxctl.tui.widgets.status_line import Status, StatusLine
 from mlxctl.tui.widgets.too_small import MIN_HEIGHT, MIN_WIDTH, TooSmall
 from mlxctl.tui.widgets.transcript import ChatTranscript
@@ -64,6 +64,7 @@ class ChatScreen(ChatAnswers):
                 priority=item.action.startswith("app."),
             )
             for item in COMMANDS
+            if item.keys
         ),
         *(Binding(keys, action, show=False) for keys, action in SCROLL_KEYS),
     ]
@@ -74,7 +75,8 @@ class ChatScreen(ChatAnswers):
         yield ChatHeader()
         yield transcript
         yield FindBar(transcript, load_history=self._load_all_history)
-        yield Composer()
+        yield QueueLine()
+        yield Composer(self._take_back)
         yield StatusLine()
         yield Footer(show_command_palette=False)
         yield TooSmall()
@@ -110,9 +112,11 @@ class ChatScreen(ChatAnswers):
         return self._is_busy if action == "stop" else True
 
     def on_worker_state_changed(self, changed: Worker.StateChanged) -> None:
-        """Refresh the footer when an answer starts or ends."""
+        """Refresh the footer and continue the queue when an answer ends."""
         if changed.worker is self._answer_worker:
             self.refresh_bindings()
+            if changed.worker.is_finished:
+                self.call_later(self._continue_queue)
 
     @on(QuestionSubmitted)
     async def submit(self, submitted: QuestionSubmitted) -> None:
@@ -126,19 +130,37 @@ class ChatScreen(ChatAnswers):
                 composer.add_to_history(submitted.text)
                 await self._run_command(command, argument)
             case str() as question:
-                if (reason := self._question_rejection()) is not None:
+                try:
+                    mentioned = await self._read_mentions(question, submitted.shown)
+                except StoreError as error:
+                    reason: str | None = str(error)
+                else:
+                    reason = self._question_rejection(mentioned.images)
+                if reason is not None:
                     self.notify(reason, severity="warning", markup=False)
                     composer.restore_question(submitted.text)
                 else:
                     composer.add_to_history(submitted.text)
-                    await self._ask(question)
+                    await self._ask_or_queue(mentioned.text, mentioned.images)
 
-    def _question_rejection(self) -> str | None:
-        if self._is_busy:
-            return "An answer is in progress. Esc stops it."
+    async def _read_mentions(self, question: str, shown: str) -> MentionedFiles:
+        """Return the question with its @files. Raises StoreError."""
+        images = (*self._conversation.images, *self._attached)
+        found = await asyncio.to_thread(read_mentions, question, shown=shown, existing_images=images)
+        if found.files:
+            self.notify(f"Sent with the question: {', '.join(found.files)}", markup=False)
+        if found.unknown:
+            self.notify(
+                f"No file {', '.join(found.unknown)}; sent as text.", severity="warning", markup=False
+            )
+        return found
+
+    def _question_rejection(self, images: tuple[ImagePart, ...]) -> str | None:
+        if len(self._queue) >= MAX_QUEUED:
+            return f"{MAX_QUEUED} questions are queued already. Up takes the last one back."
         if self._opened.is_set() and self._model is None:
             return "There is no model to ask. See the error above."
-        if self._attached and (reason := self._image_rejection):
+        if (self._attached or images) and (reason := self._image_rejection):
             return f"{reason} /image without a file removes the attached images."
         return None
 

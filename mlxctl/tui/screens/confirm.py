@@ -1,4 +1,4 @@
-"""A question to confirm: Enter or y for yes, Escape or n for no."""
+"""A question to confirm with Enter, or to decline with Escape."""
 
 from textual.app import ComposeResult
 from textual.binding import Binding

@@ -3,8 +3,7 @@
 Nothing is applied before every value is valid.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import msgspec
@@ -16,47 +15,15 @@ from textual.screen import ModalScreen
 from textual.widgets import Button, Input, Label, Select, Static, TextArea
 
 from mlxctl.tui.conversation import ChatOptions, ThinkingChoice
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _NumberField:
-    label: str
-    least: float
-    most: float
-    is_whole: bool = False
-
-    def read(self, text: str) -> float | int | None:
-        """Return the number; None for an empty field. Raises ValueError."""
-        if not text.strip():
-            return None
-        kind = "a whole number" if self.is_whole else "a number"
-        expected = f"{self.label} must be {kind} from {self.least:g} to {self.most:g}"
-        try:
-            number = int(text) if self.is_whole else float(text)
-        except ValueError:
-            raise ValueError(f"{expected}, not {text!r}") from None
-        if not self.least <= number <= self.most:
-            raise ValueError(f"{expected}, not {text}")
-        return number
-
-
-_NUMBER_FIELDS = {
-    "temperature": _NumberField(label="Temperature", least=0, most=100),
-    "top_p": _NumberField(label="Top p", least=0.001, most=1),
-    "top_k": _NumberField(label="Top k", least=0, most=1_000_000, is_whole=True),
-    "min_p": _NumberField(label="Min p", least=0, most=1),
-    "repetition_penalty": _NumberField(label="Repetition pen.", least=0.001, most=10),
-    "presence_penalty": _NumberField(label="Presence pen.", least=-2, most=2),
-    "frequency_penalty": _NumberField(label="Frequency pen.", least=-2, most=2),
-    "seed": _NumberField(label="Seed", least=0, most=2**63 - 1, is_whole=True),
-    "max_tokens": _NumberField(label="Max tokens", least=1, most=10_000_000, is_whole=True),
-}
-_THINKING: tuple[tuple[str, ThinkingChoice], ...] = (
-    ("Model default", "default"),
-    ("On", "on"),
-    ("Off", "off"),
+from mlxctl.tui.option_values import (
+    NUMBER_OPTIONS,
+    THINKING,
+    TOOLS,
+    read_schema,
+    read_stop,
+    tools_choice,
+    with_tools,
 )
-_TOOLS = (("Off", "off"), ("On, run calls automatically", "run"), ("On, ask before each call", "ask"))
 
 
 class SettingsScreen(ModalScreen[ChatOptions | None]):
@@ -92,11 +59,11 @@ class SettingsScreen(ModalScreen[ChatOptions | None]):
             box.border_title = "Settings  ^S Apply  Esc Cancel"
             yield Static("System prompt", classes="hint")
             yield TextArea(self._options.system_prompt, id="system_prompt", placeholder="none")
-            for pair in _pairs(list(_NUMBER_FIELDS)):
+            for pair in _pairs(list(NUMBER_OPTIONS)):
                 with Horizontal():
                     for name in pair:
                         value = getattr(self._options, name)
-                        yield Label(_NUMBER_FIELDS[name].label)
+                        yield Label(NUMBER_OPTIONS[name].label)
                         yield Input(
                             "" if value is None else f"{value}", placeholder="default", id=name, compact=True
                         )
@@ -112,13 +79,21 @@ class SettingsScreen(ModalScreen[ChatOptions | None]):
             with Horizontal():
                 yield Label("Thinking")
                 yield Select(
-                    _THINKING, value=self._options.thinking, allow_blank=False, id="thinking", compact=True
+                    [(label, choice) for choice, label in THINKING.items()],
+                    value=self._options.thinking,
+                    allow_blank=False,
+                    id="thinking",
+                    compact=True,
                 )
             with Horizontal():
                 yield Label("Demo tools")
                 # Not a checkbox: its states differ only in color.
                 yield Select(
-                    _TOOLS, value=_tools_choice(self._options), allow_blank=False, id="tools", compact=True
+                    [(label, choice) for choice, label in TOOLS.items()],
+                    value=tools_choice(self._options),
+                    allow_blank=False,
+                    id="tools",
+                    compact=True,
                 )
             yield Static(self._tools_note, classes="hint", markup=False)
             yield Static(id="error", markup=False)
@@ -132,25 +107,22 @@ class SettingsScreen(ModalScreen[ChatOptions | None]):
         """Validate all fields, then return the options."""
         try:
             numbers: dict[str, Any] = {
-                name: number_field.read(self.query_one(f"#{name}", Input).value)
-                for name, number_field in _NUMBER_FIELDS.items()
+                name: number_option.read(self.query_one(f"#{name}", Input).value)
+                for name, number_option in NUMBER_OPTIONS.items()
             }
             stop = read_stop(self.query_one("#stop", Input).value)
             schema = read_schema(self.query_one("#json_schema", Input).value)
         except ValueError as error:
             self.query_one("#error", Static).update(str(error))
             return
-        self.dismiss(
-            ChatOptions(
-                system_prompt=self.query_one("#system_prompt", TextArea).text.strip(),
-                **numbers,
-                stop=stop,
-                json_schema=schema,
-                thinking=self._chosen_thinking(),
-                uses_tools=self.query_one("#tools", Select).value != "off",
-                asks_before_tools=self.query_one("#tools", Select).value == "ask",
-            )
+        options = ChatOptions(
+            system_prompt=self.query_one("#system_prompt", TextArea).text.strip(),
+            **numbers,
+            stop=stop,
+            json_schema=schema,
+            thinking=self._chosen_thinking(),
         )
+        self.dismiss(with_tools(options, str(self.query_one("#tools", Select).value)))
 
     @on(Button.Pressed, "#cancel")
     def action_cancel(self) -> None:
@@ -158,39 +130,8 @@ class SettingsScreen(ModalScreen[ChatOptions | None]):
 
     def _chosen_thinking(self) -> ThinkingChoice:
         chosen = self.query_one("#thinking", Select).value
-        return next(value for _, value in _THINKING if value == chosen)
+        return next(choice for choice in THINKING if choice == chosen)
 
 
 def _pairs(names: Sequence[str]) -> Iterator[Sequence[str]]:
     return (names[index : index + 2] for index in range(0, len(names), 2))
-
-
-def _tools_choice(options: ChatOptions) -> str:
-    if not options.uses_tools:
-        return "off"
-    return "ask" if options.asks_before_tools else "run"
-
-
-def read_stop(text: str) -> tuple[str, ...]:
-    """Return the stop strings: a JSON list, or the text itself.
-
-    Raises ValueError.
-    """
-    if not text.strip():
-        return ()
-    if not text.lstrip().startswith("["):
-        return (text,)
-    try:
-        return tuple(item for item in msgspec.json.decode(text, type=list[str]) if item)
-    except (msgspec.MsgspecError, ValueError):
-        raise ValueError('Stop strings must be one string or a JSON list such as ["a", "b"]') from None
-
-
-def read_schema(text: str) -> Mapping[str, Any] | None:
-    """Return the JSON schema; None for an empty field. Raises ValueError."""
-    if not text.strip():
-        return None
-    try:
-        return msgspec.json.decode(text, type=dict[str, Any])
-    except (msgspec.MsgspecError, ValueError):
-        raise ValueError('JSON schema must be a JSON object such as {"type": "object"}') from None

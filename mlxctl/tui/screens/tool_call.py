@@ -10,8 +10,8 @@ from textual.screen import ModalScreen
 from textual.widgets import Input, Static
 
 from mlxctl.ir import TextPart, ToolCallPart, ToolResultPart
-from mlxctl.tui.demo_tools import is_demo_tool, run_call
 from mlxctl.tui.terminal import escape_control_characters
+from mlxctl.tui.tools.demo import is_demo_tool, run_call
 
 _REFUSAL = "the user refused this call"
 

@@ -16,6 +16,7 @@ from mlxctl.ir import (
 from mlxctl.tui.chat_turn import (
     DEMO_TOOL_HINT,
     MAX_ROUNDS,
+    AnswerCut,
     DemoToolFailed,
     RoundsExhausted,
     RoundStarted,
@@ -98,10 +99,8 @@ class AnswerWidget(Vertical):
                 await self.mount(Notice(text, kind="warning"))
             case DemoToolFailed():
                 await self.mount(Notice(DEMO_TOOL_HINT, kind="warning"))
-            case Finished(reason="length"):
-                await self.mount(
-                    Notice("Stopped at the max-tokens limit. /settings changes it.", kind="warning")
-                )
+            case AnswerCut():
+                await self.mount(Notice(update.hint("/set max_tokens N"), kind="warning"))
             case PromptProgress() | ToolCallEnded() | Finished():
                 pass
             case _:

@@ -1,6 +1,8 @@
 """The input: multiple lines, history, and folded pastes."""
 
+import asyncio
 import itertools
+from collections.abc import Callable
 
 from textual import events
 from textual.binding import Binding
@@ -8,6 +10,7 @@ from textual.content import Content
 from textual.widgets import TextArea
 
 from mlxctl.tui.chat_commands import completions
+from mlxctl.tui.mentions import common_prefix, complete_path
 from mlxctl.tui.messages import InterruptPressed, PasteFolded, QuestionSubmitted
 
 
@@ -85,10 +88,14 @@ class Composer(TextArea):
         Binding("ctrl+underscore,super+z", "undo", show=False),
     ]
 
-    def __init__(self) -> None:
+    def __init__(self, take_back: Callable[[], str | None] = lambda: None) -> None:
+        """`take_back` removes the last waiting question and returns it; None without one."""
         super().__init__(id="composer", placeholder="Ask something … (/help)", highlight_cursor_line=False)
+        self._take_back = take_back
         self._history = InputHistory()
         self._folded: dict[str, str] = {}
+        # What the last Tab found, while the text stays as it was.
+        self._candidates: tuple[str, list[str]] = ("", [])
         self._paste_numbers = itertools.count(1)
 
     @property
@@ -129,11 +136,44 @@ class Composer(TextArea):
                 self.insert("\n")
             elif self.text.strip():
                 self._send()
+        elif event.key == "tab" and (word := self._word_at_cursor)[:1] in ("/", "@"):
+            event.stop()
+            event.prevent_default()
+            await self._complete(word)
+
+    @property
+    def _word_at_cursor(self) -> str:
+        """The slash command or @path that ends at the cursor."""
+        row, column = self.cursor_location
+        before = self.document.get_line(row)[:column]
+        start = max(before.rfind(" "), before.rfind("\t")) + 1
+        is_word = before[start:].startswith("@") or (row == start == 0 and before.startswith("/"))
+        return before[start:] if is_word else ""
+
+    async def _complete(self, word: str) -> None:
+        """Insert what all continuations of the word share.
+
+        Several are shown below the input.
+        """
+        if word.startswith("/"):
+            found = completions(word)
+        else:
+            found = [f"@{path}" for path in await asyncio.to_thread(complete_path, word[1:])]
+        if word != self._word_at_cursor or not found:
+            return
+        self.insert(common_prefix(found).removeprefix(word))
+        if len(found) > 1:
+            self._candidates = (self.text, found)
+            self._show_hint()
+        elif not found[0].endswith("/"):
+            self.insert(" ")
 
     def _show_hint(self) -> None:
-        """Show matching slash commands, or the position in the history."""
+        """Show continuations of a word, or the position in the history."""
         if self._history.is_browsing:
             self.border_subtitle = f"question {self._history.position}, Down: back to your draft"
+        elif self._candidates[0] == self.text:
+            self.border_subtitle = Content("  ".join(self._candidates[1]))
         else:
             self.border_subtitle = Content("  ".join(completions(self.text)))
 
@@ -147,6 +187,8 @@ class Composer(TextArea):
         elif self.text and not self._history.is_browsing and self.cursor_location != (0, 0):
             # The first key press does not replace a draft.
             self.move_cursor((0, 0))
+        elif not self.text and (text := self._take_back()) is not None:
+            self.set_text(text)
         elif (text := self._history.older(self.question)) is not None:
             self.set_text(text)
             self._show_hint()
@@ -187,8 +229,8 @@ class Composer(TextArea):
 
     def _send(self) -> None:
         # Cleared at once: keys typed from now on belong to the next question.
-        question, self.text = self.question.strip(), ""
-        self.post_message(QuestionSubmitted(question))
+        question, shown, self.text = self.question.strip(), self.text.strip(), ""
+        self.post_message(QuestionSubmitted(question, shown=shown))
 
     @property
     def _ends_with_backslash(self) -> bool:

@@ -3,8 +3,8 @@
 from textual.content import Content
 
 from mlxctl.ir import ToolResultPart
-from mlxctl.tui.demo_tools import is_demo_tool
 from mlxctl.tui.terminal import escape_control_characters
+from mlxctl.tui.tools.demo import is_demo_tool
 from mlxctl.tui.widgets.searchable import SearchableStatic
 
 _MAX_CHARACTERS = 600

@@ -11,7 +11,7 @@ from zoneinfo import ZoneInfo, available_timezones
 import msgspec
 
 from mlxctl.ir import TextPart, ToolCallPart, ToolResultPart, ToolSpec
-from mlxctl.tui.calculator import calculate
+from mlxctl.tui.tools.calculator import calculate
 
 
 def tell_time(timezone: str = "", *, now: datetime | None = None) -> str:

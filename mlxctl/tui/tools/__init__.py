@@ -1,0 +1,1 @@
+"""Tools that the chat runs for the model."""

@@ -1,0 +1,117 @@
+"""Files in a question: `@path`, its content, and completion."""
+
+from pathlib import Path
+
+import pytest
+
+from mlxctl.errors import StoreError
+from mlxctl.tui.mentions import MAX_FILE_BYTES, complete_path, read_mentions
+
+from .screen_driver import Screen, drive
+from .scripted_backend import ScriptedBackend, text
+from .test_commands import send, typed
+
+PNG = b"\x89PNG\r\n\x1a\n" + bytes(20)
+
+
+@pytest.fixture(autouse=True)
+def directory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    (tmp_path / "notes.md").write_text("Some ```code``` here.\n")
+    (tmp_path / "two words.txt").write_text("second")
+    (tmp_path / "src").mkdir()
+    (tmp_path / "src" / "main.py").write_text("print(1)\n")
+    (tmp_path / "src" / "make.py").write_text("")
+    (tmp_path / ".hidden").write_text("")
+    (tmp_path / "red.png").write_bytes(PNG)
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def test_content_of_files_follows_the_question() -> None:
+    found = read_mentions('Explain @src/main.py, and @"two words.txt"!')
+    assert found.text == (
+        'Explain @src/main.py, and @"two words.txt"!\n\n'
+        "src/main.py:\n```py\nprint(1)\n```\n\ntwo words.txt:\n```txt\nsecond\n```"
+    )
+    assert found.files == ("src/main.py", "two words.txt")
+
+
+def test_fence_is_longer_than_any_in_the_file() -> None:
+    assert "notes.md:\n````md\nSome ```code``` here.\n````" in read_mentions("@notes.md").text
+
+
+def test_image_files_are_attached() -> None:
+    found = read_mentions("What is on @red.png ?")
+    assert (found.text, [image.data for image in found.images]) == ("What is on @red.png ?", [PNG])
+
+
+@pytest.mark.parametrize(
+    ("question", "unknown"),
+    [
+        ("write to me@notes.md", ()),
+        ("the @property decorator", ()),
+        ("see @src/missing.py", ("src/missing.py",)),
+        ("a @ b", ()),
+    ],
+)
+def test_other_words_with_at_signs_are_text(question: str, unknown: tuple[str, ...]) -> None:
+    found = read_mentions(question)
+    assert (found.text, found.files, found.unknown) == (question, (), unknown)
+
+
+def test_pasted_text_names_no_files() -> None:
+    assert read_mentions("pasted: @notes.md", shown="[paste 1: 1 line, 17 characters]").files == ()
+
+
+@pytest.mark.parametrize(("name", "reason"), [("src", "is a directory"), ("blob", "is not a text file")])
+def test_unreadable_file_is_an_error(directory: Path, name: str, reason: str) -> None:
+    (directory / "blob").write_bytes(b"\x00\x01")
+    with pytest.raises(StoreError, match=reason):
+        read_mentions(f"@{name}")
+
+
+def test_total_size_of_files_is_limited(directory: Path) -> None:
+    (directory / "large.txt").write_text("x" * (MAX_FILE_BYTES - 3))
+    assert len(read_mentions("@large.txt").text) > MAX_FILE_BYTES - 3
+    with pytest.raises(StoreError, match="more than 1 MB"):
+        read_mentions("@large.txt @notes.md")
+
+
+def test_paths_are_completed_within_their_directory() -> None:
+    assert complete_path("src/ma") == ["src/main.py", "src/make.py"]
+    assert complete_path("s") == ["src/"]
+    assert ".hidden" not in complete_path("")
+    assert complete_path(".h") == [".hidden"]
+    assert complete_path("nowhere/") == []
+
+
+def test_tab_completes_paths_and_commands_and_the_file_is_sent() -> None:
+    backend = ScriptedBackend(text("It prints 1."))
+
+    async def interact(screen: Screen) -> None:
+        await screen.wait_for("ready")
+        await screen.press(*"/hel", "tab")
+        assert typed(screen) == "/help "
+        await screen.press("ctrl+u", *"explain", "space", *"@s", "tab", *"m", "tab")
+        assert typed(screen) == "explain @src/ma"
+        await screen.wait_for("@src/main.py  @src/make.py")
+        await screen.press(*"i", "tab", "enter")
+        await screen.wait_for("It prints 1.")
+
+    drive(backend, interact)
+    assert (
+        backend.requests[0].messages[-1].text == "explain @src/main.py\n\nsrc/main.py:\n```py\nprint(1)\n```"
+    )
+
+
+def test_question_with_an_unreadable_file_returns_to_the_input() -> None:
+    backend = ScriptedBackend()
+
+    async def interact(screen: Screen) -> None:
+        await screen.wait_for("ready")
+        await send(screen, "list @src")
+        await screen.wait_for("@src is a directory")
+        assert typed(screen) == "list @src"
+
+    drive(backend, interact)
+    assert backend.requests == []
