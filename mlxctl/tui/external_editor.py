@@ -30,7 +30,7 @@ def editor_command(environment: Mapping[str, str] = os.environ) -> list[str] | N
 def edit_text(command: Sequence[str], text: str) -> str:
     """Return the text as the user saved it in the editor.
 
-    The editor gets a private file. Blocks until the editor ends. Raises StoreError when it cannot run or fails.
+    The editor gets a private file. Blocks until it ends. Raises StoreError when it cannot run or fails.
     """
     with tempfile.TemporaryDirectory(prefix="mlxctl-") as directory:
         file = Path(directory) / "question.md"

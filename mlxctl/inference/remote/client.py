@@ -169,7 +169,8 @@ class RemoteInference:
     async def cancel(self, request_id: str) -> list[int]:
         """Cancel an open request; return the numbers of its answers.
 
-        `request_id` is its number or HTTP request id. Needs an mlxctl server. Raises the error of the response, ServerUnreachable.
+        `request_id` is its number or HTTP request id. Needs an mlxctl server. Raises the error of the
+        response, ServerUnreachable.
         """
         url = f"{self.root}/requests/{quote(request_id, safe='')}"
         response = await self._request("DELETE", url, timeout=_LIST_SECONDS)
