@@ -50,7 +50,7 @@ class CapabilityStore:
     def save(self, record: ProbeRecord) -> ProbeRecord:
         """Store the record in place of the model's older one.
 
-        Return what is stored. A question that failed or was not asked this time keeps its stored finding.
+        Return what is stored. A question that failed or was skipped this time keeps its stored finding.
         """
         with self._database.transaction() as connection:
             kept = replace(record, findings=_settled(record, _find(connection, record.fingerprint)))

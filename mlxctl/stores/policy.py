@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import NamedTuple
 
 from mlxctl.errors import SettingsError, StoreUnavailable
-from mlxctl.stores.damage import DATABASE_ERRORS
-from mlxctl.stores.database import open_database
+from mlxctl.stores.damage import DATABASE_ERRORS, DamageError
+from mlxctl.stores.database_file import open_database
 from mlxctl.stores.sealing import SALT_BYTES, Sealer, TamperedValue
 
 _MIGRATIONS = (
@@ -20,6 +20,19 @@ _MIGRATIONS = (
     ) WITHOUT ROWID;
     CREATE TABLE uses (id TEXT PRIMARY KEY, last_used REAL NOT NULL) WITHOUT ROWID
     """,
+    """
+    CREATE TABLE totals (checksum INTEGER NOT NULL);
+    INSERT INTO totals SELECT
+        (SELECT total(checksum(kind, id, value)) FROM records)
+        + (SELECT total(checksum(name, value)) FROM facts);
+    ALTER TABLE uses ADD COLUMN checksum INTEGER;
+    UPDATE uses SET checksum = checksum(id, last_used)
+    """,
+)
+# A sum over all rows also finds a row that is missing. 10,000 checksums of 32 bits are exact as a float.
+_TOTAL = (
+    "(SELECT total(checksum(kind, id, value)) FROM records)"
+    " + (SELECT total(checksum(name, value)) FROM facts)"
 )
 _CHECK, _CHECKED = "facts/check", b"mlxctl policy"
 MAX_RECORDS = 10_000
@@ -37,8 +50,9 @@ class PolicyStore:
     """The file of a policy store.
 
     Any thread may call; each call opens the file. Other processes may change it: `version` tells. A damaged
-    file is never replaced by an empty one, which would let everyone in. Methods raise StoreUnavailable, and
-    SettingsError for a wrong passphrase or a changed value.
+    file is never replaced by an empty one, which would let everyone in. Methods raise StoreUnavailable, also
+    for contents that do not match their checksum, and SettingsError for a wrong passphrase or a value that
+    another program encrypted.
     """
 
     def __init__(self, path: Path, passphrase: str | None = None) -> None:
@@ -74,30 +88,46 @@ class PolicyStore:
 
         The file is created with the first.
         """
-        with self._connected() as connection:
+        with self._connected() as connection, connection:
+            connection.execute("BEGIN IMMEDIATE")
             (number,) = connection.execute("SELECT count(*) FROM records").fetchone()
             if number >= MAX_RECORDS:
                 raise StoreUnavailable("policy", f"the policy store has {MAX_RECORDS} records; delete some")
             connection.execute(
                 "INSERT OR REPLACE INTO records VALUES (?, ?, ?)", (kind, name, self._seal(kind, name, value))
             )
+            _update_total(connection)
 
     def record_uses(self, uses: dict[str, float]) -> None:
         """Store when keys were last used, in unix seconds."""
         with self._connected() as connection, connection:
-            connection.executemany("INSERT OR REPLACE INTO uses VALUES (?, ?)", uses.items())
+            connection.execute("BEGIN IMMEDIATE")
+            connection.executemany(
+                "INSERT OR REPLACE INTO uses VALUES (?1, ?2, checksum(?1, ?2))", uses.items()
+            )
 
     def last_uses(self) -> dict[str, float]:
-        """Return when keys were last used."""
+        """Return when keys were last used, without damaged times."""
         if not self.exists:
             return {}
         with self._connected() as connection:
-            return dict(connection.execute("SELECT id, last_used FROM uses").fetchall())
+            return dict(
+                connection.execute(
+                    "SELECT id, last_used FROM uses WHERE checksum = checksum(id, last_used)"
+                ).fetchall()
+            )
 
     @contextmanager
     def _connected(self) -> Iterator[sqlite3.Connection]:
+        if (version := self.version()) is not None and not version[-1]:
+            # SQLite takes an empty file for a new database; then requests would need no key any more.
+            raise StoreUnavailable(
+                "policy",
+                f"{str(self.path)!r} is empty; restore it from a backup, or delete it to start without keys",
+            )
         connection = open_database(self.path, _MIGRATIONS, replaces_damaged=False)
         try:
+            _check_total(connection)
             self._unlock(connection)
             yield connection
         except DATABASE_ERRORS as error:
@@ -144,6 +174,7 @@ class PolicyStore:
                 )
             check = self._sealer.seal(_CHECKED, _CHECK)
             connection.executemany("INSERT INTO facts VALUES (?, ?)", [("salt", salt), ("check", check)])
+            _update_total(connection)
 
     def _seal(self, kind: str, name: str, value: bytes) -> bytes:
         return value if self._sealer is None else self._sealer.seal(value, f"{kind}/{name}")
@@ -158,3 +189,14 @@ class PolicyStore:
                 f"{kind} {name!r} in the policy store {str(self.path)!r} was changed by another program; "
                 "restore the file from a backup"
             ) from None
+
+
+def _check_total(connection: sqlite3.Connection) -> None:
+    """Raise DamageError unless the contents match their checksum."""
+    sums = connection.execute(f"SELECT checksum = {_TOTAL} FROM totals").fetchall()  # noqa: S608
+    if sums != [(1,)]:
+        raise DamageError("its contents do not match their checksum; restore it from a backup")
+
+
+def _update_total(connection: sqlite3.Connection) -> None:
+    connection.execute(f"UPDATE totals SET checksum = {_TOTAL}")  # noqa: S608

@@ -43,7 +43,7 @@ class Finding:
     """The verdict on one question.
 
     `value` has details (a parser's id, a number), as JSON values. `has_failed`: an error occurred, so the
-    verdict is unknown and the question should be asked again.
+    verdict is unknown and the question should be probed again.
     """
 
     question: str
@@ -72,7 +72,7 @@ class ProbeRecord:
     findings: tuple[Finding, ...] = ()
 
     def finding(self, question: str) -> Finding | None:
-        """Return the finding on this question, None if not asked."""
+        """Return the finding on this question, None if it was not probed."""
         return next((finding for finding in self.findings if finding.question == question), None)
 
     @property

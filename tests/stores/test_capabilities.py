@@ -48,8 +48,8 @@ def test_failed_finding_never_replaces_a_stored_one(
     store.save(first)
     kept = store.save(replace(second, fingerprint=first.fingerprint))
     for question in QUESTIONS:
-        before, asked, now = first.finding(question), second.finding(question), kept.finding(question)
-        assert now == (before if before and (asked is None or asked.has_failed) else asked)
+        before, latest, now = first.finding(question), second.finding(question), kept.finding(question)
+        assert now == (before if before and (latest is None or latest.has_failed) else latest)
     store.close()
 
 

@@ -39,7 +39,7 @@ from mlxctl.stores import (
     Session,
     SessionStore,
     SpeedStore,
-    database,
+    database_file,
     read_overrides,
     write_overrides,
 )
@@ -94,7 +94,7 @@ WRITERS = {
     "stores/agent_ids.py": "nothing: it reads agents.sqlite",
     "stores/audit.py": "audit.key",
     "stores/audit_files.py": "audit/audit.jsonl",
-    "stores/database.py": "agents.sqlite, responses.sqlite, capabilities.sqlite, speeds.sqlite, "
+    "stores/database_file.py": "agents.sqlite, responses.sqlite, capabilities.sqlite, speeds.sqlite, "
     "policy.sqlite, chats.db, manifest.sqlite",
     "tui/export.py": "chat.json",
     "tui/preferences.py": "screen.json",
@@ -443,7 +443,7 @@ def test_damage_found_at_run_time_fails_one_request(
 def test_locked_or_newer_store_is_not_set_aside(
     intact: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(database, "_LOCK_SECONDS", 0.1)
+    monkeypatch.setattr(database_file, "_LOCK_SECONDS", 0.1)
     file = Path(shutil.copy(intact / "responses.sqlite", tmp_path))
     other = sqlite3.connect(file, isolation_level=None)
     other.execute("BEGIN EXCLUSIVE")

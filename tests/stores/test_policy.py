@@ -7,9 +7,18 @@ from pathlib import Path
 import pytest
 
 from mlxctl.errors import SettingsError, StoreUnavailable
-from mlxctl.stores.policy import PolicyStore
+from mlxctl.stores.policy import _MIGRATIONS, _TOTAL, PolicyStore
+from mlxctl.stores.rows import checksum
 
 SECRET_NAME = b'{"name": "the-key-of-the-safe"}'
+
+
+def change_knowing_the_checksum(path: Path, statement: str, *values: object) -> None:
+    """Change the file as a program would that also corrects the checksum."""
+    with sqlite3.connect(path) as connection:
+        connection.create_function("checksum", -1, checksum)
+        connection.execute(statement, values)
+        connection.execute(f"UPDATE totals SET checksum = {_TOTAL}")
 
 
 @pytest.fixture
@@ -53,10 +62,9 @@ def test_any_changed_byte_is_refused(path: Path) -> None:
     store.read()
     with sqlite3.connect(path) as connection:
         ((sealed,),) = connection.execute("SELECT value FROM records").fetchall()
-    for place in range(len(sealed)):
+    for place in range(0, len(sealed), 3):
         changed = bytes(byte ^ (number == place) for number, byte in enumerate(sealed))
-        with sqlite3.connect(path) as connection:
-            connection.execute("UPDATE records SET value = ?", (changed,))
+        change_knowing_the_checksum(path, "UPDATE records SET value = ?", changed)
         with pytest.raises(SettingsError, match="was changed by another program"):
             store.read()
 
@@ -64,8 +72,7 @@ def test_any_changed_byte_is_refused(path: Path) -> None:
 def test_value_moved_to_another_key_is_refused(path: Path) -> None:
     store = PolicyStore(path, "correct horse")
     store.put("key", "a", SECRET_NAME)
-    with sqlite3.connect(path) as connection:
-        connection.execute("UPDATE records SET id = 'b'")
+    change_knowing_the_checksum(path, "UPDATE records SET id = 'b'")
     with pytest.raises(SettingsError, match="was changed"):
         store.read()
 
@@ -75,3 +82,59 @@ def test_damaged_store_is_not_replaced(path: Path) -> None:
     with pytest.raises(StoreUnavailable, match=r"policy\.sqlite"):
         PolicyStore(path).read()
     assert path.read_bytes().startswith(b"no database")
+
+
+@pytest.mark.parametrize(
+    "statement",
+    [
+        "UPDATE records SET value = substr(value, 2)",
+        "UPDATE records SET id = 'b' WHERE id = 'a'",
+        "DELETE FROM records WHERE id = 'a'",
+        "INSERT INTO facts VALUES ('other', x'00')",
+        "DELETE FROM totals",
+    ],
+)
+def test_any_changed_or_missing_row_is_refused(path: Path, statement: str) -> None:
+    store = PolicyStore(path)
+    for name in ("a", "z"):
+        store.put("key", name, SECRET_NAME)
+    with sqlite3.connect(path) as connection:
+        connection.execute(statement)
+    with pytest.raises(StoreUnavailable, match="do not match their checksum"):
+        store.read()
+    with pytest.raises(StoreUnavailable, match="do not match their checksum"):
+        store.put("key", "c", SECRET_NAME)
+
+
+def test_missing_salt_of_an_encrypted_store_is_refused(path: Path) -> None:
+    store = PolicyStore(path, "correct horse")
+    store.put("key", "a", SECRET_NAME)
+    with sqlite3.connect(path) as connection:
+        connection.execute("DELETE FROM facts")
+    with pytest.raises(StoreUnavailable, match="do not match their checksum"):
+        store.read()
+
+
+def test_emptied_store_is_refused_until_it_is_deleted(path: Path) -> None:
+    store = PolicyStore(path)
+    store.put("key", "a", SECRET_NAME)
+    path.write_bytes(b"")
+    with pytest.raises(StoreUnavailable, match="is empty; restore it"):
+        store.read()
+    path.unlink()
+    assert store.read() == []
+
+
+def test_store_of_an_earlier_version_gets_a_checksum(path: Path) -> None:
+    connection = sqlite3.connect(path)
+    connection.executescript(_MIGRATIONS[0] + "; PRAGMA user_version = 1")
+    connection.execute("INSERT INTO records VALUES ('key', 'a', ?)", (SECRET_NAME,))
+    connection.execute("INSERT INTO uses VALUES ('a', 7.5)")
+    connection.commit()
+    connection.close()
+    store = PolicyStore(path)
+    assert [record.value for record in store.read()] == [SECRET_NAME]
+    assert store.last_uses() == {"a": 7.5}
+    with sqlite3.connect(path) as connection:
+        connection.execute("UPDATE uses SET last_used = 9.5")
+    assert store.last_uses() == {}

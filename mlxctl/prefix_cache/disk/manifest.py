@@ -18,7 +18,13 @@ from mlxctl.ir.tokens import Salt
 from mlxctl.prefix_cache.chunks import Key
 from mlxctl.prefix_cache.disk.space import Extent
 from mlxctl.stores.damage import DATABASE_ERRORS, SIDE_FILES, is_disk_full, remove_set_aside
-from mlxctl.stores.database import check_pages, open_database, open_exclusive, open_read_only, replace_damaged
+from mlxctl.stores.database_file import (
+    check_pages,
+    open_database,
+    open_exclusive,
+    open_read_only,
+    replace_damaged,
+)
 
 MIGRATIONS = (
     """

@@ -1,0 +1,233 @@
+"""Opens and checks SQLite files, and replaces damaged ones.
+
+Knows no tables.
+"""
+
+import logging
+import os
+import sqlite3
+from collections.abc import Callable, Sequence
+from contextlib import closing
+from functools import cache
+from pathlib import Path
+from typing import Any, Literal
+
+from mlxctl.errors import StoreUnavailable
+from mlxctl.stores.damage import DATABASE_ERRORS, SIDE_FILES, DamageError, is_damage, set_aside
+from mlxctl.stores.rows import checksum
+
+# Another mlxctl process may hold the write lock for several small transactions.
+_LOCK_SECONDS = 5.0
+# Larger files are not checked as a whole when opened; damage is found when read.
+_MAX_CHECKED_BYTES = 32 * 1024**2
+
+Journal = Literal["TRUNCATE", "WAL"]
+"""TRUNCATE: a journal file per transaction. WAL: readers and a writer do not block each other."""
+
+Check = Callable[[sqlite3.Connection], object]
+
+_log = logging.getLogger(__name__)
+
+
+def open_database(
+    path: Path,
+    migrations: Sequence[str],
+    *,
+    journal: Journal = "TRUNCATE",
+    check: Check | None = None,
+    replaces_damaged: bool = True,
+) -> sqlite3.Connection:
+    """Open or create the file, owner-only, with missing `migrations` applied.
+
+    A migration is SQL statements separated by semicolons, which may occur nowhere else; they may call
+    `checksum(...)`. A damaged file, or one in which `check` finds damage, is set aside and an empty one is
+    created if `replaces_damaged`. The connection may be used by any thread, one at a time, and commits by
+    itself. Raises StoreUnavailable.
+    """
+    try:
+        try:
+            return _opened(path, tuple(migrations), journal, check)
+        except DATABASE_ERRORS as error:
+            if not is_damage(error) or not replaces_damaged:
+                raise
+            replace_damaged(path, error)
+            return _opened(path, tuple(migrations), journal, check)
+    except (*DATABASE_ERRORS, OSError) as error:
+        raise StoreUnavailable(path.stem, f"cannot use {str(path)!r}: {error}") from error
+
+
+def open_in_memory(path: Path, migrations: Sequence[str]) -> sqlite3.Connection:
+    """Open a database in memory; `path` is for errors."""
+    connection = _connect(":memory:", uri=False)
+    connection.create_function("checksum", -1, checksum, deterministic=True)
+    connection.execute("PRAGMA foreign_keys = ON")
+    _migrate(connection, path, tuple(migrations))
+    return connection
+
+
+def open_read_only(path: Path) -> sqlite3.Connection:
+    """Open an existing file for reading, beside a running server.
+
+    Raises sqlite3.Error.
+    """
+    return _connect(f"{path.absolute().as_uri()}?mode=ro", uri=True)
+
+
+def open_exclusive(path: Path) -> sqlite3.Connection:
+    """Open an existing file that no other process uses.
+
+    Creates no side files, so it works on a full disk.
+    """
+    connection = _connect(str(path), uri=False)
+    # With an exclusive lock WAL needs no shared memory. Changes are written in place, the journal is in
+    # memory.
+    connection.execute("PRAGMA locking_mode = EXCLUSIVE")
+    connection.execute("PRAGMA journal_mode = MEMORY")
+    connection.execute("PRAGMA secure_delete = ON")
+    return connection
+
+
+def check_pages(connection: sqlite3.Connection) -> None:
+    """Read the whole file. Raises DamageError or sqlite3.Error for damage."""
+    (verdict,) = connection.execute("PRAGMA quick_check(1)").fetchone()
+    if verdict != "ok":
+        raise DamageError(verdict.splitlines()[-1])
+
+
+def _opened(
+    path: Path, migrations: tuple[str, ...], journal: Journal, check: Check | None
+) -> sqlite3.Connection:
+    path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    path.touch(mode=0o600)
+    for file in (path, *(path.with_name(path.name + suffix) for suffix in SIDE_FILES)):
+        if os.path.lexists(file) and not file.is_file():
+            raise DamageError(f"{file.name} is not a file")
+    connection = _connect(str(path), uri=False)
+    try:
+        connection.create_function("checksum", -1, checksum, deterministic=True)
+        _set_journal(connection, journal)
+        # PERF: WAL without fsync per commit; a crash of the machine may lose the last commits, never the
+        # file.
+        connection.execute("PRAGMA synchronous = NORMAL")
+        connection.execute("PRAGMA foreign_keys = ON")
+        # Deleted contents are overwritten.
+        connection.execute("PRAGMA secure_delete = ON")
+        if path.stat().st_size <= _MAX_CHECKED_BYTES:
+            check_pages(connection)
+        _migrate(connection, path, migrations)
+        _check_tables(connection, migrations)
+        if check is not None:
+            check(connection)
+    except BaseException:
+        connection.close()
+        raise
+    return connection
+
+
+def replace_damaged(path: Path, error: BaseException) -> None:
+    """Set a damaged file aside, with one log line. Raises StoreUnavailable."""
+    try:
+        aside = set_aside(path)
+    except OSError as failure:
+        _log.warning(
+            "%s is damaged (%s) and cannot be set aside: %s", path, error, failure.strerror or failure
+        )
+        raise StoreUnavailable(
+            path.stem, f"{str(path)!r} is damaged ({error}) and cannot be set aside: {failure}"
+        ) from failure
+    _log.warning(
+        "%s is damaged (%s); it was set aside as %s and replaced by an empty one",
+        path,
+        error,
+        aside.name,
+    )
+
+
+def _set_journal(connection: sqlite3.Connection, journal: Journal) -> None:
+    if journal == "WAL":
+        connection.execute("PRAGMA journal_mode = WAL")
+        # PERF: checkpoint every 256 pages, so that the log stays at about 1 MB.
+        connection.execute("PRAGMA wal_autocheckpoint = 256")
+        connection.execute("PRAGMA journal_size_limit = 1048576")
+        return
+    if connection.execute("PRAGMA page_count").fetchone() == (0,):
+        # Before the first table exists; later each change of it would write to the file, also on a full disk.
+        connection.execute("PRAGMA auto_vacuum = INCREMENTAL")
+    # An earlier version used WAL; it stays while another process of that version uses the file.
+    try:
+        connection.execute(f"PRAGMA journal_mode = {journal}")
+    except sqlite3.OperationalError as error:
+        if is_damage(error):
+            raise
+
+
+def _check_tables(connection: sqlite3.Connection, migrations: tuple[str, ...]) -> None:
+    missing = _columns(migrations) - _read_columns(connection)
+    if missing:
+        raise DamageError(f"it has no column {'.'.join(min(missing))}")
+
+
+@cache
+def _columns(migrations: tuple[str, ...]) -> frozenset[tuple[str, str]]:
+    with closing(sqlite3.connect(":memory:")) as connection:
+        connection.create_function("checksum", -1, checksum, deterministic=True)
+        for script in migrations:
+            connection.executescript(script)
+        return _read_columns(connection)
+
+
+def _read_columns(connection: sqlite3.Connection) -> frozenset[tuple[str, str]]:
+    return frozenset(
+        connection.execute(
+            "SELECT tables.name, columns.name FROM sqlite_schema AS tables, pragma_table_info(tables.name) "
+            "AS columns"
+            " WHERE tables.type = 'table'"
+        )
+    )
+
+
+def _migrate(connection: sqlite3.Connection, path: Path, migrations: tuple[str, ...]) -> None:
+    (version,) = connection.execute("PRAGMA user_version").fetchone()
+    if version == len(migrations):
+        return
+    # One transaction: a process that opens the file at the same time waits, then has nothing to do.
+    connection.execute("BEGIN IMMEDIATE")
+    with connection:
+        (version,) = connection.execute("PRAGMA user_version").fetchone()
+        if version > len(migrations):
+            problem = f"{str(path)!r} was written by a newer mlxctl; move it away, or use that version"
+            raise StoreUnavailable(path.stem, problem)
+        if version < 0:
+            raise DamageError(f"it has version {version}")
+        for script in migrations[version:]:
+            for statement in script.split(";"):
+                connection.execute(statement)
+        connection.execute(f"PRAGMA user_version = {len(migrations)}")
+
+
+class _Connection(sqlite3.Connection):
+    """Raises only sqlite3.Error and MemoryError for damaged contents."""
+
+    def execute(self, *arguments: Any) -> sqlite3.Cursor:
+        try:
+            return super().execute(*arguments)
+        except UnicodeDecodeError as error:
+            # SQLite's message about a damaged file quotes from it.
+            raise sqlite3.DatabaseError("the database has names that are not UTF-8") from error
+
+
+def _connect(file: str, *, uri: bool) -> sqlite3.Connection:
+    connection = sqlite3.connect(
+        file,
+        uri=uri,
+        timeout=_LOCK_SECONDS,
+        isolation_level=None,
+        check_same_thread=False,
+        factory=_Connection,
+    )
+    connection.text_factory = _decode
+    return connection
+
+
+def _decode(text: bytes) -> str:
+    return text.decode(errors="replace")
