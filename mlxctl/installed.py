@@ -12,6 +12,11 @@ EXTRAS: Mapping[str, Mapping[str, str]] = {
     "vision": {"mlx_vlm": "mlx-vlm", "PIL": "Pillow"},
     "audio": {"mlx_audio": "mlx-audio", "miniaudio": "miniaudio"},
     "policy": {"cryptography": "cryptography"},
+    "oidc": {"joserfc": "joserfc"},
+    "otel": {
+        "opentelemetry.sdk.trace": "opentelemetry-sdk",
+        "opentelemetry.exporter.otlp.proto.http": "opentelemetry-exporter-otlp-proto-http",
+    },
 }
 """The packages that serving needs of each extra, by the names of their modules."""
 
@@ -31,13 +36,16 @@ def version_of(package: str) -> str | None:
 
 
 def file_of(module: str) -> Path | None:
-    """Return the file of a top-level module.
+    """Return the file of a module.
 
     None when it is not installed.
     """
     from importlib.util import find_spec
 
-    found = find_spec(module)
+    try:
+        found = find_spec(module)
+    except ModuleNotFoundError:  # of a package above it
+        return None
     return Path(found.origin) if found is not None and found.origin is not None else None
 
 

@@ -1,31 +1,25 @@
 """Wiring: builds the services from settings."""
 
 from dataclasses import dataclass
-from pathlib import Path
-
-import msgspec
 
 from mlxctl import demo, locations
 from mlxctl.adapters import RequestDefaults
+from mlxctl.bootstrap.policy import policy_service
 from mlxctl.engine import EngineClient, EngineProcess
-from mlxctl.errors import InvalidRequest, SettingsError, StoreUnavailable
+from mlxctl.errors import SettingsError
 from mlxctl.inference import InferenceService
 from mlxctl.inference.models.configured_models import ModelReader
 from mlxctl.inference.models.lora_registry import LoraRegistry
 from mlxctl.inference.preparation import PreparationPool
 from mlxctl.ir import SamplingOptions, ToneCurveOptions
-from mlxctl.ir.policy import GuardrailRules, Limits
 from mlxctl.models import NamedDirectory
 from mlxctl.models.capability_lookup import CapabilityLookup, open_capability_lookup
 from mlxctl.models.catalog import Catalog
-from mlxctl.policy import PolicyService, SettingsPolicy
-from mlxctl.policy.guardrails import compile_rules
-from mlxctl.policy.store_backend import StoredPolicy
-from mlxctl.settings import AuditSettings, GuardrailSettings, SamplingSettings, Settings
+from mlxctl.policy import PolicyService
+from mlxctl.settings import AuditSettings, SamplingSettings, Settings
 from mlxctl.stores import AgentStore, AgentStores, ResponseStore
 from mlxctl.stores.audit import AuditStore, read_audit_key
 from mlxctl.stores.audit_files import AuditFiles
-from mlxctl.stores.policy import PolicyStore
 
 DEMO_MODEL = NamedDirectory(name=demo.MODEL_NAME, path=demo.MODEL_DIR)
 """The built-in model, served when the settings name none."""
@@ -103,81 +97,9 @@ def build_services(settings: Settings) -> Services:
         responses=responses,
         agents=agents,
         knowledge=knowledge,
-        policy=_open_policy(settings),
+        policy=policy_service(settings),
         audit=_open_audit_log(settings.audit),
     )
-
-
-def _open_policy(settings: Settings) -> PolicyService:
-    of_settings, stored = open_policy(settings)
-    opa = None
-    if settings.opa.url is not None:
-        # Imports httpx, which most servers do not need.
-        from mlxctl.policy.opa import OpaPolicy
-
-        opa = OpaPolicy(
-            stored,
-            settings.opa.url,
-            timeout_seconds=settings.opa.timeout_seconds,
-            on_error=settings.opa.on_error,
-            cache_seconds=settings.opa.cache_seconds,
-        )
-    return PolicyService(of_settings, stored, opa=opa)
-
-
-def open_policy(settings: Settings) -> tuple[SettingsPolicy, StoredPolicy]:
-    """Return the keys of the settings, and of the store. Raises SettingsError."""
-    server, limits = settings.server, settings.limits
-    of_file = _lines(server.api_key_file, "server.api_key_file") if server.api_key_file else ()
-    of_settings = SettingsPolicy(
-        (*server.api_keys, *of_file),
-        server.admin_keys,
-        server.cache_groups,
-        limits=Limits(
-            requests_per_minute=limits.requests_per_minute,
-            tokens_per_minute=limits.tokens_per_minute,
-            concurrent=limits.concurrent,
-            burst=limits.burst,
-        ),
-        guardrails=_guardrail_rules(settings.guardrails),
-    )
-    passphrase = settings.policy.passphrase
-    if settings.policy.passphrase_file is not None:
-        passphrase = _lines(settings.policy.passphrase_file, "policy.passphrase_file")[0]
-    try:
-        store = PolicyStore(settings.policy.path or locations.policy_file(), passphrase)
-        return of_settings, StoredPolicy(store, of_settings)
-    except StoreUnavailable as error:
-        raise SettingsError(f"the policy store cannot be used: {error}") from None
-
-
-def _guardrail_rules(settings: GuardrailSettings) -> GuardrailRules:
-    """Return the rules of the settings. Raises SettingsError."""
-    of_file = _lines(settings.blocklist_file, "guardrails.blocklist_file") if settings.blocklist_file else ()
-    fields = {
-        "blocklist": (*settings.blocklist, *of_file),
-        "regex": settings.regex,
-        "apply_to": settings.apply_to,
-        "action": settings.action,
-        "models": settings.models,
-    }
-    try:
-        rules = msgspec.convert(fields, GuardrailRules)
-        compile_rules(rules)
-    except (msgspec.ValidationError, InvalidRequest) as error:
-        raise SettingsError(f"section 'guardrails': {error}") from None
-    return rules
-
-
-def _lines(path: Path, setting: str) -> tuple[str, ...]:
-    """Return the lines of a file with secrets. Raises SettingsError."""
-    try:
-        lines = tuple(line for line in map(str.strip, path.read_text().splitlines()) if line)
-    except (OSError, UnicodeDecodeError) as error:
-        raise SettingsError(f"{setting}: {str(path)!r} cannot be read: {error}") from None
-    if not lines:
-        raise SettingsError(f"{setting}: {str(path)!r} is empty")
-    return lines
 
 
 def request_defaults(settings: Settings) -> RequestDefaults:

@@ -17,10 +17,14 @@ _DEMO = """\
 class Banner:
     """Prints start-up events on standard output."""
 
-    def listening(self, address: Address, settings: Settings) -> None:
+    def __init__(self) -> None:
+        self._requires_keys = False
+
+    def listening(self, address: Address, settings: Settings, *, requires_keys: bool) -> None:
         """Print the address, before the model is loaded."""
         typer.echo(f"mlxctl {__version__} on {address.url}")
-        if settings.server.host not in ("127.0.0.1", "localhost", "::1") and not settings.server.api_keys:
+        self._requires_keys = requires_keys
+        if settings.server.host not in ("127.0.0.1", "localhost", "::1") and not requires_keys:
             typer.echo(
                 "  note   any client that reaches this address has access; set an API key with --api-key"
             )
@@ -39,9 +43,7 @@ class Banner:
             )
         typer.echo(f"  wait   {_describe_wait(settings)} ...")
 
-    def ready(
-        self, address: Address, settings: Settings, models: tuple[ServedModel, ...], *, seconds: float
-    ) -> None:
+    def ready(self, address: Address, models: tuple[ServedModel, ...], *, seconds: float) -> None:
         """Print the models, the start-up time and an example request."""
         for model in models:
             later = "" if model.state == "loaded" else ", loaded at its first request"
@@ -52,7 +54,7 @@ class Banner:
                 typer.echo(_DEMO)
         typer.echo(f"  ready  after {seconds:.1f} s")
         for model in [model for model in models if model.state != "failed"][:1]:
-            typer.echo(f"  try    {_curl_command(address, settings, model.name)}")
+            typer.echo(f"  try    {_curl_command(address, model.name, requires_keys=self._requires_keys)}")
 
 
 def _describe_wait(settings: Settings) -> str:
@@ -61,10 +63,10 @@ def _describe_wait(settings: Settings) -> str:
     return "starting the engine" if settings.pool.dirs else "loading the built-in demo model"
 
 
-def _curl_command(address: Address, settings: Settings, model: str) -> str:
+def _curl_command(address: Address, model: str, *, requires_keys: bool) -> str:
     body = json.dumps(
         {"model": model, "messages": [{"role": "user", "content": "Hello!"}]}, ensure_ascii=False
     )
     quoted = body.replace("'", "'\\''")
-    key = " -H 'Authorization: Bearer YOUR_KEY'" if settings.server.api_keys else ""
+    key = " -H 'Authorization: Bearer YOUR_KEY'" if requires_keys else ""
     return f"curl {address.url}/v1/chat/completions -H 'Content-Type: application/json'{key} -d '{quoted}'"

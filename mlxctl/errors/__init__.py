@@ -22,6 +22,7 @@ MlxctlError
 │   ├── MethodNotAllowed
 │   ├── BodyTooLarge
 │   ├── AuthenticationFailed
+│   │   └── InvalidToken         a token of the identity provider is not accepted
 │   ├── GuardrailMatched         the prompt has text that a guardrail refuses
 │   └── PermissionDenied         authenticated, but not allowed to do this
 │       ├── InsufficientScope
@@ -260,6 +261,17 @@ class HeadersTooLarge(RequestError):
 
 class AuthenticationFailed(RequestError):
     """The API key is missing or wrong."""
+
+
+class InvalidToken(AuthenticationFailed):
+    """A token of the identity provider is not accepted.
+
+    `reason` is plain ASCII without quotes and repeats nothing of the token.
+    """
+
+    def __init__(self, reason: str) -> None:
+        super().__init__(f"the token is not valid for this server: {reason}")
+        self.reason = reason
 
 
 class PermissionDenied(RequestError):

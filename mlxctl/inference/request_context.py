@@ -4,6 +4,7 @@ import time
 from collections.abc import Awaitable, Callable
 from contextvars import ContextVar
 from dataclasses import dataclass, field
+from typing import Any
 
 from mlxctl.errors import AuthenticationFailed
 from mlxctl.inference.request_entry import RequestEntry, StopCause
@@ -33,7 +34,8 @@ class RequestContext:
     without a key. `status` is 0 until the response begins; `error` is the code of the error that ended the
     request. `review` is asked about model and prompt before they reach the engine. `allowed_models` are globs
     of the models that the caller may use; empty allows all. With `keeps_content` the prompts and answers of
-    its `entries` are recorded.
+    its `entries` are recorded. `traceparent` and `tracestate` are the W3C trace context for requests to other
+    servers; `span` is the request's own where traces are exported.
     """
 
     request_id: str
@@ -54,7 +56,9 @@ class RequestContext:
     is_revoked: bool = False
     guardrail: str | None = None
     review: Callable[[str, PromptFacts], Awaitable[None]] | None = None
-    trace_id: str | None = None
+    traceparent: str | None = None
+    tracestate: str | None = None
+    span: Any = None
     entries: list[RequestEntry] = field(default_factory=list)
 
     def add(self, entry: RequestEntry) -> None:
@@ -86,6 +90,11 @@ class RequestContext:
             raise AuthenticationFailed(REVOKED)
 
     @property
+    def trace_id(self) -> str | None:
+        """Trace id of the W3C trace context."""
+        return None if self.traceparent is None else self.traceparent.split("-")[1]
+
+    @property
     def was_disconnected(self) -> bool:
         """Whether the client left before the end."""
         return self.stop_cause == "disconnected"
@@ -93,3 +102,12 @@ class RequestContext:
 
 current_request: ContextVar[RequestContext | None] = ContextVar("current_request", default=None)
 """The request that this task answers; None outside of requests."""
+
+
+def trace_headers() -> dict[str, str]:
+    """Return the headers that carry the trace context to another server."""
+    request = current_request.get()
+    if request is None or request.traceparent is None:
+        return {}
+    headers = {"traceparent": request.traceparent}
+    return headers if request.tracestate is None else headers | {"tracestate": request.tracestate}

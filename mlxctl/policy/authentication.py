@@ -50,6 +50,11 @@ def offered_secrets(authorization: str | None, x_api_key: str | None) -> list[st
     return [secret for secret in (x_api_key, bearer) if secret]
 
 
+def is_token(secret: str) -> bool:
+    """Whether a secret has the form of a signed JWT."""
+    return secret.startswith("eyJ") and secret.count(".") == 2
+
+
 def rejection(offered: list[str]) -> AuthenticationFailed:
     """Return the error for a caller without a valid key."""
     if offered:

@@ -3,7 +3,7 @@
 import logging
 import time
 from collections import OrderedDict
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import asdict, replace
 from typing import Any, Literal
 
@@ -23,8 +23,8 @@ class OpaPolicy:
 
     `url` is that of the document, such as http://127.0.0.1:8181/v1/data/mlxctl/decision. Its result is true,
     false, or an object with `allow` and `reason`. Decisions about equal facts are cached for `cache_seconds`.
-    While the server does not answer, requests are denied or allowed as `on_error` says. Event-loop thread
-    only.
+    While the server does not answer, requests are denied or allowed as `on_error` says. `headers` returns
+    those of a request to it. Event-loop thread only.
     """
 
     def __init__(
@@ -35,6 +35,7 @@ class OpaPolicy:
         timeout_seconds: float = 0.2,
         on_error: Literal["deny", "allow"] = "deny",
         cache_seconds: float = 5.0,
+        headers: Callable[[], Mapping[str, str]] = dict,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._local = local
@@ -42,6 +43,7 @@ class OpaPolicy:
         self._timeout_seconds = timeout_seconds
         self._on_error = on_error
         self._cache_seconds = cache_seconds
+        self._headers = headers
         self._clock = clock
         self._cached: OrderedDict[RequestFacts, tuple[float, Decision]] = OrderedDict()
         self._client: httpx.AsyncClient | None = None
@@ -76,7 +78,7 @@ class OpaPolicy:
         if self._client is None:
             self._client = httpx.AsyncClient(timeout=self._timeout_seconds, trust_env=False)
         document = asdict(replace(facts, scopes=frozenset())) | {"scopes": sorted(facts.scopes)}
-        response = await self._client.post(self._url, json={"input": document})
+        response = await self._client.post(self._url, json={"input": document}, headers=self._headers())
         response.raise_for_status()
         return _decision(response.json())
 

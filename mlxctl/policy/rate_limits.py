@@ -4,7 +4,7 @@ Event-loop thread only.
 """
 
 import time
-from collections import OrderedDict, deque
+from collections import Counter, OrderedDict, deque
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
@@ -132,12 +132,13 @@ class RateLimiter:
 
     A request counts from its start. Its `max_tokens` are reserved until it ends; then the tokens that it took
     count for a minute. No more than the limit is reserved, so that each request fits at some time.
+    `num_refused` counts refused requests by the limit that they reached.
     """
 
     def __init__(self, *, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
         self._usages: OrderedDict[BucketId, _BucketUsage] = OrderedDict()
-        self.num_refused = 0
+        self.num_refused: Counter[str] = Counter()
 
     def admit(self, buckets: dict[BucketId, Limits], *, max_tokens: int) -> Reservation:
         """Admit a request into all its buckets.
@@ -149,7 +150,7 @@ class RateLimiter:
         waits = [usage.seconds_until(limits, max_tokens, now) for usage, limits in usages]
         seconds, limit = max(waits)
         if seconds > 0:
-            self.num_refused += 1
+            self.num_refused[limit.replace(" ", "_")] += 1
             usage, limits = usages[waits.index((seconds, limit))]
             raise RateLimited(limit, retry_after_seconds=seconds, state=usage.state(limits, now))
         reserved = []

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from mlxctl.ir.policy import NO_GUARDRAILS, SCOPES, USER_SCOPES, ApiKey, Limits, is_model_allowed
 from mlxctl.policy.admin import PolicyAdmin
-from mlxctl.policy.authentication import Caller, caller_of, offered_secrets, rejection
+from mlxctl.policy.authentication import Caller, caller_of, is_token, offered_secrets, rejection
 from mlxctl.policy.guardrails import Guardrails
 from mlxctl.policy.key_table import secret_digest
 from mlxctl.policy.rate_limits import BucketId, RateLimiter, Reservation
@@ -15,6 +15,7 @@ from mlxctl.policy.settings_backend import SettingsPolicy
 from mlxctl.policy.store_backend import StoredPolicy
 
 if TYPE_CHECKING:
+    from mlxctl.policy.oidc import OidcTokens
     from mlxctl.policy.opa import OpaPolicy
 
 _WATCH_SECONDS = 1.0
@@ -33,12 +34,14 @@ class PolicyService:
         store: StoredPolicy | None = None,
         *,
         opa: "OpaPolicy | None" = None,
+        oidc: "OidcTokens | None" = None,
         limiter: RateLimiter | None = None,
         now: Callable[[], float] = time.time,
     ) -> None:
         self.settings = settings
         self.store = store
         self.opa = opa
+        self.oidc = oidc
         self.limiter = limiter or RateLimiter()
         self._now = now
         self._guardrails = Guardrails(NO_GUARDRAILS)
@@ -51,6 +54,17 @@ class PolicyService:
         """Management of the store, which must exist."""
         assert self.store is not None, "a server has a store"
         return PolicyAdmin(self.settings, self.store)
+
+    async def authenticate(self, *, authorization: str | None, x_api_key: str | None) -> Caller:
+        """Return the caller of an API key or of a token.
+
+        Raises AuthenticationFailed, and PolicyUnavailable while a token cannot be checked.
+        """
+        if self.oidc is not None:
+            for secret in offered_secrets(authorization, x_api_key):
+                if is_token(secret) and self._find(secret_digest(secret)) is None:
+                    return await self.oidc.caller(secret)
+        return self.identify(authorization=authorization, x_api_key=x_api_key)
 
     def identify(self, *, authorization: str | None, x_api_key: str | None) -> Caller:
         """Return the caller of a `Bearer KEY` header or a bare key.
@@ -69,8 +83,8 @@ class PolicyService:
 
     @property
     def requires_keys(self) -> bool:
-        """Whether requests need a key."""
-        return self.settings.requires_keys or bool(self._stored_keys())
+        """Whether requests need a key or a token."""
+        return self.settings.requires_keys or bool(self._stored_keys()) or self.oidc is not None
 
     def track(self, caller: Caller, end: Callable[[], None]) -> Callable[[], None]:
         """Call `end` once the caller's key is no longer valid.
@@ -104,6 +118,12 @@ class PolicyService:
             self.store.refresh()
             if self._open:
                 self.end_revoked()
+
+    async def close(self) -> None:
+        """Close the connections to other servers. Idempotent."""
+        for server in (self.opa, self.oidc):
+            if server is not None:
+                await server.close()
 
     @property
     def guardrails(self) -> Guardrails:

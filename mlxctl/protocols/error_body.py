@@ -8,6 +8,7 @@ from mlxctl.errors import (
     CapacityError,
     EngineError,
     InsufficientScope,
+    InvalidToken,
     MethodNotAllowed,
     MlxctlError,
     ModelUnavailable,
@@ -22,6 +23,7 @@ class ErrorBody:
 
     status: int
     body: bytes
+    media_type: str = "application/json"
     headers: dict[str, str] = field(default_factory=dict)
 
 
@@ -30,6 +32,9 @@ def error_headers(error: MlxctlError) -> dict[str, str]:
     match error:
         case CapacityError():
             return {"Retry-After": str(max(1, math.ceil(error.retry_after_seconds)))}
+        case InvalidToken():
+            problem = f'error="invalid_token", error_description="{error.reason}"'
+            return {"WWW-Authenticate": f'Bearer realm="mlxctl", {problem}'}
         case AuthenticationFailed():
             return {"WWW-Authenticate": 'Bearer realm="mlxctl"'}
         case InsufficientScope():

@@ -17,6 +17,7 @@ from mlxctl.server.app import create_app
 from mlxctl.server.listener import Listener
 from mlxctl.server.log_output import configure_logging
 from mlxctl.server.open_requests import OpenHttpRequests
+from mlxctl.server.tracing import RequestTracing
 from mlxctl.settings import ServerSettings, Settings
 
 # Time for the last responses to leave after the engine has ended.
@@ -27,12 +28,10 @@ _COLLECTION_THRESHOLDS = (700, 10, 10)
 class Announcer(Protocol):
     """Receives the milestones of the start."""
 
-    def listening(self, address: Address, settings: Settings) -> None:
+    def listening(self, address: Address, settings: Settings, *, requires_keys: bool) -> None:
         """The server listens; the model is still loading."""
 
-    def ready(
-        self, address: Address, settings: Settings, models: tuple[ServedModel, ...], *, seconds: float
-    ) -> None:
+    def ready(self, address: Address, models: tuple[ServedModel, ...], *, seconds: float) -> None:
         """The server accepts requests, `seconds` after its start."""
 
 
@@ -53,26 +52,27 @@ async def _serve(settings: Settings, announcer: Announcer) -> int:
         address = replace(address, scheme="https")
     services = build_services(_with_cache_directory(settings))
     open_requests = OpenHttpRequests()
-    listener = Listener(create_app(services, settings.server, open_requests), address, settings.server)
+    tracing = RequestTracing(settings.telemetry) if settings.telemetry.otlp_endpoint else None
+    application = create_app(services, settings.server, open_requests, tracing=tracing)
+    listener = Listener(application, address, settings.server)
     log_handler = configure_logging(settings.server)
     await listener.start(on_end=stop.set)
     _tune_garbage_collection()
-    announcer.listening(address, settings)
+    announcer.listening(address, settings, requires_keys=services.policy.requires_keys)
     await services.inference.open()
     watch = asyncio.create_task(services.policy.watch(), name="watch-policy")
     try:
         if await _becomes_ready_before(stop, services.inference):
-            announcer.ready(
-                address, settings, services.inference.models(), seconds=time.monotonic() - started
-            )
+            announcer.ready(address, services.inference.models(), seconds=time.monotonic() - started)
             await stop.wait()
         exit_code = int(listener.has_ended)
     finally:
         watch.cancel()
-        if services.policy.opa is not None:
-            await services.policy.opa.close()
+        await services.policy.close()
         services.catalog.downloads.close()
         await _end(services.inference, open_requests, listener, settings.server)
+        if tracing is not None:
+            await tracing.close()
         services.close()
         log_handler.close()
     return exit_code

@@ -17,8 +17,10 @@ from mlxctl.settings.policy import (
     AuditSettings,
     GuardrailSettings,
     LimitSettings,
+    OidcSettings,
     OpaSettings,
     PolicySettings,
+    TelemetrySettings,
 )
 from mlxctl.settings.resolution import resolve, settings_file
 from mlxctl.settings.sections import Settings
@@ -33,6 +35,7 @@ __all__ = [
     "LibrarySettings",
     "LimitSettings",
     "ModelSettings",
+    "OidcSettings",
     "OpaSettings",
     "PolicySettings",
     "PoolSettings",
@@ -40,6 +43,7 @@ __all__ = [
     "SchedulerSettings",
     "ServerSettings",
     "Settings",
+    "TelemetrySettings",
     "describe_default",
     "describe_field",
     "remove_alias",

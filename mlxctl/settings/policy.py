@@ -1,4 +1,4 @@
-"""Settings of policies, guardrails, limits and the audit log."""
+"""Settings of policies, guardrails, limits, the audit log and traces."""
 
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -26,7 +26,7 @@ class OpaSettings:
     """An Open Policy Agent server that decides about requests."""
 
     url: str | None = None
-    """Document to ask, such as http://127.0.0.1:8181/v1/data/mlxctl/decision. Default: OPA is not asked."""
+    """Document to ask, such as http://127.0.0.1:8181/v1/data/mlxctl/decision. Default: no OPA server."""
 
     timeout_seconds: float = bounded(0.2, least=0.001)
     """Maximum time for an answer."""
@@ -36,6 +36,41 @@ class OpaSettings:
 
     cache_seconds: float = bounded(5.0, least=0.0)
     """Time for which a decision about equal facts is repeated without asking."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OidcSettings:
+    """An OpenID Connect provider whose tokens are accepted like API keys."""
+
+    issuer: str | None = None
+    """URL of the provider, exactly as its tokens name it. Default: no tokens are accepted."""
+
+    audience: str | None = None
+    """Audience that tokens must name. Needed with `issuer`."""
+
+    jwks_url: str | None = None
+    """URL of the signing keys. Default: the provider's discovery document names it."""
+
+    algorithms: tuple[str, ...] = ("RS256",)
+    """Accepted signatures: RS256, RS384, RS512, PS256, ..., ES256, ..., Ed25519."""
+
+    scope_claim: str = "scope"
+    """Claim with scopes or roles: a name, or a path such as `realm_access.roles`."""
+
+    role_map: dict[str, tuple[str, ...]] = field(default_factory=dict)
+    """Scopes of each role or provider's scope. Default: the claim has scopes of this server."""
+
+    leeway_seconds: float = bounded(60.0, least=0.0, most=600.0)
+    """Accepted difference between the clocks of the provider and this server."""
+
+    jwks_ttl_seconds: float = bounded(300.0, least=1.0)
+    """Time after which the signing keys are fetched again."""
+
+    jwks_stale_seconds: float = bounded(3600.0, least=0.0)
+    """Time for which they are still used while the provider does not answer. 0 refuses tokens at once."""
+
+    timeout_seconds: float = bounded(5.0, least=0.001)
+    """Maximum time for an answer of the provider."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -99,3 +134,20 @@ class AuditSettings:
 
     debug: bool = False
     """Write prompts and answers to the audit log as text."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TelemetrySettings:
+    """Trace spans of requests for an OpenTelemetry collector."""
+
+    otlp_endpoint: str | None = None
+    """URL of the collector, such as http://127.0.0.1:4318 (OTLP over HTTP). Default: no traces."""
+
+    service_name: str = "mlxctl"
+    """Name of this server in the traces."""
+
+    sample_ratio: float = bounded(1.0, least=0.0, most=1.0)
+    """Share of the requests that are traced. A caller's `traceparent` decides for its requests."""
+
+    headers: dict[str, str] = field(default_factory=dict, repr=False)
+    """HTTP header for the collector, such as a key."""

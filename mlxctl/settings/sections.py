@@ -19,8 +19,10 @@ from mlxctl.settings.policy import (
     AuditSettings,
     GuardrailSettings,
     LimitSettings,
+    OidcSettings,
     OpaSettings,
     PolicySettings,
+    TelemetrySettings,
 )
 from mlxctl.settings.server import ServerSettings
 
@@ -40,5 +42,7 @@ class Settings:
     limits: LimitSettings = field(default_factory=LimitSettings)
     policy: PolicySettings = field(default_factory=PolicySettings)
     opa: OpaSettings = field(default_factory=OpaSettings)
+    oidc: OidcSettings = field(default_factory=OidcSettings)
     scheduler: SchedulerSettings = field(default_factory=SchedulerSettings)
     guardrails: GuardrailSettings = field(default_factory=GuardrailSettings)
+    telemetry: TelemetrySettings = field(default_factory=TelemetrySettings)

@@ -38,6 +38,9 @@ class ServerSettings:
     tls_key: Path | None = None
     """Private key of the certificate, in PEM format, without a password."""
 
+    tls_min_version: Literal["1.2", "1.3"] = "1.2"
+    """Oldest TLS version that clients may use. Older Pythons and Macs have no 1.3."""
+
     tls_client_ca: Path | None = None
     """Certificate authority in PEM format. Clients must then have a certificate of it (mutual TLS)."""
 

@@ -9,13 +9,14 @@ from typing import Any
 
 
 class OpaDouble(ThreadingHTTPServer):
-    """Answers `result` to every document, and keeps what it was asked."""
+    """Answers `result` to every document, and keeps the inputs of requests."""
 
     def __init__(self) -> None:
         super().__init__(("127.0.0.1", 0), Handler)
         self.result: Any = True
         self.status = 200
         self.inputs: list[dict[str, Any]] = []
+        self.traceparents: list[str | None] = []
 
     @property
     def url(self) -> str:
@@ -27,6 +28,7 @@ class Handler(BaseHTTPRequestHandler):
         server = self.server
         assert isinstance(server, OpaDouble)
         server.inputs.append(json.loads(self.rfile.read(int(self.headers["content-length"])))["input"])
+        server.traceparents.append(self.headers["traceparent"])
         body = json.dumps({} if server.result is None else {"result": server.result}).encode()
         self.send_response(server.status)
         self.send_header("content-length", str(len(body)))

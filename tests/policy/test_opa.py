@@ -73,9 +73,9 @@ def test_result_of_the_document_decides(
     (decision,) = decide(double.url, FACTS)
     assert decision.allowed == is_allowed
     assert reason in decision.reason
-    asked = double.inputs[0]
-    assert (asked["caller"], asked["model"], asked["num_tokens"]) == ("k", "qwen3", 9)
-    assert asked["scopes"] == sorted(USER_SCOPES)
+    document = double.inputs[0]
+    assert (document["caller"], document["model"], document["num_tokens"]) == ("k", "qwen3", 9)
+    assert document["scopes"] == sorted(USER_SCOPES)
 
 
 def test_equal_facts_are_decided_once(double: OpaDouble) -> None:

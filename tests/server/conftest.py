@@ -14,7 +14,7 @@ from falcon import testing
 from mlxctl.bootstrap import Services, build_services
 from mlxctl.server import create_app
 from mlxctl.server.disconnect import Application, Event, Receive, Scope, Send
-from mlxctl.settings import ModelSettings, PolicySettings, ServerSettings, Settings
+from mlxctl.settings import ModelSettings, OidcSettings, PolicySettings, ServerSettings, Settings
 from tests import tiny_models
 
 from .process import ServerProcess, serving
@@ -82,7 +82,11 @@ def _close_unstarted_apps() -> Iterator[None]:
 
 
 def unstarted_app(
-    model: Path, settings: ServerSettings, policy: PolicySettings | None = None
+    model: Path,
+    settings: ServerSettings,
+    policy: PolicySettings | None = None,
+    *,
+    oidc: OidcSettings | None = None,
 ) -> testing.TestClient:
     """A client of the application before the engine runs.
 
@@ -95,6 +99,7 @@ def unstarted_app(
                 server=settings,
                 model=ModelSettings(path=model, name="tiny"),
                 policy=policy or PolicySettings(),
+                oidc=oidc or OidcSettings(),
             )
         )
         _UNSTARTED.append(services)

@@ -19,7 +19,8 @@ from mlxctl.ir.policy import SCOPES
 from mlxctl.policy import Caller
 from mlxctl.server.caller import with_caller
 from mlxctl.server.routes import all_routes
-from mlxctl.settings import PolicySettings, ServerSettings
+from mlxctl.settings import OidcSettings, PolicySettings, ServerSettings
+from tests.policy.identity_provider import AUDIENCE, identity_provider
 
 from .conftest import unstarted_app
 from .process import ServerProcess, serving
@@ -55,6 +56,31 @@ def test_key_reaches_only_the_routes_of_its_scope(unstarted: testing.TestClient,
             if not is_allowed:
                 assert f"scope '{route.access}'" in result.text
                 assert 'error="insufficient_scope"' in result.headers["www-authenticate"]
+
+
+def test_tokens_reach_the_routes_of_their_scopes(endless_model: Path, tmp_path: Path) -> None:
+    with identity_provider() as provider:
+        oidc = OidcSettings(issuer=provider.issuer, audience=AUDIENCE)
+        client = unstarted_app(
+            endless_model, ServerSettings(), PolicySettings(path=tmp_path / "policy.sqlite"), oidc=oidc
+        )
+        provider.status = 500
+        with_token = {"authorization": f"Bearer {provider.token(scope='admin')}"}
+        assert client.simulate_get("/admin/keys", headers=with_token).status_code == 503
+        assert client.simulate_get("/livez", headers=with_token).status_code == 200
+        client = unstarted_app(
+            endless_model, ServerSettings(), PolicySettings(path=tmp_path / "policy.sqlite"), oidc=oidc
+        )
+        provider.status = 200
+        for token, status, problem in (
+            (provider.token(scope="admin"), 200, None),
+            (provider.token(scope="generate"), 403, 'error="insufficient_scope"'),
+            (provider.token(exp=1), 401, 'error="invalid_token", error_description="it has expired"'),
+            ("", 401, "Bearer"),
+        ):
+            answer = client.simulate_get("/admin/keys", headers={"authorization": f"Bearer {token}"})
+            assert answer.status_code == status
+            assert (problem or "") in answer.headers.get("www-authenticate", "")
 
 
 @pytest.mark.parametrize(

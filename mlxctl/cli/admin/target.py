@@ -22,7 +22,7 @@ def policy_target(
 ) -> Iterator[PolicyTarget]:
     """Yield the store. Raises SettingsError, ServerUnreachable, AuthenticationFailed."""
     if local:
-        from mlxctl.bootstrap import open_policy
+        from mlxctl.bootstrap.policy import open_policy
         from mlxctl.policy.admin import PolicyAdmin
 
         yield PolicyAdmin(*open_policy(read_settings(config)))

@@ -35,6 +35,7 @@ _ANSWERS: dict[type[MlxctlError], tuple[int, str, str | None]] = {
     errors.PolicyDenied: (403, "permission_error", "policy_denied"),
     errors.GuardrailMatched: (400, "invalid_request_error", "content_filter"),
     errors.AuthenticationFailed: (401, "authentication_error", "invalid_api_key"),
+    errors.InvalidToken: (401, "authentication_error", "invalid_token"),
     errors.CapacityError: (503, "server_error", "server_overloaded"),
     errors.QueueFull: (429, "rate_limit_error", "rate_limit_exceeded"),
     errors.RateLimited: (429, "rate_limit_error", "rate_limit_exceeded"),

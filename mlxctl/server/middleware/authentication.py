@@ -5,7 +5,7 @@ from typing import Any
 
 from falcon.asgi import Request, Response
 
-from mlxctl.errors import AuthenticationFailed, InsufficientScope, PermissionDenied
+from mlxctl.errors import AuthenticationFailed, InsufficientScope, PermissionDenied, PolicyUnavailable
 from mlxctl.policy import Caller, PolicyService
 from mlxctl.server.disconnect import call_at_end
 from mlxctl.server.route import Route
@@ -28,15 +28,15 @@ class Authentication:
     async def process_request(self, request: Request, response: Response) -> None:  # noqa: ARG002
         """Authenticate the caller of a request.
 
-        On open routes it may be None. Raises AuthenticationFailed.
+        On open routes it may be None. Raises AuthenticationFailed, PolicyUnavailable.
         """
         context = request.context
         context.caller, context.identity, context.policy = None, UNAUTHENTICATED, self._policy
         try:
-            caller = self._policy.identify(
+            caller = await self._policy.authenticate(
                 authorization=request.get_header("authorization"), x_api_key=request.get_header("x-api-key")
             )
-        except AuthenticationFailed:
+        except (AuthenticationFailed, PolicyUnavailable):
             route = self._routes.get(request.path)
             if route is None or route.access != "open":
                 raise

@@ -11,7 +11,8 @@ from falcon.asgi import Request, Response
 
 from mlxctl.inference.request_context import RequestContext, current_request
 from mlxctl.server.disconnect import call_at_end
-from mlxctl.server.trace_context import trace_id_of
+from mlxctl.server.trace_context import valid_traceparent
+from mlxctl.server.tracing import RequestTracing
 
 CLIENT_CLOSED_REQUEST = 499
 """Status, as nginx logs it, of a request whose client left before the response began."""
@@ -21,7 +22,7 @@ class RequestRecording:
     """Sets the RequestContext and hands ended requests to all `recorders`.
 
     `protocols` are the vendors of the routes. With `keeps_content` the generations keep prompt and answer
-    until then.
+    until then. With `tracing` each request has a trace span, named by the answer's `traceparent`.
     """
 
     def __init__(
@@ -30,12 +31,14 @@ class RequestRecording:
         protocols: Mapping[str, str],
         *,
         keeps_content: bool,
+        tracing: RequestTracing | None = None,
     ) -> None:
         self._recorders = tuple(recorders)
         self._protocols = protocols
         self._keeps_content = keeps_content
+        self._tracing = tracing
 
-    async def process_request(self, request: Request, response: Response) -> None:  # noqa: ARG002
+    async def process_request(self, request: Request, response: Response) -> None:
         """Begin the record of a request.
 
         It ends after everything else that ends with the request.
@@ -45,9 +48,13 @@ class RequestRecording:
             method=request.method,
             path=request.path,
             remote=request.remote_addr or "",
-            trace_id=trace_id_of(request.get_header("traceparent")),
+            traceparent=valid_traceparent(request.get_header("traceparent")),
             keeps_content=self._keeps_content,
         )
+        if self._tracing is not None:
+            self._tracing.start(context, request.get_header("tracestate"))
+            if context.traceparent is not None:
+                response.set_header("traceparent", context.traceparent)
         request.context.record = context
         current_request.set(context)
         started = time.monotonic()
