@@ -53,6 +53,7 @@ complete -c mlxctl -n "__mlxctl_at ' serve'" -l host -x -d 'Address to listen on
 complete -c mlxctl -n "__mlxctl_at ' serve'" -l port -s p -x -d 'Port to listen on. 0 picks a free port and prints it'
 complete -c mlxctl -n "__mlxctl_at ' serve'" -l tls-cert -r -F -d 'Certificate for HTTPS, in PEM format, with its chain. Needs `tls_key`'
 complete -c mlxctl -n "__mlxctl_at ' serve'" -l tls-key -r -F -d 'Private key of the certificate, in PEM format, without a password'
+complete -c mlxctl -n "__mlxctl_at ' serve'" -l tls-min-version -x -d 'Oldest TLS version that clients may use'
 complete -c mlxctl -n "__mlxctl_at ' serve'" -l tls-client-ca -r -F -d 'Certificate authority in PEM format'
 complete -c mlxctl -n "__mlxctl_at ' serve'" -l api-key -x -d 'API key that clients must send, as `Authorization'
 complete -c mlxctl -n "__mlxctl_at ' serve'" -l api-key-file -r -F -d 'File with one API key per line, in addition to `api_keys`'

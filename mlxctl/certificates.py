@@ -27,9 +27,14 @@ def check_server_files(certificate: Path | None, key: Path | None, client_ca: Pa
     for name, path in (("tls_cert", certificate), ("tls_key", key), ("tls_client_ca", client_ca)):
         if path is not None and not os.access(path, os.R_OK):
             raise SettingsError(f"server.{name}: {str(path)!r} does not exist or cannot be read")
+    if _is_encrypted(key):
+        # NOTE: Granian 2.8 takes a password, but panics on every encrypted key.
+        raise SettingsError(
+            f"server.tls_key: {str(key)!r} is encrypted; write one without a password with "
+            "'openssl pkey -in KEY -out NEW_KEY'"
+        )
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     try:
-        # An encrypted key would ask for its password on the terminal.
         context.load_cert_chain(certificate, key, password=lambda: "")
     except ssl.SSLError as error:
         reason = (error.reason or str(error)).replace("_", " ").lower()
@@ -43,6 +48,12 @@ def check_server_files(certificate: Path | None, key: Path | None, client_ca: Pa
             raise SettingsError(
                 f"server.tls_client_ca: {str(client_ca)!r} has no certificate in PEM format"
             ) from None
+
+
+def _is_encrypted(key: Path) -> bool:
+    """Whether a PEM file has an encrypted private key."""
+    content = key.read_bytes()
+    return b"BEGIN ENCRYPTED PRIVATE KEY" in content or b"Proc-Type: 4,ENCRYPTED" in content
 
 
 def client_context(url: str) -> ssl.SSLContext | bool:

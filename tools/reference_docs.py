@@ -23,7 +23,7 @@ from mlxctl.inference.models.served_model import ModelMemory
 from mlxctl.inference.request_totals import ModelTotals, RequestEnd
 from mlxctl.ir.distribution import Distribution
 from mlxctl.models.directory_reader import read_model
-from mlxctl.server.metric_families import MetricsSnapshot, StopCounts, metric_families
+from mlxctl.server.metric_families import HttpRequestCounts, MetricsSnapshot, metric_families
 from mlxctl.server.openapi import build_document
 from mlxctl.server.routes import all_routes
 from mlxctl.settings import Settings, describe_default, describe_field
@@ -200,7 +200,7 @@ def _some_metrics() -> MetricsSnapshot:
         totals={"NAME": totals},
         status="ready",
         num_restarts=0,
-        stops=StopCounts(),
+        http=HttpRequestCounts(),
         pool=pool,
         routes={("NAME", "routed"): 1},
         models=[ServedModel(name="NAME", facts=read_model(demo.MODEL_DIR))],

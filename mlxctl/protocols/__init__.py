@@ -34,6 +34,7 @@ from mlxctl.protocols.openai.responses.item_list import Page, encode_deletion, e
 from mlxctl.protocols.openai.responses.parsing import References, StoredContext
 from mlxctl.protocols.openai.transcriptions import OpenAITranscriptionFormatter
 from mlxctl.protocols.priority import PRIORITY_HEADER, header_priority
+from mlxctl.protocols.problem import problem_error
 from mlxctl.protocols.registry import (
     ANTHROPIC,
     OLLAMA,
@@ -89,5 +90,6 @@ __all__ = [
     "parse_agent",
     "parse_agent_change",
     "parse_count_tokens",
+    "problem_error",
     "stored_conversation",
 ]

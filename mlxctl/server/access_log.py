@@ -60,6 +60,7 @@ def access_fields(request: RequestContext) -> dict[str, object]:
         "error": request.error,
         "caller": request.caller or None,
         "request_id": request.request_id,
+        "trace_id": request.trace_id,
     }
     return {name: value for name, value in fields.items() if value is not None}
 

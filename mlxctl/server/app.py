@@ -23,16 +23,25 @@ from mlxctl.server.route import Route, RouteContext
 from mlxctl.server.routes import all_routes
 from mlxctl.server.routes.admin import ADMIN_ROUTES
 from mlxctl.server.routes.health import HEALTH_ROUTES
+from mlxctl.server.tracing import RequestTracing
 from mlxctl.settings import ServerSettings
 
 
 def create_app(
-    services: Services, settings: ServerSettings, open_requests: OpenHttpRequests | None = None
+    services: Services,
+    settings: ServerSettings,
+    open_requests: OpenHttpRequests | None = None,
+    *,
+    tracing: RequestTracing | None = None,
 ) -> Application:
     """Return the ASGI application; a graceful stop waits for `open_requests`."""
     routes = all_routes(allows_downloads=services.catalog.allows_downloads)
     context = RouteContext(
-        services=services, settings=settings, open_requests=open_requests or OpenHttpRequests(), routes=routes
+        services=services,
+        settings=settings,
+        open_requests=open_requests or OpenHttpRequests(),
+        routes=routes,
+        tracing=tracing,
     )
     app: App[Request, Response] = App(middleware=_middleware(settings, routes, context))
     for route in routes:
@@ -42,9 +51,9 @@ def create_app(
     app.req_options.strip_url_path_trailing_slash = True
     ErrorHandlers(
         {
-            path: route.protocol.render_error
+            path: route.render_error
             for route in routes
-            if route.protocol is not None
+            if route.render_error is not None
             for path in route.paths
         },
         by_header={"anthropic-version": anthropic_error},
@@ -59,7 +68,7 @@ def _recording(settings: ServerSettings, routes: Sequence[Route], context: Route
     quiet = [path for route in (*ADMIN_ROUTES, *HEALTH_ROUTES) for path in route.paths]
     recorders = [
         AccessLog(quiet_routes=quiet, shows_content=settings.log_content).record,
-        context.stops.record,
+        context.http_requests.record,
     ]
     audit = context.services.audit
     if audit is not None:
@@ -67,7 +76,14 @@ def _recording(settings: ServerSettings, routes: Sequence[Route], context: Route
     protocols = {
         path: route.protocol.vendor for route in routes if route.protocol is not None for path in route.paths
     }
-    return RequestRecording(recorders, protocols, keeps_content=settings.log_content or audit is not None)
+    if context.tracing is not None:
+        recorders.append(context.tracing.record)
+    return RequestRecording(
+        recorders,
+        protocols,
+        keeps_content=settings.log_content or audit is not None,
+        tracing=context.tracing,
+    )
 
 
 def _middleware(settings: ServerSettings, routes: Sequence[Route], context: RouteContext) -> list[Any]:

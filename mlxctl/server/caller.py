@@ -14,22 +14,22 @@ from mlxctl.protocols import (
 )
 
 
-def with_caller(asked: PackedRequest, request: Request) -> PackedRequest:
+def with_caller(packed: PackedRequest, request: Request) -> PackedRequest:
     """Return the request with its caller's fairness key and cache namespace.
 
     Priority and context overflow of the body take precedence over those of headers; no priority is more
     urgent than that of the caller's key. Raises InvalidRequest.
     """
-    options = asked.head.cache
+    options = packed.head.cache
     identity: Caller = request.context.identity
     of_header = header_priority(request.get_header(PRIORITY_HEADER))
-    priority = of_header if asked.head.priority is None else asked.head.priority
+    priority = of_header if packed.head.priority is None else packed.head.priority
     overflow = header_context_overflow(request.get_header(OVERFLOW_HEADER))
     namespace = cache_namespace(identity.cache_scope, options.salt)
-    return asked.with_head(
+    return packed.with_head(
         request_id=request.context.request_id,
         fairness_key=request.context.caller,
         priority=priority if identity.priority is None else max(priority or 0, identity.priority),
-        context_overflow=asked.head.context_overflow or overflow,
+        context_overflow=packed.head.context_overflow or overflow,
         cache=replace(options, namespace=namespace),
     )

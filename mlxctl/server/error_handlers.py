@@ -30,7 +30,8 @@ _log = logging.getLogger(__name__)
 class ErrorHandlers:
     """Renders errors by route.
 
-    A route without a protocol uses `by_header` if the request has that header, else `default`.
+    `by_route` is by template. A route that is not in it uses `by_header` if the request has that header, else
+    `default`.
     """
 
     def __init__(
@@ -41,6 +42,10 @@ class ErrorHandlers:
         by_header: Mapping[str, ErrorRenderer],
     ) -> None:
         self._by_route = by_route
+        # Errors before routing have no template.
+        self._by_prefix = {
+            route.partition("{")[0]: render for route, render in by_route.items() if "{" in route
+        }
         self._default = default
         self._by_header = by_header
 
@@ -73,7 +78,7 @@ class ErrorHandlers:
         request_id = getattr(request.context, "request_id", None)
         answer = self._renderer(request)(error, request_id=request_id)
         response.status = answer.status
-        response.content_type = falcon.MEDIA_JSON
+        response.content_type = answer.media_type
         response.data = answer.body
         response.set_headers(answer.headers)
 
@@ -81,6 +86,10 @@ class ErrorHandlers:
         route = request.uri_template or request.path
         if route in self._by_route:
             return self._by_route[route]
+        if request.uri_template is None:
+            for prefix, render in self._by_prefix.items():
+                if route.startswith(prefix):
+                    return render
         return next(
             (shape for header, shape in self._by_header.items() if request.get_header(header)), self._default
         )

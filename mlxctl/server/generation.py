@@ -114,7 +114,7 @@ class GenerationResource(Generic[FormatterType]):
     async def respond_without_generation(
         self,
         formatter: FormatterType,  # noqa: ARG002
-        asked: ParsedRequest,  # noqa: ARG002
+        parsed: ParsedRequest,  # noqa: ARG002
         response: Response,  # noqa: ARG002
     ) -> bool:
         """Answer a request that generates nothing; return whether it is one."""
@@ -132,11 +132,11 @@ class GenerationResource(Generic[FormatterType]):
         caller: str = request.context.caller
         body = await read_body(request, limit_bytes=self._settings.max_body_bytes)
         async with deadline.limit():
-            asked = await self.parse(formatter, body, request)
-            if await self.respond_without_generation(formatter, asked, response):
+            parsed = await self.parse(formatter, body, request)
+            if await self.respond_without_generation(formatter, parsed, response):
                 return
-            starting = self._start(asked, formatter, request, response)
-            if not asked.stream:
+            starting = self._start(parsed, formatter, request, response)
+            if not parsed.stream:
                 answers = await starting
                 call_at_end(request.scope, answers.cancel)
                 self.started(formatter, answers.sampling)
@@ -153,9 +153,9 @@ class GenerationResource(Generic[FormatterType]):
         response.stream = chunks
 
     async def _start(
-        self, asked: ParsedRequest, formatter: FormatterType, request: Request, response: Response
+        self, parsed: ParsedRequest, formatter: FormatterType, request: Request, response: Response
     ) -> Answers:
-        whole = with_caller(await asked.request(), request)
+        whole = with_caller(await parsed.request(), request)
         if not whole.head.model:
             # llama.cpp's requests may name none.
             whole = whole.with_head(model=self._inference.default_model)

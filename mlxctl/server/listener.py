@@ -37,8 +37,7 @@ class Listener:
             backpressure=_MAX_CONNECTIONS,
             ssl_cert=settings.tls_cert,
             ssl_key=settings.tls_key,
-            # Older Pythons and Macs speak no newer version.
-            ssl_protocol_min=SSLProtocols.tls12,
+            ssl_protocol_min=SSLProtocols.tls13 if settings.tls_min_version == "1.3" else SSLProtocols.tls12,
             ssl_ca=settings.tls_client_ca,
             ssl_client_verify=settings.tls_client_ca is not None,
             log_level=LogLevels.error,

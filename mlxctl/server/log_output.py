@@ -25,7 +25,7 @@ _CLOSE_SECONDS = 1.0
 class JsonFormatter(logging.Formatter):
     """One JSON object per line.
 
-    Keys: time, level, logger, message, request_id and the record's `fields`.
+    Keys: time, level, logger, message, request_id, trace_id and the record's `fields`.
     """
 
     def format(self, record: logging.LogRecord) -> str:
@@ -37,6 +37,8 @@ class JsonFormatter(logging.Formatter):
         }
         if (context := current_request.get()) is not None:
             line["request_id"] = context.request_id
+            if context.trace_id is not None:
+                line["trace_id"] = context.trace_id
         line |= getattr(record, "fields", {})
         if record.exc_info:
             line["exception"] = self.formatException(record.exc_info)

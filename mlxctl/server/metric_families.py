@@ -1,5 +1,6 @@
 """The metrics of `GET /metrics` as Prometheus families."""
 
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from math import isfinite
@@ -16,31 +17,55 @@ if TYPE_CHECKING:
     from prometheus_client import Metric
 
 
+_DENIALS = frozenset(
+    {
+        "invalid_api_key",
+        "invalid_token",
+        "admin_key_required",
+        "insufficient_scope",
+        "policy_denied",
+        "policy_unavailable",
+    }
+)
+"""Codes of errors by which a request is denied, whatever its content."""
+
+
 @dataclass(slots=True)
-class StopCounts:
-    """HTTP requests that were stopped before their end. Event-loop thread only."""
+class HttpRequestCounts:
+    """HTTP requests that were stopped or denied. Event-loop thread only.
+
+    `guardrails` counts by verdict, `denials` by error code.
+    """
 
     num_disconnects: int = 0
     num_deadlines: int = 0
+    guardrails: Counter[str] = field(default_factory=Counter)
+    denials: Counter[str] = field(default_factory=Counter)
 
     def record(self, request: RequestContext) -> None:
         """Count an ended request."""
         self.num_disconnects += request.stop_cause == "disconnected"
         self.num_deadlines += request.stop_cause == "timed_out"
+        if request.guardrail is not None:
+            self.guardrails[request.guardrail] += 1
+        if request.error in _DENIALS:
+            self.denials[request.error] += 1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MetricsSnapshot:
     """Everything that one scrape reports.
 
-    `engine` is None while the engine does not answer. `routes` counts requests by model and result.
+    `engine` is None while the engine does not answer. `routes` counts requests by model and result,
+    `rate_limited` refused requests by the limit that they reached.
     """
 
     totals: Mapping[str, ModelTotals]
     status: EngineStatus
     num_restarts: int
-    stops: StopCounts
+    http: HttpRequestCounts
     pool: ModelStats
+    rate_limited: Mapping[str, int] = field(default_factory=dict)
     routes: Mapping[tuple[str, RouteResult], int] = field(default_factory=dict)
     models: Sequence[ServedModel] = ()
     engine: Stats | None = None
@@ -120,11 +145,20 @@ def _server(snapshot: MetricsSnapshot) -> "Iterator[Metric]":
     yield CounterMetricFamily(
         "mlxctl_disconnects",
         "Requests whose client left before their end.",
-        value=snapshot.stops.num_disconnects,
+        value=snapshot.http.num_disconnects,
     )
     yield CounterMetricFamily(
-        "mlxctl_deadlines", "Requests that exceeded the time limit.", value=snapshot.stops.num_deadlines
+        "mlxctl_deadlines", "Requests that exceeded the time limit.", value=snapshot.http.num_deadlines
     )
+    for name, text, label, counts in (
+        ("rate_limited", "Requests refused with 429, by limit.", "limit", snapshot.rate_limited),
+        ("guardrail_matches", "Requests with a guardrail match.", "verdict", snapshot.http.guardrails),
+        ("denied", "Requests denied for their key or by a policy.", "code", snapshot.http.denials),
+    ):
+        family = CounterMetricFamily(f"mlxctl_{name}", text, labels=[label])
+        for value, number in counts.items():
+            family.add_metric([value], number)
+        yield family
 
 
 def _models(snapshot: MetricsSnapshot) -> "Iterator[Metric]":

@@ -7,7 +7,8 @@ from falcon.asgi import Request, Response
 
 from mlxctl.errors import MlxctlError
 from mlxctl.inference import InferenceService
-from mlxctl.server.metric_families import MetricsSnapshot, StopCounts, metric_families
+from mlxctl.policy import RateLimiter
+from mlxctl.server.metric_families import HttpRequestCounts, MetricsSnapshot, metric_families
 
 if TYPE_CHECKING:
     from prometheus_client import Metric
@@ -16,9 +17,12 @@ if TYPE_CHECKING:
 class MetricsResource:
     """All metrics; without an engine, those of the engine are missing."""
 
-    def __init__(self, inference: InferenceService, stops: StopCounts) -> None:
+    def __init__(
+        self, inference: InferenceService, http_requests: HttpRequestCounts, limiter: RateLimiter
+    ) -> None:
         self._inference = inference
-        self._stops = stops
+        self._http_requests = http_requests
+        self._limiter = limiter
 
     async def on_get(self, request: Request, response: Response) -> None:  # noqa: ARG002
         """Query the engine and render all metrics."""
@@ -43,7 +47,8 @@ class MetricsResource:
             totals=inference.totals(),
             status=inference.status,
             num_restarts=inference.num_engine_restarts,
-            stops=self._stops,
+            http=self._http_requests,
+            rate_limited=self._limiter.num_refused,
             pool=inference.manager.stats(),
             routes=inference.manager.num_routes,
             models=inference.models(),

@@ -16,6 +16,7 @@ from mlxctl.protocols.json_union import JsonUnion
 from mlxctl.protocols.llama_cpp.errors import LlamaError
 from mlxctl.protocols.ollama.schema import OllamaError
 from mlxctl.protocols.openai.errors import OpenAIError
+from mlxctl.protocols.problem import PROBLEM_MEDIA_TYPE, Problem, problem_error
 from mlxctl.protocols.rerank import CohereError
 from mlxctl.server.deadline import timeout_seconds
 from mlxctl.server.route import Operation, Route
@@ -133,7 +134,7 @@ def _union_schema(union: type[JsonUnion]) -> dict[str, Any]:
 
 def _error_types(route: Route) -> tuple[type[Any], ...]:
     if route.protocol is None:
-        return OpenAIError, AnthropicError
+        return (Problem,) if route.render_error is problem_error else (OpenAIError, AnthropicError)
     return _ERROR_TYPES[route.protocol.vendor]
 
 
@@ -189,7 +190,8 @@ def _responses(
         events = [schema_of[kind] for kind in operation.events]
         is_lines = operation.stream_media_type != "text/event-stream"
         content[operation.stream_media_type] = {"schema": _lines(events) if is_lines else _stream(events)}
-    refusal = {"application/json": {"schema": _one_of([schema_of[kind] for kind in _error_types(route)])}}
+    media_type = PROBLEM_MEDIA_TYPE if route.render_error is problem_error else "application/json"
+    refusal = {media_type: {"schema": _one_of([schema_of[kind] for kind in _error_types(route)])}}
     has_body = operation.body is not None or operation.form is not None
     more = (*(_WITH_BODY if has_body else ()), *(_TO_ADMINISTER if route.needs_admin else ()))
     statuses = sorted({*_ALWAYS, *more, *operation.errors})

@@ -67,11 +67,11 @@ class ResponsesResource(GenerationResource[OpenAIResponsesFormatter]):
             items = await asyncio.to_thread(self._store.items, caller, wanted.item_ids)
         context = StoredContext(conversation=conversation, items=items)
         num_bytes = len(body) + context.num_bytes
-        asked = await preparation.run_with(
+        packed = await preparation.run_with(
             formatter, "parse_again", PickleBuffer(body), context, num_bytes=num_bytes
         )
         formatter.earlier = context.conversation or ()
-        return ParsedRequest.at_once(asked)
+        return ParsedRequest.at_once(packed)
 
     def started(self, formatter: OpenAIResponsesFormatter, sampling: SamplingParams) -> None:
         """Pass the final sampling parameters to the formatter."""
@@ -104,9 +104,9 @@ class ResponseTokensResource(ResponsesResource):
         body = await read_body(request, limit_bytes=self._settings.max_body_bytes)
         async with deadline_of(request, self._settings).limit():
             parsed = await self.parse(OpenAIResponsesFormatter(), body, request)
-            asked = with_caller(await parsed.request(), request)
-            admit(request, response, self._inference.manager.own_name(asked.head.model))
-            num_tokens = await self._inference.count_tokens(asked)
+            packed = with_caller(await parsed.request(), request)
+            admit(request, response, self._inference.manager.own_name(packed.head.model))
+            num_tokens = await self._inference.count_tokens(packed)
         response.data = msgspec.json.encode(TokenCountOfResponse(input_tokens=num_tokens))
         response.content_type = falcon.MEDIA_JSON
 

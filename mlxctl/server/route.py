@@ -6,9 +6,10 @@ from typing import Any, Literal
 
 from mlxctl.bootstrap import Services
 from mlxctl.ir.policy import USER_SCOPES, Scope
-from mlxctl.protocols import WireProtocol
-from mlxctl.server.metric_families import StopCounts
+from mlxctl.protocols import ErrorBody, WireProtocol, problem_error
+from mlxctl.server.metric_families import HttpRequestCounts
 from mlxctl.server.open_requests import OpenHttpRequests
+from mlxctl.server.tracing import RequestTracing
 from mlxctl.settings import ServerSettings
 
 Access = Literal["open", "caller"] | Scope
@@ -57,8 +58,10 @@ class Route:
 
     `path` is a Falcon template. `aliases` are other paths that clients use. `resource` creates the Falcon
     resource. With `covers_all_callers` the route shows or changes data of other callers: an API key of the
-    settings may use it only if it is the only key or an admin key. `protocol` decides the shape of errors;
-    None takes the client's: Anthropic's for requests with an `anthropic-version` header, else OpenAI's.
+    settings may use it only if it is the only key or an admin key. `protocol` decides the shape of errors.
+    Routes without one answer with problem details (RFC 9457). Those under `/v1/`, which clients of several
+    vendors use, take the client's shape: Anthropic's for requests with an `anthropic-version` header, else
+    OpenAI's.
     """
 
     path: str
@@ -75,6 +78,13 @@ class Route:
         return self.path, *self.aliases
 
     @property
+    def render_error(self) -> Callable[..., ErrorBody] | None:
+        """Renderer of error responses; None where the client decides their shape."""
+        if self.protocol is not None:
+            return self.protocol.render_error
+        return None if self.path.startswith("/v1/") else problem_error
+
+    @property
     def documented_path(self) -> str:
         """The path as OpenAPI writes it."""
         return self.path.replace(":path}", "}")
@@ -89,14 +99,15 @@ class Route:
 class RouteContext:
     """Everything that resources are created from.
 
-    `routes` is the whole table. `stops` counts requests that were stopped.
+    `routes` is the whole table. `http_requests` counts stopped and denied ones.
     """
 
     services: Services
     settings: ServerSettings
     open_requests: OpenHttpRequests
     routes: tuple[Route, ...] = ()
-    stops: StopCounts = field(default_factory=StopCounts)
+    http_requests: HttpRequestCounts = field(default_factory=HttpRequestCounts)
+    tracing: RequestTracing | None = None
 
 
 GENERATION_ERRORS = (404, 429, 499, 500, 503, 504)

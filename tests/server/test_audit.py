@@ -111,8 +111,8 @@ def test_requests_succeed_while_the_log_cannot_be_written(endless_model: Path, t
     config.write_text(f"[audit]\npath = {str(blocked)!r}\n")
     with audited(endless_model, tmp_path, "--config", str(config)) as server:
         assert post(server).status_code == 200
-        asked = lambda: httpx.get(f"{server.url}/admin/audit").json()  # noqa: E731
-        wait_for(lambda: asked()["num_dropped"] == 1, seconds=20)
+        page = lambda: httpx.get(f"{server.url}/admin/audit").json()  # noqa: E731
+        wait_for(lambda: page()["num_dropped"] == 1, seconds=20)
         assert post(server).status_code == 200
 
 

@@ -19,15 +19,16 @@ from .test_disconnect import ask
 ROOT = Path(__file__).parents[2]
 GOLDEN = """
 active_memory_bytes batch_rows buffer_cache_bytes cached_prompt_tokens deadlines decode_step_seconds
-disconnects draft_tokens engine_resident_bytes engine_restarts engine_steps fairness_preemptions
-fairness_resumes fairness_tokens fairness_yields generated_tokens model_evictions
+denied disconnects draft_tokens engine_resident_bytes engine_restarts engine_steps fairness_preemptions
+fairness_resumes fairness_tokens fairness_yields generated_tokens guardrail_matches model_evictions
 model_healthy model_kv_bytes_per_token model_loaded model_loads model_requests model_routes model_swaps
 model_weights_bytes peak_memory_bytes prefill_seconds prefill_tokens_per_second prefix_cache_bytes
 prefix_cache_disk_bytes prefix_cache_disk_damaged prefix_cache_disk_limit_bytes prefix_cache_entries
 prefix_cache_evicted_bytes prefix_cache_evicted_chunks prefix_cache_hit_ratio prefix_cache_limit_bytes
 prefix_cache_lookups prefix_cache_oldest_seconds prefix_cache_promotions prefix_cache_tokens
-prefix_match_ratio prefix_match_tokens prompt_tokens prompt_tokens_per_request queue_depth queue_seconds ready
-request_seconds requests sequences time_per_output_token_seconds time_to_first_token_seconds vision_seconds
+prefix_match_ratio prefix_match_tokens prompt_tokens prompt_tokens_per_request queue_depth queue_seconds
+rate_limited ready request_seconds requests sequences time_per_output_token_seconds
+time_to_first_token_seconds vision_seconds
 """
 PROMPT = [{"role": "user", "content": "Tell me of the sea and the hills. " * 20}]
 

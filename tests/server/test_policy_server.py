@@ -1,4 +1,4 @@
-"""A server that asks an OPA-shaped server, and its audit records."""
+"""Decisions of an OPA-shaped server, audit records and traces."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -7,12 +7,15 @@ from typing import Any
 import httpx
 import pytest
 
+from mlxctl.server.trace_context import valid_traceparent
 from tests.policy.opa_double import OpaDouble, opa_double
 
+from .otlp_collector import OtlpCollector, attributes, otlp_collector
 from .process import ServerProcess, serving, wait_for
 
 CHAT = {"model": "tiny", "messages": [{"role": "user", "content": "hello there"}], "max_tokens": 1}
 TRACE = "4bf92f3577b34da6a3ce929d0e0e4736"
+PARENT = "00f067aa0ba902b7"
 
 
 @pytest.fixture(scope="module")
@@ -22,8 +25,17 @@ def opa() -> Iterator[OpaDouble]:
 
 
 @pytest.fixture(scope="module")
-def server(endless_model: Path, opa: OpaDouble) -> Iterator[ServerProcess]:
+def collector() -> Iterator[OtlpCollector]:
+    with otlp_collector() as double:
+        yield double
+
+
+@pytest.fixture(scope="module")
+def server(endless_model: Path, opa: OpaDouble, collector: OtlpCollector) -> Iterator[ServerProcess]:
     settings = {
+        "MLXCTL_TELEMETRY_OTLP_ENDPOINT": collector.url,
+        "MLXCTL_TELEMETRY_HEADERS": "x-collector-key=open",
+        "OTEL_BSP_SCHEDULE_DELAY": "20",
         "MLXCTL_OPA_URL": opa.url,
         "MLXCTL_OPA_CACHE_SECONDS": "0",
         "MLXCTL_OPA_TIMEOUT_SECONDS": "20",
@@ -37,10 +49,10 @@ def test_denied_request_gets_the_reason(server: ServerProcess, opa: OpaDouble, p
     opa.result = {"allow": False, "reason": "only at night"}
     denied = httpx.post(server.url + path, json=CHAT, timeout=60)
     assert (denied.status_code, "only at night" in denied.text) == (403, True)
-    asked = opa.inputs[-1]
-    assert (asked["model"], asked["route"]) == ("tiny", path)
-    assert asked["num_tokens"] > 5
-    assert len(asked["prompt_sha256"]) == 64
+    document = opa.inputs[-1]
+    assert (document["model"], document["route"]) == ("tiny", path)
+    assert document["num_tokens"] > 5
+    assert len(document["prompt_sha256"]) == 64
 
     opa.result = True
     assert httpx.post(server.url + path, json=CHAT, timeout=60).is_success
@@ -54,21 +66,72 @@ def test_policy_server_that_fails_stops_requests(server: ServerProcess, opa: Opa
 
 
 @pytest.mark.parametrize(
-    ("traceparent", "trace_id"),
+    ("traceparent", "is_valid"),
     [
-        (f"00-{TRACE}-00f067aa0ba902b7-01", TRACE),
-        (f"00-{'0' * 32}-00f067aa0ba902b7-01", None),
-        (f"ff-{TRACE}-00f067aa0ba902b7-01", None),
-        ("nonsense", None),
+        (f"00-{TRACE}-{PARENT}-01", True),
+        (f" 00-{TRACE}-{PARENT}-01-more ", True),
+        (f"00-{'0' * 32}-{PARENT}-01", False),
+        (f"00-{TRACE}-{'0' * 16}-01", False),
+        (f"ff-{TRACE}-{PARENT}-01", False),
+        (f"00-{TRACE}-{PARENT}-01-{'x' * 256}", False),
+        ("nonsense", False),
+        (None, False),
     ],
 )
-def test_audit_record_has_the_trace_id(server: ServerProcess, traceparent: str, trace_id: str | None) -> None:
-    headers = {"traceparent": traceparent, "x-request-id": f"traced-{traceparent[:12]}"}
+def test_only_valid_traceparents_are_taken_over(traceparent: str | None, is_valid: bool) -> None:
+    assert valid_traceparent(traceparent) == (traceparent.strip() if traceparent and is_valid else None)
+
+
+def test_audit_record_has_the_trace_id(server: ServerProcess) -> None:
+    headers = {"traceparent": f"00-{TRACE}-{PARENT}-01", "x-request-id": "traced"}
     httpx.get(f"{server.url}/v1/models", headers=headers)
 
     def record() -> dict[str, Any] | None:
         records = httpx.get(f"{server.url}/admin/audit?limit=5").json()["records"]
-        return next((each for each in records if each["request_id"] == headers["x-request-id"]), None)
+        return next((each for each in records if each["request_id"] == "traced"), None)
 
     wait_for(record, seconds=20)
-    assert (record() or {}).get("trace_id") == trace_id
+    assert (record() or {}).get("trace_id") == TRACE
+
+
+@pytest.mark.parametrize("path", ["/v1/chat/completions", "/v1/messages"])
+def test_spans_of_a_request_are_exported(
+    server: ServerProcess, opa: OpaDouble, collector: OtlpCollector, path: str
+) -> None:
+    trace_id = f"{len(path):032x}"
+    headers = {"traceparent": f"00-{trace_id}-{PARENT}-01", "tracestate": "vendor=1"}
+    answer = httpx.post(server.url + path, json={**CHAT, "max_tokens": 3}, headers=headers, timeout=60)
+    name = f"POST {path}"
+    wait_for(lambda: name in collector.of_trace(trace_id), seconds=20)
+    spans = collector.of_trace(trace_id)
+    whole, generation = spans[name], spans["chat tiny"]
+    assert whole.parent_span_id.hex() == PARENT
+    assert answer.headers["traceparent"] == f"00-{trace_id}-{whole.span_id.hex()}-01" == opa.traceparents[-1]
+    assert generation.parent_span_id == whole.span_id
+    steps = [spans[step] for step in ("prepare", "queue", "prefill", "decode")]
+    assert {step.parent_span_id for step in steps} == {generation.span_id}
+    times = [time for step in steps for time in (step.start_time_unix_nano, step.end_time_unix_nano)]
+    assert times == sorted(times)
+    assert whole.start_time_unix_nano <= times[0]
+    assert times[-1] <= whole.end_time_unix_nano
+    assert attributes(whole)["http.response.status_code"] == 200
+    assert attributes(generation)["gen_ai.usage.output_tokens"] == 3
+    assert attributes(generation)["gen_ai.response.finish_reasons"] == ["length"]
+    assert attributes(steps[2].events[0])["mlxctl.prefix_cache.hit"]
+    assert collector.resources[-1]["service.name"] == "mlxctl"
+
+
+def test_traces_never_have_prompts_or_answers(server: ServerProcess, collector: OtlpCollector) -> None:
+    body = {**CHAT, "messages": [{"role": "user", "content": "canary-zebra-4711"}]}
+    answer = httpx.post(f"{server.url}/v1/chat/completions", json=body, timeout=60)
+    trace_id = answer.headers["traceparent"].split("-")[1]
+    wait_for(lambda: len(collector.of_trace(trace_id)) == 6, seconds=20)
+    assert "canary" not in str(collector.spans)
+
+
+def test_unsampled_requests_are_not_exported(server: ServerProcess, collector: OtlpCollector) -> None:
+    unsampled = {"traceparent": f"00-{'ab' * 16}-{PARENT}-00"}
+    assert httpx.get(f"{server.url}/v1/models", headers=unsampled).headers["traceparent"].endswith("-00")
+    later = httpx.get(f"{server.url}/v1/models").headers["traceparent"].split("-")[1]
+    wait_for(lambda: collector.of_trace(later), seconds=20)
+    assert not collector.of_trace("ab" * 16)

@@ -131,12 +131,19 @@ def test_an_unknown_authority_is_an_error_in_one_line(server: ServerProcess, cer
     assert "Traceback" not in done.stderr
 
 
-def test_mutual_tls_refuses_clients_without_a_certificate(certificates: Path) -> None:
-    server = start(certificates, "--tls-client-ca", str(certificates / "ca.pem"))
+def test_mutual_tls_refuses_clients_without_certificate_or_with_old_tls(
+    certificates: Path,
+) -> None:
+    authority = str(certificates / "ca.pem")
+    server = start(certificates, "--tls-client-ca", authority, "--tls-min-version", "1.3")
+    old = trusted(certificates, client=True)
+    old.maximum_version = ssl.TLSVersion.TLSv1_2
     try:
         wait_ready(server, trusted(certificates, client=True))
         with pytest.raises(httpx.TransportError):
             httpx.get(f"{server.url}/livez", verify=trusted(certificates))
+        with pytest.raises(httpx.TransportError, match=r"(?i)protocol.version"):
+            httpx.get(f"{server.url}/livez", verify=old)
         with_own = httpx.get(f"{server.url}/livez", verify=trusted(certificates, client=True))
         own = str(certificates / "client-both.pem")
         models = command(certificates, "models", "ps", "--url", server.url, MLXCTL_CLIENT_CERT=own)
@@ -150,10 +157,13 @@ def test_files_that_cannot_be_used_are_named(certificates: Path, tmp_path: Path)
     server, key = certificates / "server.pem", certificates / "server.key"
     broken = tmp_path / "broken.pem"
     broken.write_text("no certificate")
+    encrypted = ["-topk8", "-in", str(key), "-out", "encrypted.key", "-passout", "pass:opensesame"]
+    openssl(tmp_path, "pkcs8", *encrypted)
     for files, reason in {
         (server, None, None): "needs both --tls-cert and --tls-key",
         (server, tmp_path / "none", None): "does not exist",
         (server, certificates / "client.key", None): "key values mismatch",
+        (server, tmp_path / "encrypted.key", None): "is encrypted; write one without a password",
         (broken, key, None): "cannot be used for TLS",
         (server, key, broken): "server.tls_client_ca",
         (None, None, certificates / "ca.pem"): "needs server.tls_cert",

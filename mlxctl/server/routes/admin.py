@@ -51,7 +51,9 @@ ADMIN_ROUTES = (
     ),
     Route(
         path="/metrics",
-        resource=lambda context: MetricsResource(context.services.inference, context.stops),
+        resource=lambda context: MetricsResource(
+            context.services.inference, context.http_requests, context.services.policy.limiter
+        ),
         access="metrics:read",
         operations=(
             Operation(method="get", summary="Get metrics in the Prometheus text format", answer=str),
