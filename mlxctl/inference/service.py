@@ -1,35 +1,30 @@
 """Local inference: resolves models, prepares requests and submits them. Event-loop thread only."""
 
 import asyncio
-import hashlib
 from array import array
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
-from functools import partial
 from typing import Any
 
 import msgspec
 
 from mlxctl.engine import EngineClient, EngineStatus, Hello, Stats
-from mlxctl.errors import InvalidRequest, MlxctlError, PermissionDenied, UnknownResource
-from mlxctl.inference.answers import Answers, choice_of
+from mlxctl.errors import MlxctlError, PermissionDenied, UnknownResource
+from mlxctl.inference.answers import Answers
 from mlxctl.inference.cache import CacheInspector, Explanation
 from mlxctl.inference.embedding import embed
 from mlxctl.inference.generation import Generation
 from mlxctl.inference.interface import InferenceStats
-from mlxctl.inference.models.leases import Lease
 from mlxctl.inference.models.lora_registry import LoraRegistry
 from mlxctl.inference.models.manager import ModelManager
 from mlxctl.inference.models.registry import ModelRegistry
 from mlxctl.inference.models.served_model import ServedModel
 from mlxctl.inference.preparation import PackedRequest, PreparationPool, jobs
 from mlxctl.inference.preparation.packed_request import PackedTexts
-from mlxctl.inference.prompt_echo import PromptEcho
-from mlxctl.inference.request_context import PromptFacts, current_request
-from mlxctl.inference.request_entry import RequestContent, RequestView
+from mlxctl.inference.request_entry import RequestView
 from mlxctl.inference.request_log import RequestLog
 from mlxctl.inference.request_totals import ModelTotals
-from mlxctl.inference.session import ModelSession
+from mlxctl.inference.submission import Submissions, review
 from mlxctl.inference.transcription import transcribe
 from mlxctl.ir import (
     EmbeddingRequest,
@@ -39,7 +34,6 @@ from mlxctl.ir import (
     TranscriptionResult,
 )
 from mlxctl.ir.scheduler_policy import SchedulerPolicy
-from mlxctl.ir.tokens import prompt_salts
 from mlxctl.settings import PoolSettings
 
 NO_POOL = PoolSettings()
@@ -78,6 +72,7 @@ class InferenceService:
         )
         self._log = RequestLog()
         self.cache = CacheInspector(engine, self.preparation, self.manager)
+        self._submissions = Submissions(engine, self.preparation, self.cache, self._log)
         self._opening: asyncio.Task[None] | None = None
         self._failure: MlxctlError | None = None
 
@@ -225,10 +220,10 @@ class InferenceService:
             if request.head.scores_prompt:
                 # Prompt log-probabilities are computed without the cache; explanations must say the same.
                 request = request.with_head(cache=replace(request.head.cache, mode="off"))
-            await _review(session, request, prepared)
+            await review(session, request, prepared)
             # Nothing waits between this check and the submission, and the engine keeps what it has taken.
             self.manager.lora.check_mounted(session.name, choices)
-            generations = self._submit_all(session, lease, request, prepared)
+            generations = self._submissions.submit(session, lease, request, prepared)
         finally:
             lease.release()
         num_prompt_tokens = sum(len(prompt.token_ids) for prompt in prepared.inputs)
@@ -274,9 +269,7 @@ class InferenceService:
         Loads no weights. Raises RequestError, ModelUnavailable, EngineRecovering.
         """
         packed = PackedRequest.of(request) if isinstance(request, GenerationRequest) else request
-        packed = self.manager.lora.apply(packed)
-        reader = await self.manager.reader(packed.head.model)
-        num_tokens: int = await self._prepare(jobs.count_tokens, packed, model=reader.name)
+        num_tokens: int = await self._on_prompt(jobs.count_tokens, packed)
         return num_tokens
 
     @property
@@ -316,16 +309,10 @@ class InferenceService:
         return text
 
     async def _on_prompt(self, function: Callable[..., Any], packed: PackedRequest, *more: Any) -> Any:
+        """Run a function on a prompt in a preparation process; loads no weights."""
         packed = self.manager.lora.apply(packed)
         reader = await self.manager.reader(packed.head.model)
-        return await self.preparation.run(
-            function,
-            packed,
-            *more,
-            num_bytes=packed.num_bytes,
-            model=reader.name,
-            knows_answers=packed.has_answers,
-        )
+        return await self._prepare(function, packed, *more, model=reader.name)
 
     async def check_model(self, name: str) -> None:
         """Check that requests for text can name this model.
@@ -362,75 +349,16 @@ class InferenceService:
             num_tokens_on_disk=found.num_on_disk,
         )
 
-    async def _prepare(self, function: Callable[..., Any], request: PackedRequest, *, model: str) -> Any:
-        size, knows_answers = request.num_bytes, request.has_answers
+    async def _prepare(
+        self, function: Callable[..., Any], request: PackedRequest, *more: Any, model: str
+    ) -> Any:
         return await self.preparation.run(
-            function, request, num_bytes=size, model=model, knows_answers=knows_answers
-        )
-
-    def _submit_all(
-        self, session: ModelSession, lease: Lease, request: PackedRequest, prepared: jobs.Preparation
-    ) -> list[Generation]:
-        num_answers, num_places = len(prepared.inputs) * request.head.num_choices, self._engine.max_places
-        if num_answers > num_places:
-            message = f"{num_answers} answers are requested, but batch and queue have {num_places} places"
-            raise InvalidRequest(f"{message}; ask for fewer", param="n")
-        for prompt in prepared.inputs:
-            session.check_budget(request.head, prompt)
-        if (context := current_request.get()) is not None:
-            context.check_key()
-        generations: list[Generation] = []
-        try:
-            for number in range(len(prepared.inputs)):
-                for index in range(request.head.num_choices):
-                    # Submitted ones must be known when one fails.
-                    generations.append(self._submit(session, lease, request, prepared, number, index))  # noqa: PERF401
-        except MlxctlError:
-            for generation in generations:
-                generation.cancel()
-            raise
-        return generations
-
-    def _submit(
-        self,
-        session: ModelSession,
-        lease: Lease,
-        request: PackedRequest,
-        preparation: jobs.Preparation,
-        number: int,
-        index: int,
-    ) -> Generation:
-        """Submit choice `index` of prompt `number`."""
-        head, prepared = request.head, choice_of(preparation.inputs[number], index)
-        processor = session.create_stream_processor(head, prepared)
-        tokens = session.submit(head, prepared)
-        num_prompt_tokens = len(prepared.token_ids)
-        entry = self._log.begin(head.model, num_prompt_tokens=num_prompt_tokens, caller=head.fairness_key)
-        entry.session_id, entry.num_images = head.cache.session_id, len(prepared.images)
-        entry.adapter = "+".join(choice.name for choice in head.adapters or ()) or None
-        generated_ids: list[int] = []
-        if (context := current_request.get()) is not None and context.keeps_content:
-            entry.content = RequestContent(
-                prompt_ids=prepared.token_ids,
-                answer_ids=generated_ids,
-                bytes_of=session.reader.tokens.bytes_of,
-            )
-        normalized = (
-            preparation.normalized.with_head(cache=head.cache)
-            if preparation.normalized is not None
-            else request
-        )
-        salts = prompt_salts(head.cache.prefix_namespace, prepared.images)
-        return Generation(
-            tokens,
-            processor,
-            entry,
-            self.cache.record(normalized, prepared.token_ids, salts, model=session.name),
-            num_prompt_tokens=num_prompt_tokens,
-            on_complete=partial(self.preparation.record_answer, session.name, preparation.opened[number]),
-            on_end=lease.share().release,
-            generated_ids=generated_ids,
-            echo=PromptEcho.of(prepared, session.reader),
+            function,
+            request,
+            *more,
+            num_bytes=request.num_bytes,
+            model=model,
+            knows_answers=request.has_answers,
         )
 
     async def _open(self) -> None:
@@ -439,27 +367,3 @@ class InferenceService:
             await self.manager.lora.mount_configured()
         except MlxctlError as error:
             self._failure = error
-
-
-async def _review(session: ModelSession, request: PackedRequest, prepared: jobs.Preparation) -> None:
-    """Let the HTTP request's `review` decide about the prompts.
-
-    Raises what it raises.
-    """
-    context = current_request.get()
-    if context is None or context.review is None:
-        return
-    bytes_of = session.reader.tokens.bytes_of
-
-    def digest() -> str:
-        whole = hashlib.sha256()
-        for prompt in prepared.inputs:
-            whole.update(b"".join(map(bytes_of, prompt.token_ids)))
-        return whole.hexdigest()
-
-    facts = PromptFacts(
-        num_tokens=sum(len(prompt.token_ids) for prompt in prepared.inputs),
-        tools=tuple(tool.name for tool in request.head.tools),
-        sha256=await asyncio.to_thread(digest),
-    )
-    await context.review(session.name, facts)

@@ -1,0 +1,128 @@
+"""Submission of prepared requests to the engine. Event-loop thread only."""
+
+import asyncio
+import hashlib
+from functools import partial
+
+from mlxctl.engine import EngineClient
+from mlxctl.errors import InvalidRequest, MlxctlError
+from mlxctl.inference.answers import choice_of
+from mlxctl.inference.cache import CacheInspector
+from mlxctl.inference.generation import Generation
+from mlxctl.inference.models.leases import Lease
+from mlxctl.inference.preparation import PackedRequest, PreparationPool, jobs
+from mlxctl.inference.prompt_echo import PromptEcho
+from mlxctl.inference.request_context import PromptFacts, current_request
+from mlxctl.inference.request_entry import RequestContent
+from mlxctl.inference.request_log import RequestLog
+from mlxctl.inference.session import ModelSession
+from mlxctl.ir.tokens import prompt_salts
+
+
+class Submissions:
+    """Checks and submits the answers of a request: all or none.
+
+    Each answer gets an entry in the request log and a record for cache explanations.
+    """
+
+    def __init__(
+        self, engine: EngineClient, preparation: PreparationPool, cache: CacheInspector, log: RequestLog
+    ) -> None:
+        self._engine = engine
+        self._preparation = preparation
+        self._cache = cache
+        self._log = log
+
+    def submit(
+        self, session: ModelSession, lease: Lease, request: PackedRequest, prepared: jobs.Preparation
+    ) -> list[Generation]:
+        """Submit every choice of every prompt.
+
+        Raises InvalidRequest for more answers than places, ContextOverBudget, CapacityError, and what the
+        check of the request's key raises.
+        """
+        num_answers, num_places = len(prepared.inputs) * request.head.num_choices, self._engine.max_places
+        if num_answers > num_places:
+            message = f"{num_answers} answers are requested, but batch and queue have {num_places} places"
+            raise InvalidRequest(f"{message}; ask for fewer", param="n")
+        for prompt in prepared.inputs:
+            session.check_budget(request.head, prompt)
+        if (context := current_request.get()) is not None:
+            context.check_key()
+        generations: list[Generation] = []
+        try:
+            for number in range(len(prepared.inputs)):
+                for index in range(request.head.num_choices):
+                    # Submitted ones must be known when one fails.
+                    generations.append(self._submit_choice(session, lease, request, prepared, number, index))  # noqa: PERF401
+        except MlxctlError:
+            for generation in generations:
+                generation.cancel()
+            raise
+        return generations
+
+    def _submit_choice(
+        self,
+        session: ModelSession,
+        lease: Lease,
+        request: PackedRequest,
+        preparation: jobs.Preparation,
+        number: int,
+        index: int,
+    ) -> Generation:
+        """Submit choice `index` of prompt `number`."""
+        head, prepared = request.head, choice_of(preparation.inputs[number], index)
+        processor = session.create_stream_processor(head, prepared)
+        tokens = session.submit(head, prepared)
+        num_prompt_tokens = len(prepared.token_ids)
+        entry = self._log.begin(head.model, num_prompt_tokens=num_prompt_tokens, caller=head.fairness_key)
+        entry.session_id, entry.num_images = head.cache.session_id, len(prepared.images)
+        entry.adapter = "+".join(choice.name for choice in head.adapters or ()) or None
+        generated_ids: list[int] = []
+        if (context := current_request.get()) is not None and context.keeps_content:
+            entry.content = RequestContent(
+                prompt_ids=prepared.token_ids,
+                answer_ids=generated_ids,
+                bytes_of=session.reader.tokens.bytes_of,
+            )
+        normalized = (
+            preparation.normalized.with_head(cache=head.cache)
+            if preparation.normalized is not None
+            else request
+        )
+        salts = prompt_salts(head.cache.prefix_namespace, prepared.images)
+        return Generation(
+            tokens,
+            processor,
+            entry,
+            self._cache.record(normalized, prepared.token_ids, salts, model=session.name),
+            num_prompt_tokens=num_prompt_tokens,
+            on_complete=partial(self._preparation.record_answer, session.name, preparation.opened[number]),
+            on_end=lease.share().release,
+            generated_ids=generated_ids,
+            echo=PromptEcho.of(prepared, session.reader),
+        )
+
+
+async def review(session: ModelSession, request: PackedRequest, prepared: jobs.Preparation) -> None:
+    """Let the HTTP request's `review` decide about the prompts.
+
+    Raises what it raises.
+    """
+    context = current_request.get()
+    if context is None or context.review is None:
+        return
+    bytes_of = session.reader.tokens.bytes_of
+
+    def digest() -> str:
+        whole = hashlib.sha256()
+        for prompt in prepared.inputs:
+            whole.update(b"".join(map(bytes_of, prompt.token_ids)))
+        return whole.hexdigest()
+
+    facts = PromptFacts(
+        num_tokens=sum(len(prompt.token_ids) for prompt in prepared.inputs),
+        tools=tuple(tool.name for tool in request.head.tools),
+        sha256=await asyncio.to_thread(digest),
+    )
+    await context.review(session.name, facts)
