@@ -1,20 +1,15 @@
 """Models of this server, their state and leases. Event-loop thread only."""
 
-import asyncio
-import logging
 import time
 from collections import Counter
 from collections.abc import Sequence
-from contextlib import suppress
 from dataclasses import dataclass, replace
-from math import inf
 from typing import Literal
 
 from mlxctl.adapters.answer_reader import AnswerReader
 from mlxctl.engine import EngineClient
 from mlxctl.errors import (
     BrokenModel,
-    CapacityError,
     InvalidRequest,
     MlxctlError,
     ModelError,
@@ -26,6 +21,7 @@ from mlxctl.inference.models.eviction import ResidentModel
 from mlxctl.inference.models.leases import Lease
 from mlxctl.inference.models.loader import ModelLoader
 from mlxctl.inference.models.lora_registry import LoraRegistry, ServedAdapter
+from mlxctl.inference.models.maintenance import ModelMaintenance
 from mlxctl.inference.models.registry import ModelRegistry
 from mlxctl.inference.models.residency import ModelResidency
 from mlxctl.inference.models.served_model import ModelMemory, ServedModel, UnusableModel
@@ -37,9 +33,6 @@ from mlxctl.ir.kv_cache_size import tokens_within
 from mlxctl.ir.policy import is_model_allowed
 from mlxctl.settings import PoolSettings
 
-_EXPIRY_RETRY_SECONDS, _MAX_EXPIRY_PAUSE_SECONDS = 1.0, 5.0
-_FIRST_RETRY_PAUSE_SECONDS, _MAX_RETRY_PAUSE_SECONDS = 1.0, 60.0
-
 _PURPOSES: dict[Purpose, str] = {
     "embeddings": "makes embeddings and writes no text; send texts to /v1/embeddings, or name another model",
     "transcription": "transcribes audio and writes no other text; "
@@ -49,9 +42,6 @@ _TEXT_MODEL_FOR: dict[Purpose, str] = {
     "embeddings": "generates text, and its hidden states make poor vectors; name an embedding model",
     "transcription": "generates text and takes no audio; name a transcription model",
 }
-
-_log = logging.getLogger(__name__)
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ModelStats:
@@ -102,7 +92,7 @@ class ModelManager:
             self._loader, max_waiting=max_waiting, ttl_seconds=settings.ttl_seconds, pins=pins
         )
         self._created = int(time.time())
-        self._background: list[asyncio.Task[None]] = []
+        self._maintenance = ModelMaintenance(engine, registry, self._residency, preloads=settings.preload)
         self.is_open = False
         self.num_routes: Counter[tuple[str, RouteResult]] = Counter()
 
@@ -124,15 +114,14 @@ class ModelManager:
         for name, failure in failures.items():
             self._residency.record_failure(name, failure)
         self.is_open = True
-        self._start_background_tasks()
+        self._maintenance.start()
 
     async def close(self) -> None:
         """Stop loading and unloading.
 
         Requests that wait for a model fail with ShuttingDown.
         """
-        for task in self._background:
-            task.cancel()
+        self._maintenance.stop()
         await self._residency.close()
 
     async def use(self, name: str, *, purpose: Purpose = "text") -> tuple[ModelSession, Lease]:
@@ -336,56 +325,6 @@ class ModelManager:
             is_pinned=model.name in self._residency.pins,
             memory=memory,
         )
-
-    def _start_background_tasks(self) -> None:
-        self._background.append(asyncio.create_task(self._reload_lost(), name="reload-lost-models"))
-        if self._settings.preload:
-            self._background.append(asyncio.create_task(self._preload(), name="preload-models"))
-        self._background.append(asyncio.create_task(self._expire(), name="expire-models"))
-
-    async def _preload(self) -> None:
-        for model in self._registry.models:
-            if self._residency.is_ready(model.name):
-                continue
-            if not self._residency.fits(model.name):
-                _log.warning(
-                    "model %r is not loaded at the start: there is no memory for it beside the others",
-                    model.name,
-                )
-                continue
-            try:
-                await self._residency.load(model.name)
-            except (ModelUnavailable, CapacityError) as error:
-                _log.warning("%s", error)
-
-    async def _reload_lost(self) -> None:
-        """Load lost models again, with growing pauses between attempts."""
-        pause_seconds = _FIRST_RETRY_PAUSE_SECONDS
-        while True:
-            if not self._engine.lost:
-                pause_seconds = _FIRST_RETRY_PAUSE_SECONDS
-                await self._engine.wait_lost()
-            await asyncio.sleep(pause_seconds)
-            pause_seconds = min(2 * pause_seconds, _MAX_RETRY_PAUSE_SECONDS)
-            for name in tuple(self._engine.lost):
-                try:
-                    await self._residency.load(name)
-                except MlxctlError as error:
-                    _log.warning("model %r is not back yet: %s", name, error)
-
-    async def _expire(self) -> None:
-        """Unload models whose time to live ends."""
-        while True:
-            await self._residency.unload_expired()
-            pause_seconds = self._residency.seconds_to_expiry()
-            if pause_seconds == 0:
-                # It could not be unloaded now.
-                await asyncio.sleep(_EXPIRY_RETRY_SECONDS)
-                continue
-            with suppress(TimeoutError):
-                # Models may also come back with an engine, which no lease tells.
-                async with asyncio.timeout(min(pause_seconds or inf, _MAX_EXPIRY_PAUSE_SECONDS)):
-                    await self._residency.wait_use_changed()
 
 
 def _is_allowed(own_name: str) -> bool:
