@@ -37,11 +37,13 @@ _log = logging.getLogger(__name__)
 class ProbedModel:
     """Findings about one model.
 
-    `record` is None for a model that was never probed; `findings` include the overrides.
+    `record` is None for a model that was never probed; `findings` include the overrides. `max_tokens` is an
+    override of the context length, in tokens.
     """
 
     record: ProbeRecord | None = None
     findings: tuple[Finding, ...] = ()
+    max_tokens: int | None = None
 
     @property
     def capabilities(self) -> ModelCapabilities:
@@ -92,7 +94,9 @@ class CapabilityLookup:
         """Return the record's findings with the overrides of the model."""
         override = self._override(name, path, library, served_as) if self._overrides else None
         return ProbedModel(
-            record=record, findings=apply_overrides(record.findings if record else (), override)
+            record=record,
+            findings=apply_overrides(record.findings if record else (), override),
+            max_tokens=override.max_tokens if override is not None else None,
         )
 
     def warn_of_unmatched(self, names: Iterable[str], library: Library) -> None:

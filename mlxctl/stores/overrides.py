@@ -5,6 +5,7 @@
     tool_parser = "hermes_json"
     tool_delivery = "template"
     thinking = "no"
+    max_tokens = 32768
 
 A table has a name of the model: its directory's name, ORG/NAME, an alias, its served name, or its path. Keys
 are the questions, with "yes", "no" or "unknown", and values that belong to a question.
@@ -39,6 +40,12 @@ class Override:
     origin: str
     verdicts: Mapping[str, ProbeVerdict] = field(default_factory=dict)
     values: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+
+    @property
+    def max_tokens(self) -> int | None:
+        """Most tokens of prompt and answer together; None is the model's context length."""
+        tokens: int | None = self.values.get("practical_context", {}).get("tokens")
+        return tokens
 
 
 def read_overrides(path: Path) -> dict[str, Override]:
@@ -77,6 +84,8 @@ def _read_table(table: object, model: str, path: Path) -> Override:
                 raise SettingsError(
                     f"{where}: expected {'a whole number' if kind is int else 'text'}, got {value!r}"
                 )
+            if kind is int and value < 1:
+                raise SettingsError(f"{where}: must be at least 1, got {value!r}")
             values.setdefault(question, {})[name] = value
         elif isinstance(value, dict):
             raise SettingsError(
@@ -108,6 +117,6 @@ def _to_table(record: ProbeRecord) -> dict[str, Any]:
         table |= {
             key: finding.value[name]
             for key, (question, name, _) in VALUE_KEYS.items()
-            if question == finding.question and finding.value.get(name) is not None
+            if question == finding.question and finding.value.get(name)
         }
     return table

@@ -12,7 +12,7 @@ from mlxctl.errors import BrokenModel, ModelNotFoundOnDisk, SettingsError
 from mlxctl.inference.models.configured_models import ConfiguredModels, ModelReader
 from mlxctl.inference.models.served_model import ServedModel
 from mlxctl.ir import KVFormat, TextGenerationTask
-from mlxctl.models import Library
+from mlxctl.models import Library, read_model
 from mlxctl.models.capability_lookup import CapabilityLookup
 from mlxctl.settings import EngineSettings, LibrarySettings, ModelSettings, PoolSettings, Settings
 from mlxctl.stores import CapabilityStore
@@ -231,6 +231,16 @@ def test_override_applies_under_every_name(
     assert made.listed[0].name == "served"
     assert made.listed[0].verdicts["thinking"] == "no"
     assert "capabilities.toml" not in caplog.text
+
+
+@pytest.mark.parametrize(("max_tokens", "limit"), [(100, 100), (10_000_000, None)])
+def test_max_tokens_override_only_shortens_the_context(
+    models_dir: Path, tmp_path: Path, max_tokens: int, limit: int | None
+) -> None:
+    path = models_dir / "qwen3"
+    made = configure_with_overrides(tmp_path, f"[qwen3]\nmax_tokens = {max_tokens}\n", path, models_dir, {})
+
+    assert made.listed[0].context_length == (limit or read_model(path, trust_remote_code=False).context_length)
 
 
 @pytest.mark.parametrize(

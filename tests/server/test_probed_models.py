@@ -55,10 +55,17 @@ def encode_stream_error(server: ServerProcess) -> str:
     return server.process.stderr.read()
 
 
-def test_probed_capabilities_decide_the_offer(store_file: Path) -> None:
-    with serving(demo.MODEL_DIR, XDG_STATE_HOME=str(store_file.parents[1])) as server:
-        assert (listed(server)["supports_tools"], listed(server)["probed"]) == (False, {"tools": "no"})
+def test_probed_capabilities_and_overrides_decide_the_offer(store_file: Path) -> None:
+    state = store_file.parents[1]
+    (state / "mlxctl" / "capabilities.toml").write_text("[tiny]\nmax_tokens = 100\n")
+    with serving(demo.MODEL_DIR, XDG_STATE_HOME=str(state), XDG_CONFIG_HOME=str(state)) as server:
+        model = listed(server)
+        assert (model["supports_tools"], model["max_model_len"]) == (False, 100)
+        assert model["probed"] == {"tools": "no", "practical_context": "yes"}
         assert ask_with_tools(server).status_code == 400
+        prompt = {"model": "tiny", "messages": [{"role": "user", "content": "Hello! " * 100}]}
+        too_long = httpx.post(f"{server.url}/v1/chat/completions", json=prompt).json()["error"]
+        assert (too_long["code"], "> 100 maximum" in too_long["message"]) == ("context_length_exceeded", True)
         assert "never probed" not in encode_stream_error(server)
 
 

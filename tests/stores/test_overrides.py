@@ -97,6 +97,7 @@ def test_missing_file_has_no_overrides(file: Path) -> None:
         ('[Qwen3-0.6B]\ntools = "yes"', 'put the whole name of the model in quotes, \\["Qwen3-0.6B"\\]'),
         ("[m]\nmax_tokens = '8k'", "'max_tokens' of 'm' .* expected a whole number"),
         ("[m]\nmax_tokens = true", "expected a whole number"),
+        ("[m]\nmax_tokens = 0", "'max_tokens' of 'm' .* must be at least 1, got 0"),
     ],
 )
 def test_invalid_override_is_an_error_naming_it(file: Path, text: str, complaint: str) -> None:

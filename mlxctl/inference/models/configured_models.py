@@ -12,6 +12,7 @@ from msgspec import structs
 from mlxctl.errors import BrokenModel, ModelError, ModelNotFoundOnDisk, SettingsError
 from mlxctl.inference.models.registry import ModelRegistry
 from mlxctl.inference.models.served_model import ServedModel, UnusableModel
+from mlxctl.ir import ModelFacts
 from mlxctl.ir.model_spec import DraftModelSpec, TextModelOptions
 from mlxctl.models import Library, LibraryEntry, NamedDirectory, read_model
 from mlxctl.models.capability_lookup import CapabilityLookup
@@ -223,7 +224,7 @@ class ModelReader:
         known = self._knowledge.of(found.name, found.path, self._library, served_as=served_as)
         return ServedModel(
             name=found.name,
-            facts=facts,
+            facts=_limited(facts, known.max_tokens),
             probed_capabilities=known.capabilities,
             verdicts=known.verdicts,
             trust_remote_code=trust_remote_code,
@@ -269,6 +270,13 @@ class ModelReader:
                     f"there is no model {name!r} for pool.kv_bits_by_name; there are: "
                     f"{', '.join(found.names)}"
                 )
+
+
+def _limited(facts: ModelFacts, max_tokens: int | None) -> ModelFacts:
+    """Return the facts with a context of at most `max_tokens`; only text models have such a limit."""
+    if max_tokens is None or facts.purpose != "text":
+        return facts
+    return replace(facts, context_length=min(facts.context_length, max_tokens))
 
 
 def _identities(found: ConfiguredModels) -> set[tuple[str, Path]]:
