@@ -62,6 +62,11 @@ def speeds_file() -> Path:
     return state_directory() / "speeds.sqlite"
 
 
+def downloads_directory() -> Path:
+    """Return the directory of the running downloads' states; it need not exist."""
+    return state_directory() / "downloads"
+
+
 def policy_file() -> Path:
     """Return the default path of the policy store; it need not exist."""
     return state_directory() / "policy.sqlite"

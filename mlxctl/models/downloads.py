@@ -1,16 +1,19 @@
 """A queue of model downloads.
 
-Methods may be called by any thread; one worker thread downloads, one model at a time.
+Methods may be called by any thread; one worker thread downloads, one model at a time, and another writes the
+state of the downloads for other processes.
 """
 
 import threading
 import time
 from collections import deque
-from dataclasses import dataclass, replace
+from dataclasses import replace
+from math import inf
 from pathlib import Path
-from typing import Literal
 
+from mlxctl import locations
 from mlxctl.errors import DownloadFailed, QueueFull
+from mlxctl.models.download_journal import JOURNAL_SECONDS, Download, DownloadJournal
 from mlxctl.models.hub import Cancelled, DownloadProgress, download, plan_download
 from mlxctl.models.names import is_repository
 
@@ -18,43 +21,16 @@ MAX_WAITING = 16
 # Finished downloads in the list.
 _MAX_REMEMBERED = 64
 
-DownloadState = Literal["waiting", "running", "done", "failed", "cancelled"]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Download:
-    """The state of a download.
-
-    `num_bytes_total` and `num_files_total` are None until the hub has answered; `error` is one line. Times
-    are in unix seconds.
-    """
-
-    repository: str
-    state: DownloadState = "waiting"
-    num_bytes: int = 0
-    num_bytes_total: int | None = None
-    num_files: int = 0
-    num_files_total: int | None = None
-    bytes_per_second: float = 0.0
-    started_at: float | None = None
-    ended_at: float | None = None
-    path: Path | None = None
-    error: str | None = None
-
-    @property
-    def is_over(self) -> bool:
-        """Whether it has ended, successfully or not."""
-        return self.state in ("done", "failed", "cancelled")
-
 
 class Downloads:
-    """Downloads into one cache.
+    """Downloads into one cache, and those of other processes into the same one.
 
     A repository in the queue is not queued twice.
     """
 
     def __init__(self, cache: Path) -> None:
         self._cache = cache
+        self._journal = DownloadJournal(locations.downloads_directory(), cache)
         self._lock = threading.Lock()
         self._downloads: dict[str, Download] = {}
         self._waiting: deque[str] = deque()
@@ -89,18 +65,21 @@ class Downloads:
             return self._downloads[repository]
 
     def all(self) -> list[Download]:
-        """Return all recent downloads, oldest first."""
-        with self._lock:
-            return [self._with_progress(download) for download in self._downloads.values()]
+        """Return all recent downloads of this and other processes, oldest first.
+
+        Reads files, so never call it on the event loop.
+        """
+        found = [*self._journal.others(), *self._own()]
+        return sorted(found, key=lambda download: download.started_at or download.ended_at or inf)
 
     def find(self, repository: str) -> Download | None:
-        """Return one download, or None."""
+        """Return a download of this process, or None."""
         with self._lock:
             found = self._downloads.get(repository)
             return self._with_progress(found) if found else None
 
     def cancel(self, repository: str) -> Download | None:
-        """Cancel one download and return its state.
+        """Cancel a download of this process and return its state.
 
         None if there is none. Complete files are kept.
         """
@@ -135,23 +114,39 @@ class Downloads:
             worker.join(seconds)
         return worker is None or not worker.is_alive()
 
+    def _own(self) -> list[Download]:
+        with self._lock:
+            return [self._with_progress(download) for download in self._downloads.values()]
+
     def _work(self) -> None:
+        is_idle = threading.Event()
+        writer = threading.Thread(
+            target=self._write_journal, args=(is_idle,), name="download-journal", daemon=True
+        )
+        writer.start()
         while (repository := self._next()) is not None:
-            try:
-                plan = plan_download(repository, cache=self._cache)
-                self._change(repository, num_bytes_total=plan.num_bytes_left, num_files_total=plan.num_files)
-                path = download(plan, cache=self._cache, progress=self._progress)
-                self._end(
-                    repository,
-                    state="done",
-                    num_bytes=plan.num_bytes_left,
-                    num_files=plan.num_files,
-                    path=path,
-                )
-            except DownloadFailed as error:
-                self._end(repository, state="failed", error=str(error))
-            except Cancelled:
-                self._end(repository, state="cancelled", num_bytes=self._progress.num_bytes)
+            self._download(repository)
+        is_idle.set()
+        writer.join()
+
+    def _write_journal(self, is_idle: threading.Event) -> None:
+        while not is_idle.wait(JOURNAL_SECONDS):
+            self._journal.write(self._own())
+
+    def _download(self, repository: str) -> None:
+        self._journal.write(self._own())
+        try:
+            plan = plan_download(repository, cache=self._cache)
+            self._change(repository, num_bytes_total=plan.num_bytes_left, num_files_total=plan.num_files)
+            path = download(plan, cache=self._cache, progress=self._progress)
+            self._end(
+                repository, state="done", num_bytes=plan.num_bytes_left, num_files=plan.num_files, path=path
+            )
+        except DownloadFailed as error:
+            self._end(repository, state="failed", error=str(error))
+        except Cancelled:
+            self._end(repository, state="cancelled", num_bytes=self._progress.num_bytes)
+        self._journal.write(self._own())
 
     def _next(self) -> str | None:
         with self._lock:
@@ -180,6 +175,7 @@ class Downloads:
             download,
             num_bytes=progress.num_bytes,
             num_files=progress.num_files,
+            current_file=progress.current_file,
             bytes_per_second=progress.bytes_per_second(),
         )
 

@@ -41,13 +41,15 @@ class Cancelled(Exception):
 class DownloadPlan:
     """The files to download.
 
-    `num_bytes` counts all files of the model, `num_bytes_left` those that are missing.
+    `num_bytes` counts all files of the model, `num_bytes_left` those that are missing. `missing` has the name
+    of each missing file and the path where it is when complete, in order of their names.
     """
 
     repository: str
     num_files: int
     num_bytes: int
     num_bytes_left: int
+    missing: tuple[tuple[str, Path], ...] = ()
 
 
 class DownloadProgress:
@@ -61,6 +63,7 @@ class DownloadProgress:
         self._done_by_bar: dict[int, int] = {}
         self._samples: deque[tuple[float, int]] = deque(maxlen=_MAX_SAMPLES)
         self._num_files = 0
+        self._missing: deque[tuple[str, Path]] = deque()
         self._is_cancelled = threading.Event()
 
     @property
@@ -78,6 +81,17 @@ class DownloadProgress:
         with self._lock:
             return self._num_files
 
+    @property
+    def current_file(self) -> str | None:
+        """The first missing file by name; several are downloaded at once."""
+        with self._lock:
+            return self._missing[0][0] if self._missing else None
+
+    def begin(self, plan: DownloadPlan) -> None:
+        """Set the files that are missing."""
+        with self._lock:
+            self._missing = deque(plan.missing)
+
     def bytes_per_second(self) -> float:
         """Return the rate over the last five seconds."""
         now = time.monotonic()
@@ -93,6 +107,8 @@ class DownloadProgress:
         """Count a complete file."""
         with self._lock:
             self._num_files += 1
+            while self._missing and self._missing[0][1].exists():
+                self._missing.popleft()
 
     def add(self, bar: int, num_bytes: int) -> None:
         """Count bytes of one bar. Raises Cancelled after `cancel`."""
@@ -135,6 +151,9 @@ def plan_download(repository: str, *, cache: Path) -> DownloadPlan:
         num_files=len(files),
         num_bytes=sum(file.file_size or 0 for file in files),
         num_bytes_left=sum(file.file_size or 0 for file in files if file.will_download),
+        missing=tuple(
+            sorted((file.filename, Path(file.local_path)) for file in files if file.will_download)
+        ),
     )
     if not any(file.filename.endswith((".safetensors", ".npz")) for file in files):
         raise DownloadFailed(
@@ -152,6 +171,7 @@ def download(plan: DownloadPlan, *, cache: Path, progress: DownloadProgress) -> 
     from huggingface_hub import snapshot_download
 
     _set_up_library()
+    progress.begin(plan)
     _sweep(cache / folder_of_repository(plan.repository) / "blobs")
     with _plain_failures(plan.repository):
         directory = snapshot_download(

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from msgspec import UNSET, Struct, UnsetType
 
 from mlxctl.models.description import ModelDescription
-from mlxctl.models.downloads import Download, DownloadState
+from mlxctl.models.download_journal import Download, DownloadState
 from mlxctl.models.fit import SPEED_FORMULA, Fit
 
 
@@ -183,7 +183,9 @@ def _rounded(rate: float | None) -> float | None:
 class DownloadView(Struct, frozen=True, kw_only=True):
     """A download as JSON; `error` is one line.
 
-    `bytes_per_sec` is the rate of the last five seconds; times are unix seconds.
+    `current_file` is the first missing file by name; several are downloaded at once. `bytes_per_sec` is the
+    rate of the last five seconds; times are unix seconds. `pid` is the process that downloads: a server, or
+    `mlxctl models pull`.
     """
 
     repo: str
@@ -192,10 +194,12 @@ class DownloadView(Struct, frozen=True, kw_only=True):
     num_bytes_total: int | None
     files_done: int
     files_total: int | None
+    current_file: str | None
     bytes_per_sec: float
     started_at: float | None
     finished_at: float | None
     error: str | None
+    pid: int
 
     @classmethod
     def of(cls, download: Download) -> "DownloadView":
@@ -206,8 +210,10 @@ class DownloadView(Struct, frozen=True, kw_only=True):
             num_bytes_total=download.num_bytes_total,
             files_done=download.num_files,
             files_total=download.num_files_total,
+            current_file=download.current_file,
             bytes_per_sec=round(download.bytes_per_second, 1),
             started_at=download.started_at,
             finished_at=download.ended_at,
             error=download.error,
+            pid=download.pid,
         )

@@ -11,6 +11,7 @@ from falcon.asgi import Request, Response
 from msgspec import Struct
 
 from mlxctl.errors import (
+    Conflict,
     DownloadFailed,
     InvalidRequest,
     ModelNotFoundOnDisk,
@@ -21,6 +22,7 @@ from mlxctl.inference import InferenceService
 from mlxctl.ir.models import ModelState
 from mlxctl.models import ModelDescription
 from mlxctl.models.catalog import Catalog
+from mlxctl.models.download_journal import Download
 from mlxctl.models.views import Assessment, DownloadView, FitView, ModelView
 from mlxctl.server.body import read_json
 
@@ -86,9 +88,7 @@ class LibraryResource:
     async def on_get(self, request: Request, response: Response) -> None:
         needs_refresh = request.get_param("refresh") not in (None, "", "0", "false")
         async with self._lock:
-            if needs_refresh or self._is_outdated():
-                self._read_at = time.time()
-                self._models = await asyncio.to_thread(self._read)
+            await asyncio.to_thread(self._update, needs_refresh=needs_refresh)
         served = {model.facts.path: model for model in self._inference.models()}
         models = [
             LibraryModel(
@@ -104,6 +104,11 @@ class LibraryResource:
         response.content_type = falcon.MEDIA_JSON
 
     on_head = on_get
+
+    def _update(self, *, needs_refresh: bool) -> None:
+        if needs_refresh or self._is_outdated():
+            self._read_at = time.time()
+            self._models = self._read()
 
     def _is_outdated(self) -> bool:
         age = time.time() - self._read_at
@@ -179,14 +184,14 @@ class FitResource:
 
 
 class DownloadsResource:
-    """Downloads since the start of the server."""
+    """Downloads of this server and of other processes into the same directory."""
 
     def __init__(self, catalog: Catalog) -> None:
         self._catalog = catalog
 
     async def on_get(self, request: Request, response: Response) -> None:  # noqa: ARG002
         """List downloads, oldest first."""
-        found = self._catalog.downloads.all()
+        found = await asyncio.to_thread(self._catalog.downloads.all)
         response.data = msgspec.json.encode(
             DownloadList(downloads=[DownloadView.of(download) for download in found])
         )
@@ -217,9 +222,21 @@ class DownloadResource:
         self._catalog = catalog
 
     async def on_delete(self, request: Request, response: Response, repository: str) -> None:  # noqa: ARG002
-        """Cancel the download; complete files are kept. Raises UnknownResource."""
-        found = self._catalog.downloads.cancel(repository)
-        if found is None:
-            raise UnknownResource(f"there is no download of {repository[:128]!r}")
+        """Cancel the download; complete files are kept. Raises UnknownResource, Conflict."""
+        found = await asyncio.to_thread(self._cancel, repository)
         response.data = msgspec.json.encode(DownloadView.of(found))
         response.content_type = falcon.MEDIA_JSON
+
+    def _cancel(self, repository: str) -> Download:
+        downloads = self._catalog.downloads
+        found = downloads.cancel(repository)
+        if found is not None:
+            return found
+        other = next((each for each in downloads.all() if each.repository == repository), None)
+        if other is None:
+            raise UnknownResource(f"there is no download of {repository[:128]!r}")
+        if not other.is_over:
+            raise Conflict(
+                f"process {other.pid} downloads {repository!r}, not this server; stop that process"
+            )
+        return other

@@ -14,6 +14,7 @@ import pytest
 
 from mlxctl.errors import DownloadFailed, QueueFull
 from mlxctl.models import hub as hub_module
+from mlxctl.models.download_journal import DownloadJournal
 from mlxctl.models.downloads import MAX_WAITING, Downloads
 from mlxctl.models.hub import DownloadPlan
 from mlxctl.models.names import is_repository
@@ -44,7 +45,8 @@ def hub() -> Iterator[TinyHub]:
 
 def pulling(repository: str, url: str, cache: Path, **environment: str) -> "subprocess.Popen[str]":
     """The command as a child process, with the local hub."""
-    variables = {**os.environ, "HF_ENDPOINT": url, "HF_HUB_CACHE": str(cache), **environment}
+    variables = {**os.environ, "HF_ENDPOINT": url, "HF_HUB_CACHE": str(cache), "XDG_STATE_HOME": str(cache)}
+    variables |= environment
     command = [sys.executable, "-m", "mlxctl", "models", "pull", repository]
     return subprocess.Popen(command, env=variables, text=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
 
@@ -82,9 +84,9 @@ def test_broken_connection_resumes_at_its_offset(hub: TinyHub, tmp_path: Path) -
 def test_interrupted_download_continues_with_missing_files(hub: TinyHub, tmp_path: Path) -> None:
     hub.seconds_per_piece = 0.3
     process = pulling("org/tiny", hub.url, tmp_path)
-    blobs = tmp_path / "models--org--tiny" / "blobs"
+    journal = DownloadJournal(tmp_path / "mlxctl" / "downloads", tmp_path)
     until = time.monotonic() + 30
-    while len([path for path in blobs.glob("*") if path.suffix != ".incomplete"]) < 3:
+    while [(each.num_files, each.current_file) for each in journal.others()] != [(3, "model.safetensors")]:
         assert time.monotonic() < until, "the small files did not arrive"
         time.sleep(0.05)
     process.send_signal(signal.SIGINT)
@@ -93,6 +95,7 @@ def test_interrupted_download_continues_with_missing_files(hub: TinyHub, tmp_pat
     assert time.monotonic() - interrupted < 5
     assert process.returncode == 130
     assert err == "mlxctl: stopped; complete files are kept, the same command continues\n"
+    assert [(each.state, each.pid) for each in journal.others()] == [("cancelled", process.pid)]
     hub.seconds_per_piece = 0.0
     hub.asked.clear()
     assert pull("org/tiny", hub.url, tmp_path)[0] == 0
@@ -169,7 +172,8 @@ def test_repository_names_are_validated(name: str, is_one: bool) -> None:
 
 def test_pull_json_describes_the_download(hub: TinyHub, tmp_path: Path) -> None:
     command = [sys.executable, "-m", "mlxctl", "models", "pull", "org/tiny", "--json"]
-    variables = {**os.environ, "HF_ENDPOINT": hub.url, "HF_HUB_CACHE": str(tmp_path)}
+    places = {"HF_HUB_CACHE": str(tmp_path), "XDG_STATE_HOME": str(tmp_path)}
+    variables = {**os.environ, "HF_ENDPOINT": hub.url, **places}
     done = json.loads(
         subprocess.run(command, env=variables, capture_output=True, text=True, check=True, timeout=60).stdout
     )

@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import os
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +13,7 @@ from models.tiny_hub import TinyHub, running
 from models.weight_files import write_model
 
 from mlxctl.bootstrap import build_services
+from mlxctl.models.download_journal import Download, DownloadJournal
 from mlxctl.server import create_app
 from mlxctl.settings import LibrarySettings, ServerSettings, Settings
 
@@ -168,6 +170,23 @@ def test_cross_site_post_cannot_start_a_download(models: Path) -> None:
     assert "application/json" in answer.json["error"]["message"]
 
 
+def test_download_of_another_process_is_listed_and_not_cancelled(
+    models: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("XDG_STATE_HOME", str(models))
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "getpid", lambda: 41)
+        other = Download(repository="org/tiny", state="running", started_at=1.0, current_file="a.json")
+        DownloadJournal(models / "mlxctl" / "downloads", models / "hub").write([other])
+    client = app(models, allow_downloads=True)
+
+    (listed,) = get(client, "/downloads").json["downloads"]
+    assert (listed["repo"], listed["current_file"], listed["pid"]) == ("org/tiny", "a.json", 41)
+    refused = client.simulate_delete("/downloads/org/tiny", headers=KEY)
+    assert (refused.status_code, "process 41" in refused.json["error"]["message"]) == (409, True)
+    assert client.simulate_delete("/downloads/org/none", headers=KEY).status_code == 404
+
+
 def test_downloaded_model_is_in_the_library(tmp_path: Path) -> None:
     files = {
         "config.json": json.dumps(CONFIG).encode(),
@@ -192,6 +211,7 @@ def test_downloaded_model_is_in_the_library(tmp_path: Path) -> None:
             done = httpx.get(f"{server.url}/downloads").json()["downloads"][0]
             assert done["files_done"] == done["files_total"] > 0
             assert done["started_at"] <= done["finished_at"]
+            assert (done["current_file"], done["pid"]) == (None, server.process.pid)
             assert httpx.delete(f"{server.url}/downloads/org/tiny").json()["state"] == "done"
             assert httpx.delete(f"{server.url}/downloads/org/other").status_code == 404
             assert [model["name"] for model in httpx.get(f"{server.url}/library").json()["models"]] == [

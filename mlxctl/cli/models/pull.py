@@ -15,7 +15,8 @@ from mlxctl.cli.options import AsJson, ConfigFile, print_json, read_settings
 if TYPE_CHECKING:
     from rich.progress import Progress
 
-    from mlxctl.models.downloads import Download, Downloads
+    from mlxctl.models.download_journal import Download
+    from mlxctl.models.downloads import Downloads
 
 _POLL_SECONDS = 0.1
 _CLOSE_SECONDS = 2.0

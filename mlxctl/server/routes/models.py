@@ -111,7 +111,7 @@ _FIT_ROUTE = Route(
 def model_routes(*, allows_downloads: bool) -> tuple[Route, ...]:
     """Return the routes of models; with `allows_downloads`, clients may start downloads."""
     resource = OpenDownloadsResource if allows_downloads else DownloadsResource
-    listing = Operation(method="get", summary="List this server's downloads", answer=DownloadList)
+    listing = Operation(method="get", summary="List downloads, also those of other processes", answer=DownloadList)
     downloads = Route(
         path="/downloads",
         resource=lambda context: resource(context.services.catalog),
@@ -123,7 +123,7 @@ def model_routes(*, allows_downloads: bool) -> tuple[Route, ...]:
         resource=lambda context: DownloadResource(context.services.catalog),
         access="models:write",
         operations=(
-            Operation(method="delete", summary="Cancel a download", answer=DownloadView, errors=(404,)),
+            Operation(method="delete", summary="Cancel a download", answer=DownloadView, errors=(404, 409)),
         ),
     )
     return (*_MODEL_ROUTES, downloads, *((cancellation,) if allows_downloads else ()), _FIT_ROUTE)
