@@ -202,6 +202,7 @@ def _some_metrics() -> MetricsSnapshot:
         num_restarts=0,
         http=HttpRequestCounts(),
         pool=pool,
+        agent_turns={"running": 0},
         routes={("NAME", "routed"): 1},
         models=[ServedModel(name="NAME", facts=read_model(demo.MODEL_DIR))],
         engine=_some_stats(),

@@ -4,73 +4,21 @@ A turn that fails leaves the history unchanged.
 """
 
 import asyncio
-from collections.abc import Callable
-from dataclasses import dataclass, field
 from functools import partial
 from pickle import PickleBuffer
 
 from falcon.asgi import Request
 
-from mlxctl.errors import InvalidRequest, QueueFull, UnknownResource
+from mlxctl.errors import InvalidRequest, UnknownResource
 from mlxctl.inference import InferenceService
 from mlxctl.inference.preparation import PackedRequest
 from mlxctl.protocols import AgentTurnFormatter
+from mlxctl.server.agent_queue import AgentQueue
 from mlxctl.server.disconnect import call_at_end
 from mlxctl.server.generation import GenerationResource, ParsedRequest
 from mlxctl.server.open_requests import OpenHttpRequests
 from mlxctl.settings import ServerSettings
 from mlxctl.stores import AgentStores
-
-_TRY_AGAIN_SECONDS = 2.0
-
-AgentKey = tuple[str, str]
-"""Whose agent, and its id."""
-
-
-@dataclass(slots=True)
-class _Turns:
-    lock: asyncio.Lock = field(default_factory=asyncio.Lock)
-    num_waiting: int = 0
-
-
-class AgentQueue:
-    """Runs each agent's turns one at a time, in arrival order.
-
-    Holds no entry for idle agents. Event-loop thread only.
-    """
-
-    def __init__(self, *, max_waiting: int) -> None:
-        self._max_waiting = max_waiting
-        self._turns: dict[AgentKey, _Turns] = {}
-
-    async def enter(self, key: AgentKey) -> Callable[[], None]:
-        """Wait for the turn.
-
-        Returns a callback that ends it, to be called once. Raises QueueFull if too many turns wait already.
-        """
-        turns = self._turns.setdefault(key, _Turns())
-        if turns.lock.locked() and turns.num_waiting >= self._max_waiting:
-            raise QueueFull(
-                f"{turns.num_waiting} turns of agent {key[1]!r} are waiting already",
-                retry_after_seconds=_TRY_AGAIN_SECONDS,
-            )
-        turns.num_waiting += 1
-        try:
-            await turns.lock.acquire()
-        finally:
-            turns.num_waiting -= 1
-            self._forget(key, turns)
-
-        def leave() -> None:
-            turns.lock.release()
-            self._forget(key, turns)
-
-        return leave
-
-    def _forget(self, key: AgentKey, turns: _Turns) -> None:
-        if not turns.num_waiting and not turns.lock.locked():
-            self._turns.pop(key, None)
-
 
 class AgentTurnResource(GenerationResource[AgentTurnFormatter]):
     """Generates with the stored history and appends the turn to it.
@@ -83,12 +31,13 @@ class AgentTurnResource(GenerationResource[AgentTurnFormatter]):
         self,
         inference: InferenceService,
         store: AgentStores,
+        queue: AgentQueue,
         open_requests: OpenHttpRequests,
         settings: ServerSettings,
     ) -> None:
         super().__init__(inference, AgentTurnFormatter, open_requests, settings)
         self._store = store
-        self._queue = AgentQueue(max_waiting=settings.agent_queue)
+        self._queue = queue
 
     async def parse(
         self, formatter: AgentTurnFormatter, body: bytes | bytearray, request: Request

@@ -8,6 +8,7 @@ from falcon.asgi import App, Request, Response
 from mlxctl.bootstrap import Services
 from mlxctl.protocols import anthropic_error, openai_error
 from mlxctl.server.access_log import AccessLog
+from mlxctl.server.agent_queue import AgentQueue
 from mlxctl.server.audit import AuditRecorder
 from mlxctl.server.disconnect import Application, DisconnectWatch
 from mlxctl.server.error_handlers import ErrorHandlers
@@ -40,6 +41,7 @@ def create_app(
         services=services,
         settings=settings,
         open_requests=open_requests or OpenHttpRequests(),
+        agent_queue=AgentQueue(max_waiting=settings.agent_queue),
         routes=routes,
         tracing=tracing,
     )

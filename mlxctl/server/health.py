@@ -11,9 +11,11 @@ from msgspec import UNSET, Struct, UnsetType
 
 from mlxctl import __version__
 from mlxctl.engine import EngineStatus
-from mlxctl.errors import CapacityError, EngineError, EngineRecovering, ModelLoading, ShuttingDown
+from mlxctl.errors import CapacityError, EngineError, EngineRecovering, ModelLoading, ShuttingDown, StoreError
 from mlxctl.inference import InferenceService
+from mlxctl.server.agent_queue import AgentQueue
 from mlxctl.server.open_requests import OpenHttpRequests
+from mlxctl.stores import AgentStores
 
 _REASONS = {"starting": "model_loading", "recovering": "engine_recovering", "draining": "shutting_down"}
 _STATS_SECONDS = 1.0
@@ -47,6 +49,15 @@ class EngineFacts(Struct):
     num_restarts: int
 
 
+class AgentCounts(Struct):
+    """Agents of all callers, and their open turns; a turn waits for the agent's last one."""
+
+    on_disk: int
+    in_memory: int
+    running: int
+    waiting: int
+
+
 class Health(Struct):
     """Status and figures of the server.
 
@@ -64,6 +75,7 @@ class Health(Struct):
     memory_limit_bytes: int | UnsetType | None = UNSET
     cache_bytes: int | UnsetType | None = UNSET
     cache_max_bytes: int | UnsetType | None = UNSET
+    agents: AgentCounts | UnsetType | None = UNSET
 
 
 class GreetingResource:
@@ -135,8 +147,16 @@ class ReadinessResource:
 class HealthResource:
     """Always 200; without a required key, status and version only."""
 
-    def __init__(self, inference: InferenceService, open_requests: OpenHttpRequests) -> None:
+    def __init__(
+        self,
+        inference: InferenceService,
+        agents: AgentStores,
+        agent_queue: AgentQueue,
+        open_requests: OpenHttpRequests,
+    ) -> None:
         self._inference = inference
+        self._agents = agents
+        self._agent_queue = agent_queue
         self._open_requests = open_requests
 
     async def on_get(self, request: Request, response: Response) -> None:
@@ -147,6 +167,7 @@ class HealthResource:
             health.engine = self._engine_facts()
             health.open_requests = self._open_requests.num_open
             health.loaded_models = [model.name for model in self._inference.models() if model.memory]
+            health.agents = await self._agent_counts()
             await self._add_memory(health)
         response.data = msgspec.json.encode(health)
         response.content_type = falcon.MEDIA_JSON
@@ -164,6 +185,16 @@ class HealthResource:
             stats = await asyncio.wait_for(self._inference.engine_stats(), _STATS_SECONDS)
             health.memory_bytes = stats.active_memory_bytes
             health.cache_bytes, health.cache_max_bytes = stats.cache_bytes, stats.cache_max_bytes
+
+    async def _agent_counts(self) -> AgentCounts | None:
+        """Return the counts of agents; None where the store does not answer soon."""
+        try:
+            counts = asyncio.to_thread(self._agents.counts)
+            on_disk, in_memory = await asyncio.wait_for(counts, _STATS_SECONDS)
+        except (TimeoutError, StoreError):
+            return None
+        queue = self._agent_queue
+        return AgentCounts(on_disk, in_memory, running=queue.num_running, waiting=queue.num_waiting)
 
     def _model_name(self) -> str | None:
         return next((model.name for model in self._inference.models()), None)

@@ -57,7 +57,8 @@ class MetricsSnapshot:
     """Everything that one scrape reports.
 
     `engine` is None while the engine does not answer. `routes` counts requests by model and result,
-    `rate_limited` refused requests by the limit that they reached.
+    `rate_limited` refused requests by the limit that they reached,
+    `agent_turns` open turns of agents by state.
     """
 
     totals: Mapping[str, ModelTotals]
@@ -66,6 +67,7 @@ class MetricsSnapshot:
     http: HttpRequestCounts
     pool: ModelStats
     rate_limited: Mapping[str, int] = field(default_factory=dict)
+    agent_turns: Mapping[str, int] = field(default_factory=dict)
     routes: Mapping[tuple[str, RouteResult], int] = field(default_factory=dict)
     models: Sequence[ServedModel] = ()
     engine: Stats | None = None
@@ -159,6 +161,12 @@ def _server(snapshot: MetricsSnapshot) -> "Iterator[Metric]":
         for value, number in counts.items():
             family.add_metric([value], number)
         yield family
+    turns = GaugeMetricFamily(
+        "mlxctl_agent_turns", "Open turns of agents; a turn waits for the agent's last one.", labels=["state"]
+    )
+    for state, number in snapshot.agent_turns.items():
+        turns.add_metric([state], number)
+    yield turns
 
 
 def _models(snapshot: MetricsSnapshot) -> "Iterator[Metric]":

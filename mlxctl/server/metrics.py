@@ -8,6 +8,7 @@ from falcon.asgi import Request, Response
 from mlxctl.errors import MlxctlError
 from mlxctl.inference import InferenceService
 from mlxctl.policy import RateLimiter
+from mlxctl.server.agent_queue import AgentQueue
 from mlxctl.server.metric_families import HttpRequestCounts, MetricsSnapshot, metric_families
 
 if TYPE_CHECKING:
@@ -18,9 +19,14 @@ class MetricsResource:
     """All metrics; without an engine, those of the engine are missing."""
 
     def __init__(
-        self, inference: InferenceService, http_requests: HttpRequestCounts, limiter: RateLimiter
+        self,
+        inference: InferenceService,
+        agent_queue: AgentQueue,
+        http_requests: HttpRequestCounts,
+        limiter: RateLimiter,
     ) -> None:
         self._inference = inference
+        self._agent_queue = agent_queue
         self._http_requests = http_requests
         self._limiter = limiter
 
@@ -50,6 +56,10 @@ class MetricsResource:
             http=self._http_requests,
             rate_limited=self._limiter.num_refused,
             pool=inference.manager.stats(),
+            agent_turns={
+                "running": self._agent_queue.num_running,
+                "waiting": self._agent_queue.num_waiting,
+            },
             routes=inference.manager.num_routes,
             models=inference.models(),
             engine=stats,

@@ -7,6 +7,7 @@ from typing import Any, Literal
 from mlxctl.bootstrap import Services
 from mlxctl.ir.policy import USER_SCOPES, Scope
 from mlxctl.protocols import ErrorBody, WireProtocol, problem_error
+from mlxctl.server.agent_queue import AgentQueue
 from mlxctl.server.metric_families import HttpRequestCounts
 from mlxctl.server.open_requests import OpenHttpRequests
 from mlxctl.server.tracing import RequestTracing
@@ -99,12 +100,14 @@ class Route:
 class RouteContext:
     """Everything that resources are created from.
 
-    `routes` is the whole table. `http_requests` counts stopped and denied ones.
+    `routes` is the whole table. `http_requests` counts stopped and denied ones. `agent_queue` orders the turns
+    of agents.
     """
 
     services: Services
     settings: ServerSettings
     open_requests: OpenHttpRequests
+    agent_queue: AgentQueue
     routes: tuple[Route, ...] = ()
     http_requests: HttpRequestCounts = field(default_factory=HttpRequestCounts)
     tracing: RequestTracing | None = None

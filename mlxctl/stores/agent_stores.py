@@ -60,6 +60,10 @@ class AgentStores:
             return found, bool(others)
         return found + tuple(replace(agent, is_persistent=False) for agent in others), has_more
 
+    def counts(self) -> tuple[int, int]:
+        """Return the numbers of all callers' agents on disk and in memory."""
+        return self._on_disk.count(), self._in_memory.count()
+
     def messages(
         self, agent: StoredAgent, *, after: int = -1, limit: int = -1
     ) -> tuple[tuple[int, bytes], ...]:

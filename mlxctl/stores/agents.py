@@ -142,6 +142,15 @@ class AgentStore:
         with self._database.reading() as connection:
             return _messages(connection, agent.number, after=after, limit=limit)
 
+    def count(self) -> int:
+        """Return the number of agents of all callers."""
+        if self._database.is_blank:
+            return 0
+        with self._database.reading() as connection:
+            num_agents: int
+            (num_agents,) = connection.execute("SELECT count(*) FROM agents").fetchone()
+            return num_agents
+
     def begin_turn(self, owner: str, agent_id: str) -> tuple[StoredAgent, tuple[bytes, ...]] | None:
         """Return an agent with its history, and update its last use.
 

@@ -119,9 +119,11 @@ def test_turns_beyond_the_queue_limit_are_refused(short: ServerProcess) -> None:
         next(lines)
         others = as_completed([pool.submit(agent.turn, text) for text in ("Two", "Three")], timeout=30)
         refused = next(others).result()
+        turns = short.health()["agents"]
         first.close()
         answered = next(others).result()
     assert (refused.status_code, "retry-after" in refused.headers) == (429, True)
+    assert (turns["running"], turns["waiting"]) == (1, 1)
     assert answered.status_code == 200
     assert len(agent.history()) == 2
 
@@ -245,6 +247,7 @@ def test_agent_without_persist_is_lost_with_the_server(tmp_path: Path, endless_m
         assert lost.look()["caches"][0]["status"] == "hot"
         listed = httpx.get(f"{server.url}/v1/agents").json()["data"]
         assert [(agent["id"], agent["persist"]) for agent in listed] == [("kept", True), ("lost", False)]
+        assert server.health()["agents"] == {"on_disk": 1, "in_memory": 1, "running": 0, "waiting": 0}
     with serving(endless_model, **state) as server:
         assert [agent["id"] for agent in httpx.get(f"{server.url}/v1/agents").json()["data"]] == ["kept"]
 

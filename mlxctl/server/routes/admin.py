@@ -52,7 +52,10 @@ ADMIN_ROUTES = (
     Route(
         path="/metrics",
         resource=lambda context: MetricsResource(
-            context.services.inference, context.http_requests, context.services.policy.limiter
+            context.services.inference,
+            context.agent_queue,
+            context.http_requests,
+            context.services.policy.limiter,
         ),
         access="metrics:read",
         operations=(

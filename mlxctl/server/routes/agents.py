@@ -29,8 +29,10 @@ def _views(context: RouteContext) -> AgentViews:
 
 
 def _turns(context: RouteContext) -> object:
-    services = context.services
-    return AgentTurnResource(services.inference, services.agents, context.open_requests, context.settings)
+    services, queue = context.services, context.agent_queue
+    return AgentTurnResource(
+        services.inference, services.agents, queue, context.open_requests, context.settings
+    )
 
 
 AGENT_ROUTES = (

@@ -32,7 +32,12 @@ def _page_file(name: str) -> Route:
 HEALTH_ROUTES = (
     Route(
         path="/health",
-        resource=lambda context: HealthResource(context.services.inference, context.open_requests),
+        resource=lambda context: HealthResource(
+            context.services.inference,
+            context.services.agents,
+            context.agent_queue,
+            context.open_requests,
+        ),
         access="open",
         operations=(Operation(method="get", summary="Get the server's status", answer=Health),),
     ),
