@@ -5,6 +5,7 @@ mailbox.
 """
 
 import os
+import time
 
 from mlxctl.engine.audio.workload import TranscriptionWorkload
 from mlxctl.engine.backend import current_backend, describe_device
@@ -18,7 +19,14 @@ from mlxctl.engine.process_memory import return_free_memory
 from mlxctl.engine.waker import Waker
 from mlxctl.engine.wire.commands import Cancel, LoadModel, Stop, UnloadModel
 from mlxctl.engine.wire.messages import AnyCommand
-from mlxctl.engine.wire.reports import Hello, LoadFailure, ModelFailed, ModelLoaded, ModelUnloaded
+from mlxctl.engine.wire.reports import (
+    Hello,
+    LoadFailure,
+    ModelLoadStep,
+    ModelFailed,
+    ModelLoaded,
+    ModelUnloaded,
+)
 from mlxctl.engine.workload import Workload, WorkloadContext
 from mlxctl.errors import ModelError, ModelNotFoundOnDisk, NotEnoughMemory
 from mlxctl.ir import ModelSpec
@@ -33,6 +41,8 @@ _IDLE_SECONDS = 1.0
 # How long loading may delay steps, and commands while there are no steps.
 _LOAD_SLICE_SECONDS = 0.02
 _IDLE_LOAD_SLICE_SECONDS = 0.25
+# Least time between two reports of a load.
+_PROGRESS_SECONDS = 0.2
 
 
 class EngineLoop:
@@ -66,6 +76,7 @@ class EngineLoop:
         }
         self._by_model: dict[str, Workload] = {}
         self._to_load: list[ModelSpec] = []
+        self._progress_at = 0.0
         self._holds_free_memory = self._is_busy = False
         self._is_stopping = False
 
@@ -127,6 +138,9 @@ class EngineLoop:
         if weights is not None:
             self._by_model[spec.name] = self._workload_of(spec)
             self._mailbox.publish(_loaded(spec.name, weights))
+        elif time.monotonic() - self._progress_at >= _PROGRESS_SECONDS:
+            self._progress_at = time.monotonic()
+            self._mailbox.publish(ModelLoadStep(name=spec.name, num_bytes=self._memory.num_bytes_loaded))
 
     def _workload_of(self, spec: ModelSpec) -> Workload:
         return next(workload for workload in self._workloads if isinstance(spec.task, workload.task_type))

@@ -107,6 +107,11 @@ class EngineMemory:
         """The model that is being loaded."""
         return self._loading.spec if self._loading else None
 
+    @property
+    def num_bytes_loaded(self) -> int:
+        """Bytes of the loading model that are in memory."""
+        return self._loading.num_bytes_read if self._loading else 0
+
     def begin_load(self, spec: ModelSpec, load: Loader) -> None:
         """Begin to load a model, after evicting prefixes for its weights.
 

@@ -1,6 +1,7 @@
 """HTTP connection to a running `mlxctl serve`, for one command."""
 
 import json
+from collections.abc import Iterator
 from typing import Any, Self
 
 import httpx
@@ -41,6 +42,28 @@ class ServerConnection:
             response = self._client.request(method, f"{self.root}{path}", json=body)
         except (httpx.HTTPError, httpx.InvalidURL) as error:
             raise ServerUnreachable(self.root, str(error) or type(error).__name__) from None
+        self._check(response, path)
+        try:
+            data: dict[str, Any] = response.json()
+        except json.JSONDecodeError:
+            raise UnknownResource(f"the server at {self.root} answers {path} in an unknown format") from None
+        return data
+
+    def events(self, path: str, body: Any) -> Iterator[dict[str, Any]]:
+        """Send a POST request and yield the JSON object of each server-sent event of its response."""
+        try:
+            with self._client.stream("POST", f"{self.root}{path}", json=body) as response:
+                if response.status_code >= 400:
+                    response.read()
+                self._check(response, path)
+                for line in response.iter_lines():
+                    if line.startswith("data: {"):
+                        yield json.loads(line.removeprefix("data: "))
+        except (httpx.HTTPError, httpx.InvalidURL, json.JSONDecodeError) as error:
+            raise ServerUnreachable(self.root, str(error) or type(error).__name__) from None
+
+    def _check(self, response: httpx.Response, path: str) -> None:
+        """Raise the error that the status of a response means."""
         if response.status_code in (401, 403):
             raise AuthenticationFailed(
                 f"the server at {self.root} rejects the API key; give one with --api-key"
@@ -53,11 +76,6 @@ class ServerConnection:
             if response.status_code == 404 and path.startswith("/v1/agents/"):
                 raise InvalidRequest(f"{_error_message(response)}; `mlxctl agents ls` lists them")
             raise InvalidRequest(f"the server rejects this: {_error_message(response)}")
-        try:
-            data: dict[str, Any] = response.json()
-        except json.JSONDecodeError:
-            raise UnknownResource(f"the server at {self.root} answers {path} in an unknown format") from None
-        return data
 
 
 def _error_message(response: httpx.Response) -> str:

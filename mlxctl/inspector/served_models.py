@@ -1,11 +1,12 @@
 """Models of a running `mlxctl serve`, listed, loaded, unloaded and pinned."""
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any, Literal
 
 from rich.table import Table
 
+from mlxctl.errors import InvalidRequest, ServerUnreachable
 from mlxctl.inspector.connection import ServerConnection
 from mlxctl.inspector.rendering import plain
 
@@ -40,6 +41,19 @@ class ModelServer(ServerConnection):
     def change(self, action: Action, name: str) -> dict[str, Any]:
         """Load, unload, pin or unpin a model, and return its state."""
         return self.request("POST", f"/models/{action}", {"model": name})
+
+    def load(self, name: str, *, on_progress: Callable[[int, int], None]) -> dict[str, Any]:
+        """Load a model and return its state.
+
+        `on_progress` gets the bytes in memory and those of the model's files, a few times a second.
+        """
+        for event in self.events("/models/load?stream=1", {"model": name}):
+            if "error" in event:
+                raise InvalidRequest(f"the server rejects this: {event['error']['message']}")
+            if "bytes_total" not in event:
+                return event
+            on_progress(event["bytes_loaded"], event["bytes_total"])
+        raise ServerUnreachable(self.root, "the connection ended before the model was loaded")
 
 
 def served_models_table(rows: Iterable[ServedModelRow]) -> Table:

@@ -1,19 +1,26 @@
 """POST /models/load, /models/unload, /models/pin and /models/unpin."""
 
-from collections.abc import Awaitable, Callable
+import asyncio
+from collections.abc import AsyncGenerator, Awaitable, Callable
 
 import falcon
 import msgspec
 from falcon.asgi import Request, Response
 from msgspec import Struct
 
+from mlxctl.errors import MlxctlError
 from mlxctl.inference import ServedModel
+from mlxctl.inference.models.manager import ModelManager
 from mlxctl.ir.models import ModelState
+from mlxctl.protocols import openai_error
 from mlxctl.server.body import read_json
-from mlxctl.server.deadline import deadline_of
+from mlxctl.server.deadline import Deadline, deadline_of
+from mlxctl.server.disconnect import call_at_end
+from mlxctl.server.error_handlers import record_error
 from mlxctl.settings import ServerSettings
 
 _MAX_BODY_BYTES = 64 * 1024
+_PROGRESS_SECONDS = 0.25
 
 
 class ModelChoice(Struct, forbid_unknown_fields=True):
@@ -28,6 +35,18 @@ class ModelStatus(Struct):
     model: str
     state: ModelState
     pinned: bool
+
+
+class LoadEvent(Struct):
+    """Progress of a load: bytes in memory, and bytes of the model's files.
+
+    A model that waits for others to be unloaded is `not_loaded`.
+    """
+
+    model: str
+    state: ModelState
+    bytes_loaded: int
+    bytes_total: int
 
 
 _CHOICES = msgspec.json.Decoder(ModelChoice)
@@ -48,6 +67,57 @@ class ModelActionResource:
         asked = await read_json(request, _CHOICES, limit_bytes=_MAX_BODY_BYTES)
         async with deadline_of(request, self._settings).limit():
             model = await self._act(asked.model)
-        standing = ModelStatus(model=model.name, state=model.state, pinned=model.is_pinned)
-        response.data = msgspec.json.encode(standing)
+        response.data = _encode_status(model)
         response.content_type = falcon.MEDIA_JSON
+
+
+class ModelLoadResource(ModelActionResource):
+    """POST /models/load; with `?stream=1` the answer is a stream of its progress."""
+
+    def __init__(self, manager: ModelManager, settings: ServerSettings) -> None:
+        super().__init__(manager.load, settings)
+        self._manager = manager
+
+    async def on_post(self, request: Request, response: Response) -> None:
+        """Load the model that the body names.
+
+        A load that fails at once has an error status; later, the error is the stream's last event. Raises
+        UnknownModel, ModelUnavailable, CapacityError.
+        """
+        if not request.get_param_as_bool("stream", default=False):
+            await super().on_post(request, response)
+            return
+        asked = await read_json(request, _CHOICES, limit_bytes=_MAX_BODY_BYTES)
+        deadline = deadline_of(request, self._settings)
+        load = asyncio.create_task(self._manager.load(asked.model), name="load-model")
+        call_at_end(request.scope, load.cancel)
+        await asyncio.wait({load}, timeout=_PROGRESS_SECONDS)
+        if load.done():
+            load.result()
+        response.content_type = "text/event-stream"
+        response.set_headers({"cache-control": "no-cache", "x-accel-buffering": "no"})
+        response.stream = self._progress(asked.model, load, deadline)
+
+    async def _progress(
+        self, name: str, load: asyncio.Task[ServedModel], deadline: Deadline
+    ) -> AsyncGenerator[bytes, None]:
+        """Yield an event in each interval, then the model's state or the error."""
+        try:
+            while not load.done():
+                deadline.check()
+                progress = await self._manager.load_progress(name)
+                event = LoadEvent(name, progress.state, progress.num_bytes, progress.num_bytes_total)
+                yield _event(msgspec.json.encode(event))
+                await asyncio.wait({load}, timeout=_PROGRESS_SECONDS)
+            yield _event(_encode_status(load.result()))
+        except MlxctlError as error:
+            record_error(error)
+            yield _event(openai_error(error).body)
+
+
+def _encode_status(model: ServedModel) -> bytes:
+    return msgspec.json.encode(ModelStatus(model=model.name, state=model.state, pinned=model.is_pinned))
+
+
+def _event(data: bytes) -> bytes:
+    return b"data: " + data + b"\n\n"

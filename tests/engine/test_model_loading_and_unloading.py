@@ -8,7 +8,10 @@ from pathlib import Path
 import mlx.core as mx
 import pytest
 
-from mlxctl.engine import EngineClient
+from mlxctl.engine import EngineClient, loop
+from mlxctl.engine.client.pending_loads import PendingModelLoads
+from mlxctl.engine.loading import loader
+from mlxctl.engine.wire.reports import ModelLoadStep
 from mlxctl.errors import BrokenModel, ModelInUse, NotEnoughMemory, SequenceFailed
 from mlxctl.ir import ModelSpec
 from mlxctl.settings import EngineSettings
@@ -107,6 +110,29 @@ def test_rows_decode_while_another_model_loads() -> None:
             assert (await finish(stream)).token_ids == alone.token_ids
             await loading
             assert set(client.loaded) == {"endless", "llama3", "lfm2"}
+
+    asyncio.run(run())
+
+
+def test_load_reports_the_bytes_in_memory(monkeypatch: pytest.MonkeyPatch) -> None:
+    seen: list[int] = []
+    take_report = PendingModelLoads.on_progress
+
+    def record(loads: PendingModelLoads, report: ModelLoadStep) -> None:
+        take_report(loads, report)
+        seen.append(loads.num_bytes_read["llama3"])
+
+    monkeypatch.setattr(PendingModelLoads, "on_progress", record)
+    monkeypatch.setattr(loader, "_PIECE_BYTES", 1)
+    monkeypatch.setattr(loop, "_IDLE_LOAD_SLICE_SECONDS", 1e-4)
+    monkeypatch.setattr(loop, "_PROGRESS_SECONDS", 0.0)
+
+    async def run() -> None:
+        async with running_engine("endless") as client:
+            loaded = await client.load(source("llama3"))
+            assert seen == sorted(seen)
+            assert 0 < seen[0] < seen[-1] <= loaded.weights_bytes
+            assert client.num_bytes_read("llama3") == 0
 
     asyncio.run(run())
 

@@ -1,5 +1,6 @@
 """Several models in one server whose memory holds one."""
 
+import json
 import os
 import shutil
 import signal
@@ -186,11 +187,9 @@ def test_invalid_model_actions_are_refused(server: ServerProcess, sent: bytes) -
         assert ask_to(server, action, "missing").status_code == 404
 
 
-def test_stream_waiting_for_its_model_gets_pings(models: Path) -> None:
-    """Memory holds one model, and a long answer uses it.
-
-    A request for another waits with pings, and is served after it.
-    """
+@pytest.fixture(scope="module")
+def busy(models: Path) -> Iterator[ServerProcess]:
+    """A server whose memory holds one model, the one with endless answers at first."""
     limit = int(1.5 * max(size(models / family) for family in FAMILIES))
     endless = tiny_models.model("endless")
     running = ServerProcess(
@@ -200,26 +199,71 @@ def test_stream_waiting_for_its_model_gets_pings(models: Path) -> None:
     )  # fmt: skip
     try:
         running.wait_ready()
-        for path in ("/v1/chat/completions", "/v1/messages"):
-            with httpx.stream(
-                "POST", f"{running.url}{path}", json=body("endless", max_tokens=20_000, stream=True)
-            ) as first:
-                first_lines = first.iter_lines()
-                next(first_lines)
-                with httpx.stream(
-                    "POST", f"{running.url}{path}", json=body("qwen3", stream=True), timeout=30
-                ) as second:
-                    lines = second.iter_lines()
-                    pings = [next(lines) for _ in range(3)]
-                    in_use = ask_to(running, "unload", "endless")
-                    first.close()
-                    rest = [line for line in lines if line]
-            assert "ping" in pings[0]
-            assert (in_use.status_code, in_use.json()["error"]["code"]) == (503, "model_in_use")
-            assert "[DONE]" in rest[-1] or "message_stop" in rest[-1]
-            assert ask_to(running, "load", "endless").status_code == 200
+        yield running
     finally:
         running.kill()
+
+
+def stream_endless(server: ServerProcess, path: str = "/v1/chat/completions") -> Any:
+    asked = body("endless", max_tokens=20_000, stream=True)
+    return httpx.stream("POST", f"{server.url}{path}", json=asked, timeout=30)
+
+
+def test_stream_waiting_for_its_model_gets_pings(busy: ServerProcess) -> None:
+    """A long answer uses the one model in memory; a request for another is served after it."""
+    for path in ("/v1/chat/completions", "/v1/messages"):
+        with stream_endless(busy, path) as first:
+            first_lines = first.iter_lines()
+            next(first_lines)
+            with httpx.stream(
+                "POST", f"{busy.url}{path}", json=body("qwen3", stream=True), timeout=30
+            ) as second:
+                lines = second.iter_lines()
+                pings = [next(lines) for _ in range(3)]
+                in_use = ask_to(busy, "unload", "endless")
+                first.close()
+                rest = [line for line in lines if line]
+        assert "ping" in pings[0]
+        assert (in_use.status_code, in_use.json()["error"]["code"]) == (503, "model_in_use")
+        assert "[DONE]" in rest[-1] or "message_stop" in rest[-1]
+        assert ask_to(busy, "load", "endless").status_code == 200
+
+
+def stream_load(server: ServerProcess, model: str) -> Any:
+    return httpx.stream("POST", f"{server.url}/models/load?stream=1", json={"model": model}, timeout=30)
+
+
+def events_of(lines: Iterator[str]) -> Iterator[dict[str, Any]]:
+    return (json.loads(line.removeprefix("data: ")) for line in lines if line)
+
+
+def test_load_stream_reports_progress_and_ends_with_state_or_error(busy: ServerProcess) -> None:
+    with (
+        stream_endless(busy) as first,
+        stream_load(busy, "lfm2") as good,
+        stream_load(busy, "cut-short") as broken,
+    ):
+        waiting = next(events := events_of(good.iter_lines()))
+        first.close()
+        *_, loaded = events
+        *_, failed = events_of(broken.iter_lines())
+    assert (waiting["state"], waiting["bytes_loaded"]) == ("not_loaded", 0)
+    assert waiting["bytes_total"] == listed(busy)["lfm2"]["size_bytes"]
+    assert loaded == {"model": "lfm2", "state": "loaded", "pinned": False}
+    assert failed["error"]["code"] == "model_unavailable"
+    with stream_load(busy, "missing") as unknown:
+        assert unknown.status_code == 404
+
+
+def test_load_command_shows_state_and_errors(busy: ServerProcess) -> None:
+    def load(model: str) -> subprocess.CompletedProcess[str]:
+        command = [sys.executable, "-m", "mlxctl", "models", "load", model, "--url", busy.url]
+        return subprocess.run(command, capture_output=True, text=True, timeout=60)
+
+    assert load("llama3").stdout == "llama3: loaded\n"
+    refused = load("missing")
+    assert (refused.returncode, refused.stderr.count("\n")) == (1, 1)
+    assert "available: endless" in refused.stderr
 
 
 def test_first_model_is_reloaded_after_engine_death(

@@ -3,7 +3,7 @@
 One change of a model.
 """
 
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -11,6 +11,9 @@ from mlxctl.cli.error_reports import report_errors
 from mlxctl.cli.lazy import create_app
 from mlxctl.cli.models import COMMANDS
 from mlxctl.cli.options import ApiKey, AsJson, ServerUrl, print_json, server_url
+
+if TYPE_CHECKING:
+    from mlxctl.inspector.served_models import ModelServer
 
 
 def change_command(action: str) -> typer.Typer:
@@ -28,7 +31,8 @@ def change_command(action: str) -> typer.Typer:
             from mlxctl.inspector.served_models import ModelServer
 
             with ModelServer(server_url(url), api_key=api_key) as server:
-                found = server.change(action, name)  # type: ignore[arg-type]
+                is_shown = action == "load" and not as_json
+                found = _load(server, name) if is_shown else server.change(action, name)  # type: ignore[arg-type]
         if as_json:
             print_json(found)
         else:
@@ -36,3 +40,23 @@ def change_command(action: str) -> typer.Typer:
             typer.echo(f"{found['model']}: {found['state'].replace('_', ' ')}{pinned}")
 
     return app
+
+
+def _load(server: "ModelServer", name: str) -> dict[str, Any]:
+    """Load a model; on a terminal, standard error shows a progress bar."""
+    from rich.console import Console
+    from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn
+
+    screen = Console(stderr=True)
+    with Progress(
+        TextColumn("{task.description}"),
+        BarColumn(),
+        DownloadColumn(),
+        console=screen,
+        disable=not screen.is_terminal,
+        transient=True,
+    ) as progress:
+        task = progress.add_task(f"loading {name}", total=None)
+        return server.load(
+            name, on_progress=lambda done, total: progress.update(task, completed=done, total=total)
+        )

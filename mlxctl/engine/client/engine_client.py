@@ -110,6 +110,10 @@ class EngineClient:
         """The models of the running engine, by name."""
         return self._supervisor.loaded
 
+    def num_bytes_read(self, name: str) -> int:
+        """Return how many bytes of a loading model are in memory."""
+        return self._supervisor.num_bytes_read(name)
+
     @property
     def num_open(self) -> int:
         """Open sequences and jobs."""

@@ -6,7 +6,7 @@ from typing import Any
 
 from mlxctl.engine.client.connection import EngineConnection
 from mlxctl.engine.wire.commands import LoadModel, UnloadModel
-from mlxctl.engine.wire.reports import ModelFailed, ModelLoaded, ModelUnloaded
+from mlxctl.engine.wire.reports import ModelLoadStep, ModelFailed, ModelLoaded, ModelUnloaded
 from mlxctl.errors import (
     BrokenModel,
     EngineDied,
@@ -24,11 +24,13 @@ _ANSWER_SECONDS = 60.0
 class PendingModelLoads:
     """Models of the running engine, and open load and unload commands.
 
-    There is one command for a model at a time.
+    There is one command for a model at a time. `num_bytes_read` has the bytes in memory of the models that
+    are being loaded.
     """
 
     def __init__(self, *, load_timeout_seconds: float) -> None:
         self.loaded: dict[str, ModelLoaded] = {}
+        self.num_bytes_read: dict[str, int] = {}
         self._load_timeout_seconds = load_timeout_seconds
         self._loads: dict[str, tuple[ModelSpec, asyncio.Future[ModelLoaded]]] = {}
         self._unloads: dict[str, asyncio.Future[ModelUnloaded]] = {}
@@ -41,10 +43,13 @@ class PendingModelLoads:
         answer: asyncio.Future[ModelLoaded] = asyncio.get_running_loop().create_future()
         self._loads[spec.name] = spec, answer
         connection.send(LoadModel(spec=spec))
-        if await _is_answered(
-            connection, answer, seconds=self._load_timeout_seconds, what=f"loading model {spec.name!r}"
-        ):
-            return answer.result()
+        try:
+            if await _is_answered(
+                connection, answer, seconds=self._load_timeout_seconds, what=f"loading model {spec.name!r}"
+            ):
+                return answer.result()
+        finally:
+            self.num_bytes_read.pop(spec.name, None)
         self._loads.pop(spec.name, None)
         await self.unload(connection, spec.name)
         limit = f"{self._load_timeout_seconds:g} s"
@@ -65,8 +70,14 @@ class PendingModelLoads:
     def clear(self) -> None:
         """Forget all models: the engine has ended."""
         self.loaded.clear()
+        self.num_bytes_read.clear()
         self._loads.clear()
         self._unloads.clear()
+
+    def on_progress(self, report: ModelLoadStep) -> None:
+        """Take the report of a load in progress."""
+        if report.name in self._loads:
+            self.num_bytes_read[report.name] = report.num_bytes
 
     def on_loaded(self, report: ModelLoaded) -> None:
         """Take the report of a successful load."""

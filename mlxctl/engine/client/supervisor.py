@@ -18,7 +18,7 @@ from mlxctl.engine.client.pending_loads import PendingModelLoads
 from mlxctl.engine.client.restart_delay import RestartDelay
 from mlxctl.engine.wire.commands import ConfigureScheduler, Stop
 from mlxctl.engine.wire.messages import AnyReport
-from mlxctl.engine.wire.reports import Hello, ModelFailed, ModelLoaded, ModelUnloaded
+from mlxctl.engine.wire.reports import Hello, ModelFailed, ModelLoaded, ModelLoadStep, ModelUnloaded
 from mlxctl.errors import EngineDied, EngineRecovering, MlxctlError, ModelError, ModelLoading, ShuttingDown
 from mlxctl.ir import ModelSpec
 from mlxctl.ir.scheduler_policy import SchedulerPolicy
@@ -100,6 +100,10 @@ class EngineSupervisor:
     def loaded(self) -> Mapping[str, ModelLoaded]:
         """The models of the running engine, by name."""
         return self._model_loads.loaded
+
+    def num_bytes_read(self, name: str) -> int:
+        """Return how many bytes of a loading model are in memory."""
+        return self._model_loads.num_bytes_read.get(name, 0)
 
     async def load(self, spec: ModelSpec) -> ModelLoaded:
         """Load a model beside the others.
@@ -283,6 +287,8 @@ class EngineSupervisor:
             case Hello():
                 self.hello = report
                 self._has_greeted.set()
+            case ModelLoadStep():
+                self._model_loads.on_progress(report)
             case ModelLoaded():
                 self._model_loads.on_loaded(report)
             case ModelFailed():

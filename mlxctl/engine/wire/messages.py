@@ -18,6 +18,7 @@ from mlxctl.engine.wire.jobs import AnyJobCommand, AnyJobReport
 from mlxctl.engine.wire.reports import (
     CacheAnswer,
     Hello,
+    ModelLoadStep,
     LookedUp,
     LoraChanged,
     ModelFailed,
@@ -44,6 +45,7 @@ AnyCommand = (
 )
 AnyReport = (
     Hello
+    | ModelLoadStep
     | ModelLoaded
     | ModelFailed
     | ModelUnloaded

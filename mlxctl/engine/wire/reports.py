@@ -58,6 +58,13 @@ class ModelLoaded(Report, frozen=True, kw_only=True):
     vision_problem: str | None = None
 
 
+class ModelLoadStep(Report, frozen=True, kw_only=True):
+    """Bytes of the model's weights that are in memory while it is being loaded."""
+
+    name: str
+    num_bytes: int
+
+
 class ModelFailed(Report, frozen=True, kw_only=True):
     """The model could not be loaded; the engine serves on without it."""
 

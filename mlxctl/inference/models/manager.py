@@ -30,6 +30,7 @@ from mlxctl.inference.request_context import current_request
 from mlxctl.inference.session import ModelSession
 from mlxctl.ir import Purpose
 from mlxctl.ir.kv_cache_size import tokens_within
+from mlxctl.ir.models import ModelState
 from mlxctl.ir.policy import is_model_allowed
 from mlxctl.settings import PoolSettings
 
@@ -58,6 +59,19 @@ class ModelStats:
     num_swaps: int
     max_models: int | None
     models: tuple[ModelMemory, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LoadProgress:
+    """How far the load of a model has come.
+
+    `num_bytes` of its weights are in memory, of `num_bytes_total` in its files. A model that waits for others
+    to be evicted is `not_loaded`.
+    """
+
+    state: ModelState
+    num_bytes: int
+    num_bytes_total: int
 
 
 RouteResult = Literal["routed", "unknown", "unavailable", "refused"]
@@ -220,6 +234,13 @@ class ModelManager:
         self._check_open()
         await self._residency.load(model.name)
         return self._with_state(name, model, self._memory().get(model.name))
+
+    async def load_progress(self, name: str) -> LoadProgress:
+        """Return how far the load of a model has come. Raises UnknownModel, ModelUnavailable."""
+        model = await self._resolve(name)
+        total, state = model.facts.weights_bytes, self._residency.state(model.name)
+        num_bytes = total if state == "loaded" else min(self._engine.num_bytes_read(model.name), total)
+        return LoadProgress(state=state, num_bytes=num_bytes, num_bytes_total=total)
 
     async def unload(self, name: str) -> ServedModel:
         """Unload a model that no request uses.

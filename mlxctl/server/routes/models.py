@@ -1,11 +1,13 @@
 """Routes of models: served models, loading, pinning, the library."""
 
 from collections.abc import Awaitable, Callable
+from dataclasses import replace
 from functools import partial
 
 from mlxctl.inference import ServedModel
 from mlxctl.models.views import DownloadView, FitView
 from mlxctl.protocols.model_list import Model, ModelList
+from mlxctl.protocols.openai.errors import OpenAIError
 from mlxctl.server.library import (
     DownloadList,
     DownloadRequest,
@@ -17,7 +19,13 @@ from mlxctl.server.library import (
     LibraryResource,
     OpenDownloadsResource,
 )
-from mlxctl.server.model_admin import ModelActionResource, ModelChoice, ModelStatus
+from mlxctl.server.model_admin import (
+    LoadEvent,
+    ModelActionResource,
+    ModelChoice,
+    ModelLoadResource,
+    ModelStatus,
+)
 from mlxctl.server.models import ModelResource, ModelsResource
 from mlxctl.server.route import Operation, Query, Route, RouteContext
 
@@ -36,18 +44,21 @@ _START_DOWNLOAD = Operation(
 def _action(
     verb: str, summary: str, act: Callable[[RouteContext], Callable[[str], Awaitable[ServedModel]]]
 ) -> Route:
-    operation = Operation(
+    return Route(
+        path=f"/models/{verb}",
+        resource=lambda context: ModelActionResource(act(context), context.settings),
+        access="models:write",
+        operations=(_action_operation(summary),),
+    )
+
+
+def _action_operation(summary: str) -> Operation:
+    return Operation(
         method="post",
         summary=summary,
         body=ModelChoice,
         answer=ModelStatus,
         errors=(404, 429, 500, 503, 504, 529),
-    )
-    return Route(
-        path=f"/models/{verb}",
-        resource=lambda context: ModelActionResource(act(context), context.settings),
-        access="models:write",
-        operations=(operation,),
     )
 
 
@@ -65,7 +76,18 @@ _MODEL_ROUTES = (
         access="models:read",
         operations=(Operation(method="get", summary="Get a served model", answer=Model, errors=(404,)),),
     ),
-    _action("load", "Load a model", lambda context: context.services.inference.manager.load),
+    Route(
+        path="/models/load",
+        resource=lambda context: ModelLoadResource(context.services.inference.manager, context.settings),
+        access="models:write",
+        operations=(
+            replace(
+                _action_operation("Load a model; with `stream`, report the progress"),
+                query=(Query(name="stream", schema={"type": "boolean"}),),
+                events=(LoadEvent, ModelStatus, OpenAIError),
+            ),
+        ),
+    ),
     _action("unload", "Unload a model", lambda context: context.services.inference.manager.unload),
     _action(
         "pin",
