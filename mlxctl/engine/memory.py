@@ -18,6 +18,7 @@ from mlxctl.engine.loading.namespace import prefix_namespace
 from mlxctl.engine.wire.reports import DiskFigures
 from mlxctl.errors import describe_bytes
 from mlxctl.ir import ModelSpec
+from mlxctl.ir.cache_policy import CachePolicy
 from mlxctl.prefix_cache.cache import PrefixCache
 from mlxctl.prefix_cache.disk.reader import FetchedRecord
 from mlxctl.prefix_cache.disk.tier import DiskTier
@@ -177,6 +178,15 @@ class EngineMemory:
                 self.prefixes, namespace=namespace, layout=layout, disk=self.disk, packing=self._packing
             )
         return self._caches[namespace]
+
+    def configure_cache(self, policy: CachePolicy) -> None:
+        """Change size and times to live of the prefix cache; a smaller size evicts at once."""
+        if policy.prefix_cache_bytes is not None:
+            self.prefixes.max_bytes = policy.prefix_cache_bytes
+        if self.disk is not None:
+            self.disk.ttl_seconds = policy.cache_disk_ttl_seconds
+        self.prefixes.evict()
+        self.make_room()
 
     def add_working_caches(self, name: str, caches: WorkingCaches) -> None:
         """Count a model's working caches until it is unloaded.

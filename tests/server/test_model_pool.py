@@ -255,21 +255,11 @@ def test_load_stream_reports_progress_and_ends_with_state_or_error(busy: ServerP
         assert unknown.status_code == 404
 
 
-def test_load_command_shows_state_and_errors(busy: ServerProcess) -> None:
-    def load(model: str) -> subprocess.CompletedProcess[str]:
-        command = [sys.executable, "-m", "mlxctl", "models", "load", model, "--url", busy.url]
-        return subprocess.run(command, capture_output=True, text=True, timeout=60)
-
-    assert load("llama3").stdout == "llama3: loaded\n"
-    refused = load("missing")
-    assert (refused.returncode, refused.stderr.count("\n")) == (1, 1)
-    assert "available: endless" in refused.stderr
-
-
 def test_first_model_is_reloaded_after_engine_death(
     server: ServerProcess,
 ) -> None:
     answer(server, "llama3")
+    httpx.patch(f"{server.url}/admin/cache", json={"prefix_cache_bytes": 54_321}).raise_for_status()
     os.kill(server.engine_pid(), signal.SIGKILL)
     wait_for(lambda: server.health()["status"] == "recovering", seconds=5)
     waiting = httpx.post(f"{server.url}/v1/chat/completions", json=body("llama3"), timeout=30)
@@ -279,6 +269,7 @@ def test_first_model_is_reloaded_after_engine_death(
     server.wait_ready()
 
     assert listed(server)["qwen3"]["state"] == "loaded"
+    assert httpx.get(f"{server.url}/stats").json()["cache_max_bytes"] == 54_321
     assert answer(server, "llama3")
 
 

@@ -19,6 +19,9 @@ COMMANDS = {
     "verify": LazyCommand("mlxctl.cli.cache.verify", "Check every record on disk."),
     "export": LazyCommand("mlxctl.cli.cache.exporting", "Export the records on disk to one file."),
     "import": LazyCommand("mlxctl.cli.cache.importing", "Import the records of such a file."),
+    "settings": LazyCommand(
+        "mlxctl.cli.cache.settings", "Show or change the prefix cache's settings of a running server."
+    ),
     "clear": LazyCommand("mlxctl.cli.cache.clear", "Remove everything, or conversations by their keys."),
 }
 app = lazy_group("cache", COMMANDS, example="mlxctl cache tree")

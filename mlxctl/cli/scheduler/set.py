@@ -1,14 +1,14 @@
 """`mlxctl scheduler set`."""
 
-import json
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
 from mlxctl.cli.error_reports import report_errors
 from mlxctl.cli.lazy import create_app
+from mlxctl.cli.live_settings import print_settings, read_changes
 from mlxctl.cli.options import ApiKey, AsJson, ServerUrl, server_url
-from mlxctl.cli.scheduler.show import PATH, print_settings
+from mlxctl.cli.scheduler.show import PATH
 
 app = create_app()
 
@@ -27,23 +27,6 @@ def set_settings(
     with report_errors():
         from mlxctl.inspector.connection import ServerConnection
 
-        body = dict(_change(text) for text in changes)
         with ServerConnection(server_url(url), api_key=api_key) as server:
-            found = server.request("PATCH", PATH, body)
+            found = server.request("PATCH", PATH, read_changes(changes))
     print_settings(found, as_json=as_json)
-
-
-def _change(text: str) -> tuple[str, Any]:
-    """Return name and value of a NAME=VALUE text.
-
-    The server checks both. Raises InvalidRequest.
-    """
-    from mlxctl.errors import InvalidRequest
-
-    name, is_pair, value = text.partition("=")
-    if not is_pair or not name:
-        raise InvalidRequest(f"expected NAME=VALUE, got {text!r}")
-    try:
-        return name, json.loads(value)
-    except json.JSONDecodeError:
-        return name, value

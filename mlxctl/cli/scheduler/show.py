@@ -1,13 +1,9 @@
 """`mlxctl scheduler show`."""
 
-import json
-from typing import Any
-
-import typer
-
 from mlxctl.cli.error_reports import report_errors
 from mlxctl.cli.lazy import create_app
-from mlxctl.cli.options import ApiKey, AsJson, ServerUrl, print_json, server_url
+from mlxctl.cli.live_settings import print_settings
+from mlxctl.cli.options import ApiKey, AsJson, ServerUrl, server_url
 
 PATH = "/admin/scheduler"
 app = create_app()
@@ -22,12 +18,3 @@ def show(as_json: AsJson = False, url: ServerUrl = None, api_key: ApiKey = None)
         with ServerConnection(server_url(url), api_key=api_key) as server:
             found = server.request("GET", PATH)
     print_settings(found, as_json=as_json)
-
-
-def print_settings(found: dict[str, Any], *, as_json: bool) -> None:
-    """Print settings as NAME=VALUE lines, which `set` reads, or as JSON."""
-    if as_json:
-        print_json(found)
-        return
-    for name, value in found.items():
-        typer.echo(f"{name}={json.dumps(value)}")

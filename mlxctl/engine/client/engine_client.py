@@ -18,6 +18,7 @@ from mlxctl.engine.wire.commands import (
     AskCache,
     CacheAction,
     Cancel,
+    ConfigureCache,
     ConfigureScheduler,
     LookUp,
     MountLora,
@@ -38,6 +39,7 @@ from mlxctl.engine.wire.reports import (
 )
 from mlxctl.errors import ModelError, QueueFull
 from mlxctl.ir import CacheOptions, Guidance, ModelSpec, ProcessedImage, SamplingParams
+from mlxctl.ir.cache_policy import CachePolicy
 from mlxctl.ir.lora import LoraChoice, LoraSpec
 from mlxctl.ir.scheduler_policy import SchedulerPolicy
 from mlxctl.ir.tokens import Salt
@@ -141,6 +143,24 @@ class EngineClient:
         if self._supervisor.connection is not None:
             self._supervisor.connection.send(ConfigureScheduler(policy=policy))
 
+    @property
+    def cache_policy(self) -> CachePolicy:
+        """The prefix cache's policy, which a restarted engine gets as well."""
+        return self._supervisor.cache_policy
+
+    def configure_cache(self, policy: CachePolicy) -> None:
+        """Change the prefix cache's policy; its time to live holds for requests from now on."""
+        self._supervisor.cache_policy = policy
+        if self._supervisor.connection is not None:
+            self._supervisor.connection.send(ConfigureCache(policy=policy))
+
+    @property
+    def prefix_cache_bytes(self) -> int | None:
+        """Most bytes of the prefix cache; None before the engine has started, if it decides."""
+        if self.cache_policy.prefix_cache_bytes is not None or self.hello is None:
+            return self.cache_policy.prefix_cache_bytes
+        return self.hello.prefix_cache_bytes
+
     async def start(self, specs: list[ModelSpec]) -> None:
         """Start the engine with these models, now and after every death.
 
@@ -224,7 +244,7 @@ class EngineClient:
                 cache_mode=cache.mode,
                 cache_namespace=cache.prefix_namespace,
                 lifetime=_lifetime(
-                    cache, num_long_ttl_tokens, default_seconds=self._settings.cache_ttl_seconds
+                    cache, num_long_ttl_tokens, default_seconds=self.cache_policy.cache_ttl_seconds
                 ),
                 guidance=guidance,
                 images=list(images),

@@ -16,11 +16,12 @@ from mlxctl.engine.client.launcher import Launcher
 from mlxctl.engine.client.open_requests import OpenRequests
 from mlxctl.engine.client.pending_loads import PendingModelLoads
 from mlxctl.engine.client.restart_delay import RestartDelay
-from mlxctl.engine.wire.commands import ConfigureScheduler, Stop
+from mlxctl.engine.wire.commands import ConfigureCache, ConfigureScheduler, Stop
 from mlxctl.engine.wire.messages import AnyReport
 from mlxctl.engine.wire.reports import Hello, ModelFailed, ModelLoaded, ModelLoadStep, ModelUnloaded
 from mlxctl.errors import EngineDied, EngineRecovering, MlxctlError, ModelError, ModelLoading, ShuttingDown
 from mlxctl.ir import ModelSpec
+from mlxctl.ir.cache_policy import CachePolicy
 from mlxctl.ir.scheduler_policy import SchedulerPolicy
 from mlxctl.settings import EngineSettings
 
@@ -48,8 +49,13 @@ class EngineSupervisor:
         requests: OpenRequests,
         policy: SchedulerPolicy,
     ) -> None:
-        """`policy` is sent to every engine at its start."""
+        """`policy` and `cache_policy` are sent to every engine at its start."""
         self.policy = policy
+        self.cache_policy = CachePolicy(
+            prefix_cache_bytes=settings.prefix_cache_bytes,
+            cache_ttl_seconds=settings.cache_ttl_seconds,
+            cache_disk_ttl_seconds=settings.cache_disk_ttl_seconds,
+        )
         self._launcher = launcher
         self._settings = settings
         self._requests = requests
@@ -183,6 +189,7 @@ class EngineSupervisor:
             self._connection = connection
             await self._wait_greeted(connection)
             connection.send(ConfigureScheduler(policy=self.policy))
+            connection.send(ConfigureCache(policy=self.cache_policy))
             await self._load_models(connection)
             self._has_come_up = True
             await connection.lost.wait()

@@ -37,6 +37,7 @@ from mlxctl.engine.speculation.prompt_lookup import PromptLookup
 from mlxctl.engine.speculation.speculator import Speculator
 from mlxctl.engine.wire.commands import (
     AskCache,
+    ConfigureCache,
     ConfigureScheduler,
     LookUp,
     MountLora,
@@ -79,6 +80,7 @@ class GenerationWorkload(Workload):
         MountLora,
         UnmountLora,
         ConfigureScheduler,
+        ConfigureCache,
     )
 
     def __init__(self, context: WorkloadContext) -> None:
@@ -171,6 +173,8 @@ class GenerationWorkload(Workload):
                 self._lora_changes.add(command, runner.lora if runner is not None else None)
             case ConfigureScheduler():
                 self._scheduler.configure(command.policy)
+            case ConfigureCache():
+                self._memory.configure_cache(command.policy)
             case LookUp():
                 self._publish(self._look_up(command))
             case AskCache():

@@ -14,6 +14,7 @@ from mlxctl.ir import (
     ProcessedImage,
     SamplingParams,
 )
+from mlxctl.ir.cache_policy import CachePolicy
 from mlxctl.ir.lora import LoraChoice, LoraSpec
 from mlxctl.ir.scheduler_policy import SchedulerPolicy
 from mlxctl.ir.tokens import Salt
@@ -140,6 +141,12 @@ class ConfigureScheduler(Command, frozen=True, kw_only=True):
     """Change the scheduler's policy from the next step on; without an answer."""
 
     policy: SchedulerPolicy
+
+
+class ConfigureCache(Command, frozen=True, kw_only=True):
+    """Change the prefix cache's policy; without an answer."""
+
+    policy: CachePolicy
 
 
 class Stop(Command, frozen=True, kw_only=True):

@@ -3,6 +3,7 @@
 from mlxctl.engine.wire.commands import (
     AskCache,
     Cancel,
+    ConfigureCache,
     ConfigureScheduler,
     LoadModel,
     LookUp,
@@ -41,6 +42,7 @@ AnyCommand = (
     | MountLora
     | UnmountLora
     | ConfigureScheduler
+    | ConfigureCache
     | Stop
 )
 AnyReport = (

@@ -15,6 +15,7 @@ from mlxctl.inference.cache.token_text import token_text
 from mlxctl.inference.cache.user_markers import user_markers
 from mlxctl.inference.models.manager import ModelManager
 from mlxctl.inference.preparation import PackedRequest, PreparationPool, jobs
+from mlxctl.ir.cache_policy import CachePolicy
 from mlxctl.ir.tokens import Salt, Tokens
 
 
@@ -48,6 +49,20 @@ class CacheInspector:
     async def change(self, action: CacheAction, keys: Sequence[bytes] = ()) -> CacheAnswer:
         """Pin, unpin, drop, clear or collect. Raises EngineRecovering, EngineDied."""
         return await self._engine.ask_cache(action, keys=keys)
+
+    @property
+    def policy(self) -> CachePolicy:
+        """The prefix cache's policy in force."""
+        return self._engine.cache_policy
+
+    @property
+    def max_bytes(self) -> int | None:
+        """Most bytes of the prefix cache; None before the engine has started, if it decides."""
+        return self._engine.prefix_cache_bytes
+
+    def configure(self, policy: CachePolicy) -> None:
+        """Change the prefix cache's policy."""
+        self._engine.configure_cache(policy)
 
     async def text(self, model: str, tokens: Tokens, salts: Sequence[Salt], start: int) -> str | None:
         """Return the text of tokens from `start` on, with images by name.

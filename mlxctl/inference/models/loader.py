@@ -106,7 +106,7 @@ class ModelLoader:
         limit = hello.memory_limit_bytes
         return ModelMemoryBudget(
             limit_bytes=limit,
-            shared_bytes=max(0, limit - hello.prefix_cache_bytes),
+            shared_bytes=max(0, limit - (self._engine.prefix_cache_bytes or 0)),
             max_models=self._max_models,
         )
 

@@ -46,7 +46,7 @@ class RecordStore:
         self.num_damaged = 0
         self.has_unsaved_uses = False
         self.writer = Writer(directory.files, directory.manifest)
-        self._ttl_seconds = ttl_seconds
+        self.ttl_seconds = ttl_seconds
         self._num_failures = 0
         self._clock = clock
         self._space = SegmentSpace(segment_bytes=segment_bytes(max_bytes))
@@ -115,7 +115,7 @@ class RecordStore:
         stored: Chunk[StoredRecord] | None = None
         for ancestor, child in zip(path, (*path[1:], None), strict=True):
             expires_at = ancestor.expires_at
-            ttl = self._ttl_seconds if expires_at == math.inf else expires_at - self._clock()
+            ttl = self.ttl_seconds if expires_at == math.inf else expires_at - self._clock()
             stored = self._store_chunk(stored, ancestor, ttl, deadline) if ttl > 0 else None
             if stored is None:
                 return False

@@ -97,6 +97,15 @@ class DiskTier:
         return None
 
     @property
+    def ttl_seconds(self) -> float:
+        """Time to live of records whose entries have none."""
+        return self._store.ttl_seconds
+
+    @ttl_seconds.setter
+    def ttl_seconds(self, seconds: float) -> None:
+        self._store.ttl_seconds = seconds
+
+    @property
     def file_bytes(self) -> int:
         """Length of all segment files together."""
         return self._store.num_file_bytes

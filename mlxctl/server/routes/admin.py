@@ -1,6 +1,11 @@
 """Routes for operators: counters, requests and metrics."""
 
 from mlxctl.server.audit import AuditPage, AuditResource
+from mlxctl.server.cache_settings import (
+    CacheSettingsChange,
+    CacheSettingsResource,
+    CacheSettingsState,
+)
 from mlxctl.server.metrics import MetricsResource
 from mlxctl.server.route import Operation, Query, Route
 from mlxctl.server.scheduler import SchedulerChange, SchedulerResource, SchedulerState
@@ -73,6 +78,20 @@ ADMIN_ROUTES = (
                 summary="Change the scheduler's settings while the server runs",
                 body=SchedulerChange,
                 answer=SchedulerState,
+            ),
+        ),
+    ),
+    Route(
+        path="/admin/cache",
+        resource=lambda context: CacheSettingsResource(context.services.inference),
+        access="admin",
+        operations=(
+            Operation(method="get", summary="Get the prefix cache's settings", answer=CacheSettingsState),
+            Operation(
+                method="patch",
+                summary="Change the prefix cache's settings while the server runs",
+                body=CacheSettingsChange,
+                answer=CacheSettingsState,
             ),
         ),
     ),

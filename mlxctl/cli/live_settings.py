@@ -1,0 +1,38 @@
+"""Settings of a running server as NAME=VALUE lines."""
+
+import json
+from collections.abc import Iterable
+from typing import Any
+
+import typer
+
+from mlxctl.cli.options import print_json
+
+
+def print_settings(found: dict[str, Any], *, as_json: bool) -> None:
+    """Print settings as NAME=VALUE lines, which `read_changes` reads, or as JSON."""
+    if as_json:
+        print_json(found)
+        return
+    for name, value in found.items():
+        typer.echo(f"{name}={json.dumps(value)}")
+
+
+def read_changes(texts: Iterable[str]) -> dict[str, Any]:
+    """Return the values of NAME=VALUE texts by name.
+
+    The server checks both. Raises InvalidRequest.
+    """
+    return dict(map(_change, texts))
+
+
+def _change(text: str) -> tuple[str, Any]:
+    from mlxctl.errors import InvalidRequest
+
+    name, is_pair, value = text.partition("=")
+    if not is_pair or not name:
+        raise InvalidRequest(f"expected NAME=VALUE, got {text!r}")
+    try:
+        return name, json.loads(value)
+    except json.JSONDecodeError:
+        return name, value
