@@ -1,7 +1,7 @@
 """Apple's chips for the Mac: published memory bandwidth and memory sizes.
 
-Source: Apple's technical specifications. Chips sold with different bandwidths have a row for each, told apart
-by the number of GPU cores. Bandwidth is in decimal gigabytes per second, memory in GiB. A chip that is not in
+Source: Apple's technical specifications. Chips sold with different bandwidths have a row for each, by the
+number of GPU cores. Bandwidth is in decimal gigabytes per second, memory in GiB. A chip that is not in
 the table is not guessed.
 """
 
@@ -45,8 +45,7 @@ CHIPS = (
 def find_chip(brand: str, memory_bytes: int) -> Chip | None:
     """Return the chip that macOS calls `brand` ("Apple M4 Max"), or None.
 
-    Chips of one name are told apart by the memory of the Mac; where that is ambiguous, the slower one is
-    taken.
+    Chips of one name differ by the memory of the Mac; where that is ambiguous, the slower one is returned.
     """
     named = [chip for chip in CHIPS if f"Apple {chip.name}" == brand]
     sold = [chip for chip in named if memory_bytes // 1024**3 in chip.memory_gib]

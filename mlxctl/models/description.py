@@ -38,7 +38,7 @@ _MAX_FILES = 100_000
 class ModelDescription:
     """A model on disk.
 
-    A field is None where the files do not tell; `problem` says in one line why the model cannot be used.
+    A field is None where the files lack it; `problem` is one line on why the model cannot be used.
 
     `disk_bytes` counts every file of the directory. `context_length` is in tokens, None for a model without
     text input. `embedding` and `dimensions` are as in ModelFacts. `runtimes` are the installed packages with

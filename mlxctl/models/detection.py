@@ -72,7 +72,7 @@ def detect(
         or _named(name or directory.name, model_type)
         or _vision(directory, config, has_vision_tower)
         or _text(config, template)
-        or DetectedKind("unknown", "no file tells its purpose")
+        or DetectedKind("unknown", "no file names its purpose")
     )
     return Detection(
         kind=sighting.kind, family=family, evidence=(sighting.evidence, *([by_family] if family else []))

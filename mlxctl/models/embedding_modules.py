@@ -1,7 +1,7 @@
 """Modules of sentence-transformers behind the layers, from `modules.json`.
 
-The pooling module's directory says which hidden states are pooled; each Dense module's says how the pooled
-vector is transformed. Format: the files that sentence-transformers saves. A conversion may lack them.
+The pooling module's directory names the hidden states that are pooled; each Dense module's has the transform
+of the pooled vector. Format: the files that sentence-transformers saves. A conversion may lack them.
 """
 
 from collections.abc import Mapping, Sequence

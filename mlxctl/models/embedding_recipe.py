@@ -1,7 +1,7 @@
 """How an embedding model pools and transforms hidden states, from its files.
 
 Where a conversion lost the files of sentence-transformers, a causal model gets the most common way: the last
-token's state, normalized. Encoders differ, so they are accepted only if their name tells. Unsupported ways
+token's state, normalized. Encoders differ, so they are accepted only by their name. Unsupported ways
 are rejected, because wrong embeddings would go unnoticed.
 """
 

@@ -66,12 +66,12 @@ def this_machine(*, memory_limit_bytes: int | None = None) -> Machine:
         )
     brand = _answer(["/usr/sbin/sysctl", "-n", "machdep.cpu.brand_string"])
     chip = find_chip(brand, memory)
-    asked = memory_limit_bytes or ask_metal()
+    limit = memory_limit_bytes or ask_metal()
     return Machine(
         chip=brand or None,
         memory_bytes=memory,
-        usable_bytes=asked or int(memory * recommended_share(memory)),
-        is_exact=bool(asked),
+        usable_bytes=limit or int(memory * recommended_share(memory)),
+        is_exact=bool(limit),
         has_metal=True,
         bandwidth_bytes_per_second=chip.bandwidth_gb_per_second * 1e9 if chip else None,
     )

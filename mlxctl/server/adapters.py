@@ -81,8 +81,8 @@ class AdaptersResource:
 
     async def on_post(self, request: Request, response: Response) -> None:
         """Mount an adapter. Raises InvalidRequest, Conflict, UnknownModel."""
-        asked = await read_json(request, _MOUNTS, limit_bytes=_MAX_BODY_BYTES)
-        adapter = await self._inference.manager.mount_adapter(asked.id, asked.path, asked.model)
+        body = await read_json(request, _MOUNTS, limit_bytes=_MAX_BODY_BYTES)
+        adapter = await self._inference.manager.mount_adapter(body.id, body.path, body.model)
         _answer(response, _view(adapter))
 
 
@@ -106,9 +106,9 @@ class LoadLoraResource:
 
     async def on_post(self, request: Request, response: Response) -> None:
         """Mount an adapter. Raises as POST /v1/adapters."""
-        asked = await read_json(request, _LORA_MOUNTS, limit_bytes=_MAX_BODY_BYTES)
-        await self._inference.manager.mount_adapter(asked.lora_name, asked.lora_path, asked.base_model_name)
-        response.text = f"Success: LoRA adapter '{asked.lora_name}' added successfully."
+        body = await read_json(request, _LORA_MOUNTS, limit_bytes=_MAX_BODY_BYTES)
+        await self._inference.manager.mount_adapter(body.lora_name, body.lora_path, body.base_model_name)
+        response.text = f"Success: LoRA adapter '{body.lora_name}' added successfully."
         response.content_type = falcon.MEDIA_TEXT
 
 
@@ -120,17 +120,17 @@ class UnloadLoraResource:
 
     async def on_post(self, request: Request, response: Response) -> None:
         """Unmount an adapter. Raises as DELETE /v1/adapters/{id}."""
-        asked = await read_json(request, _LORA_UNMOUNTS, limit_bytes=_MAX_BODY_BYTES)
+        body = await read_json(request, _LORA_UNMOUNTS, limit_bytes=_MAX_BODY_BYTES)
         lora = self._inference.manager.lora
-        bases = {each.base for each in lora.adapters if each.name == asked.lora_name}
+        bases = {each.base for each in lora.adapters if each.name == body.lora_name}
         if len(bases) > 1:
             raise InvalidRequest(
-                f"several models have an adapter {asked.lora_name!r}; "
+                f"several models have an adapter {body.lora_name!r}; "
                 "use DELETE /v1/adapters/{id}?model=NAME",
                 param="lora_name",
             )
-        await lora.remove(asked.lora_name, next(iter(bases), None))
-        response.text = f"Success: LoRA adapter '{asked.lora_name}' removed successfully."
+        await lora.remove(body.lora_name, next(iter(bases), None))
+        response.text = f"Success: LoRA adapter '{body.lora_name}' removed successfully."
         response.content_type = falcon.MEDIA_TEXT
 
 

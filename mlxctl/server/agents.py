@@ -154,15 +154,15 @@ class AgentsResource:
         """Create an agent. Raises InvalidRequest, UnknownModel, Conflict."""
         body = await read_body(request, limit_bytes=self._settings.max_body_bytes)
         parse = partial(parse_agent, limit_bytes=self._settings.agent_settings_bytes)
-        asked = await self._views.preparation.parse(body, parse)
-        await self._views.check_model(asked.model)
+        spec = await self._views.preparation.parse(body, parse)
+        await self._views.check_model(spec.model)
         agent = await asyncio.to_thread(
             self._views.store.create,
             request.context.caller,
-            asked.id,
-            model=asked.model,
-            settings=asked.settings,
-            is_persistent=asked.is_persistent,
+            spec.id,
+            model=spec.model,
+            settings=spec.settings,
+            is_persistent=spec.is_persistent,
         )
         response.status = falcon.HTTP_201
         response.data = encode_agent(agent, await self._views.standing(agent, request))
@@ -192,15 +192,15 @@ class AgentResource:
         """
         body = await read_body(request, limit_bytes=self._settings.max_body_bytes)
         parse = partial(parse_agent_change, limit_bytes=self._settings.agent_settings_bytes)
-        asked = await self._views.preparation.parse(body, parse)
-        if asked.model is not None:
-            await self._views.check_model(asked.model)
+        spec = await self._views.preparation.parse(body, parse)
+        if spec.model is not None:
+            await self._views.check_model(spec.model)
         agent = await asyncio.to_thread(
             self._views.store.change,
             request.context.caller,
             agent_id,
-            model=asked.model,
-            settings=asked.settings,
+            model=spec.model,
+            settings=spec.settings,
         )
         if agent is None:
             raise unknown_agent(agent_id)

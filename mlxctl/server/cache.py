@@ -137,9 +137,9 @@ class CacheExplanationResource:
         Raises what the request itself would raise.
         """
         body = await read_body(request, limit_bytes=self._settings.max_body_bytes)
-        asked = await self._inference.preparation.parse(body, parse_question)
+        packed = await self._inference.preparation.parse(body, parse_question)
         response.data = msgspec.json.encode(
-            Explanations(explanations=[await self._inference.explain(with_caller(asked, request))])
+            Explanations(explanations=[await self._inference.explain(with_caller(packed, request))])
         )
         response.content_type = falcon.MEDIA_JSON
 

@@ -45,14 +45,14 @@ class EmbeddingsResource:
         deadline = deadline_of(request, self._settings)
         body = await read_body(request, limit_bytes=self._settings.max_body_bytes)
         async with deadline.limit():
-            asked = await self._inference.preparation.parse_with(formatter, "parse", body)
-            model = self._inference.manager.own_name(asked.head.model)
+            packed = await self._inference.preparation.parse_with(formatter, "parse", body)
+            model = self._inference.manager.own_name(packed.head.model)
             admit(request, response, model)
             await decide(request, model)
             result = await self._inference.embed(
-                asked, request_id=request.context.request_id, caller=request.context.caller
+                packed, request_id=request.context.request_id, caller=request.context.caller
             )
-            self.answered(formatter, asked.head.model, request)
+            self.answered(formatter, packed.head.model, request)
             num_bytes = sum(map(len, result.vectors))
             response.data = await self._inference.preparation.call(
                 formatter.whole, result, num_bytes=num_bytes

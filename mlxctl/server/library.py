@@ -205,9 +205,9 @@ class OpenDownloadsResource(DownloadsResource):
 
     async def on_post(self, request: Request, response: Response) -> None:
         """Start a download, or return the running one. Raises InvalidRequest, QueueFull."""
-        asked = await read_json(request, _REQUESTS, limit_bytes=_MAX_BODY_BYTES)
+        body = await read_json(request, _REQUESTS, limit_bytes=_MAX_BODY_BYTES)
         try:
-            started = self._catalog.downloads.start(asked.repo)
+            started = self._catalog.downloads.start(body.repo)
         except DownloadFailed as error:
             raise InvalidRequest(str(error), param="repo") from None
         response.status = falcon.HTTP_202

@@ -62,20 +62,20 @@ class LMStudioGenerationResource(GenerationResource[StatsFormatter]):
         self, formatter: StatsFormatter, body: bytes | bytearray, request: Request
     ) -> ParsedRequest:
         """Parse the body and look up its model. Raises RequestError, CapacityError."""
-        asked = await super().parse(formatter, body, request)
-        name = (await asked.request()).head.model
+        parsed = await super().parse(formatter, body, request)
+        name = (await parsed.request()).head.model
         models = {model.name: model for model in self._inference.models()}
         # A LoRA adapter is named BASE:ADAPTER. Generation refuses unknown names.
         model = models.get(name) or models.get(name.rpartition(":")[0])
         if model is None:
             formatter.model_info = LMStudioModelInfo("", None, "mlx", 0)
-            return asked
+            return parsed
         described = await asyncio.to_thread(self._catalog.described, model.name, model.facts.path)
         packing = described.quantization
         formatter.model_info = LMStudioModelInfo(
             model.facts.model_type, None if packing is None else packing.label, "mlx", model.context_length
         )
-        return asked
+        return parsed
 
 
 class LMStudioModelsResource:

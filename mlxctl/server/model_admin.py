@@ -64,9 +64,9 @@ class ModelActionResource:
 
         Raises UnknownModel, ModelUnavailable, ModelInUse and other CapacityErrors.
         """
-        asked = await read_json(request, _CHOICES, limit_bytes=_MAX_BODY_BYTES)
+        choice = await read_json(request, _CHOICES, limit_bytes=_MAX_BODY_BYTES)
         async with deadline_of(request, self._settings).limit():
-            model = await self._act(asked.model)
+            model = await self._act(choice.model)
         response.data = _encode_status(model)
         response.content_type = falcon.MEDIA_JSON
 
@@ -87,16 +87,16 @@ class ModelLoadResource(ModelActionResource):
         if not request.get_param_as_bool("stream", default=False):
             await super().on_post(request, response)
             return
-        asked = await read_json(request, _CHOICES, limit_bytes=_MAX_BODY_BYTES)
+        choice = await read_json(request, _CHOICES, limit_bytes=_MAX_BODY_BYTES)
         deadline = deadline_of(request, self._settings)
-        load = asyncio.create_task(self._manager.load(asked.model), name="load-model")
+        load = asyncio.create_task(self._manager.load(choice.model), name="load-model")
         call_at_end(request.scope, load.cancel)
         await asyncio.wait({load}, timeout=_PROGRESS_SECONDS)
         if load.done():
             load.result()
         response.content_type = "text/event-stream"
         response.set_headers({"cache-control": "no-cache", "x-accel-buffering": "no"})
-        response.stream = self._progress(asked.model, load, deadline)
+        response.stream = self._progress(choice.model, load, deadline)
 
     async def _progress(
         self, name: str, load: asyncio.Task[ServedModel], deadline: Deadline

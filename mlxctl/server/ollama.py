@@ -47,22 +47,22 @@ class OllamaResource(GenerationResource[OllamaFormatter]):
         `keep_alive` needs the scope `models:write`, since it concerns all callers; without it, it is ignored.
         Raises RequestError, CapacityError.
         """
-        asked = await super().parse(formatter, body, request)
+        parsed = await super().parse(formatter, body, request)
         if "models:write" not in request.context.identity.scopes:
             formatter.keep_alive = UNSET
-        return asked
+        return parsed
 
     def started(self, formatter: OllamaFormatter, sampling: SamplingParams) -> None:  # noqa: ARG002
         """Set how long the model stays loaded after this request."""
         keep_alive(self._inference, formatter.model, formatter.keep_alive)
 
     async def respond_without_generation(
-        self, formatter: OllamaFormatter, asked: ParsedRequest, response: Response
+        self, formatter: OllamaFormatter, parsed: ParsedRequest, response: Response
     ) -> bool:
         """Load or unload the model for a request without content."""
         if not formatter.loads_only:
             return False
-        model = (await asked.request()).head.model
+        model = (await parsed.request()).head.model
         is_unloaded = formatter.keep_alive == 0
         if is_unloaded:
             await self._inference.check_model(model)
@@ -130,10 +130,10 @@ class OllamaShowResource:
 
     async def on_post(self, request: Request, response: Response) -> None:
         """Describe the model. Raises UnknownModel."""
-        asked = await read_json(request, _SHOW, limit_bytes=_MAX_BODY_BYTES)
-        if not (asked.model or asked.name):
+        parsed = await read_json(request, _SHOW, limit_bytes=_MAX_BODY_BYTES)
+        if not (parsed.model or parsed.name):
             raise InvalidRequest("model is missing; name a model", param="model")
-        name = model_name(asked.model or asked.name or "")
+        name = model_name(parsed.model or parsed.name or "")
         await self._inference.manager.read_capabilities()
         models = {model.name: model for model in self._inference.models()}
         if name not in models:

@@ -24,12 +24,12 @@ class TokenCountResource:
     async def on_post(self, request: Request, response: Response) -> None:
         """Return the number of prompt tokens."""
         body = await read_body(request, limit_bytes=self._settings.max_body_bytes)
-        asked = await self._inference.preparation.parse(body, parse_count_tokens)
-        admit(request, response, self._inference.manager.own_name(asked.head.model))
-        asked = with_caller(asked, request)
-        num_tokens = await self._inference.count_tokens(asked)
+        packed = await self._inference.preparation.parse(body, parse_count_tokens)
+        admit(request, response, self._inference.manager.own_name(packed.head.model))
+        packed = with_caller(packed, request)
+        num_tokens = await self._inference.count_tokens(packed)
         num_unedited = None
-        if asked.head.context_edits:
-            num_unedited = await self._inference.count_tokens(asked.with_head(context_edits=()))
+        if packed.head.context_edits:
+            num_unedited = await self._inference.count_tokens(packed.with_head(context_edits=()))
         response.data = encode_token_count(num_tokens, num_unedited_tokens=num_unedited)
         response.content_type = falcon.MEDIA_JSON

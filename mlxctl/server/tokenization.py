@@ -44,12 +44,12 @@ class _TokenizerResource(ABC):
     async def answer(self, body: bytes | bytearray, request: Request, response: Response) -> bytes:
         """Return the answer to a body."""
 
-    def _admitted(self, asked: PackedRequest, request: Request, response: Response) -> PackedRequest:
+    def _admitted(self, packed: PackedRequest, request: Request, response: Response) -> PackedRequest:
         """Return the request with its caller and its model.
 
         One that names no model gets the first.
         """
-        named = asked.with_head(model=asked.head.model or self._inference.default_model)
+        named = packed.with_head(model=packed.head.model or self._inference.default_model)
         admit(request, response, self._inference.manager.own_name(named.head.model))
         return with_caller(named, request)
 
@@ -61,9 +61,9 @@ class TokenizeResource(_TokenizerResource):
         """Return the tokens. Raises RequestError."""
         formatter = TokenizationFormatter()
         parsed: PackedRequest = await self._inference.preparation.parse_with(formatter, "parse", body)
-        asked = self._admitted(parsed, request, response)
+        packed = self._admitted(parsed, request, response)
         found = await self._inference.tokenize(
-            asked, adds_special=formatter.adds_special, wants_pieces=formatter.wants_pieces
+            packed, adds_special=formatter.adds_special, wants_pieces=formatter.wants_pieces
         )
         encoded: bytes = await self._inference.preparation.call(
             formatter.whole,
@@ -92,8 +92,8 @@ class TemplateResource(_TokenizerResource):
     async def answer(self, body: bytes | bytearray, request: Request, response: Response) -> bytes:
         """Return the prompt. Raises RequestError."""
         parsed: PackedRequest = await self._inference.preparation.parse(body, parse_template_request)
-        asked = self._admitted(parsed, request, response)
-        return encode_prompt(await self._inference.render(asked))
+        packed = self._admitted(parsed, request, response)
+        return encode_prompt(await self._inference.render(packed))
 
 
 class GenerationDefaults(Struct):

@@ -84,22 +84,22 @@ class TranscriptionsResource:
             request, self._inference.preparation, limit_bytes=self._settings.max_body_bytes
         )
         async with deadline.limit():
-            asked = formatter.parse(form)
-            model = await self._inference.manager.find(asked.model, "transcription")
+            parsed = formatter.parse(form)
+            model = await self._inference.manager.find(parsed.model, "transcription")
             admit(request, response, model.name)
             await decide(request, model.name)
             has_ended = Event()
             call_at_end(request.scope, has_ended.set)
-            sound = await asyncio.to_thread(AudioFile, asked.file, is_canceled=has_ended)
+            audio = await asyncio.to_thread(AudioFile, parsed.file, is_canceled=has_ended)
             result = await self._inference.transcribe(
                 TranscriptionRequest(
-                    model=asked.model,
-                    num_samples=sound.num_samples,
-                    read_window=sound.read_window,
-                    task=asked.task,
-                    language=asked.language,
-                    prompt=asked.prompt,
-                    temperature=asked.temperature,
+                    model=parsed.model,
+                    num_samples=audio.num_samples,
+                    read_window=audio.read_window,
+                    task=parsed.task,
+                    language=parsed.language,
+                    prompt=parsed.prompt,
+                    temperature=parsed.temperature,
                     request_id=request.context.request_id,
                 ),
                 caller=request.context.caller,

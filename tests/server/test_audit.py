@@ -116,7 +116,7 @@ def test_requests_succeed_while_the_log_cannot_be_written(endless_model: Path, t
         assert post(server).status_code == 200
 
 
-def test_without_an_audit_log_the_route_says_so(server: ServerProcess) -> None:
+def test_route_without_an_audit_log_explains_its_absence(server: ServerProcess) -> None:
     refused = httpx.get(f"{server.url}/admin/audit")
     assert refused.status_code == 400
     assert "--audit" in refused.json()["error"]["message"]

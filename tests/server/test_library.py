@@ -81,7 +81,7 @@ def test_library_lists_all_models_without_paths(models: Path) -> None:
     assert str(models) not in answer.text
 
 
-def test_library_tells_experts_assessment_and_use(models: Path) -> None:
+def test_library_has_experts_assessment_and_use(models: Path) -> None:
     experts = {**CONFIG, "model_type": "qwen3_moe", "num_experts": 8, "num_experts_per_tok": 2}
     write_model(models / "moe", experts, {"a.weight": ("BF16", (64, 64))})
     client = app(models)

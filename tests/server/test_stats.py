@@ -39,7 +39,7 @@ def test_stats_count_memory_and_reused_tokens(server: ServerProcess, openai_clie
     assert stats["cache_disk"]["num_damaged"] == 0
 
 
-def test_stats_tell_server_admission_batch_and_cache(server: ServerProcess) -> None:
+def test_stats_have_server_admission_batch_and_cache(server: ServerProcess) -> None:
     stats = httpx.get(f"{server.url}/stats").json()
     (model,) = stats["pool"]["models"]
     assert stats["server"]["model"] == "tiny"
@@ -54,7 +54,7 @@ def test_stats_tell_server_admission_batch_and_cache(server: ServerProcess) -> N
     assert 0 < model["loaded_at"] - stats["server"]["started_at"] < 60
 
 
-def test_health_tells_loaded_models_and_memory(server: ServerProcess) -> None:
+def test_health_has_loaded_models_and_memory(server: ServerProcess) -> None:
     assert httpx.get(f"{server.url}/healthz").json() == {"status": "ok"}
     health = server.health()
     assert health["loaded_models"] == ["tiny"]

@@ -84,7 +84,7 @@ class ModelLoader:
         return reader
 
     def check_ready(self) -> None:
-        """Raise the CapacityError that says why nothing can be loaded now."""
+        """Raise the CapacityError that explains why nothing can be loaded now."""
         self._engine.check_ready()
 
     def sizes(self) -> Mapping[str, int]:

@@ -45,7 +45,7 @@ class Loader(Protocol):
     """Loads models into memory and unloads them."""
 
     def check_ready(self) -> None:
-        """Raise the CapacityError that says why nothing can be loaded now."""
+        """Raise the CapacityError that explains why nothing can be loaded now."""
 
     def sizes(self) -> Mapping[str, int]:
         """Return the bytes of the weights of each loaded model."""

@@ -57,7 +57,7 @@ def _check_supported(request: GenerationRequest) -> None:
     if request.prompts or request.echo:
         raise InvalidRequest("raw prompts cannot be sent to another server; send messages", param="prompts")
     if request.num_choices != 1:
-        raise InvalidRequest("another server is asked for one answer at a time", param="num_choices")
+        raise InvalidRequest("another server answers once per request; set n to 1", param="num_choices")
 
 
 def _messages(messages: Sequence[Message]) -> Iterable[dict[str, Any]]:
