@@ -8,7 +8,7 @@ _mlxctl_children() {
         " adapters") echo "ls mount unmount" ;;
         " models") echo "ls info fit pull rm alias search recommend ps load unload pin unpin" ;;
         " bench") echo "throughput latency prefix agents arrivals burst contention mixed speculation probe compare report" ;;
-        " cache") echo "ls tree show diff stats explain warm pin unpin gc verify export import clear" ;;
+        " cache") echo "ls tree show diff stats explain warm pin unpin gc verify export import settings clear" ;;
         " agents") echo "ls show reset rm" ;;
         " audit") echo "tail search prune" ;;
         " admin") echo "keys limits guardrails" ;;
@@ -86,6 +86,7 @@ _mlxctl_options() {
         " cache verify") echo "--dir --json --help -h" ;;
         " cache export") echo "--dir --json --help -h" ;;
         " cache import") echo "--dir --json --help -h" ;;
+        " cache settings") echo "--json --url --api-key --help -h" ;;
         " cache clear") echo "--json --url --api-key --disk --dir --help -h" ;;
         " agents") echo "--help -h" ;;
         " agents ls") echo "--json --url --api-key --help -h" ;;
@@ -427,6 +428,8 @@ _mlxctl_value() {
         " cache verify --dir") echo "directories" ;;
         " cache export --dir") echo "directories" ;;
         " cache import --dir") echo "directories" ;;
+        " cache settings --url") echo "unknown" ;;
+        " cache settings --api-key") echo "unknown" ;;
         " cache clear --url") echo "unknown" ;;
         " cache clear --api-key") echo "unknown" ;;
         " cache clear --dir") echo "directories" ;;
@@ -547,6 +550,7 @@ _mlxctl_argument() {
         " cache unpin") echo "unknown" ;;
         " cache export") echo "files" ;;
         " cache import") echo "files" ;;
+        " cache settings") echo "unknown" ;;
         " cache clear") echo "unknown" ;;
         " agents show") echo "agents" ;;
         " agents reset") echo "agents" ;;

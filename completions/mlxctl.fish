@@ -12,7 +12,7 @@ function __mlxctl_at
 end
 
 complete -c mlxctl -f
-set -g __mlxctl_paths ' serve' ' chat' ' run' ' launch' ' service' ' service install' ' service uninstall' ' service start' ' service stop' ' service status' ' service logs' ' logs' ' cancel' ' top' ' scheduler' ' scheduler show' ' scheduler set' ' adapters' ' adapters ls' ' adapters mount' ' adapters unmount' ' models' ' models ls' ' models info' ' models fit' ' models pull' ' models rm' ' models alias' ' models search' ' models recommend' ' models ps' ' models load' ' models unload' ' models pin' ' models unpin' ' bench' ' bench throughput' ' bench latency' ' bench prefix' ' bench agents' ' bench arrivals' ' bench burst' ' bench contention' ' bench mixed' ' bench speculation' ' bench probe' ' bench compare' ' bench report' ' probe' ' cache' ' cache ls' ' cache tree' ' cache show' ' cache diff' ' cache stats' ' cache explain' ' cache warm' ' cache pin' ' cache unpin' ' cache gc' ' cache verify' ' cache export' ' cache import' ' cache clear' ' agents' ' agents ls' ' agents show' ' agents reset' ' agents rm' ' audit' ' audit tail' ' audit search' ' audit prune' ' admin' ' admin keys' ' admin keys ls' ' admin keys add' ' admin keys show' ' admin keys set' ' admin keys rotate' ' admin keys revoke' ' admin limits' ' admin limits show' ' admin limits set' ' admin guardrails' ' admin guardrails show' ' admin guardrails set' ' admin guardrails test' ' config' ' config path' ' config show' ' config init' ' doctor' ' completion' ' completion bash' ' completion zsh' ' completion fish' ' completion models' ' completion agents'
+set -g __mlxctl_paths ' serve' ' chat' ' run' ' launch' ' service' ' service install' ' service uninstall' ' service start' ' service stop' ' service status' ' service logs' ' logs' ' cancel' ' top' ' scheduler' ' scheduler show' ' scheduler set' ' adapters' ' adapters ls' ' adapters mount' ' adapters unmount' ' models' ' models ls' ' models info' ' models fit' ' models pull' ' models rm' ' models alias' ' models search' ' models recommend' ' models ps' ' models load' ' models unload' ' models pin' ' models unpin' ' bench' ' bench throughput' ' bench latency' ' bench prefix' ' bench agents' ' bench arrivals' ' bench burst' ' bench contention' ' bench mixed' ' bench speculation' ' bench probe' ' bench compare' ' bench report' ' probe' ' cache' ' cache ls' ' cache tree' ' cache show' ' cache diff' ' cache stats' ' cache explain' ' cache warm' ' cache pin' ' cache unpin' ' cache gc' ' cache verify' ' cache export' ' cache import' ' cache settings' ' cache clear' ' agents' ' agents ls' ' agents show' ' agents reset' ' agents rm' ' audit' ' audit tail' ' audit search' ' audit prune' ' admin' ' admin keys' ' admin keys ls' ' admin keys add' ' admin keys show' ' admin keys set' ' admin keys rotate' ' admin keys revoke' ' admin limits' ' admin limits show' ' admin limits set' ' admin guardrails' ' admin guardrails show' ' admin guardrails set' ' admin guardrails test' ' config' ' config path' ' config show' ' config init' ' doctor' ' completion' ' completion bash' ' completion zsh' ' completion fish' ' completion models' ' completion agents'
 
 complete -c mlxctl -n "__mlxctl_at ''" -a serve -d 'Serve models over OpenAI- and Anthropic-compatible APIs'
 complete -c mlxctl -n "__mlxctl_at ''" -a chat -d 'Chat with a model in the terminal'
@@ -464,6 +464,7 @@ complete -c mlxctl -n "__mlxctl_at ' cache'" -a gc -d 'Remove expired entries no
 complete -c mlxctl -n "__mlxctl_at ' cache'" -a verify -d 'Check every record on disk. Changes nothing; a server may be running'
 complete -c mlxctl -n "__mlxctl_at ' cache'" -a export -d 'Export all intact records on disk to one file'
 complete -c mlxctl -n "__mlxctl_at ' cache'" -a import -d 'Import the records of a file, up to the size limit'
+complete -c mlxctl -n "__mlxctl_at ' cache'" -a settings -d 'Show or change the prefix cache\'s settings of a running server'
 complete -c mlxctl -n "__mlxctl_at ' cache'" -a clear -d 'Remove entries in memory and on disk'
 complete -c mlxctl -n "__mlxctl_at ' cache'" -l help -s h -d 'Show this message and exit.'
 complete -c mlxctl -n "__mlxctl_at ' cache ls'" -l json -d 'Print JSON instead of text'
@@ -538,6 +539,10 @@ complete -c mlxctl -n "__mlxctl_at ' cache import'" -r -F
 complete -c mlxctl -n "__mlxctl_at ' cache import'" -l dir -x -a '(__fish_complete_directories)' -d 'Directory of `serve --cache-dir`'
 complete -c mlxctl -n "__mlxctl_at ' cache import'" -l json -d 'Print JSON instead of text'
 complete -c mlxctl -n "__mlxctl_at ' cache import'" -l help -s h -d 'Show this message and exit.'
+complete -c mlxctl -n "__mlxctl_at ' cache settings'" -l json -d 'Print JSON instead of text'
+complete -c mlxctl -n "__mlxctl_at ' cache settings'" -l url -x -d 'The server'
+complete -c mlxctl -n "__mlxctl_at ' cache settings'" -l api-key -x -d 'Key for that server'
+complete -c mlxctl -n "__mlxctl_at ' cache settings'" -l help -s h -d 'Show this message and exit.'
 complete -c mlxctl -n "__mlxctl_at ' cache clear'" -l json -d 'Print JSON instead of text'
 complete -c mlxctl -n "__mlxctl_at ' cache clear'" -l url -x -d 'The server'
 complete -c mlxctl -n "__mlxctl_at ' cache clear'" -l api-key -x -d 'Key for that server'

@@ -507,6 +507,16 @@ _mlxctl_cache_clear() {
         && return
 }
 
+_mlxctl_cache_settings() {
+    _arguments \
+        '*--json[Print JSON instead of text]' \
+        '*--url[The server]: :' \
+        '*--api-key[Key for that server]: :' \
+        '*--help[Show this message and exit.]' \
+        '*-h[Show this message and exit.]' \
+        && return
+}
+
 _mlxctl_cache_import() {
     _arguments \
         '*--dir[Directory of `serve --cache-dir`]: :_files -/' \
@@ -676,6 +686,7 @@ _mlxctl_cache() {
             'verify:Check every record on disk. Changes nothing; a server may be running'
             'export:Export all intact records on disk to one file'
             'import:Import the records of a file, up to the size limit'
+            'settings:Show or change the prefix cache'\''s settings of a running server'
             'clear:Remove entries in memory and on disk'
         )
         _describe command commands ;;
@@ -694,6 +705,7 @@ _mlxctl_cache() {
             verify) _mlxctl_cache_verify ;;
             export) _mlxctl_cache_export ;;
             import) _mlxctl_cache_import ;;
+            settings) _mlxctl_cache_settings ;;
             clear) _mlxctl_cache_clear ;;
         esac ;;
     esac

@@ -22,9 +22,9 @@ from mlxctl.engine.wire.messages import AnyCommand
 from mlxctl.engine.wire.reports import (
     Hello,
     LoadFailure,
-    ModelLoadStep,
     ModelFailed,
     ModelLoaded,
+    ModelLoadStep,
     ModelUnloaded,
 )
 from mlxctl.engine.workload import Workload, WorkloadContext

@@ -180,7 +180,10 @@ class EngineMemory:
         return self._caches[namespace]
 
     def configure_cache(self, policy: CachePolicy) -> None:
-        """Change size and times to live of the prefix cache; a smaller size evicts at once."""
+        """Change size and times to live of the prefix cache.
+
+        A smaller size evicts at once.
+        """
         if policy.prefix_cache_bytes is not None:
             self.prefixes.max_bytes = policy.prefix_cache_bytes
         if self.disk is not None:

@@ -309,7 +309,10 @@ class InferenceService:
         return text
 
     async def _on_prompt(self, function: Callable[..., Any], packed: PackedRequest, *more: Any) -> Any:
-        """Run a function on a prompt in a preparation process; loads no weights."""
+        """Run a function on a prompt in a preparation process.
+
+        Loads no weights.
+        """
         packed = self.manager.lora.apply(packed)
         reader = await self.manager.reader(packed.head.model)
         return await self._prepare(function, packed, *more, model=reader.name)

@@ -50,7 +50,7 @@ class ServerConnection:
         return data
 
     def events(self, path: str, body: Any) -> Iterator[dict[str, Any]]:
-        """Send a POST request and yield the JSON object of each server-sent event of its response."""
+        """Send a POST request and yield its server-sent events, decoded from JSON."""
         try:
             with self._client.stream("POST", f"{self.root}{path}", json=body) as response:
                 if response.status_code >= 400:

@@ -57,7 +57,7 @@ class Download:
 
 
 class _ProcessFile(Struct, frozen=True, kw_only=True):
-    """The downloads of one process into one cache, and when it wrote them."""
+    """The downloads of one process into one cache."""
 
     cache: str
     written_at: float
@@ -99,7 +99,10 @@ class DownloadJournal:
             temporary.replace(self._own_file)
 
     def others(self) -> list[Download]:
-        """Return the downloads of other processes; those of a process that has ended have failed."""
+        """Return the downloads of other processes.
+
+        Unfinished ones of a process that has ended have failed.
+        """
         now = time.time()
         found: list[Download] = []
         for file in self._files(now):

@@ -23,7 +23,7 @@ _MAX_REMEMBERED = 64
 
 
 class Downloads:
-    """Downloads into one cache, and those of other processes into the same one.
+    """Downloads into one cache, of this and other processes.
 
     A repository in the queue is not queued twice.
     """
@@ -105,6 +105,8 @@ class Downloads:
             for repository in self._waiting:
                 self._downloads[repository] = replace(self._downloads[repository], state="cancelled")
             self._waiting.clear()
+        if self._downloads:
+            self._journal.write(self._own())
 
     def wait(self, *, seconds: float) -> bool:
         """Wait up to `seconds` for the running download; return whether it ended."""
@@ -116,7 +118,15 @@ class Downloads:
 
     def _own(self) -> list[Download]:
         with self._lock:
-            return [self._with_progress(download) for download in self._downloads.values()]
+            found = [self._with_progress(download) for download in self._downloads.values()]
+        if not self._is_closed:
+            return found
+        # A thread that waits for a silent network is not awaited at exit.
+        now = time.time()
+        return [
+            download if download.is_over else replace(download, state="cancelled", ended_at=now)
+            for download in found
+        ]
 
     def _work(self) -> None:
         is_idle = threading.Event()

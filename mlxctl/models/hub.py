@@ -151,9 +151,7 @@ def plan_download(repository: str, *, cache: Path) -> DownloadPlan:
         num_files=len(files),
         num_bytes=sum(file.file_size or 0 for file in files),
         num_bytes_left=sum(file.file_size or 0 for file in files if file.will_download),
-        missing=tuple(
-            sorted((file.filename, Path(file.local_path)) for file in files if file.will_download)
-        ),
+        missing=tuple(sorted((file.filename, Path(file.local_path)) for file in files if file.will_download)),
     )
     if not any(file.filename.endswith((".safetensors", ".npz")) for file in files):
         raise DownloadFailed(

@@ -14,7 +14,7 @@ estimates were 0.9 to 1.3 times the peaks.
 Through the server, with chunks of at most 128 tokens, weights, cache and prefill together were 1.02 to 1.06
 times the peaks of all seven models at 2,000 tokens.
 
-The engine sizes chunks by their duration, which no configuration contains. On a shared CPU, where the duration
+The engine sizes chunks by their duration, which is in no configuration. On a shared CPU, where the duration
 of the same chunk varies by a factor of two, the estimates for 2,000 and 6,000 tokens were 0.52 to 1.66 times
 the peaks with a score cost of 8e-9; with the present 5e-9 they were not measured. Nothing was measured on
 Metal: there the largest chunk of the settings is assumed, so the estimate is an upper bound.

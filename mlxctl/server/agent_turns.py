@@ -20,6 +20,7 @@ from mlxctl.server.open_requests import OpenHttpRequests
 from mlxctl.settings import ServerSettings
 from mlxctl.stores import AgentStores
 
+
 class AgentTurnResource(GenerationResource[AgentTurnFormatter]):
     """Generates with the stored history and appends the turn to it.
 

@@ -1,4 +1,4 @@
-"""GET and PATCH /admin/cache: settings of the prefix cache while the server runs."""
+"""GET and PATCH /admin/cache: live settings of the prefix cache."""
 
 from typing import Annotated
 

@@ -50,7 +50,10 @@ class EngineFacts(Struct):
 
 
 class AgentCounts(Struct):
-    """Agents of all callers, and their open turns; a turn waits for the agent's last one."""
+    """Agents of all callers, and their open turns.
+
+    A turn waits for the agent's last one.
+    """
 
     on_disk: int
     in_memory: int
@@ -187,7 +190,10 @@ class HealthResource:
             health.cache_bytes, health.cache_max_bytes = stats.cache_bytes, stats.cache_max_bytes
 
     async def _agent_counts(self) -> AgentCounts | None:
-        """Return the counts of agents; None where the store does not answer soon."""
+        """Return the counts of agents.
+
+        None where the store does not answer soon.
+        """
         try:
             counts = asyncio.to_thread(self._agents.counts)
             on_disk, in_memory = await asyncio.wait_for(counts, _STATS_SECONDS)

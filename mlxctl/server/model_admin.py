@@ -38,7 +38,7 @@ class ModelStatus(Struct):
 
 
 class LoadEvent(Struct):
-    """Progress of a load: bytes in memory, and bytes of the model's files.
+    """Progress of a load: bytes in memory, and of the files.
 
     A model that waits for others to be unloaded is `not_loaded`.
     """
@@ -90,7 +90,7 @@ class ModelLoadResource(ModelActionResource):
         choice = await read_json(request, _CHOICES, limit_bytes=_MAX_BODY_BYTES)
         deadline = deadline_of(request, self._settings)
         load = asyncio.create_task(self._manager.load(choice.model), name="load-model")
-        call_at_end(request.scope, load.cancel)
+        call_at_end(request.scope, lambda: _cancel(load))
         await asyncio.wait({load}, timeout=_PROGRESS_SECONDS)
         if load.done():
             load.result()
@@ -101,7 +101,7 @@ class ModelLoadResource(ModelActionResource):
     async def _progress(
         self, name: str, load: asyncio.Task[ServedModel], deadline: Deadline
     ) -> AsyncGenerator[bytes, None]:
-        """Yield an event in each interval, then the model's state or the error."""
+        """Yield events of progress, then the model's state or the error."""
         try:
             while not load.done():
                 deadline.check()
@@ -113,6 +113,10 @@ class ModelLoadResource(ModelActionResource):
         except MlxctlError as error:
             record_error(error)
             yield _event(openai_error(error).body)
+
+
+def _cancel(load: asyncio.Task[ServedModel]) -> None:
+    load.cancel()
 
 
 def _encode_status(model: ServedModel) -> bytes:

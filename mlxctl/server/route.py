@@ -100,8 +100,8 @@ class Route:
 class RouteContext:
     """Everything that resources are created from.
 
-    `routes` is the whole table. `http_requests` counts stopped and denied ones. `agent_queue` orders the turns
-    of agents.
+    `routes` is the whole table. `http_requests` counts stopped and denied ones. `agent_queue` orders the
+    turns of agents.
     """
 
     services: Services

@@ -43,7 +43,10 @@ class Override:
 
     @property
     def max_tokens(self) -> int | None:
-        """Most tokens of prompt and answer together; None is the model's context length."""
+        """Most tokens of prompt and answer together.
+
+        None is the model's context length.
+        """
         tokens: int | None = self.values.get("practical_context", {}).get("tokens")
         return tokens
 
@@ -84,7 +87,7 @@ def _read_table(table: object, model: str, path: Path) -> Override:
                 raise SettingsError(
                     f"{where}: expected {'a whole number' if kind is int else 'text'}, got {value!r}"
                 )
-            if kind is int and value < 1:
+            if isinstance(value, int) and value < 1:
                 raise SettingsError(f"{where}: must be at least 1, got {value!r}")
             values.setdefault(question, {})[name] = value
         elif isinstance(value, dict):

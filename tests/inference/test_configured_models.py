@@ -240,7 +240,9 @@ def test_max_tokens_override_only_shortens_the_context(
     path = models_dir / "qwen3"
     made = configure_with_overrides(tmp_path, f"[qwen3]\nmax_tokens = {max_tokens}\n", path, models_dir, {})
 
-    assert made.listed[0].context_length == (limit or read_model(path, trust_remote_code=False).context_length)
+    assert made.listed[0].context_length == (
+        limit or read_model(path, trust_remote_code=False).context_length
+    )
 
 
 @pytest.mark.parametrize(

@@ -176,7 +176,9 @@ def test_download_of_another_process_is_listed_and_not_cancelled(
     monkeypatch.setenv("XDG_STATE_HOME", str(models))
     with monkeypatch.context() as patch:
         patch.setattr(os, "getpid", lambda: 41)
-        other = Download(repository="org/tiny", state="running", started_at=1.0, current_file="a.json")
+        other = Download(
+            repository="org/tiny", state="running", started_at=1.0, current_file="a.json", pid=41
+        )
         DownloadJournal(models / "mlxctl" / "downloads", models / "hub").write([other])
     client = app(models, allow_downloads=True)
 

@@ -189,7 +189,10 @@ def test_invalid_model_actions_are_refused(server: ServerProcess, sent: bytes) -
 
 @pytest.fixture(scope="module")
 def busy(models: Path) -> Iterator[ServerProcess]:
-    """A server whose memory holds one model, the one with endless answers at first."""
+    """A server whose memory holds one model.
+
+    At first that is the one with endless answers.
+    """
     limit = int(1.5 * max(size(models / family) for family in FAMILIES))
     endless = tiny_models.model("endless")
     running = ServerProcess(
@@ -210,7 +213,10 @@ def stream_endless(server: ServerProcess, path: str = "/v1/chat/completions") ->
 
 
 def test_stream_waiting_for_its_model_gets_pings(busy: ServerProcess) -> None:
-    """A long answer uses the one model in memory; a request for another is served after it."""
+    """A long answer uses the one model in memory.
+
+    A request for another is served after it.
+    """
     for path in ("/v1/chat/completions", "/v1/messages"):
         with stream_endless(busy, path) as first:
             first_lines = first.iter_lines()

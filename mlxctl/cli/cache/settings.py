@@ -24,7 +24,10 @@ def settings(
     url: ServerUrl = None,
     api_key: ApiKey = None,
 ) -> None:
-    """Show the prefix cache's settings of a running server, or change them until its restart."""
+    """Show or change the prefix cache's settings of a running server.
+
+    Changes hold until its restart.
+    """
     with report_errors():
         from mlxctl.inspector.connection import ServerConnection
 

@@ -149,14 +149,20 @@ class EngineClient:
         return self._supervisor.cache_policy
 
     def configure_cache(self, policy: CachePolicy) -> None:
-        """Change the prefix cache's policy; its time to live holds for requests from now on."""
+        """Change the prefix cache's policy.
+
+        Its time to live holds for requests from now on.
+        """
         self._supervisor.cache_policy = policy
         if self._supervisor.connection is not None:
             self._supervisor.connection.send(ConfigureCache(policy=policy))
 
     @property
     def prefix_cache_bytes(self) -> int | None:
-        """Most bytes of the prefix cache; None before the engine has started, if it decides."""
+        """Most bytes of the prefix cache.
+
+        None before the engine has started, if the settings leave it to the engine.
+        """
         if self.cache_policy.prefix_cache_bytes is not None or self.hello is None:
             return self.cache_policy.prefix_cache_bytes
         return self.hello.prefix_cache_bytes

@@ -6,7 +6,7 @@ from typing import Any
 
 from mlxctl.engine.client.connection import EngineConnection
 from mlxctl.engine.wire.commands import LoadModel, UnloadModel
-from mlxctl.engine.wire.reports import ModelLoadStep, ModelFailed, ModelLoaded, ModelUnloaded
+from mlxctl.engine.wire.reports import ModelFailed, ModelLoaded, ModelLoadStep, ModelUnloaded
 from mlxctl.errors import (
     BrokenModel,
     EngineDied,

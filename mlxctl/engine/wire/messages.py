@@ -19,11 +19,11 @@ from mlxctl.engine.wire.jobs import AnyJobCommand, AnyJobReport
 from mlxctl.engine.wire.reports import (
     CacheAnswer,
     Hello,
-    ModelLoadStep,
     LookedUp,
     LoraChanged,
     ModelFailed,
     ModelLoaded,
+    ModelLoadStep,
     ModelUnloaded,
     Stats,
     Step,

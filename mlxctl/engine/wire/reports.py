@@ -59,7 +59,10 @@ class ModelLoaded(Report, frozen=True, kw_only=True):
 
 
 class ModelLoadStep(Report, frozen=True, kw_only=True):
-    """Bytes of the model's weights that are in memory while it is being loaded."""
+    """A model is being loaded.
+
+    `num_bytes` of its weights are in memory.
+    """
 
     name: str
     num_bytes: int

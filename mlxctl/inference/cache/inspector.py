@@ -57,7 +57,10 @@ class CacheInspector:
 
     @property
     def max_bytes(self) -> int | None:
-        """Most bytes of the prefix cache; None before the engine has started, if it decides."""
+        """Most bytes of the prefix cache.
+
+        None before the engine has started, if the settings leave it to the engine.
+        """
         return self._engine.prefix_cache_bytes
 
     def configure(self, policy: CachePolicy) -> None:

@@ -273,7 +273,10 @@ class ModelReader:
 
 
 def _limited(facts: ModelFacts, max_tokens: int | None) -> ModelFacts:
-    """Return the facts with a context of at most `max_tokens`; only text models have such a limit."""
+    """Return the facts with a context of at most `max_tokens`.
+
+    Only text models have such a limit.
+    """
     if max_tokens is None or facts.purpose != "text":
         return facts
     return replace(facts, context_length=min(facts.context_length, max_tokens))

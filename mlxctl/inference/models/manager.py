@@ -44,6 +44,7 @@ _TEXT_MODEL_FOR: dict[Purpose, str] = {
     "transcription": "generates text and takes no audio; name a transcription model",
 }
 
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ModelStats:
     """Models in memory, and counts since the start of the server.
@@ -236,7 +237,10 @@ class ModelManager:
         return self._with_state(name, model, self._memory().get(model.name))
 
     async def load_progress(self, name: str) -> LoadProgress:
-        """Return how far the load of a model has come. Raises UnknownModel, ModelUnavailable."""
+        """Return how far the load of a model has come.
+
+        Raises UnknownModel, ModelUnavailable.
+        """
         model = await self._resolve(name)
         total, state = model.facts.weights_bytes, self._residency.state(model.name)
         num_bytes = total if state == "loaded" else min(self._engine.num_bytes_read(model.name), total)

@@ -133,7 +133,9 @@ _FIT_ROUTE = Route(
 def model_routes(*, allows_downloads: bool) -> tuple[Route, ...]:
     """Return the routes of models; with `allows_downloads`, clients may start downloads."""
     resource = OpenDownloadsResource if allows_downloads else DownloadsResource
-    listing = Operation(method="get", summary="List downloads, also those of other processes", answer=DownloadList)
+    listing = Operation(
+        method="get", summary="List downloads, also those of other processes", answer=DownloadList
+    )
     downloads = Route(
         path="/downloads",
         resource=lambda context: resource(context.services.catalog),
