@@ -6,7 +6,7 @@ _mlxctl_children() {
         " service") echo "install uninstall start stop status logs" ;;
         " scheduler") echo "show set" ;;
         " adapters") echo "ls mount unmount" ;;
-        " models") echo "ls info fit pull rm alias search recommend ps load unload pin unpin" ;;
+        " models") echo "ls info fit tune pull rm alias search recommend ps load unload pin unpin" ;;
         " bench") echo "throughput latency prefix agents arrivals burst contention mixed speculation probe compare report" ;;
         " cache") echo "ls tree show diff stats explain warm pin unpin gc verify export import settings clear" ;;
         " agents") echo "ls show reset rm" ;;
@@ -48,6 +48,7 @@ _mlxctl_options() {
         " models ls") echo "--json --config --help -h" ;;
         " models info") echo "--json --config --help -h" ;;
         " models fit") echo "--context --kv-bits --kv-group-size --macs --json --config --help -h" ;;
+        " models tune") echo "--rounds --streams --document-tokens --answer-tokens --draft-models --json --config --help -h" ;;
         " models pull") echo "--probe --json --config --help -h" ;;
         " models rm") echo "--yes -y --json --config --help -h" ;;
         " models alias") echo "--remove --json --config --help -h" ;;
@@ -230,6 +231,12 @@ _mlxctl_value() {
         " models fit --kv-bits") echo "unknown" ;;
         " models fit --kv-group-size") echo "unknown" ;;
         " models fit --config") echo "files" ;;
+        " models tune --rounds") echo "unknown" ;;
+        " models tune --streams") echo "unknown" ;;
+        " models tune --document-tokens") echo "unknown" ;;
+        " models tune --answer-tokens") echo "unknown" ;;
+        " models tune --draft-models") echo "unknown" ;;
+        " models tune --config") echo "files" ;;
         " models pull --config") echo "files" ;;
         " models rm --config") echo "files" ;;
         " models alias --config") echo "files" ;;
@@ -521,6 +528,7 @@ _mlxctl_argument() {
         " adapters unmount") echo "models" ;;
         " models info") echo "models" ;;
         " models fit") echo "models" ;;
+        " models tune") echo "models" ;;
         " models pull") echo "unknown" ;;
         " models rm") echo "models" ;;
         " models alias") echo "models" ;;

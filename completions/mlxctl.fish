@@ -12,7 +12,7 @@ function __mlxctl_at
 end
 
 complete -c mlxctl -f
-set -g __mlxctl_paths ' serve' ' chat' ' run' ' launch' ' service' ' service install' ' service uninstall' ' service start' ' service stop' ' service status' ' service logs' ' logs' ' cancel' ' top' ' scheduler' ' scheduler show' ' scheduler set' ' adapters' ' adapters ls' ' adapters mount' ' adapters unmount' ' models' ' models ls' ' models info' ' models fit' ' models pull' ' models rm' ' models alias' ' models search' ' models recommend' ' models ps' ' models load' ' models unload' ' models pin' ' models unpin' ' bench' ' bench throughput' ' bench latency' ' bench prefix' ' bench agents' ' bench arrivals' ' bench burst' ' bench contention' ' bench mixed' ' bench speculation' ' bench probe' ' bench compare' ' bench report' ' probe' ' cache' ' cache ls' ' cache tree' ' cache show' ' cache diff' ' cache stats' ' cache explain' ' cache warm' ' cache pin' ' cache unpin' ' cache gc' ' cache verify' ' cache export' ' cache import' ' cache settings' ' cache clear' ' agents' ' agents ls' ' agents show' ' agents reset' ' agents rm' ' audit' ' audit tail' ' audit search' ' audit prune' ' admin' ' admin keys' ' admin keys ls' ' admin keys add' ' admin keys show' ' admin keys set' ' admin keys rotate' ' admin keys revoke' ' admin limits' ' admin limits show' ' admin limits set' ' admin guardrails' ' admin guardrails show' ' admin guardrails set' ' admin guardrails test' ' config' ' config path' ' config show' ' config init' ' doctor' ' completion' ' completion bash' ' completion zsh' ' completion fish' ' completion models' ' completion agents'
+set -g __mlxctl_paths ' serve' ' chat' ' run' ' launch' ' service' ' service install' ' service uninstall' ' service start' ' service stop' ' service status' ' service logs' ' logs' ' cancel' ' top' ' scheduler' ' scheduler show' ' scheduler set' ' adapters' ' adapters ls' ' adapters mount' ' adapters unmount' ' models' ' models ls' ' models info' ' models fit' ' models tune' ' models pull' ' models rm' ' models alias' ' models search' ' models recommend' ' models ps' ' models load' ' models unload' ' models pin' ' models unpin' ' bench' ' bench throughput' ' bench latency' ' bench prefix' ' bench agents' ' bench arrivals' ' bench burst' ' bench contention' ' bench mixed' ' bench speculation' ' bench probe' ' bench compare' ' bench report' ' probe' ' cache' ' cache ls' ' cache tree' ' cache show' ' cache diff' ' cache stats' ' cache explain' ' cache warm' ' cache pin' ' cache unpin' ' cache gc' ' cache verify' ' cache export' ' cache import' ' cache settings' ' cache clear' ' agents' ' agents ls' ' agents show' ' agents reset' ' agents rm' ' audit' ' audit tail' ' audit search' ' audit prune' ' admin' ' admin keys' ' admin keys ls' ' admin keys add' ' admin keys show' ' admin keys set' ' admin keys rotate' ' admin keys revoke' ' admin limits' ' admin limits show' ' admin limits set' ' admin guardrails' ' admin guardrails show' ' admin guardrails set' ' admin guardrails test' ' config' ' config path' ' config show' ' config init' ' doctor' ' completion' ' completion bash' ' completion zsh' ' completion fish' ' completion models' ' completion agents'
 
 complete -c mlxctl -n "__mlxctl_at ''" -a serve -d 'Serve models over OpenAI- and Anthropic-compatible APIs'
 complete -c mlxctl -n "__mlxctl_at ''" -a chat -d 'Chat with a model in the terminal'
@@ -192,6 +192,7 @@ complete -c mlxctl -n "__mlxctl_at ' adapters unmount'" -l help -s h -d 'Show th
 complete -c mlxctl -n "__mlxctl_at ' models'" -a ls -d 'List the models on this machine'
 complete -c mlxctl -n "__mlxctl_at ' models'" -a info -d 'Show what a model is, without loading it'
 complete -c mlxctl -n "__mlxctl_at ' models'" -a fit -d 'Estimate whether models fit this machine, and their maximum speed'
+complete -c mlxctl -n "__mlxctl_at ' models'" -a tune -d 'Measure the drafters that fit a model, and name the fastest'
 complete -c mlxctl -n "__mlxctl_at ' models'" -a pull -d 'Download a model from the Hugging Face hub'
 complete -c mlxctl -n "__mlxctl_at ' models'" -a rm -d 'Delete a model from disk'
 complete -c mlxctl -n "__mlxctl_at ' models'" -a alias -d 'Add a name for a model'
@@ -218,6 +219,15 @@ complete -c mlxctl -n "__mlxctl_at ' models fit'" -l macs -d 'For every Apple ch
 complete -c mlxctl -n "__mlxctl_at ' models fit'" -l json -d 'Print JSON instead of text'
 complete -c mlxctl -n "__mlxctl_at ' models fit'" -l config -r -F -d 'Settings file to read instead of the default one'
 complete -c mlxctl -n "__mlxctl_at ' models fit'" -l help -s h -d 'Show this message and exit.'
+complete -c mlxctl -n "__mlxctl_at ' models tune'" -x -a '(mlxctl completion models 2>/dev/null)'
+complete -c mlxctl -n "__mlxctl_at ' models tune'" -l rounds -x -d 'Measured rounds of each drafter'
+complete -c mlxctl -n "__mlxctl_at ' models tune'" -l streams -x -d 'Streams at once in the batch'
+complete -c mlxctl -n "__mlxctl_at ' models tune'" -l document-tokens -x -d 'Length of each document in a prompt'
+complete -c mlxctl -n "__mlxctl_at ' models tune'" -l answer-tokens -x -d 'Length of each answer'
+complete -c mlxctl -n "__mlxctl_at ' models tune'" -l draft-models -x -d 'Draft models to try, the smallest first'
+complete -c mlxctl -n "__mlxctl_at ' models tune'" -l json -d 'Print JSON instead of text'
+complete -c mlxctl -n "__mlxctl_at ' models tune'" -l config -r -F -d 'Settings file to read instead of the default one'
+complete -c mlxctl -n "__mlxctl_at ' models tune'" -l help -s h -d 'Show this message and exit.'
 complete -c mlxctl -n "__mlxctl_at ' models pull'" -l probe -d 'Probe the model afterwards'
 complete -c mlxctl -n "__mlxctl_at ' models pull'" -l json -d 'Print JSON instead of text'
 complete -c mlxctl -n "__mlxctl_at ' models pull'" -l config -r -F -d 'Settings file to read instead of the default one'

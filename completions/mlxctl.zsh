@@ -1113,6 +1113,20 @@ _mlxctl_models_pull() {
         && return
 }
 
+_mlxctl_models_tune() {
+    _arguments \
+        '*--rounds[Measured rounds of each drafter]: :' \
+        '*--streams[Streams at once in the batch]: :' \
+        '*--document-tokens[Length of each document in a prompt]: :' \
+        '*--answer-tokens[Length of each answer]: :' \
+        '*--draft-models[Draft models to try, the smallest first]: :' \
+        '*--json[Print JSON instead of text]' \
+        '*--config[Settings file to read instead of the default one]: :_files' \
+        '*--help[Show this message and exit.]' \
+        '*-h[Show this message and exit.]' \
+        '*: :{_mlxctl_names models}'
+}
+
 _mlxctl_models_fit() {
     _arguments \
         '*--context[Length of the conversation]: :' \
@@ -1157,6 +1171,7 @@ _mlxctl_models() {
             'ls:List the models on this machine'
             'info:Show what a model is, without loading it'
             'fit:Estimate whether models fit this machine, and their maximum speed'
+            'tune:Measure the drafters that fit a model, and name the fastest'
             'pull:Download a model from the Hugging Face hub'
             'rm:Delete a model from disk'
             'alias:Add a name for a model'
@@ -1174,6 +1189,7 @@ _mlxctl_models() {
             ls) _mlxctl_models_ls ;;
             info) _mlxctl_models_info ;;
             fit) _mlxctl_models_fit ;;
+            tune) _mlxctl_models_tune ;;
             pull) _mlxctl_models_pull ;;
             rm) _mlxctl_models_rm ;;
             alias) _mlxctl_models_alias ;;

@@ -19,7 +19,7 @@ _MAX_BYTES = 256 * 1024 * 1024
 class Drafters:
     """What can draft for a text model, beside prompt lookup.
 
-    `draft_models` are names for `--draft`.
+    `draft_models` are names for `--draft`, the smallest model first.
     """
 
     has_mtp_head: bool
@@ -34,15 +34,17 @@ def find_drafters(model: "ModelDescription", others: Iterable["ModelDescription"
     if model.problem is not None or not _generates_text(model) or model.weights is None:
         return None
     tokens, size = _tokens(model.path), model.weights.num_bytes
-    names = (
-        other.name
+    fitting = [
+        (other.weights.num_bytes, other.name)
         for other in others
         if other.weights is not None
         and other.weights.num_bytes < size
         and _can_draft(other)
         and not _difference(tokens, _tokens(other.path))
+    ]
+    return Drafters(
+        has_mtp_head=not mtp_problem(model.path), draft_models=tuple(name for _, name in sorted(fitting))
     )
-    return Drafters(has_mtp_head=not mtp_problem(model.path), draft_models=tuple(sorted(names)))
 
 
 def _generates_text(model: "ModelDescription") -> bool:

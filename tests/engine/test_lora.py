@@ -43,7 +43,7 @@ async def run(
     *choices: LoraChoice,
     specs: dict[str, LoraSpec],
     prompt: tuple[int, ...] = PROMPT,
-    num_tokens: int = 24,
+    num_tokens: int = 12,
     mode: str = "full",
 ) -> Output:
     digest = stack_digest((specs[choice.name].digest, choice.scale) for choice in choices)
@@ -207,9 +207,9 @@ def test_adapter_in_use_is_not_unmounted(tmp_path: Path) -> None:
         model = ModelSpec(name="base", path=base, weights_bytes=1)
         async with running_engine(models=[model], settings=SETTINGS) as client:
             await mount(client, "base", specs["one"])
-            expected = await run(client, "base", LoraChoice(name="one"), specs=specs, num_tokens=200)
+            expected = await run(client, "base", LoraChoice(name="one"), specs=specs, num_tokens=120)
             running = asyncio.create_task(
-                run(client, "base", LoraChoice(name="one"), specs=specs, num_tokens=200, mode="off")
+                run(client, "base", LoraChoice(name="one"), specs=specs, num_tokens=120, mode="off")
             )
             await asyncio.sleep(0)
             assert "in use" in await client.unmount_lora("base", "one")

@@ -7,6 +7,9 @@ from typing import Any
 import httpx
 import pytest
 
+from mlxctl.ir import Finished, Usage
+from mlxctl.protocols.llama_cpp.formatter import LlamaFormatter
+
 from .process import serving
 
 MODEL = "mlxctl-demo"
@@ -53,6 +56,19 @@ def test_streamed_completion_equals_the_whole(client: httpx.Client) -> None:
     assert (events[-1]["stop"], events[-1]["tokens_predicted"]) == (True, whole["tokens_predicted"])
     assert (whole["stop_type"], whole["stopping_word"]) == ("word", "!")
     assert whole["timings"]["predicted_ms"] > 0
+
+
+def test_timings_count_draft_tokens() -> None:
+    def timings(**counts: int) -> dict[str, Any]:
+        usage = Usage(num_prompt_tokens=9, num_completion_tokens=5, **counts)
+        formatter = LlamaFormatter(route="completion")
+        formatter.parse(b'{"prompt": "a"}')
+        event = formatter.on_event(Finished(reason="stop", usage=usage))
+        return dict(json.loads(event.removeprefix(b"data: "))["timings"])
+
+    drafted = timings(num_accepted_draft_tokens=3, num_rejected_draft_tokens=1)
+    assert (drafted["draft_n"], drafted["draft_n_accepted"]) == (4, 3)
+    assert "draft_n" not in timings()
 
 
 def test_completion_obeys_its_schema(client: httpx.Client) -> None:

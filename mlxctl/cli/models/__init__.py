@@ -15,6 +15,9 @@ COMMANDS = {
     "fit": LazyCommand(
         "mlxctl.cli.models.fit", "Estimate whether models fit this machine, and their maximum speed."
     ),
+    "tune": LazyCommand(
+        "mlxctl.cli.models.tune", "Measure the drafters that fit a model, and name the fastest."
+    ),
     "pull": LazyCommand("mlxctl.cli.models.pull", "Download a model from the Hugging Face hub."),
     "rm": LazyCommand("mlxctl.cli.models.rm", "Delete a model from disk."),
     "alias": LazyCommand("mlxctl.cli.models.alias", "Add a name for a model."),
