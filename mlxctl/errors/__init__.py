@@ -41,6 +41,7 @@ MlxctlError
     ├── EngineDied
     ├── SequenceFailed
     ├── RequestCancelled         cancelled by an operator or its own caller
+    ├── ClientTooSlow            the client does not read its stream
     ├── ModelUnavailable
     ├── ConnectionLost           another server's answer broke off
     └── DeadlineExceeded
@@ -382,6 +383,16 @@ class SequenceFailed(EngineError):
 
 class RequestCancelled(EngineError):
     """The request was cancelled by name, not by its client leaving."""
+
+
+class ClientTooSlow(EngineError):
+    """The client left the stream of its answer unread for too long."""
+
+    def __init__(self, *, num_tokens: int, seconds: float) -> None:
+        super().__init__(
+            f"the client left {num_tokens} tokens of the stream unread for {seconds:g} seconds, so the "
+            "answer was ended; read faster, or ask for the answer without streaming"
+        )
 
 
 class ModelUnavailable(EngineError):

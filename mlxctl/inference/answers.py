@@ -17,6 +17,10 @@ AnswerEvents = tuple[int, list[StreamEvent]]
 """Number of an answer, and its next events."""
 
 
+# Answers that their reader does not take are held back by the engine's client, so this queue is short.
+_MAX_QUEUED = 16
+
+
 class Answers:
     """Async iterator over the events of several answers.
 
@@ -33,7 +37,7 @@ class Answers:
         self.num_prompt_tokens = num_prompt_tokens
         self.sampling = sampling
         self._num_open = len(generations)
-        self._events: asyncio.Queue[AnswerEvents | MlxctlError] = asyncio.Queue()
+        self._events: asyncio.Queue[AnswerEvents | MlxctlError] = asyncio.Queue(_MAX_QUEUED)
         self._readers: list[asyncio.Task[None]] = []
 
     @property
@@ -73,10 +77,10 @@ class Answers:
 
         It gets an empty list if there is no event.
         """
-        if self._readers:
-            self._events.put_nowait((0, []))
-        else:
+        if not self._readers:
             self.generations[0].nudge()
+        elif self._events.empty():
+            self._events.put_nowait((0, []))
 
     def cancel(self) -> None:
         """Stop the sequences that still run. Idempotent."""
@@ -101,9 +105,9 @@ class Answers:
     async def _read(self, number: int) -> None:
         try:
             async for events in self.generations[number]:
-                self._events.put_nowait((number, events))
+                await self._events.put((number, events))
         except MlxctlError as error:
-            self._events.put_nowait(error)
+            await self._events.put(error)
 
 
 def choice_of(prepared: PreparedInput, index: int) -> PreparedInput:

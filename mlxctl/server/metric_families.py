@@ -257,6 +257,7 @@ def _fairness(stats: Stats) -> "Iterator[Metric]":
             "Rows interrupted after their time slice, or for another caller's share.",
             stats.num_yields,
         ),
+        ("pauses", "Rows interrupted because their client did not read.", stats.num_pauses),
         ("resumes", "Interrupted rows that continued.", stats.num_resumes),
     ):
         yield CounterMetricFamily(f"mlxctl_fairness_{name}", text, value=value)

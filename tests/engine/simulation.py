@@ -106,7 +106,7 @@ class Simulation:
     @property
     def num_decoding(self) -> int:
         """Number of rows that decode."""
-        return self._scheduler.counts()[2]
+        return self._scheduler.counts().num_decoding
 
     def run(self, *, seconds: float = float("inf"), until: Callable[[], bool] = lambda: False) -> None:
         """Run for a time, until a condition, or until idle."""

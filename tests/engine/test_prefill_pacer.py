@@ -59,16 +59,27 @@ def test_each_waiting_prompt_adds_two_steps_up_to_nine() -> None:
 def test_overdue_prompt_fills_target_gap() -> None:
     pacer = make_pacer(step=0.005, gap_seconds=0.1)
     for _ in range(20):
-        num_tokens = pacer.final_pass_tokens(rows=1, is_overdue=True)
+        num_tokens = pacer.final_pass_tokens(rows=1, lateness=1.0)
         pacer.observe_prefill(num_tokens, 0.002 + 0.0005 * num_tokens, rows=1)
 
     late, in_time = (
-        0.002 + 0.0005 * pacer.final_pass_tokens(rows=1, is_overdue=is_overdue)
-        for is_overdue in (True, False)
+        0.002 + 0.0005 * pacer.final_pass_tokens(rows=1, lateness=lateness) for lateness in (1.0, 0.9)
     )
 
     assert late == pytest.approx(0.095, rel=0.05)
     assert in_time == pytest.approx(0.045, rel=0.05)
+
+
+def test_longer_wait_lengthens_gaps_in_proportion_up_to_200_ms() -> None:
+    pacer = make_pacer(step=0.005)
+    gaps = []
+    for lateness in (0.5, 4.0, 8.0, 100.0):
+        for _ in range(20):
+            num_tokens = pacer.final_pass_tokens(rows=1, lateness=lateness)
+            pacer.observe_prefill(num_tokens, 0.002 + 0.0005 * num_tokens, rows=1)
+        gaps.append(0.005 + 0.002 + 0.0005 * pacer.final_pass_tokens(rows=1, lateness=lateness))
+
+    assert gaps == pytest.approx([0.05, 0.05, 0.1, 0.2], rel=0.05)
 
 
 def test_pass_beside_rows_takes_at_least_1_5_fixed_costs() -> None:
@@ -147,7 +158,7 @@ def test_steps_of_many_rows_lengthen_only_passes_beside_them() -> None:
     for _ in range(20):
         pacer.observe_decode(0.06, rows=16, alone=True)
 
-    assert 0.001 + 0.0005 * pacer.chunk_tokens(rows=16) == pytest.approx(0.12, rel=0.1)
+    assert 0.001 + 0.0005 * pacer.chunk_tokens(rows=16) == pytest.approx(0.06, rel=0.1)
     assert pacer.chunk_tokens(rows=1) == beside_one
     assert pacer.chunk_tokens(rows=0) == alone
 

@@ -2,7 +2,10 @@
 
 from mlxctl.engine import TokenStream
 from mlxctl.engine.client.open_requests import OpenRequests
+from mlxctl.engine.client.token_stream import ReadingRules
 from mlxctl.engine.wire.reports import RowUpdate
+
+NO_PAUSES = ReadingRules(max_unread_tokens=1000, max_pause_seconds=60.0, on_pause=lambda _: None)
 
 
 def waiting(**numbers: int) -> OpenRequests:
@@ -10,7 +13,7 @@ def waiting(**numbers: int) -> OpenRequests:
     requests = OpenRequests(num_rows=4)
     callers = [caller for caller, number in numbers.items() for _ in range(number)]
     for sequence_id, caller in enumerate(callers):
-        requests.add(TokenStream(sequence_id, lambda _: None, fairness_key=caller))
+        requests.add(TokenStream(sequence_id, lambda _: None, rules=NO_PAUSES, fairness_key=caller))
     return requests
 
 
@@ -32,7 +35,7 @@ def test_queue_of_many_callers_has_a_bound() -> None:
 
 def test_started_sequences_do_not_count() -> None:
     requests = OpenRequests(num_rows=4)
-    stream = TokenStream(1, lambda _: None, fairness_key="a")
+    stream = TokenStream(1, lambda _: None, rules=NO_PAUSES, fairness_key="a")
     requests.add(stream)
     assert not requests.has_share("a", 1)
 

@@ -151,7 +151,7 @@ def test_followers_of_shared_prefix_are_prefilled_together() -> None:
         tail = range(100_000 * sequence_id, 100_000 * sequence_id + 12)
         scheduler.add(make_sequence(sequence_id, prompt_token_ids=pack([*trunk, *tail])))
     batches = [run_step(scheduler)[0]]
-    while not scheduler.counts()[2]:
+    while not scheduler.counts().num_decoding:
         batches.append(run_step(scheduler, cache_usage=CacheUsage(num_cached_tokens=400))[0])
 
     restored, read = batches[-2:]
@@ -205,8 +205,8 @@ def test_at_most_max_rows_hold_a_cache() -> None:
     most = 0
     while scheduler.has_work:
         run_step(scheduler)
-        _, num_prefilling, num_decoding, _ = scheduler.counts()
-        most = max(most, num_prefilling + num_decoding)
+        counts = scheduler.counts()
+        most = max(most, counts.num_prefilling + counts.num_decoding)
 
     assert most == 2
 

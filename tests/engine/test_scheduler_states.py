@@ -1,8 +1,9 @@
-"""Scheduler under random arrivals, priorities, memory, cancels, disk reads and preemption.
+"""Scheduler under random arrivals, priorities, memory, cancels, disk reads, pauses, preemption.
 
 No row is lost, none starves, and the counters equal the events.
 """
 
+from collections import Counter
 from typing import Any
 
 from hypothesis import settings
@@ -36,7 +37,8 @@ class SchedulerMachine(RuleBasedStateMachine):
         self.open: dict[int, Sequence] = {}
         self.on_disk: list[Sequence] = []
         self.num_added = self.num_ended = 0
-        self.num_interrupted = {False: 0, True: 0}
+        self.num_interrupted: Counter[str | None] = Counter()
+        self.paused: set[int] = set()
         self.num_resumed = 0
         self.interrupted: set[int] = set()
         self.num_tokens: dict[int, int] = {}
@@ -76,13 +78,13 @@ class SchedulerMachine(RuleBasedStateMachine):
 
     @rule(available_bytes=st.sampled_from([0, 100, PLENTY]), seconds=st.sampled_from([0.0, 1.0]))
     def refuse_short_of_memory(self, available_bytes: int, seconds: float) -> None:
-        num_before = self.scheduler.counts()[0]
+        num_before = self.scheduler.counts().num_waiting
         short = self.scheduler.take_short_of_memory(
             available_bytes=available_bytes, now=self.now, seconds=seconds
         )
 
         assert not short or available_bytes < PLENTY
-        assert self.scheduler.counts()[0] == num_before - len(short)
+        assert self.scheduler.counts().num_waiting == num_before - len(short)
         for sequence, needed_bytes in short:
             assert needed_bytes > available_bytes
             self.end(sequence)
@@ -96,6 +98,17 @@ class SchedulerMachine(RuleBasedStateMachine):
     )
     def configure(self, **values: Any) -> None:
         self.scheduler.configure(SchedulerPolicy(**values))
+
+    @rule(sequence_id=rows)
+    def pause(self, sequence_id: int) -> None:
+        self.scheduler.pause([sequence_id])
+        self.paused |= {sequence_id} & self.open.keys()
+
+    @precondition(lambda self: self.paused)
+    @rule()
+    def unpause(self) -> None:
+        self.scheduler.unpause(self.paused, now=self.now)
+        self.paused.clear()
 
     @precondition(lambda self: self.on_disk)
     @rule()
@@ -115,7 +128,7 @@ class SchedulerMachine(RuleBasedStateMachine):
         self.now += seconds
         batch = self.scheduler.next_batch(now=self.now, available_bytes=available_bytes)
         if batch is None:
-            assert self.on_disk
+            assert self.on_disk or self.paused
             return
         results = self.results(batch, fails=fails == 0, reads_disk=reads_disk)
         rows = [row for group in batch.groups for row in group]
@@ -151,7 +164,7 @@ class SchedulerMachine(RuleBasedStateMachine):
         """Count interrupted rows, and those that decode again; each lost no token."""
         for row in rows:
             if batch.phase == "preempt" and row.state is SequenceState.WAITING:
-                self.num_interrupted[batch.reason != "priority"] += 1
+                self.num_interrupted[batch.reason] += 1
                 self.interrupted.add(row.sequence_id)
                 assert row.num_prompt_tokens == row.num_client_tokens + len(row.output_token_ids)
                 assert not row.has_token_in_flight
@@ -165,23 +178,33 @@ class SchedulerMachine(RuleBasedStateMachine):
     def end(self, sequence: Sequence) -> None:
         del self.open[sequence.sequence_id]
         self.on_disk = [row for row in self.on_disk if row is not sequence]
+        self.paused.discard(sequence.sequence_id)
         self.num_ended += 1
 
     @invariant()
+    def paused_sequences_do_not_get_a_place(self) -> None:
+        places = [row for row in self.open.values() if row.has_place]
+        assert not any(row.is_paused for row in places)
+        assert self.paused == {number for number, row in self.open.items() if row.is_paused}
+
+    @invariant()
     def every_open_sequence_is_counted_once(self) -> None:
-        num_waiting, num_admitted, num_decoding, _ = self.scheduler.counts()
-        assert num_waiting + num_admitted + num_decoding == len(self.open)
-        assert num_admitted + num_decoding <= MAX_ROWS
+        counts = self.scheduler.counts()
+        num_running = counts.num_prefilling + counts.num_decoding
+        assert counts.num_waiting + num_running == len(self.open)
+        assert num_running <= MAX_ROWS
         assert self.num_added == self.num_ended + len(self.open)
         assert all(row.state is not SequenceState.FINISHED for row in self.open.values())
 
     @invariant()
     def counters_equal_the_interruptions(self) -> None:
         fairness = self.scheduler.fairness
-        assert fairness.num_preemptions == self.num_interrupted[False]
-        assert fairness.num_yields == self.num_interrupted[True]
+        counted = self.num_interrupted
+        assert fairness.num_preemptions == counted["priority"]
+        assert fairness.num_yields == counted["timeslice"] + counted["share"]
+        assert fairness.num_pauses == counted["pause"]
         assert fairness.num_resumes == self.num_resumed
-        assert self.scheduler.num_preempted <= len(self.interrupted)
+        assert self.scheduler.counts().num_preempted <= len(self.interrupted)
 
     @invariant()
     def reported_tokens_are_those_of_the_rows(self) -> None:
@@ -191,6 +214,7 @@ class SchedulerMachine(RuleBasedStateMachine):
 
     def teardown(self) -> None:
         """Nothing arrives anymore: everything ends within a bounded number of steps."""
+        self.unpause()
         for _ in range(120 * (len(self.open) + 1)):
             while self.on_disk:
                 self.finish_disk_read()
@@ -212,7 +236,7 @@ def test_flood_of_higher_priority_does_not_starve_lowest() -> None:
     now, number = 0.0, 1
     while not lowest.is_finished and now < 1000:
         # As many arrive as the server can serve, all of the highest precedence.
-        if scheduler.counts()[0] < 3:
+        if scheduler.counts().num_waiting < 3:
             number += 1
             scheduler.add(make_sequence(number, priority=-100, max_tokens=1, arrived_at=now, served_at=now))
         batch = scheduler.next_batch(now=now, available_bytes=PLENTY)

@@ -9,6 +9,7 @@ from mlxctl.errors import (
     AuthenticationFailed,
     BodyTooLarge,
     BrokenModel,
+    ClientTooSlow,
     Conflict,
     ContextOverBudget,
     ContextTooLong,
@@ -66,6 +67,7 @@ TOO_LONG = ContextTooLong(num_prompt_tokens=9, context_length=8)
         (ShuttingDown("shutting down"), 503, "server_error", None, "shutting_down"),
         (EngineDied("the engine died"), 500, "server_error", None, "internal_error"),
         (DeadlineExceeded("took too long"), 504, "timeout_error", None, "deadline_exceeded"),
+        (ClientTooSlow(num_tokens=9, seconds=5.0), 408, "timeout_error", None, "client_too_slow"),
     ],
 )
 def test_openai_error_shape(
@@ -97,6 +99,7 @@ def test_openai_error_shape(
         (ShuttingDown("shutting down"), 503, "overloaded_error"),
         (EngineDied("the engine died"), 500, "api_error"),
         (DeadlineExceeded("took too long"), 504, "timeout_error"),
+        (ClientTooSlow(num_tokens=9, seconds=5.0), 408, "timeout_error"),
     ],
 )
 def test_anthropic_error_shape(error: MlxctlError, status: int, kind: str) -> None:

@@ -1,10 +1,13 @@
-"""Cancelling requests by name; SDK retries on a full queue."""
+"""Cancelling requests by name; SDK retries on a full queue; clients that do not read."""
 
 import asyncio
+import json
+import socket
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 import anthropic
 import httpx
@@ -25,7 +28,11 @@ LONG = {"model": "tiny", "messages": MESSAGES, "max_tokens": 30_000}
 @pytest.fixture(scope="module")
 def server(endless_model: Path) -> Iterator[ServerProcess]:
     """One row, one place in the queue, two callers and an operator."""
-    environment = {"MLXCTL_ENGINE_MAX_ROWS": "1", "MLXCTL_SERVER_MAX_QUEUE": "0"}
+    environment = {
+        "MLXCTL_ENGINE_MAX_ROWS": "1",
+        "MLXCTL_ENGINE_MAX_UNREAD_TOKENS": "64",
+        "MLXCTL_SERVER_MAX_QUEUE": "0",
+    }
     keys = ("--api-key", MINE, "--api-key", THEIRS, "--admin-key", ADMIN)
     with serving(endless_model, *keys, **environment) as running:
         yield running
@@ -170,3 +177,25 @@ def test_more_answers_than_places_are_refused_for_good(server: ServerProcess) ->
 
     assert refused.status_code == 400
     assert refused.json()["error"]["param"] == "n"
+
+
+def test_client_that_does_not_read_gives_its_row_to_others(server: ServerProcess) -> None:
+    # A stream of responses begins with two large events, which fill the buffers of both ends.
+    body = {"model": "tiny", "input": "hi", "max_output_tokens": 600, "stream": True, "user": "u" * 2_500_000}
+    payload = json.dumps(body).encode()
+    head = f"host: localhost\r\nauthorization: Bearer {MINE}\r\ncontent-length: {len(payload)}\r\n\r\n"
+    address = urlsplit(server.url)
+    with socket.create_connection((address.hostname, address.port), timeout=60) as connection:
+        connection.sendall(b"POST /v1/responses HTTP/1.1\r\n" + head.encode() + payload)
+        wait_for(lambda: call(server, "GET", "/stats", ADMIN).json()["num_paused"] == 1, seconds=60)
+
+        other = call(server, "POST", "/v1/chat/completions", json=LONG | {"max_tokens": 5})
+        received = bytearray()
+        while not received.endswith(b"\r\n0\r\n\r\n"):
+            received += connection.recv(1 << 20)
+
+    assert other.status_code == 200
+    assert b'"output_tokens":600' in received
+    stats = call(server, "GET", "/stats", ADMIN).json()
+    assert stats["num_paused"] == stats["num_decoding"] == 0
+    assert stats["num_resumes"] >= stats["num_pauses"] >= 1

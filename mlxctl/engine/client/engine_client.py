@@ -12,7 +12,7 @@ from mlxctl.engine.client.launcher import Launcher
 from mlxctl.engine.client.open_requests import OpenRequests
 from mlxctl.engine.client.pending_jobs import transcribed_window
 from mlxctl.engine.client.supervisor import EngineStatus, EngineSupervisor
-from mlxctl.engine.client.token_stream import TokenStream
+from mlxctl.engine.client.token_stream import ReadingRules, TokenStream
 from mlxctl.engine.client.vector_collector import VectorCollector
 from mlxctl.engine.wire.commands import (
     AskCache,
@@ -22,10 +22,12 @@ from mlxctl.engine.wire.commands import (
     ConfigureScheduler,
     LookUp,
     MountLora,
+    Pause,
     ReadGrammarVocabulary,
     ReportStats,
     Submit,
     UnmountLora,
+    Unpause,
 )
 from mlxctl.engine.wire.jobs import AudioWindow, Embed, Transcribe, TranscribedWindow
 from mlxctl.engine.wire.reports import (
@@ -80,6 +82,11 @@ class EngineClient:
         )
         self._supervisor = EngineSupervisor(launcher, settings, self._requests, policy)
         self._numbers = itertools.count(1)
+        self._reading_rules = ReadingRules(
+            max_unread_tokens=settings.max_unread_tokens,
+            max_pause_seconds=settings.slow_reader_seconds,
+            on_pause=self._pause,
+        )
 
     @property
     def status(self) -> EngineStatus:
@@ -234,7 +241,9 @@ class EngineClient:
         the engine's log and error messages.
         """
         connection = self._begin(fairness_key)
-        stream = TokenStream(next(self._numbers), self._cancel, fairness_key=fairness_key)
+        stream = TokenStream(
+            next(self._numbers), self._cancel, rules=self._reading_rules, fairness_key=fairness_key
+        )
         self._requests.add(stream)
         connection.send(
             Submit(
@@ -370,6 +379,14 @@ class EngineClient:
         self._requests.remove(stream)
         if self._supervisor.connection is not None:
             self._supervisor.connection.send(Cancel(ids=[stream.sequence_id]))
+
+    def _pause(self, stream: TokenStream) -> None:
+        """Pause a stream that is not read in the engine, or let it go on."""
+        if not stream.is_paused:
+            self._requests.note_delivery()
+        if self._supervisor.connection is not None:
+            command = Pause if stream.is_paused else Unpause
+            self._supervisor.connection.send(command(ids=[stream.sequence_id]))
 
 
 def _lifetime(cache: CacheOptions, num_long_ttl_tokens: int, *, default_seconds: float | None) -> Lifetime:

@@ -40,6 +40,11 @@ class OpenRequests:
         return len(self._streams) + len(self.jobs)
 
     @property
+    def num_running(self) -> int:
+        """Open sequences that are not paused, and jobs."""
+        return sum(not stream.is_paused for stream in self._streams.values()) + len(self.jobs)
+
+    @property
     def num_waiting(self) -> int:
         """Sequences that have not started, and jobs."""
         return sum(not stream.has_started for stream in self._streams.values()) + len(self.jobs)
@@ -55,7 +60,7 @@ class OpenRequests:
 
     def begin(self) -> None:
         """Prepare for one more sequence or job."""
-        if not self.num_open:
+        if not self.num_running:
             self.note_delivery()
         self._is_idle.clear()
 

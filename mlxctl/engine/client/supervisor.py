@@ -279,13 +279,13 @@ class EngineSupervisor:
             await asyncio.sleep(min(stall / 4, 5.0))
             if (
                 self.status == "ready"
-                and self._requests.num_open
+                and self._requests.num_running
                 and time.monotonic() - self._requests.last_delivery > stall
             ):
                 _log.error(
                     "engine: nothing was delivered for %.0f s though %d requests run; ending it",
                     stall,
-                    self._requests.num_open,
+                    self._requests.num_running,
                 )
                 await self._launcher.end(grace_seconds=0.0)
 

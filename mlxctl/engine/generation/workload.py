@@ -5,7 +5,7 @@ MLX thread only.
 
 import time
 from array import array
-from collections.abc import Generator, Mapping
+from collections.abc import Generator
 from collections.abc import Set as AbstractSet
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -25,8 +25,8 @@ from mlxctl.engine.generation.lora_changes import LoraChanges
 from mlxctl.engine.generation.mtp_drafter import MtpDrafter
 from mlxctl.engine.generation.prefix_coordinator import PrefixCoordinator
 from mlxctl.engine.generation.runner import ModelRunner
+from mlxctl.engine.generation.statistics import GenerationStatistics
 from mlxctl.engine.loaded_weights import LoadedWeights
-from mlxctl.engine.process_memory import resident_bytes
 from mlxctl.engine.scheduling.batch import Batch, RowResult
 from mlxctl.engine.scheduling.model_queue import ModelCosts
 from mlxctl.engine.scheduling.scheduler import Scheduler
@@ -41,16 +41,17 @@ from mlxctl.engine.wire.commands import (
     ConfigureScheduler,
     LookUp,
     MountLora,
+    Pause,
     ReadGrammarVocabulary,
     ReportStats,
     Submit,
     UnmountLora,
+    Unpause,
 )
-from mlxctl.engine.wire.reports import FailureKind, LookedUp, RowUpdate, Stats, Step
+from mlxctl.engine.wire.reports import FailureKind, LookedUp, RowUpdate, Step
 from mlxctl.engine.workload import Workload, WorkloadContext
 from mlxctl.ir import ModelSpec, TextGenerationTask
 from mlxctl.ir.cache_usage import NO_CACHE_USAGE
-from mlxctl.ir.distribution import Distribution
 from mlxctl.ir.scheduler_policy import SchedulerPolicy
 from mlxctl.prefix_cache.records import CacheLayout
 from mlxctl.settings import EngineSettings
@@ -59,9 +60,6 @@ if TYPE_CHECKING:
     from mlxctl.engine.generation.lora_adapters import LoraAdapters
 
 _TRIM_EVERY_STEPS = 512
-# Upper bounds of the histograms.
-_DECODE_STEP_SECONDS = (0.002, 0.005, 0.01, 0.02, 0.03, 0.05, 0.1, 0.2, 0.5, 1.0)
-_BATCH_ROWS = (1.0, 2.0, 4.0, 8.0, 16.0, 32.0, 64.0)
 
 
 class GenerationWorkload(Workload):
@@ -81,6 +79,8 @@ class GenerationWorkload(Workload):
         UnmountLora,
         ConfigureScheduler,
         ConfigureCache,
+        Pause,
+        Unpause,
     )
 
     def __init__(self, context: WorkloadContext) -> None:
@@ -95,16 +95,17 @@ class GenerationWorkload(Workload):
         self._allocation_stream: mx.Stream | None = None
         self._submitted: list[Submit] = []
         self._lora_changes = LoraChanges(context.memory, context.publish, self._uses_adapter)
-        self._closed_draft_tokens: dict[str, tuple[int, int]] = {}
         self._speculation = context.settings.speculation
         self._gates = GateStore(context.settings.cache_dir)
         self._memory_wait_seconds = context.settings.memory_wait_seconds
-        self._waits_for_disk = False
-        self._num_steps = 0
+        self._is_waiting = False
         bits = context.settings.prefix_cache_bits
-        self._prefix_cache_bits = None if bits == "full" else int(bits)
-        self._decode_step_seconds = Distribution.of(_DECODE_STEP_SECONDS)
-        self._batch_rows = Distribution.of(_BATCH_ROWS)
+        self._statistics = GenerationStatistics(
+            self._scheduler,
+            context.memory,
+            self._runners,
+            prefix_cache_bits=None if bits == "full" else int(bits),
+        )
 
     @property
     def has_work(self) -> bool:
@@ -112,7 +113,7 @@ class GenerationWorkload(Workload):
 
     @property
     def is_blocked(self) -> bool:
-        return self._waits_for_disk and not self._submitted and not self._lora_changes.has_work
+        return self._is_waiting and not self._submitted and not self._lora_changes.has_work
 
     def load(self, spec: ModelSpec) -> Generator[int, None, LoadedWeights]:
         return load_text_model(spec)
@@ -150,7 +151,7 @@ class GenerationWorkload(Workload):
     def close_model(self, name: str) -> None:
         self._scheduler.close_model(name)
         self._compiler.close_model(name)
-        _add_counts(self._closed_draft_tokens, self._runners.pop(name).drafts.counts)
+        self._statistics.add_closed(self._runners.pop(name))
 
     def is_in_use(self, name: str) -> bool:
         return (
@@ -175,12 +176,16 @@ class GenerationWorkload(Workload):
                 self._scheduler.configure(command.policy)
             case ConfigureCache():
                 self._memory.configure_cache(command.policy)
+            case Pause():
+                self._scheduler.pause(command.ids)
+            case Unpause():
+                self._scheduler.unpause(command.ids, now=time.monotonic())
             case LookUp():
                 self._publish(self._look_up(command))
             case AskCache():
                 self._publish(CacheQueries(self._memory).answer(command))
             case ReportStats():
-                self._publish(self._stats(command.token))
+                self._publish(self._statistics.report(command.token))
 
     def cancel(self, ids: AbstractSet[int]) -> None:
         self._submitted = [submit for submit in self._submitted if submit.sequence_id not in ids]
@@ -197,13 +202,13 @@ class GenerationWorkload(Workload):
         for sequence in self._take_fetched():
             self._scheduler.resume(sequence)
         if not self._scheduler.has_work:
-            self._waits_for_disk = False
+            self._is_waiting = False
             return
         started = time.monotonic()
         available_bytes = self._memory.available_bytes
         self._fail_short_of_memory(available_bytes, started)
         batch = self._scheduler.next_batch(now=started, available_bytes=available_bytes)
-        self._waits_for_disk = batch is None
+        self._is_waiting = batch is None
         if batch is not None:
             self._run(batch, started)
 
@@ -312,8 +317,7 @@ class GenerationWorkload(Workload):
         results = runner.run(batch)
         now = time.monotonic()
         if batch.phase == "decode":
-            self._decode_step_seconds.add(now - started)
-            self._batch_rows.add(sum(map(len, batch.groups)))
+            self._statistics.add_decode_step(now - started, num_rows=sum(map(len, batch.groups)))
             self._decode_load.observe(now - started, alone=self._scheduler.is_decode_only(batch))
         updates = self._scheduler.settle(batch, results, seconds=now - started, now=now)
         if updates:
@@ -327,9 +331,9 @@ class GenerationWorkload(Workload):
         if finished:
             runner.drop(finished)
             self._gates.save_sometimes()
-        self._num_steps += 1
+        self._statistics.num_steps += 1
         self._memory.make_room()
-        if self._num_steps % _TRIM_EVERY_STEPS == 0:
+        if self._statistics.num_steps % _TRIM_EVERY_STEPS == 0:
             self._memory.trim()
 
     def _look_up(self, asked: LookUp) -> LookedUp:
@@ -345,63 +349,6 @@ class GenerationWorkload(Workload):
             usage=runner.prefixes.look_up(tokens, asked.salts),
             num_on_disk=runner.prefixes.num_on_disk(tokens, asked.salts),
         )
-
-    def _draft_tokens(self) -> dict[str, tuple[int, int]]:
-        """Return the accepted and rejected draft tokens by drafter, of all models."""
-        totals = dict(self._closed_draft_tokens)
-        for runner in self._runners.values():
-            _add_counts(totals, runner.drafts.counts)
-        return totals
-
-    def _stats(self, token: int) -> Stats:
-        memory, prefixes = self._memory, self._memory.prefixes
-        hits, num_reused = memory.cache_hits()
-        fairness = self._scheduler.fairness
-        num_waiting, num_prefilling, num_decoding, num_groups = self._scheduler.counts()
-        return Stats(
-            token=token,
-            num_waiting=num_waiting,
-            num_prefilling=num_prefilling,
-            num_decoding=num_decoding,
-            num_decode_groups=num_groups,
-            num_steps=self._num_steps,
-            num_prompt_tokens=self._scheduler.num_prompt_tokens,
-            num_generated_tokens=self._scheduler.num_generated_tokens,
-            cache_bytes=prefixes.num_bytes,
-            cache_working_bytes=memory.kept_bytes - prefixes.num_bytes,
-            cache_max_bytes=prefixes.max_bytes,
-            cache_chunks=len(prefixes),
-            cache_evicted=prefixes.num_evicted,
-            cache_evicted_bytes=prefixes.num_evicted_bytes,
-            cache_tokens=prefixes.num_tokens,
-            cache_oldest_seconds=prefixes.oldest_seconds(),
-            cache_depths=prefixes.depths,
-            cache_promotions=memory.num_promotions,
-            prefix_cache_bits=self._prefix_cache_bits,
-            draft_tokens=self._draft_tokens(),
-            cache_tokens_reused=num_reused,
-            cache_hits=hits,
-            cache_disk=memory.disk_figures(),
-            active_memory_bytes=int(mx.get_active_memory()),
-            peak_memory_bytes=int(mx.get_peak_memory()),
-            buffer_cache_bytes=int(mx.get_cache_memory()),
-            resident_bytes=resident_bytes(),
-            num_preempted=self._scheduler.num_preempted,
-            preempted_bytes=memory.preempted_bytes,
-            num_preemptions=fairness.num_preemptions,
-            num_yields=fairness.num_yields,
-            num_resumes=fairness.num_resumes,
-            tokens_by_priority=dict(sorted(fairness.tokens.items())),
-            waiting_by_priority=dict(sorted(self._scheduler.waiting_by_priority().items())),
-            decode_step_seconds=self._decode_step_seconds,
-            batch_rows=self._batch_rows,
-        )
-
-
-def _add_counts(totals: dict[str, tuple[int, int]], counts: Mapping[str, tuple[int, int]]) -> None:
-    for drafter, (accepted, rejected) in counts.items():
-        before = totals.get(drafter, (0, 0))
-        totals[drafter] = before[0] + accepted, before[1] + rejected
 
 
 def _create_scheduler(settings: EngineSettings, backend: Backend) -> Scheduler:

@@ -11,10 +11,11 @@ from mlxctl.engine.scheduling.sequence import Sequence
 from mlxctl.engine.wire.reports import Score
 from mlxctl.ir.cache_usage import NO_CACHE_USAGE, CacheUsage
 
-PreemptionReason = Literal["priority", "timeslice", "share"]
-"""Why a row gives its place to another one.
+PreemptionReason = Literal["priority", "timeslice", "share", "pause"]
+"""Why a row gives up its place.
 
-Its higher priority value, the end of its time slice, or a caller with fewer rows than its share.
+To a row of higher priority, at the end of its time slice, to a caller with fewer rows than its share, or
+since its client does not read.
 """
 
 

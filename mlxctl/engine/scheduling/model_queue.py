@@ -1,8 +1,9 @@
-"""Model queue: the sequences of one model by state, and its costs.
+"""Model queue: the sequences of one model by state, its costs, and counts over all models.
 
 Pure; MLX thread.
 """
 
+from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
@@ -129,3 +130,34 @@ class ModelQueue:
         plan = plan_joins(lengths, affordable_padding_tokens=self.costs.affordable_padding_tokens)
         if len(plan) < len(self.groups):
             self.groups = [[row for index in members for row in self.groups[index]] for members in plan]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class QueueCounts:
+    """Numbers of sequences of all models by state.
+
+    Of the waiting ones, `num_preempted` have begun to answer, and `num_paused` wait for their clients.
+    """
+
+    num_waiting: int
+    num_prefilling: int
+    num_decoding: int
+    num_groups: int
+    num_preempted: int
+    num_paused: int
+    waiting_by_priority: dict[int, int]
+
+    @classmethod
+    def of(cls, queues: Iterable[ModelQueue]) -> "QueueCounts":
+        """Count the sequences of these queues."""
+        queues = list(queues)
+        waiting = [row for queue in queues for row in queue.waiting]
+        return cls(
+            num_waiting=len(waiting),
+            num_prefilling=sum(len(queue.admitted) for queue in queues),
+            num_decoding=sum(queue.num_decoding for queue in queues),
+            num_groups=sum(len(queue.groups) for queue in queues),
+            num_preempted=sum(row.was_preempted for row in waiting),
+            num_paused=sum(row.is_paused for row in waiting),
+            waiting_by_priority=dict(sorted(Counter(row.priority for row in waiting).items())),
+        )

@@ -9,6 +9,7 @@ Pure; owned by the MLX thread.
 - A waiting sequence of a caller with fewer rows than its share takes one of a caller with more. The share is
   the row limit divided by the number of callers with open sequences.
 - A row younger than MIN_SLICE_TOKENS, or one that is about to end, keeps its place.
+- A paused row gives up its place whether another one waits or not.
 """
 
 from collections import Counter
@@ -34,8 +35,19 @@ class FairnessCounters:
 
     num_preemptions: int = 0
     num_yields: int = 0
+    num_pauses: int = 0
     num_resumes: int = 0
     tokens: dict[int, int] = field(default_factory=dict)
+
+    def add_interruption(self, reason: PreemptionReason | None) -> None:
+        """Count a row that was interrupted."""
+        match reason:
+            case "priority":
+                self.num_preemptions += 1
+            case "pause":
+                self.num_pauses += 1
+            case _:
+                self.num_yields += 1
 
     def add_tokens(self, priority: int, num_tokens: int) -> None:
         """Count tokens that were computed for a priority."""
@@ -44,10 +56,10 @@ class FairnessCounters:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Preemption:
-    """A decoding row to interrupt, its successor, and the reason."""
+    """A decoding row to interrupt, its successor if there is one, and the reason."""
 
     row: Sequence
-    beneficiary: Sequence
+    beneficiary: Sequence | None
     reason: PreemptionReason
 
 
@@ -71,6 +83,10 @@ class PreemptionPlanner:
 
         None if every row keeps its place.
         """
+        for queue in self._queues.values():
+            for row in queue.decoding:
+                if row.is_paused and row.num_slice_tokens and not row.is_exhausted:
+                    return Preemption(row=row, beneficiary=None, reason="pause")
         policy = self.policy
         if not (policy.enable_preemption or policy.max_timeslice_tokens or policy.share_rows):
             return None
@@ -121,7 +137,8 @@ class PreemptionPlanner:
             return []
         queues = self._queues.values()
         held = Counter(row.fairness_key for queue in queues for row in (*queue.admitted, *queue.decoding))
-        callers = {row.fairness_key for queue in queues for row in queue.waiting} | held.keys()
+        waits = (row for queue in queues for row in queue.waiting if not row.is_paused)
+        callers = {row.fairness_key for row in waits} | held.keys()
         share = max(1, self.policy.max_rows // len(callers))
         most = max(held, key=lambda key: held[key])
         if held[waiting.fairness_key] >= share or held[most] <= share:

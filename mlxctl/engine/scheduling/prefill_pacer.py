@@ -8,13 +8,17 @@ Policy, in steps (the duration of a decode step of one row) and seconds:
   finish prompts may always take the most, since they end with first tokens. So one long prompt makes the gap
   between two tokens three steps, many short ones ten.
 - Beside rows of the same burst, prompts are finished as if nothing decoded.
-- A prompt that has waited for the target time to first token is overdue: passes then fill the target gap.
+- A prompt that has waited for the target time to first token is overdue: passes then fill a configured target
+  gap. Without one, a gap is ten steps while the wait is up to four times the target, then in proportion to
+  the wait.
 - The gap never exceeds the target gap on purpose. Without a configured one it is `_GAP_SECONDS`, or what many
   short prompts may take if that is more. A pass takes at least 1.5 times its fixed cost, since one that
   mostly reads weights makes no progress.
 """
 
+import math
 from collections import deque
+from collections.abc import Iterable, Mapping
 
 from mlxctl.engine.scheduling.pass_costs import PassCost, PassCosts, lower_quartile
 
@@ -24,7 +28,10 @@ DEFAULT_MIN_PASS_COST = 1.5
 _ALONE_STEPS = 5
 _STEPS_PER_PROMPT = 2
 _MAX_STEPS = 9
+_MAX_GAP_STEPS = 12
 _GAP_SECONDS = 0.2
+# Target times to first token that a prompt waits before gaps exceed those of many short prompts.
+_MAX_LATENESS = 4.0
 # Tokens of the first pass, before any measurement.
 _FIRST_TOKENS = 128
 _FIRST_TOKENS_BESIDE_ROWS = 32
@@ -51,8 +58,8 @@ class StepCosts:
     def observe(self, seconds: float, *, rows: int, alone: bool) -> None:
         """Add the duration of a decode step.
 
-        One that was not `alone` counts until one that was is known. `alone` means that no prefill ran before
-        or after it.
+        One that was not `alone` counts until one that was is known for so many rows. `alone` means that no
+        prefill ran before or after it.
         """
         measured = self._alone if alone else self._beside_prefill
         measured.setdefault(rows.bit_length(), deque(maxlen=_MAX_MEASURED_STEPS)).append(seconds)
@@ -62,20 +69,31 @@ class StepCosts:
 
         None before the first.
         """
-        measured, size = self._alone or self._beside_prefill, rows.bit_length()
-        return (
-            lower_quartile(measured[min(measured, key=lambda other: (abs(other - size), other))])
-            if measured
-            else None
-        )
+        size = rows.bit_length()
+        alone, beside = _nearest(self._alone, size), _nearest(self._beside_prefill, size)
+        if alone is None or beside is None:
+            known = alone or beside
+            return known[1] if known is not None else None
+        if abs(alone[0] - size) <= abs(beside[0] - size):
+            return alone[1]
+        # A step takes no less time than one of fewer rows.
+        return max(alone[1], beside[1]) if beside[0] > alone[0] else min(alone[1], beside[1])
+
+
+def _nearest(measured: Mapping[int, Iterable[float]], size: int) -> tuple[int, float] | None:
+    """Return the measured size that is nearest, with its duration."""
+    if not measured:
+        return None
+    nearest = min(measured, key=lambda other: (abs(other - size), other))
+    return nearest, lower_quartile(measured[nearest])
 
 
 class PrefillPacer:
     """Sizes prefill passes by the policy above.
 
-    `rows` decode beside a pass, 0 for none. `num_waiting` prompts wait for prefill. `is_overdue`: one of them
-    has waited for the target time to first token. `is_burst`: the rows arrived together with the prompts.
-    `slice_seconds` bounds a pass without decoding rows, `max_tokens` any pass.
+    `rows` decode beside a pass, 0 for none. `num_waiting` prompts wait for prefill. `lateness` is the longest
+    wait of them in target times to first token; from 1 on, a prompt is overdue. `is_burst`: the rows arrived
+    together with the prompts. `slice_seconds` bounds a pass without decoding rows, `max_tokens` any pass.
     """
 
     def __init__(
@@ -95,19 +113,19 @@ class PrefillPacer:
         self._last_step: float | None = None
 
     def chunk_tokens(
-        self, *, rows: int, num_waiting: int = 1, is_overdue: bool = False, context: int = 0
+        self, *, rows: int, num_waiting: int = 1, lateness: float = 0.0, context: int = 0
     ) -> int:
         """Return the size of the next pass over part of a prompt."""
         if rows:
             target = self._mixed_pass_seconds(
-                rows, steps=min(_STEPS_PER_PROMPT * num_waiting, _MAX_STEPS), is_overdue=is_overdue
+                rows, steps=min(_STEPS_PER_PROMPT * num_waiting, _MAX_STEPS), lateness=lateness
             )
         else:
             target = min(_ALONE_STEPS * self._single_row_step(), self._slice_seconds)
         return self._tokens(target, rows, context)
 
     def final_pass_tokens(
-        self, *, rows: int, is_overdue: bool = False, is_burst: bool = False, context: int = 0
+        self, *, rows: int, lateness: float = 0.0, is_burst: bool = False, context: int = 0
     ) -> int:
         """Return the size, with padding, of the next pass that finishes prompts."""
         if not rows:
@@ -116,7 +134,9 @@ class PrefillPacer:
         elif is_burst and self.gap_seconds is None:
             target = max(self._slice_seconds, _MAX_STEPS * self._single_row_step())
         else:
-            target = self._mixed_pass_seconds(rows, steps=_MAX_STEPS, is_overdue=is_overdue or is_burst)
+            target = self._mixed_pass_seconds(
+                rows, steps=_MAX_STEPS, lateness=math.inf if is_burst else lateness
+            )
         return self._tokens(target, rows, context)
 
     def break_even_tokens(self, *, context: int = 0) -> int:
@@ -152,18 +172,22 @@ class PrefillPacer:
         if num_tokens > 0 and seconds > 0:
             self._passes.observe(num_tokens, seconds, context=context + num_tokens // 2)
 
-    def _mixed_pass_seconds(self, rows: int, *, steps: int, is_overdue: bool) -> float:
+    def _mixed_pass_seconds(self, rows: int, *, steps: int, lateness: float) -> float:
         """Return the target duration of a pass beside rows.
 
         The decode step after it is part of the same gap.
         """
         single_row, step = self._single_row_step(), self._steps.seconds(rows) or self._single_row_step()
-        gap = (
-            max(_GAP_SECONDS, (_MAX_STEPS + 1) * single_row) if self.gap_seconds is None else self.gap_seconds
-        )
-        # A step of many rows is long already, so that the pass is measured against it instead.
-        wanted = max(steps * single_row - (step - single_row), _STEPS_PER_PROMPT * step)
-        return gap - step if is_overdue else min(wanted, gap - step)
+        usual_gap = (_MAX_STEPS + 1) * single_row
+        gap = max(_GAP_SECONDS, usual_gap) if self.gap_seconds is None else self.gap_seconds
+        # A step of many rows is long already, so that the pass is measured against it instead, with a gap of
+        # at most twelve steps of one row or two of many.
+        beside_many = max(step, min(_STEPS_PER_PROMPT * step, _MAX_GAP_STEPS * single_row - step))
+        wanted = max(steps * single_row - (step - single_row), beside_many)
+        if lateness >= 1:
+            late_gap = gap if self.gap_seconds is not None else usual_gap * max(1.0, lateness / _MAX_LATENESS)
+            wanted = max(wanted, late_gap - step)
+        return min(wanted, gap - step)
 
     def _single_row_step(self) -> float:
         """Return the duration of a one-row step, at first a guess."""

@@ -54,15 +54,16 @@ class PrefillPlanner:
         return queue.prefilling + [
             row
             for row in queue.waiting
-            if not row.waits_for_producer and self._can_admit(queue, row, available_bytes, places)
+            if not (row.waits_for_producer or row.is_paused)
+            and self._can_admit(queue, row, available_bytes, places)
         ]
 
     def next_batch(
-        self, model: str, queue: ModelQueue, ranked: list[Sequence], available_bytes: int, *, is_overdue: bool
+        self, model: str, queue: ModelQueue, ranked: list[Sequence], available_bytes: int, *, lateness: float
     ) -> Batch:
         """Return the next restore or prefill batch.
 
-        `ranked` are the candidates, the first of which is part of it.
+        `ranked` are the candidates, the first of which is part of it. `lateness` as in PrefillPacer.
         """
         # Prompts that waited for the first one's prefix are restored now, to be prefilled with it.
         followers = [row for row in ranked if row.needs_restore and row.producer is ranked[0]]
@@ -71,7 +72,7 @@ class PrefillPlanner:
             return Batch(phase="restore", model=model, prompts=prompts)
         pacer, rows, context = queue.pacer, queue.num_decoding, ranked[0].num_computed_tokens
         final_pass_tokens = pacer.final_pass_tokens(
-            rows=rows, is_overdue=is_overdue, is_burst=_is_burst(ranked, queue), context=context
+            rows=rows, lateness=lateness, is_burst=_is_burst(ranked, queue), context=context
         )
         prompts = select_prefill_batch(
             [row for row in ranked if not row.needs_restore],
@@ -82,7 +83,7 @@ class PrefillPlanner:
         num_tokens = sum(row.num_tokens_to_prefill for row in prompts)
         if len(prompts) == 1:
             chunk_tokens = pacer.chunk_tokens(
-                rows=rows, num_waiting=len(ranked), is_overdue=is_overdue, context=context
+                rows=rows, num_waiting=len(ranked), lateness=lateness, context=context
             )
             is_final = rows and num_tokens <= final_pass_tokens
             num_tokens = prompts[0].slice_tokens(num_tokens if is_final else chunk_tokens)
@@ -102,7 +103,7 @@ class PrefillPlanner:
             # A preempted row has sent tokens already, so that it waits for as long as it takes.
             is_short = (
                 places.is_free_for(row)
-                and not (row.waits_for_producer or row.was_preempted)
+                and not (row.waits_for_producer or row.was_preempted or row.is_paused)
                 and not self.fits(queue, row, available_bytes)
             )
             if not is_short:
@@ -121,7 +122,7 @@ class PrefillPlanner:
         return [
             row
             for row in queue.waiting
-            if not row.waits_for_producer
+            if not (row.waits_for_producer or row.is_paused)
             and self._is_long_allowed(queue, row)
             and not (places.is_free_for(row) and self.fits(queue, row, available_bytes))
         ]

@@ -5,6 +5,7 @@
   step. Models take turns, too.
 """
 
+import math
 from collections.abc import Iterable
 from collections.abc import Sequence as Many
 from typing import Literal
@@ -12,7 +13,7 @@ from typing import Literal
 from mlxctl.engine.failures import failure_message
 from mlxctl.engine.scheduling.batch import Batch, PreemptionReason, RowResult
 from mlxctl.engine.scheduling.fair_queue import FairQueue
-from mlxctl.engine.scheduling.model_queue import ModelCosts, ModelQueue
+from mlxctl.engine.scheduling.model_queue import ModelCosts, ModelQueue, QueueCounts
 from mlxctl.engine.scheduling.preemption import FairnessCounters, PreemptionPlanner
 from mlxctl.engine.scheduling.prefill_batching import padded_tokens
 from mlxctl.engine.scheduling.prefill_pacer import DEFAULT_MIN_PASS_COST, PrefillPacer
@@ -110,6 +111,22 @@ class Scheduler:
             self._remove(sequence)
         return cancelled
 
+    def pause(self, sequence_ids: Iterable[int]) -> None:
+        """Interrupt these sequences until `unpause`; others may then have their places.
+
+        Ids of finished ones are ignored.
+        """
+        for sequence_id in sequence_ids:
+            if sequence := self._by_id.get(sequence_id):
+                sequence.is_paused, sequence.has_place = True, False
+
+    def unpause(self, sequence_ids: Iterable[int], *, now: float) -> None:
+        """Let paused sequences go on."""
+        for sequence_id in sequence_ids:
+            if sequence := self._by_id.get(sequence_id):
+                # The pause is no wait that counts for aging or the target time to first token.
+                sequence.is_paused, sequence.served_at = False, now
+
     def is_open(self, model: str) -> bool:
         """Whether sequences for the model are accepted."""
         return model in self._queues
@@ -124,31 +141,9 @@ class Scheduler:
         """Whether any model has rows in its decode batch."""
         return any(queue.groups for queue in self._queues.values())
 
-    def counts(self) -> tuple[int, int, int, int]:
-        """Return the numbers of sequences by state, and of decode groups.
-
-        Waiting, prefilling and decoding ones.
-        """
-        queues = self._queues.values()
-        return (
-            sum(len(queue.waiting) for queue in queues),
-            sum(len(queue.admitted) for queue in queues),
-            sum(queue.num_decoding for queue in queues),
-            sum(len(queue.groups) for queue in queues),
-        )
-
-    def waiting_by_priority(self) -> dict[int, int]:
-        """Return the numbers of waiting sequences by priority."""
-        numbers: dict[int, int] = {}
-        for queue in self._queues.values():
-            for row in queue.waiting:
-                numbers[row.priority] = numbers.get(row.priority, 0) + 1
-        return numbers
-
-    @property
-    def num_preempted(self) -> int:
-        """Preempted sequences that wait for a place."""
-        return sum(row.was_preempted for queue in self._queues.values() for row in queue.waiting)
+    def counts(self) -> QueueCounts:
+        """Return the numbers of sequences by state."""
+        return QueueCounts.of(self._queues.values())
 
     def prompt_bytes(self, model: str, num_prompt_tokens: int) -> int:
         """Return a prompt's cache bytes, with room for first output tokens."""
@@ -178,11 +173,12 @@ class Scheduler:
     def next_batch(self, *, now: float, available_bytes: int) -> Batch | None:
         """Return the next step's work. Requires `has_work`.
 
-        None while all sequences wait for the disk. A waiting prompt whose cache does not fit into
-        `available_bytes` keeps waiting until running ones have freed memory.
+        None while all sequences wait for the disk or for their clients. A waiting prompt whose cache does not
+        fit into `available_bytes` keeps waiting until running ones have freed memory.
         """
         if preemption := self._preemption.next(now=now, available_bytes=available_bytes):
-            preemption.beneficiary.has_place = True
+            if preemption.beneficiary is not None:
+                preemption.beneficiary.has_place = True
             return Batch(
                 phase="preempt",
                 model=preemption.row.model,
@@ -195,10 +191,11 @@ class Scheduler:
         name, queue, candidates = turn
         prefill_turn = not queue.groups or self._last_phase == "decode"
         if candidates and prefill_turn:
-            is_overdue = max(now - row.served_at for row in candidates) >= self._policy.target_ttft_ms / 1e3
+            wait, target = max(now - row.served_at for row in candidates), self._policy.target_ttft_ms / 1e3
+            lateness = wait / target if target else math.inf
             self._last_phase = "prefill"
             ranked = self._fair.ranked(candidates, now=now)
-            batch = self._planner.next_batch(name, queue, ranked, available_bytes, is_overdue=is_overdue)
+            batch = self._planner.next_batch(name, queue, ranked, available_bytes, lateness=lateness)
             for sequence in batch.prompts:
                 if sequence.needs_restore:
                     sequence.admitted_priority = self._fair.aged_priority(sequence, now=now)
@@ -253,8 +250,10 @@ class Scheduler:
                 self._last_model = name
                 return name, queue, candidates
         # A prompt with a cache can always continue, except while it is read from disk; without such prompts,
-        # the next one is always admitted.
-        assert any(queue.restoring for queue in self._queues.values())
+        # the next one is always admitted, unless it is paused.
+        assert any(
+            queue.restoring or any(row.is_paused for row in queue.waiting) for queue in self._queues.values()
+        )
         return None
 
     def _settle_restore(self, results: Iterable[RowResult]) -> list[RowUpdate]:
@@ -353,8 +352,7 @@ class Scheduler:
             self._queues[result.sequence.model].preempt(result.sequence, now=now)
             # A row that was interrupted for others goes on before its caller's new ones.
             result.sequence.resumes_first = reason != "timeslice"
-            self.fairness.num_preemptions += reason == "priority"
-            self.fairness.num_yields += reason != "priority"
+            self.fairness.add_interruption(reason)
         return update
 
     def _charge(self, sequence: Sequence, num_tokens: int) -> None:

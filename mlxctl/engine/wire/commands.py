@@ -85,6 +85,21 @@ class Cancel(Command, frozen=True, kw_only=True):
     ids: list[int]
 
 
+class Pause(Command, frozen=True, kw_only=True):
+    """Interrupt sequences until an Unpause; without an answer.
+
+    Tokens that were computed before are still reported.
+    """
+
+    ids: list[int]
+
+
+class Unpause(Command, frozen=True, kw_only=True):
+    """Let paused sequences go on; without an answer."""
+
+    ids: list[int]
+
+
 class ReportStats(Command, frozen=True, kw_only=True):
     """Answer with Stats carrying the same `token`."""
 

@@ -8,12 +8,14 @@ from mlxctl.engine.wire.commands import (
     LoadModel,
     LookUp,
     MountLora,
+    Pause,
     ReadGrammarVocabulary,
     ReportStats,
     Stop,
     Submit,
     UnloadModel,
     UnmountLora,
+    Unpause,
 )
 from mlxctl.engine.wire.jobs import AnyJobCommand, AnyJobReport
 from mlxctl.engine.wire.reports import (
@@ -36,6 +38,8 @@ AnyCommand = (
     | Submit
     | AnyJobCommand
     | Cancel
+    | Pause
+    | Unpause
     | ReportStats
     | LookUp
     | AskCache

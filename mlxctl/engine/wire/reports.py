@@ -164,8 +164,9 @@ class Stats(Report, frozen=True, kw_only=True):
     `prefix_cache_bits` is None for stored entries that are not quantized. `decode_step_seconds` and
     `batch_rows` have one value per decode step. `draft_tokens` are the accepted and rejected ones of each
     drafter. `num_preempted` rows were interrupted and wait; their caches take `preempted_bytes`. Rows gave
-    their place to others in `num_preemptions` for priority and in `num_yields` after a time slice or share;
-    `num_resumes` continued. `tokens_by_priority` counts computed tokens.
+    their place to others in `num_preemptions` for priority and in `num_yields` after a time slice or share,
+    and lost it in `num_pauses` because their clients did not read; `num_resumes` continued. `num_paused` rows
+    wait for their clients. `tokens_by_priority` counts computed tokens.
     """
 
     token: int
@@ -198,9 +199,11 @@ class Stats(Report, frozen=True, kw_only=True):
     decode_step_seconds: Distribution
     batch_rows: Distribution
     num_preempted: int
+    num_paused: int
     preempted_bytes: int
     num_preemptions: int
     num_yields: int
+    num_pauses: int
     num_resumes: int
     tokens_by_priority: dict[int, int]
     waiting_by_priority: dict[int, int]
