@@ -70,7 +70,7 @@ complete -c mlxctl -n "__mlxctl_at ' serve'" -l passphrase-file -r -F -d 'File w
 complete -c mlxctl -n "__mlxctl_at ' serve'" -l audit -d 'Write an audit log'
 complete -c mlxctl -n "__mlxctl_at ' serve'" -l audit-debug -d 'Write prompts and answers to the audit log as text'
 complete -c mlxctl -n "__mlxctl_at ' serve'" -l strip-agent-headers -l keep-agent-headers -d 'Remove the billing lines that coding agents put before a system prompt a'
-complete -c mlxctl -n "__mlxctl_at ' serve'" -l memory-limit -x -d 'Maximum memory for weights and caches together. Default'
+complete -c mlxctl -n "__mlxctl_at ' serve'" -l memory-limit -x -d 'Maximum memory for weights and caches together'
 complete -c mlxctl -n "__mlxctl_at ' serve'" -l prefix-cache -x -d 'Maximum memory for the prefix cache. 0 turns it off. Default'
 complete -c mlxctl -n "__mlxctl_at ' serve'" -l prefix-cache-bits -x -d 'Bits of stored prefix-cache entries'
 complete -c mlxctl -n "__mlxctl_at ' serve'" -l max-rows -x -d 'Maximum number of sequences that are decoded in one batch'

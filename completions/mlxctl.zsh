@@ -1507,7 +1507,7 @@ _mlxctl_serve() {
         '*--audit-debug[Write prompts and answers to the audit log as text]' \
         '*--strip-agent-headers[Remove the billing lines that coding agents put before a system prompt a]' \
         '*--keep-agent-headers[Remove the billing lines that coding agents put before a system prompt a]' \
-        '*--memory-limit[Maximum memory for weights and caches together. Default]: :' \
+        '*--memory-limit[Maximum memory for weights and caches together]: :' \
         '*--prefix-cache[Maximum memory for the prefix cache. 0 turns it off. Default]: :' \
         '*--prefix-cache-bits[Bits of stored prefix-cache entries]: :' \
         '*--max-rows[Maximum number of sequences that are decoded in one batch]: :' \

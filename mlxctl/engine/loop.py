@@ -15,7 +15,7 @@ from mlxctl.engine.loaded_weights import LoadedWeights
 from mlxctl.engine.loading import loader
 from mlxctl.engine.mailbox import FrontGoneError, Mailbox
 from mlxctl.engine.memory import EngineMemory
-from mlxctl.engine.process_memory import return_free_memory
+from mlxctl.engine.process_memory import ProcessOverhead, return_free_memory
 from mlxctl.engine.waker import Waker
 from mlxctl.engine.wire.commands import Cancel, LoadModel, Stop, UnloadModel
 from mlxctl.engine.wire.messages import AnyCommand
@@ -51,7 +51,15 @@ class EngineLoop:
     Blocks only when there is nothing to do.
     """
 
-    def __init__(self, mailbox: Mailbox, settings: EngineSettings, *, blas: str) -> None:
+    def __init__(
+        self,
+        mailbox: Mailbox,
+        settings: EngineSettings,
+        *,
+        blas: str,
+        overhead: ProcessOverhead | None = None,
+    ) -> None:
+        """`overhead` of the process counts in the memory limit."""
         self._mailbox = mailbox
         self._blas = blas
         self._waker = Waker()
@@ -62,6 +70,7 @@ class EngineLoop:
             prefix_cache_bytes=settings.prefix_cache_bytes,
             disk=self._open_disk(settings),
             packing=_packing(settings),
+            overhead=overhead,
         )
         context = WorkloadContext(
             settings=settings,

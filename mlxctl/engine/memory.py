@@ -15,6 +15,7 @@ from mlxctl.engine.backend import Backend
 from mlxctl.engine.loaded_weights import LoadedWeights
 from mlxctl.engine.loading.loader import Loader, load_in_pieces
 from mlxctl.engine.loading.namespace import prefix_namespace
+from mlxctl.engine.process_memory import ProcessOverhead
 from mlxctl.engine.wire.reports import DiskFigures
 from mlxctl.errors import describe_bytes
 from mlxctl.ir import ModelSpec
@@ -68,8 +69,8 @@ class WorkingCaches(Protocol):
 class EngineMemory:
     """Loaded models, the loading model and prefix caches, under one limit.
 
-    `limit_bytes` bounds weights and caches together. One model is loaded at a time, piece by piece between
-    steps.
+    `limit_bytes` bounds weights and caches together, with the `overhead` of the process if it is given. One
+    model is loaded at a time, piece by piece between steps.
     """
 
     def __init__(
@@ -80,8 +81,10 @@ class EngineMemory:
         prefix_cache_bytes: int | None,
         disk: DiskTier | None = None,
         packing: Packing | None = None,
+        overhead: ProcessOverhead | None = None,
     ) -> None:
         self.limit_bytes = limit_bytes
+        self._overhead = overhead
         budget = int(limit_bytes * _PREFIX_CACHE_SHARE) if prefix_cache_bytes is None else prefix_cache_bytes
         self.disk = disk
         self._packing = packing
@@ -119,7 +122,7 @@ class EngineMemory:
         `load_step` does the work.
         """
         assert self._loading is None, "one model is loaded at a time"
-        excess = int(mx.get_active_memory()) + spec.weights_bytes - self.limit_bytes
+        excess = self._used_bytes + spec.weights_bytes - self.limit_bytes
         if excess > 0:
             self._free(excess)
         pieces = load_in_pieces(
@@ -253,6 +256,8 @@ class EngineMemory:
         held = [f"the weights of {name} {describe_bytes(size)}" for name, size in weights.items()]
         if self._loading is not None:
             held.append(f"model {self._loading.spec.name}, which is being loaded")
+        if overhead := self._overhead_bytes:
+            held.append(f"the engine process {describe_bytes(overhead)}")
         return (
             f"the request needs {describe_bytes(needed_bytes)} for its cache, and "
             f"{describe_bytes(max(0, self.available_bytes))} of {describe_bytes(self.limit_bytes)} are free; "
@@ -270,14 +275,14 @@ class EngineMemory:
             max(0, self._loading.spec.weights_bytes - self._loading.num_bytes_read) if self._loading else 0
         )
         freeable = self.kept_bytes + self.preempted_bytes
-        return self.limit_bytes - int(mx.get_active_memory()) - still_to_read + freeable
+        return self.limit_bytes - self._used_bytes - still_to_read + freeable
 
     def make_room(self) -> None:
         """Free cached prefixes above the memory or cache limit.
 
         Freed buffers that MLX keeps for reuse count as in use, and are released first.
         """
-        excess = int(mx.get_active_memory()) - self.limit_bytes
+        excess = self._used_bytes - self.limit_bytes
         if excess + int(mx.get_cache_memory()) > 0:
             mx.clear_cache()
         if excess > 0:
@@ -305,6 +310,16 @@ class EngineMemory:
         """
         for caches in self._working_caches.values():
             caches.release_working_caches()
+
+    @property
+    def _used_bytes(self) -> int:
+        return int(mx.get_active_memory()) + self._overhead_bytes
+
+    @property
+    def _overhead_bytes(self) -> int:
+        if self._overhead is None:
+            return 0
+        return self._overhead.num_bytes(int(mx.get_active_memory()) + int(mx.get_cache_memory()))
 
     def _free(self, num_bytes: int) -> None:
         """Free this many bytes of caches.

@@ -16,6 +16,7 @@ import msgspec
 
 from mlxctl.engine.backend import prefer_openblas
 from mlxctl.engine.loading.loader import import_mlx_lm
+from mlxctl.engine.process_memory import ProcessOverhead
 from mlxctl.settings import EngineSettings
 
 # Time to write cached prefixes to disk after the front has ended.
@@ -43,7 +44,7 @@ def main(socket_path: str, settings_json: str) -> None:
     blas = _import(settings)
     # PERF: collecting garbage among imported modules delays every row by a tenth of a second.
     gc.freeze()
-    _run(connection, settings, blas)
+    _run(connection, settings, blas, ProcessOverhead())
 
 
 def run_engine(connection: socket.socket, settings: EngineSettings) -> None:
@@ -51,7 +52,8 @@ def run_engine(connection: socket.socket, settings: EngineSettings) -> None:
 
     The thread becomes the MLX thread.
     """
-    _run(connection, settings, _import(settings))
+    # The process has other memory as well.
+    _run(connection, settings, _import(settings), None)
 
 
 def _import(settings: EngineSettings) -> str:
@@ -61,11 +63,13 @@ def _import(settings: EngineSettings) -> str:
     return blas
 
 
-def _run(connection: socket.socket, settings: EngineSettings, blas: str) -> None:
+def _run(
+    connection: socket.socket, settings: EngineSettings, blas: str, overhead: ProcessOverhead | None
+) -> None:
     from mlxctl.engine.loop import EngineLoop
     from mlxctl.engine.mailbox import Mailbox
 
-    EngineLoop(Mailbox(connection), settings, blas=blas).run()
+    EngineLoop(Mailbox(connection), settings, blas=blas, overhead=overhead).run()
 
 
 def _end_with_parent(parent: int) -> None:

@@ -8,8 +8,15 @@ import functools
 import os
 import struct
 import sys
+import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
+
+# What the process may take beside MLX's arrays: interpreter, grammars, scratch memory of matrix products.
+_ALLOWANCE_BYTES = 256 * 1024 * 1024
+# A figure is at most this old.
+_MEASURE_EVERY_SECONDS = 0.5
 
 _RUSAGE_INFO_V2 = 2
 # Of `struct rusage_info_v2`: a uuid of 16 bytes, seven counters of 8 bytes, then `ri_phys_footprint`.
@@ -28,6 +35,42 @@ def resident_bytes() -> int | None:
         return int(Path("/proc/self/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
     except (OSError, ValueError, IndexError):
         return None
+
+
+class ProcessOverhead:
+    """Memory of the process that MLX does not count, beyond an allowance.
+
+    What the process takes at its start does not count either. `measure` returns the resident bytes, None
+    where they are unknown; `clock` seconds.
+    """
+
+    def __init__(
+        self,
+        *,
+        measure: Callable[[], int | None] = resident_bytes,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._measure = measure
+        self._clock = clock
+        self._at_start = measure() or 0
+        self._measured_at = clock()
+        self._num_bytes = 0
+
+    def num_bytes(self, mlx_bytes: int) -> int:
+        """Return the bytes over the allowance; `mlx_bytes` are those that MLX counts.
+
+        Before memory counts, what the allocator holds unused is returned to the system.
+        """
+        if self._clock() - self._measured_at >= _MEASURE_EVERY_SECONDS:
+            if self._excess(mlx_bytes) > 0:
+                return_free_memory()
+            self._num_bytes = self._excess(mlx_bytes)
+            self._measured_at = self._clock()
+        return self._num_bytes
+
+    def _excess(self, mlx_bytes: int) -> int:
+        resident = self._measure()
+        return 0 if resident is None else max(0, resident - mlx_bytes - self._at_start - _ALLOWANCE_BYTES)
 
 
 def return_free_memory() -> None:

@@ -14,7 +14,8 @@ class EngineSettings:
     memory_limit_bytes: int | None = bounded(None, least=1)
     """Maximum memory for weights and caches together.
 
-    Default: the limit that MLX recommends for this machine.
+    Other memory of the engine process counts beyond 256 MB. Default: the limit that MLX recommends for this
+    machine.
     """
 
     prefix_cache_bytes: int | None = bounded(None, least=0)
@@ -69,11 +70,21 @@ class EngineSettings:
     target_ttft_ms: float = bounded(1000.0, least=0.0)
     """Milliseconds that a prompt may wait before prefill takes precedence over decoding.
 
-    Prefill then runs as fast as the target gap allows, which slows answers down.
+    Prefill then runs as fast as a configured target gap allows, which slows answers down. Without one, gaps
+    grow with the wait from four times the target on.
     """
 
     prefill_chunk_max_tokens: int = bounded(2048, least=1)
     """Maximum number of prompt tokens in one prefill step."""
+
+    max_unread_tokens: int = bounded(1024, least=1)
+    """Number of tokens of a stream that its client may leave unread. Then the answer pauses.
+
+    Its place goes to other requests; it continues when the client reads.
+    """
+
+    slow_reader_seconds: float = bounded(300.0, least=0.1)
+    """Maximum pause of a stream that its client does not read. Then it ends with an error."""
 
     speculation: Literal["off", "auto", "lookup", "draft", "mtp"] = "off"
     """Speculative decoding: several tokens a step where drafts come true. It changes no answer.

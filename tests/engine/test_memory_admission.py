@@ -5,6 +5,9 @@ import asyncio
 import pytest
 
 from mlxctl.engine import ModelLoaded
+from mlxctl.engine.backend import CPU
+from mlxctl.engine.memory import EngineMemory
+from mlxctl.engine.process_memory import ProcessOverhead
 from mlxctl.errors import MemoryShortage
 from mlxctl.settings import EngineSettings
 
@@ -98,3 +101,20 @@ def test_loaded_model_reports_its_sliding_windows(name: str, windows: list[tuple
             return client.loaded[name]
 
     assert asyncio.run(run()).kv_windows == windows
+
+
+def test_memory_of_the_process_counts_beyond_its_allowance_and_is_measured_again() -> None:
+    now, resident = [0.0], [100_000_000]
+    overhead = ProcessOverhead(measure=lambda: resident[0], clock=lambda: now[0])
+    memory = EngineMemory(backend=CPU, limit_bytes=1 << 40, prefix_cache_bytes=0, overhead=overhead)
+    plain = memory.available_bytes
+
+    resident[0] += 10_000_000_000
+    now[0] += 1.0
+
+    assert plain - memory.available_bytes == pytest.approx(10_000_000_000 - 256 * 1024**2, abs=50_000_000)
+    assert "the engine process 9." in memory.describe_shortage(1)
+    resident[0] = 100_000_000
+    now[0] += 1.0
+    assert memory.available_bytes == plain
+    assert "the engine process" not in memory.describe_shortage(1)
