@@ -2,42 +2,59 @@
 
 import time
 from collections.abc import Callable
+from pathlib import Path
+from typing import Any
 
 import msgspec
 
 from mlxctl.engine.backend import CPU
 from mlxctl.engine.generation.workload import GenerationWorkload
 from mlxctl.engine.memory import EngineMemory
-from mlxctl.engine.wire.commands import ConfigureScheduler, ReportStats, Submit
+from mlxctl.engine.wire.commands import ConfigureScheduler, MountLora, ReportStats, Submit
 from mlxctl.engine.wire.messages import AnyReport
 from mlxctl.engine.wire.reports import RowUpdate, Score, Stats, Step
 from mlxctl.engine.workload import WorkloadContext
 from mlxctl.ir import CacheMode, Guidance, KVFormat, SamplingParams, TextGenerationTask
+from mlxctl.ir.lora import LoraSpec
 from mlxctl.ir.model_spec import TextModelOptions
 from mlxctl.ir.scheduler_policy import SchedulerPolicy
 from mlxctl.ir.tokens import pack
+from mlxctl.models import read_model
 from mlxctl.settings import EngineSettings
 from tests.engine.harness import GREEDY, result_of, sources
 from tests.tiny_models.wide_heads import wide_model
+
+_DEFAULTS = EngineSettings()
 
 
 class SteppedEngine:
     """The workload of text generation on one model, stepped by hand."""
 
-    def __init__(self, family: str, *, kv_format: KVFormat | None = None) -> None:
+    def __init__(
+        self,
+        family: str,
+        *,
+        model: Path | None = None,
+        kv_format: KVFormat | None = None,
+        settings: EngineSettings = _DEFAULTS,
+    ) -> None:
+        """Load a family's tiny model, or the model of another directory."""
         self.memory = EngineMemory(backend=CPU, limit_bytes=1 << 40, prefix_cache_bytes=1 << 28)
         self._updates: dict[int, list[RowUpdate]] = {}
         self._workload = GenerationWorkload(
-            WorkloadContext(
-                settings=EngineSettings(), backend=CPU, memory=self.memory, publish=self._take, wake=int
-            )
+            WorkloadContext(settings=settings, backend=CPU, memory=self.memory, publish=self._take, wake=int)
         )
-        (spec,) = sources([family])
+        (spec,) = sources([family]) if model is None else [read_model(model).spec(family)]
         if kv_format is not None:
             task = TextGenerationTask(options=TextModelOptions(kv_format=kv_format))
             spec = msgspec.structs.replace(spec, path=wide_model(family), task=task)
         self._workload.open_model(spec, result_of(self._workload.load(spec)))
         self._model = family
+
+    def mount(self, spec: LoraSpec) -> None:
+        """Mount a LoRA adapter."""
+        self._workload.take(MountLora(token=0, model=self._model, spec=spec))
+        self.run(lambda: not self._workload.has_work)
 
     def configure(self, policy: SchedulerPolicy) -> None:
         self._workload.take(ConfigureScheduler(policy=policy))
@@ -52,6 +69,7 @@ class SteppedEngine:
         sampling: SamplingParams = GREEDY,
         guidance: Guidance | None = None,
         caller: str = "",
+        **more: Any,
     ) -> int:
         """Submit a request; return its number."""
         number = len(self._updates) + 1
@@ -68,6 +86,7 @@ class SteppedEngine:
                 max_tokens=max_tokens,
                 priority=priority,
                 cache_mode=mode,
+                **more,
             )
         )
         return number

@@ -1,12 +1,24 @@
 """Preempted rows continue with the tokens of an uninterrupted answer."""
 
+from collections.abc import Callable
+from pathlib import Path
+
 import pytest
 from llguidance import LLMatcher
 
-from mlxctl.ir import CacheMode, Guidance, KVFormat, Repetition, SamplingParams, ThinkingLimit
+from mlxctl.engine.generation import workload
+from mlxctl.engine.speculation import gate_store
+from mlxctl.ir import CacheMode, Guidance, KVFormat, Repetition, SamplingParams, TextPart, ThinkingLimit
+from mlxctl.ir.lora import LoraChoice, stack_digest
 from mlxctl.ir.scheduler_policy import SchedulerPolicy
+from mlxctl.models.lora_files import read_lora
+from mlxctl.settings import EngineSettings
+from tests import tiny_models
 from tests.engine.harness import GREEDY
 from tests.engine.stepped_engine import SteppedEngine
+from tests.engine.test_speculation import OpenGate, Rehearsed
+from tests.engine.vision_harness import noise, prepared
+from tests.tiny_models.adapters import random_adapter
 
 # Plain attention, sliding window, short convolutions, linear attention with experts.
 FAMILIES = ["qwen3", "gemma3", "lfm2", "qwen3_next"]
@@ -82,6 +94,78 @@ def test_preempted_rows_of_a_batch_continue_whether_their_caches_were_freed_or_n
         engine.run(lambda rows=rows, urgent=urgent: engine.is_done(*rows, *urgent))
         assert [engine.tokens(row) for row in rows] == [engine.tokens(row) for row in answers]
     assert engine.stats().num_resumes == 2 * len(cases)
+
+
+def check_interruptions(engine: SteppedEngine, submit: Callable[[CacheMode], int]) -> list[int]:
+    """Interrupt a row in two cache modes, with and without its caches in memory meanwhile.
+
+    Returns its tokens, which equal those of the uninterrupted answer.
+    """
+    engine.configure(PREEMPTING)
+    alone = submit("full")
+    engine.run(lambda: engine.is_done(alone))
+    cases: list[tuple[CacheMode, bool]] = [("full", False), ("full", True), ("off", False), ("off", True)]
+    for number, (mode, is_freed) in enumerate(cases):
+        row = submit(mode)
+        engine.run(lambda row=row: len(engine.tokens(row)) >= 9)
+        urgent = engine.submit([9, 8, 7, number], priority=URGENT)
+        engine.run(lambda: engine.stats().num_preempted == 1)
+        if is_freed:
+            engine.memory.limit_bytes = 1
+            engine.run(lambda: engine.stats().preempted_bytes == 0)
+            engine.memory.limit_bytes = 1 << 40
+        engine.run(lambda row=row, urgent=urgent: engine.is_done(row, urgent))
+        assert engine.tokens(row) == engine.tokens(alone)
+    assert engine.stats().num_resumes == len(cases)
+    return engine.tokens(alone)
+
+
+@pytest.mark.parametrize("family", ["qwen3", "qwen3_next"])
+def test_preempted_row_with_adapter_equals_uninterrupted(family: str, tmp_path: Path) -> None:
+    base = tiny_models.model(family)
+    spec = read_lora(random_adapter(base, tmp_path, seed=1, size=0.2), name="one", base=base)
+    engine = SteppedEngine(family)
+    engine.mount(spec)
+    choices = (LoraChoice(name="one"),)
+    namespace = stack_digest([(spec.digest, 1.0)])
+    plain = engine.submit(PROMPT, max_tokens=30)
+    engine.run(lambda: engine.is_done(plain))
+
+    def submit(mode: CacheMode) -> int:
+        return engine.submit(PROMPT, max_tokens=30, mode=mode, adapters=choices, cache_namespace=namespace)
+
+    assert check_interruptions(engine, submit) != engine.tokens(plain)
+
+
+def test_preempted_row_with_image_equals_uninterrupted() -> None:
+    model = tiny_models.trained("pixtral_colors")
+    prompt = prepared(model, noise(1), TextPart(text="What color is this?"))
+    engine = SteppedEngine("m", model=model)
+
+    def submit(mode: CacheMode) -> int:
+        return engine.submit(
+            list(prompt.token_ids), max_tokens=30, mode=mode, sampling=SEEDED, images=list(prompt.images)
+        )
+
+    check_interruptions(engine, submit)
+
+
+@pytest.mark.parametrize("family", ["qwen3", "lfm2"])
+def test_preempted_row_with_drafts_equals_uninterrupted(family: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(gate_store, "SpeculationGate", OpenGate)
+    monkeypatch.setattr(workload, "PromptLookup", Rehearsed)
+    plain = SteppedEngine(family)
+    alone = plain.submit(PROMPT, max_tokens=60)
+    plain.run(lambda: plain.is_done(alone))
+    monkeypatch.setattr(Rehearsed, "answers", {tuple(PROMPT): plain.tokens(alone)})
+    engine = SteppedEngine(family, settings=EngineSettings(speculation="lookup"))
+
+    tokens = check_interruptions(engine, lambda mode: engine.submit(PROMPT, max_tokens=60, mode=mode))
+
+    assert tokens == plain.tokens(alone)
+    accepted, rejected = engine.stats().draft_tokens["lookup"]
+    assert accepted > 0
+    assert rejected > 0
 
 
 def test_client_that_leaves_while_preempted_frees_its_cache() -> None:

@@ -56,7 +56,7 @@ class Rehearsed(PromptLookup):
         return [self._rehearsed(row, num) for row, num in zip(rows, max_tokens, strict=True)]
 
     def _rehearsed(self, row: Sequence, num: int) -> Draft:
-        answer = self.answers.get(tuple(row.prompt_token_ids), [])
+        answer = self.answers.get(tuple(row.prompt_token_ids[: row.num_client_tokens]), [])
         start, length = len(row.output_token_ids), self.random.randint(0, num)
         tokens = answer[start : start + length]
         if len(tokens) > 1 and self.random.random() < 0.7:
