@@ -97,9 +97,9 @@ def test_preempted_rows_of_a_batch_continue_whether_their_caches_were_freed_or_n
 
 
 def check_interruptions(engine: SteppedEngine, submit: Callable[[CacheMode], int]) -> list[int]:
-    """Interrupt a row in two cache modes, with and without its caches in memory meanwhile.
+    """Interrupt a row in two cache modes, and return its tokens.
 
-    Returns its tokens, which equal those of the uninterrupted answer.
+    Its caches stay in memory or not. The tokens equal those of the uninterrupted answer.
     """
     engine.configure(PREEMPTING)
     alone = submit("full")

@@ -1,4 +1,4 @@
-"""Streams that are not read give up their place, and end after a time."""
+"""Unread streams give up their place, and end after a time."""
 
 import asyncio
 

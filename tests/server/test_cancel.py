@@ -1,4 +1,4 @@
-"""Cancelling requests by name; SDK retries on a full queue; clients that do not read."""
+"""Cancelling requests by name; full queues; clients that do not read."""
 
 import asyncio
 import json

@@ -381,7 +381,7 @@ class EngineClient:
             self._supervisor.connection.send(Cancel(ids=[stream.sequence_id]))
 
     def _pause(self, stream: TokenStream) -> None:
-        """Pause a stream that is not read in the engine, or let it go on."""
+        """Pause or continue the sequence of a stream in the engine."""
         if not stream.is_paused:
             self._requests.note_delivery()
         if self._supervisor.connection is not None:

@@ -20,7 +20,7 @@ _BATCH_ROWS = (1.0, 2.0, 4.0, 8.0, 16.0, 32.0, 64.0)
 
 
 class GenerationStatistics:
-    """Counts steps and draft tokens; reports them with the figures of scheduler and memory."""
+    """Counts steps and draft tokens, and reports all figures of generation."""
 
     def __init__(
         self,

@@ -1,6 +1,6 @@
-"""Model queue: the sequences of one model by state, its costs, and counts over all models.
+"""Model queue: the sequences of one model by state, and its costs.
 
-Pure; MLX thread.
+`QueueCounts` counts the sequences of all models. Pure; MLX thread.
 """
 
 from collections import Counter

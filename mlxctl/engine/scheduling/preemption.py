@@ -56,7 +56,7 @@ class FairnessCounters:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Preemption:
-    """A decoding row to interrupt, its successor if there is one, and the reason."""
+    """A decoding row to interrupt, its successor if any, and the reason."""
 
     row: Sequence
     beneficiary: Sequence | None
