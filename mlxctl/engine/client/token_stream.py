@@ -33,7 +33,8 @@ class ReadingRules:
 class TokenStream:
     """The updates of one sequence in order.
 
-    They are bounded by the sequence's token limit and by `rules`. The reader must call `cancel` when it is done, however the stream ended; it is idempotent.
+    They are bounded by the sequence's token limit and by `rules`. The reader must call `cancel` when it is
+    done, however the stream ended; it is idempotent.
     """
 
     def __init__(
