@@ -107,6 +107,7 @@ def test_only_the_servers_own_routes_refuse_unknown_fields() -> None:
         ("post", "/admin/keys"),
         ("patch", "/admin/keys/{key_id}"),
         ("put", "/admin/limits"),
+        ("patch", "/admin/cache"),
         ("patch", "/admin/scheduler"),
         ("put", "/admin/limits/{key_id}"),
         ("put", "/admin/guardrails"),
