@@ -32,7 +32,7 @@ from tests.tiny_models.mtp_heads import with_mtp_head
 
 SETTINGS = EngineSettings(max_rows=8, speculation="mtp", prefill_chunk_max_tokens=32)
 SEEDED = SamplingParams(temperature=0.8, seed=11)
-NUM_TOKENS = 32
+NUM_TOKENS = 24
 
 
 class RecordingDrafter(MtpDrafter):
@@ -105,7 +105,7 @@ def test_mtp_head_changes_no_token_alone_and_in_a_batch(
     checkpoint: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(workload, "MtpDrafter", RecordingDrafter)
-    jobs = [(prompt, SEEDED if index % 2 else GREEDY) for index, prompt in enumerate(prompts(4))]
+    jobs = [(prompt, SEEDED if index % 2 else GREEDY) for index, prompt in enumerate(prompts(3))]
 
     async def check() -> None:
         async with running_engine(models=[spec_of(checkpoint)], settings=SETTINGS) as client:

@@ -88,6 +88,20 @@ def test_no_draft_without_an_earlier_occurrence(output: list[int]) -> None:
     assert PromptLookup().draft([make_row([1, 2, 3, 4, 5, 6, 7, 8], output)], [7])[0].token_ids == ()
 
 
+@pytest.mark.parametrize(("token", "is_right"), [(50, True), (99, False)])
+def test_draft_for_a_token_in_flight_is_tested_by_it(token: int, is_right: bool) -> None:
+    row, gate = make_row([1, 2, 3, 50, 60, 70, 9], [1, 2, 3]), SpeculationGate()
+    speculator = Speculator([PromptLookup()], {"lookup": gate})
+    for _ in range(8):
+        gate.observe_plain(1, 10, 0.01)
+    row.num_sampled_tokens = 4
+    assert speculator.plan([row]) is not None
+    before = gate.rate(0).rate
+    row.output_token_ids.append(token)
+    speculator.plan([row])
+    assert (gate.rate(0).rate > before) is is_right
+
+
 def test_step_without_a_match_costs_few_calls() -> None:
     random = Random(1)
     prompt = [random.randrange(50_000) for _ in range(2000)]

@@ -149,7 +149,7 @@ def with_draft(name: str) -> ModelSpec:
 
 @pytest.mark.parametrize("model", ["qwen3", "gemma3"])
 def test_draft_model_changes_no_token(model: str) -> None:
-    jobs = [(prompt, SEEDED if index % 2 else GREEDY) for index, prompt in enumerate(prompts(3, seed=6))]
+    jobs = [(prompt, SEEDED if index % 2 else GREEDY) for index, prompt in enumerate(prompts(2, seed=6))]
     settings = replace(SETTINGS, speculation="draft")
 
     async def check() -> None:

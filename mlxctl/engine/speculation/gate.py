@@ -150,7 +150,8 @@ class SpeculationGate:
         if not drafts or costs.plain.count < _NUM_PLAIN_STEPS or self._refreshes_plain:
             return 0
         if block := self._best_block(costs, width, drafts):
-            return block
+            # The first block only measures what a draft token costs, so it is short.
+            return block if costs.blocks else min(block, _BLOCKS[1])
         if self._may_probe(costs):
             self._is_probe = True
             return min(_BLOCKS[1], max(each.num_tokens for each in drafts))

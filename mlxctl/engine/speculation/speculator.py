@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from mlxctl.engine.scheduling.batch import RowResult
 from mlxctl.engine.scheduling.sequence import Sequence
-from mlxctl.engine.speculation.drafter import MAX_DRAFT_TOKENS, Draft, Drafter
+from mlxctl.engine.speculation.drafter import MAX_DRAFT_TOKENS, NO_DRAFT, Draft, Drafter
 from mlxctl.engine.speculation.gate import Acceptance, DraftOdds, SpeculationGate
 
 # A row's own acceptance counts beside that of all rows as if these had been so many tokens.
@@ -36,13 +36,17 @@ class Speculator:
         self._drafters = drafters
         self._gates = gates
         self._by_row: dict[int, Acceptance] = {}
+        # Drafts for tokens in flight, by sequence: the drafter, and the number of tokens before the draft.
+        self._awaited: dict[int, tuple[str, int, Draft]] = {}
         self.counts = {drafter.name: (0, 0) for drafter in drafters}
 
     def plan(self, rows: Many[Sequence]) -> DraftPlan | None:
         """Return the drafts of the next step, None if it decodes without.
 
-        A row whose last token is in flight is drafted for without it.
+        A row whose last token is in flight is drafted for without it: the draft's first token stands for it.
         """
+        if self._awaited:
+            self._test_awaited(rows)
         limits = [_limit(row) for row in rows]
         if not any(limits):
             return None
@@ -52,6 +56,11 @@ class Speculator:
             if gate.may_draft(len(rows), context) and (
                 plan := self._plan(drafter, gate, rows, limits, context)
             ):
+                self._awaited = {
+                    row.sequence_id: (drafter.name, len(row.output_token_ids), draft)
+                    for row, draft in zip(rows, plan.drafts, strict=False)
+                    if row.has_token_in_flight and draft.token_ids
+                }
                 return plan
         return None
 
@@ -76,17 +85,35 @@ class Speculator:
             if draft.token_ids:
                 num = result.num_accepted_tokens
                 tested = min(num + 1, len(draft.token_ids))
-                gate.rate(draft.evidence).add(num, tested, memory=_COMMON_MEMORY)
-                own = self._by_row.setdefault(result.sequence.sequence_id, Acceptance(0.0, 0.0))
-                own.add(num, tested, memory=_ROW_MEMORY)
+                self._add_outcome(gate, result.sequence.sequence_id, draft, num, tested)
                 accepted, rejected = accepted + num, rejected + len(draft.token_ids) - num
         self.counts[plan.drafter.name] = accepted, rejected
 
     def drop(self, sequence_id: int) -> None:
         """Free what is held for a row that ended."""
         self._by_row.pop(sequence_id, None)
+        self._awaited.pop(sequence_id, None)
         for drafter in self._drafters:
             drafter.drop(sequence_id)
+
+    def _test_awaited(self, rows: Many[Sequence]) -> None:
+        """Compare drafts for tokens in flight with these tokens.
+
+        Such a draft is made again with the token, so a wrong one is never verified, but its step was in vain.
+        """
+        awaited, self._awaited = self._awaited, {}
+        for row in rows:
+            name, num_before, draft = awaited.get(row.sequence_id, ("", 0, NO_DRAFT))
+            if draft.token_ids and len(row.output_token_ids) > num_before:
+                is_right = row.output_token_ids[num_before] == draft.token_ids[0]
+                self._add_outcome(self._gates[name], row.sequence_id, draft, int(is_right), 1)
+
+    def _add_outcome(
+        self, gate: SpeculationGate, sequence_id: int, draft: Draft, accepted: int, tested: int
+    ) -> None:
+        gate.rate(draft.evidence).add(accepted, tested, memory=_COMMON_MEMORY)
+        own = self._by_row.setdefault(sequence_id, Acceptance(0.0, 0.0))
+        own.add(accepted, tested, memory=_ROW_MEMORY)
 
     def _plan(
         self,
