@@ -10,7 +10,7 @@ from pathlib import Path
 import mlx.core as mx
 
 _OUTPUTS = ("o_proj.weight", "out_proj.weight", "down_proj.weight")
-_SCALE = 0.12
+_SCALE = 0.06
 _TEXT = "language_model.model."
 _HEAD_LAYER = "mtp.layers.0."
 
