@@ -1,17 +1,12 @@
 """GET and PATCH /admin/scheduler: the scheduler's settings while the server runs."""
 
-from typing import Annotated
+from typing import Annotated, Any
 
-import falcon
 import msgspec
-from falcon.asgi import Request, Response
 from msgspec import UNSET, Meta, Struct, UnsetType
 
-from mlxctl.errors import InvalidRequest
 from mlxctl.inference import InferenceService
-from mlxctl.server.body import read_json
-
-_MAX_BODY_BYTES = 64 * 1024
+from mlxctl.server.live_settings import LiveSettingsResource
 
 
 class SchedulerState(Struct, kw_only=True):
@@ -45,34 +40,17 @@ class SchedulerChange(Struct, kw_only=True, forbid_unknown_fields=True):
     share_rows: bool | UnsetType = UNSET
 
 
-_CHANGES = msgspec.json.Decoder(SchedulerChange)
-
-
-class SchedulerResource:
+class SchedulerResource(LiveSettingsResource):
     """GET and PATCH /admin/scheduler."""
 
     def __init__(self, inference: InferenceService) -> None:
-        self._inference = inference
+        super().__init__(inference, SchedulerChange)
 
-    async def on_get(self, request: Request, response: Response) -> None:  # noqa: ARG002
-        """Return the settings in force."""
-        self._answer(response)
+    def state(self) -> SchedulerState:
+        policy = msgspec.structs.asdict(self._inference.scheduler_policy)
+        return SchedulerState(**policy, max_queue=self._inference.max_queue)
 
-    on_head = on_get
-
-    async def on_patch(self, request: Request, response: Response) -> None:
-        """Change settings. Raises InvalidRequest, also when nothing is named."""
-        change = await read_json(request, _CHANGES, limit_bytes=_MAX_BODY_BYTES)
-        values = {name: value for name, value in msgspec.structs.asdict(change).items() if value is not UNSET}
-        if not values:
-            raise InvalidRequest(f"name a setting to change: {', '.join(SchedulerChange.__struct_fields__)}")
+    def change(self, values: dict[str, Any]) -> None:
         max_queue = values.pop("max_queue", None)
         policy = msgspec.structs.replace(self._inference.scheduler_policy, **values)
         self._inference.configure_scheduler(policy, max_queue=max_queue)
-        self._answer(response)
-
-    def _answer(self, response: Response) -> None:
-        policy = msgspec.structs.asdict(self._inference.scheduler_policy)
-        state = SchedulerState(**policy, max_queue=self._inference.max_queue)
-        response.data = msgspec.json.encode(state)
-        response.content_type = falcon.MEDIA_JSON

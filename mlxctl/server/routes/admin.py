@@ -1,11 +1,17 @@
 """Routes for operators: counters, requests and metrics."""
 
+from collections.abc import Callable
+
+from msgspec import Struct
+
+from mlxctl.inference import InferenceService
 from mlxctl.server.audit import AuditPage, AuditResource
 from mlxctl.server.cache_settings import (
     CacheSettingsChange,
     CacheSettingsResource,
     CacheSettingsState,
 )
+from mlxctl.server.live_settings import LiveSettingsResource
 from mlxctl.server.metrics import MetricsResource
 from mlxctl.server.route import Operation, Query, Route
 from mlxctl.server.scheduler import SchedulerChange, SchedulerResource, SchedulerState
@@ -18,6 +24,30 @@ from mlxctl.server.stats import (
     StatsResource,
 )
 from mlxctl.stores.audit_files import MAX_RESULTS
+
+
+def _live_settings(
+    path: str,
+    what: str,
+    create: Callable[[InferenceService], LiveSettingsResource],
+    change: type[Struct],
+    state: type[Struct],
+) -> Route:
+    return Route(
+        path=path,
+        resource=lambda context: create(context.services.inference),
+        access="admin",
+        operations=(
+            Operation(method="get", summary=f"Get {what}", answer=state),
+            Operation(
+                method="patch",
+                summary=f"Change {what} while the server runs",
+                body=change,
+                answer=state,
+            ),
+        ),
+    )
+
 
 ADMIN_ROUTES = (
     Route(
@@ -67,33 +97,15 @@ ADMIN_ROUTES = (
             Operation(method="get", summary="Get metrics in the Prometheus text format", answer=str),
         ),
     ),
-    Route(
-        path="/admin/scheduler",
-        resource=lambda context: SchedulerResource(context.services.inference),
-        access="admin",
-        operations=(
-            Operation(method="get", summary="Get the scheduler's settings", answer=SchedulerState),
-            Operation(
-                method="patch",
-                summary="Change the scheduler's settings while the server runs",
-                body=SchedulerChange,
-                answer=SchedulerState,
-            ),
-        ),
+    _live_settings(
+        "/admin/scheduler", "the scheduler's settings", SchedulerResource, SchedulerChange, SchedulerState
     ),
-    Route(
-        path="/admin/cache",
-        resource=lambda context: CacheSettingsResource(context.services.inference),
-        access="admin",
-        operations=(
-            Operation(method="get", summary="Get the prefix cache's settings", answer=CacheSettingsState),
-            Operation(
-                method="patch",
-                summary="Change the prefix cache's settings while the server runs",
-                body=CacheSettingsChange,
-                answer=CacheSettingsState,
-            ),
-        ),
+    _live_settings(
+        "/admin/cache",
+        "the prefix cache's settings",
+        CacheSettingsResource,
+        CacheSettingsChange,
+        CacheSettingsState,
     ),
     Route(
         path="/admin/audit",
