@@ -9,7 +9,8 @@ from rich.table import Table
 from mlxctl.inspector.connection import ServerConnection
 from mlxctl.inspector.rendering import plain
 from mlxctl.ir.policy import GuardrailRules, KeyLimits, Limits
-from mlxctl.policy.admin import GuardrailTest, KeyChange, KeyList, KeyView, NewKey, TestedText
+from mlxctl.policy.admin import KeyChange, KeyList, KeyView, NewKey, TestedText
+from mlxctl.policy.guardrails import GuardrailTest
 
 Value = TypeVar("Value")
 

@@ -20,7 +20,7 @@ from mlxctl.ir.policy import (
     Name,
     Scope,
 )
-from mlxctl.policy.guardrails import Guardrails, compile_rules
+from mlxctl.policy.guardrails import GuardrailTest, compile_rules, try_rules
 from mlxctl.policy.key_table import secret_digest
 from mlxctl.policy.settings_backend import SettingsPolicy
 from mlxctl.policy.store_backend import StoredPolicy
@@ -87,16 +87,6 @@ class KeyList(Struct):
 class TestedText(Struct, kw_only=True, forbid_unknown_fields=True):
     """A text to try the guardrails with."""
 
-    text: str
-
-
-class GuardrailTest(Struct, kw_only=True):
-    """What the guardrails do to a text.
-
-    `verdict` is null without a match.
-    """
-
-    verdict: Literal["refused", "redacted", "flagged"] | None
     text: str
 
 
@@ -199,8 +189,7 @@ class PolicyAdmin:
 
     def test_guardrails(self, text: str) -> GuardrailTest:
         """Return what the guardrails would do to a text."""
-        shown, verdict = Guardrails(self._store.guardrails()).check(text)
-        return GuardrailTest(verdict=verdict, text=shown)
+        return try_rules(self.guardrails(), text)
 
     def guardrails(self) -> GuardrailRules:
         """Return the rules of the guardrails."""

@@ -9,6 +9,7 @@ from dataclasses import dataclass, fields, is_dataclass, replace
 from typing import Any, Literal
 
 import regex
+from msgspec import Struct
 
 from mlxctl.errors import GuardrailMatched, InvalidRequest
 from mlxctl.ir import GenerationRequest
@@ -16,6 +17,9 @@ from mlxctl.ir.policy import GuardrailRules, is_model_allowed
 
 MAX_MATCH_CHARS = 4096
 """Longest text that a pattern can match in a stream."""
+
+MAX_RULE_CHARS = 100_000
+"""Characters of all words and patterns together; they are compiled in about 0.3 s."""
 
 REPLACEMENT = "[redacted]"
 _CONTEXT_CHARS = 64
@@ -26,6 +30,16 @@ Verdict = Literal["refused", "redacted", "flagged"]
 _VERDICTS: dict[str, Verdict] = {"refuse": "refused", "redact": "redacted", "flag": "flagged"}
 
 _log = logging.getLogger(__name__)
+
+
+class GuardrailTest(Struct, kw_only=True):
+    """What the guardrails do to a text.
+
+    `verdict` is null without a match.
+    """
+
+    verdict: Verdict | None
+    text: str
 
 
 class Guardrails:
@@ -167,8 +181,20 @@ class InputScreen:
         )
 
 
+def try_rules(rules: GuardrailRules, text: str) -> GuardrailTest:
+    """Return what the rules do to a text. Raises InvalidRequest."""
+    shown, verdict = Guardrails(rules).check(text)
+    return GuardrailTest(verdict=verdict, text=shown)
+
+
 def compile_rules(rules: GuardrailRules) -> tuple[Any, ...]:
     """Return the patterns of the rules. Raises InvalidRequest."""
+    num_chars = sum(map(len, (*rules.blocklist, *rules.regex)))
+    if num_chars > MAX_RULE_CHARS:
+        raise InvalidRequest(
+            f"blocklist and regex have {num_chars:,} characters together; the most are {MAX_RULE_CHARS:,}",
+            param="blocklist",
+        )
     patterns = [_compile(text, f"regex[{index}]", 0) for index, text in enumerate(rules.regex)]
     if rules.blocklist:
         words = "|".join(regex.escape(word, literal_spaces=True) for word in rules.blocklist)

@@ -98,5 +98,7 @@ def configure_logging(settings: ServerSettings) -> BackgroundHandler:
         if settings.log_format == "json"
         else logging.Formatter("%(asctime)s %(levelname)s %(name)s: %(message)s", datefmt="%H:%M:%S")
     )
+    # It logs every request that this server sends, such as those to a policy server, at info.
+    logging.getLogger("httpx").setLevel("DEBUG" if settings.log_level == "debug" else "WARNING")
     logging.basicConfig(level=settings.log_level.upper(), handlers=[handler], force=True)
     return handler

@@ -7,8 +7,10 @@ import msgspec
 from falcon.asgi import Request, Response
 
 from mlxctl.errors import Conflict
+from mlxctl.inference.preparation import PreparationPool
 from mlxctl.ir.policy import GuardrailRules, KeyLimits, Limits
 from mlxctl.policy.admin import KeyChange, NewKey, PolicyAdmin, TestedText
+from mlxctl.policy.guardrails import try_rules
 from mlxctl.server.body import read_json
 
 _MAX_BODY_BYTES = 8 << 20
@@ -139,13 +141,18 @@ class GuardrailsResource:
 class GuardrailTestResource:
     """POST /admin/guardrails/test."""
 
-    def __init__(self, admin: PolicyAdmin) -> None:
+    def __init__(self, admin: PolicyAdmin, preparation: PreparationPool) -> None:
         self._admin = admin
+        self._preparation = preparation
 
     async def on_post(self, request: Request, response: Response) -> None:
         """Return what the guardrails do to a text."""
         tested = await read_json(request, _TESTED, limit_bytes=_MAX_TESTED_BYTES)
-        _answer(response, self._admin.test_guardrails(tested.text))
+        rules, text = self._admin.guardrails(), tested.text
+        _answer(
+            response,
+            await self._preparation.call(try_rules, rules, text, num_bytes=len(text), is_slow=True),
+        )
 
 
 def _answer(response: Response, value: Any) -> None:

@@ -5,6 +5,8 @@ when the request has ended, from figures that are measured anyway.
 """
 
 import asyncio
+import logging
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from mlxctl import __version__
@@ -17,7 +19,10 @@ from mlxctl.settings import TelemetrySettings
 
 if TYPE_CHECKING:
     from opentelemetry.context import Context
+    from opentelemetry.sdk.trace import ReadableSpan
     from opentelemetry.trace import Span, Tracer
+
+_log = logging.getLogger(__name__)
 
 _TRACES_PATH = "/v1/traces"
 _EXPORT_SECONDS = 3.0
@@ -50,7 +55,7 @@ class RequestTracing:
         from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
         from opentelemetry.sdk.resources import Resource
         from opentelemetry.sdk.trace import TracerProvider
-        from opentelemetry.sdk.trace.export import BatchSpanProcessor
+        from opentelemetry.sdk.trace.export import BatchSpanProcessor, SpanExportResult
         from opentelemetry.sdk.trace.sampling import ParentBased, TraceIdRatioBased
         from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator
 
@@ -61,7 +66,23 @@ class RequestTracing:
             resource=Resource.create({"service.name": settings.service_name, "service.version": __version__}),
             shutdown_on_exit=False,
         )
-        exporter = OTLPSpanExporter(endpoint=endpoint, headers=settings.headers, timeout=_EXPORT_SECONDS)
+        # They repeat a failure with each batch.
+        logging.getLogger("opentelemetry").setLevel(logging.CRITICAL)
+
+        class Exporter(OTLPSpanExporter):
+            """Logs the first failure of several in a row."""
+
+            is_failing = False
+
+            def export(self, spans: "Sequence[ReadableSpan]") -> SpanExportResult:
+                result = super().export(spans)
+                has_failed = result is not SpanExportResult.SUCCESS
+                if has_failed and not self.is_failing:
+                    _log.error("traces cannot be sent to %s and are dropped until it answers", endpoint)
+                self.is_failing = has_failed
+                return result
+
+        exporter = Exporter(endpoint=endpoint, headers=settings.headers, timeout=_EXPORT_SECONDS)
         self._provider.add_span_processor(BatchSpanProcessor(exporter))
         self._tracer: Tracer = self._provider.get_tracer("mlxctl", __version__)
         self._propagator = TraceContextTextMapPropagator()

@@ -192,3 +192,19 @@ BODIES: dict[str, list[dict[str, Any]]] = {
     "/v1/adapters": [{"id": "a", "path": "nowhere", "model": "tiny"}],
     "/models/load": [{"model": "tiny"}],
 }
+
+LIMITS = {"requests_per_minute": 60, "tokens_per_minute": 1000, "concurrent": 2, "burst": 3}
+KEY = {"name": "ann", "models": ["qwen*"], "priority": 3, "cache_group": "team", "expires": 4e9}
+ADMIN_BODIES: dict[str, list[dict[str, Any]]] = {
+    "POST /admin/keys": [{**KEY, "scopes": ["generate", "embed"], "limits": {"models": {"q*": LIMITS}}}],
+    "PATCH /admin/keys/{key_id}": [{**KEY, "scopes": ["generate"]}],
+    "PUT /admin/limits": [LIMITS],
+    "PUT /admin/limits/{key_id}": [{"all_models": LIMITS, "models": {"qwen*": LIMITS, "*": {}}}],
+    "PUT /admin/guardrails": [
+        {"blocklist": ["project falcon"], "regex": ["a{2,3}"], "apply_to": ["input"], "action": "flag"}
+    ],
+    "POST /admin/guardrails/test": [{"text": "hello"}],
+    "PATCH /admin/scheduler": [{"enable_preemption": True, "max_timeslice_tokens": 10}],
+    "POST /admin/keys/{key_id}/rotate": [{}],
+    "DELETE /admin/keys/{key_id}": [{}],
+}

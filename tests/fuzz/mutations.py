@@ -66,7 +66,15 @@ class FuzzedRequest:
 def requests(draw: st.DrawFn) -> FuzzedRequest:
     """Draw a fuzzed request."""
     path = draw(st.sampled_from(sorted(BODIES)))
-    body = deepcopy(draw(st.sampled_from(BODIES[path])))
+    text = draw(bodies(BODIES[path]))
+    leaves = draw(st.integers(0, 9)) == 0
+    return FuzzedRequest(path=path, body=text, headers=draw(_HEADERS), leaves_early=leaves)
+
+
+@st.composite
+def bodies(draw: st.DrawFn, valid: list[dict[str, Any]]) -> bytes:
+    """Draw a valid body with some mutations, or bytes that are no JSON."""
+    body = deepcopy(draw(st.sampled_from(valid)))
     for _ in range(draw(st.sampled_from((0, 1, 1, 1, 2, 3)))):
         body = draw(_mutated(body))
     # Lone surrogates are written as escapes, which JSON allows; NaN and Infinity as Python writes them, which
@@ -74,8 +82,7 @@ def requests(draw: st.DrawFn) -> FuzzedRequest:
     text = json.dumps(body).encode()
     if draw(st.integers(0, 9)) == 0:
         text = draw(_mangled(text))
-    leaves = draw(st.integers(0, 9)) == 0
-    return FuzzedRequest(path=path, body=text, headers=draw(_HEADERS), leaves_early=leaves)
+    return text
 
 
 @st.composite

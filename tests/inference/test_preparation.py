@@ -139,3 +139,12 @@ def test_errors_survive_the_process_boundary() -> None:
             assert (await prepared(pool, asked("still here"))).inputs
 
     asyncio.run(run())
+
+
+def test_slow_functions_never_run_in_the_front() -> None:
+    async def run() -> None:
+        async with running() as pool:
+            assert await pool.call(os.getpid, num_bytes=0) == os.getpid()
+            assert await pool.call(os.getpid, num_bytes=0, is_slow=True) != os.getpid()
+
+    asyncio.run(run())

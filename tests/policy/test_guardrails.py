@@ -8,7 +8,7 @@ from mlxctl.errors import GuardrailMatched, InvalidRequest
 from mlxctl.inference.preparation import PackedRequest
 from mlxctl.ir import GenerationRequest, Message, TextPart, ToolCallPart, ToolResultPart
 from mlxctl.ir.policy import GuardrailRules
-from mlxctl.policy.guardrails import Guardrails, InputScreen
+from mlxctl.policy.guardrails import MAX_RULE_CHARS, Guardrails, InputScreen
 
 RULES = GuardrailRules(blocklist=("ab", "b c"), regex=(r"\d{2,}-x", "(?i)cc+a"), action="redact")
 
@@ -124,3 +124,10 @@ def test_rules_hold_for_their_models_and_directions() -> None:
     assert not guardrails.applies("output", "qwen3")
     assert not guardrails.applies("input", "llama")
     assert not Guardrails(GuardrailRules()).applies("input", "qwen3")
+
+
+def test_rules_have_a_limited_size() -> None:
+    words = tuple("x" * 1000 for _ in range(MAX_RULE_CHARS // 1000))
+    assert Guardrails(GuardrailRules(blocklist=words)).check("x")[1] is None
+    with pytest.raises(InvalidRequest, match="100,005 characters together"):
+        Guardrails(GuardrailRules(blocklist=words, regex=("a{10}",)))

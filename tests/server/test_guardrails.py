@@ -104,6 +104,7 @@ def test_audit_log_has_the_verdict(server: ServerProcess) -> None:
         return [record.get("guardrail") for record in records]
 
     wait_for(lambda: "flagged" in verdicts(), seconds=20)
+    assert 'mlxctl_guardrail_matches_total{verdict="flagged"} 1.0' in httpx.get(f"{server.url}/metrics").text
 
 
 def test_guardrails_can_be_tried_and_refuse_bad_patterns(server: ServerProcess) -> None:

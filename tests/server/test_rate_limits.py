@@ -1,5 +1,6 @@
 """Rate limits of a running server, with both vendors' SDKs."""
 
+import re
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -79,6 +80,10 @@ def test_sdk_repeats_a_request_beyond_its_limit(
     for name, limit in (("requests", 100), ("tokens", 100_000)):
         assert int(answered.headers[header.format("limit", name)]) == limit
         assert 0 < int(answered.headers[header.format("remaining", name)]) < limit
+    metrics = call(server, "GET", "/metrics", ADMIN).text
+    assert re.search(
+        r'^mlxctl_rate_limited_total{limit="concurrent_requests"} [12]\.0$', metrics, re.MULTILINE
+    )
 
 
 def open_requests(server: ServerProcess) -> list[Any]:

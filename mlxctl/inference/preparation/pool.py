@@ -120,12 +120,15 @@ class PreparationPool:
         """
         return await self.run_with(target, method, pickle.PickleBuffer(body), num_bytes=len(body))
 
-    async def call(self, function: Callable[..., Any], *arguments: Any, num_bytes: int) -> Any:
+    async def call(
+        self, function: Callable[..., Any], *arguments: Any, num_bytes: int, is_slow: bool = False
+    ) -> Any:
         """Return the result of `function`.
 
-        Short `arguments`, of `num_bytes`, are handled in the front, others in a worker.
+        Short `arguments`, of `num_bytes`, are handled in the front unless the function `is_slow`, others in a
+        worker.
         """
-        if num_bytes < INLINE_BYTES:
+        if num_bytes < INLINE_BYTES and not is_slow:
             return jobs.call(function, *arguments)
         return await self.run(jobs.call, function, *arguments, num_bytes=num_bytes)
 

@@ -3,7 +3,8 @@
 from collections.abc import Callable
 
 from mlxctl.ir.policy import GuardrailRules, KeyLimits, Limits
-from mlxctl.policy.admin import GuardrailTest, KeyChange, KeyList, KeyView, NewKey, PolicyAdmin, TestedText
+from mlxctl.policy.admin import KeyChange, KeyList, KeyView, NewKey, PolicyAdmin, TestedText
+from mlxctl.policy.guardrails import GuardrailTest
 from mlxctl.server.policy_admin import (
     GuardrailsResource,
     GuardrailTestResource,
@@ -99,14 +100,21 @@ POLICY_ROUTES = (
             errors=(503,),
         ),
     ),
-    _route(
-        "/admin/guardrails/test",
-        GuardrailTestResource,
-        Operation(
-            method="post",
-            summary="Try the guardrails with a text",
-            body=TestedText,
-            answer=GuardrailTest,
+    Route(
+        path="/admin/guardrails/test",
+        resource=lambda context: GuardrailTestResource(
+            context.services.policy.admin, context.services.inference.preparation
+        ),
+        access="admin",
+        covers_all_callers=True,
+        operations=(
+            Operation(
+                method="post",
+                summary="Try the guardrails with a text",
+                body=TestedText,
+                answer=GuardrailTest,
+                errors=(503,),
+            ),
         ),
     ),
 )

@@ -1,0 +1,24 @@
+"""Trace spans without a collector."""
+
+import asyncio
+
+import pytest
+
+from mlxctl.inference.request_context import RequestContext
+from mlxctl.server import tracing
+from mlxctl.server.tracing import RequestTracing
+from mlxctl.settings import TelemetrySettings
+
+
+def test_absent_collector_is_logged_once(
+    caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(tracing, "_EXPORT_SECONDS", 0.2)
+    monkeypatch.setenv("OTEL_BSP_MAX_EXPORT_BATCH_SIZE", "1")
+    requests = RequestTracing(TelemetrySettings(otlp_endpoint="http://127.0.0.1:9"))
+    for number in range(3):
+        request = RequestContext(request_id=str(number), method="GET", path="/", route="/")
+        requests.start(request, None)
+        requests.record(request)
+    asyncio.run(requests.close())
+    assert ["127.0.0.1:9/v1/traces" in message for message in caplog.messages] == [True]
