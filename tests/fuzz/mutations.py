@@ -73,7 +73,7 @@ def requests(draw: st.DrawFn) -> FuzzedRequest:
 
 @st.composite
 def bodies(draw: st.DrawFn, valid: list[dict[str, Any]]) -> bytes:
-    """Draw a valid body with some mutations, or bytes that are no JSON."""
+    """Draw a mutated body, or bytes that are no JSON."""
     body = deepcopy(draw(st.sampled_from(valid)))
     for _ in range(draw(st.sampled_from((0, 1, 1, 1, 2, 3)))):
         body = draw(_mutated(body))
