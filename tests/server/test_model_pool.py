@@ -14,7 +14,9 @@ from typing import Any
 import anthropic
 import httpx
 import pytest
+from typer.testing import CliRunner
 
+from mlxctl.cli import app
 from tests import tiny_models
 
 from .process import ServerProcess, wait_for
@@ -279,23 +281,27 @@ def test_first_model_is_reloaded_after_engine_death(
     assert answer(server, "llama3")
 
 
-def run_serve(*arguments: str) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-m", "mlxctl", "serve", "--port", "0", *arguments]
-    return subprocess.run(command, capture_output=True, text=True, timeout=60)
-
-
-def test_unusable_model_settings_are_one_error_line(models: Path, tmp_path: Path) -> None:
-    run = run_serve("--model", str(models / "cut-short"))
+def test_unusable_first_model_ends_with_one_error_line(models: Path) -> None:
+    command = [sys.executable, "-m", "mlxctl", "serve", "--port", "0", "--model", str(models / "cut-short")]
+    run = subprocess.run(command, capture_output=True, text=True, timeout=60)
     assert run.returncode == 1
     assert run.stderr.splitlines()[-1].startswith("mlxctl: ")
     assert "cut-short" in run.stderr.splitlines()[-1]
-    good = ["--model", str(models / "qwen3")]
-    for arguments, says in (
-        (["--models-dir", str(tmp_path)], "there is no model in"),
-        ([*good, "--pin", "missing"], "there is no model 'missing'"),
-        ([*good, "--model", "/nowhere"], "there is no model directory at '/nowhere'"),
-        (["--model", "/nowhere", *good], "there is no model directory at '/nowhere'"),
-    ):
-        run = run_serve(*arguments)
-        assert (run.returncode, run.stderr.count("\n")) == (1, 1), run.stderr
-        assert run.stderr.startswith(f"mlxctl: {says}")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--models-dir", "{empty}"], "there is no model in"),
+        (["--model", "{good}", "--pin", "missing"], "there is no model 'missing'"),
+        (["--model", "{good}", "--model", "/nowhere"], "there is no model directory at '/nowhere'"),
+        (["--model", "/nowhere", "--model", "{good}"], "there is no model directory at '/nowhere'"),
+    ],
+)
+def test_unusable_model_settings_are_one_error_line(
+    models: Path, tmp_path: Path, arguments: list[str], message: str
+) -> None:
+    named = [each.format(empty=tmp_path, good=models / "qwen3") for each in arguments]
+    run = CliRunner().invoke(app, ["serve", "--port", "0", *named])
+    assert (run.exit_code, run.stderr.count("\n")) == (1, 1), run.stderr
+    assert run.stderr.startswith(f"mlxctl: {message}")
