@@ -37,7 +37,10 @@ ContextEdit = ClearToolUses | ClearThinking
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AppliedEdit:
-    """What an edit removed: tool results or thinking of `num_cleared` answers, and prompt tokens."""
+    """What an edit removed.
+
+    `num_cleared` tool results, or the thinking of so many answers, which were `num_tokens` prompt tokens.
+    """
 
     kind: Literal["tool_uses", "thinking"]
     num_cleared: int

@@ -1,4 +1,7 @@
-"""Calls as `<invoke name="f">` with `<parameter name="a">` tags, in an outer tag of the format."""
+"""Calls as `<invoke name="f">` with `<parameter name="a">` tags.
+
+The outer tag is the format's own.
+"""
 
 from mlxctl.ir import TagNotation
 from mlxctl.parsers.call_tags import CallTags
@@ -11,7 +14,7 @@ _INVOKE = "<invoke name="
 
 
 def invoke_parser(parser_id: str, *, opener: str, closer: str, takes_json: bool = False) -> ToolParser:
-    """Return the parser of a format that encloses such calls in `opener` and `closer`.
+    """Return the parser of a format with these outer tags.
 
     With `takes_json` a block may hold a JSON object or a list of them instead.
     """

@@ -18,7 +18,10 @@ REMOVED = "[removed to save context]"
 
 
 def tool_turns(*names: str, edit: ContextEdit) -> GenerationRequest:
-    """A conversation with a call of each tool, each after thinking and with a result of 100 characters."""
+    """A conversation with a call of each tool.
+
+    Each follows thinking and has a result of 100 characters.
+    """
     messages = [text_message("user", "Go.")]
     for index, name in enumerate(names):
         call = ToolCallPart(id=f"t{index}", name=name, arguments='{"a": 1}')

@@ -1,4 +1,4 @@
-"""Removal of tool results and thinking as a request's context edits demand. Pure."""
+"""Removal of tool results and thinking by context edits. Pure."""
 
 from collections.abc import Container
 from dataclasses import replace
@@ -59,7 +59,7 @@ def _is_triggered(edit: ClearToolUses, request: GenerationRequest, num_tokens: i
 
 
 def _edited(request: GenerationRequest, edit: ContextEdit) -> tuple[GenerationRequest, int]:
-    """Return the request after an edit, and how many tool results or answers it concerns."""
+    """Return the edited request, and how many results or answers changed."""
     if isinstance(edit, ClearThinking):
         thinking = [index for index, message in enumerate(request.messages) if message.thinking]
         cleared = frozenset(_all_but_last(thinking, edit.num_kept))
@@ -91,7 +91,7 @@ def _without_thinking(message: Message) -> Message:
 
 
 def _cleared(part: Part, edit: ClearToolUses, call_ids: Container[str]) -> Part:
-    """Return a part without its content if it belongs to a cleared call."""
+    """Return a part, without its content if its call is cleared."""
     if isinstance(part, ToolResultPart) and part.call_id in call_ids:
         return replace(part, content=(REMOVED,))
     if isinstance(part, ToolCallPart) and part.id in call_ids:

@@ -169,7 +169,10 @@ class ThinkingReader:
         return True
 
     def close_at_end(self) -> bool:
-        """Close the thought at a closer that more text could have made a longer one."""
+        """Close the thought at a closer that begins a longer one.
+
+        Returns whether there is one.
+        """
         marker = self._markers.find(self._buffer.text, is_final=True)
         if marker is None or marker[0] not in self._thinking.closers:
             return False

@@ -168,7 +168,10 @@ class OriginalTokenCount(Struct):
 
 
 class TokenCount(Struct):
-    """The length of a prompt; `context_management` is there if the request has edits."""
+    """The length of a prompt.
+
+    `context_management` is there if the request has edits.
+    """
 
     input_tokens: int
     context_management: OriginalTokenCount | UnsetType = UNSET

@@ -1,4 +1,7 @@
-"""Errors in llama.cpp's shape: `{"error": {"code", "message", "type"}}`; `code` is the HTTP status."""
+"""Errors in llama.cpp's shape: `{"error": {"code", "message", "type"}}`.
+
+`code` is the HTTP status.
+"""
 
 import msgspec
 from msgspec import UNSET, Struct, UnsetType
@@ -18,7 +21,10 @@ _TYPES = {
 
 
 class LlamaErrorDetail(Struct):
-    """What went wrong; the numbers of tokens are there for a prompt that is too long."""
+    """What went wrong.
+
+    The numbers of tokens are there for a prompt that is too long.
+    """
 
     code: int
     message: str
@@ -28,7 +34,7 @@ class LlamaErrorDetail(Struct):
 
 
 class LlamaError(Struct):
-    """Body of an error answer, and the last event of a stream that failed."""
+    """Body of an error answer, and last event of a failed stream."""
 
     error: LlamaErrorDetail
 
