@@ -23,7 +23,7 @@ THINKING = ThinkingParser(
     ),
     stray_markers=("<|start|>",),
     dropped_openers=("<|start|>assistant to=", "<|channel|>commentary to=", "<|channel|>analysis to="),
-    header_ends=("<|message|>",),
+    header_ends=("<|message|>", "<|channel|>commentary<|message|>"),
     ends_at_calls=True,
     closed_block=f"{_OPENER}<|end|>{_START}",
     closing=f"<|end|>{_START}",
