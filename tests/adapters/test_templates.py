@@ -1,5 +1,6 @@
 """Chat templates: supported functions, errors, limits and conversions."""
 
+import json
 import tracemalloc
 from pathlib import Path
 
@@ -42,6 +43,20 @@ def test_templates_get_the_documented_functions(tmp_path: Path, template: str, r
     template += "|{{ messages[0].content }}"
     adapter = adapter_of(write_model(tmp_path, template=template, tokenizer_config=special))
     assert prompt_of(adapter, ask(USER, template_kwargs={"answer": 42})) == f"{rendered}|Hi"
+
+
+def test_functions_as_json_text_and_the_day_are_template_variables(tmp_path: Path) -> None:
+    template = """{{ 'Functions: ' + functions + ' Today is ' + datetime }}
+{%- for message in messages %}|{{ message.content }}
+{%- for call in message.tool_calls %} functools[{"name": "{{ call.function.name }}", "arguments":
+{{- ' ' ~ call.function.arguments | tojson }}}]{% endfor %}{% endfor %}"""
+    adapter = adapter_of(write_model(tmp_path, template=template, config={"model_type": "llama"}))
+    prompt = prompt_of(adapter, ask(USER, tools=(WEATHER,), template_kwargs={"datetime": "Monday"}))
+    functions, _, rest = prompt.removeprefix("Functions: ").partition(" Today is ")
+    assert [function["name"] for function in json.loads(functions)] == [WEATHER.name]
+    assert rest == "Monday|Hi"
+    assert adapter.verdict.tool_parser_id == "functools"
+    assert prompt_of(adapter, ask(USER)).startswith("Functions: [] Today is 2")
 
 
 def test_template_rejection_is_quoted(tmp_path: Path) -> None:

@@ -3,8 +3,10 @@
 PERF: Jinja is imported with the first template, not when the server starts.
 """
 
+import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from datetime import datetime
 from typing import Any
 
 from mlxctl.errors import BrokenModel, InvalidRequest
@@ -27,7 +29,9 @@ _TOOL = {
         "parameters": {"type": "object", "properties": {"subject": {"type": "string"}}},
     },
 }
-_TOOLS_VARIABLES = ("xml_tools",)
+_TOOLS_VARIABLES = ("xml_tools", "functions")
+# Templates add this variable to text: it is a JSON list of functions.
+_TEXT_VARIABLE = "functions"
 
 TemplateMessage = dict[str, Any]
 
@@ -37,9 +41,9 @@ class TemplateInputs:
     """How a template takes its variables.
 
     Messages of `listed_roles` have a list of parts instead of a string. `tools_variable` is the variable of
-    the tool definitions; without tools it is None, or an empty list where the template does not take None.
-    With `wants_descriptions`, every argument of a tool needs a description, and every tool a list of required
-    arguments.
+    the tool definitions: `functions` is JSON text; others are None without tools, or an empty list where the
+    template does not take None. With `wants_descriptions`, every argument of a tool needs a description, and
+    every tool a list of required arguments.
     """
 
     listed_roles: frozenset[str] = frozenset()
@@ -47,9 +51,21 @@ class TemplateInputs:
     takes_no_tools: bool = True
     wants_descriptions: bool = False
 
-    def tools(self, tools: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
+    def tools(self, tools: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]] | str | None:
         """Return the tool definitions as the template takes them."""
-        return [_with_descriptions(tool) for tool in tools] if self.wants_descriptions else list(tools)
+        definitions = [_with_descriptions(tool) if self.wants_descriptions else tool for tool in tools]
+        if self.tools_variable == _TEXT_VARIABLE:
+            return json.dumps([tool["function"] for tool in definitions], ensure_ascii=False, indent=4)
+        return definitions or (None if self.takes_no_tools else [])
+
+    def constants(self) -> dict[str, str]:
+        """Return variables that templates with `functions` need.
+
+        `datetime` is the day without the time, so that prompts share their prefix.
+        """
+        if self.tools_variable != _TEXT_VARIABLE:
+            return {}
+        return {"datetime": datetime.now().astimezone().date().isoformat()}
 
     def messages(self, messages: Sequence[TemplateMessage]) -> Sequence[TemplateMessage]:
         """Return the messages with their content as the template takes it."""
@@ -109,10 +125,10 @@ class ChatTemplate:
 
         variables = {
             **self._special_tokens,
+            **self._inputs.constants(),
             **(options or {}),
             "messages": self._inputs.messages(messages),
-            self._inputs.tools_variable: self._inputs.tools(tools)
-            or (None if self._inputs.takes_no_tools else []),
+            self._inputs.tools_variable: self._inputs.tools(tools),
             "documents": None,
             "add_generation_prompt": add_generation_prompt,
         }
@@ -135,7 +151,9 @@ class ChatTemplate:
 
         Renders a few messages.
         """
-        inputs = TemplateInputs()
+        names = (name for name in _TOOLS_VARIABLES if name in self.variables)
+        variable = "tools" if "tools" in self.variables else next(names, "tools")
+        inputs = TemplateInputs(tools_variable=variable)
         user = {"role": "user", "content": _TEXT}
         with_empty_list = replace(inputs, takes_no_tools=False)
         if not self._shows([user], inputs) and self._shows([user], with_empty_list):
@@ -145,9 +163,6 @@ class ChatTemplate:
             listed = replace(inputs, listed_roles=inputs.listed_roles | {role})
             if not self._shows(messages, inputs) and self._shows(messages, listed):
                 inputs = listed
-        if "tools" not in self.variables:
-            names = (name for name in _TOOLS_VARIABLES if name in self.variables)
-            inputs = replace(inputs, tools_variable=next(names, "tools"))
         described = replace(inputs, wants_descriptions=True)
         if not self._shows([user], inputs, tools=(_TOOL,)) and self._shows([user], described, tools=(_TOOL,)):
             inputs = described
