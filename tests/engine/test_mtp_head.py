@@ -1,6 +1,7 @@
 """MTP heads of Qwen3.5 checkpoints draft; the answers do not change."""
 
 import asyncio
+from array import array
 from collections.abc import Sequence as Many
 from pathlib import Path
 from random import Random
@@ -14,8 +15,9 @@ from mlx_lm.utils import load_model
 
 from mlxctl.engine import EngineClient
 from mlxctl.engine.generation import workload
+from mlxctl.engine.generation.hidden_states import MAX_STATES, HiddenStates
 from mlxctl.engine.generation.mtp_drafter import MtpDrafter
-from mlxctl.engine.generation.mtp_head import load_mtp_head
+from mlxctl.engine.generation.mtp_head import StateRecorder, load_mtp_head
 from mlxctl.engine.scheduling.sequence import Sequence
 from mlxctl.engine.speculation import gate_store
 from mlxctl.engine.speculation.drafter import NO_DRAFT, Draft
@@ -137,6 +139,30 @@ def test_states_of_steps_without_drafts_are_read_later(
     assert_states_are_the_models(checkpoint)
 
 
+def test_only_the_last_states_of_a_row_are_held() -> None:
+    recorder = StateRecorder()
+    states = HiddenStates(recorder)
+    row = Sequence(
+        sequence_id=1,
+        model="m",
+        prompt_token_ids=array("I", range(10)),
+        sampling=SamplingParams(),
+        stop_token_ids=frozenset(),
+        max_tokens=1000,
+        num_computed_tokens=9,
+    )
+    for step in range(MAX_STATES + 50):
+        row.num_sampled_tokens += 1
+        recorder.record(mx.full((1, 1, 4), step))
+        states.add(states.take_pass(), [row], [1])
+    taken = states.take(row)
+    assert taken is not None
+    start, held = taken
+    assert (start, held.shape[1]) == (9 + 50, MAX_STATES)
+    assert held[0, 0, 0].item() == 50
+    assert states.take(row) is None
+
+
 def assert_states_are_the_models(checkpoint: Path) -> None:
     model, _ = load_model(checkpoint)
     for known, start, states in RecordingDrafter.seen:
@@ -203,8 +229,8 @@ def rewrite(directory: Path, change: Any) -> Path:
 def test_quantized_layers_of_a_head_are_loaded(tmp_path: Path) -> None:
     def quantize(weights: dict[str, mx.array]) -> None:
         packed = mx.quantize(weights["mtp.fc.weight"], group_size=32, bits=8)
-        for kind, array in zip(("weight", "scales", "biases"), packed, strict=True):
-            weights[f"mtp.fc.{kind}"] = array
+        for kind, part in zip(("weight", "scales", "biases"), packed, strict=True):
+            weights[f"mtp.fc.{kind}"] = part
 
     path = with_mtp_head(tiny_models.model("qwen3_5_seer"), tmp_path / "model")
     head = loaded_head(rewrite(path, quantize))
@@ -227,8 +253,8 @@ def test_experts_of_a_head_are_loaded(tmp_path: Path, is_fused: bool) -> None:
             weights[f"{block}experts.gate_up_proj"] = mx.concatenate([parts["gate"], parts["up"]], axis=1)
             weights[f"{block}experts.down_proj"] = parts["down"]
             return
-        for kind, array in parts.items():
-            for number, expert in enumerate(array):
+        for kind, experts in parts.items():
+            for number, expert in enumerate(experts):
                 weights[f"{block}experts.{number}.{kind}_proj.weight"] = expert
 
     after = loaded_head(rewrite(path, unstack)).layers[0].mlp.switch_mlp

@@ -16,7 +16,7 @@ from mlxctl.engine.scheduling.sequence import Sequence
 if TYPE_CHECKING:
     from mlxctl.engine.generation.mtp_head import StateRecorder
 
-MAX_STATES = 512
+MAX_STATES = 256
 """States that are held for a row."""
 
 

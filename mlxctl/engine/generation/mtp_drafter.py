@@ -31,7 +31,7 @@ class _HeadCaches:
 class MtpDrafter:
     """Drafts with the row's own sampler, from the model's states.
 
-    The head reads the states of a row since its last draft, at most the last 512. After that it continues
+    The head reads the states of a row since its last draft, at most the last 256. After that it continues
     from its own states. Rows are drafted for one after the other.
     """
 
