@@ -60,16 +60,15 @@ class PolicyStore:
         self._passphrase = passphrase
         self._sealer: Sealer | None = None
 
-    @property
-    def exists(self) -> bool:
-        """Whether there is a file."""
-        return self.path.exists()
-
     def version(self) -> tuple[int, int, int] | None:
         """Return a value that changes with the file; None without a file."""
         try:
             status = self.path.stat()
         except FileNotFoundError:
+            if self.path.is_symlink():
+                raise StoreUnavailable(
+                    "policy", f"{str(self.path)!r} is a link to a file that does not exist"
+                ) from None
             return None
         except OSError as error:
             raise StoreUnavailable("policy", f"cannot use {str(self.path)!r}: {error}") from error
@@ -77,7 +76,7 @@ class PolicyStore:
 
     def read(self) -> list[Record]:
         """Return all records, by kind and id."""
-        if not self.exists:
+        if self.version() is None:
             return []
         with self._connected() as connection:
             rows = connection.execute("SELECT kind, id, value FROM records ORDER BY kind, id").fetchall()
@@ -108,7 +107,7 @@ class PolicyStore:
 
     def last_uses(self) -> dict[str, float]:
         """Return when keys were last used, without damaged times."""
-        if not self.exists:
+        if self.version() is None:
             return {}
         with self._connected() as connection:
             return dict(

@@ -277,6 +277,11 @@ def read_policy(home: Path) -> StoredPolicy:
     return StoredPolicy(PolicyStore(home / "policy.sqlite"), SettingsPolicy((), (), {}))
 
 
+def check_policy(home: Path) -> None:
+    """Check that the store has its key or is refused: without a key any caller has access."""
+    assert [key.name for key in read_policy(home).all_keys()] == ["ann"]
+
+
 def use_sessions(home: Path) -> None:
     sessions = SessionStore(home / "chats.db")
     try:
@@ -351,8 +356,7 @@ STORES: dict[str, Callable[[Path], None]] = {
 READERS: list[Callable[[Path], object]] = [
     look_at_cache,
     import_cache,
-    # A damaged store of keys is refused and never replaced: an empty one would let everyone in.
-    read_policy,
+    check_policy,
     lambda home: maintenance.collect(home / "cache", max_bytes=1 << 30),
     edit_settings,
     lambda home: read_overrides(home / "capabilities.toml"),
