@@ -29,13 +29,16 @@ class Machine:
     pass_token: float = 0.0002
     step_fixed: float = 0.002
     step_row: float = 0.0005
+    join_row: float = 0.0
 
     def seconds(self, batch: Batch) -> float:
         """Return how long the batch takes."""
         if batch.phase == "restore":
             return 0.0
         if batch.phase == "decode":
-            return self.step_fixed * len(batch.groups) + self.step_row * sum(map(len, batch.groups))
+            num_rows = sum(map(len, batch.groups))
+            joins = self.join_row * num_rows if batch.joins else 0.0
+            return self.step_fixed * len(batch.groups) + self.step_row * num_rows + joins
         num_tokens = padded_tokens(batch.prompts) if len(batch.prompts) > 1 else batch.num_tokens
         return self.pass_fixed + self.pass_token * num_tokens if batch.num_tokens else 0.0
 

@@ -8,8 +8,8 @@ import pytest
 from tests.engine.simulation import Machine, Request, Simulation
 
 # A small model on two cores, a medium one on a Mac, a large dense one with a high fixed cost.
-CPU = Machine(pass_fixed=0.0045, pass_token=0.00022, step_fixed=0.004, step_row=0.0007)
-MAC = Machine(pass_fixed=0.02, pass_token=0.0008, step_fixed=0.018, step_row=0.002)
+CPU = Machine(pass_fixed=0.0045, pass_token=0.00022, step_fixed=0.004, step_row=0.0007, join_row=0.002)
+MAC = Machine(pass_fixed=0.02, pass_token=0.0008, step_fixed=0.018, step_row=0.002, join_row=0.0005)
 DENSE = Machine(pass_fixed=0.15, pass_token=0.004, step_fixed=0.15, step_row=0.002)
 MACHINES = pytest.mark.parametrize("machine", [CPU, MAC, DENSE], ids=["cpu", "mac", "dense"])
 

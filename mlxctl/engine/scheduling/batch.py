@@ -26,7 +26,7 @@ class Batch:
     - Restore: fill the caches of `prompts` from the prefix cache.
     - Prefill: compute the next `num_tokens` of one prompt, or all remaining tokens of several, between two
       decode steps of `num_decoding_rows` rows.
-    - Decode: one token for every row of `groups`.
+    - Decode: one token for every row of `groups`; with `joins` some of them are joined first.
     - Preempt: read the tokens in flight of the rows in `groups`, and keep what they have computed, for a
       `reason`.
     """
@@ -37,6 +37,7 @@ class Batch:
     prompts: Many[Sequence] = ()
     num_tokens: int = 0
     num_decoding_rows: int = 0
+    joins: bool = False
     reason: PreemptionReason | None = None
 
 

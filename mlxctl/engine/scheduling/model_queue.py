@@ -124,12 +124,22 @@ class ModelQueue:
             sequence.num_slice_tokens = 0
         self.groups.append(group)
 
-    def regroup(self) -> None:
-        """Join decode groups that cost less together."""
-        lengths = [[row.length for row in group] for group in self.groups]
-        plan = plan_joins(lengths, affordable_padding_tokens=self.costs.affordable_padding_tokens)
-        if len(plan) < len(self.groups):
+    @property
+    def can_join(self) -> bool:
+        """Whether some decode groups cost less together."""
+        return len(self._plan_joins()) < len(self.groups)
+
+    def regroup(self) -> bool:
+        """Join decode groups that cost less together; return whether there are any."""
+        plan = self._plan_joins()
+        joins = len(plan) < len(self.groups)
+        if joins:
             self.groups = [[row for index in members for row in self.groups[index]] for members in plan]
+        return joins
+
+    def _plan_joins(self) -> list[list[int]]:
+        lengths = [[row.length for row in group] for group in self.groups]
+        return plan_joins(lengths, affordable_padding_tokens=self.costs.affordable_padding_tokens)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -7,6 +7,8 @@ Policy, in steps (the duration of a decode step of one row) and seconds:
 - Beside decoding rows, a pass takes two steps for each waiting prompt, up to `_MAX_STEPS`. Passes that
   finish prompts may always take the most, since they end with first tokens. So one long prompt makes the gap
   between two tokens three steps, many short ones ten.
+- New rows join the others in the decode step after the next one, where joining takes longer than half a step:
+  right after a pass it would lengthen the same gap.
 - Beside rows of the same burst, prompts are finished as if nothing decoded.
 - A prompt that has waited for the target time to first token is overdue: passes then fill a configured target
   gap. Without one, a gap is ten steps while the wait is up to four times the target, then in proportion to
@@ -28,7 +30,9 @@ DEFAULT_MIN_PASS_COST = 1.5
 _ALONE_STEPS = 5
 _STEPS_PER_PROMPT = 2
 _MAX_STEPS = 9
-_MAX_GAP_STEPS = 12
+_MAX_GAP_STEPS = 11
+# Joins that take at most this share of a step are done right after a pass.
+_SHORT_JOIN = 0.5
 _GAP_SECONDS = 0.2
 # Target times to first token that a prompt waits before gaps exceed those of many short prompts.
 _MAX_LATENESS = 4.0
@@ -110,6 +114,7 @@ class PrefillPacer:
         self._min_pass_cost = min_pass_cost
         self._passes = PassCosts()
         self._steps = StepCosts()
+        self._joins = StepCosts()
         self._last_step: float | None = None
 
     def chunk_tokens(
@@ -159,6 +164,18 @@ class PrefillPacer:
         self._last_step = seconds
         self._steps.observe(seconds, rows=rows, alone=alone)
 
+    def observe_join(self, seconds: float, *, rows: int) -> None:
+        """Add the duration of a decode step that joined its rows first."""
+        self._joins.observe(seconds - (self._steps.seconds(rows) or 0.0), rows=rows, alone=True)
+
+    def joins_apart(self, rows: int) -> bool:
+        """Whether rows are joined in a decode step of their own.
+
+        They are where that lengthens a gap much.
+        """
+        seconds = self._joins.seconds(rows)
+        return seconds is not None and seconds > _SHORT_JOIN * self._single_row_step()
+
     def observe_prefill(self, num_tokens: int, seconds: float, *, rows: int, context: int = 0) -> None:
         """Add the duration of a pass.
 
@@ -181,13 +198,15 @@ class PrefillPacer:
         usual_gap = (_MAX_STEPS + 1) * single_row
         gap = max(_GAP_SECONDS, usual_gap) if self.gap_seconds is None else self.gap_seconds
         # A step of many rows is long already, so that the pass is measured against it instead, with a gap of
-        # at most twelve steps of one row or two of many.
+        # at most eleven steps of one row or two of many.
         beside_many = max(step, min(_STEPS_PER_PROMPT * step, _MAX_GAP_STEPS * single_row - step))
         wanted = max(steps * single_row - (step - single_row), beside_many)
         if lateness >= 1:
             late_gap = gap if self.gap_seconds is not None else usual_gap * max(1.0, lateness / _MAX_LATENESS)
             wanted = max(wanted, late_gap - step)
-        return min(wanted, gap - step)
+        # After a pass that finishes prompts, the next step may have one more group.
+        more = single_row if self.joins_apart(rows) else 0.0
+        return min(wanted, gap - step - more)
 
     def _single_row_step(self) -> float:
         """Return the duration of a one-row step, at first a guess."""

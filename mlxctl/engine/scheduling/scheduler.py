@@ -189,8 +189,11 @@ class Scheduler:
         if turn is None:
             return None
         name, queue, candidates = turn
-        prefill_turn = not queue.groups or self._last_phase == "decode"
-        if candidates and prefill_turn:
+        rows = queue.num_decoding
+        joins_apart = queue.pacer.joins_apart(rows)
+        is_after_decode = self._last_phase == "decode"
+        joins_first = is_after_decode and joins_apart and queue.can_join
+        if candidates and (not rows or is_after_decode) and not joins_first:
             wait, target = max(now - row.served_at for row in candidates), self._policy.target_ttft_ms / 1e3
             lateness = wait / target if target else math.inf
             self._last_phase = "prefill"
@@ -202,9 +205,11 @@ class Scheduler:
                 if sequence.left_queue_at is None:
                     sequence.left_queue_at = now
             return batch
-        queue.regroup()
+        # A join right after a pass would be part of the same gap.
+        joins = (is_after_decode or not joins_apart) and queue.regroup()
         self._last_phase = "decode"
-        return Batch(phase="decode", model=name, groups=[list(group) for group in queue.groups])
+        groups = [list(group) for group in queue.groups]
+        return Batch(phase="decode", model=name, groups=groups, joins=joins)
 
     def settle(
         self, batch: Batch, results: Iterable[RowResult], *, seconds: float, now: float
@@ -228,9 +233,11 @@ class Scheduler:
         """
         if batch.phase == "decode":
             rows = sum(map(len, batch.groups))
-            self._queues[batch.model].pacer.observe_decode(
-                seconds, rows=rows, alone=self.is_decode_only(batch)
-            )
+            pacer = self._queues[batch.model].pacer
+            if batch.joins:
+                pacer.observe_join(seconds, rows=rows)
+            else:
+                pacer.observe_decode(seconds, rows=rows, alone=self.is_decode_only(batch))
 
     def is_decode_only(self, batch: Batch) -> bool:
         """Whether the batch is a decode step without prompts beside it."""
