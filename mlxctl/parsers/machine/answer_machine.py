@@ -6,8 +6,8 @@
                                           thought is closed
     call       what the body decides      ToolCallStarted, ToolArgumentsDelta, ToolCallEnded; or text, if it
                                           is no call after all
-    header     its end                    nothing; or text, if it has no end
-    dropped    any marker                 nothing: the message has another recipient
+    other      any marker                 nothing: the message has another recipient; or text, if its header
+                                          has no end
 
 Text is emitted as soon as it cannot become a marker, so joined deltas are the same for every chunking. These
 are dropped: a closing think marker without an opening one, an opening one at the very start of thinking (the
@@ -40,13 +40,12 @@ from mlxctl.parsers.declarations import (
 )
 from mlxctl.parsers.formats import null
 from mlxctl.parsers.machine.answer_events import AnswerEvents, LogprobsBetween
+from mlxctl.parsers.machine.other_message import OtherMessageReader
 from mlxctl.parsers.machine.text_buffer import TextBuffer
 from mlxctl.parsers.machine.thinking_reader import ThinkingReader
 from mlxctl.parsers.markers import MarkerSet, is_control_token
 from mlxctl.parsers.schemas import ToolSchemas
 
-# A message header is shorter: the recipient's name and few control tokens.
-_MAX_HEADER_CHARS = 256
 # The beginning of a tag or token that ends an answer; shorter ones and words may be text.
 _PARTIAL_MARKER = re.compile(r"[<\[\]]\W*\w.*", re.DOTALL)
 
@@ -82,9 +81,6 @@ class AnswerMachine:
         markers = openers | self._stray_tokens | self._bare_calls
         self._outside_markers = MarkerSet(markers, trims=WHITESPACE if tools.openers else "")
         self._in_block_markers = MarkerSet(markers | tools.closers, trims=WHITESPACE)
-        self._any_markers = MarkerSet(openers | tools.closers)
-        self._header_ends = frozenset(thinking.header_ends)
-        self._header_markers = MarkerSet(openers | tools.closers | self._header_ends)
         self._cut_markers = MarkerSet({*tools.markers, *filter(is_control_token, thinking.markers)})
         self._control_tokens = re.compile(
             "|".join(map(re.escape, sorted(tools.control_tokens, reverse=True))) or r"(?!)"
@@ -97,11 +93,13 @@ class AnswerMachine:
             is_blank=bool(markers or tools.bare_openers),
         )
         self._buffer = TextBuffer(-len(prompt_tail))
-        self._state: Literal["text", "thinking", "call", "header", "dropped"] = "text"
+        self._state: Literal["text", "thinking", "call", "other"] = "text"
         self._thinking_reader = ThinkingReader(self._buffer, self._events, thinking, tools, self._schemas)
+        self._other_message = OtherMessageReader(
+            self._buffer, thinking, tools, tokens=self._control_tokens, cut_markers=self._cut_markers
+        )
         self._body: BodyReader | None = None
         self._dropped_opener = ""
-        self._is_prompted_header = False
         self._events.pending = self.feed(prompt_tail)
 
     @property
@@ -155,23 +153,14 @@ class AnswerMachine:
         if self.is_over:
             return
         buffer = self._buffer
-        if self._state == "dropped" or (self._state == "header" and not self._is_text_at_end(buffer.text)):
-            buffer.consume(len(buffer.text))
+        if self._state == "other":
+            self._other_message.finish()
         buffer.text = self._without_partial_marker(buffer.text)
         if self._state == "thinking":
             self._events.add_thinking(buffer.consume(len(buffer.text)).rstrip(self._thinking.trims))
         if not (self._events.num_calls and self._events.is_blank and buffer.text.isspace()):
             self._emit_text(len(buffer.text))
         self._events.release_stops()
-
-    def _is_text_at_end(self, header: str) -> bool:
-        """Whether a header without an end is text at the answer's end.
-
-        One word may be a recipient that was cut off, and text has no control tokens.
-        """
-        if self._cut_markers.partial_length(header) or self._control_tokens.search(header):
-            return False
-        return len(header.split()) > 1 or (self._is_prompted_header and not self._header_ends)
 
     def _without_partial_marker(self, text: str) -> str:
         """Return the text without the beginning of a marker at its end."""
@@ -187,8 +176,8 @@ class AnswerMachine:
                 pass
             if self._state == "call":
                 self._finish_body()
-        if self._state == "header":
-            return self._advance_header()
+        if self._state == "other":
+            return self._advance_other()
         self._buffer.trim()
         if self._state == "thinking":
             closed = self._thinking_reader.close_at_end()
@@ -200,10 +189,8 @@ class AnswerMachine:
         """Parse on in the buffer; return whether to continue."""
         if self._state == "call":
             return self._advance_call()
-        if self._state == "header":
-            return self._advance_header()
-        if self._state == "dropped":
-            return self._advance_dropped()
+        if self._state == "other":
+            return self._advance_other()
         self._buffer.trim()
         if not self._buffer:
             return False
@@ -256,7 +243,8 @@ class AnswerMachine:
         if marker in self._stray_tokens and marker not in self._thinking.markers:
             return
         if marker in self._thinking.dropped_openers:
-            self._state, self._is_prompted_header = "header", is_prompted
+            self._state = "other"
+            self._other_message.open(is_prompted=is_prompted)
             return
         self._buffer.trim_next = self._thinking.trims
         if marker in self._thinking.openers:
@@ -299,30 +287,11 @@ class AnswerMachine:
             while self._buffer and not self.is_over and self._advance():
                 pass
 
-    def _advance_header(self) -> bool:
-        text = self._buffer.text
-        marker = self._header_markers.find(text)
-        if marker is None:
-            if len(text) <= _MAX_HEADER_CHARS:
-                return False
+    def _advance_other(self) -> bool:
+        advanced = self._other_message.advance()
+        if not self._other_message.is_open:
             self._state = "text"
-        elif marker[0] in self._header_ends:
-            self._buffer.consume(marker.end())
-            self._state = "dropped"
-        else:
-            is_text = not self._header_ends and marker[0] in self._thinking.closers | self._tools.closers
-            self._buffer.consume(0 if is_text else marker.start())
-            self._state = "text"
-        return True
-
-    def _advance_dropped(self) -> bool:
-        text = self._buffer.text
-        marker = self._any_markers.find(text)
-        self._buffer.consume(self._any_markers.certain_length(text) if marker is None else marker.start())
-        if marker is None:
-            return False
-        self._state = "text"
-        return True
+        return advanced
 
     def _advance_call(self) -> bool:
         assert self._body is not None
@@ -365,7 +334,8 @@ class AnswerMachine:
         """
         held = self._buffer.held
         if self._dropped_opener:
-            self._return_header(held)
+            self._state = "other"
+            self._other_message.reopen(self._dropped_opener)
             return
         self._state = "text"
         pieces = list(self._pieces_without_tokens(self._without_partial_marker(held) if is_final else held))
@@ -374,20 +344,6 @@ class AnswerMachine:
         for piece, at in pieces:
             if not self.is_over:
                 self._events.add_text(piece, self._buffer.held_start + at)
-
-    def _return_header(self, held: str) -> None:
-        """Parse the header of a rejected message again, which may be text.
-
-        The part of its opener that the model generated belongs to it if the prompt has the rest.
-        """
-        self._is_prompted_header = self._buffer.held_start < 0
-        if any(end in held for end in self._header_ends):
-            self._state = "dropped"
-            return
-        self._state = "header"
-        opener = self._dropped_opener
-        header = held[-self._buffer.held_start :] if self._is_prompted_header else held.partition(opener)[2]
-        self._buffer.put_back(header)
 
     def _pieces_without_tokens(self, text: str) -> Iterator[tuple[str, int]]:
         """Yield the text around control tokens, with its positions."""
