@@ -22,6 +22,7 @@ from mlxctl.parsers.json_value import escape, quote
 from mlxctl.parsers.markers import MarkerSet
 from mlxctl.parsers.python_value import literal_as_json
 from mlxctl.parsers.schemas import STRING, ToolSchemas
+from mlxctl.parsers.steps import Step, read_steps
 
 MAX_HEAD_CHARS = 256
 _HEAD = re.compile(r"\s*(?:call)?:\s*(?P<name>[^\s{}:,<>]+)\s*\{")
@@ -30,7 +31,6 @@ _WORD_END = {"key": re.compile(r"[,:{}\[\]]"), "value": re.compile(r"[,{}\[\]]")
 _CLOSER = {"{": "}", "[": "]"}
 
 State = Literal["head", "key", "value", "colon", "next"]
-Step = tuple[int, Sequence[Signal]]
 
 
 class BraceCallsBody:
@@ -53,12 +53,7 @@ class BraceCallsBody:
 
     def read(self, text: str, start: int) -> Step:
         """Parse up to the next decision."""
-        at = start
-        while (step := self._step(text, at)) is not None:
-            at, signals = step
-            if signals:
-                return at, signals
-        return at, ()
+        return read_steps(self._step, text, start)
 
     def finish(self, rest: str) -> Sequence[Signal]:
         """End a started call as incomplete; other text is rejected."""

@@ -23,6 +23,7 @@ from mlxctl.parsers.declarations import (
 from mlxctl.parsers.json_value import escape, quote
 from mlxctl.parsers.python_value import PythonValueScanner, literal_as_json, unescape
 from mlxctl.parsers.schemas import STRING, Kinds, ToolSchemas
+from mlxctl.parsers.steps import Step, read_steps
 
 MAX_NAME_CHARS = 128
 _NAME = re.compile(r"[^\W\d][\w.-]*")
@@ -36,7 +37,6 @@ _PARTIAL_ESCAPE = re.compile(r"\\(?:x[0-9a-fA-F]?|u[0-9a-fA-F]{0,3}|U[0-9a-fA-F]
 _ESCAPE = re.compile(r"\\(?:x[0-9a-fA-F]{2}|u[0-9a-fA-F]{4}|U[0-9a-fA-F]{8}|[0-7]{1,3}|\r\n|.)", re.DOTALL)
 
 State = Literal["name", "argument", "value", "string", "value_end", "call_end", "between"]
-Step = tuple[int, Sequence[Signal]]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -81,12 +81,7 @@ class PythonCallsBody:
 
     def read(self, text: str, start: int) -> Step:
         """Parse up to the next decision."""
-        at = start
-        while (step := self._step(text, at)) is not None:
-            at, signals = step
-            if signals:
-                return at, signals
-        return at, ()
+        return read_steps(self._step, text, start)
 
     def finish(self, rest: str) -> Sequence[Signal]:
         """End a started call as incomplete; other text is rejected."""

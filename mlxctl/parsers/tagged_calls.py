@@ -26,6 +26,7 @@ from mlxctl.parsers.json_value import escape, json_text, parse_json, quote
 from mlxctl.parsers.markers import MarkerSet, is_control_token
 from mlxctl.parsers.python_value import literal_as_json
 from mlxctl.parsers.schemas import STRING, SchemaNode, ToolSchemas
+from mlxctl.parsers.steps import Step, read_steps
 
 MAX_TAG_CHARS = 256
 _CDATA, _CDATA_END = "<![CDATA[", "]]>"
@@ -39,7 +40,6 @@ _CUT_NAME_TAG = re.compile(r"""\s*["'][^"'\s]*(?:["']\s*(?:\w+(?:=["']?\w*["']?)
 _WRAPPERS = ("arguments", "parameters", "properties", "input")
 
 State = Literal["between", "name", "named", "json", "json_end", "inside", "key", "value_start", "value"]
-Step = tuple[int, Sequence[Signal]]
 
 
 class TaggedCallsBody:
@@ -68,12 +68,7 @@ class TaggedCallsBody:
 
     def read(self, text: str, start: int) -> Step:
         """Parse up to the next decision."""
-        at = start
-        while (step := self._step(text, at)) is not None:
-            at, signals = step
-            if signals:
-                return at, signals
-        return at, ()
+        return read_steps(self._step, text, start)
 
     def finish(self, rest: str) -> Sequence[Signal]:
         """End a started call as incomplete; other text is rejected."""
