@@ -36,9 +36,6 @@ PENALIZED = SamplingParams(
 class OpenGate(SpeculationGate):
     """Uses every draft, whatever it costs."""
 
-    def may_draft(self, width: int, context: int) -> bool:
-        return True
-
     def block_length(self, width: int, context: int, drafts: Many[DraftOdds]) -> int:
         return max((each.num_tokens for each in drafts), default=0)
 

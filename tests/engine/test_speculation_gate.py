@@ -31,7 +31,7 @@ class Machine:
     def _step(self) -> None:
         gate, width = self.gate, self.width
         block = 0
-        if gate.may_draft(width, 100):
+        if not gate.is_closed:
             odds = [DraftOdds(7, gate.rate(0).rate)] * width
             block = gate.block_length(width, 100, odds)
         seconds = STEP * (1 + block * self.cost) * self._random.uniform(0.9, 1.1)
@@ -87,10 +87,22 @@ def test_drafter_that_becomes_good_is_found_again() -> None:
 
 def test_no_draft_before_plain_steps_were_measured() -> None:
     gate = SpeculationGate()
-    assert not gate.may_draft(1, 100)
     assert gate.block_length(1, 100, [DraftOdds(7, 1.0)]) == 0
     gate.observe_plain(2, 100, STEP)
-    assert not gate.may_draft(1, 100)
+    assert gate.block_length(1, 100, [DraftOdds(7, 1.0)]) == 0
+
+
+def test_gate_that_is_closed_opens_again() -> None:
+    gate = SpeculationGate()
+    gate.acceptance[0] = Acceptance(0.0, 100.0)
+    for _ in range(8):
+        gate.observe_plain(1, 100, STEP)
+    assert not gate.is_closed
+    assert gate.block_length(1, 100, [DraftOdds(7, 0.0)]) == 0
+    assert gate.is_closed
+    for _ in range(16):
+        gate.observe_plain(1, 100, STEP)
+    assert not gate.is_closed
 
 
 def test_acceptance_forgets_old_blocks() -> None:

@@ -124,21 +124,19 @@ class SpeculationGate:
         self._num_since_probe = 0
         self._probe_interval = _MIN_PROBE_STEPS
         self._is_probe = False
-        self._closed_class: tuple[int, int] | None = None
         self._num_closed_steps = 0
 
     def rate(self, evidence: int) -> Acceptance:
         """Return the acceptance of a class of evidence."""
         return self.acceptance.setdefault(evidence, Acceptance())
 
-    def may_draft(self, width: int, context: int) -> bool:
-        """Whether a draft could be used in the next step.
+    @property
+    def is_closed(self) -> bool:
+        """Whether no draft can be used in the next step.
 
-        It is called before every step, so it only reads what `block_length` has decided.
+        It is read before every step, so it only tells what `block_length` has decided.
         """
-        if self._num_closed_steps and self._closed_class == cost_class(width, context):
-            return False
-        return not self._refreshes_plain and self._costs(width, context).plain.count >= _NUM_PLAIN_STEPS
+        return self._num_closed_steps > 0
 
     def block_length(self, width: int, context: int, drafts: Many[DraftOdds]) -> int:
         """Return how many draft tokens to verify next, or 0.
@@ -157,7 +155,7 @@ class SpeculationGate:
             return min(_BLOCKS[1], max(each.num_tokens for each in drafts))
         best_rate = max((each.rate for each in self.acceptance.values()), default=1.0)
         if not self._best_block(costs, width, [DraftOdds(MAX_DRAFT_TOKENS, best_rate)] * width):
-            self._closed_class, self._num_closed_steps = cost_class(width, context), _CLOSED_STEPS
+            self._num_closed_steps = _CLOSED_STEPS
         return 0
 
     def observe_plain(self, width: int, context: int, seconds: float) -> None:

@@ -50,12 +50,9 @@ class Speculator:
         limits = [_limit(row) for row in rows]
         if not any(limits):
             return None
-        context = max(row.length for row in rows)
         for drafter in self._drafters:
             gate = self._gates[drafter.name]
-            if gate.may_draft(len(rows), context) and (
-                plan := self._plan(drafter, gate, rows, limits, context)
-            ):
+            if not gate.is_closed and (plan := self._plan(drafter, gate, rows, limits)):
                 self._awaited = {
                     row.sequence_id: (drafter.name, len(row.output_token_ids), draft)
                     for row, draft in zip(rows, plan.drafts, strict=False)
@@ -116,47 +113,40 @@ class Speculator:
         own.add(accepted, tested, memory=_ROW_MEMORY)
 
     def _plan(
-        self,
-        drafter: Drafter,
-        gate: SpeculationGate,
-        rows: Many[Sequence],
-        limits: Many[int],
-        context: int,
+        self, drafter: Drafter, gate: SpeculationGate, rows: Many[Sequence], limits: Many[int]
     ) -> DraftPlan | None:
-        if drafter.needs_tokens:
-            odds = [(limit, self._rate(row, gate.rate(0))) for row, limit in zip(rows, limits, strict=True)]
-            block = _block(gate, len(rows), context, odds)
-            if not block or any(row.has_token_in_flight for row in rows):
-                return DraftPlan(drafter, [], block, context) if block else None
-            drafts = drafter.draft(rows, [min(limit, block) for limit in limits])
-            has_drafts = any(each.token_ids for each in drafts)
-            return DraftPlan(drafter, drafts, block, context) if has_drafts else None
-        drafts = drafter.draft(rows, limits)
-        if not any(draft.token_ids for draft in drafts):
+        # Most steps have no evidence, so lookup comes first: it costs less than the gate.
+        drafts = [] if drafter.needs_tokens else drafter.draft(rows, limits)
+        if not drafter.needs_tokens and not any(draft.token_ids for draft in drafts):
             return None
+        offered = (
+            [(limit, 0) for limit in limits]
+            if drafter.needs_tokens
+            else [(len(draft.token_ids), draft.evidence) for draft in drafts]
+        )
         odds = [
-            (len(draft.token_ids), self._rate(row, gate.rate(draft.evidence)))
-            for row, draft in zip(rows, drafts, strict=True)
+            DraftOdds(num, self._rate(row, gate.rate(evidence)))
+            for row, (num, evidence) in zip(rows, offered, strict=True)
+            if num
         ]
-        block = _block(gate, len(rows), context, odds)
+        context = max(row.length for row in rows)
+        block = gate.block_length(len(rows), context, odds)
         if not block:
             return None
-        cut = [Draft(draft.token_ids[:block], draft.evidence) for draft in drafts]
-        return DraftPlan(drafter, cut, block, context)
+        if not drafter.needs_tokens:
+            cut = [Draft(draft.token_ids[:block], draft.evidence) for draft in drafts]
+            return DraftPlan(drafter, cut, block, context)
+        if any(row.has_token_in_flight for row in rows):
+            return DraftPlan(drafter, [], block, context)
+        drafts = drafter.draft(rows, [min(limit, block) for limit in limits])
+        has_drafts = any(draft.token_ids for draft in drafts)
+        return DraftPlan(drafter, drafts, block, context) if has_drafts else None
 
     def _rate(self, row: Sequence, common: Acceptance) -> float:
         own = self._by_row.get(row.sequence_id)
         if own is None:
             return common.rate
         return (own.accepted + common.rate * _COMMON_TOKENS) / (own.tested + _COMMON_TOKENS)
-
-
-def _block(gate: SpeculationGate, width: int, context: int, odds: Many[tuple[int, float]]) -> int:
-    """Return how many draft tokens to verify.
-
-    `odds` are each row's longest draft and its acceptance.
-    """
-    return gate.block_length(width, context, [DraftOdds(num, rate) for num, rate in odds if num])
 
 
 def _limit(row: Sequence) -> int:
