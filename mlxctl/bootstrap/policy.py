@@ -53,6 +53,8 @@ def _open_oidc(settings: OidcSettings) -> "OidcTokens | None":
 
     if settings.audience is None:
         raise SettingsError("oidc.issuer needs oidc.audience; any token of the provider would be accepted")
+    if not settings.algorithms:
+        raise SettingsError("oidc.algorithms is empty; no token would be accepted")
     if unknown := sorted(set(settings.algorithms) - set(ALGORITHMS)):
         raise SettingsError(f"oidc.algorithms: {unknown[0]!r} is none of {', '.join(ALGORITHMS)}")
     try:

@@ -8,6 +8,7 @@ import asyncio
 import logging
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
+from urllib.parse import urlsplit
 
 from mlxctl import __version__
 from mlxctl.errors import SettingsError
@@ -46,10 +47,16 @@ class RequestTracing:
     """Starts and ends the spans of requests. Event-loop thread only.
 
     Finished spans are exported in batches by a thread; while the collector does not answer they are dropped.
-    Raises SettingsError for missing packages.
+    Raises SettingsError for an endpoint that is no URL, and for missing packages.
     """
 
     def __init__(self, settings: TelemetrySettings) -> None:
+        assert settings.otlp_endpoint is not None, "only created with an endpoint"
+        parts = urlsplit(settings.otlp_endpoint)
+        if parts.scheme not in ("http", "https") or not parts.hostname:
+            raise SettingsError(
+                f"telemetry.otlp_endpoint: {settings.otlp_endpoint!r} is no URL such as http://127.0.0.1:4318"
+            )
         if missing := missing_for("otel"):
             raise SettingsError(f"telemetry.otlp_endpoint needs {missing}")
         from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
@@ -59,7 +66,6 @@ class RequestTracing:
         from opentelemetry.sdk.trace.sampling import ParentBased, TraceIdRatioBased
         from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator
 
-        assert settings.otlp_endpoint is not None, "only created with an endpoint"
         endpoint = settings.otlp_endpoint.rstrip("/").removesuffix(_TRACES_PATH) + _TRACES_PATH
         self._provider = TracerProvider(
             sampler=ParentBased(TraceIdRatioBased(settings.sample_ratio)),

@@ -281,6 +281,7 @@ def test_service_accepts_tokens_beside_keys(provider: IdentityProvider) -> None:
         ({"issuer": "https://id.test"}, "needs oidc.audience"),
         ({"issuer": "http://id.test", "audience": "api"}, "not an https URL"),
         ({"issuer": "https://id.test", "audience": "api", "algorithms": ("HS256",)}, "'HS256' is none of"),
+        ({"issuer": "https://id.test", "audience": "api", "algorithms": ()}, "oidc.algorithms is empty"),
         ({"issuer": "https://id.test", "audience": "api", "algorithms": ("none",)}, "'none' is none of"),
         ({"issuer": "https://id.test", "audience": "api", "role_map": {"x": ("root",)}}, "section 'oidc'"),
         ({"issuer": "https://id.test", "audience": "api", "jwks_url": "ftp://id.test"}, "not an https URL"),

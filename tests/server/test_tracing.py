@@ -4,6 +4,7 @@ import asyncio
 
 import pytest
 
+from mlxctl.errors import SettingsError
 from mlxctl.inference.request_context import RequestContext
 from mlxctl.server import tracing
 from mlxctl.server.tracing import RequestTracing
@@ -22,3 +23,9 @@ def test_absent_collector_is_logged_once(
         requests.record(request)
     asyncio.run(requests.close())
     assert ["127.0.0.1:9/v1/traces" in message for message in caplog.messages] == [True]
+
+
+@pytest.mark.parametrize("endpoint", ["127.0.0.1:4318", "collector", "ftp://127.0.0.1", "http://"])
+def test_endpoint_must_be_a_url(endpoint: str) -> None:
+    with pytest.raises(SettingsError, match=r"telemetry\.otlp_endpoint"):
+        RequestTracing(TelemetrySettings(otlp_endpoint=endpoint))
