@@ -1,6 +1,7 @@
 """Token constraints on token ids: grammar, thinking budget, repetition penalty."""
 
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 import pytest
@@ -148,6 +149,27 @@ def test_constraint_consumes_each_token_once(tokenizer: LLTokenizer) -> None:
     constraint.consume([a], [a])
     constraint.consume([a, a])
     assert allowed_ids(constraint) == {a}
+
+
+def test_draft_is_masked_up_to_its_first_forbidden_token(
+    tokenizer: LLTokenizer, capfd: pytest.CaptureFixture[str]
+) -> None:
+    matcher = GrammarMatcher(tokenizer, LLMatcher.grammar_from_regex("ab[cd]"))
+    a, b, c = (tokenizer.tokenize_str(letter)[0] for letter in "abc")
+
+    def mask() -> "np.ndarray[Any, np.dtype[np.int32]]":
+        words = np.zeros((WIDTH + 31) // 32, dtype=np.int32)
+        matcher.fill_mask(words)
+        return words
+
+    before = mask()
+    words = np.zeros((4, len(before)), dtype=np.int32)
+    assert matcher.mask_draft([a, b, a, c], words) == 2
+    assert (mask() == before).all()
+    for token, expected in zip((a, b), words, strict=False):
+        matcher.consume(token)
+        assert (mask() == expected).all()
+    assert (matcher.failure, capfd.readouterr().err) == ("", "")
 
 
 def test_disallowed_token_and_invalid_grammar_fail(

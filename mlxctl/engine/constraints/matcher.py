@@ -34,14 +34,18 @@ class GrammarMatcher:
 
         Sets the bits of the tokens allowed after each of them in `words` (n, ceil(V / 32)). The state stays.
         """
+        if self.failure or self._matcher.is_stopped():
+            return 0
+        # llguidance warns on standard error of a token that is consumed and not allowed.
+        num_allowed = self._matcher.validate_tokens(list(draft))
         ahead = self._matcher.deep_copy()
-        for num, token_id in enumerate(draft):
+        for num, token_id in enumerate(draft[:num_allowed]):
             if ahead.is_stopped() or not ahead.consume_token(token_id):
                 return num
             ahead.unsafe_compute_mask_ptr(words[num].ctypes.data, words[num].nbytes)
             if ahead.is_error():
                 return num
-        return len(draft)
+        return num_allowed
 
     def fill_mask(self, words: "np.ndarray[Any, np.dtype[np.int32]]") -> None:
         """Set the bits of the allowed next tokens in 32-bit words."""
