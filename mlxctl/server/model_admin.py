@@ -12,7 +12,7 @@ from mlxctl.errors import MlxctlError
 from mlxctl.inference import ServedModel
 from mlxctl.inference.models.manager import ModelManager
 from mlxctl.ir.models import ModelState
-from mlxctl.protocols import openai_error
+from mlxctl.protocols import problem_error
 from mlxctl.server.body import read_json
 from mlxctl.server.deadline import Deadline, deadline_of
 from mlxctl.server.disconnect import call_at_end
@@ -96,10 +96,11 @@ class ModelLoadResource(ModelActionResource):
             load.result()
         response.content_type = "text/event-stream"
         response.set_headers({"cache-control": "no-cache", "x-accel-buffering": "no"})
-        response.stream = self._progress(choice.model, load, deadline)
+        request_id = request.context.request_id
+        response.stream = self._progress(choice.model, load, deadline, request_id=request_id)
 
     async def _progress(
-        self, name: str, load: asyncio.Task[ServedModel], deadline: Deadline
+        self, name: str, load: asyncio.Task[ServedModel], deadline: Deadline, *, request_id: str
     ) -> AsyncGenerator[bytes, None]:
         """Yield events of progress, then the model's state or the error."""
         try:
@@ -112,7 +113,7 @@ class ModelLoadResource(ModelActionResource):
             yield _event(_encode_status(load.result()))
         except MlxctlError as error:
             record_error(error)
-            yield _event(openai_error(error).body)
+            yield _event(problem_error(error, request_id=request_id).body)
 
 
 def _cancel(load: asyncio.Task[ServedModel]) -> None:

@@ -7,7 +7,7 @@ from functools import partial
 from mlxctl.inference import ServedModel
 from mlxctl.models.views import DownloadView, FitView
 from mlxctl.protocols.model_list import Model, ModelList
-from mlxctl.protocols.openai.errors import OpenAIError
+from mlxctl.protocols.problem import Problem
 from mlxctl.server.library import (
     DownloadList,
     DownloadRequest,
@@ -84,7 +84,7 @@ _MODEL_ROUTES = (
             replace(
                 _action_operation("Load a model; with `stream`, report the progress"),
                 query=(Query(name="stream", schema={"type": "boolean"}),),
-                events=(LoadEvent, ModelStatus, OpenAIError),
+                events=(LoadEvent, ModelStatus, Problem),
             ),
         ),
     ),
