@@ -9,6 +9,8 @@ from mlxctl.errors import InvalidRequest
 from mlxctl.inference import InferenceService
 from mlxctl.inference.models.lora_registry import ServedAdapter
 from mlxctl.server.body import read_json
+from mlxctl.server.deadline import deadline_of
+from mlxctl.settings import ServerSettings
 
 _MAX_BODY_BYTES = 64 * 1024
 
@@ -66,11 +68,20 @@ _LORA_MOUNTS = msgspec.json.Decoder(LoraMount)
 _LORA_UNMOUNTS = msgspec.json.Decoder(LoraUnmount)
 
 
-class AdaptersResource:
-    """GET and POST /v1/adapters."""
+class _MountResource:
+    """Mounts adapters; loads their model if necessary."""
 
-    def __init__(self, inference: InferenceService) -> None:
+    def __init__(self, inference: InferenceService, settings: ServerSettings) -> None:
         self._inference = inference
+        self._settings = settings
+
+    async def _mount(self, request: Request, name: str, path: str, base: str | None) -> ServedAdapter:
+        async with deadline_of(request, self._settings).limit():
+            return await self._inference.manager.mount_adapter(name, path, base)
+
+
+class AdaptersResource(_MountResource):
+    """GET and POST /v1/adapters."""
 
     async def on_get(self, request: Request, response: Response) -> None:  # noqa: ARG002
         """List the mounted adapters."""
@@ -82,8 +93,7 @@ class AdaptersResource:
     async def on_post(self, request: Request, response: Response) -> None:
         """Mount an adapter. Raises InvalidRequest, Conflict, UnknownModel."""
         body = await read_json(request, _MOUNTS, limit_bytes=_MAX_BODY_BYTES)
-        adapter = await self._inference.manager.mount_adapter(body.id, body.path, body.model)
-        _answer(response, _view(adapter))
+        _answer(response, _view(await self._mount(request, body.id, body.path, body.model)))
 
 
 class AdapterResource:
@@ -98,16 +108,13 @@ class AdapterResource:
         _answer(response, _view(await self._inference.manager.lora.remove(name, model)))
 
 
-class LoadLoraResource:
+class LoadLoraResource(_MountResource):
     """POST /v1/load_lora_adapter: mounts an adapter, as in vLLM."""
-
-    def __init__(self, inference: InferenceService) -> None:
-        self._inference = inference
 
     async def on_post(self, request: Request, response: Response) -> None:
         """Mount an adapter. Raises as POST /v1/adapters."""
         body = await read_json(request, _LORA_MOUNTS, limit_bytes=_MAX_BODY_BYTES)
-        await self._inference.manager.mount_adapter(body.lora_name, body.lora_path, body.base_model_name)
+        await self._mount(request, body.lora_name, body.lora_path, body.base_model_name)
         response.text = f"Success: LoRA adapter '{body.lora_name}' added successfully."
         response.content_type = falcon.MEDIA_TEXT
 

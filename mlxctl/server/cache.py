@@ -21,6 +21,7 @@ from mlxctl.protocols.decoding import decode_body
 from mlxctl.server.body import read_body, read_json
 from mlxctl.server.cache_answers import CacheChanged, ChunkPage, ChunkView, Explanations
 from mlxctl.server.caller import with_caller
+from mlxctl.server.deadline import deadline_of
 from mlxctl.settings import ServerSettings
 
 MAX_PAGE_CHUNKS = 500
@@ -137,10 +138,10 @@ class CacheExplanationResource:
         Raises what the request itself would raise.
         """
         body = await read_body(request, limit_bytes=self._settings.max_body_bytes)
-        packed = await self._inference.preparation.parse(body, parse_question)
-        response.data = msgspec.json.encode(
-            Explanations(explanations=[await self._inference.explain(with_caller(packed, request))])
-        )
+        async with deadline_of(request, self._settings).limit():
+            packed = await self._inference.preparation.parse(body, parse_question)
+            explanation = await self._inference.explain(with_caller(packed, request))
+        response.data = msgspec.json.encode(Explanations(explanations=[explanation]))
         response.content_type = falcon.MEDIA_JSON
 
 

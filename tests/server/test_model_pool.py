@@ -200,7 +200,12 @@ def busy(models: Path) -> Iterator[ServerProcess]:
     running = ServerProcess(
         "--model", str(endless), "--name", "endless", "--models-dir", str(models), "--memory-limit",
         str(limit),
-        environment={"MLXCTL_SERVER_PING_INTERVAL_SECONDS": "0.2", "MLXCTL_ENGINE_ADMISSION": "prompt"},
+        environment={
+            "MLXCTL_SERVER_PING_INTERVAL_SECONDS": "0.2",
+            "MLXCTL_ENGINE_ADMISSION": "prompt",
+            "MLXCTL_SERVER_REQUEST_TIMEOUT_SECONDS": "0.5",
+            "MLXCTL_SERVER_TIMEOUTS": "chat=60,messages=60,admin=60",
+        },
     )  # fmt: skip
     try:
         running.wait_ready()
@@ -235,6 +240,21 @@ def test_stream_waiting_for_its_model_gets_pings(busy: ServerProcess) -> None:
         assert (in_use.status_code, in_use.json()["error"]["code"]) == (503, "model_in_use")
         assert "[DONE]" in rest[-1] or "message_stop" in rest[-1]
         assert ask_to(busy, "load", "endless").status_code == 200
+
+
+def test_explaining_and_mounting_stop_waiting_at_the_time_limit(busy: ServerProcess) -> None:
+    bodies = {
+        "/cache/explain": {"body": body("qwen3")},
+        "/v1/adapters": {"id": "style", "path": "style", "model": "qwen3"},
+        "/v1/load_lora_adapter": {"lora_name": "style", "lora_path": "style", "base_model_name": "qwen3"},
+    }
+    with stream_endless(busy) as first, ThreadPoolExecutor(3) as pool:
+        lines = first.iter_lines()
+        next(lines)
+        posts = [pool.submit(httpx.post, busy.url + path, json=sent) for path, sent in bodies.items()]
+        answers = [post.result() for post in posts]
+    assert [each.status_code for each in answers] == [504, 504, 504]
+    assert {each.json()["error"]["code"] for each in answers} == {"deadline_exceeded"}
 
 
 def stream_load(server: ServerProcess, model: str) -> Any:

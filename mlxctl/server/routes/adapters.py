@@ -14,11 +14,12 @@ from mlxctl.server.adapters import (
 from mlxctl.server.route import Operation, Query, Route
 
 _ERRORS = (404, 409, 500, 503)
+_MOUNT_ERRORS = (*_ERRORS, 504)
 
 ADAPTER_ROUTES = (
     Route(
         path="/v1/adapters",
-        resource=lambda context: AdaptersResource(context.services.inference),
+        resource=lambda context: AdaptersResource(context.services.inference, context.settings),
         access="adapters:write",
         operations=(
             Operation(method="get", summary="List the mounted LoRA adapters", answer=AdapterList),
@@ -27,7 +28,7 @@ ADAPTER_ROUTES = (
                 summary="Mount a LoRA adapter",
                 body=AdapterMount,
                 answer=Adapter,
-                errors=_ERRORS,
+                errors=_MOUNT_ERRORS,
             ),
         ),
     ),
@@ -47,7 +48,7 @@ ADAPTER_ROUTES = (
     ),
     Route(
         path="/v1/load_lora_adapter",
-        resource=lambda context: LoadLoraResource(context.services.inference),
+        resource=lambda context: LoadLoraResource(context.services.inference, context.settings),
         access="adapters:write",
         operations=(
             Operation(
@@ -55,7 +56,7 @@ ADAPTER_ROUTES = (
                 summary="Mount a LoRA adapter, as in vLLM",
                 body=LoraMount,
                 answer=str,
-                errors=_ERRORS,
+                errors=_MOUNT_ERRORS,
             ),
         ),
     ),

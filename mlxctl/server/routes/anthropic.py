@@ -46,7 +46,7 @@ ANTHROPIC_ROUTES = (
                 summary="Count the tokens of a prompt (Anthropic)",
                 body=CountTokensRequest,
                 answer=TokenCount,
-                errors=(404, 429, 500, 503),
+                errors=(404, 429, 500, 503, 504),
             ),
         ),
     ),
