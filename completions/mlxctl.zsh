@@ -1454,6 +1454,7 @@ _mlxctl_chat() {
         '*--max-tokens[Length limit of an answer]: :' \
         '*--tools[Offer the built-in demo tools, a clock and a calculator]' \
         '*--ask-tools[As --tools, but ask before each call]' \
+        '*--mcp-config[Offer the tools of the MCP servers in this JSON file (`mcpServers`)]: :_files' \
         '*--image[Attach an image to the first question; may be repeated]: :_files' \
         '*--continue[Continue the last chat]' \
         '*-c[Continue the last chat]' \

@@ -17,8 +17,9 @@ EXTRAS: Mapping[str, Mapping[str, str]] = {
         "opentelemetry.sdk.trace": "opentelemetry-sdk",
         "opentelemetry.exporter.otlp.proto.http": "opentelemetry-exporter-otlp-proto-http",
     },
+    "mcp": {"mcp": "mcp"},
 }
-"""The packages that serving needs of each extra, by the names of their modules."""
+"""The packages that are needed of each extra, by the names of their modules."""
 
 
 def version_of(package: str) -> str | None:

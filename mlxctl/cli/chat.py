@@ -51,6 +51,14 @@ def chat(
         bool, Option("--tools", help="Offer the built-in demo tools, a clock and a calculator.")
     ] = False,
     ask_tools: Annotated[bool, Option("--ask-tools", help="As --tools, but ask before each call.")] = False,
+    mcp_config: Annotated[
+        Path | None,
+        Option(
+            "--mcp-config",
+            help="Offer the tools of the MCP servers in this JSON file (`mcpServers`). Each call asks first.",
+            metavar="FILE",
+        ),
+    ] = None,
     image: Annotated[
         list[Path] | None,
         Option(help="Attach an image to the first question; may be repeated.", metavar="FILE"),
@@ -76,7 +84,7 @@ def chat(
     with report_errors():
         from mlxctl.tui.chat_backend import ChatBackend, LocalBackend, RemoteBackend
         from mlxctl.tui.conversation import ChatOptions
-        from mlxctl.tui.launch import InitialConversation, print_chats, run_chat
+        from mlxctl.tui.launch import InitialConversation, open_toolbox, print_chats, run_chat
 
         if listing:
             print_chats("")
@@ -98,9 +106,17 @@ def chat(
             temperature=temperature,
             top_p=top_p,
             max_tokens=max_tokens,
-            uses_tools=tools or ask_tools,
+            uses_tools=tools or ask_tools or mcp_config is not None,
             asks_before_tools=ask_tools,
         )
         raise typer.Exit(
-            run_chat(backend, options, initial, prompt=prompt, images=image or (), is_plain=plain)
+            run_chat(
+                backend,
+                options,
+                initial,
+                prompt=prompt,
+                images=image or (),
+                is_plain=plain,
+                tools=open_toolbox(mcp_config, has_demo_tools=tools or ask_tools) if mcp_config else None,
+            )
         )

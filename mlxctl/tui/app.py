@@ -14,6 +14,8 @@ from mlxctl.tui.preferences import Preferences
 from mlxctl.tui.screens.chat import ChatScreen
 from mlxctl.tui.session_autosave import SessionAutosave
 from mlxctl.tui.terminal_app import TerminalApp
+from mlxctl.tui.tools.demo import demo_toolbox
+from mlxctl.tui.tools.toolbox import ToolBox
 
 
 class ChatApp(TerminalApp):
@@ -30,10 +32,11 @@ class ChatApp(TerminalApp):
         conversation: Conversation | None = None,
         images: tuple[ImagePart, ...] = (),
         preferences: Preferences | None = None,
+        tools: ToolBox | None = None,
     ) -> None:
         """`images` are attached to the first question.
 
-        Remembered sampling values fill what `options` leave unset.
+        Remembered sampling values fill what `options` leave unset. `tools` are the demo tools by default.
         """
         super().__init__(preferences)
         self._images = images
@@ -41,9 +44,17 @@ class ChatApp(TerminalApp):
         self._options = self.preferences.sampling.beneath(options)
         self._autosave = autosave or SessionAutosave(None)
         self._conversation = conversation or Conversation()
+        self._tools = tools or demo_toolbox()
 
     def get_default_screen(self) -> ChatScreen:
-        return ChatScreen(self._backend, self._options, self._autosave, self._conversation, self._images)
+        return ChatScreen(
+            self._backend,
+            self._options,
+            self._autosave,
+            self._conversation,
+            self._images,
+            tools=self._tools,
+        )
 
     def get_system_commands(self, screen: Screen[object]) -> Iterable[SystemCommand]:
         """List the palette's commands; above a dialog only the application's own."""
@@ -59,5 +70,6 @@ class ChatApp(TerminalApp):
 
     async def on_unmount(self) -> None:
         """Close the backend and the saved chat."""
+        await self._tools.close()
         await self._backend.close()
         await self._autosave.close()

@@ -41,6 +41,7 @@ COMMANDS = (
     ChatCommand("sessions", "f3", "F3", "", ("chats", "load"), "Search, open or delete chats", "[FILE]"),
     ChatCommand("fork", "", "", "", ("fork",), "Continue a copy of this chat; the original is kept"),
     ChatCommand("undo", "", "", "", ("undo",), "Delete the last question and its answer"),
+    ChatCommand("tools", "", "", "", ("tools",), "List the tools and MCP servers"),
     ChatCommand("editor", "f6", "F6", "", ("editor",), "Write the question in $EDITOR"),
     ChatCommand("attach", "f8", "F8", "", ("image",), "Attach an image to the next question", "[FILE]"),
     ChatCommand("export", "ctrl+s", "^S", "", ("export", "save"), "Save this chat to a file", "[FILE]"),

@@ -5,7 +5,7 @@ Shared by the screen and the plain chat, which only display its updates.
 
 import asyncio
 import time
-from collections.abc import AsyncGenerator, Awaitable, Callable
+from collections.abc import AsyncGenerator
 from contextlib import aclosing
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
@@ -27,7 +27,8 @@ from mlxctl.ir import (
 )
 from mlxctl.tui.chat_backend import BackendModel, ChatBackend, retry_seconds
 from mlxctl.tui.conversation import ChatMessage, ChatOptions, Conversation
-from mlxctl.tui.tools.demo import DEMO_TOOLS, run_call
+from mlxctl.tui.tools.demo import demo_toolbox
+from mlxctl.tui.tools.toolbox import Confirm, ToolBox, error_result
 
 if TYPE_CHECKING:
     from mlxctl.inference.interface import AnswerStream
@@ -134,13 +135,16 @@ class ChatTurn:
         conversation: Conversation,
         options: ChatOptions,
         *,
-        confirm_call: Callable[[ToolCallPart], Awaitable[ToolResultPart]] | None = None,
+        tools: ToolBox | None = None,
+        confirm_call: Confirm | None = None,
     ) -> None:
-        """`confirm_call` returns the result of a call that the options want confirmed.
+        """`tools` are the demo tools by default.
 
-        Without it, demo tools run at once.
+        `confirm_call` is asked about calls that need approval, or that the options want confirmed. Without it,
+        no such call runs.
         """
-        self._confirm_call = confirm_call if options.asks_before_tools else None
+        self._tools = tools or demo_toolbox()
+        self._confirm_call = confirm_call
         self._backend = backend
         self._model = model
         self._conversation = conversation
@@ -177,7 +181,7 @@ class ChatTurn:
         yield [RoundsExhausted()]
 
     async def _generate(self, answer: "_AnswerBuilder") -> Updates:
-        tools = DEMO_TOOLS if self._options.uses_tools else ()
+        tools = self._tools.specs if self._options.uses_tools else ()
         request = self._conversation.request(self._model.name, self._options, tools)
         started = time.monotonic()
         generation: AnswerStream | None = None
@@ -214,10 +218,24 @@ class ChatTurn:
 
     async def _run_tools(self, calls: tuple[ToolCallPart, ...]) -> AsyncGenerator[ToolReturned, None]:
         results: list[ToolResultPart] = []
-        for call in calls:
-            results.append(run_call(call) if self._confirm_call is None else await self._confirm_call(call))
-            yield ToolReturned(call=call, result=results[-1])
-        self._conversation.add(ChatMessage(message=Message(role="tool", parts=tuple(results))))
+        try:
+            for call in calls:
+                results.append(await self._run_tool(call))
+                yield ToolReturned(call=call, result=results[-1])
+        finally:
+            # Templates need a result for each call, also when the user stops the turn.
+            stopped = [error_result(call, "the user stopped this call") for call in calls[len(results) :]]
+            self._conversation.add(ChatMessage(message=Message(role="tool", parts=(*results, *stopped))))
+
+    async def _run_tool(self, call: ToolCallPart) -> ToolResultPart:
+        """Run a call, after the user agreed where that is needed."""
+        tool = self._tools.find(call.name)
+        if self._options.asks_before_tools or (tool is not None and tool.needs_approval):
+            if self._confirm_call is None:
+                return error_result(call, "nothing can ask the user here, so this call was not run")
+            if (result := await self._confirm_call(call, tool)) is not None:
+                return result
+        return await self._tools.run(call)
 
 
 class _AnswerBuilder:

@@ -14,6 +14,7 @@ from mlxctl.ir import (
 )
 from mlxctl.tui.chat_turn import RoundStarted, ThinkingEnded, ToolReturned, Update
 from mlxctl.tui.conversation import ChatMessage
+from mlxctl.tui.tools.toolbox import ToolBox
 from mlxctl.tui.widgets.answer import AnswerWidget
 from mlxctl.tui.widgets.notice import Notice
 from mlxctl.tui.widgets.question import QuestionWidget
@@ -76,8 +77,11 @@ class HistoryLoader:
     UI thread only; tasks that load at the same time take turns.
     """
 
-    def __init__(self, transcript: ChatTranscript, messages: Sequence[ChatMessage] = ()) -> None:
+    def __init__(
+        self, transcript: ChatTranscript, tools: ToolBox, messages: Sequence[ChatMessage] = ()
+    ) -> None:
         self._transcript = transcript
+        self._tools = tools
         self._turns = list(turns(messages))
         self._lock = asyncio.Lock()
 
@@ -101,7 +105,7 @@ class HistoryLoader:
             pass
 
     async def _load_turn(self, question: Message | None, messages: Sequence[ChatMessage]) -> None:
-        answer = AnswerWidget()
+        answer = AnswerWidget(self._tools)
         asked = [] if question is None else [QuestionWidget(question.text, num_images=question.num_images)]
         await self._transcript.add_above(*asked, answer)
         await answer.show(replay(messages))

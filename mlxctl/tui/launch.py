@@ -9,7 +9,8 @@ from pathlib import Path
 from typing import BinaryIO, TextIO
 
 from mlxctl import locations
-from mlxctl.errors import InvalidRequest
+from mlxctl.errors import InvalidRequest, SettingsError
+from mlxctl.installed import missing_for
 from mlxctl.stores import SessionStore
 from mlxctl.tui.answer_report import ReportFormat
 from mlxctl.tui.attachments import read_images
@@ -19,6 +20,9 @@ from mlxctl.tui.export import load_exported
 from mlxctl.tui.preferences import Preferences, preferences_file
 from mlxctl.tui.session_autosave import SessionAutosave
 from mlxctl.tui.terminal import redirect_stderr, screen_problem
+from mlxctl.tui.tools.demo import DemoTools
+from mlxctl.tui.tools.mcp_config import read_mcp_config
+from mlxctl.tui.tools.toolbox import ToolBox, ToolSource
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -55,6 +59,17 @@ async def load_initial_conversation(
     return replace(options, system_prompt=options.system_prompt or system_prompt), Conversation(messages)
 
 
+def open_toolbox(mcp_config: Path, *, has_demo_tools: bool) -> ToolBox:
+    """Return the tools of the MCP servers of a file. Raises SettingsError."""
+    servers = read_mcp_config(mcp_config)
+    if missing := missing_for("mcp"):
+        raise SettingsError(f"MCP servers need {missing}")
+    from mlxctl.tui.tools.mcp_server import McpServer
+
+    sources: list[ToolSource] = [McpServer(name, config) for name, config in servers.items()]
+    return ToolBox([*sources, *([DemoTools()] if has_demo_tools else [])])
+
+
 MAX_PIPED_BYTES = 16_000_000
 """Limit for a prompt from a pipe."""
 
@@ -68,17 +83,23 @@ def run_chat(
     images: Sequence[Path] = (),
     is_plain: bool,
     report: ReportFormat | None = None,
+    tools: ToolBox | None = None,
 ) -> int:
     """Chat until the user quits, or answer `prompt`; return the exit code.
 
     Piped text is added below the prompt. The `images` go with the first question. Raises StoreError when the
-    conversation or an image cannot be read, and MlxctlError when a plain chat cannot be opened.
+    conversation or an image cannot be read, and MlxctlError when a plain chat cannot be opened. `tools`
+    replace the demo tools; their calls, and those that the options want confirmed, need a terminal.
     """
     autosave = SessionAutosave(_store() if initial.is_saved else None)
     options, conversation = asyncio.run(load_initial_conversation(initial, options, autosave))
     shown = read_images(images, existing=conversation.images)
     # None when the shell closed standard input (`<&-`).
     stdin: TextIO | None = sys.stdin
+    if (options.asks_before_tools or tools is not None) and (stdin is None or not stdin.isatty()):
+        raise SettingsError(
+            "--ask-tools and --mcp-config ask before a call: standard input must be a terminal"
+        )
     if stdin is None or not stdin.isatty():
         prompt = join_prompt(prompt or "", "" if stdin is None else _read_piped(stdin.buffer))
     elif prompt is not None:
@@ -89,12 +110,20 @@ def run_chat(
     if prompt is not None or is_plain:
         from mlxctl.tui.plain_chat import run_plain
 
-        return run_plain(backend, options, autosave, conversation, shown, prompt=prompt, report=report)
+        return run_plain(
+            backend, options, autosave, conversation, shown, prompt=prompt, report=report, tools=tools
+        )
     from mlxctl.tui.app import ChatApp
 
     preferences = Preferences(preferences_file())
     app = ChatApp(
-        backend, options, autosave=autosave, conversation=conversation, images=shown, preferences=preferences
+        backend,
+        options,
+        autosave=autosave,
+        conversation=conversation,
+        images=shown,
+        preferences=preferences,
+        tools=tools,
     )
     with redirect_stderr(locations.state_directory() / "chat.log"):
         app.run()

@@ -22,7 +22,7 @@ from mlxctl.errors import (
     ServerUnreachable,
     StoreError,
 )
-from mlxctl.ir import ImagePart, TextDelta, ThinkingDelta, ToolCallPart
+from mlxctl.ir import ImagePart, TextDelta, ThinkingDelta, ToolCallPart, ToolResultPart
 from mlxctl.tui.answer_report import AnswerReport, ReportFormat
 from mlxctl.tui.chat_backend import BackendModel, ChatBackend, retry_seconds
 from mlxctl.tui.chat_commands import SlashCommand, UnknownCommand, read_input
@@ -45,6 +45,9 @@ from mlxctl.tui.option_values import DEFAULT, describe_options, set_option
 from mlxctl.tui.question_reader import QuestionReader, terminal_restored
 from mlxctl.tui.session_autosave import SessionAutosave
 from mlxctl.tui.terminal import escape_control_characters
+from mlxctl.tui.terminal_confirm import confirm
+from mlxctl.tui.tools.demo import demo_toolbox
+from mlxctl.tui.tools.toolbox import Tool, ToolBox, refusal
 
 _INTERRUPTED = 130
 
@@ -68,6 +71,7 @@ def run_plain(
     *,
     prompt: str | None = None,
     report: ReportFormat | None = None,
+    tools: ToolBox | None = None,
 ) -> int:
     """Answer `prompt`, or chat until the input ends.
 
@@ -77,7 +81,7 @@ def run_plain(
     stdin: TextIO | None = sys.stdin
     streams = {"source": stdin or io.StringIO(), "answers": sys.stdout, "diagnostics": sys.stderr}
     chat = PlainChat(
-        backend, options, autosave, conversation, images, prompt=prompt, report=report, **streams
+        backend, options, autosave, conversation, images, prompt=prompt, report=report, tools=tools, **streams
     )
     try:
         with terminal_restored(streams["source"]):
@@ -109,7 +113,10 @@ class PlainChat:
         diagnostics: TextIO,
         prompt: str | None = None,
         report: ReportFormat | None = None,
+        tools: ToolBox | None = None,
     ) -> None:
+        """`tools` are the demo tools by default."""
+        self._tools = tools or demo_toolbox()
         self._backend = backend
         self._report = report
         self._options = options
@@ -135,7 +142,9 @@ class PlainChat:
         accept the images.
         """
         try:
-            model = await self._open()
+            _, model = await asyncio.gather(self._tools.open(), self._open())
+            for problem in self._tools.problems:
+                self._print_diagnostic(f"mlxctl: {problem}. The chat goes on without it.")
             self._model_name = model.name
             if self._images and (reason := model.image_rejection):
                 raise InvalidRequest(reason, param="image")
@@ -150,6 +159,7 @@ class PlainChat:
                     await self._ask(question, model)
             return int(self._num_failures > 0)
         finally:
+            await self._tools.close()
             await self._backend.close()
             await self._autosave.close()
 
@@ -229,6 +239,8 @@ class PlainChat:
                 self._autosave.start_new_chat()
                 self._conversation = Conversation()
                 self._print_diagnostic("New chat.")
+            case "tools":
+                self._print_diagnostic(self._tools.describe() or "No tools.")
             case "settings" if argument:
                 self._set_option(argument)
             case "system" if argument:
@@ -283,7 +295,14 @@ class PlainChat:
             loop.remove_signal_handler(signal.SIGINT)
 
     async def _answer(self, model: BackendModel) -> None:
-        turn = ChatTurn(self._backend, model, self._conversation, self._options)
+        turn = ChatTurn(
+            self._backend,
+            model,
+            self._conversation,
+            self._options,
+            tools=self._tools,
+            confirm_call=self._confirm_call if self._source.isatty() else None,
+        )
         report = AnswerReport(model.name)
         async with aclosing(report.watch(turn.run())) as updates:
             async for batch in updates:
@@ -297,6 +316,14 @@ class PlainChat:
         self._end_answer_line()
         if self._report == "text":
             self._print_diagnostic(f"({report.line()})")
+
+    async def _confirm_call(self, call: ToolCallPart, tool: Tool | None) -> ToolResultPart | None:
+        """Ask the user about a tool call; None runs it."""
+        self._end_answer_line()
+        origin = "no such tool here" if tool is None else tool.origin
+        self._print_diagnostic(escape_control_characters(f"(call of {_call_line(call)}, {origin})"))
+        agreed = await confirm("Run it?", source=self._source, diagnostics=self._diagnostics)
+        return None if agreed else refusal(call)
 
     def _show(self, update: Update) -> None:
         match update:

@@ -28,6 +28,7 @@ OPTIONAL = {
     "mlxctl/installed.py": {"opentelemetry"},  # names of modules only
     "mlxctl/server/tracing.py": {"opentelemetry"},  # missing_for
     "mlxctl/stores/sealing.py": {"cryptography"},  # missing_for
+    "mlxctl/tui/tools/mcp_server.py": {"mcp", "mcp_types"},  # missing_for
     "mlxctl/probe/speech_samples.py": {"espeakng_loader"},  # find_synthesizer
 }
 # Files that query installed packages, where absence is no error.

@@ -14,6 +14,7 @@ from mlxctl.tui.app import ChatApp
 from mlxctl.tui.chat_backend import ChatBackend
 from mlxctl.tui.conversation import ChatOptions, Conversation
 from mlxctl.tui.session_autosave import SessionAutosave
+from mlxctl.tui.tools.toolbox import ToolBox
 
 Driver = Callable[["Screen"], Awaitable[None]]
 
@@ -82,13 +83,19 @@ def drive(
     autosave: SessionAutosave | None = None,
     conversation: Conversation | None = None,
     images: tuple[ImagePart, ...] = (),
+    tools: ToolBox | None = None,
     **options: Any,
 ) -> None:
     """Run the chat with `backend` and hand its screen to `driver`."""
 
     async def play() -> None:
         app = ChatApp(
-            backend, ChatOptions(**options), autosave=autosave, conversation=conversation, images=images
+            backend,
+            ChatOptions(**options),
+            autosave=autosave,
+            conversation=conversation,
+            images=images,
+            tools=tools,
         )
         async with app.run_test(size=size, notifications=True) as pilot:
             await driver(Screen(app, pilot))

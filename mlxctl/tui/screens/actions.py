@@ -10,10 +10,10 @@ from collections import deque
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import cast
+from typing import TypeVar, cast
 
 from textual.app import SuspendNotSupported
-from textual.screen import Screen
+from textual.screen import ModalScreen, Screen
 from textual.worker import Worker
 
 from mlxctl.errors import StoreError
@@ -27,9 +27,12 @@ from mlxctl.tui.option_values import DEFAULT, describe_options, set_option
 from mlxctl.tui.session_autosave import SavedChat, SessionAutosave
 from mlxctl.tui.terminal_app import TerminalApp
 from mlxctl.tui.throughput_meter import ThroughputMeter
+from mlxctl.tui.tools.toolbox import Tool, ToolBox, refusal
 from mlxctl.tui.widgets.composer import Composer
 from mlxctl.tui.widgets.find_bar import FindBar
 from mlxctl.tui.widgets.transcript import ChatTranscript
+
+Answer = TypeVar("Answer")
 
 
 class ChatActions(Screen[None]):
@@ -45,9 +48,12 @@ class ChatActions(Screen[None]):
         autosave: SessionAutosave,
         conversation: Conversation,
         images: tuple[ImagePart, ...] = (),
+        *,
+        tools: ToolBox,
     ) -> None:
         """`images` are attached to the first question."""
         super().__init__()
+        self._tools = tools
         self._backend = backend
         self._options = options
         self._autosave = autosave
@@ -311,24 +317,26 @@ class ChatActions(Screen[None]):
             f"with {len(images)} image{'' if len(images) == 1 else 's'}" if images else ""
         )
 
-    async def _confirm_call(self, call: ToolCallPart) -> ToolResultPart:
-        """Ask the user about a tool call.
-
-        Stopping the answer closes the dialog.
-        """
+    async def _confirm_call(self, call: ToolCallPart, tool: Tool | None) -> ToolResultPart | None:
+        """Ask the user about a tool call; None runs it."""
+        from mlxctl.tui.screens.tool_approval import ToolApprovalScreen
         from mlxctl.tui.screens.tool_call import ToolCallScreen
 
-        screen = ToolCallScreen(call)
-        decided: asyncio.Future[ToolResultPart | None] = asyncio.get_running_loop().create_future()
+        if tool is None or not tool.needs_approval:
+            return await self._ask_user(ToolCallScreen(call, tool))
+        return None if await self._ask_user(ToolApprovalScreen(call, tool)) else refusal(call)
+
+    async def _ask_user(self, screen: ModalScreen[Answer]) -> Answer | None:
+        """Return the answer of a dialog; stopping the answer closes it."""
+        decided: asyncio.Future[Answer | None] = asyncio.get_running_loop().create_future()
         self._set_state("waiting for you")
         self.app.push_screen(screen, decided.set_result)
         try:
-            result = await decided
-            assert result is not None, "the screen always gives one"
-            return result
+            return await decided
         finally:
             self._set_state("answering")
-            if screen.is_current and not decided.done():
+            # Stopping the answer cancels the future.
+            if screen.is_current and (decided.cancelled() or not decided.done()):
                 self.app.pop_screen()
 
     def _export(self, path: Path | None) -> None:
@@ -345,4 +353,10 @@ class ChatActions(Screen[None]):
     def _tools_note(self) -> str:
         if self._model is not None and self._model.supports_tools is False:
             return f"{self._model.name} cannot call tools: its chat template does not offer them."
+        if self._tools.needs_approval:
+            return f"{self._tools.summary}. Their calls always ask first. /tools lists them."
         return "A clock and a calculator, built in. They read no files and use no network."
+
+    def action_tools(self) -> None:
+        """List the tools and their sources."""
+        self.notify(self._tools.describe() or "No tools.", title="Tools", markup=False, timeout=10)

@@ -184,7 +184,7 @@ class ChatAnswers(ChatActions):
 
         A partial answer is kept. When nothing was generated, the previous answer `before` is restored.
         """
-        answer = AnswerWidget()
+        answer = AnswerWidget(self._tools)
         state = "ready"
         self._is_complete = False
         await self._transcript.add(answer)
@@ -250,7 +250,12 @@ class ChatAnswers(ChatActions):
         self._set_state("answering")
         self._throughput = ThroughputMeter()
         turn = ChatTurn(
-            self._backend, self._model, self._conversation, self._options, confirm_call=self._confirm_call
+            self._backend,
+            self._model,
+            self._conversation,
+            self._options,
+            tools=self._tools,
+            confirm_call=self._confirm_call,
         )
         async with aclosing(
             batch_events(self._throughput.watch(turn.run()), seconds=_DELTA_SECONDS)

@@ -71,7 +71,7 @@ class ChatScreen(ChatAnswers):
 
     def compose(self) -> ComposeResult:
         transcript = ChatTranscript()
-        self._history = HistoryLoader(transcript, self._conversation.messages)
+        self._history = HistoryLoader(transcript, self._tools, self._conversation.messages)
         yield ChatHeader()
         yield transcript
         yield FindBar(transcript, load_history=self._load_all_history)
@@ -210,7 +210,7 @@ class ChatScreen(ChatAnswers):
         await self._history.cancel()
         await self._transcript.clear()
         collect_all()
-        self._history = HistoryLoader(self._transcript, conversation.messages)
+        self._history = HistoryLoader(self._transcript, self._tools, conversation.messages)
         await self._load_near_history().wait()
 
     @work(group="open")
@@ -219,10 +219,14 @@ class ChatScreen(ChatAnswers):
         await asyncio.to_thread(_import_drawing)
         await self._load_near_history().wait()
         self._set_state("loading")
+        tools = asyncio.create_task(self._tools.open())
         self._model = await open_backend(self._backend, show=self._show_connection_status)
         self._set_state("ready" if self._model is not None else "no model")
         if self._model is not None:
             self._opening_notice.set_message(ready_text(self._model))
+        await tools
+        for problem in self._tools.problems:
+            await self._transcript.add(Notice(f"{problem}. The chat goes on without it.", kind="warning"))
         limit_collections()
         self._opened.set()
 

@@ -1,4 +1,4 @@
-"""Settings (F2, /settings): system prompt, sampling, thinking and demo tools.
+"""Settings (F2, /settings): system prompt, sampling, thinking and tools.
 
 Nothing is applied before every value is valid.
 """
@@ -86,7 +86,7 @@ class SettingsScreen(ModalScreen[ChatOptions | None]):
                     compact=True,
                 )
             with Horizontal():
-                yield Label("Demo tools")
+                yield Label("Tools")
                 # Not a checkbox: its states differ only in color.
                 yield Select(
                     [(label, choice) for choice, label in TOOLS.items()],

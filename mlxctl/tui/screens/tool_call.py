@@ -9,15 +9,13 @@ from textual.content import Content
 from textual.screen import ModalScreen
 from textual.widgets import Input, Static
 
-from mlxctl.ir import TextPart, ToolCallPart, ToolResultPart
+from mlxctl.ir import ToolCallPart, ToolResultPart
 from mlxctl.tui.terminal import escape_control_characters
-from mlxctl.tui.tools.demo import is_demo_tool, run_call
-
-_REFUSAL = "the user refused this call"
+from mlxctl.tui.tools.toolbox import Tool, refusal, text_result
 
 
-class ToolCallScreen(ModalScreen[ToolResultPart]):
-    """Returns the result that is sent to the model."""
+class ToolCallScreen(ModalScreen[ToolResultPart | None]):
+    """Returns the result for the model; None to run the tool."""
 
     AUTO_FOCUS = "Input"
     DEFAULT_CSS = """
@@ -30,18 +28,19 @@ class ToolCallScreen(ModalScreen[ToolResultPart]):
     """
     BINDINGS = [Binding("escape", "refuse", "Refuse")]  # noqa: RUF012 -- Textual API
 
-    def __init__(self, call: ToolCallPart) -> None:
+    def __init__(self, call: ToolCallPart, tool: Tool | None) -> None:
         super().__init__()
         self._call = call
+        self._tool = tool
 
     def compose(self) -> ComposeResult:
-        runs_here = is_demo_tool(self._call.name)
+        runs_here = self._tool is not None
         with Vertical() as box:
             # Content instead of str: a tool name may contain markup.
             box.border_title = Content(f"Tool call: {escape_control_characters(self._call.name)}")
             with VerticalScroll():
-                yield Static(escape_control_characters(_indented(self._call.arguments)), markup=False)
-            proposal = "empty: run the built-in tool" if runs_here else "result of the tool"
+                yield Static(escape_control_characters(indented(self._call.arguments)), markup=False)
+            proposal = "empty: run the tool" if runs_here else "result of the tool"
             yield Input(placeholder=proposal, id="result", compact=True)
             how = (
                 "Enter runs it, or sends the result that you type"
@@ -52,21 +51,17 @@ class ToolCallScreen(ModalScreen[ToolResultPart]):
 
     @on(Input.Submitted)
     def give(self, submitted: Input.Submitted) -> None:
-        """Return the typed text; without text, run the demo tool."""
-        if submitted.value.strip() or not is_demo_tool(self._call.name):
-            self.dismiss(self._result(submitted.value))
-        else:
-            self.dismiss(run_call(self._call))
+        """Return the typed text; without text, None for a known tool."""
+        is_typed = submitted.value.strip() or self._tool is None
+        self.dismiss(text_result(self._call, submitted.value) if is_typed else None)
 
     def action_refuse(self) -> None:
         """Return an error result: the user refused the call."""
-        self.dismiss(self._result(_REFUSAL, is_error=True))
-
-    def _result(self, text: str, *, is_error: bool = False) -> ToolResultPart:
-        return ToolResultPart(call_id=self._call.id, content=(TextPart(text=text),), is_error=is_error)
+        self.dismiss(refusal(self._call))
 
 
-def _indented(arguments: str) -> str:
+def indented(arguments: str) -> str:
+    """Return JSON arguments over several lines, other text as it is."""
     try:
         return msgspec.json.format(arguments, indent=2)
     except (msgspec.MsgspecError, ValueError):

@@ -10,8 +10,9 @@ from zoneinfo import ZoneInfo, available_timezones
 
 import msgspec
 
-from mlxctl.ir import TextPart, ToolCallPart, ToolResultPart, ToolSpec
+from mlxctl.ir import ToolCallPart, ToolResultPart, ToolSpec
 from mlxctl.tui.tools.calculator import calculate
+from mlxctl.tui.tools.toolbox import Tool, ToolBox, error_result, text_result
 
 
 def tell_time(timezone: str = "", *, now: datetime | None = None) -> str:
@@ -71,18 +72,12 @@ DEMO_TOOLS: tuple[ToolSpec, ...] = tuple(spec for spec, _ in _TOOLS.values())
 """The tool specifications offered to the model."""
 
 
-def is_demo_tool(name: str) -> bool:
-    """Whether a demo tool has this name."""
-    return name in _TOOLS
-
-
 def run_call(call: ToolCallPart) -> ToolResultPart:
     """Run the call and return its result for the model."""
     try:
-        text, is_error = _run(call), False
+        return text_result(call, _run(call))
     except ValueError as error:
-        text, is_error = f"error: {error}", True
-    return ToolResultPart(call_id=call.id, content=(TextPart(text=text),), is_error=is_error)
+        return error_result(call, str(error))
 
 
 def _run(call: ToolCallPart) -> str:
@@ -99,3 +94,29 @@ def _run(call: ToolCallPart) -> str:
     if missing := [name for name in spec.parameters["required"] if name not in arguments]:
         raise ValueError(f"the argument {missing[0]!r} is missing")
     return function(**{name: str(value) for name, value in arguments.items()})
+
+
+class DemoTools:
+    """The demo tools as a `ToolSource`."""
+
+    def __init__(self) -> None:
+        self.name = "built-in"
+        self.problem: str | None = None
+        self.tools = [
+            Tool(spec=spec, origin=self.name, needs_approval=False, run=_run_at_once) for spec in DEMO_TOOLS
+        ]
+
+    async def open(self) -> None:
+        """Do nothing: the tools are part of the program."""
+
+    async def close(self) -> None:
+        """Do nothing."""
+
+
+async def _run_at_once(call: ToolCallPart) -> ToolResultPart:
+    return run_call(call)
+
+
+def demo_toolbox() -> ToolBox:
+    """Return a tool box with the demo tools alone."""
+    return ToolBox((DemoTools(),))

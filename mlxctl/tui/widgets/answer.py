@@ -27,6 +27,7 @@ from mlxctl.tui.chat_turn import (
 )
 from mlxctl.tui.event_batching import merge_deltas
 from mlxctl.tui.markdown_segments import Segmenter
+from mlxctl.tui.tools.toolbox import ToolBox
 from mlxctl.tui.widgets.notice import Notice
 from mlxctl.tui.widgets.thinking import ThinkingWidget
 from mlxctl.tui.widgets.tool_call import ToolCallWidget
@@ -45,8 +46,10 @@ class AnswerWidget(Vertical):
     AnswerWidget { height: auto; }
     """
 
-    def __init__(self) -> None:
+    def __init__(self, tools: ToolBox) -> None:
+        """`tools` names the sources of called tools."""
         super().__init__()
+        self._tools = tools
         self._text: MarkdownSegment | None = None
         self._segmenter: Segmenter | None = None
         self._thinking: ThinkingWidget | None = None
@@ -88,7 +91,8 @@ class AnswerWidget(Vertical):
                 await self._append_text(update.text)
             case ToolCallStarted():
                 self._end_text()
-                self._calls[update.index] = self._calls_by_id[update.id] = call = ToolCallWidget(update.name)
+                call = ToolCallWidget(update.name, origin=self._tools.origin(update.name))
+                self._calls[update.index] = self._calls_by_id[update.id] = call
                 await self.mount(call)
             case ToolArgumentsDelta():
                 self._calls[update.index].append(update.json)

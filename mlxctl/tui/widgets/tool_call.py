@@ -4,7 +4,6 @@ from textual.content import Content
 
 from mlxctl.ir import ToolResultPart
 from mlxctl.tui.terminal import escape_control_characters
-from mlxctl.tui.tools.demo import is_demo_tool
 from mlxctl.tui.widgets.searchable import SearchableStatic
 
 _MAX_CHARACTERS = 600
@@ -17,9 +16,11 @@ class ToolCallWidget(SearchableStatic):
     ToolCallWidget { padding: 0 1; margin: 0 0 1 0; border-left: outer $secondary; height: auto; }
     """
 
-    def __init__(self, name: str) -> None:
+    def __init__(self, name: str, *, origin: str) -> None:
+        """`origin` names the source of the tool."""
         super().__init__()
         self._name_of_tool = name
+        self._origin = origin
         self._arguments = ""
         self._result: ToolResultPart | None = None
         self._draw()
@@ -40,12 +41,11 @@ class ToolCallWidget(SearchableStatic):
         self._draw()
 
     def _draw(self) -> None:
-        origin = "built-in" if is_demo_tool(self._name_of_tool) else "no such tool here"
         call = Content.assemble(
             "→ ",
             (escape_control_characters(self._name_of_tool) or "?", "bold"),
             f"({_cut(escape_control_characters(self._arguments))})  ",
-            (origin, "dim"),
+            (escape_control_characters(self._origin), "dim"),
         )
         if self._result is None:
             self.update(call)

@@ -1,0 +1,146 @@
+"""The tools of one chat, from several sources."""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+from mlxctl.ir import TextPart, ToolCallPart, ToolResultPart, ToolSpec
+
+MAX_TOOLS = 128
+"""Tools that are offered to a model at most; each takes room in its prompt."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Tool:
+    """A tool that the chat can run.
+
+    `origin` names its source to the user. A call of one that `needs_approval` runs only after the user agreed
+    to it. `run` takes the call; errors of a call become its result, not exceptions.
+    """
+
+    spec: ToolSpec
+    origin: str
+    needs_approval: bool
+    run: Callable[[ToolCallPart], Awaitable[ToolResultPart]]
+
+
+Confirm = Callable[[ToolCallPart, Tool | None], Awaitable[ToolResultPart | None]]
+"""Asks the user about a call; returns None to run it, or the result to send instead."""
+
+
+class ToolSource(Protocol):
+    """A source of tools. Event-loop thread only."""
+
+    @property
+    def name(self) -> str:
+        """The source as text for the user."""
+
+    @property
+    def tools(self) -> Sequence[Tool]:
+        """The tools; empty before `open` and after a failure."""
+
+    @property
+    def problem(self) -> str | None:
+        """Why the source has no tools; None without a failure."""
+
+    async def open(self) -> None:
+        """Find the tools; a failure is the `problem`, not an exception."""
+
+    async def close(self) -> None:
+        """Release everything; safe before `open`."""
+
+
+class ToolBox:
+    """All tools of a chat.
+
+    The first source that has a tool of a name provides it.
+    """
+
+    def __init__(self, sources: Sequence[ToolSource] = ()) -> None:
+        self._sources = sources
+        self._collect()
+
+    async def open(self) -> None:
+        """Open all sources at once."""
+        await asyncio.gather(*(source.open() for source in self._sources))
+        self._collect()
+
+    def _collect(self) -> None:
+        found: dict[str, Tool] = {}
+        for source in self._sources:
+            for tool in source.tools:
+                found.setdefault(tool.spec.name, tool)
+        self._tools: dict[str, Tool] = dict(list(found.items())[:MAX_TOOLS])
+        self._num_dropped = len(found) - len(self._tools)
+
+    async def close(self) -> None:
+        """Close all sources at once."""
+        await asyncio.gather(*(source.close() for source in self._sources))
+
+    @property
+    def specs(self) -> tuple[ToolSpec, ...]:
+        """What is offered to the model."""
+        return tuple(tool.spec for tool in self._tools.values())
+
+    @property
+    def problems(self) -> list[str]:
+        """A line for each failed source, and for too many tools."""
+        problems = [source.problem for source in self._sources if source.problem is not None]
+        if self._num_dropped:
+            problems.append(f"{self._num_dropped} tools are left out: at most {MAX_TOOLS} are offered")
+        return problems
+
+    def find(self, name: str) -> Tool | None:
+        """Return the tool of this name."""
+        return self._tools.get(name)
+
+    def origin(self, name: str) -> str:
+        """Return the source of a tool as text for the screen."""
+        tool = self.find(name)
+        return "no such tool here" if tool is None else tool.origin
+
+    def describe(self) -> str:
+        """Return the tools by source, and the problems, a line each."""
+        lines = [
+            f"{source.name}: {', '.join(tool.spec.name for tool in source.tools)}"
+            for source in self._sources
+            if source.tools
+        ]
+        return "\n".join([*lines, *self.problems])
+
+    @property
+    def summary(self) -> str:
+        """The sources with their number of tools, on one line."""
+        return ", ".join(f"{source.name} ({len(source.tools)} tools)" for source in self._sources)
+
+    @property
+    def needs_approval(self) -> bool:
+        """Whether calls of some tools ask the user first."""
+        return any(tool.needs_approval for tool in self._tools.values())
+
+    async def run(self, call: ToolCallPart) -> ToolResultPart:
+        """Run a call.
+
+        An unknown tool is an error result that lists the known ones.
+        """
+        tool = self.find(call.name)
+        if tool is None:
+            known = ", ".join(self._tools) or "none"
+            return error_result(call, f"there is no tool {call.name!r}; there are: {known}")
+        return await tool.run(call)
+
+
+def text_result(call: ToolCallPart, text: str, *, is_error: bool = False) -> ToolResultPart:
+    """Return a result of one text."""
+    return ToolResultPart(call_id=call.id, content=(TextPart(text=text),), is_error=is_error)
+
+
+def error_result(call: ToolCallPart, reason: str) -> ToolResultPart:
+    """Return the result of a call that failed, for the model."""
+    return text_result(call, f"error: {reason}", is_error=True)
+
+
+def refusal(call: ToolCallPart) -> ToolResultPart:
+    """Return the result of a call that the user refused."""
+    return text_result(call, "the user refused this call", is_error=True)

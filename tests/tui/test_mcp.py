@@ -1,0 +1,245 @@
+"""MCP servers: configuration, tools, approval, and servers that fail."""
+
+import asyncio
+import json
+import sys
+import threading
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+
+import pytest
+
+from mlxctl.errors import SettingsError
+from mlxctl.ir import ToolCallPart, ToolResultPart
+from mlxctl.tui.launch import open_toolbox
+from mlxctl.tui.tools.mcp_config import McpServerConfig, read_mcp_config
+from mlxctl.tui.tools.mcp_server import McpServer
+from mlxctl.tui.tools.toolbox import ToolBox
+
+from . import mcp_echo_server
+from .screen_driver import Screen, drive
+from .scripted_backend import ScriptedBackend, call, text
+
+SCRIPT = str(Path(__file__).parent / "mcp_echo_server.py")
+
+
+def config(*arguments: str, **env: str) -> McpServerConfig:
+    return McpServerConfig(command=sys.executable, args=("-S", SCRIPT, *arguments), env=env)
+
+
+def echo(**arguments: object) -> ToolCallPart:
+    return ToolCallPart(id="call_1", name="files__echo_text", arguments=json.dumps(arguments))
+
+
+def with_server(
+    server: McpServer, play: Callable[[ToolBox], Awaitable[list[ToolResultPart]]]
+) -> list[ToolResultPart]:
+    """Return the results of `play` with the tools of the server."""
+
+    async def run() -> list[ToolResultPart]:
+        box = ToolBox([server])
+        await box.open()
+        try:
+            return await play(box)
+        finally:
+            await box.close()
+
+    return asyncio.run(run())
+
+
+def test_tools_of_all_pages_are_offered_and_called(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("MLXCTL_API_KEY", "secret")
+
+    async def play(box: ToolBox) -> list[ToolResultPart]:
+        assert [spec.name for spec in box.specs] == ["files__echo_text", "files__die", "files__hang"]
+        assert box.specs[0].parameters["required"] == ["text"]
+        assert box.find("files__echo_text").needs_approval
+        return [await box.run(echo(text="hello")), await box.run(echo()), await box.run(echo(text=1))]
+
+    fine, failed, _ = with_server(McpServer("files", config(MARK="m")), play)
+    assert (fine.text, fine.is_error) == ("hello (no key, m)", False)
+    assert (failed.text, failed.is_error) == ("text is missing", True)
+
+
+def test_server_that_died_is_an_error_and_is_started_again() -> None:
+    async def play(box: ToolBox) -> list[ToolResultPart]:
+        died = await box.run(ToolCallPart(id="call_1", name="files__die", arguments=""))
+        return [died, await box.run(echo(text="again"))]
+
+    died, again = with_server(McpServer("files", config()), play)
+    assert died.is_error
+    assert "MCP server 'files' has ended" in died.text
+    assert again.text.startswith("again")
+
+
+def test_call_without_an_answer_ends_at_its_time_limit() -> None:
+    async def play(box: ToolBox) -> list[ToolResultPart]:
+        return [await box.run(ToolCallPart(id="call_1", name="files__hang", arguments="{}"))]
+
+    (result,) = with_server(McpServer("files", config(), call_seconds=0.3), play)
+    assert result.is_error
+    assert "did not answer within 0.3 s" in result.text
+
+
+@pytest.mark.parametrize(
+    ("broken", "problem"),
+    [
+        (config("fail"), "MCP server 'files' is not available: no license found"),
+        (McpServerConfig(command="no-such-command"), "there is no command 'no-such-command'"),
+        (config("silent"), "MCP server 'files' did not answer within 0.5 s"),
+        (McpServerConfig(url="http://127.0.0.1:9/mcp"), "MCP server 'files' is not available"),
+    ],
+)
+def test_unavailable_server_is_a_problem_of_one_line(broken: McpServerConfig, problem: str) -> None:
+    seconds = 0.5 if "silent" in broken.args else 20.0
+
+    async def play(box: ToolBox) -> list[ToolResultPart]:
+        (line,) = box.problems
+        assert problem in line
+        assert "\n" not in line
+        return [await box.run(echo(text="x"))]
+
+    (result,) = with_server(McpServer("files", broken, connect_seconds=seconds), play)
+    assert "there is no tool" in result.text
+
+
+class _HttpServer(BaseHTTPRequestHandler):
+    """The echo server over streamable HTTP; requires a header."""
+
+    def log_message(self, *arguments: object) -> None:
+        """Write no log."""
+
+    def do_POST(self) -> None:
+        message = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+        result = mcp_echo_server.answer(message) if self.headers["X-Key"] == "k" else None
+        body = {"error": {"code": -32601, "message": "unknown"}} if result is None else {"result": result}
+        data = json.dumps({"jsonrpc": "2.0", "id": message.get("id"), **body}).encode()
+        self.send_response(200 if "id" in message else 202)
+        self.send_header("Content-Type", "application/json")
+        self.send_header("Content-Length", str(len(data) if "id" in message else 0))
+        self.end_headers()
+        if "id" in message:
+            self.wfile.write(data)
+
+    def do_GET(self) -> None:
+        self.send_error(405)
+
+    do_DELETE = do_GET  # noqa: N815 -- a name of the HTTP server
+
+
+@contextmanager
+def http_server() -> Iterator[str]:
+    server = ThreadingHTTPServer(("127.0.0.1", 0), _HttpServer)
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    try:
+        yield f"http://127.0.0.1:{server.server_port}/mcp"
+    finally:
+        server.shutdown()
+        server.server_close()
+
+
+def test_streamable_http_server_gets_the_headers() -> None:
+    async def play(box: ToolBox) -> list[ToolResultPart]:
+        return [await box.run(echo(text="over http"))]
+
+    with http_server() as url:
+        (result,) = with_server(McpServer("files", McpServerConfig(url=url, headers={"X-Key": "k"})), play)
+    assert result.text.startswith("over http")
+
+
+def write(path: Path, document: object) -> Path:
+    path.write_text(document if isinstance(document, str) else json.dumps(document))
+    return path
+
+
+def test_configuration_of_other_clients_is_read(tmp_path: Path) -> None:
+    servers = {
+        "files": {
+            "command": "npx",
+            "args": ["-y", "x", "${HOME}"],
+            "env": {"K": "${TOKEN}"},
+            "alwaysAllow": [],
+        },
+        "web": {
+            "type": "http",
+            "url": "https://example.com/mcp",
+            "headers": {"Authorization": "Bearer ${TOKEN}"},
+        },
+        "off": {"command": "x", "disabled": True},
+    }
+    found = read_mcp_config(
+        write(tmp_path / "mcp.json", {"mcpServers": servers}), {"HOME": "/home/x", "TOKEN": "t"}
+    )
+    assert list(found) == ["files", "web"]
+    assert (found["files"].args, found["files"].env) == (("-y", "x", "/home/x"), {"K": "t"})
+    assert found["web"].headers == {"Authorization": "Bearer t"}
+
+
+@pytest.mark.parametrize(
+    ("document", "reason"),
+    [
+        ("no json", "is not like"),
+        ({"servers": {}}, "is not like"),
+        ({"mcpServers": {"x": {}}}, "MCP server 'x' needs either `command` or `url`"),
+        ({"mcpServers": {"x": {"command": "a", "url": "http://b"}}}, "needs either"),
+        ({"mcpServers": {"x": {"type": "sse", "url": "http://b"}}}, "has the type 'sse'"),
+        ({"mcpServers": {"x": {"url": "file:///etc/passwd"}}}, "is not an http or https URL"),
+        ({"mcpServers": {"x": {"command": "a", "env": {"K": "${NOT_SET}"}}}}, r"uses \$\{NOT_SET\}"),
+        ({"mcpServers": {"x": {"command": 5}}}, "Expected `str | null`"),
+    ],
+)
+def test_invalid_configuration_names_the_server_and_the_fix(
+    tmp_path: Path, document: object, reason: str
+) -> None:
+    with pytest.raises(SettingsError, match=reason):
+        read_mcp_config(write(tmp_path / "mcp.json", document), {})
+    with pytest.raises(SettingsError, match="cannot be read"):
+        read_mcp_config(tmp_path / "missing.json")
+
+
+def toolbox(tmp_path: Path) -> ToolBox:
+    server = {"command": sys.executable, "args": ["-S", SCRIPT]}
+    return open_toolbox(write(tmp_path / "mcp.json", {"mcpServers": {"files": server}}), has_demo_tools=False)
+
+
+@pytest.mark.parametrize(
+    ("keys", "result"),
+    [
+        (("ctrl+y",), "hello (no key, None)"),
+        (("tab", "enter"), "hello (no key, None)"),
+        (("enter",), "the user refused this call"),
+        (("y", "escape"), "the user refused this call"),
+    ],
+)
+def test_each_call_runs_only_after_approval(tmp_path: Path, keys: tuple[str, ...], result: str) -> None:
+    backend = ScriptedBackend(call("files__echo_text", '{"text": "hello"}'), text("Done."))
+
+    async def interact(screen: Screen) -> None:
+        await screen.wait_for("scripted is ready")
+        await screen.ask("Say hello")
+        seen = await screen.wait_for("Run files__echo_text?")
+        assert "The model calls a tool of MCP server 'files'." in seen
+        await screen.press(*keys)
+        await screen.wait_for("Done.")
+
+    drive(backend, interact, uses_tools=True, tools=toolbox(tmp_path))
+    assert backend.requests[1].messages[-1].tool_results[0].text == result
+
+
+def test_stopping_at_the_approval_leaves_a_result_for_each_call(tmp_path: Path) -> None:
+    backend = ScriptedBackend(call("files__echo_text", '{"text": "hello"}'), text("Fine."))
+
+    async def interact(screen: Screen) -> None:
+        await screen.wait_for("scripted is ready")
+        await screen.ask("Say hello")
+        await screen.wait_for("Run files__echo_text?")
+        screen.app.screen_stack[0].action_stop()
+        await screen.wait_gone("Run files__echo_text?")
+        await screen.ask("Never mind")
+        await screen.wait_for("Fine.")
+
+    drive(backend, interact, uses_tools=True, tools=toolbox(tmp_path))
+    (stopped,) = backend.requests[1].messages[2].tool_results
+    assert (stopped.text, stopped.is_error) == ("error: the user stopped this call", True)
