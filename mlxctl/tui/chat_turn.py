@@ -140,8 +140,8 @@ class ChatTurn:
     ) -> None:
         """`tools` are the demo tools by default.
 
-        `confirm_call` is asked about calls that need approval, or that the options want confirmed. Without it,
-        no such call runs.
+        `confirm_call` is asked about calls that need approval, or that the options want confirmed.
+        Without it, no such call runs.
         """
         self._tools = tools or demo_toolbox()
         self._confirm_call = confirm_call
