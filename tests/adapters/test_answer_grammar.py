@@ -139,7 +139,7 @@ def _declared_call(parser: ToolParser) -> str:
     """
     prefix = parser.forced_prefix("first") or ""
     closing = parser.closing_after(prefix)
-    assert closing is not None
+    assert closing is not None, f"no entry of `closings` of {parser.id} fits its forced prefix {prefix!r}"
     match closing.notation:
         case TagNotation(begin=begin, end=end):
             arguments = begin.replace("{name}", "a") + "1" + end.replace("{name}", "a")

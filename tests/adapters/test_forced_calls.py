@@ -10,6 +10,7 @@ import pytest
 from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 from jsonschema import Draft202012Validator
+from parsers.replay import load_continued
 
 from mlxctl.errors import InvalidRequest
 from mlxctl.ir import GenerationRequest, TagNotation, ToolChoice, ToolSpec, text_message
@@ -111,6 +112,27 @@ def forced(parameters: Any, mode: Any, *, is_parallel: bool = False, **more: Any
         tools=tools,
         tool_choice=choice,
         parallel_tool_calls=is_parallel,
+    )
+
+
+CONTINUED = load_continued()
+# Its grammar writes `type="object"` for every value that is no string, models write its type.
+WRITTEN_OTHERWISE = {("kimi_k3", 0)}
+
+
+@pytest.mark.parametrize(("parser_id", "index"), [form for form in FORMATS if form not in WRITTEN_OTHERWISE])
+def test_grammar_allows_a_call_as_models_write_it(parser_id: str, index: int) -> None:
+    properties = {"text": {"type": "string"}, "count": {"type": "integer"}}
+    request = GenerationRequest(
+        model="tiny",
+        messages=(text_message("user", "Hi"),),
+        tools=(ToolSpec(name="f", parameters={"type": "object", "properties": properties}),),
+        tool_choice=ToolChoice(mode="named", name="f"),
+    )
+    text = CONTINUED[parser_id][index]
+    assert answers_of(parser_id, index, True).allows(text, request), (
+        f"`closings` of {parser_id} do not lead from the forced prefix to the end of {text!r}, "
+        f"which is `continued[{index}]` in its transcripts"
     )
 
 

@@ -24,7 +24,15 @@ from mlxctl.ir import (
     ToolCallStarted,
     ToolSpec,
 )
-from mlxctl.parsers import AnswerMachine, ThinkingParser, ToolParser, thinking_parser, tool_parser
+from mlxctl.parsers import (
+    THINKING_PARSER_IDS,
+    TOOL_PARSER_IDS,
+    AnswerMachine,
+    ThinkingParser,
+    ToolParser,
+    thinking_parser,
+    tool_parser,
+)
 
 TRANSCRIPTS = Path(__file__).parent / "transcripts"
 
@@ -76,6 +84,9 @@ def load_continued(directory: Path = TRANSCRIPTS) -> dict[str, list[str]]:
 
 def _read(path: Path) -> Iterator[Transcript]:
     content = tomllib.loads(path.read_text(encoding="utf-8"))
+    for field, ids in (("tools", TOOL_PARSER_IDS), ("thinking", THINKING_PARSER_IDS)):
+        if (parser_id := content[field]) not in ids:
+            raise ValueError(f"{path.name}: {field} = {parser_id!r} has no row in mlxctl/parsers/registry.py")
     tool_specs = tuple(
         ToolSpec(name=tool["name"], parameters=json.loads(tool["parameters"]))
         for tool in content.get("tool", ())

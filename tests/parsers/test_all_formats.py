@@ -2,6 +2,7 @@
 
 import json
 import re
+from collections.abc import Callable
 
 import pytest
 from hypothesis import given, settings
@@ -66,10 +67,15 @@ TEXTS = {
     parser_id: st.lists(st.sampled_from(_fragments(parser_id)), max_size=30).map("".join)
     for parser_id in FORMATS
 }
-OFFERED = {
-    parser_id: next(case.tool_specs for case in TRANSCRIPTS if case.tools == parser_id)
-    for parser_id in FORMATS
-}
+
+
+def _offered(parser_id: str) -> tuple[ToolSpec, ...]:
+    cases = [case for case in TRANSCRIPTS if case.tools == parser_id]
+    assert cases, f"no file in tests/parsers/transcripts has tools = {parser_id!r}: add {parser_id}.toml"
+    return cases[0].tool_specs
+
+
+OFFERED = {parser_id: _offered(parser_id) for parser_id in FORMATS}
 
 
 def _mutated(parser_id: str) -> st.SearchStrategy[str]:
@@ -109,6 +115,15 @@ def _parse(
     return fold(events + machine.finish())
 
 
+def test_every_format_has_the_id_of_its_row() -> None:
+    assert {parser_id: tool_parser(parser_id).id for parser_id in TOOL_PARSER_IDS} == {
+        parser_id: parser_id for parser_id in TOOL_PARSER_IDS
+    }
+    assert {parser_id: thinking_parser(parser_id).id for parser_id in THINKING_PARSER_IDS} == {
+        parser_id: parser_id for parser_id in THINKING_PARSER_IDS
+    }
+
+
 @by_format
 @settings(max_examples=40, deadline=None)
 @given(data=st.data())
@@ -143,7 +158,7 @@ def test_call_in_a_closed_thought_does_not_count(parser_id: str, data: st.DataOb
 @by_format
 def test_call_in_an_unclosed_thought_counts(parser_id: str) -> None:
     tools = tool_parser(parser_id)
-    for force, text in zip((tools.forced_prefix, *tools.dialects), CONTINUED[parser_id], strict=True):
+    for force, text in _forced_calls(parser_id):
         call = f"{force('f')}{text}"
         if not any(opener in call for opener in tools.openers):
             continue
@@ -227,6 +242,19 @@ def test_deeply_nested_or_endless_text_is_parsed(parser_id: str, text: str) -> N
 
 
 CONTINUED = load_continued()
+
+
+def _forced_calls(parser_id: str) -> list[tuple[Callable[[str | None], str | None], str]]:
+    """Return the forced prefixes, each with a model's continuation."""
+    tools, continued = tool_parser(parser_id), CONTINUED.get(parser_id, [])
+    forces = (tools.forced_prefix, *tools.dialects)
+    assert len(continued) == len(forces), (
+        f"tests/parsers/transcripts/{parser_id}.toml: `continued` needs {len(forces)} texts, "
+        f"for the forced prefix and for each dialect; it has {len(continued)}"
+    )
+    return list(zip(forces, continued, strict=True))
+
+
 TYPED = (
     ToolSpec(name="f", parameters={"properties": {"text": {"type": "string"}, "count": {"type": "integer"}}}),
 )
@@ -235,9 +263,7 @@ TYPED = (
 @by_format
 def test_forced_call_continues_where_the_prompt_ends(parser_id: str) -> None:
     tools = tool_parser(parser_id)
-    forces = (tools.forced_prefix, *tools.dialects)
-    assert len(forces) == len(CONTINUED[parser_id])
-    for force, text in zip(forces, CONTINUED[parser_id], strict=True):
+    for force, text in _forced_calls(parser_id):
         prefix = force("f")
         assert prefix is not None
         message = extract(text, tools=tools, tool_specs=TYPED, prompt_tail=prefix)
