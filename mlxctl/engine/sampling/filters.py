@@ -1,4 +1,4 @@
-"""Sampling filters: top_k, top_p, min_p, typical_p, xtc. MLX thread only.
+"""Filters that remove tokens before the draw. MLX thread only.
 
 All take logits (B, V) in float32 after the temperature, and return them with -inf for removed tokens; the
 logits of a row that does not use a filter stay bit for bit the same. The most likely token always stays,

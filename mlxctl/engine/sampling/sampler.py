@@ -1,10 +1,9 @@
 """Sampler: the next token for every row of a batch.
 
-MLX thread only. Order: penalties (repetition of prompt and generated tokens after Keskar et al. 2019,
-presence and frequency of generated tokens as OpenAI defines them), repetition guard, logit bias, min_tokens,
-grammar mask, temperature or tone curve, filters (top_k, top_p, min_p, typical_p, xtc), draw, forced tokens.
-All in float32. Parameters are arrays, not constants of a compiled function, so new values cause no
-compilation.
+MLX thread only. The order is that of `SamplingParams`, with the grammar's mask after min_tokens, and forced
+tokens in place of drawn ones. Repetition penalties are those of Keskar et al. 2019, presence and frequency
+penalties those of OpenAI. All in float32. Parameters are arrays, not constants of a compiled function, so new
+values cause no compilation.
 
 The draw is the Gumbel-max trick with noise of the key f(seed, position): a row gets the same token alone, in
 any batch, and after a restart. A pass that a row does not use leaves its logits bit for bit unchanged.
