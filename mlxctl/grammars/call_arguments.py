@@ -1,7 +1,8 @@
 """The grammar of a call's arguments in a format's notation.
 
 It accepts what the tool's schema allows and the format's parser reads back. Arguments come in the order of
-the schema. Additional ones are only allowed where the schema asks for them, or names none.
+the schema. Additional ones may follow in JSON unless the schema forbids them; in other notations only where
+the schema asks for them, or names none.
 """
 
 from dataclasses import replace
