@@ -14,6 +14,7 @@ from mlxctl.server.disconnect import Application, DisconnectWatch
 from mlxctl.server.error_handlers import ErrorHandlers
 from mlxctl.server.middleware.allowed_hosts import AllowedHosts
 from mlxctl.server.middleware.authentication import Authentication
+from mlxctl.server.middleware.body_memory import BodyAccounts
 from mlxctl.server.middleware.browser_requests import BrowserRequests
 from mlxctl.server.middleware.cross_origin import CrossOrigin
 from mlxctl.server.middleware.header_limit import HeaderLimit
@@ -101,4 +102,5 @@ def _middleware(settings: ServerSettings, routes: Sequence[Route], context: Rout
             context.services.policy,
             {path: route for route in routes for path in route.paths},
         ),
+        BodyAccounts(max(settings.max_bodies_bytes, settings.max_body_bytes)),
     ]

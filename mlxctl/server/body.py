@@ -16,7 +16,8 @@ Body = TypeVar("Body")
 async def read_body(request: Request, *, limit_bytes: int) -> bytes | bytearray:
     """Return the whole body.
 
-    Raises BodyTooLarge at the first byte beyond the limit. A large one is a bytearray.
+    Raises BodyTooLarge at the first byte beyond the limit, and QueueFull when the bodies of open requests
+    take too much memory. A large one is a bytearray.
     """
     encoding = request.get_header("content-encoding")
     if encoding not in (None, "identity"):
@@ -28,10 +29,11 @@ async def read_body(request: Request, *, limit_bytes: int) -> bytes | bytearray:
     async for chunk in request.stream:
         if len(body) + len(chunk) > limit_bytes:
             raise BodyTooLarge(limit_bytes=limit_bytes)
+        request.context.body_account.add(len(chunk))
         body += chunk
     return bytes(body) if len(body) < _LARGE_BYTES else body
 
 
 async def read_json(request: Request, decoder: msgspec.json.Decoder[Body], *, limit_bytes: int) -> Body:
-    """Return the decoded body. Raises InvalidRequest, BodyTooLarge."""
+    """Return the decoded body. Raises InvalidRequest, BodyTooLarge, QueueFull."""
     return decode_body(bytes(await read_body(request, limit_bytes=limit_bytes)), decoder)

@@ -77,6 +77,12 @@ class ServerSettings:
     max_body_bytes: int = bounded(32 * 1024**2, least=1024)
     """Maximum size of a request body."""
 
+    max_bodies_bytes: int = bounded(512 * 1024**2, least=1024)
+    """Maximum size of the bodies of all open requests together.
+
+    When it is reached, a caller with less than its share may still send bodies.
+    """
+
     max_header_bytes: int = bounded(64 * 1024, least=8192, most=16 * 1024**2)
     """Maximum size of the request line and headers together."""
 

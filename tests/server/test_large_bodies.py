@@ -5,21 +5,33 @@ import pickle
 import socket
 import struct
 import tracemalloc
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterator
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
+from urllib.parse import urlsplit
 
 import httpx
 import pytest
 from falcon.asgi import Request
 
+from mlxctl.errors import QueueFull
 from mlxctl.inference.preparation.frames import ConnectionEnded, receive_async
 from mlxctl.server.body import read_body
+from mlxctl.server.middleware.body_memory import BodyAccount, BodyMemory
 
-from .process import ServerProcess
+from .process import ServerProcess, serving, wait_for
 
 _MIB = 1 << 20
+_ACCOUNT = BodyAccount(BodyMemory(64 * _MIB), "")
 _SMALL = [{"role": "user", "content": "hello"}]
+
+
+@pytest.fixture(scope="module")
+def server(endless_model: Path) -> Iterator[ServerProcess]:
+    """A server with room for the bodies of one large request and little more."""
+    with serving(endless_model, MLXCTL_SERVER_MAX_BODIES_BYTES=str(36 * _MIB)) as running:
+        yield running
 
 
 def refused(server: ServerProcess, path: str, asked: dict[str, Any]) -> dict[str, Any]:
@@ -96,14 +108,57 @@ def test_body_is_not_copied() -> None:
     asyncio.run(run())
 
 
-def sent(*, num_chunks: int) -> SimpleNamespace:
+def test_caller_reads_bodies_up_to_its_share_of_a_full_memory() -> None:
+    async def run() -> None:
+        memory = BodyMemory(8 * _MIB)
+        many = [BodyAccount(memory, "many") for _ in range(8)]
+        for account in many:
+            await read_body(cast("Request", sent(num_chunks=1, account=account)), limit_bytes=32 * _MIB)
+        other, late = BodyAccount(memory, "other"), BodyAccount(memory, "many")
+
+        await read_body(cast("Request", sent(num_chunks=4, account=other)), limit_bytes=32 * _MIB)
+        for refused_account in (late, other):
+            with pytest.raises(QueueFull, match=r"share of a caller is 4\.19 MB"):
+                await read_body(
+                    cast("Request", sent(num_chunks=1, account=refused_account)), limit_bytes=32 * _MIB
+                )
+
+        assert memory.num_bytes == 12 * _MIB
+        for account in (*many, other, late):
+            account.close()
+        assert memory.num_bytes == 0
+
+    asyncio.run(run())
+
+
+def test_full_memory_of_bodies_answers_429_until_others_end(server: ServerProcess) -> None:
+    address = urlsplit(server.url)
+    body = {"model": "tiny", "max_tokens": 1, "messages": _SMALL, "user": "u" * 5 * _MIB}
+
+    def statuses() -> list[int]:
+        paths = ("/v1/chat/completions", "/v1/messages")
+        return [httpx.post(f"{server.url}{path}", json=body, timeout=60).status_code for path in paths]
+
+    with socket.create_connection((address.hostname, address.port)) as slow:
+        head = f"POST /v1/messages HTTP/1.1\r\nhost: localhost\r\ncontent-length: {32 * _MIB}\r\n\r\n"
+        slow.sendall(head.encode() + bytes(32 * _MIB - 1))
+        wait_for(lambda: statuses() == [429, 429], seconds=20)
+    wait_for(lambda: statuses() == [200, 200], seconds=20)
+
+
+def sent(*, num_chunks: int, account: BodyAccount = _ACCOUNT) -> SimpleNamespace:
     """A request whose chunks of one MiB arrive one after another."""
 
     async def stream() -> AsyncIterator[bytes]:
         for _ in range(num_chunks):
             yield bytes(_MIB)
 
-    return SimpleNamespace(get_header=lambda _: None, content_length=None, stream=stream())
+    return SimpleNamespace(
+        get_header=lambda _: None,
+        content_length=None,
+        stream=stream(),
+        context=SimpleNamespace(body_account=account),
+    )
 
 
 def test_preparation_result_is_received_in_chunks() -> None:

@@ -1,0 +1,91 @@
+"""Memory of request bodies: a limit of all open requests, with a share for each caller.
+
+Event-loop thread only.
+"""
+
+from collections import Counter
+from typing import Any
+
+from falcon.asgi import Request, Response
+
+from mlxctl.errors import QueueFull, describe_bytes
+from mlxctl.server.disconnect import call_at_end
+
+
+class BodyMemory:
+    """Counts the bytes of the bodies of open requests, by caller.
+
+    While there is room, a caller may use all of it. Beyond that a caller may still use the limit divided by
+    the number of callers with bodies, so the total is at most twice the limit.
+    """
+
+    def __init__(self, max_bytes: int) -> None:
+        self._max_bytes = max_bytes
+        self._by_caller: Counter[str] = Counter()
+
+    @property
+    def num_bytes(self) -> int:
+        """Bytes of all open requests."""
+        return self._by_caller.total()
+
+    def add(self, caller: str, num_bytes: int) -> None:
+        """Count bytes that have arrived. Raises QueueFull, and then counts nothing."""
+        total = self.num_bytes + num_bytes
+        if total > self._max_bytes:
+            mine = self._by_caller[caller] + num_bytes
+            share = self._max_bytes // len(self._by_caller.keys() | {caller})
+            if mine > share or total > 2 * self._max_bytes:
+                self._drop_empty(caller)
+                raise QueueFull(
+                    f"the bodies of open requests take {describe_bytes(self.num_bytes)} of "
+                    f"{describe_bytes(self._max_bytes)}, and the share of a caller is "
+                    f"{describe_bytes(share)}; send the request again when others have ended"
+                )
+        self._by_caller[caller] += num_bytes
+
+    def remove(self, caller: str, num_bytes: int) -> None:
+        """Count bytes of an ended request no more."""
+        self._by_caller[caller] -= num_bytes
+        self._drop_empty(caller)
+
+    def _drop_empty(self, caller: str) -> None:
+        if not self._by_caller[caller]:
+            del self._by_caller[caller]
+
+
+class BodyAccount:
+    """The bytes of one request's body in the memory of all bodies."""
+
+    def __init__(self, memory: BodyMemory, caller: str) -> None:
+        self._memory = memory
+        self._caller = caller
+        self._num_bytes = 0
+
+    def add(self, num_bytes: int) -> None:
+        """Count bytes that have arrived. Raises QueueFull."""
+        self._memory.add(self._caller, num_bytes)
+        self._num_bytes += num_bytes
+
+    def close(self) -> None:
+        """Count the body no more."""
+        if self._num_bytes:
+            self._memory.remove(self._caller, self._num_bytes)
+            self._num_bytes = 0
+
+
+class BodyAccounts:
+    """Middleware that gives every request an account, after authentication."""
+
+    def __init__(self, max_bytes: int) -> None:
+        self._memory = BodyMemory(max_bytes)
+
+    async def process_resource(
+        self,
+        request: Request,
+        response: Response,  # noqa: ARG002
+        _: object,
+        __: dict[str, Any],
+    ) -> None:
+        """Open the account of a request until it ends."""
+        account = request.context.body_account = BodyAccount(self._memory, request.context.caller or "")
+        call_at_end(request.scope, account.close)
