@@ -67,6 +67,7 @@ class MetricsSnapshot:
     http: HttpRequestCounts
     pool: ModelStats
     rate_limited: Mapping[str, int] = field(default_factory=dict)
+    num_audit_dropped: int = 0
     agent_turns: Mapping[str, int] = field(default_factory=dict)
     routes: Mapping[tuple[str, RouteResult], int] = field(default_factory=dict)
     models: Sequence[ServedModel] = ()
@@ -151,6 +152,9 @@ def _server(snapshot: MetricsSnapshot) -> "Iterator[Metric]":
     )
     yield CounterMetricFamily(
         "mlxctl_deadlines", "Requests that exceeded the time limit.", value=snapshot.http.num_deadlines
+    )
+    yield CounterMetricFamily(
+        "mlxctl_audit_dropped", "Audit records that were lost.", value=snapshot.num_audit_dropped
     )
     for name, text, label, counts in (
         ("rate_limited", "Requests refused with 429, by limit.", "limit", snapshot.rate_limited),

@@ -10,6 +10,7 @@ from mlxctl.inference import InferenceService
 from mlxctl.policy import RateLimiter
 from mlxctl.server.agent_queue import AgentQueue
 from mlxctl.server.metric_families import HttpRequestCounts, MetricsSnapshot, metric_families
+from mlxctl.stores.audit import AuditStore
 
 if TYPE_CHECKING:
     from prometheus_client import Metric
@@ -24,11 +25,13 @@ class MetricsResource:
         agent_queue: AgentQueue,
         http_requests: HttpRequestCounts,
         limiter: RateLimiter,
+        audit: AuditStore | None,
     ) -> None:
         self._inference = inference
         self._agent_queue = agent_queue
         self._http_requests = http_requests
         self._limiter = limiter
+        self._audit = audit
 
     async def on_get(self, request: Request, response: Response) -> None:  # noqa: ARG002
         """Query the engine and render all metrics."""
@@ -55,6 +58,7 @@ class MetricsResource:
             num_restarts=inference.num_engine_restarts,
             http=self._http_requests,
             rate_limited=self._limiter.num_refused,
+            num_audit_dropped=self._audit.num_dropped if self._audit is not None else 0,
             pool=inference.manager.stats(),
             agent_turns={
                 "running": self._agent_queue.num_running,

@@ -113,6 +113,7 @@ def test_requests_succeed_while_the_log_cannot_be_written(endless_model: Path, t
         assert post(server).status_code == 200
         page = lambda: httpx.get(f"{server.url}/admin/audit").json()  # noqa: E731
         wait_for(lambda: page()["num_dropped"] == 1, seconds=20)
+        assert "mlxctl_audit_dropped_total 1.0" in httpx.get(f"{server.url}/metrics").text
         assert post(server).status_code == 200
 
 

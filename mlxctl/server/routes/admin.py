@@ -91,6 +91,7 @@ ADMIN_ROUTES = (
             context.agent_queue,
             context.http_requests,
             context.services.policy.limiter,
+            context.services.audit,
         ),
         access="metrics:read",
         operations=(
