@@ -1,4 +1,4 @@
-"""Which drafter of speculative decoding makes a model fastest: what to try, and the choice."""
+"""Drafters of speculative decoding to measure, and the fastest one."""
 
 import statistics
 from collections.abc import Sequence
@@ -19,7 +19,7 @@ _MIN_GAIN = 1.02
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DrafterTrial:
-    """A drafter with its options of `mlxctl serve`, and its measured speedup by task.
+    """A drafter, its options of `mlxctl serve`, and its measured speedups.
 
     A speedup is tokens per second in those without speculative decoding. `overall` is their geometric mean,
     None before all tasks were measured. `accepted_share` is that of all verified draft tokens.
@@ -33,7 +33,7 @@ class DrafterTrial:
 
 
 def drafter_trials(drafters: Drafters, *, max_draft_models: int) -> list[DrafterTrial]:
-    """Return what to try: prompt lookup, the MTP head, and the first draft models."""
+    """Return prompt lookup, the MTP head and the first draft models."""
     own = ("lookup", "mtp") if drafters.has_mtp_head else ("lookup",)
     return [
         *(DrafterTrial(drafter=name, serve_options=("--speculation", name), speedups={}) for name in own),
@@ -68,7 +68,7 @@ def read_trial(trial: DrafterTrial, result: Result) -> DrafterTrial:
 
 
 def fastest_trial(trials: Sequence[DrafterTrial]) -> DrafterTrial | None:
-    """Return the trial with the largest speedup over all tasks, None if none gains.
+    """Return the trial with the largest speedup, None if none gains.
 
     Without an accepted draft a speedup is noise.
     """

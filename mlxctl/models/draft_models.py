@@ -1,4 +1,7 @@
-"""What can draft for a model: its MTP head, models of its vocabulary. Only reads files."""
+"""What can draft for a model: its MTP head, other models.
+
+Only reads files.
+"""
 
 import json
 from collections.abc import Iterable
@@ -27,9 +30,9 @@ class Drafters:
 
 
 def find_drafters(model: "ModelDescription", others: Iterable["ModelDescription"]) -> Drafters | None:
-    """Return what can draft for a model, of `others` the smaller ones with its vocabulary.
+    """Return what can draft for a model.
 
-    None for a model that generates no text.
+    Of `others` these are the smaller ones with its vocabulary. None for a model that generates no text.
     """
     if model.problem is not None or not _generates_text(model) or model.weights is None:
         return None
@@ -52,7 +55,7 @@ def _generates_text(model: "ModelDescription") -> bool:
 
 
 def _can_draft(model: "ModelDescription") -> bool:
-    """Whether a model's layers keep all tokens, so that rejected ones can be taken back."""
+    """Whether rejected tokens can be taken out of all layers' caches."""
     cache = model.cache
     return (
         model.problem is None

@@ -28,7 +28,7 @@ def mtp_problem(path: Path) -> str:
 
 
 def find_mtp_files(path: Path) -> list[Path]:
-    """Return the weight files with tensors of a head. Unreadable files count as none."""
+    """Return the readable weight files with tensors of a head."""
     return [
         file
         for file in sorted(path.glob("*.safetensors"))
@@ -37,15 +37,16 @@ def find_mtp_files(path: Path) -> list[Path]:
 
 
 def mtp_name(name: str) -> str:
-    """Return a tensor's name within the head, "" if it belongs to the model."""
+    """Return a tensor's name within the head, "" outside of it."""
     found = _NAME.fullmatch(name)
     return found[1] if found else ""
 
 
 def has_zero_centered_norms(path: Path) -> bool:
-    """Whether norm weights are stored minus one, as in checkpoints that were not converted.
+    """Whether norm weights are stored minus one.
 
-    mlx-lm recognizes those by the order of axes of their convolutions.
+    So they are in checkpoints that were not converted. mlx-lm recognizes those by the order of axes of their
+    convolutions.
     """
     return any(
         tensor.name.endswith("conv1d.weight") and tensor.shape[-1] != 1

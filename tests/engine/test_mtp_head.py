@@ -38,7 +38,7 @@ NUM_TOKENS = 24
 
 
 class RecordingDrafter(MtpDrafter):
-    """Records the tokens of each row and the states that the head reads."""
+    """Records the rows' tokens and the states that the head reads."""
 
     seen: ClassVar[list[tuple[list[int], int, "np.ndarray[Any, Any]"]]] = []
 

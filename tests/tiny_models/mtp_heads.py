@@ -1,4 +1,4 @@
-"""Checkpoints of Qwen3.5's architecture with an MTP head, made from a generated model.
+"""Generated checkpoints of Qwen3.5's architecture with an MTP head.
 
 The layers are scaled down, so that the next token depends mostly on the last one. The head looks at the last
 token only, so most of its drafts are right and some are wrong.
@@ -38,7 +38,7 @@ def _text_weights(base: Path) -> dict[str, mx.array]:
 
 
 def _head(weights: dict[str, mx.array]) -> dict[str, mx.array]:
-    """Return a head whose layer is that of the model's first full attention."""
+    """Return a head with a copy of the first full-attention layer."""
     full = next(
         name.partition("self_attn")[0] for name in sorted(weights) if name.endswith("self_attn.q_proj.weight")
     )

@@ -30,7 +30,7 @@ class GrammarMatcher:
             self.failure = f"token {token_id} was not allowed: {_reason(self._matcher)}"
 
     def mask_draft(self, draft: Sequence[int], words: "np.ndarray[Any, np.dtype[np.int32]]") -> int:
-        """Return how many tokens of a draft are allowed one after the other.
+        """Return how many tokens of a draft are allowed in sequence.
 
         Sets the bits of the tokens allowed after each of them in `words` (n, ceil(V / 32)). The state stays.
         """

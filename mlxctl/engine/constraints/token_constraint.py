@@ -49,9 +49,9 @@ class TokenConstraint:
         return self._thinking is not None and self._thinking.needs_last_token(position)
 
     def num_free_positions(self, position: int) -> int:
-        """Return how many next tokens depend on earlier ones at most by the grammar.
+        """Return how many next tokens no budget or penalty can change.
 
-        They start at `position`. All tokens before `position` but one in flight have been consumed, or none
+        They start at `position`; a grammar may constrain them. All tokens before `position` but one in flight have been consumed, or none
         can change the answer.
         """
         if self._repetition is not None:
@@ -72,7 +72,10 @@ class TokenConstraint:
         self._grammar.fill_mask(words)
 
     def mask_draft(self, draft: Sequence[int], words: "np.ndarray[Any, np.dtype[np.int32]]") -> int:
-        """Return how many tokens of a draft the grammar allows; `words` as in GrammarMatcher."""
+        """Return how many tokens of a draft the grammar allows.
+
+        Sets `words` as GrammarMatcher does.
+        """
         assert self._grammar is not None, "only a grammar masks"
         return self._grammar.mask_draft(draft, words)
 

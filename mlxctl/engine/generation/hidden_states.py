@@ -1,7 +1,7 @@
-"""Final hidden states of the last tokens of each row. MLX thread only.
+"""Final hidden states of the last tokens of each row.
 
-The model's last norm records what it returns; nothing is computed for it but the last layer in the last
-prefill passes of a prompt.
+MLX thread only. The model's last norm records what it returns; nothing is computed for it but the last layer
+in the last prefill passes of a prompt.
 """
 
 from collections import deque
@@ -52,7 +52,7 @@ class HiddenStates:
         return self._recorder.take()
 
     def add_prefill(self, rows: Many[Sequence], starts: Many[int], ends: Many[int]) -> None:
-        """Add the last pass, which computed the prompt tokens from `starts` to `ends`."""
+        """Add the prompt tokens from `starts` to `ends`, of the last pass."""
         states = self.take_pass()
         num_computed = max(end - start for start, end in zip(starts, ends, strict=True))
         # Prompt log-probabilities are computed in other passes.
@@ -67,18 +67,18 @@ class HiddenStates:
                 self._add(row, end - num, tail, 0, num)
 
     def add(self, states: mx.array | None, rows: Many[Sequence], nums: Many[int]) -> None:
-        """Add the first `nums` tokens of each row of a decode step's pass.
+        """Add the first `nums` tokens of each row of a pass.
 
-        They are the last tokens in the rows' caches.
+        It is a decode step's; they are the last tokens in the rows' caches.
         """
         if states is not None:
             for index, (row, num) in enumerate(zip(rows, nums, strict=True)):
                 self._add(row, row.length - num, states, index, num)
 
     def take(self, row: Sequence) -> tuple[int, mx.array] | None:
-        """Return the index of the first state, and all states (1, n, width), once.
+        """Return a row's states (1, n, width) and the first one's index.
 
-        None where those up to the row's last token in the cache are not known.
+        They are no longer held. None where those up to the row's last token in the cache are not known.
         """
         held = self._rows.pop(row.sequence_id, None)
         if held is None or held.start + held.num != row.length:

@@ -22,7 +22,10 @@ UseAdapters = Callable[[Many[Sequence]], AbstractContextManager[None]]
 
 @dataclass(slots=True)
 class _HeadCaches:
-    """The head's caches of a row; they end before the state of the token at index `end`."""
+    """The head's caches of a row.
+
+    They end before the state of the token at index `end`.
+    """
 
     layers: list[Any]
     end: int

@@ -38,7 +38,7 @@ class MtpHead(nn.Module):  # type: ignore[misc]
         self.norm = nn.RMSNorm(width, eps=epsilon)
 
     def __call__(self, states: mx.array, embeddings: mx.array, caches: list[KVCache]) -> mx.array:
-        """Return the head's states (1, n, width), from which the output head predicts.
+        """Return the head's states (1, n, width), for the output head.
 
         `states` (1, n, width) are the final hidden states of n tokens, `embeddings` those of the tokens after
         them.

@@ -219,7 +219,7 @@ class GenerationWorkload(Workload):
     def _drafters(
         self, weights: LoadedWeights, caches: Caches, states: HiddenStates | None, lora: "LoraAdapters"
     ) -> list[Drafter]:
-        """Return what drafts for a model with such caches, in order of preference."""
+        """Return the drafters of a model with such caches, preferred ones first."""
         if self._speculation == "off" or rollback_problem(caches):
             return []
         drafters: list[Drafter] = []
