@@ -51,8 +51,8 @@ class TokenConstraint:
     def num_free_positions(self, position: int) -> int:
         """Return how many next tokens no budget or penalty can change.
 
-        They start at `position`; a grammar may constrain them. All tokens before `position` but one in flight have been consumed, or none
-        can change the answer.
+        They start at `position`; a grammar may constrain them. All tokens before `position` but one in flight
+        have been consumed, or none can change the answer.
         """
         if self._repetition is not None:
             return 0
