@@ -53,17 +53,18 @@ def test_correct_memory_figure_counts_at_the_next_step() -> None:
 
 def test_prompt_is_refused_after_its_time_without_memory_only() -> None:
     simulation = Simulation(Machine(), max_rows=8)
+    simulation.memory_wait_seconds = 6.0
     long = simulation.ask(200, num_tokens=1_000_000_000)
     simulation.run(until=lambda: bool(long.tokens))
     simulation.available_bytes = 0
     simulation.ask(200, num_tokens=2)
 
-    simulation.run(seconds=59.0)
+    simulation.run(seconds=5.9)
     assert simulation.num_refused == 0
-    simulation.run(seconds=2.0)
+    simulation.run(seconds=0.2)
     assert simulation.num_refused == 1
     late = simulation.ask(200, num_tokens=2)
-    simulation.run(seconds=59.0)
+    simulation.run(seconds=5.9)
     simulation.available_bytes = 1 << 40
     simulation.run(until=lambda: len(late.tokens) == 2)
     assert simulation.num_refused == 1

@@ -23,7 +23,7 @@ from tests.tiny_models.adapters import random_adapter
 # Plain attention, sliding window, short convolutions, linear attention with experts.
 FAMILIES = ["qwen3", "gemma3", "lfm2", "qwen3_next"]
 PROMPT = [20 + place % 400 for place in range(90)]
-NUM_TIMES = 3
+NUM_TIMES = 2
 URGENT = -10
 PREEMPTING = SchedulerPolicy(max_rows=1, enable_preemption=True)
 SEEDED = SamplingParams(
@@ -50,9 +50,9 @@ def test_preempted_output_equals_uninterrupted_output(family: str) -> None:
     engine = SteppedEngine(family)
     engine.configure(PREEMPTING)
     for sampling, guidance in KINDS:
-        alone = engine.submit(PROMPT, max_tokens=50, sampling=sampling, guidance=guidance)
+        alone = engine.submit(PROMPT, max_tokens=36, sampling=sampling, guidance=guidance)
         engine.run(lambda alone=alone: engine.is_done(alone))
-        row = engine.submit(PROMPT, max_tokens=50, sampling=sampling, guidance=guidance)
+        row = engine.submit(PROMPT, max_tokens=36, sampling=sampling, guidance=guidance)
         for number in range(NUM_TIMES):
             num_tokens = 9 * (number + 1)
             engine.run(lambda row=row, least=num_tokens: len(engine.tokens(row)) >= least)
