@@ -174,8 +174,8 @@ def _timestamp(random: Random) -> Changed:
     request = conversation(random)
     one, other = random.sample(range(10, 60), 2)
     rest = request.messages[0].text
-    earlier, asked = (f"It is 2026-06-11 09:{minute}.\n{rest}" for minute in (one, other))
-    before, after = (_put(request, 0, text_message("system", text)) for text in (earlier, asked))
+    earlier, body = (f"It is 2026-06-11 09:{minute}.\n{rest}" for minute in (one, other))
+    before, after = (_put(request, 0, text_message("system", text)) for text in (earlier, body))
     return Changed(before=before, after=after, reason="message_changed", message=0, part="text")
 
 
@@ -256,7 +256,7 @@ def _thinking(random: Random) -> Changed:
     thought = _text(random, 10)
     other, new, old = _reworded(random, thought)
     call, result = _call(random, request.tools[0].name, 0)
-    earlier, asked = (
+    earlier, body = (
         replace(
             request,
             messages=(*request.messages, replace(call, parts=(ThinkingPart(text=text), *call.parts)), result),
@@ -264,7 +264,7 @@ def _thinking(random: Random) -> Changed:
         for text in (thought, other)
     )
     return Changed(
-        before=earlier, after=asked, reason="message_changed", message=2, part="thinking", new=new, old=old
+        before=earlier, after=body, reason="message_changed", message=2, part="thinking", new=new, old=old
     )
 
 

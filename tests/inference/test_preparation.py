@@ -28,7 +28,7 @@ async def running(short: QueueLimits = ONE) -> AsyncIterator[PreparationPool]:
         await pool.close()
 
 
-def asked(*texts: str) -> PackedRequest:
+def body(*texts: str) -> PackedRequest:
     roles = ("user", "assistant")
     messages = tuple(text_message(roles[index % 2], text) for index, text in enumerate(texts))
     return PackedRequest.of(GenerationRequest(model="tiny", messages=messages))
@@ -92,16 +92,16 @@ def test_every_process_knows_the_ids_of_an_answer() -> None:
     async def run() -> None:
         async with running(replace(SHORT, max_workers=1)) as pool:
             reader = await pool.load("tiny", facts, ModelCapabilities())
-            first = await prepared(pool, asked("a question"))
+            first = await prepared(pool, body("a question"))
             # Two tokens for what the tokenizer writes as one.
             tokens = {reader.tokens.bytes_of(token_id): token_id for token_id in range(500)}
             word = next(token.decode() for token in tokens if len(token) == 2 and token.isalpha())
             ids = [tokens[letter.encode()] for letter in word]
             pool.record_answer("tiny", first.opened[0], [*ids, min(reader.stop_token_ids)])
-            known = await prepared(pool, asked("a question", word, "go on"))
+            known = await prepared(pool, body("a question", word, "go on"))
             with pytest.raises(SequenceFailed):
                 await pool.run(os.abort, num_bytes=0)
-            again = await prepared(pool, asked("a question", word, "go on"))
+            again = await prepared(pool, body("a question", word, "go on"))
 
             place = len(first.inputs[0].token_ids)
             assert list(known.inputs[0].token_ids[place : place + 2]) == ids
@@ -120,7 +120,7 @@ def test_lost_fork_server_is_restarted() -> None:
             assert template is not None
             template.kill()
             pool._workers._end_idle()
-            assert (await prepared(pool, asked("still here"))).inputs
+            assert (await prepared(pool, body("still here"))).inputs
 
     asyncio.run(run())
 
@@ -132,11 +132,11 @@ def test_errors_survive_the_process_boundary() -> None:
         async with running(SHORT) as pool:
             await pool.load("tiny", facts, ModelCapabilities())
             with pytest.raises(ContextTooLong) as raised:
-                await prepared(pool, asked("a" * 1_000_000))
+                await prepared(pool, body("a" * 1_000_000))
             assert raised.value.num_prompt_tokens > raised.value.context_length == facts.context_length
             with pytest.raises(BrokenModel):
                 await pool.load("broken", replace(facts, chat_template="{% for %}"), ModelCapabilities())
-            assert (await prepared(pool, asked("still here"))).inputs
+            assert (await prepared(pool, body("still here"))).inputs
 
     asyncio.run(run())
 

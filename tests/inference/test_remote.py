@@ -242,7 +242,7 @@ SAMPLING = SamplingOptions(
     ],
 )
 def test_own_server_parses_the_same_request(constraint: Constraint | None) -> None:
-    asked = GenerationRequest(
+    sent = GenerationRequest(
         model="m",
         messages=(text_message("user", "Hi"),),
         sampling=SAMPLING,
@@ -250,12 +250,12 @@ def test_own_server_parses_the_same_request(constraint: Constraint | None) -> No
         constraint=constraint,
         tools=(ToolSpec(name="f", is_strict=True),),
     )
-    received = OpenAIChatFormatter().parse(encode_request(asked))
+    received = OpenAIChatFormatter().parse(encode_request(sent))
     assert (received.sampling, received.thinking, received.constraint, received.tools) == (
         SAMPLING,
-        asked.thinking,
+        sent.thinking,
         constraint,
-        asked.tools,
+        sent.tools,
     )
 
 
@@ -275,11 +275,11 @@ def test_images_are_sent_in_user_messages_and_tool_results() -> None:
     shown = Message(
         role="tool", parts=(ToolResultPart(call_id="c", content=(TextPart(text="Here:"), image)),)
     )
-    asked = GenerationRequest(
+    sent = GenerationRequest(
         model="m", messages=(Message(role="user", parts=(image, TextPart(text="And?"))), call, shown)
     )
 
-    assert OpenAIChatFormatter().parse(encode_request(asked)).messages == asked.messages
+    assert OpenAIChatFormatter().parse(encode_request(sent)).messages == sent.messages
 
 
 def test_unsupported_options_are_rejected() -> None:

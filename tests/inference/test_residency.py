@@ -354,26 +354,26 @@ def test_any_sequence_serves_all_and_evicts_no_leased_model(
         clock = Clock()
         residency, loader = make(max_waiting=100, ttl_seconds=30.0, clock=clock)
         loader.memory = ModelMemoryBudget(limit_bytes=100, shared_bytes=90, max_models=max_models)
-        asked: list[asyncio.Task[Lease]] = []
+        body: list[asyncio.Task[Lease]] = []
         side: list[asyncio.Task[object]] = []
         for action, value in steps:
             if action == "ask":
-                asked.append(asyncio.create_task(residency.lease(str(value))))
+                body.append(asyncio.create_task(residency.lease(str(value))))
             elif action == "unload":
                 side.append(asyncio.create_task(residency.unload(str(value))))
             elif action == "wait":
                 clock.now += float(value)
                 side.append(asyncio.create_task(residency.unload_expired()))
-            elif asked:
-                partial(release if action == "end" else leave, asked.pop(int(value) % len(asked)))()
+            elif body:
+                partial(release if action == "end" else leave, body.pop(int(value) % len(body)))()
             await asyncio.sleep(0)
-        while asked:
+        while body:
             await settle()
-            served = [task for task in asked if task.done()]
+            served = [task for task in body if task.done()]
             assert served, "a request waits though nothing blocks it"
             for task in served:
                 release(task)
-            asked = [task for task in asked if task not in served]
+            body = [task for task in body if task not in served]
         for outcome in await asyncio.gather(*side, return_exceptions=True):
             assert isinstance(outcome, bool | None | ModelInUse)
         assert all(resident.num_leases == 0 for resident in residency.residents())

@@ -182,7 +182,7 @@ def blow_up_template(model: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("damage", "complaint"),
+    ("damage", "message"),
     [
         (break_config, "not valid JSON"),
         (remove_config, "has no config.json"),
@@ -197,9 +197,9 @@ def blow_up_template(model: Path) -> None:
         ),
     ],
 )
-def test_unusable_model_has_a_one_line_problem(model: Path, damage: Any, complaint: str) -> None:
+def test_unusable_model_has_a_one_line_problem(model: Path, damage: Any, message: str) -> None:
     damage(model)
     problem = describe_model(model).problem
     assert problem is not None
     assert "\n" not in problem
-    assert re.search(complaint, problem)
+    assert re.search(message, problem)

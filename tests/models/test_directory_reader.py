@@ -64,16 +64,16 @@ def test_missing_directory_is_an_error(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "complaint"),
+    ("name", "message"),
     [
         ("config.json", "no config.json"),
         ("tokenizer.json", "no tokenizer.json"),
         ("model.safetensors", "no weights"),
     ],
 )
-def test_missing_file_is_named(directory: Path, name: str, complaint: str) -> None:
+def test_missing_file_is_named(directory: Path, name: str, message: str) -> None:
     (directory / name).unlink()
-    with pytest.raises(BrokenModel, match=complaint):
+    with pytest.raises(BrokenModel, match=message):
         read_model(directory)
 
 
@@ -81,10 +81,10 @@ def test_missing_file_is_named(directory: Path, name: str, complaint: str) -> No
 @pytest.mark.parametrize("content", [b"{", b"[1]", b"null", b"\xff\xfe", b"[" * 100_000])
 def test_malformed_file_is_a_one_line_error(directory: Path, name: str, content: bytes) -> None:
     (directory / name).write_bytes(content)
-    with pytest.raises(BrokenModel) as refusal:
+    with pytest.raises(BrokenModel) as raised:
         read_model(directory)
-    assert name in str(refusal.value)
-    assert "\n" not in str(refusal.value)
+    assert name in str(raised.value)
+    assert "\n" not in str(raised.value)
 
 
 def test_too_large_file_is_not_read(directory: Path) -> None:

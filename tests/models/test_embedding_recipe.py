@@ -84,7 +84,7 @@ def test_length_limit_prompt_and_lowercasing_are_read(model: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("file", "value", "complaint"),
+    ("file", "value", "message"),
     [
         (
             "modules.json",
@@ -105,26 +105,26 @@ def test_length_limit_prompt_and_lowercasing_are_read(model: Path) -> None:
         ("1_Pooling/config.json", [], "must hold a JSON object"),
     ],
 )
-def test_unsupported_modules_are_a_one_line_error(model: Path, file: str, value: Any, complaint: str) -> None:
+def test_unsupported_modules_are_a_one_line_error(model: Path, file: str, value: Any, message: str) -> None:
     write(model, file, value)
-    with pytest.raises(BrokenModel, match=complaint) as refusal:
+    with pytest.raises(BrokenModel, match=message) as raised:
         read_model(model)
-    assert "\n" not in str(refusal.value)
+    assert "\n" not in str(raised.value)
 
 
 @pytest.mark.parametrize(
-    ("changes", "complaint"),
+    ("changes", "message"),
     [
         ({"model_type": "siglip"}, "is of model_type 'siglip', and only BERT's kin and the text models"),
         ({"use_bidirectional_attention": True}, "not supported for model_type 'qwen3'"),
         ({"is_causal": False}, "not supported for model_type 'qwen3'"),
     ],
 )
-def test_unsupported_architecture_is_an_error(model: Path, changes: dict[str, Any], complaint: str) -> None:
+def test_unsupported_architecture_is_an_error(model: Path, changes: dict[str, Any], message: str) -> None:
     change(model, "config.json", **changes)
-    with pytest.raises(BrokenModel, match=complaint):
+    with pytest.raises(BrokenModel, match=message):
         read_model(model)
-    assert complaint in (describe_model(model).problem or "")
+    assert message in (describe_model(model).problem or "")
 
 
 def test_prompt_excluded_from_pooling_is_an_error(model: Path) -> None:

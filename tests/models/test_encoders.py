@@ -92,7 +92,7 @@ def test_every_roberta_model_type_is_supported(tmp_path: Path, model_type: str) 
 
 
 @pytest.mark.parametrize(
-    ("name", "changes", "complaint"),
+    ("name", "changes", "message"),
     [
         ("bert", {"hidden_act": "relu"}, "hidden_act 'relu'"),
         ("bert", {"position_embedding_type": "relative_key"}, "position_embedding_type 'relative_key'"),
@@ -117,13 +117,13 @@ def test_every_roberta_model_type_is_supported(tmp_path: Path, model_type: str) 
     ],
 )
 def test_unsupported_encoder_field_is_an_error_naming_it(
-    tmp_path: Path, name: str, changes: dict[str, Any], complaint: str
+    tmp_path: Path, name: str, changes: dict[str, Any], message: str
 ) -> None:
     model = copied(name, tmp_path / "x", **changes)
-    with pytest.raises(BrokenModel, match=complaint) as refusal:
+    with pytest.raises(BrokenModel, match=message) as raised:
         read_model(model)
-    assert "\n" not in str(refusal.value)
-    assert describe_model(model).problem == str(refusal.value)
+    assert "\n" not in str(raised.value)
+    assert describe_model(model).problem == str(raised.value)
 
 
 def test_default_rope_is_accepted_in_both_notations(tmp_path: Path) -> None:
@@ -183,7 +183,7 @@ def test_dense_modules_among_the_weights_are_found_by_shape(
 
 
 @pytest.mark.parametrize(
-    ("config", "complaint"),
+    ("config", "message"),
     [
         (
             {
@@ -197,10 +197,10 @@ def test_dense_modules_among_the_weights_are_found_by_shape(
         ({"in_features": 32, "out_features": 128}, "for 32 numbers, but 64 come before it"),
     ],
 )
-def test_unsupported_dense_module_is_an_error(tmp_path: Path, config: dict[str, Any], complaint: str) -> None:
+def test_unsupported_dense_module_is_an_error(tmp_path: Path, config: dict[str, Any], message: str) -> None:
     model = copied("embeddinggemma", tmp_path / "x")
     write(model, "2_Dense/config.json", config)
-    with pytest.raises(BrokenModel, match=complaint):
+    with pytest.raises(BrokenModel, match=message):
         read_model(model)
 
 

@@ -171,18 +171,16 @@ def test_alias_may_name_model_directory_or_alias(directories: tuple[Path, Path],
 
 
 @pytest.mark.parametrize(
-    ("name", "complaint"),
+    ("name", "message"),
     [
         ("round", "refers to itself"),
         ("lost", "alias 'lost' stands for 'org/none', but there is no"),
         ("org/b", r"did you mean org/a\?"),
     ],
 )
-def test_unknown_name_is_an_error_with_hint(
-    directories: tuple[Path, Path], name: str, complaint: str
-) -> None:
+def test_unknown_name_is_an_error_with_hint(directories: tuple[Path, Path], name: str, message: str) -> None:
     cached(directories[1], "org/a")
-    with pytest.raises(ModelNotFoundOnDisk, match=complaint):
+    with pytest.raises(ModelNotFoundOnDisk, match=message):
         library(directories, round="about", about="round", lost="org/none").resolve(name)
 
 

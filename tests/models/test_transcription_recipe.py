@@ -78,7 +78,7 @@ def test_suppressed_tokens_are_read(model: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "edit", "complaint"),
+    ("name", "edit", "message"),
     [
         ("config.json", lambda config: config.pop("n_audio_ctx"), "has no size for n_audio_ctx: None"),
         ("config.json", lambda config: config.update(n_text_ctx=-1), "has no size for n_text_ctx: -1"),
@@ -101,13 +101,13 @@ def test_suppressed_tokens_are_read(model: Path) -> None:
     ],
 )
 def test_malformed_transcription_files_are_a_one_line_error(
-    model: Path, name: str, edit: Change, complaint: str
+    model: Path, name: str, edit: Change, message: str
 ) -> None:
     change(model, name, edit)
-    with pytest.raises(BrokenModel) as refusal:
+    with pytest.raises(BrokenModel) as raised:
         read_model(model)
-    assert complaint in str(refusal.value)
-    assert describe_model(model).problem == str(refusal.value)
+    assert message in str(raised.value)
+    assert describe_model(model).problem == str(raised.value)
 
 
 def test_missing_packages_are_named(model: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -62,9 +62,9 @@ def test_truncated_file_is_an_error(tmp_path: Path) -> None:
     whole = file.read_bytes()
     for length in (0, 4, 20, len(whole) - 1):
         file.write_bytes(whole[:length])
-        with pytest.raises(BrokenModel, match="is truncated") as refusal:
+        with pytest.raises(BrokenModel, match="is truncated") as raised:
             read_tensors(tmp_path)
-        assert "\n" not in str(refusal.value)
+        assert "\n" not in str(raised.value)
 
 
 def test_too_large_header_is_an_error(tmp_path: Path) -> None:
@@ -98,9 +98,9 @@ def test_arbitrary_header_is_read_or_a_one_line_error(
 ) -> None:
     directory = tmp_path_factory.mktemp("any")
     (directory / "model.safetensors").write_bytes(len(header).to_bytes(8, "little") + header)
-    refusal = ""
+    raised = ""
     try:
         read_tensors(directory)
     except BrokenModel as error:
-        refusal = str(error)
-    assert "\n" not in refusal
+        raised = str(error)
+    assert "\n" not in raised

@@ -214,12 +214,12 @@ def test_stored_keys_do_not_see_each_other(server: ServerProcess) -> None:
 
 
 @pytest.mark.parametrize(
-    ("asked", "cap", "priority"), [(-100, 5, 5), (7, 5, 7), (None, 5, 5), (-100, None, -100)]
+    ("sent", "cap", "priority"), [(-100, 5, 5), (7, 5, 7), (None, 5, 5), (-100, None, -100)]
 )
 def test_priority_is_no_more_urgent_than_that_of_the_key(
-    asked: int | None, cap: int | None, priority: int
+    sent: int | None, cap: int | None, priority: int
 ) -> None:
-    packed = PackedRequest.of(GenerationRequest(model="m", priority=asked))
+    packed = PackedRequest.of(GenerationRequest(model="m", priority=sent))
     identity = Caller(name="k", scopes=frozenset(), priority=cap)
     context = SimpleNamespace(identity=identity, request_id="r", caller="k")
     http: Any = SimpleNamespace(context=context, get_header=lambda _: None)

@@ -52,12 +52,12 @@ def test_completion_usage_counts_cached_tokens(openai_client: openai.OpenAI) -> 
 
 
 def test_max_tokens_0_prefills_the_prompt(anthropic_client: anthropic.Anthropic) -> None:
-    asked: Any = {"model": "tiny", "messages": [{"role": "user", "content": _text()}]}
-    whole = anthropic_client.messages.create(**asked, max_tokens=0)
+    sent: Any = {"model": "tiny", "messages": [{"role": "user", "content": _text()}]}
+    whole = anthropic_client.messages.create(**sent, max_tokens=0)
     assert (whole.content, whole.stop_reason, whole.usage.output_tokens) == ([], "max_tokens", 0)
-    with anthropic_client.messages.stream(**asked, max_tokens=0) as stream:
+    with anthropic_client.messages.stream(**sent, max_tokens=0) as stream:
         assert stream.get_final_message().content == []
-    known = anthropic_client.messages.create(**asked, max_tokens=4).usage
+    known = anthropic_client.messages.create(**sent, max_tokens=4).usage
     assert known.cache_read_input_tokens == whole.usage.input_tokens - 1
 
 
@@ -65,14 +65,14 @@ def test_breakpoints_report_created_then_read_tokens(
     anthropic_client: anthropic.Anthropic,
 ) -> None:
     system: list[Any] = [{"type": "text", "text": _text(), "cache_control": {"type": "ephemeral"}}]
-    asked: Any = {
+    sent: Any = {
         "model": "tiny",
         "system": system,
         "messages": [{"role": "user", "content": "Hello"}],
         "max_tokens": 4,
     }
-    first = anthropic_client.messages.create(**asked).usage
-    with anthropic_client.messages.stream(**asked) as stream:
+    first = anthropic_client.messages.create(**sent).usage
+    with anthropic_client.messages.stream(**sent) as stream:
         opening = next(event for event in stream if event.type == "message_start").message.usage
         second = stream.get_final_message().usage
 

@@ -234,10 +234,10 @@ def test_missing_layer_checkpoint_is_named(hybrid: ServerProcess) -> None:
 def test_dry_run_explains_without_side_effects(server: ServerProcess) -> None:
     agent = Agent(server)
     agent.ask(user("Tell me of boats"))
-    asked = {"protocol": "chat", "body": agent.body(user("Tell me of hills"))}
+    sent = {"protocol": "chat", "body": agent.body(user("Tell me of hills"))}
 
     found, again = (
-        httpx.post(f"{server.url}/cache/explain", json=asked).raise_for_status().json()["explanations"][0]
+        httpx.post(f"{server.url}/cache/explain", json=sent).raise_for_status().json()["explanations"][0]
         for _ in range(2)
     )
 

@@ -132,10 +132,10 @@ def test_claude_code_second_turn_hits_the_cache(demo: ServerProcess) -> None:
 
 def test_claude_code_counts_equal_usage_under_load(demo: ServerProcess) -> None:
     body = claude_body(QUESTION, MID_SYSTEM)
-    asked = {
+    sent = {
         name: body[name] for name in ("model", "messages", "tools", "system", "thinking", "output_config")
     }
-    counted = ask_as_claude(demo, asked, "/v1/messages/count_tokens?beta=true").json()
+    counted = ask_as_claude(demo, sent, "/v1/messages/count_tokens?beta=true").json()
     used = events(ask_as_claude(demo, body))[-2][1]["usage"]
     assert (
         counted["input_tokens"]
@@ -147,8 +147,8 @@ def test_deferred_tool_costs_no_tokens_until_referenced(
     demo: ServerProcess,
 ) -> None:
     def count(*messages: dict[str, Any], tools: list[dict[str, Any]]) -> int:
-        asked = {"model": MODEL, "messages": list(messages), "tools": tools}
-        return int(ask_as_claude(demo, asked, "/v1/messages/count_tokens").json()["input_tokens"])
+        sent = {"model": MODEL, "messages": list(messages), "tools": tools}
+        return int(ask_as_claude(demo, sent, "/v1/messages/count_tokens").json()["input_tokens"])
 
     reference = [
         {"type": "tool_reference", "tool_name": "WebFetch"},

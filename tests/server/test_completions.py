@@ -28,10 +28,10 @@ def test_ids_are_continued_and_echoed_as_text(openai_client: openai.OpenAI) -> N
 
 
 def test_streamed_echo_equals_the_whole_echo(openai_client: openai.OpenAI) -> None:
-    asked: dict[str, Any] = {**ASKED, "prompt": ["Once upon", "A time"], "n": 2, "echo": True}
-    whole = openai_client.completions.create(**asked)
+    body: dict[str, Any] = {**ASKED, "prompt": ["Once upon", "A time"], "n": 2, "echo": True}
+    whole = openai_client.completions.create(**body)
     streamed = ["", "", "", ""]
-    for chunk in openai_client.completions.create(**asked, stream=True):
+    for chunk in openai_client.completions.create(**body, stream=True):
         for choice in chunk.choices:
             streamed[choice.index] += choice.text
     assert streamed == [choice.text for choice in whole.choices]
@@ -57,7 +57,7 @@ def test_logprobs_have_one_entry_per_token(openai_client: openai.OpenAI) -> None
 def test_echoed_text_scores_equal_generated_scores(openai_client: openai.OpenAI, streams: bool) -> None:
     streamed = openai_client.completions.create(**ASKED, prompt="Once upon", logprobs=2).choices[0]
     assert streamed.logprobs is not None
-    asked: dict[str, Any] = {
+    body: dict[str, Any] = {
         "model": "tiny",
         "prompt": "Once upon" + streamed.text,
         "max_tokens": 0,
@@ -67,15 +67,15 @@ def test_echoed_text_scores_equal_generated_scores(openai_client: openai.OpenAI,
     if streams:
         choices = [
             choice
-            for chunk in openai_client.completions.create(**asked, stream=True)
+            for chunk in openai_client.completions.create(**body, stream=True)
             for choice in chunk.choices
         ]
         assert [choice.finish_reason for choice in choices] == [None, "length"]
     else:
-        choices = openai_client.completions.create(**asked).choices
+        choices = openai_client.completions.create(**body).choices
     logprobs = choices[0].logprobs
     assert logprobs is not None
-    assert choices[0].text == "".join(logprobs.tokens or ()) == asked["prompt"]
+    assert choices[0].text == "".join(logprobs.tokens or ()) == body["prompt"]
     assert logprobs.token_logprobs is not None
     assert (logprobs.token_logprobs[0], logprobs.top_logprobs and logprobs.top_logprobs[0]) == (None, None)
     assert logprobs.tokens is not None

@@ -23,13 +23,13 @@ def server() -> Iterator[ServerProcess]:
 
 
 def test_openai_round_trip(openai_client: openai.OpenAI) -> None:
-    asked: dict[str, Any] = {
+    body: dict[str, Any] = {
         "model": openai_client.models.list().data[0].id,
         "temperature": 0,
         "max_tokens": 200,
     }
     tools = [{"type": "function", "function": {**WEATHER, "parameters": SCHEMA}}]
-    first = openai_client.chat.completions.create(messages=[QUESTION], tools=tools, **asked).choices[0]
+    first = openai_client.chat.completions.create(messages=[QUESTION], tools=tools, **body).choices[0]
     assert first.finish_reason == "tool_calls"
     assert first.message.tool_calls is not None
     call = first.message.tool_calls[0]
@@ -39,18 +39,18 @@ def test_openai_round_trip(openai_client: openai.OpenAI) -> None:
         {"role": "tool", "tool_call_id": one.id, "content": RESULT} for one in first.message.tool_calls
     ]
     history = [QUESTION, first.message.model_dump(exclude_none=True), *results]
-    second = openai_client.chat.completions.create(messages=history, tools=tools, **asked).choices[0]
+    second = openai_client.chat.completions.create(messages=history, tools=tools, **body).choices[0]
     assert "21" in (second.message.content or "")
 
 
 def test_anthropic_streamed_round_trip(anthropic_client: anthropic.Anthropic) -> None:
-    asked: dict[str, Any] = {
+    body: dict[str, Any] = {
         "model": anthropic_client.models.list().data[0].id,
         "max_tokens": 200,
         "tools": [{**WEATHER, "input_schema": SCHEMA}],
         "extra_body": {"temperature": 0},
     }
-    with anthropic_client.messages.stream(messages=[QUESTION], **asked) as stream:
+    with anthropic_client.messages.stream(messages=[QUESTION], **body) as stream:
         first = stream.get_final_message()
     calls = [block for block in first.content if block.type == "tool_use"]
     assert first.stop_reason == "tool_use"
@@ -62,14 +62,14 @@ def test_anthropic_streamed_round_trip(anthropic_client: anthropic.Anthropic) ->
         {"role": "assistant", "content": first.content},
         {"role": "user", "content": results},
     ]
-    with anthropic_client.messages.stream(messages=history, **asked) as stream:
+    with anthropic_client.messages.stream(messages=history, **body) as stream:
         assert "21" in "".join(stream.text_stream)
 
 
 def test_thinking_is_returned_and_can_be_disabled(
     openai_client: openai.OpenAI,
 ) -> None:
-    asked: dict[str, Any] = {
+    body: dict[str, Any] = {
         "model": openai_client.models.list().data[0].id,
         "temperature": 0,
         "max_tokens": 100,
@@ -78,7 +78,7 @@ def test_thinking_is_returned_and_can_be_disabled(
 
     def thoughts(effort: Any) -> str | None:
         answer = (
-            openai_client.chat.completions.create(messages=greeting, reasoning_effort=effort, **asked)
+            openai_client.chat.completions.create(messages=greeting, reasoning_effort=effort, **body)
             .choices[0]
             .message
         )

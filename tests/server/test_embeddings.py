@@ -89,7 +89,7 @@ def test_token_ids_are_embedded_unchanged(sdk: openai.OpenAI) -> None:
 
 
 @pytest.mark.parametrize(
-    ("asked", "param", "code", "complaint"),
+    ("sent", "param", "code", "message"),
     [
         ({"input": "word " * 3000}, "input", "context_length_exceeded", "> 1024 maximum"),
         ({"input": ["a"] * 3 + ["word " * 3000]}, "input", "context_length_exceeded", "> 1024 maximum"),
@@ -100,11 +100,11 @@ def test_token_ids_are_embedded_unchanged(sdk: openai.OpenAI) -> None:
     ],
 )
 def test_invalid_inputs_are_refused_by_name(
-    sdk: openai.OpenAI, asked: dict[str, Any], param: str, code: str | None, complaint: str
+    sdk: openai.OpenAI, sent: dict[str, Any], param: str, code: str | None, message: str
 ) -> None:
-    with pytest.raises(openai.BadRequestError, match=complaint) as refusal:
-        sdk.embeddings.create(**{"model": MODEL, **asked})
-    assert (refusal.value.param, refusal.value.code) == (param, code)
+    with pytest.raises(openai.BadRequestError, match=message) as raised:
+        sdk.embeddings.create(**{"model": MODEL, **sent})
+    assert (raised.value.param, raised.value.code) == (param, code)
 
 
 def test_unknown_model_returns_404(sdk: openai.OpenAI) -> None:
@@ -115,9 +115,9 @@ def test_unknown_model_returns_404(sdk: openai.OpenAI) -> None:
 def test_embedding_model_refuses_chat_and_names_its_route(
     model_server: ServerProcess, sdk: openai.OpenAI
 ) -> None:
-    with pytest.raises(openai.BadRequestError, match="send texts to /v1/embeddings") as refusal:
+    with pytest.raises(openai.BadRequestError, match="send texts to /v1/embeddings") as raised:
         sdk.chat.completions.create(model=MODEL, messages=[{"role": "user", "content": "Hello!"}])
-    assert (refusal.value.param, refusal.value.code) == ("model", "model_not_supported")
+    assert (raised.value.param, raised.value.code) == ("model", "model_not_supported")
     with pytest.raises(openai.BadRequestError, match="send texts to /v1/embeddings"):
         sdk.completions.create(model=MODEL, prompt="Hello!")
     with (

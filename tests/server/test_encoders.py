@@ -62,11 +62,11 @@ def test_tokenizer_truncation_and_padding_are_ignored(model_server: ServerProces
 
 
 def test_prompt_name_prepends_the_models_prompt(model_server: ServerProcess) -> None:
-    asked = embed(model_server, "embeddinggemma", TEXTS, prompt_name="query")
+    body = embed(model_server, "embeddinggemma", TEXTS, prompt_name="query")
     written = embed(
         model_server, "embeddinggemma", [f"task: search result | query: {text}" for text in TEXTS]
     )
-    assert asked == [pytest.approx(vector, abs=1e-5) for vector in written]
+    assert body == [pytest.approx(vector, abs=1e-5) for vector in written]
 
 
 def test_truncated_text_keeps_its_end_token(model_server: ServerProcess) -> None:
@@ -82,7 +82,7 @@ def test_truncated_text_keeps_its_end_token(model_server: ServerProcess) -> None
 
 
 @pytest.mark.parametrize(
-    ("asked", "param", "complaint"),
+    ("body", "param", "message"),
     [
         ({"model": "bert", "input": "the " * 900}, "input", "maximum"),
         (
@@ -99,11 +99,11 @@ def test_truncated_text_keeps_its_end_token(model_server: ServerProcess) -> None
     ],
 )
 def test_invalid_inputs_are_refused_by_name(
-    model_server: ServerProcess, asked: dict[str, Any], param: str, complaint: str
+    model_server: ServerProcess, body: dict[str, Any], param: str, message: str
 ) -> None:
-    answer = httpx.post(f"{model_server.url}/v1/embeddings", json=asked, timeout=60)
+    answer = httpx.post(f"{model_server.url}/v1/embeddings", json=body, timeout=60)
     assert (answer.status_code, answer.json()["error"]["param"]) == (400, param)
-    assert complaint in answer.json()["error"]["message"]
+    assert message in answer.json()["error"]["message"]
 
 
 def test_model_list_has_dimensions_and_max_length(model_server: ServerProcess) -> None:

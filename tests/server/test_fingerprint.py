@@ -10,11 +10,11 @@ from mlxctl.server.routes.openai import system_fingerprint
 
 
 def test_all_answers_have_the_same_fingerprint(openai_client: openai.OpenAI) -> None:
-    asked: dict[str, Any] = {"model": "tiny", "max_tokens": 3, "seed": 1}
-    chat: dict[str, Any] = {**asked, "messages": [{"role": "user", "content": "Hi"}]}
+    body: dict[str, Any] = {"model": "tiny", "max_tokens": 3, "seed": 1}
+    chat: dict[str, Any] = {**body, "messages": [{"role": "user", "content": "Hi"}]}
     whole = openai_client.chat.completions.create(**chat)
     chunks = list(openai_client.chat.completions.create(**chat, stream=True))
-    completion = openai_client.completions.create(prompt="Hi", **asked)
+    completion = openai_client.completions.create(prompt="Hi", **body)
 
     assert whole.system_fingerprint == system_fingerprint()
     assert (

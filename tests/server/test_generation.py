@@ -31,16 +31,16 @@ def test_model_name_may_contain_a_slash(server: ServerProcess, path: str) -> Non
 
 
 def test_openai_stream_equals_the_whole_answer(openai_client: openai.OpenAI) -> None:
-    asked: dict[str, Any] = {
+    sent: dict[str, Any] = {
         "model": "tiny",
         "messages": ASK,
         "max_tokens": 40,
         "seed": 11,
         "temperature": 1.0,
     }
-    whole = openai_client.chat.completions.create(**asked)
+    whole = openai_client.chat.completions.create(**sent)
     chunks = list(
-        openai_client.chat.completions.create(**asked, stream=True, stream_options={"include_usage": True})
+        openai_client.chat.completions.create(**sent, stream=True, stream_options={"include_usage": True})
     )
     streamed = "".join(chunk.choices[0].delta.content or "" for chunk in chunks if chunk.choices)
     assert streamed == whole.choices[0].message.content != ""
@@ -54,14 +54,14 @@ def test_openai_stream_equals_the_whole_answer(openai_client: openai.OpenAI) -> 
 
 
 def test_anthropic_stream_equals_the_whole_message(anthropic_client: anthropic.Anthropic) -> None:
-    asked: dict[str, Any] = {
+    sent: dict[str, Any] = {
         "model": "tiny",
         "messages": ASK,
         "max_tokens": 40,
         "extra_body": {"temperature": 0},
     }
-    whole = anthropic_client.messages.create(**asked)
-    with anthropic_client.messages.stream(**asked) as stream:
+    whole = anthropic_client.messages.create(**sent)
+    with anthropic_client.messages.stream(**sent) as stream:
         streamed = "".join(stream.text_stream)
         final = stream.get_final_message()
     assert streamed == whole.content[0].text != ""

@@ -202,7 +202,7 @@ def test_two_servers_never_share_a_port(endless_model: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("arguments", "says"),
+    ("arguments", "message"),
     [
         (["--model", "/nowhere/model"], "/nowhere/model"),
         (["--host", "no.such.host.invalid"], "no.such.host.invalid"),
@@ -210,12 +210,12 @@ def test_two_servers_never_share_a_port(endless_model: Path) -> None:
         (["--memory-limit", "plenty"], "plenty"),
     ],
 )
-def test_configuration_errors_are_one_line(arguments: list[str], says: str) -> None:
+def test_configuration_errors_are_one_line(arguments: list[str], message: str) -> None:
     run = serve("--port", "0", *arguments)
     assert run.returncode == 1
     assert run.stderr.startswith("mlxctl: ")
     assert run.stderr.count("\n") == 1
-    assert says in run.stderr
+    assert message in run.stderr
 
 
 def test_model_that_does_not_fit_is_one_error_line(endless_model: Path) -> None:

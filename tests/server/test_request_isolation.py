@@ -64,8 +64,8 @@ class Others:
                 time.sleep(0.01)
 
     def _read(self) -> None:
-        asked = {"model": "tiny", "messages": _SMALL, "stream": True, "max_tokens": 30_000}
-        with httpx.stream("POST", f"{self._url}/v1/chat/completions", json=asked, timeout=60) as answer:
+        sent = {"model": "tiny", "messages": _SMALL, "stream": True, "max_tokens": 30_000}
+        with httpx.stream("POST", f"{self._url}/v1/chat/completions", json=sent, timeout=60) as answer:
             last = None
             for _ in answer.iter_lines():
                 now = time.monotonic()
@@ -75,8 +75,8 @@ class Others:
                     return
 
 
-def encoded(asked: dict[str, Any]) -> bytes:
-    return json.dumps({"model": "tiny", "max_tokens": 1, **asked}).encode()
+def encoded(sent: dict[str, Any]) -> bytes:
+    return json.dumps({"model": "tiny", "max_tokens": 1, **sent}).encode()
 
 
 def abandon(server: ServerProcess, path: str, body: bytes) -> None:
@@ -92,8 +92,8 @@ def abandon(server: ServerProcess, path: str, body: bytes) -> None:
 
 @pytest.mark.parametrize("name", BODIES)
 def test_no_body_delays_other_requests(server: ServerProcess, name: str) -> None:
-    path, asked = BODIES[name]
-    body = encoded(asked)
+    path, sent = BODIES[name]
+    body = encoded(sent)
     with Others(server.url).watching() as others:
         answer = httpx.post(f"{server.url}{path}", content=body, timeout=120)
         abandon(server, path, body)

@@ -55,10 +55,10 @@ def test_response_chain_equals_its_items(openai_client: openai.OpenAI) -> None:
 def test_streamed_response_can_be_continued_at_once(openai_client: openai.OpenAI) -> None:
     previous: str | None = None
     for turn in range(4):
-        asked: dict[str, Any] = {**ASKED, "input": f"Turn {turn}"} | (
+        body: dict[str, Any] = {**ASKED, "input": f"Turn {turn}"} | (
             {"previous_response_id": previous} if previous else {}
         )
-        *_, last = openai_client.responses.create(**asked, stream=True)
+        *_, last = openai_client.responses.create(**body, stream=True)
         assert last.type == "response.incomplete"
         previous = last.response.id
     assert previous is not None

@@ -89,13 +89,13 @@ def json_schema(schema: Any, **more: Any) -> Any:
 def test_answer_fits_its_schema_after_thinking(
     gpt: openai.OpenAI, sampling: dict[str, Any], thinks: bool
 ) -> None:
-    asked = {
+    sent = {
         "response_format": json_schema(PERSON, strict=True),
         "extra_body": {"enable_thinking": thinks},
         **sampling,
     }
-    whole = chat(gpt, **asked)
-    text, reason = streamed_chat(gpt, **asked)
+    whole = chat(gpt, **sent)
+    text, reason = streamed_chat(gpt, **sent)
 
     assert whole.finish_reason == reason == "stop"
     jsonschema.validate(json.loads(whole.message.content), PERSON)
@@ -104,7 +104,7 @@ def test_answer_fits_its_schema_after_thinking(
 
 
 @pytest.mark.parametrize(
-    ("asked", "form"),
+    ("sent", "form"),
     [
         ({"guided_choice": ["red", "green"]}, {"enum": ["red", "green"]}),
         ({"structured_outputs": {"choice": ["red", "green"]}}, {"enum": ["red", "green"]}),
@@ -118,11 +118,11 @@ def test_answer_fits_its_schema_after_thinking(
         ),
     ],
 )
-def test_choices_patterns_and_grammars_are_enforced(gpt: openai.OpenAI, asked: Any, form: Any) -> None:
-    jsonschema.validate(chat(gpt, extra_body=asked).message.content, form)
-    if "response_format" not in asked:
+def test_choices_patterns_and_grammars_are_enforced(gpt: openai.OpenAI, sent: Any, form: Any) -> None:
+    jsonschema.validate(chat(gpt, extra_body=sent).message.content, form)
+    if "response_format" not in sent:
         completion = gpt.completions.create(
-            model="mlxctl-demo", prompt="Say: ", max_tokens=50, extra_body=asked
+            model="mlxctl-demo", prompt="Say: ", max_tokens=50, extra_body=sent
         ).choices[0]
         jsonschema.validate(completion.text, form)
         assert completion.finish_reason == "stop"
@@ -130,8 +130,8 @@ def test_choices_patterns_and_grammars_are_enforced(gpt: openai.OpenAI, asked: A
 
 @pytest.mark.parametrize("field", ["guided_json", "structured_outputs"])
 def test_guided_and_structured_outputs_fields_are_enforced(gpt: openai.OpenAI, field: str) -> None:
-    asked = {field: PERSON if field == "guided_json" else {"json": json.dumps(PERSON)}}
-    jsonschema.validate(json.loads(chat(gpt, extra_body=asked).message.content), PERSON)
+    sent = {field: PERSON if field == "guided_json" else {"json": json.dumps(PERSON)}}
+    jsonschema.validate(json.loads(chat(gpt, extra_body=sent).message.content), PERSON)
 
 
 def test_responses_enforce_text_format(gpt: openai.OpenAI) -> None:
@@ -157,13 +157,13 @@ def test_messages_enforce_output_config_and_output_format(claude: anthropic.Anth
 
 
 def test_truncated_answer_has_finish_reason_length(gpt: openai.OpenAI, claude: anthropic.Anthropic) -> None:
-    asked = {
+    sent = {
         "response_format": json_schema(PERSON),
         "max_tokens": 8,
         "extra_body": {"enable_thinking": False},
     }
-    assert chat(gpt, **asked).finish_reason == "length"
-    assert streamed_chat(gpt, **asked)[1] == "length"
+    assert chat(gpt, **sent).finish_reason == "length"
+    assert streamed_chat(gpt, **sent)[1] == "length"
     form: Any = {"format": {"type": "json_schema", "schema": PERSON}}
     cut = claude.messages.create(
         model="mlxctl-demo",
@@ -274,13 +274,13 @@ def test_unenforceable_constraints_return_400(gpt: openai.OpenAI, body: Any, par
 
 def test_server_tone_curve_is_the_default(gpt: openai.OpenAI) -> None:
     def content_of(client: openai.OpenAI, **more: Any) -> str:
-        asked = {
+        sent = {
             "temperature": 1.0,
             "seed": 5,
             "max_tokens": 40,
             "extra_body": {"enable_thinking": False, **more},
         }
-        return str(chat(client, **asked).message.content)
+        return str(chat(client, **sent).message.content)
 
     flat = {"enabled": True, "width": 0.1, "shoulder": 0.1, "toe": 0.1, "pivot_offset": 0.1}
     flags = [

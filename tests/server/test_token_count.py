@@ -23,7 +23,7 @@ HISTORY: list[Any] = [
 
 
 @pytest.mark.parametrize(
-    "asked",
+    "body",
     [
         {"messages": ASK},
         {"messages": ASK, "system": "Be brief."},
@@ -35,10 +35,10 @@ HISTORY: list[Any] = [
     ],
 )
 def test_count_equals_the_messages_input_tokens(
-    anthropic_client: anthropic.Anthropic, asked: dict[str, Any]
+    anthropic_client: anthropic.Anthropic, body: dict[str, Any]
 ) -> None:
-    counted = anthropic_client.messages.count_tokens(model="tiny", **asked)
-    usage = anthropic_client.messages.create(model="tiny", max_tokens=1, **asked).usage
+    counted = anthropic_client.messages.count_tokens(model="tiny", **body)
+    usage = anthropic_client.messages.create(model="tiny", max_tokens=1, **body).usage
     cached = (usage.cache_read_input_tokens or 0) + (usage.cache_creation_input_tokens or 0)
     assert counted.input_tokens == usage.input_tokens + cached > 0
 
@@ -50,10 +50,8 @@ def test_long_prompt_is_counted(anthropic_client: anthropic.Anthropic) -> None:
 
 def test_twenty_five_counts_at_once(anthropic_client: anthropic.Anthropic) -> None:
     def count(number: int) -> int:
-        asked: list[Any] = [{"role": "user", "content": "foo" * number}]
-        return anthropic_client.beta.messages.count_tokens(
-            model="tiny", messages=asked, tools=[]
-        ).input_tokens
+        body: list[Any] = [{"role": "user", "content": "foo" * number}]
+        return anthropic_client.beta.messages.count_tokens(model="tiny", messages=body, tools=[]).input_tokens
 
     with ThreadPoolExecutor(25) as pool:
         counts = list(pool.map(count, range(25)))

@@ -162,8 +162,8 @@ def test_next_screenshot_reuses_cached_ones(model_server: ServerProcess, ask: As
 def test_text_model_refuses_tool_result_images(
     model_server: ServerProcess, route: str, body: dict[str, Any]
 ) -> None:
-    refusal = httpx.post(
+    raised = httpx.post(
         f"{model_server.url}{route}", json=body | {"model": tiny_models.model("endless").name}, timeout=60
     )
-    assert refusal.status_code == 400
-    assert "this model reads text only: it cannot take images" in refusal.json()["error"]["message"]
+    assert raised.status_code == 400
+    assert "this model reads text only: it cannot take images" in raised.json()["error"]["message"]

@@ -91,7 +91,7 @@ MESSAGE_TOOLS: Any = [{"name": name, "input_schema": schema} for name, schema in
 def test_openais_forced_calls_fit_whole_and_streamed(
     gpt: openai.OpenAI, choice: Any, sampling: dict[str, Any]
 ) -> None:
-    asked: Any = {
+    body: Any = {
         "model": "tiny",
         "messages": QUESTION,
         "max_tokens": 400,
@@ -99,9 +99,9 @@ def test_openais_forced_calls_fit_whole_and_streamed(
         "tool_choice": choice,
         **sampling,
     }
-    whole = gpt.chat.completions.create(**asked, parallel_tool_calls=False).choices[0]
+    whole = gpt.chat.completions.create(**body, parallel_tool_calls=False).choices[0]
     (call,) = whole.message.tool_calls or []
-    chunks = list(gpt.chat.completions.create(**asked, parallel_tool_calls=False, stream=True))
+    chunks = list(gpt.chat.completions.create(**body, parallel_tool_calls=False, stream=True))
     parts = [
         part.function for chunk in chunks if chunk.choices for part in chunk.choices[0].delta.tool_calls or []
     ]
@@ -115,15 +115,15 @@ def test_openais_forced_calls_fit_whole_and_streamed(
     "choice", [{"type": "any"}, {"type": "tool", "name": "sky_report"}], ids=["any", "named"]
 )
 def test_anthropics_forced_calls_fit_whole_and_streamed(claude: anthropic.Anthropic, choice: Any) -> None:
-    asked: Any = {
+    body: Any = {
         "model": "tiny",
         "messages": QUESTION,
         "max_tokens": 400,
         "tools": MESSAGE_TOOLS,
         "tool_choice": choice,
     }
-    with claude.messages.stream(**asked) as stream:
-        answers = [claude.messages.create(**asked), stream.get_final_message()]
+    with claude.messages.stream(**body) as stream:
+        answers = [claude.messages.create(**body), stream.get_final_message()]
     for answer in answers:
         assert answer.stop_reason == "tool_use"
         for block in answer.content:
@@ -142,12 +142,12 @@ def test_strict_tool_calls_fit_their_schema(
         "required": ["city"],
     }
     tool = {"name": "sky_report", "description": "Get the weather of a city", "strict": is_strict}
-    asked: Any = {"model": "tiny", "messages": QUESTION, "max_tokens": 100}
+    body: Any = {"model": "tiny", "messages": QUESTION, "max_tokens": 100}
     chat_tool: Any = {"type": "function", "function": {**tool, "parameters": schema}}
     message_tool: Any = {**tool, "input_schema": schema}
 
-    answer = gpt.chat.completions.create(**asked, tools=[chat_tool], temperature=0).choices[0]
-    message = claude.messages.create(**asked, tools=[message_tool], extra_body={"temperature": 0})
+    answer = gpt.chat.completions.create(**body, tools=[chat_tool], temperature=0).choices[0]
+    message = claude.messages.create(**body, tools=[message_tool], extra_body={"temperature": 0})
     (call,) = answer.message.tool_calls or []
     (use,) = (block for block in message.content if block.type == "tool_use")
     assert json.loads(call.function.arguments) == use.input

@@ -110,12 +110,12 @@ def test_anthropic_streams_the_same_call(messages: anthropic.Anthropic, choice: 
 
 def test_tool_result_becomes_the_answer(chat: openai.OpenAI) -> None:
     call = {"id": "call_1", "type": "function", "function": {"name": NAME, "arguments": '{"city": "Lisbon"}'}}
-    asked: Any = [
+    body: Any = [
         *QUESTION,
         {"role": "assistant", "content": None, "tool_calls": [call]},
         {"role": "tool", "tool_call_id": "call_1", "content": "sunny"},
     ]
-    answer = chat.chat.completions.create(**chat_options(messages=asked, tools=OPENAI_TOOLS)).choices[0]
+    answer = chat.chat.completions.create(**chat_options(messages=body, tools=OPENAI_TOOLS)).choices[0]
     assert (answer.message.content, answer.message.tool_calls, answer.finish_reason) == (
         "The answer is: sunny",
         None,

@@ -81,11 +81,11 @@ def test_long_file_is_transcribed_with_timestamps(
 
 def test_subtitles_have_timed_cues(sdk: openai.OpenAI) -> None:
     sound = speech_audio(SPOKEN_SENTENCES[0])
-    asked: dict[str, Any] = {"model": MODEL, "file": sound}
-    assert sdk.audio.transcriptions.create(**asked, response_format="text") == f"{WORDS[0]}\n"
-    srt = str(sdk.audio.transcriptions.create(**asked, response_format="srt"))
+    sent: dict[str, Any] = {"model": MODEL, "file": sound}
+    assert sdk.audio.transcriptions.create(**sent, response_format="text") == f"{WORDS[0]}\n"
+    srt = str(sdk.audio.transcriptions.create(**sent, response_format="srt"))
     assert re.fullmatch(rf"1\n00:00:00,\d{{3}} --> 00:00:0\d,\d{{3}}\n{WORDS[0]}\n\n", srt)
-    vtt = str(sdk.audio.transcriptions.create(**asked, response_format="vtt"))
+    vtt = str(sdk.audio.transcriptions.create(**sent, response_format="vtt"))
     assert re.fullmatch(rf"WEBVTT\n\n00:00:00\.\d{{3}} --> 00:00:0\d\.\d{{3}}\n{WORDS[0]}\n\n", vtt)
 
 
@@ -120,7 +120,7 @@ def test_answers_match_the_description(model_server: ServerProcess) -> None:
 
 
 @pytest.mark.parametrize(
-    ("asked", "param", "complaint"),
+    ("sent", "param", "message"),
     [
         ({"file": b"a text, no sound"}, "file", "send WAV, FLAC or MP3"),
         ({"file": b""}, "file", "file is empty"),
@@ -147,11 +147,11 @@ def test_answers_match_the_description(model_server: ServerProcess) -> None:
     ],
 )
 def test_unsupported_fields_are_refused_by_name(
-    sdk: openai.OpenAI, asked: dict[str, Any], param: str, complaint: str
+    sdk: openai.OpenAI, sent: dict[str, Any], param: str, message: str
 ) -> None:
-    with pytest.raises(openai.BadRequestError, match=complaint) as refusal:
-        sdk.audio.transcriptions.create(**{"model": MODEL, "file": silence(0.5), **asked})
-    assert refusal.value.param == param
+    with pytest.raises(openai.BadRequestError, match=message) as raised:
+        sdk.audio.transcriptions.create(**{"model": MODEL, "file": silence(0.5), **sent})
+    assert raised.value.param == param
 
 
 def test_non_form_body_is_refused(model_server: ServerProcess) -> None:
@@ -181,9 +181,9 @@ def test_unknown_model_returns_404(sdk: openai.OpenAI) -> None:
 
 
 def test_transcription_model_refuses_chat_and_embeddings(sdk: openai.OpenAI) -> None:
-    with pytest.raises(openai.BadRequestError, match="send audio to /v1/audio/transcriptions") as refusal:
+    with pytest.raises(openai.BadRequestError, match="send audio to /v1/audio/transcriptions") as raised:
         sdk.chat.completions.create(model=MODEL, messages=[{"role": "user", "content": "Hello!"}])
-    assert (refusal.value.param, refusal.value.code) == ("model", "model_not_supported")
+    assert (raised.value.param, raised.value.code) == ("model", "model_not_supported")
     with pytest.raises(openai.BadRequestError, match="send audio to /v1/audio/transcriptions"):
         sdk.embeddings.create(model=MODEL, input="Hello!")
 

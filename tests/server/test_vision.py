@@ -108,7 +108,7 @@ def test_anthropic_image_is_used(anthropic_sdk: anthropic.Anthropic, answer: str
 
 
 def test_responses_image_is_used(openai_sdk: openai.OpenAI) -> None:
-    asked: list[Any] = [
+    body: list[Any] = [
         {
             "role": "user",
             "content": [
@@ -121,7 +121,7 @@ def test_responses_image_is_used(openai_sdk: openai.OpenAI) -> None:
             ],
         }
     ]
-    response = openai_sdk.responses.create(model=MODEL, input=asked, temperature=0, max_output_tokens=16)
+    response = openai_sdk.responses.create(model=MODEL, input=body, temperature=0, max_output_tokens=16)
     assert response.output_text == "Red."
 
 
@@ -132,15 +132,15 @@ def test_answer_without_image_differs(openai_sdk: openai.OpenAI) -> None:
 
 
 @pytest.mark.parametrize(
-    ("url", "complaint"),
+    ("url", "problem"),
     [
         ("https://example.org/image.png", "remote images are not fetched"),
         ("file:///etc/passwd", "remote images are not fetched"),
         ("data:image/png;base64,bm8gcGljdHVyZQ==", "none of PNG, JPEG, WEBP, GIF"),
     ],
 )
-def test_remote_and_invalid_images_are_refused(openai_sdk: openai.OpenAI, url: str, complaint: str) -> None:
-    with pytest.raises(openai.BadRequestError, match=complaint):
+def test_remote_and_invalid_images_are_refused(openai_sdk: openai.OpenAI, url: str, problem: str) -> None:
+    with pytest.raises(openai.BadRequestError, match=problem):
         openai_sdk.chat.completions.create(model=MODEL, messages=openai_messages(url), max_tokens=4)
 
 

@@ -87,7 +87,7 @@ def test_missing_file_has_no_overrides(file: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "complaint"),
+    ("text", "message"),
     [
         ("tools", "cannot be read"),
         ('tools = "yes"', "must be a table"),
@@ -100,8 +100,8 @@ def test_missing_file_has_no_overrides(file: Path) -> None:
         ("[m]\nmax_tokens = 0", "'max_tokens' of 'm' .* must be at least 1, got 0"),
     ],
 )
-def test_invalid_override_is_an_error_naming_it(file: Path, text: str, complaint: str) -> None:
+def test_invalid_override_is_an_error_naming_it(file: Path, text: str, message: str) -> None:
     file.write_text(text)
-    with pytest.raises(SettingsError, match=complaint) as raised:
+    with pytest.raises(SettingsError, match=message) as raised:
         read_overrides(file)
     assert "\n" not in str(raised.value)
