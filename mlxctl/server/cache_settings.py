@@ -45,7 +45,10 @@ class CacheSettingsResource(LiveSettingsResource):
         return CacheSettingsState(**msgspec.structs.asdict(policy))
 
     def change(self, values: dict[str, Any]) -> None:
-        """Change settings; a prefix cache larger than the memory limit is an InvalidRequest."""
+        """Change settings.
+
+        Raises InvalidRequest for a prefix cache larger than the memory limit.
+        """
         engine, num_bytes = self._inference.engine, values.get("prefix_cache_bytes", 0)
         if engine is not None and num_bytes > engine.memory_limit_bytes:
             raise InvalidRequest(
