@@ -67,8 +67,8 @@ def with_native_formats(
 ) -> ToolParser:
     """Let a parser also read the family's own formats.
 
-    Only formats whose markers template or vocabulary contain. A model that is asked for another format, since
-    its template does not support tools, may still call in the one it was trained on.
+    Only formats whose markers template or vocabulary contain. A model whose prompt shows another format,
+    since its template does not support tools, may still call in the one it was trained on.
     """
     if not parser.opener:
         return parser

@@ -95,17 +95,17 @@ class RerankFormatter:
 
     def parse(self, body: bytes) -> EmbeddingRequest:
         """Parse a body. Raises InvalidRequest."""
-        asked = decode_body(body, _DECODER)
-        texts = [document if isinstance(document, str) else document.text for document in asked.documents]
+        decoded = decode_body(body, _DECODER)
+        texts = [document if isinstance(document, str) else document.text for document in decoded.documents]
         places = [f"documents[{index}]" for index in range(len(texts))]
-        for path, text in zip(("query", *places), (asked.query, *texts), strict=True):
+        for path, text in zip(("query", *places), (decoded.query, *texts), strict=True):
             if not text:
                 raise InvalidRequest(f"{path} is empty; send a text", param=path)
-        self._model, self._top_n = asked.model, asked.top_n
-        if asked.return_documents is not None:
-            self._repeats_documents = asked.return_documents
+        self._model, self._top_n = decoded.model, decoded.top_n
+        if decoded.return_documents is not None:
+            self._repeats_documents = decoded.return_documents
         self._texts = texts if self._repeats_documents else None
-        return EmbeddingRequest(model=asked.model, inputs=(asked.query, *texts))
+        return EmbeddingRequest(model=decoded.model, inputs=(decoded.query, *texts))
 
     def whole(self, result: EmbeddingResult) -> bytes:
         """Return the ordered documents."""

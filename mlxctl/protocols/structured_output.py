@@ -63,11 +63,11 @@ def requested_constraint(
     fields: StructuredOutputFields, *, response_format: Constraint | None = None
 ) -> Constraint | None:
     """Return the requested constraint, if any. Raises InvalidRequest for more than one."""
-    asked = [*([response_format] if response_format else []), *_constraints(fields)]
-    if len(asked) > 1:
-        first, second = asked[0].param, asked[1].param
+    given = [*([response_format] if response_format else []), *_constraints(fields)]
+    if len(given) > 1:
+        first, second = given[0].param, given[1].param
         raise InvalidRequest(f"{second} asks for a form, and so does {first}; send one of them", param=second)
-    return asked[0] if asked else None
+    return given[0] if given else None
 
 
 def _constraints(fields: StructuredOutputFields) -> Iterator[Constraint]:

@@ -110,22 +110,22 @@ class TokenizationFormatter:
 
     def parse(self, body: bytes) -> GenerationRequest:
         """Parse a body. Raises InvalidRequest."""
-        asked = decode_body(body, _TOKENIZE)
-        given = [name for name in ("prompt", "content") if getattr(asked, name) is not None]
-        given += ["messages"] if asked.messages else []
+        decoded = decode_body(body, _TOKENIZE)
+        given = [name for name in ("prompt", "content") if getattr(decoded, name) is not None]
+        given += ["messages"] if decoded.messages else []
         if len(given) != 1:
             found = f"; the body has {' and '.join(given)}" if given else ""
             raise InvalidRequest(f"send one of prompt, content and messages{found}", param="prompt")
         self._is_short = given == ["content"]
-        self.wants_pieces = bool(asked.with_pieces if self._is_short else asked.return_token_strs)
-        if asked.messages:
-            return _conversation(asked)
+        self.wants_pieces = bool(decoded.with_pieces if self._is_short else decoded.return_token_strs)
+        if decoded.messages:
+            return _conversation(decoded)
         if self._is_short:
-            self.adds_special = bool(asked.add_special)
+            self.adds_special = bool(decoded.add_special)
         else:
-            self.adds_special = asked.add_special_tokens is not False
-        text = asked.content if asked.prompt is None else asked.prompt
-        return GenerationRequest(model=asked.model or "", prompts=(text or "",))
+            self.adds_special = decoded.add_special_tokens is not False
+        text = decoded.content if decoded.prompt is None else decoded.prompt
+        return GenerationRequest(model=decoded.model or "", prompts=(text or "",))
 
     def whole(self, token_ids: "array[int]", pieces: Sequence[bytes] | None, context_length: int) -> bytes:
         """Return the answer in the shape of the request."""
@@ -141,9 +141,9 @@ class TokenizationFormatter:
 
 def parse_template_request(body: bytes) -> GenerationRequest:
     """Parse a body of `/apply-template`. Raises InvalidRequest."""
-    asked = decode_body(body, _TEMPLATE)
-    check_supported(asked)
-    return _conversation(asked)
+    decoded = decode_body(body, _TEMPLATE)
+    check_supported(decoded)
+    return _conversation(decoded)
 
 
 def parse_detokenize(body: bytes) -> tuple[str, "array[int]"]:
@@ -151,9 +151,9 @@ def parse_detokenize(body: bytes) -> tuple[str, "array[int]"]:
 
     Raises InvalidRequest.
     """
-    asked = decode_body(body, _DETOKENIZE)
+    decoded = decode_body(body, _DETOKENIZE)
     try:
-        return asked.model or "", array("I", asked.tokens)
+        return decoded.model or "", array("I", decoded.tokens)
     except OverflowError:
         raise InvalidRequest("tokens has a number that is no token id", param="tokens") from None
 
@@ -168,8 +168,8 @@ def encode_prompt(text: str) -> bytes:
     return _encode(RenderedPrompt(text))
 
 
-def _conversation(asked: ChatRequest) -> GenerationRequest:
-    return to_generation_request(msgspec.structs.replace(asked, model=asked.model or ""))
+def _conversation(decoded: ChatRequest) -> GenerationRequest:
+    return to_generation_request(msgspec.structs.replace(decoded, model=decoded.model or ""))
 
 
 def _piece(data: bytes) -> str | list[int]:

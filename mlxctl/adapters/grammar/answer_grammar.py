@@ -192,11 +192,11 @@ def refuse_early_end(request: GenerationRequest, guidance: Guidance | None) -> N
     """Raise InvalidRequest when a grammar may end before the request allows."""
     if guidance is None or not guidance.grammar:
         return
-    for param, is_asked_for in (
+    for param, is_requested in (
         ("min_tokens", request.sampling.min_tokens),
         ("ignore_eos", request.ignore_eos),
     ):
-        if is_asked_for:
+        if is_requested:
             raise InvalidRequest(
                 f"{param} cannot be combined with structured output or a forced call: "
                 "they end when they are complete",

@@ -243,7 +243,7 @@ def _shared_prefix(one: str, other: str) -> str:
 def _takes_results(template: ChatTemplate, style: _CallStyle, *, rendered_call: str, prompt: str) -> bool:
     """Whether tool messages are rendered.
 
-    A template without tools or calls is not asked.
+    A template without tools or calls is not rendered again.
     """
     if rendered_call or PROBE_CALL_NAME not in prompt:
         return _RESULT in rendered_call

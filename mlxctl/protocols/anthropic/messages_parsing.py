@@ -210,12 +210,12 @@ def _constraint(request: schema.MessagesRequest) -> Constraint | None:
         "output_config.format": request.output_config.format if request.output_config else None,
         "output_format": request.output_format,
     }
-    asked = [(path, requested) for path, requested in formats.items() if requested is not None]
-    if len(asked) > 1:
+    given = [(path, requested) for path, requested in formats.items() if requested is not None]
+    if len(given) > 1:
         raise InvalidRequest(
             "output_format is the older name of output_config.format; send one of them", param="output_format"
         )
-    if not asked:
+    if not given:
         return None
-    path, requested = asked[0]
+    path, requested = given[0]
     return schema_constraint(requested.schema, param=f"{path}.schema", is_strict=True)

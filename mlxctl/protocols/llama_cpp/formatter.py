@@ -60,31 +60,31 @@ class LlamaFormatter:
             return self._request(
                 infill, prompts=(prompt,), suffix=infill.input_suffix, suffix_param="input_suffix"
             )
-        asked = decode_body(body, _COMPLETION)
-        return self._request(asked, prompts=read_texts(asked.prompt, "prompt"))  # type: ignore[arg-type]
+        decoded = decode_body(body, _COMPLETION)
+        return self._request(decoded, prompts=read_texts(decoded.prompt, "prompt"))  # type: ignore[arg-type]
 
-    def _request(self, asked: schema.LlamaRequest, **more: Any) -> GenerationRequest:
-        if asked.n_probs:
+    def _request(self, decoded: schema.LlamaRequest, **more: Any) -> GenerationRequest:
+        if decoded.n_probs:
             raise InvalidRequest("n_probs is not supported; leave it out", param="n_probs")
-        self._model = asked.model or ""
-        penalty = asked.repetition_penalty if asked.repeat_penalty is None else asked.repeat_penalty
+        self._model = decoded.model or ""
+        penalty = decoded.repetition_penalty if decoded.repeat_penalty is None else decoded.repeat_penalty
         # Seed -1 asks for a random one.
-        seed = None if asked.seed == -1 else asked.seed
-        given = msgspec.structs.replace(asked, repetition_penalty=penalty, seed=seed)
+        seed = None if decoded.seed == -1 else decoded.seed
+        given = msgspec.structs.replace(decoded, repetition_penalty=penalty, seed=seed)
         wanted = (
             None
-            if asked.json_schema is None
-            else schema_constraint(asked.json_schema, param="json_schema", is_strict=False)
+            if decoded.json_schema is None
+            else schema_constraint(decoded.json_schema, param="json_schema", is_strict=False)
         )
         return GenerationRequest(
             model=self._model,
             sampling=sampling_options(given, num_top_logprobs=None),
-            constraint=requested_constraint(asked, response_format=wanted),
-            max_tokens=None if asked.n_predict is None or asked.n_predict < 0 else asked.n_predict,
-            stop=tuple(asked.stop or ()),
-            ignore_eos=bool(asked.ignore_eos),
-            stream=bool(asked.stream),
-            adapters=adapter_choices(asked),
+            constraint=requested_constraint(decoded, response_format=wanted),
+            max_tokens=None if decoded.n_predict is None or decoded.n_predict < 0 else decoded.n_predict,
+            stop=tuple(decoded.stop or ()),
+            ignore_eos=bool(decoded.ignore_eos),
+            stream=bool(decoded.stream),
+            adapters=adapter_choices(decoded),
             **more,
         )
 

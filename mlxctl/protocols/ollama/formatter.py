@@ -213,14 +213,14 @@ class OllamaEmbeddingsFormatter:
             self._model = old.model
             self.keep_alive = parsing.keep_alive_seconds(old.keep_alive)
             return EmbeddingRequest(model=parsing.model_name(old.model), inputs=(old.prompt,), may_cut=True)
-        asked = decode_body(body, _EMBED)
-        self._model = asked.model
-        self.keep_alive = parsing.keep_alive_seconds(asked.keep_alive)
+        decoded = decode_body(body, _EMBED)
+        self._model = decoded.model
+        self.keep_alive = parsing.keep_alive_seconds(decoded.keep_alive)
         return EmbeddingRequest(
-            model=parsing.model_name(asked.model),
-            inputs=(asked.input,) if isinstance(asked.input, str) else tuple(asked.input),
-            dimensions=asked.dimensions,
-            may_cut=asked.truncate is not False,
+            model=parsing.model_name(decoded.model),
+            inputs=(decoded.input,) if isinstance(decoded.input, str) else tuple(decoded.input),
+            dimensions=decoded.dimensions,
+            may_cut=decoded.truncate is not False,
         )
 
     def whole(self, result: EmbeddingResult) -> bytes:

@@ -27,8 +27,8 @@ class OpenAIEmbeddingsFormatter:
 
     def parse(self, body: bytes) -> EmbeddingRequest:
         """Parse a request body. Raises InvalidRequest."""
-        asked = decode_body(body, _DECODER)
-        texts = read_texts(asked.input, "input")
+        decoded = decode_body(body, _DECODER)
+        texts = read_texts(decoded.input, "input")
         if len(texts) > MAX_TEXTS:
             raise InvalidRequest(
                 f"input has {len(texts)} texts; a request may have {MAX_TEXTS}", param="input"
@@ -36,20 +36,20 @@ class OpenAIEmbeddingsFormatter:
         if "" in texts or () in texts:
             place = next(place for place, text in enumerate(texts) if not text)
             raise InvalidRequest(f"input[{place}] is empty; leave it out", param=f"input[{place}]")
-        self._model = asked.model
-        self._as_base64 = asked.encoding_format == "base64"
-        if asked.prompt_name is not None and not isinstance(texts[0], str):
+        self._model = decoded.model
+        self._as_base64 = decoded.encoding_format == "base64"
+        if decoded.prompt_name is not None and not isinstance(texts[0], str):
             message = (
                 "prompt_name needs texts, but input has token ids; send texts, or put the prompt's token "
                 "ids before them"
             )
             raise InvalidRequest(message, param="prompt_name")
         return EmbeddingRequest(
-            model=asked.model,
+            model=decoded.model,
             inputs=texts,
-            dimensions=asked.dimensions,
-            prompt_name=asked.prompt_name,
-            may_cut=bool(asked.truncate),
+            dimensions=decoded.dimensions,
+            prompt_name=decoded.prompt_name,
+            may_cut=bool(decoded.truncate),
         )
 
     def whole(self, result: EmbeddingResult) -> bytes:

@@ -118,8 +118,8 @@ class AgentTurnFormatter(OpenAIChatFormatter):
 def stored_conversation(agent: StoredAgent, history: Sequence[bytes]) -> GenerationRequest:
     """Return the request that starts an agent's next turn."""
     settings = _SETTINGS.decode(agent.settings)
-    asked = ChatRequest(model=agent.model, messages=[], tools=settings.tools, cache_salt=settings.cache_salt)
-    return to_generation_request(asked, before=conversation(settings, history))
+    turn = ChatRequest(model=agent.model, messages=[], tools=settings.tools, cache_salt=settings.cache_salt)
+    return to_generation_request(turn, before=conversation(settings, history))
 
 
 def conversation(settings: AgentSettings, history: Sequence[bytes]) -> tuple[Message, ...]:

@@ -29,23 +29,23 @@ class NewAgent:
 
 def parse_agent(body: bytes, *, limit_bytes: int = USUAL_SETTINGS_BYTES) -> NewAgent:
     """Parse a new agent. Raises InvalidRequest, also if its settings exceed `limit_bytes`."""
-    asked = decode_body(body, _DECODER)
-    tool_specs(asked.tools or ())
-    given_id = _one_of("id", asked.id, "agent_id", asked.agent_id)
+    decoded = decode_body(body, _DECODER)
+    tool_specs(decoded.tools or ())
+    given_id = _one_of("id", decoded.id, "agent_id", decoded.agent_id)
     settings = AgentSettings(
-        instructions=_one_of("instructions", asked.instructions, "system_prompt", asked.system_prompt),
-        tools=asked.tools,
-        max_context=asked.max_context,
-        context_overflow=asked.context_overflow,
-        metadata=asked.metadata,
-        cache_salt=asked.cache_salt,
+        instructions=_one_of("instructions", decoded.instructions, "system_prompt", decoded.system_prompt),
+        tools=decoded.tools,
+        max_context=decoded.max_context,
+        context_overflow=decoded.context_overflow,
+        metadata=decoded.metadata,
+        cache_salt=decoded.cache_salt,
     )
     kept = _bounded(settings, limit_bytes)
     return NewAgent(
         id=given_id or f"agent_{secrets.token_hex(12)}",
-        model=asked.model,
+        model=decoded.model,
         settings=kept,
-        is_persistent=asked.persist,
+        is_persistent=decoded.persist,
     )
 
 
@@ -64,23 +64,23 @@ class ChangedAgent:
     """A requested change; `model` is None if unchanged."""
 
     model: str | None
-    _asked: AgentChange
+    _change: AgentChange
     _limit_bytes: int
 
     def settings(self, kept: bytes) -> bytes:
         """Return the stored settings with the change. Raises InvalidRequest if too large."""
         settings = _SETTINGS.decode(kept)
         for name in settings.__struct_fields__:
-            if (value := getattr(self._asked, name)) is not msgspec.UNSET:
+            if (value := getattr(self._change, name)) is not msgspec.UNSET:
                 setattr(settings, name, value)
         return _bounded(settings, self._limit_bytes)
 
 
 def parse_agent_change(body: bytes, *, limit_bytes: int = USUAL_SETTINGS_BYTES) -> ChangedAgent:
     """Parse a change; the settings may have `limit_bytes`. Raises InvalidRequest."""
-    asked = decode_body(body, _CHANGES)
-    tool_specs(asked.tools or ())
-    return ChangedAgent(model=asked.model or None, _asked=asked, _limit_bytes=limit_bytes)
+    decoded = decode_body(body, _CHANGES)
+    tool_specs(decoded.tools or ())
+    return ChangedAgent(model=decoded.model or None, _change=decoded, _limit_bytes=limit_bytes)
 
 
 def _bounded(settings: AgentSettings, limit_bytes: int) -> bytes:

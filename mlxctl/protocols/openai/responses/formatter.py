@@ -105,22 +105,22 @@ class OpenAIResponsesFormatter:
 
     def translate(self, context: StoredContext) -> GenerationRequest:
         """Return the request with its stored context. Raises InvalidRequest."""
-        asked, suffix = self._request, self._id.removeprefix("resp_")
-        offer = OfferedTools(offered_tools(asked))
+        decoded, suffix = self._request, self._id.removeprefix("resp_")
+        offer = OfferedTools(offered_tools(decoded))
         self.earlier = context.conversation or ()
-        read = read_input(asked, context, fallback_id=suffix)
-        request = to_generation_request(asked, read.messages, offer)
+        read = read_input(decoded, context, fallback_id=suffix)
+        request = to_generation_request(decoded, read.messages, offer)
         self.dropped_tools = (*offer.dropped, *read.dropped)
         self._own_items = read.own_items
         # PERF: nothing needs the input again, and what is kept here goes from process to process.
-        self._request = msgspec.structs.replace(asked, input=None)
+        self._request = msgspec.structs.replace(decoded, input=None)
         style = OutputStyle(
             offer=offer,
             item_suffix=suffix,
             writes_summary=bool(
-                asked.reasoning and (asked.reasoning.summary or asked.reasoning.generate_summary)
+                decoded.reasoning and (decoded.reasoning.summary or decoded.reasoning.generate_summary)
             ),
-            encrypts_thinking="reasoning.encrypted_content" in (asked.include or ()),
+            encrypts_thinking="reasoning.encrypted_content" in (decoded.include or ()),
         )
         self._style, self._events = style, EventWriter(style)
         self._offer, self._created = offer, int(self._now())

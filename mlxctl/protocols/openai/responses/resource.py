@@ -69,7 +69,7 @@ class ResponseTemplate:
     def _answer(
         self, status: ResponseStatus, *, output: Sequence[OutputItem] = (), usage: ResponseUsage | None = None
     ) -> ResponseAnswer:
-        asked, sampling = self.request, self.sampling
+        request, sampling = self.request, self.sampling
         return ResponseAnswer(
             id=self.id,
             object="response",
@@ -79,30 +79,30 @@ class ResponseTemplate:
             completed_at=None,
             error=None,
             incomplete_details=None,
-            instructions=asked.instructions,
-            max_output_tokens=asked.max_output_tokens,
-            max_tool_calls=asked.max_tool_calls,
-            model=asked.model,
+            instructions=request.instructions,
+            max_output_tokens=request.max_output_tokens,
+            max_tool_calls=request.max_tool_calls,
+            model=request.model,
             output=list(output),
-            parallel_tool_calls=asked.parallel_tool_calls is not False,
-            previous_response_id=asked.previous_response_id,
-            prompt_cache_key=asked.prompt_cache_key,
-            reasoning=_reasoning(asked.reasoning),
-            safety_identifier=asked.safety_identifier,
-            service_tier=served_tier(asked.priority, asked.service_tier),
-            store=asked.store is not False,
+            parallel_tool_calls=request.parallel_tool_calls is not False,
+            previous_response_id=request.previous_response_id,
+            prompt_cache_key=request.prompt_cache_key,
+            reasoning=_reasoning(request.reasoning),
+            safety_identifier=request.safety_identifier,
+            service_tier=served_tier(request.priority, request.service_tier),
+            store=request.store is not False,
             temperature=sampling.temperature,
-            text=_text(asked.text),
-            tool_choice=_tool_choice(asked.tool_choice),
+            text=_text(request.text),
+            tool_choice=_tool_choice(request.tool_choice),
             tools=self.offer.describe(),
-            top_logprobs=asked.top_logprobs or 0,
+            top_logprobs=request.top_logprobs or 0,
             top_p=sampling.top_p,
             presence_penalty=sampling.presence_penalty,
             frequency_penalty=sampling.frequency_penalty,
-            truncation=asked.truncation or "disabled",
+            truncation=request.truncation or "disabled",
             usage=usage,
-            user=asked.user,
-            metadata=asked.metadata or {},
+            user=request.user,
+            metadata=request.metadata or {},
         )
 
 
