@@ -1,4 +1,7 @@
-"""Readers that decide in steps: each parses one tag or a part of one value."""
+"""Readers that decide in steps.
+
+Each step parses one tag or a part of one value.
+"""
 
 from collections.abc import Callable, Sequence
 
