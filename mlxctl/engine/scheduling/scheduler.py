@@ -51,7 +51,7 @@ class Scheduler:
         self._fair = FairQueue(aging_seconds=policy.aging_seconds)
         self._preemption = PreemptionPlanner(self._queues, self._planner, self._fair, policy)
         self.fairness = FairnessCounters()
-        self._last_phase: Literal["prefill", "decode"] | None = None
+        self._last_phase: Literal["prefill", "decode", "join"] | None = None
         self._last_model: str | None = None
         self.num_prompt_tokens = 0
         self.num_generated_tokens = 0
@@ -191,8 +191,9 @@ class Scheduler:
         name, queue, candidates = turn
         rows = queue.num_decoding
         joins_apart = queue.pacer.joins_apart(rows)
-        is_after_decode = self._last_phase == "decode"
-        joins_first = is_after_decode and joins_apart and queue.can_join
+        is_after_decode = self._last_phase in ("decode", "join")
+        # Prompts wait for one join at most.
+        joins_first = self._last_phase == "decode" and joins_apart and queue.can_join
         if candidates and (not rows or is_after_decode) and not joins_first:
             wait, target = max(now - row.served_at for row in candidates), self._policy.target_ttft_ms / 1e3
             lateness = wait / target if target else math.inf
@@ -207,7 +208,7 @@ class Scheduler:
             return batch
         # A join right after a pass would be part of the same gap.
         joins = (is_after_decode or not joins_apart) and queue.regroup()
-        self._last_phase = "decode"
+        self._last_phase = "join" if joins else "decode"
         groups = [list(group) for group in queue.groups]
         return Batch(phase="decode", model=name, groups=groups, joins=joins)
 
