@@ -1,4 +1,4 @@
-"""Memory of request bodies: a limit of all open requests, with a share for each caller.
+"""Memory of request bodies: its limit, and each caller's share.
 
 Event-loop thread only.
 """
