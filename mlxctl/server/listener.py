@@ -1,13 +1,16 @@
 """Granian as an embedded HTTP/1.1 server on this event loop."""
 
 import asyncio
+import os
 import resource
+import socket
 import sys
 from collections.abc import Callable
 
 from granian.constants import HTTPModes, Interfaces, SSLProtocols
 from granian.http import HTTP1Settings
 from granian.log import LogLevels
+from granian.net import SocketSpec  # type: ignore[attr-defined]
 from granian.server.embed import Server
 
 from mlxctl.errors import SettingsError
@@ -18,6 +21,20 @@ from mlxctl.settings import ServerSettings
 # Further connections wait. The limit on requests is `max_queue`.
 _MAX_CONNECTIONS = 4096
 _STOP_SECONDS = 2.0
+# Kernel buffer of unread data by connection: about 200 tokens of a stream. By default it grows to megabytes,
+# and an answer that its client does not read would be computed whole.
+_SEND_BUFFER_BYTES = 32 * 1024
+
+
+class _Server(Server):
+    """Granian's server with a bounded send buffer."""
+
+    def _init_shared_socket(self) -> None:
+        """Open the listening socket; connections inherit its send buffer."""
+        holder = SocketSpec(self.bind_addr, self.bind_port, self.backlog).build()
+        self._shd = holder  # type: ignore[assignment]
+        with socket.socket(fileno=os.dup(holder.get_fd())) as listening:
+            listening.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, _SEND_BUFFER_BYTES)
 
 
 class Listener:
@@ -25,7 +42,7 @@ class Listener:
 
     def __init__(self, application: Application, address: Address, settings: ServerSettings) -> None:
         # Errors go to our log; lower levels only warn at each start that embedding is experimental.
-        self._server = Server(
+        self._server = _Server(
             application,
             address=address.ip,
             port=address.port,
