@@ -29,7 +29,7 @@ _SMALL = [{"role": "user", "content": "hello"}]
 
 @pytest.fixture(scope="module")
 def server(endless_model: Path) -> Iterator[ServerProcess]:
-    """A server with room for the bodies of one large request and little more."""
+    """A server with room for the body of one large request."""
     with serving(endless_model, MLXCTL_SERVER_MAX_BODIES_BYTES=str(36 * _MIB)) as running:
         yield running
 
