@@ -243,13 +243,11 @@ def test_unreachable_server_is_reported_in_one_line() -> None:
     assert re.fullmatch(r"mlxctl: .*127\.0\.0\.1:9.*\n", ended.stderr)
 
 
-@pytest.mark.parametrize(("key", "problem"), [(None, "requires an API key"), ("k", "rejects this API key")])
-def test_missing_or_wrong_key_names_the_option(key: str | None, problem: str) -> None:
-    with (
-        serving(None, "--api-key", "right") as server,
-        pytest.raises(AuthenticationFailed, match=f"{problem}: use --api-key KEY"),
-    ):
-        run_top(server.url, api_key=key, interval_seconds=1.0, output="text")
+def test_missing_or_wrong_key_names_the_option() -> None:
+    with serving(None, "--api-key", "right") as server:
+        for key, problem in ((None, "requires an API key"), ("k", "rejects this API key")):
+            with pytest.raises(AuthenticationFailed, match=f"{problem}: use --api-key KEY"):
+                run_top(server.url, api_key=key, interval_seconds=1.0, output="text")
 
 
 def test_lost_server_keeps_the_last_values_and_shows_the_error(snapshot: SnapshotAssertion) -> None:

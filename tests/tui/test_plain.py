@@ -44,9 +44,14 @@ class _Echo(BaseHTTPRequestHandler):
 
     def do_POST(self) -> None:
         request = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
-        delta = {"content": f"You said: {request['messages'][-1]['content']}"}
+        question = request["messages"][-1]["content"]
+        delta: dict[str, object] = {"content": f"You said: {question}"}
+        if question == "use a tool":
+            function = {"name": "calculator", "arguments": '{"expression": "6*7"}'}
+            delta = {"tool_calls": [{"index": 0, "id": "c1", "type": "function", "function": function}]}
         chunks = [{"choices": [{"index": 0, "delta": delta, "finish_reason": None}]}]
-        chunks += [{"choices": [{"index": 0, "delta": {}, "finish_reason": "stop"}]}]
+        reason = "tool_calls" if "tool_calls" in delta else "stop"
+        chunks += [{"choices": [{"index": 0, "delta": {}, "finish_reason": reason}]}]
         events = "".join(
             f"data: {json.dumps({'id': 'x', 'object': 'chat.completion.chunk', **chunk})}\n\n"
             for chunk in chunks
@@ -78,13 +83,13 @@ def echo_server(*, num_refusals: int = 0, needs_key: bool = False) -> Iterator[s
         server.server_close()
 
 
-def run_on_terminal(url: str, *steps: tuple[str, str]) -> str:
+def run_on_terminal(url: str, *steps: tuple[str, str], arguments: tuple[str, ...] = ()) -> str:
     """Run a plain chat on a pseudo-terminal; return everything shown.
 
     Each step is a text to wait for and the keys to type then.
     """
     controller, terminal = pty.openpty()
-    command = [sys.executable, "-m", "mlxctl", "chat", "--plain", "--no-save", "--url", url]
+    command = [sys.executable, "-m", "mlxctl", "chat", "--plain", "--no-save", "--url", url, *arguments]
     environment = os.environ | {"TERM": "xterm"}
     process = subprocess.Popen(
         command, stdin=terminal, stdout=terminal, stderr=terminal, env=environment, start_new_session=True
@@ -93,7 +98,7 @@ def run_on_terminal(url: str, *steps: tuple[str, str]) -> str:
     shown, place, deadline = "", 0, time.monotonic() + 60
     for words, keys in steps:
         # Keys that arrive before the prompt are echoed by the terminal itself.
-        while words not in shown[place:] or not shown.endswith(("> ", ". ")):
+        while words not in shown[place:] or not shown.endswith(("> ", ". ", "[y/N] ")):
             assert time.monotonic() < deadline, f"{words!r} did not come: {shown}"
             if select.select([controller], [], [], 0.2)[0]:
                 shown += os.read(controller, 65536).decode(errors="replace")
@@ -180,6 +185,27 @@ def test_terminal_dialog_has_editing_history_and_commands() -> None:
             ("You said: esc ␛", "/quit\r"),
         )
     assert "^[[A" not in shown
+
+
+def test_tool_calls_are_confirmed_on_the_terminal() -> None:
+    with echo_server() as url:
+        shown = run_on_terminal(
+            url,
+            ("ready", "use a tool\r"),
+            ('(call of calculator({"expression": "6*7"}), built-in)', "\r"),
+            ("You said: the user refused this call", "use a tool\r"),
+            ("Run it?", "y\r"),
+            ("You said: 42", "/set temperature 0.5\r"),
+            ("Set: temperature 0.5, tools ask", "/quit\r"),
+            arguments=("--ask-tools",),
+        )
+    assert "Traceback" not in shown
+
+
+def test_confirmed_tools_need_a_terminal() -> None:
+    run = chat("--ask-tools", "Hi", typed="")
+    assert (run.returncode, run.stdout) == (1, "")
+    assert "ask before a call: standard input must be a terminal" in run.stderr
 
 
 @pytest.mark.parametrize(("command", "instead"), [("chat", "--plain"), ("top", "--once")])
