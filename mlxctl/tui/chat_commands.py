@@ -35,11 +35,11 @@ COMMANDS = (
     ChatCommand("find", "ctrl+f", "^F", "Find", ("find",), "Find text in this chat"),
     ChatCommand("models", "f4", "F4", "", ("model", "models"), "Choose another model", "[NAME]"),
     ChatCommand(
-        "settings", "f2", "F2", "", ("settings", "set"), "System prompt, sampling, tools", "[NAME VALUE]"
+        "settings", "f2", "F2", "", ("set", "settings"), "System prompt, sampling, tools", "[NAME VALUE]"
     ),
     ChatCommand("system", "", "", "", ("system",), "Set the system prompt", "[TEXT]"),
     ChatCommand("sessions", "f3", "F3", "", ("chats", "load"), "Search, open or delete chats", "[FILE]"),
-    ChatCommand("fork", "", "", "", ("fork",), "Continue a copy of this chat; the original is kept"),
+    ChatCommand("fork", "", "", "", ("fork",), "Continue a copy; the original is kept"),
     ChatCommand("undo", "", "", "", ("undo",), "Delete the last question and its answer"),
     ChatCommand("tools", "", "", "", ("tools",), "List the tools and MCP servers"),
     ChatCommand("editor", "f6", "F6", "", ("editor",), "Write the question in $EDITOR"),

@@ -65,9 +65,10 @@ class SortOrder:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FittedTable:
-    """The columns that fit, and the cells of each row."""
+    """The columns that fit, their widths, and the cells of each row."""
 
     columns: tuple[Column, ...]
+    widths: tuple[int, ...]
     rows: tuple[tuple[str, ...], ...]
 
 
@@ -159,7 +160,8 @@ def fit_table(views: "Sequence[RequestView]", *, width: int) -> FittedTable:
         most = max(size(find_column("model")) - _GAP - excess, _MIN_MODEL)
         cells["model"] = [_shorten(text, most) for text in cells["model"]]
     rows = zip(*(cells[column.name] for column in columns), strict=True)
-    return FittedTable(columns=tuple(columns), rows=tuple(rows))
+    widths = tuple(size(column) - _GAP for column in columns)
+    return FittedTable(columns=tuple(columns), widths=widths, rows=tuple(rows))
 
 
 def _optional(columns: Sequence[Column]) -> list[Column]:

@@ -31,7 +31,7 @@ class HelpScreen(ModalScreen[None]):
         for command in COMMANDS:
             name = f"/{command.names[0]} {command.argument}".rstrip() if command.names else ""
             key = "F1, ^G" if command.action == "help" else command.display_keys
-            commands.append(f"{key:<8}{name:<16}{command.help}")
+            commands.append(f"{key:<8}{name:<18}{command.help}")
         keys = [f"{shown:<18}{text}" for shown, text in INPUT_KEYS]
         with VerticalScroll() as box:
             box.border_title = "Help (Esc closes)"

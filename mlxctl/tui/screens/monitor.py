@@ -62,7 +62,7 @@ class MonitorScreen(Screen[None]):
         self._observe = observe
         self._cancel = cancel
         self._order = SortOrder()
-        self._fitted = FittedTable(columns=(), rows=())
+        self._fitted = FittedTable(columns=(), widths=(), rows=())
         self._shown: list[RequestView] = []
         self._where = address
         self._interval_seconds = interval_seconds
@@ -127,17 +127,24 @@ class MonitorScreen(Screen[None]):
         )
         self._show_table()
 
-    def _show_table(self) -> None:
+    def _show_table(self, *, is_sorted_anew: bool = False) -> None:
         now, table = self._trends.last, self.query_one(DataTable)
         if now is None:
             return
         selected = self._selected if table.cursor_row else None
         views = self._order.sort(now.requests[:_MAX_ROWS])
+        before = self._fitted
         self._fitted = fit_table(views, width=table.scrollable_content_region.width or self.size.width)
         self._shown = []
-        table.clear(columns=True)
-        for column in self._fitted.columns:
-            table.add_column(self._heading(column), key=column.name)
+        is_same = not is_sorted_anew and (before.columns, before.widths) == (
+            self._fitted.columns,
+            self._fitted.widths,
+        )
+        table.clear(columns=not is_same)
+        if not is_same:
+            for column, width in zip(self._fitted.columns, self._fitted.widths, strict=True):
+                # Automatic widths are computed later, and would be drawn too narrow until then.
+                table.add_column(self._heading(column), key=column.name, width=width)
         table.add_rows(
             [
                 [_aligned(column, cell) for column, cell in zip(self._fitted.columns, row, strict=True)]
@@ -185,7 +192,7 @@ class MonitorScreen(Screen[None]):
 
     def _set_order(self, order: SortOrder) -> None:
         self._order = order
-        self._show_table()
+        self._show_table(is_sorted_anew=True)
 
     def action_cancel(self) -> None:
         """Cancel the selected request after a confirmation."""
