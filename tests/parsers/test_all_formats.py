@@ -125,7 +125,7 @@ def test_every_format_has_the_id_of_its_row() -> None:
 
 
 @by_format
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=30, deadline=None)
 @given(data=st.data())
 def test_chunking_does_not_matter(parser_id: str, data: st.DataObject) -> None:
     text = data.draw(TEXTS[parser_id] | _mutated(parser_id))
