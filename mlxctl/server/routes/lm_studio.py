@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from mlxctl.protocols import PROTOCOLS
+from mlxctl.protocols import OPENAI, PROTOCOLS
 from mlxctl.protocols.lm_studio import (
     LMStudioChatChunk,
     LMStudioChatCompletion,
@@ -76,6 +76,7 @@ LM_STUDIO_ROUTES = (
         path="/api/v0/models",
         resource=lambda context: LMStudioModelsResource(context.services.inference, context.services.catalog),
         access="models:read",
+        protocol=OPENAI,
         operations=(
             Operation(method="get", summary="List the served models (LM Studio)", answer=LMStudioModels),
         ),
@@ -84,6 +85,7 @@ LM_STUDIO_ROUTES = (
         path="/api/v0/models/{name:path}",
         resource=lambda context: LMStudioModelsResource(context.services.inference, context.services.catalog),
         access="models:read",
+        protocol=OPENAI,
         operations=(
             Operation(
                 method="get", summary="Get a served model (LM Studio)", answer=LMStudioModel, errors=(404,)
