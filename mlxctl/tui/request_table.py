@@ -31,7 +31,7 @@ class Column:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SortOrder:
-    """Order of the rows, by a column or as the server sends them.
+    """Order of the rows: by a column, or the server's.
 
     The server sends open requests, then ended ones, newest first.
     """

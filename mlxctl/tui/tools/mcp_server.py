@@ -206,7 +206,7 @@ def _text(result: CallToolResult) -> str:
 
 
 def _reason(error: BaseException) -> str:
-    """Return the first line of an error, or of a group's first one."""
+    """Return the first line of an error, or of a group's first."""
     while isinstance(error, BaseExceptionGroup):
         error = error.exceptions[0]
     if isinstance(error, FileNotFoundError):
