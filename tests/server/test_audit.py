@@ -70,7 +70,7 @@ def state(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def with_keys(endless_model: Path, state: Path) -> Iterator[ServerProcess]:
-    """A server with an audit log in `state`, an API key and an admin key."""
+    """Server with an audit log, an API key and an admin key."""
     with audited(endless_model, state, "--api-key", "key-of-alpha", "--admin-key", "key-of-admin") as server:
         yield server
 

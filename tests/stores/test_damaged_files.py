@@ -278,7 +278,10 @@ def read_policy(home: Path) -> StoredPolicy:
 
 
 def check_policy(home: Path) -> None:
-    """Check that the store has its key or is refused: without a key any caller has access."""
+    """Check that the store has its key or is refused.
+
+    Without a key any caller has access.
+    """
     assert [key.name for key in read_policy(home).all_keys()] == ["ann"]
 
 
