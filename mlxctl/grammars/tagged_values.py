@@ -105,19 +105,27 @@ class TaggedValues:
         ambiguous = _ambiguous(kinds, others) if is_ambiguous else ()
         contents = [self._content(branch, ambiguous) for branch in strings]
         expressions = [
-            f"{self._begin(name, is_string=True)} {text}"
+            f"{self._begin(name, 'string')} {text}"
             for text in self._closed(filter(None, contents), texts, end)
         ]
         expressions += [
-            f"{self._begin(name, is_string=False)} {value} {self._book.literal(end)}"
-            for value in filter(None, map(self._values.branch, others))
+            f"{self._begin(name, kind)} {value} {self._book.literal(end)}"
+            for kind, branch in self._by_tag(others)
+            if (value := self._values.branch(branch))
         ]
         return self._book.one_of(expressions)
 
-    def _begin(self, name: str, *, is_string: bool) -> str:
-        text = (
-            self._notation.begin_string if is_string and self._notation.begin_string else self._notation.begin
-        )
+    def _by_tag(self, branches: Iterable[Schema]) -> Iterable[tuple[str, Schema]]:
+        """Yield parts of branches without strings that have the same opening tag, with their type."""
+        for branch in branches:
+            if "{type}" in self._notation.begin:
+                yield from ((kind, _only(branch, {kind})) for kind in sorted(kinds_of(branch)))
+            else:
+                yield "", branch
+
+    def _begin(self, name: str, kind: str) -> str:
+        text = self._notation.begin_string if kind == "string" else ""
+        text = (text or self._notation.begin).replace("{type}", kind)
         before, _, after = text.partition("{name}")
         return f"{self._book.literal(before)} {name} {self._book.literal(after)}"
 

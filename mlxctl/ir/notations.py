@@ -16,9 +16,10 @@ class TagNotation:
     """One pair of tags for each argument, in a row.
 
     Strings are written unchanged, other values as JSON. `begin` precedes a value, with `{name}` for the
-    argument's name; where a tag says whether its value is a string, `begin_string` precedes strings. `end`
-    follows a value, also with `{name}`. No value contains one of `ends`, which the parser takes for its end.
-    With `sections`, the marks of raw text, a string outside of them has no `<`, `&` or line break.
+    argument's name and `{type}` for the JSON type of its value; where a tag says whether its value is a
+    string, `begin_string` precedes strings. `end` follows a value, also with `{name}`. No value contains one
+    of `ends`, which the parser takes for its end. With `sections`, the marks of raw text, a string outside of
+    them has no `<`, `&` or line break.
     """
 
     begin: str

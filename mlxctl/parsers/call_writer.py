@@ -6,6 +6,7 @@ from typing import Any
 
 from mlxctl.ir import BraceNotation, JsonNotation, Notation, PythonNotation, TagNotation
 from mlxctl.parsers.declarations import Closing, ToolParser
+from mlxctl.parsers.schemas import kind_of
 
 # The name of arguments that are no object, where a format needs one.
 _UNNAMED = "arguments"
@@ -62,6 +63,8 @@ def _arguments_text(arguments: Any, notation: Notation) -> str:
 
 def _tagged(name: str, value: Any, notation: TagNotation) -> str:
     begin = notation.begin_string if isinstance(value, str) and notation.begin_string else notation.begin
+    kind = kind_of(value)
+    begin = begin.replace("{type}", "number" if kind == "integer" else kind)
     text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
     if notation.sections and isinstance(value, str) and any(char in text for char in "<&\n"):
         text = f"{notation.sections[0]}{text}{notation.sections[1]}"

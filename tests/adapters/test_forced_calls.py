@@ -116,11 +116,9 @@ def forced(parameters: Any, mode: Any, *, is_parallel: bool = False, **more: Any
 
 
 CONTINUED = load_continued()
-# Its grammar writes `type="object"` for every value that is no string, models write its type.
-WRITTEN_OTHERWISE = {("kimi_k3", 0)}
 
 
-@pytest.mark.parametrize(("parser_id", "index"), [form for form in FORMATS if form not in WRITTEN_OTHERWISE])
+@pytest.mark.parametrize(("parser_id", "index"), FORMATS)
 def test_grammar_allows_a_call_as_models_write_it(parser_id: str, index: int) -> None:
     properties = {"text": {"type": "string"}, "count": {"type": "integer"}}
     request = GenerationRequest(

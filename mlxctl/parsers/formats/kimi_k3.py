@@ -58,7 +58,7 @@ TOOLS = ToolParser(
             prefix_end=_SEP,
             call_end=f"{_CALL_END}{_TOOLS_END}",
             notation=TagNotation(
-                begin=f'{_ARGUMENT}"{{name}}" type="object"{_SEP}',
+                begin=f'{_ARGUMENT}"{{name}}" type="{{type}}"{_SEP}',
                 begin_string=f'{_ARGUMENT}"{{name}}" type="string"{_SEP}',
                 end=_ARGUMENT_END,
                 ends=(_ARGUMENT_END,),
