@@ -5,6 +5,7 @@ The damaged file is set aside.
 
 import ast
 import asyncio
+import os
 import random
 import shutil
 import sqlite3
@@ -21,6 +22,7 @@ from hypothesis import strategies as st
 from mlxctl.errors import SettingsError, StoreError, StoreUnavailable
 from mlxctl.ir import StoredItem, StoredResponse
 from mlxctl.ir.policy import ApiKey
+from mlxctl.models.download_journal import Download, DownloadJournal
 from mlxctl.policy import SettingsPolicy
 from mlxctl.policy.store_backend import StoredPolicy
 from mlxctl.prefix_cache.disk import maintenance, transfer
@@ -71,6 +73,7 @@ FILES = [
     "policy.sqlite",
     "audit/audit.jsonl",
     "audit.key",
+    "downloads/1.json",
 ]
 
 WRITERS = {
@@ -85,6 +88,7 @@ WRITERS = {
     "inspector/rendering.py": "nothing: it truncates text",
     "launch/background_server.py": "a log, which mlxctl never reads",
     "launch/clients.py": "settings of a client, for that client",
+    "models/download_journal.py": "downloads/1.json",
     "prefix_cache/disk/lock.py": "cache/prefixes/lock",
     "prefix_cache/disk/segments.py": SEGMENT,
     "prefix_cache/disk/transfer.py": "cache.archive",
@@ -97,6 +101,7 @@ WRITERS = {
     "stores/database_file.py": "agents.sqlite, responses.sqlite, capabilities.sqlite, speeds.sqlite, "
     "policy.sqlite, chats.db, manifest.sqlite",
     "tui/export.py": "chat.json",
+    "tui/external_editor.py": "the question in an editor, in a temporary directory",
     "tui/preferences.py": "screen.json",
     "tui/terminal.py": "a log, which mlxctl never reads",
 }
@@ -173,6 +178,8 @@ def intact() -> Iterator[Path]:
         preferences.save_sampling(ChatOptions(temperature=0.5, top_k=7))
         audit_files(home).append([audit_record(number) for number in range(3)])
         read_audit_key(home / "audit.key")
+        downloads(home).write([Download(repository="org/model", state="running")])
+        (home / "downloads" / f"{os.getpid()}.json").rename(home / "downloads" / "1.json")
         yield home
 
 
@@ -349,6 +356,10 @@ def use_audit(home: Path) -> None:
     assert read_audit_key(home / "audit.key") == key
 
 
+def downloads(home: Path) -> DownloadJournal:
+    return DownloadJournal(home / "downloads", home / "hub")
+
+
 STORES: dict[str, Callable[[Path], None]] = {
     "agents.sqlite": use_agents,
     "responses.sqlite": use_responses,
@@ -364,6 +375,7 @@ READERS: list[Callable[[Path], object]] = [
     edit_settings,
     lambda home: read_overrides(home / "capabilities.toml"),
     lambda home: load_exported(home / "chat.json"),
+    lambda home: downloads(home).others(),
     lambda home: Preferences(home / "screen.json").theme,
     lambda home: Preferences(home / "screen.json").sampling.beneath(ChatOptions()),
 ]
