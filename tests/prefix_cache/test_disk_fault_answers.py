@@ -4,6 +4,7 @@
 """
 
 import asyncio
+import functools
 from collections.abc import Callable
 from pathlib import Path
 
@@ -15,7 +16,7 @@ from tests.prefix_cache.test_disk import on_disk
 from tests.prefix_cache.test_disk_faults import flipped, foreign, missing, problems, truncated, warnings
 from tests.prefix_cache.test_reuse import END_OF_MESSAGE, ask, cold, text
 
-PROMPT = [*text(1100, 1), END_OF_MESSAGE, *text(20, 2)]
+PROMPT = [*text(600, 1), END_OF_MESSAGE, *text(20, 2)]
 
 
 def served(directory: Path, family: str) -> tuple[Output, Output]:
@@ -28,11 +29,20 @@ def served(directory: Path, family: str) -> tuple[Output, Output]:
     return asyncio.run(run())
 
 
+@functools.cache
+def cold_answer(family: str) -> list[int]:
+    return asyncio.run(cold(family, [PROMPT]))[0]
+
+
 @pytest.mark.parametrize(
-    ("damage", "named"),
-    [(truncated, "truncated"), (flipped, "damaged"), (missing, "missing"), (foreign, "damaged")],
+    ("family", "damage", "named"),
+    [
+        ("qwen3", truncated, "truncated"),
+        ("qwen3", flipped, "damaged"),
+        ("qwen3", missing, "missing"),
+        ("lfm2", foreign, "damaged"),
+    ],
 )
-@pytest.mark.parametrize("family", ["qwen3", "lfm2"])
 def test_damaged_prefix_is_recomputed_and_logged_once(
     tmp_path: Path, caplog: pytest.LogCaptureFixture, family: str, damage: Callable[[Path], None], named: str
 ) -> None:
@@ -42,9 +52,9 @@ def test_damaged_prefix_is_recomputed_and_logged_once(
 
     first, second = served(tmp_path, family)
 
-    assert [first.token_ids, second.token_ids] == asyncio.run(cold(family, [PROMPT, PROMPT]))
+    assert [first.token_ids, second.token_ids] == [cold_answer(family)] * 2
     assert first.num_cached < len(PROMPT) - 1
-    assert second.num_cached >= 1101
+    assert second.num_cached >= 601
     assert len(warnings(caplog)) == 1
     assert problems(tmp_path) == []
 
@@ -59,19 +69,19 @@ def test_newer_record_format_is_recomputed_and_logged_once(
 
     first, second = served(tmp_path, "qwen3")
 
-    assert [first.token_ids, second.token_ids] == asyncio.run(cold("qwen3", [PROMPT, PROMPT]))
+    assert [first.token_ids, second.token_ids] == [cold_answer("qwen3")] * 2
     assert (first.num_cached, second.num_cached) == (0, len(PROMPT) - 1)
     assert len(warnings(caplog)) == 1
 
 
 def test_concurrent_rows_under_eviction_equal_single_runs() -> None:
     """Restored chunks are leased, however small the budget is."""
-    prompts = [[*text(600, seed % 3), *text(10, 90 + seed)] for seed in range(9)]
+    prompts = [[*text(600, seed % 3), *text(10, 90 + seed)] for seed in range(6)]
 
     async def run() -> None:
         tight = on_disk(Path(), memory_bytes=700_000, disk_bytes=0)
         async with running_engine("qwen3", settings=tight) as client:
-            for _ in range(3):
+            for _ in range(2):
                 outputs = await asyncio.gather(*(ask(client, "qwen3", prompt) for prompt in prompts))
                 assert [output.token_ids for output in outputs] == expected
             stats = await client.stats()

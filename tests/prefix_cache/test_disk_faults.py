@@ -137,7 +137,7 @@ def test_collect_removes_only_damaged_records(filled: Path, damage: Callable[[Pa
 
 
 @given(seed=st.integers(0, 2**32), num_flips=st.integers(1, 4), name=st.sampled_from([SEGMENT, MANIFEST]))
-@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=15, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 def test_flipped_bits_never_give_a_wrong_record(filled: Path, seed: int, num_flips: int, name: str) -> None:
     home = filled.parent / "copy"
     shutil.rmtree(home, ignore_errors=True)
@@ -328,7 +328,7 @@ def test_inspection_during_writes_finds_no_defect(tmp_path: Path) -> None:
         assert writer.stdout is not None
         writer.stdout.readline()
         time.sleep(0.5)
-        found = [problem for _ in range(60) for problem in problems(tmp_path)]
+        found = [problem for _ in range(20) for problem in problems(tmp_path)]
         writer.kill()
     assert found == []
 
@@ -336,7 +336,7 @@ def test_inspection_during_writes_finds_no_defect(tmp_path: Path) -> None:
 def test_kill_at_any_moment_leaves_consistent_files(tmp_path: Path) -> None:
     generator = random.Random(7)
     num_whole = 0
-    for round_number in range(12):
+    for round_number in range(5):
         command = [
             sys.executable,
             "-m",

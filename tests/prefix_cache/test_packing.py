@@ -14,8 +14,8 @@ from mlxctl.prefix_cache.packing import PackedKVRecord, Packing, pack_record, un
 from mlxctl.prefix_cache.records import KVRecord
 from mlxctl.settings import EngineSettings
 from tests import tiny_models
-from tests.engine.harness import running_engine
-from tests.prefix_cache.test_reuse import ask, cold, text
+from tests.prefix_cache.test_quantized_reuse import engine
+from tests.prefix_cache.test_reuse import COLD, ask, text
 
 
 def record(dim: int = 64, dtype: mx.Dtype = mx.bfloat16) -> KVRecord:
@@ -85,18 +85,21 @@ def test_packing_engine_stores_more_and_keeps_first_tokens_exact(tmp_path: Path)
         )
 
     async def run() -> None:
-        prompt = text(1200, 1)
+        prompt = text(1000, 1)
+        branch = [*prompt[:512], 7, 8, 9]
+        async with engine("qwen3", None, COLD) as client:
+            expected = (await ask(client, "qwen3", branch)).token_ids
         sizes = {}
         for bits in ("full", "8"):
-            async with running_engine("bench5m", settings=packing(bits)) as client:
-                await ask(client, "bench5m", prompt)
+            async with engine("qwen3", None, packing(bits)) as client:
+                await ask(client, "qwen3", prompt)
                 sizes[bits] = (await client.stats()).cache_bytes
-                output = await ask(client, "bench5m", prompt)
-                other_output = await ask(client, "bench5m", [*prompt[:512], 7, 8, 9])
-            assert (output.num_cached, other_output.num_cached) == (1199, 512)
-            assert [other_output.token_ids] == await cold("bench5m", [[*prompt[:512], 7, 8, 9]])
+                output = await ask(client, "qwen3", prompt)
+                other_output = await ask(client, "qwen3", branch)
+            assert (output.num_cached, other_output.num_cached) == (999, 512)
+            assert other_output.token_ids == expected
         assert sizes["8"] < 0.7 * sizes["full"]
-        async with running_engine("bench5m", settings=packing("8")) as client:
-            assert (await ask(client, "bench5m", prompt)).num_cached == 1199
+        async with engine("qwen3", None, packing("8")) as client:
+            assert (await ask(client, "qwen3", prompt)).num_cached == 999
 
     asyncio.run(run())

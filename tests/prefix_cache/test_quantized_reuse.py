@@ -47,8 +47,7 @@ async def cold(
         return [(await ask(client, family, prompt, sampling)).token_ids for prompt in prompts]
 
 
-@pytest.mark.parametrize("form", [IN_8, IN_4], ids=["8", "4"])
-@pytest.mark.parametrize("family", FAMILIES)
+@pytest.mark.parametrize(("family", "form"), [("qwen3", IN_4), *((family, IN_8) for family in FAMILIES)])
 def test_conversation_equals_cold_run_also_after_restart(tmp_path: Path, family: str, form: KVFormat) -> None:
     async def run() -> None:
         first = [*text(290, 1), END_OF_MESSAGE, *text(40, 2), END_OF_MESSAGE]
@@ -67,11 +66,11 @@ def test_conversation_equals_cold_run_also_after_restart(tmp_path: Path, family:
 
 
 @pytest.mark.parametrize("family", FAMILIES)
-@settings(max_examples=2, deadline=None, derandomize=True)
-@given(lengths=st.lists(st.integers(17, 699), min_size=4, max_size=6, unique=True))
+@settings(max_examples=1, deadline=None, derandomize=True)
+@given(lengths=st.lists(st.integers(17, 599), min_size=3, max_size=4, unique=True))
 def test_partial_matches_equal_cold_run(family: str, lengths: list[int]) -> None:
     async def run() -> None:
-        trunk = text(700, 3)
+        trunk = text(600, 3)
         prompts = [[*trunk[:length], *text(20, length)] for length in lengths]
         async with engine(family, IN_8, WARM) as client:
             await ask(client, family, trunk)
@@ -87,7 +86,7 @@ def test_partial_matches_equal_cold_run(family: str, lengths: list[int]) -> None
 def test_concurrent_rows_sharing_a_hit_equal_single_runs(family: str) -> None:
     async def run() -> None:
         trunk = [*text(400, 4), END_OF_MESSAGE]
-        prompts = [[*trunk, *text(10 + agent, 50 + agent)] for agent in range(6)]
+        prompts = [[*trunk, *text(10 + agent, 50 + agent)] for agent in range(4)]
         async with engine(family, IN_8, WARM) as client:
             await ask(client, family, [*trunk, *text(9, 1)])
             warm = await asyncio.gather(*(ask(client, family, prompt) for prompt in prompts))
@@ -101,19 +100,19 @@ def test_concurrent_rows_sharing_a_hit_equal_single_runs(family: str) -> None:
 
 def test_prefix_of_another_kv_format_is_not_reused(tmp_path: Path) -> None:
     async def run() -> None:
-        prompt = text(600, 5)
+        prompt = text(300, 5)
         seen: list[tuple[Output, Output]] = []
         for form in (IN_8, IN_4, None):
             async with engine("qwen3", form, on_disk(tmp_path)) as client:
                 seen.append((await ask(client, "qwen3", prompt), await ask(client, "qwen3", prompt)))
-        assert [(first.num_cached, second.num_cached) for first, second in seen] == [(0, 599)] * 3
+        assert [(first.num_cached, second.num_cached) for first, second in seen] == [(0, 299)] * 3
         assert all(first.token_ids == second.token_ids for first, second in seen)
 
     asyncio.run(run())
 
 
 def test_quantized_cache_size_counts_for_prompt_limit() -> None:
-    weights_bytes, room_bytes, answer_room = 2_102_784, 1280 * 2048, 256
+    weights_bytes, room_bytes, answer_room = 2_102_784, 400 * 2048, 256
     # In floats of 32 bits: 4 layers, keys and values of 2 heads of 32 numbers; a scale and a bias for each
     # head.
     sizes = {None: 4 * 2 * 2 * 32 * 4, IN_8: 4 * 2 * 2 * (32 + 8), IN_4: 4 * 2 * 2 * (16 + 8)}
@@ -129,9 +128,9 @@ def test_quantized_cache_size_counts_for_prompt_limit() -> None:
                 with pytest.raises(ContextOverBudget, match="memory-limit"):
                     await ask(client, "qwen3", text(room_bytes // size - answer_room + 1, 6), num=1)
                 if form is not None:
-                    assert (await ask(client, "qwen3", text(1025, 6), num=1)).token_ids
+                    assert (await ask(client, "qwen3", text(145, 6), num=1)).token_ids
             async with engine("qwen3", form, WARM) as client:
-                await ask(client, "qwen3", text(1000, 6))
-                assert (await client.stats()).cache_bytes == pytest.approx(1011 * size, rel=0.01)
+                await ask(client, "qwen3", text(300, 6))
+                assert (await client.stats()).cache_bytes == pytest.approx(311 * size, rel=0.01)
 
     asyncio.run(run())

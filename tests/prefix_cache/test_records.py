@@ -10,19 +10,19 @@ from mlxctl.engine.generation import caches as kv
 from mlxctl.ir import KVFormat
 from mlxctl.prefix_cache.disk.encoding import decode, encode
 from mlxctl.prefix_cache.records import CacheLayout, KVRecord
-from tests import tiny_models
 from tests.prefix_cache.test_reuse import text
+from tests.tiny_models.wide_heads import wide_model
 
-PROMPT = text(700, 1)
+PROMPT = text(300, 1)
 
 
 @pytest.fixture(scope="module")
 def model() -> Any:
-    return load_model(tiny_models.model("bench5m"))[0]
+    return load_model(wide_model("qwen3"))[0]
 
 
 def quantized(model: Any, bits: int) -> list[Any]:
-    return kv.new_caches(model, KVFormat(bits=bits, group_size=64))
+    return kv.new_caches(model, KVFormat(bits=bits, group_size=32))
 
 
 def read(model: Any, caches: list[Any], tokens: list[int]) -> None:
@@ -43,11 +43,11 @@ def test_hit_of_any_length_equals_cold_run(model: Any, bits: int) -> None:
     caches = quantized(model, bits)
     layout = CacheLayout(caches)
     read(model, caches, PROMPT)
-    records = [layout.cut(caches, start, min(start + 256, 700)) for start in range(0, 700, 256)]
+    records = [layout.cut(caches, start, min(start + 128, 300)) for start in range(0, 300, 128)]
 
-    for num_tokens in (699, 512, 400, 17):
+    for num_tokens in (299, 256, 200, 17):
         warm, cold = quantized(model, bits), quantized(model, bits)
-        layout.restore(warm, records[: -(-num_tokens // 256)], num_tokens, None, capacity=750)
+        layout.restore(warm, records[: -(-num_tokens // 128)], num_tokens, None, capacity=350)
         read(model, cold, PROMPT[:num_tokens])
         assert answer(model, warm, 5) == answer(model, cold, 5)
 
