@@ -3,6 +3,7 @@
 import asyncio
 import json
 import os
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -189,7 +190,9 @@ def test_download_of_another_process_is_listed_and_not_cancelled(
     assert client.simulate_delete("/downloads/org/none", headers=KEY).status_code == 404
 
 
-def test_downloaded_model_is_in_the_library(tmp_path: Path) -> None:
+@pytest.fixture(scope="module")
+def server(endless_model: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServerProcess]:
+    """A server for the endless model, with a hub of one small repository."""
     files = {
         "config.json": json.dumps(CONFIG).encode(),
         "model.safetensors": (2).to_bytes(8, "little") + b"{}",
@@ -197,28 +200,28 @@ def test_downloaded_model_is_in_the_library(tmp_path: Path) -> None:
     with running(TinyHub(files={"org/tiny": files})) as hub:
         variables = {
             "HF_ENDPOINT": hub.url,
-            "MLXCTL_LIBRARY_HUB_CACHE": str(tmp_path),
+            "MLXCTL_LIBRARY_HUB_CACHE": str(tmp_path_factory.mktemp("hub")),
             "MLXCTL_LIBRARY_ALLOW_DOWNLOADS": "yes",
         }
-        with serving(None, **variables) as server:
-            assert httpx.post(f"{server.url}/downloads", json={"repo": "org/tiny"}).status_code == 202
-            assert httpx.post(f"{server.url}/downloads", json={"repo": "org/none"}).status_code == 202
+        with serving(endless_model, **variables) as process:
+            yield process
 
-            def states() -> list[str]:
-                return [
-                    download["state"] for download in httpx.get(f"{server.url}/downloads").json()["downloads"]
-                ]
 
-            wait_for(lambda: states() == ["done", "failed"], seconds=20)
-            done = httpx.get(f"{server.url}/downloads").json()["downloads"][0]
-            assert done["files_done"] == done["files_total"] > 0
-            assert done["started_at"] <= done["finished_at"]
-            assert (done["current_file"], done["pid"]) == (None, server.process.pid)
-            assert httpx.delete(f"{server.url}/downloads/org/tiny").json()["state"] == "done"
-            assert httpx.delete(f"{server.url}/downloads/org/other").status_code == 404
-            assert [model["name"] for model in httpx.get(f"{server.url}/library").json()["models"]] == [
-                "org/tiny"
-            ]
+def test_downloaded_model_is_in_the_library(server: ServerProcess) -> None:
+    assert httpx.post(f"{server.url}/downloads", json={"repo": "org/tiny"}).status_code == 202
+    assert httpx.post(f"{server.url}/downloads", json={"repo": "org/none"}).status_code == 202
+
+    def states() -> list[str]:
+        return [download["state"] for download in httpx.get(f"{server.url}/downloads").json()["downloads"]]
+
+    wait_for(lambda: states() == ["done", "failed"], seconds=20)
+    done = httpx.get(f"{server.url}/downloads").json()["downloads"][0]
+    assert done["files_done"] == done["files_total"] > 0
+    assert done["started_at"] <= done["finished_at"]
+    assert (done["current_file"], done["pid"]) == (None, server.process.pid)
+    assert httpx.delete(f"{server.url}/downloads/org/tiny").json()["state"] == "done"
+    assert httpx.delete(f"{server.url}/downloads/org/other").status_code == 404
+    assert [model["name"] for model in httpx.get(f"{server.url}/library").json()["models"]] == ["org/tiny"]
 
 
 def test_model_list_has_library_data(server: ServerProcess) -> None:

@@ -73,22 +73,20 @@ def test_idle_model_is_unloaded_and_pinned_one_stays(library: Path) -> None:
         assert ask(server, "llama3").status_code == 200
 
 
-def test_requests_beyond_the_model_queue_are_refused(library: Path) -> None:
+@pytest.fixture(scope="module")
+def narrow(library: Path) -> Iterator[ServerProcess]:
+    """A server with one model in memory, one row, no queue and frequent pings."""
+    endless = str(tiny_models.model("endless"))
+    named = ["--model", endless, "--name", "endless", "--any-library-model", "--max-models", "1"]
+    places = {"MLXCTL_LIBRARY_MODELS_DIRS": str(library), "MLXCTL_SERVER_PING_INTERVAL_SECONDS": "0.1"}
+    with running(*named, "--max-queue", "0", **places, MLXCTL_ENGINE_MAX_ROWS="1") as server:
+        yield server
+
+
+def test_requests_beyond_the_model_queue_are_refused(narrow: ServerProcess) -> None:
     """One model in memory, in use; one request may wait."""
-    named = [
-        "--model",
-        str(tiny_models.model("endless")),
-        "--name",
-        "endless",
-        "--models-dir",
-        str(library),
-        "--max-models",
-        "1",
-    ]
-    with (
-        running(*named, "--max-queue", "0", MLXCTL_ENGINE_MAX_ROWS="1") as server,
-        ThreadPoolExecutor(2) as pool,
-    ):
+    server = narrow
+    with ThreadPoolExecutor(2) as pool:
         body = {
             "model": "endless",
             "messages": [{"role": "user", "content": "hi"}],
@@ -113,31 +111,20 @@ def test_requests_beyond_the_model_queue_are_refused(library: Path) -> None:
         assert ask(server, "llama3").status_code == 200
 
 
-def test_stream_of_an_unloaded_library_model_gets_pings(library: Path) -> None:
-    named = [
-        "--model",
-        str(tiny_models.model("endless")),
-        "--name",
-        "endless",
-        "--any-library-model",
-        "--max-models",
-        "1",
-    ]
-    places = {"MLXCTL_LIBRARY_MODELS_DIRS": str(library), "MLXCTL_SERVER_PING_INTERVAL_SECONDS": "0.1"}
-    with running(*named, **places) as server:
-        body = {"messages": [{"role": "user", "content": "hi"}], "stream": True}
-        chat = f"{server.url}/v1/chat/completions"
-        long, short = (
-            {**body, "model": "endless", "max_tokens": 20_000},
-            {**body, "model": "lfm2", "max_tokens": 4},
-        )
-        with httpx.stream("POST", chat, json=long, timeout=60) as first:
-            first_lines = first.iter_lines()
-            next(first_lines)
-            with httpx.stream("POST", chat, json=short, timeout=60) as second:
-                lines = second.iter_lines()
-                received = [next(lines) for _ in range(4)]
-                first.close()
-                rest = [line for line in lines if line]
+def test_stream_of_an_unloaded_library_model_gets_pings(narrow: ServerProcess) -> None:
+    body = {"messages": [{"role": "user", "content": "hi"}], "stream": True}
+    chat = f"{narrow.url}/v1/chat/completions"
+    long, short = (
+        {**body, "model": "endless", "max_tokens": 20_000},
+        {**body, "model": "lfm2", "max_tokens": 4},
+    )
+    with httpx.stream("POST", chat, json=long, timeout=60) as first:
+        first_lines = first.iter_lines()
+        next(first_lines)
+        with httpx.stream("POST", chat, json=short, timeout=60) as second:
+            lines = second.iter_lines()
+            received = [next(lines) for _ in range(4)]
+            first.close()
+            rest = [line for line in lines if line]
     assert received == [": ping", ""] * 2
     assert rest[-1] == "data: [DONE]"
