@@ -6,8 +6,11 @@ Its abilities are measured with real clients (`python -m tests.clients`): traini
 import json
 from pathlib import Path
 
+import pytest
+
 from tools.demo_model.conversation import ToolCall, assistant_calls, render, tool_result, user
 
+from . import tool_caller
 from .tool_caller import CONTEXT_LENGTH, WINDOW, ConversationGenerator, make
 
 
@@ -30,10 +33,13 @@ def test_same_seed_gives_the_same_training_data() -> None:
     assert [first.turn() for _ in range(20)] == [second.turn() for _ in range(20)]
 
 
-def test_one_step_trains_a_model_with_windows_in_all_layers(tmp_path: Path) -> None:
+def test_one_step_trains_a_model_with_windows_in_all_layers(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     from mlx_lm import load
     from mlx_lm.models.cache import make_prompt_cache
 
+    monkeypatch.setattr(tool_caller, "_NUM_TOKENS_PER_STEP", 128)
     make(tmp_path, num_steps=1)
     model, tokenizer = load(str(tmp_path))
     assert {cache.max_size for cache in make_prompt_cache(model)} == {WINDOW}
