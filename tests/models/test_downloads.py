@@ -82,7 +82,7 @@ def test_broken_connection_resumes_at_its_offset(hub: TinyHub, tmp_path: Path) -
 
 
 def test_interrupted_download_continues_with_missing_files(hub: TinyHub, tmp_path: Path) -> None:
-    hub.seconds_per_piece = 0.3
+    hub.seconds_per_piece = 0.1
     process = pulling("org/tiny", hub.url, tmp_path)
     journal = DownloadJournal(tmp_path / "mlxctl" / "downloads", tmp_path)
     until = time.monotonic() + 30

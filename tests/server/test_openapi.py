@@ -54,7 +54,7 @@ def described(endless_model: Path, tmp_path_factory: pytest.TempPathFactory) -> 
 
 
 @schema.parametrize()
-@settings(max_examples=8, phases=[Phase.generate], suppress_health_check=list(HealthCheck))
+@settings(max_examples=5, phases=[Phase.generate], suppress_health_check=list(HealthCheck))
 def test_generated_requests_get_described_answers(case: schemathesis.Case, described: ServerProcess) -> None:
     case.call_and_validate(base_url=described.url, checks=CHECKS, timeout=60)
 

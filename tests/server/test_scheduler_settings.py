@@ -102,12 +102,12 @@ def fairness(server: ServerProcess) -> dict[str, float]:
 
 
 def test_live_change_lets_an_urgent_request_interrupt_a_running_one(server: ServerProcess) -> None:
-    alone = chat(server, max_tokens=900, stop=["\u0000"])["choices"][0]["message"]["content"]
+    alone = chat(server, max_tokens=400, stop=["\u0000"])["choices"][0]["message"]["content"]
     body = {
         "model": "tiny",
         "messages": [{"role": "user", "content": "hi"}],
         "temperature": 0,
-        "max_tokens": 900,
+        "max_tokens": 400,
         "stream": True,
     }
     text = ""
