@@ -43,36 +43,38 @@ SCHEMAS = {"sky_report": PLAN, "clock": CLOCK}
 QUESTION: Any = [{"role": "user", "content": "What is the weather in Lisbon?"}]
 SAMPLINGS: list[dict[str, Any]] = [
     {"temperature": 0},
-    *({"temperature": 1.2, "seed": seed} for seed in range(3)),
+    {"temperature": 1.2, "seed": 0},
 ]
 
 
 # The call format of llama_coder_tools differs from its template, so it is configured.
-LAID_DOWN = {
-    "llama_coder_tools": (
-        '[llama_coder_tools]\ntools = "yes"\ntool_parser = "qwen3_coder"\ntool_delivery = "template"\n'
-    )
-}
+LAID_DOWN = '[llama_coder_tools]\ntools = "yes"\ntool_parser = "qwen3_coder"\ntool_delivery = "template"\n'
+NAMES = ["glm4_tools", "lfm2_tools", "mistral_tools", "llama_coder_tools"]
 
 
-@pytest.fixture(scope="module", params=["glm4_tools", "lfm2_tools", "mistral_tools", "llama_coder_tools"])
-def served(
-    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[ServerProcess]:
+@pytest.fixture(scope="module")
+def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServerProcess]:
+    """One server for all models, called like their directories."""
     config = tmp_path_factory.mktemp("config")
     (config / "mlxctl").mkdir()
-    (config / "mlxctl" / "capabilities.toml").write_text(LAID_DOWN.get(request.param, ""))
-    with serving(tiny_models.trained(request.param), XDG_CONFIG_HOME=str(config)) as running:
+    (config / "mlxctl" / "capabilities.toml").write_text(LAID_DOWN)
+    models = [argument for name in NAMES for argument in ("--model", str(tiny_models.trained(name)))]
+    with serving(None, *models, XDG_CONFIG_HOME=str(config)) as running:
         yield running
 
 
-@pytest.fixture
+@pytest.fixture(scope="module", params=NAMES)
+def model(request: pytest.FixtureRequest) -> str:
+    return str(request.param)
+
+
+@pytest.fixture(scope="module")
 def gpt(served: ServerProcess) -> Iterator[openai.OpenAI]:
     with openai.OpenAI(base_url=f"{served.url}/v1", api_key="unused", max_retries=0) as client:
         yield client
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def claude(served: ServerProcess) -> Iterator[anthropic.Anthropic]:
     with anthropic.Anthropic(base_url=served.url, api_key="unused", max_retries=0) as client:
         yield client
@@ -89,10 +91,10 @@ MESSAGE_TOOLS: Any = [{"name": name, "input_schema": schema} for name, schema in
     "choice", ["required", {"type": "function", "function": {"name": "sky_report"}}], ids=["any", "named"]
 )
 def test_openais_forced_calls_fit_whole_and_streamed(
-    gpt: openai.OpenAI, choice: Any, sampling: dict[str, Any]
+    gpt: openai.OpenAI, model: str, choice: Any, sampling: dict[str, Any]
 ) -> None:
     body: Any = {
-        "model": "tiny",
+        "model": model,
         "messages": QUESTION,
         "max_tokens": 400,
         "tools": CHAT_TOOLS,
@@ -114,9 +116,11 @@ def test_openais_forced_calls_fit_whole_and_streamed(
 @pytest.mark.parametrize(
     "choice", [{"type": "any"}, {"type": "tool", "name": "sky_report"}], ids=["any", "named"]
 )
-def test_anthropics_forced_calls_fit_whole_and_streamed(claude: anthropic.Anthropic, choice: Any) -> None:
+def test_anthropics_forced_calls_fit_whole_and_streamed(
+    claude: anthropic.Anthropic, model: str, choice: Any
+) -> None:
     body: Any = {
-        "model": "tiny",
+        "model": model,
         "messages": QUESTION,
         "max_tokens": 400,
         "tools": MESSAGE_TOOLS,
@@ -133,7 +137,7 @@ def test_anthropics_forced_calls_fit_whole_and_streamed(claude: anthropic.Anthro
 
 @pytest.mark.parametrize("is_strict", [True, False])
 def test_strict_tool_calls_fit_their_schema(
-    gpt: openai.OpenAI, claude: anthropic.Anthropic, is_strict: bool
+    gpt: openai.OpenAI, claude: anthropic.Anthropic, model: str, is_strict: bool
 ) -> None:
     cities = ["Oslo", "Paris"]
     schema = {
@@ -142,7 +146,7 @@ def test_strict_tool_calls_fit_their_schema(
         "required": ["city"],
     }
     tool = {"name": "sky_report", "description": "Get the weather of a city", "strict": is_strict}
-    body: Any = {"model": "tiny", "messages": QUESTION, "max_tokens": 100}
+    body: Any = {"model": model, "messages": QUESTION, "max_tokens": 100}
     chat_tool: Any = {"type": "function", "function": {**tool, "parameters": schema}}
     message_tool: Any = {**tool, "input_schema": schema}
 

@@ -29,32 +29,37 @@ ANTHROPIC_CHOICES: Any = [{"type": "auto"}, {"type": "any"}, {"type": "tool", "n
 CALM: Any = {"chat_template_kwargs": {"enable_thinking": False}}
 
 
-@pytest.fixture(
-    scope="module",
-    params=[
-        name for name in tiny_models.TRAINED_NAMES if name not in ("llama_coder_tools", "llama_false_tools")
-    ],
-)
-def served(request: pytest.FixtureRequest) -> Iterator[ServerProcess]:
-    with serving(tiny_models.trained(request.param)) as running:
+NAMES = [name for name in tiny_models.TRAINED_NAMES if name not in ("llama_coder_tools", "llama_false_tools")]
+
+
+@pytest.fixture(scope="module")
+def served() -> Iterator[ServerProcess]:
+    """One server for all models, called like their directories."""
+    models = [argument for name in NAMES for argument in ("--model", str(tiny_models.trained(name)))]
+    with serving(None, *models) as running:
         yield running
 
 
-@pytest.fixture
+@pytest.fixture(scope="module", params=NAMES)
+def model(request: pytest.FixtureRequest) -> str:
+    return str(request.param)
+
+
+@pytest.fixture(scope="module")
 def chat(served: ServerProcess) -> Iterator[openai.OpenAI]:
     with openai.OpenAI(base_url=f"{served.url}/v1", api_key="unused", max_retries=0) as client:
         yield client
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def messages(served: ServerProcess) -> Iterator[anthropic.Anthropic]:
     with anthropic.Anthropic(base_url=served.url, api_key="unused", max_retries=0) as client:
         yield client
 
 
-def chat_options(**more: Any) -> dict[str, Any]:
+def chat_options(model: str, **more: Any) -> dict[str, Any]:
     return {
-        "model": "tiny",
+        "model": model,
         "messages": QUESTION,
         "temperature": 0,
         "max_tokens": 60,
@@ -63,13 +68,15 @@ def chat_options(**more: Any) -> dict[str, Any]:
     }
 
 
-def message_options(**more: Any) -> dict[str, Any]:
-    return {"model": "tiny", "messages": QUESTION, "extra_body": {"temperature": 0}, "max_tokens": 60, **more}
+def message_options(model: str, **more: Any) -> dict[str, Any]:
+    return {"model": model, "messages": QUESTION, "extra_body": {"temperature": 0}, "max_tokens": 60, **more}
 
 
 @pytest.mark.parametrize("choice", OPENAI_CHOICES, ids=["auto", "required", "named"])
-def test_openai_gets_a_call_and_no_text(chat: openai.OpenAI, choice: Any) -> None:
-    answer = chat.chat.completions.create(**chat_options(tools=OPENAI_TOOLS, tool_choice=choice)).choices[0]
+def test_openai_gets_a_call_and_no_text(chat: openai.OpenAI, model: str, choice: Any) -> None:
+    answer = chat.chat.completions.create(
+        **chat_options(model, tools=OPENAI_TOOLS, tool_choice=choice)
+    ).choices[0]
     calls = [
         (call.function.name, json.loads(call.function.arguments)) for call in answer.message.tool_calls or []
     ]
@@ -78,8 +85,10 @@ def test_openai_gets_a_call_and_no_text(chat: openai.OpenAI, choice: Any) -> Non
 
 
 @pytest.mark.parametrize("choice", OPENAI_CHOICES, ids=["auto", "required", "named"])
-def test_openai_streams_the_same_call(chat: openai.OpenAI, choice: Any) -> None:
-    chunks = chat.chat.completions.create(**chat_options(tools=OPENAI_TOOLS, tool_choice=choice, stream=True))
+def test_openai_streams_the_same_call(chat: openai.OpenAI, model: str, choice: Any) -> None:
+    chunks = chat.chat.completions.create(
+        **chat_options(model, tools=OPENAI_TOOLS, tool_choice=choice, stream=True)
+    )
     deltas = [chunk.choices[0].delta for chunk in chunks if chunk.choices]
     parts = [call.function for delta in deltas for call in delta.tool_calls or []]
     assert "".join(part.name or "" for part in parts) == NAME
@@ -88,8 +97,8 @@ def test_openai_streams_the_same_call(chat: openai.OpenAI, choice: Any) -> None:
 
 
 @pytest.mark.parametrize("choice", ANTHROPIC_CHOICES, ids=["auto", "any", "tool"])
-def test_anthropic_gets_a_call_and_no_text(messages: anthropic.Anthropic, choice: Any) -> None:
-    answer = messages.messages.create(**message_options(tools=ANTHROPIC_TOOLS, tool_choice=choice))
+def test_anthropic_gets_a_call_and_no_text(messages: anthropic.Anthropic, model: str, choice: Any) -> None:
+    answer = messages.messages.create(**message_options(model, tools=ANTHROPIC_TOOLS, tool_choice=choice))
     assert [(block.name, block.input) for block in answer.content if block.type == "tool_use"] == [
         (NAME, {"city": "Lisbon"})
     ]
@@ -100,22 +109,24 @@ def test_anthropic_gets_a_call_and_no_text(messages: anthropic.Anthropic, choice
 
 
 @pytest.mark.parametrize("choice", ANTHROPIC_CHOICES, ids=["auto", "any", "tool"])
-def test_anthropic_streams_the_same_call(messages: anthropic.Anthropic, choice: Any) -> None:
-    with messages.messages.stream(**message_options(tools=ANTHROPIC_TOOLS, tool_choice=choice)) as stream:
+def test_anthropic_streams_the_same_call(messages: anthropic.Anthropic, model: str, choice: Any) -> None:
+    with messages.messages.stream(
+        **message_options(model, tools=ANTHROPIC_TOOLS, tool_choice=choice)
+    ) as stream:
         answer = stream.get_final_message()
     assert [(block.name, block.input) for block in answer.content if block.type == "tool_use"] == [
         (NAME, {"city": "Lisbon"})
     ]
 
 
-def test_tool_result_becomes_the_answer(chat: openai.OpenAI) -> None:
+def test_tool_result_becomes_the_answer(chat: openai.OpenAI, model: str) -> None:
     call = {"id": "call_1", "type": "function", "function": {"name": NAME, "arguments": '{"city": "Lisbon"}'}}
     body: Any = [
         *QUESTION,
         {"role": "assistant", "content": None, "tool_calls": [call]},
         {"role": "tool", "tool_call_id": "call_1", "content": "sunny"},
     ]
-    answer = chat.chat.completions.create(**chat_options(messages=body, tools=OPENAI_TOOLS)).choices[0]
+    answer = chat.chat.completions.create(**chat_options(model, messages=body, tools=OPENAI_TOOLS)).choices[0]
     assert (answer.message.content, answer.message.tool_calls, answer.finish_reason) == (
         "The answer is: sunny",
         None,
@@ -123,6 +134,6 @@ def test_tool_result_becomes_the_answer(chat: openai.OpenAI) -> None:
     )
 
 
-def test_no_call_without_tools(chat: openai.OpenAI) -> None:
-    answer = chat.chat.completions.create(**chat_options()).choices[0]
+def test_no_call_without_tools(chat: openai.OpenAI, model: str) -> None:
+    answer = chat.chat.completions.create(**chat_options(model)).choices[0]
     assert (answer.message.content, answer.message.tool_calls) == ("I cannot look up the weather.", None)
