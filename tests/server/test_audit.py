@@ -51,18 +51,6 @@ def stored(directory: Path) -> bytes:
     return b"".join(path.read_bytes() for path in directory.rglob("*") if path.is_file())
 
 
-@pytest.mark.parametrize("debug", [False, True])
-def test_content_is_in_no_file_unless_debug_is_on(endless_model: Path, tmp_path: Path, debug: bool) -> None:
-    with audited(endless_model, tmp_path, *(["--audit-debug"] if debug else [])) as server:
-        answer = post(server).json()["choices"][0]["message"]["content"]
-        wait_for(lambda: found(server, "?model=tiny"), seconds=20)
-        server.stop()
-        data = stored(tmp_path)
-    assert answer
-    assert (CANARY.encode() in data) == debug
-    assert (json.dumps(answer).encode().strip(b'"') in data) == debug
-
-
 @pytest.fixture(scope="module")
 def state(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return tmp_path_factory.mktemp("state")
@@ -127,6 +115,23 @@ def test_invalid_query_names_the_parameter(with_keys: ServerProcess) -> None:
     assert [(one.status_code, one.json()["error"]["param"]) for one in refused] == [
         (400, query.partition("=")[0]) for query in queries
     ]
+
+
+def test_content_is_in_no_file_unless_debug_is_on(
+    with_keys: ServerProcess, state: Path, endless_model: Path, tmp_path: Path
+) -> None:
+    with audited(endless_model, tmp_path, "--audit-debug", "--admin-key", "key-of-admin") as debugging:
+        for server, directory, debug in ((with_keys, state, False), (debugging, tmp_path, True)):
+            request_id = f"content-{debug}"
+            headers = {**ADMIN, "x-request-id": request_id}
+            answer = post(server, **headers).json()["choices"][0]["message"]["content"]
+            wait_for(lambda: request_id in str(found(server, "?limit=1", **ADMIN)), seconds=20)  # noqa: B023
+            if debug:
+                server.stop()
+            data = stored(directory)
+            assert answer
+            assert (CANARY.encode() in data) == debug
+            assert (json.dumps(answer).encode().strip(b'"') in data) == debug
 
 
 def test_requests_succeed_while_the_log_cannot_be_written(endless_model: Path, tmp_path: Path) -> None:
