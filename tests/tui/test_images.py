@@ -17,7 +17,7 @@ from mlxctl.probe.image_check import one_color_png
 from mlxctl.settings import ModelSettings, Settings
 from mlxctl.stores import SessionStore
 from mlxctl.tui.attachments import MAX_IMAGE_BYTES, read_images
-from mlxctl.tui.chat_backend import ChatBackend, LocalBackend, RemoteBackend
+from mlxctl.tui.chat_backend import LocalBackend, RemoteBackend
 from mlxctl.tui.conversation import ChatOptions, Conversation
 from mlxctl.tui.plain_chat import PlainChat
 from mlxctl.tui.session_autosave import SessionAutosave
@@ -65,14 +65,12 @@ async def attach(screen: Screen, path: Path | str) -> None:
     await screen.wait_gone("Attach an image (")
 
 
-@pytest.mark.parametrize("is_remote", [False, True], ids=["engine of its own", "server"])
 def test_saved_chat_keeps_images_for_a_vision_model(
-    server: ServerProcess, tmp_path: Path, red: Path, black: Path, is_remote: bool
+    server: ServerProcess, tmp_path: Path, red: Path, black: Path
 ) -> None:
-    def backend() -> ChatBackend:
-        if is_remote:
-            return RemoteBackend(server.url, model="pixtral_colors")
-        return LocalBackend(Settings(model=ModelSettings(path=tiny_models.trained("pixtral_colors"))))
+    """An engine of its own sees the first image, a server both."""
+    own = LocalBackend(Settings(model=ModelSettings(path=tiny_models.trained("pixtral_colors"))))
+    remote = RemoteBackend(server.url, model="pixtral_colors")
 
     async def ask(screen: Screen) -> None:
         await screen.wait_for("pixtral_colors is ready")
@@ -88,11 +86,11 @@ def test_saved_chat_keeps_images_for_a_vision_model(
         await screen.ask(QUESTION)
         await screen.wait_for("Black.")
 
-    drive(backend(), ask, autosave=SessionAutosave(SessionStore(tmp_path / "chats.db")), temperature=0.0)
+    drive(own, ask, autosave=SessionAutosave(SessionStore(tmp_path / "chats.db")), temperature=0.0)
     autosave = SessionAutosave(SessionStore(tmp_path / "chats.db"))
     chat = Conversation(asyncio.run(autosave.load_last()).messages)
     assert chat.images == (ImagePart(data=red.read_bytes(), media_type="image/png"),)
-    drive(backend(), go_on, autosave=autosave, conversation=chat, temperature=0.0)
+    drive(remote, go_on, autosave=autosave, conversation=chat, temperature=0.0)
 
 
 def test_text_model_rejects_images_and_continues(server: ServerProcess, red: Path) -> None:

@@ -1,4 +1,4 @@
-"""A conversation of 50,000 tokens: only near pages are laid out."""
+"""A conversation of many pages: only near pages are laid out."""
 
 import pytest
 
@@ -9,7 +9,7 @@ from mlxctl.tui.widgets.transcript import MAX_WIDGETS, ChatTranscript, Transcrip
 from tests.tui.screen_driver import Screen, drive
 from tests.tui.scripted_backend import ScriptedBackend, text
 
-NUM_TURNS = 30
+NUM_TURNS = 16
 
 
 def long_conversation() -> Conversation:
@@ -54,7 +54,7 @@ async def open_whole(screen: Screen) -> None:
 async def page_up_to(screen: Screen, words: str) -> None:
     """Page up until the text is visible below the header."""
     while words not in screen.text().partition("\n")[2]:
-        await screen.press("pageup")
+        await screen.press("pageup", "pageup", "pageup")
         await screen.settle()
         assert num_laid_out(screen) < 5 * MAX_WIDGETS
 
