@@ -81,13 +81,13 @@ def jobs() -> st.SearchStrategy[list[Job]]:
     job = st.builds(
         Job,
         prompt=st.lists(st.integers(10, 500), min_size=1, max_size=70).map(tuple),
-        max_tokens=st.integers(1, 40),
+        max_tokens=st.integers(1, 16),
         sampling=samplings(),
         guidance=guidances(),
         delay_steps=st.integers(0, 12),
         leaves_after=st.one_of(st.none(), st.none(), st.integers(1, 10)),
     )
-    return st.lists(job, min_size=2, max_size=7)
+    return st.lists(job, min_size=2, max_size=5)
 
 
 async def run_alone(client: EngineClient, model: str, job: Job) -> Output:
@@ -124,7 +124,7 @@ def assert_same(alone: Output, beside: Output) -> None:
 
 
 @pytest.mark.parametrize("family", FAMILIES)
-@settings(max_examples=8, deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=4, deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow])
 @given(scenario=jobs())
 def test_rows_that_join_and_leave_get_the_tokens_of_single_rows(family: str, scenario: list[Job]) -> None:
     async def run() -> None:
@@ -140,9 +140,9 @@ def test_rows_that_join_and_leave_get_the_tokens_of_single_rows(family: str, sce
 
 
 @pytest.mark.parametrize("family", [*FAMILIES, "gpt_oss"])
-@settings(max_examples=6, deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=3, deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow])
 @given(
-    lengths=st.lists(st.integers(1, 40), min_size=3, max_size=8),
+    lengths=st.lists(st.integers(1, 40), min_size=3, max_size=5),
     shared=st.sampled_from([0, 1, 70]),
     sampling=samplings(),
 )

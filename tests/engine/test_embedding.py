@@ -136,7 +136,7 @@ def test_rows_decode_while_texts_are_embedded() -> None:
         async with embedding_engine(LAST, "endless") as client:
             row = submit(client, "endless", [1, 2, 3], max_tokens=10_000)
             await row.next()
-            job = asyncio.create_task(client.embed(model="embedder", texts=[[9] * 200] * 40))
+            job = asyncio.create_task(client.embed(model="embedder", texts=[[9] * 64] * 40))
             pieces = []
             while not job.done():
                 pieces += [len(update.token_ids) for update in await row.next()]

@@ -27,7 +27,7 @@ def test_active_memory_is_constant_over_many_requests(family: str) -> None:
                 )
                 return (await client.stats()).active_memory_bytes
 
-            return await burst(20), await burst(60)
+            return await burst(10), await burst(30)
 
     before, after = asyncio.run(run())
 
@@ -39,7 +39,7 @@ def test_dropped_rows_free_the_batch() -> None:
     async def run() -> tuple[int, int]:
         async with running_engine("endless", settings=NOTHING_KEPT, own_process=True) as client:
             staying = submit(client, "endless", range(20, 30), max_tokens=1_000_000)
-            leaving = [submit(client, "endless", [30] * 2000, max_tokens=1_000_000) for _ in range(3)]
+            leaving = [submit(client, "endless", [30] * 1000, max_tokens=1_000_000) for _ in range(3)]
             for stream in leaving:
                 while not any(update.token_ids for update in await stream.next()):
                     pass
@@ -69,7 +69,7 @@ def test_process_returns_memory_after_a_long_prompt() -> None:
 
             await finish(submit(client, "endless", [20] * 50, max_tokens=4))
             before = await resident()
-            await finish(submit(client, "endless", [20] * 6000, max_tokens=1))
+            await finish(submit(client, "endless", [20] * 3000, max_tokens=1))
             return before, await resident()
 
     before, after = asyncio.run(run())

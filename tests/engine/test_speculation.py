@@ -240,7 +240,7 @@ def test_speculation_changes_no_token_alone_and_in_a_batch(model: str) -> None:
 async def check_same_tokens(model: str) -> None:
     jobs = [
         (prompt, sampling)
-        for index, prompt in enumerate(prompts(6, seed=1))
+        for index, prompt in enumerate(prompts(3, seed=1))
         for sampling in [(GREEDY, SEEDED, PENALIZED)[index % 3]]
     ]
     async with running_engine(model, settings=SETTINGS) as client:
