@@ -10,10 +10,13 @@ from mlxctl import demo
 from mlxctl.engine import InlineEngine
 from mlxctl.engine.client.launcher import Launcher
 from mlxctl.models import NamedDirectory
+from mlxctl.models.fingerprint import fingerprint
 from mlxctl.probe import NullObserver, ProbeObserver, ProbeOutcome, ProbeRun
+from mlxctl.probe.interview_steps import QUESTIONS_VERSION
+from mlxctl.probe.probed_model import versions
 from mlxctl.probe.targets import ProbeTarget
 from mlxctl.settings import EngineSettings
-from mlxctl.stores import CapabilityStore, ProbeRecord
+from mlxctl.stores import QUESTIONS, CapabilityStore, Finding, ProbeRecord
 
 _LONGEST_SECONDS = 120.0
 
@@ -21,6 +24,26 @@ _LONGEST_SECONDS = 120.0
 def target(path: Path, name: str = "model") -> ProbeTarget:
     """Return a target whose name does not tell the family."""
     return ProbeTarget(name=name, directory=NamedDirectory(name=name, path=path))
+
+
+def ask_only(store: CapabilityStore, model: Path, *questions: str) -> None:
+    """Store findings on all other questions, so that only these are asked."""
+    others = tuple(
+        Finding(question=question, verdict="unknown", reason="not asked here")
+        for question in QUESTIONS
+        if question not in questions
+    )
+    store.save(
+        ProbeRecord(
+            fingerprint=fingerprint(model),
+            model=model.name,
+            path=str(model),
+            probed_at=1.0,
+            round=QUESTIONS_VERSION,
+            versions=versions(),
+            findings=others,
+        )
+    )
 
 
 def probed(

@@ -15,7 +15,7 @@ from mlxctl.probe.questions import TOOL_QUESTIONS
 from mlxctl.stores import CapabilityStore, Finding, ProbeRecord, to_capabilities
 from tests import tiny_models
 
-from .conftest import probed, target
+from .conftest import ask_only, probed, target
 from .scripted_engine import Script, ScriptedEngine
 
 PLAIN_TEMPLATE = (
@@ -251,10 +251,10 @@ def test_answer_after_opened_thinking_is_no_thinking(model: Path, store: Capabil
     assert verdicts(record_of(model, lambda prompt: "Twenty-one.", store)) == ("unknown", "unknown")
 
 
-def test_random_weights_do_not_count_as_thinking(
-    store: CapabilityStore,
-) -> None:
-    (outcome,) = probed([target(tiny_models.model("qwen3"), "x")], store)
+def test_random_weights_do_not_count_as_thinking(store: CapabilityStore) -> None:
+    model = tiny_models.model("qwen3")
+    ask_only(store, model, "thinking", "thinking_toggle")
+    (outcome,) = probed([target(model, "x")], store)
     assert outcome.record is not None
     assert "yes" not in verdicts(outcome.record)
 

@@ -10,7 +10,7 @@ from mlxctl.probe.questions import TOOL_QUESTIONS
 from mlxctl.stores import CapabilityStore
 from tests import tiny_models
 
-from .conftest import probed, target
+from .conftest import ask_only, probed, target
 
 # The call format of each; None calls tools that were not offered.
 FORMATS = {
@@ -27,7 +27,9 @@ QUESTION = TOOL_QUESTIONS[0]
 
 @pytest.mark.parametrize("name", tiny_models.TRAINED_NAMES)
 def test_trained_call_format_is_found(name: str, store: CapabilityStore) -> None:
-    (outcome,) = probed([target(tiny_models.trained(name))], store)
+    model = tiny_models.trained(name)
+    ask_only(store, model, "tools")
+    (outcome,) = probed([target(model)], store)
     assert outcome.record is not None, outcome.problem
     tools = outcome.record.finding("tools")
     assert tools is not None
@@ -42,6 +44,7 @@ def test_trained_call_format_is_found(name: str, store: CapabilityStore) -> None
 def test_probed_model_serves_tools_over_both_protocols(tmp_path: Path) -> None:
     model = tiny_models.trained("llama_json_tools")
     store = CapabilityStore(tmp_path / "mlxctl" / "capabilities.sqlite")
+    ask_only(store, model, "tools")
     probed([target(model)], store)
     store.close()
     schema = dict(QUESTION.tool.parameters)
