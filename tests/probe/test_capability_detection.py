@@ -64,6 +64,7 @@ def record_of(model: Path, script: Script, store: CapabilityStore) -> ProbeRecor
 
 
 def finding_of(model: Path, script: Script, store: CapabilityStore, question: str = "tools") -> Finding:
+    ask_only(store, model, question)
     found = record_of(model, script, store).finding(question)
     assert found is not None
     return found
