@@ -88,12 +88,12 @@ def test_call_without_an_answer_ends_at_its_time_limit() -> None:
     [
         (config("fail"), "MCP server 'files' is not available: no license found"),
         (McpServerConfig(command="no-such-command"), "there is no command 'no-such-command'"),
-        (config("silent"), "MCP server 'files' did not answer within 0.5 s"),
+        (config("silent"), "MCP server 'files' did not answer within 0.2 s"),
         (McpServerConfig(url="http://127.0.0.1:9/mcp"), "MCP server 'files' is not available"),
     ],
 )
 def test_unavailable_server_is_a_problem_of_one_line(broken: McpServerConfig, problem: str) -> None:
-    seconds = 0.5 if "silent" in broken.args else 20.0
+    seconds = 0.2 if "silent" in broken.args else 20.0
 
     async def play(box: ToolBox) -> list[ToolResultPart]:
         (line,) = box.problems
