@@ -22,8 +22,8 @@ CANARY = "zebra-canary-7391"
 class LoggedServer(ServerProcess):
     """A server whose log lines are collected as they come."""
 
-    def __init__(self, *arguments: str) -> None:
-        super().__init__(*arguments)
+    def __init__(self, *arguments: str, environment: dict[str, str] | None = None) -> None:
+        super().__init__(*arguments, environment=environment)
         self.lines: list[str] = []
         self._grown = threading.Condition()
         self._reader = threading.Thread(target=self._read, daemon=True)
@@ -64,8 +64,8 @@ class LoggedServer(ServerProcess):
 
 
 @contextmanager
-def logged(*arguments: str) -> Iterator[LoggedServer]:
-    server = LoggedServer(*arguments)
+def logged(*arguments: str, **environment: str) -> Iterator[LoggedServer]:
+    server = LoggedServer(*arguments, environment=environment)
     try:
         server.wait_ready()
         yield server
@@ -75,7 +75,23 @@ def logged(*arguments: str) -> Iterator[LoggedServer]:
 
 @pytest.fixture(scope="module")
 def json_server(endless_model: Path) -> Iterator[LoggedServer]:
-    with logged("--model", str(endless_model), "--name", "tiny", "--log-format", "json") as server:
+    """A server whose completions have half a second."""
+    arguments = ("--model", str(endless_model), "--name", "tiny", "--log-format", "json")
+    with logged(*arguments, MLXCTL_SERVER_TIMEOUTS="completions=0.5") as server:
+        yield server
+
+
+@pytest.fixture(scope="module")
+def debug_server(endless_model: Path) -> Iterator[LoggedServer]:
+    with logged("--model", str(endless_model), "--name", "tiny", "--log-level", "debug") as server:
+        yield server
+
+
+@pytest.fixture(scope="module")
+def open_server(endless_model: Path) -> Iterator[LoggedServer]:
+    """A server that logs content."""
+    arguments = ("--model", str(endless_model), "--name", "tiny", "--log-level", "debug", "--log-content")
+    with logged(*arguments) as server:
         yield server
 
 
@@ -137,54 +153,37 @@ def test_request_of_a_client_that_left_is_logged_as_disconnected(json_server: Lo
     assert next(one for one in shown if one["request_id"] == line["request_id"])["state"] == "disconnected"
 
 
-def test_request_past_its_deadline_is_logged_as_timed_out(endless_model: Path, tmp_path: Path) -> None:
-    config = tmp_path / "mlxctl.toml"
-    config.write_text("[server]\nrequest_timeout_seconds = 0.5\n")
-    arguments = (
-        "--model",
-        str(endless_model),
-        "--name",
-        "tiny",
-        "--config",
-        str(config),
-        "--log-format",
-        "json",
-    )
-    with logged(*arguments) as server:
-        for stream in (False, True):
-            headers = {"x-request-id": f"late-{stream}"}
-            sent = body(max_tokens=20_000, stream=stream)
-            httpx.post(f"{server.url}/v1/chat/completions", json=sent, headers=headers, timeout=60)
-        lines = [server.request(f"late-{stream}") for stream in (False, True)]
+def test_request_past_its_deadline_is_logged_as_timed_out(json_server: LoggedServer) -> None:
+    for stream in (False, True):
+        headers = {"x-request-id": f"late-{stream}"}
+        sent = {"model": "tiny", "prompt": CANARY, "max_tokens": 20_000, "stream": stream}
+        httpx.post(f"{json_server.url}/v1/completions", json=sent, headers=headers, timeout=60)
+    lines = [json_server.request(f"late-{stream}") for stream in (False, True)]
     assert [line["status"] for line in lines] == [504, 200]
     assert {(line["finish_reason"], line["error"]) for line in lines} == {("timed_out", "deadline_exceeded")}
 
 
-def test_text_line_holds_no_line_break_of_a_path(endless_model: Path) -> None:
-    with logged("--model", str(endless_model), "--name", "tiny") as server:
-        httpx.get(f"{server.url}/no%0Asuch%20route", headers={"x-request-id": "broken"})
-        httpx.get(f"{server.url}/health")
-        httpx.get(f"{server.url}/v1/models", headers={"x-request-id": "last"})
-        line = server.line("request_id=broken")
-        server.line("request_id=last")
-        assert re.search(
-            r"INFO mlxctl\.server\.access_log: GET '/no\\nsuch route' 404 .*error=not_found", line
-        )
-        assert not any("/health" in line for line in server.lines)
+def test_text_line_holds_no_line_break_of_a_path(debug_server: LoggedServer) -> None:
+    httpx.get(f"{debug_server.url}/no%0Asuch%20route", headers={"x-request-id": "broken"})
+    httpx.get(f"{debug_server.url}/health")
+    httpx.get(f"{debug_server.url}/v1/models", headers={"x-request-id": "last"})
+    line = debug_server.line("request_id=broken")
+    debug_server.line("request_id=last")
+    assert re.search(r"INFO mlxctl\.server\.access_log: GET '/no\\nsuch route' 404 .*error=not_found", line)
+    assert not any("/health" in line for line in debug_server.lines if " DEBUG " not in line)
 
 
 @pytest.mark.parametrize("with_content", [False, True])
-def test_content_is_logged_only_on_request(endless_model: Path, with_content: bool) -> None:
-    extra = ["--log-content"] if with_content else []
-    with logged("--model", str(endless_model), "--name", "tiny", "--log-level", "debug", *extra) as server:
-        headers = {"x-request-id": "req-42"}
-        answer = httpx.post(f"{server.url}/v1/chat/completions", json=body(), headers=headers).json()
-        server.line("POST .*request_id=req-42")
-        log = "\n".join(server.lines)
-        if with_content:
-            log = server.line("content of req-42")
-        assert (CANARY in log) == with_content
-        assert (answer["choices"][0]["message"]["content"] in log) == with_content
+def test_content_is_logged_only_on_request(request: pytest.FixtureRequest, with_content: bool) -> None:
+    server: LoggedServer = request.getfixturevalue("open_server" if with_content else "debug_server")
+    headers = {"x-request-id": "req-42"}
+    answer = httpx.post(f"{server.url}/v1/chat/completions", json=body(), headers=headers).json()
+    server.line("POST .*request_id=req-42")
+    log = "\n".join(server.lines)
+    if with_content:
+        log = server.line("content of req-42")
+    assert (CANARY in log) == with_content
+    assert (answer["choices"][0]["message"]["content"] in log) == with_content
 
 
 def test_unread_standard_error_never_stops_the_server(endless_model: Path) -> None:

@@ -1,7 +1,6 @@
 """Explanations of cache hits and misses, one test for each reason."""
 
 import secrets
-import shutil
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -17,10 +16,13 @@ from .process import ServerProcess, serving
 PROSE = "The sea is wide and the hills are old; boats leave in the morning and come home at night. "
 
 
+# A model with layers that cannot be cut, and one that reads the same prompts as the endless one.
+HYBRID, OTHER = tiny_models.model("lfm2"), tiny_models.model("qwen3")
+
+
 @pytest.fixture(scope="module")
-def hybrid() -> Iterator[ServerProcess]:
-    """A server for a model with layers that cannot be cut."""
-    with serving(tiny_models.model("lfm2")) as running:
+def server(endless_model: Path) -> Iterator[ServerProcess]:
+    with serving(endless_model, "--model", str(HYBRID), "--model", str(OTHER)) as running:
         yield running
 
 
@@ -219,10 +221,10 @@ def test_prefix_that_was_never_stored_is_named(server: ServerProcess) -> None:
     assert agent.explained()["reason"] == "not_kept"
 
 
-def test_missing_layer_checkpoint_is_named(hybrid: ServerProcess) -> None:
-    agent = Agent(hybrid)
-    agent.ask(user(PROSE * 3))
-    agent.ask(user(PROSE * 2 + "And now for something else."))
+def test_missing_layer_checkpoint_is_named(server: ServerProcess) -> None:
+    agent = Agent(server)
+    agent.ask(user(PROSE * 3), model=HYBRID.name)
+    agent.ask(user(PROSE * 2 + "And now for something else."), model=HYBRID.name)
 
     found = agent.explained()
 
@@ -276,20 +278,15 @@ def test_invalid_questions_are_refused(
     assert words in answer.json()["error"]["message"]
 
 
-def test_prompt_of_another_model_is_named(endless_model: Path, tmp_path: Path) -> None:
-    one, two = (
-        shutil.copytree(endless_model, tmp_path / "one"),
-        shutil.copytree(tiny_models.model("qwen3"), tmp_path / "two"),
-    )
-    with serving(None, "--model", str(one), "--model", str(two)) as both:
-        agent = Agent(both)
-        agent.ask(user("Hello"), model="one")
-        agent.ask(user("Hello"), model="two")
+def test_prompt_of_another_model_is_named(server: ServerProcess) -> None:
+    agent = Agent(server)
+    agent.ask(user("Hello"))
+    agent.ask(user("Hello"), model=OTHER.name)
 
-        found = agent.explained()
+    found = agent.explained()
 
-    assert (found["reason"], found["model"]) == ("namespace_changed", "two")
-    assert "sent the same to one" in found["sentence"]
+    assert (found["reason"], found["model"]) == ("namespace_changed", OTHER.name)
+    assert "sent the same to tiny" in found["sentence"]
 
 
 def test_retokenized_text_is_named(server: ServerProcess) -> None:

@@ -33,6 +33,8 @@ time_to_first_token_seconds vision_seconds
 """
 PROMPT = [{"role": "user", "content": "Tell me of the sea and the hills. " * 20}]
 
+SEEING = tiny_models.trained("pixtral_colors")
+
 
 def other_model() -> Path:
     return tiny_models.model("llama3")
@@ -40,7 +42,8 @@ def other_model() -> Path:
 
 @pytest.fixture(scope="module")
 def server(endless_model: Path) -> Iterator[ServerProcess]:
-    options = ("--max-models", "1", "--model", str(other_model()), "--prefix-cache", "64MiB")
+    models = [argument for path in (other_model(), SEEING) for argument in ("--model", str(path))]
+    options = ("--max-models", "1", *models, "--prefix-cache", "64MiB")
     with serving(endless_model, *options) as running:
         yield running
 
@@ -166,16 +169,15 @@ def test_stats_and_requests_show_times_and_cache_shares(server: ServerProcess) -
     assert stats["uptime_seconds"] > 0
 
 
-def test_vision_time_is_measured_for_images_only() -> None:
+def test_vision_time_is_measured_for_images_only(server: ServerProcess) -> None:
     image = f"data:image/png;base64,{b64encode(one_color_png((220, 30, 30))).decode()}"
     parts = [
         {"type": "image_url", "image_url": {"url": image}},
         {"type": "text", "text": "What color is this?"},
     ]
-    with serving(tiny_models.trained("pixtral_colors")) as running:
-        post(running, messages=[{"role": "user", "content": parts}])
-        assert value(running, "vision_seconds_count", model="tiny") == 1
-        seen = httpx.get(f"{running.url}/requests").json()["requests"][0]
-        post(running)
-        assert value(running, "vision_seconds_count", model="tiny") == 1
+    post(server, SEEING.name, messages=[{"role": "user", "content": parts}])
+    assert value(server, "vision_seconds_count", model=SEEING.name) == 1
+    seen = httpx.get(f"{server.url}/requests").json()["requests"][0]
+    post(server, SEEING.name)
+    assert value(server, "vision_seconds_count", model=SEEING.name) == 1
     assert 0 < seen["vision_seconds"] <= seen["prefill_seconds"]

@@ -41,7 +41,7 @@ CLOCK = {
 HELLO: list[Any] = [{"role": "user", "content": "Hello! Who are you?"}]
 SAMPLINGS: list[dict[str, Any]] = [
     {"temperature": 0},
-    *({"temperature": 1.3, "seed": seed} for seed in range(4)),
+    {"temperature": 1.3, "seed": 0},
 ]
 
 
