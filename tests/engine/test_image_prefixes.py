@@ -150,10 +150,10 @@ def random_prompt(dice: random.Random) -> PreparedInput:
     return asked(*parts)
 
 
-@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("seed", range(2))
 def test_reuse_of_any_length_continues_as_a_cold_run(seed: int) -> None:
     dice = random.Random(seed)
-    prompts = [random_prompt(dice) for _ in range(7)]
+    prompts = [random_prompt(dice) for _ in range(5)]
     prompts += [replace(prompt, token_ids=prompt.token_ids[:-1], images=prompt.images) for prompt in prompts]
 
     outputs = asyncio.run(ask_all(prompts, prefill_chunk_max_tokens=70))

@@ -50,9 +50,9 @@ def test_preempted_output_equals_uninterrupted_output(family: str) -> None:
     engine = SteppedEngine(family)
     engine.configure(PREEMPTING)
     for sampling, guidance in KINDS:
-        alone = engine.submit(PROMPT, max_tokens=36, sampling=sampling, guidance=guidance)
+        alone = engine.submit(PROMPT, max_tokens=24, sampling=sampling, guidance=guidance)
         engine.run(lambda alone=alone: engine.is_done(alone))
-        row = engine.submit(PROMPT, max_tokens=36, sampling=sampling, guidance=guidance)
+        row = engine.submit(PROMPT, max_tokens=24, sampling=sampling, guidance=guidance)
         for number in range(NUM_TIMES):
             num_tokens = 9 * (number + 1)
             engine.run(lambda row=row, least=num_tokens: len(engine.tokens(row)) >= least)
@@ -77,12 +77,12 @@ def test_preempted_rows_of_a_batch_continue_whether_their_caches_were_freed_or_n
     )
     engine.configure(SchedulerPolicy(max_rows=3, enable_preemption=True))
     prompts = [[number + token_id for token_id in PROMPT[: 60 + number]] for number in range(3)]
-    answers = [engine.submit(prompt, max_tokens=40, mode="off") for prompt in prompts]
+    answers = [engine.submit(prompt, max_tokens=20, mode="off") for prompt in prompts]
     engine.run(lambda: engine.is_done(*answers))
 
     cases: list[tuple[CacheMode, bool]] = [("full", False), ("full", True), ("prefix", True), ("off", True)]
     for mode, is_freed in cases:
-        rows = [engine.submit(prompt, max_tokens=40, mode=mode) for prompt in prompts]
+        rows = [engine.submit(prompt, max_tokens=20, mode=mode) for prompt in prompts]
         engine.run(lambda rows=rows: len(engine.tokens(rows[1])) >= 9)
         urgent = [engine.submit([9, 8, last], priority=URGENT) for last in (7, 6)]
         engine.run(lambda: engine.stats().num_preempted == 2)
