@@ -51,16 +51,20 @@ class Agent:
 
 
 @pytest.fixture(scope="module")
-def short(endless_model: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServerProcess]:
-    """A server with a short context and small histories.
-
-    Its agents queue one turn.
-    """
+def short(endless_model: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A model with a short context."""
     model = tmp_path_factory.mktemp("models") / "short"
     shutil.copytree(endless_model, model)
     config = json.loads((model / "config.json").read_text())
     (model / "config.json").write_text(json.dumps(config | {"max_position_embeddings": CONTEXT_LENGTH}))
-    with serving(model, MLXCTL_SERVER_AGENT_QUEUE="1", MLXCTL_SERVER_AGENT_HISTORY_BYTES="20000") as running:
+    return model
+
+
+@pytest.fixture(scope="module")
+def server(endless_model: Path, short: Path) -> Iterator[ServerProcess]:
+    """A server with small histories, whose agents queue three turns."""
+    limits = {"MLXCTL_SERVER_AGENT_QUEUE": "3", "MLXCTL_SERVER_AGENT_HISTORY_BYTES": "20000"}
+    with serving(endless_model, "--model", str(short), **limits) as running:
         yield running
 
 
@@ -112,20 +116,20 @@ def test_concurrent_turns_run_one_after_another(server: ServerProcess) -> None:
         assert history[history.index(f"Turn {number}") + 1] == answer
 
 
-def test_turns_beyond_the_queue_limit_are_refused(short: ServerProcess) -> None:
-    agent = Agent(short)
-    with ThreadPoolExecutor(2) as pool, agent.stream("One", max_tokens=900) as first:
+def test_turns_beyond_the_queue_limit_are_refused(server: ServerProcess) -> None:
+    agent = Agent(server)
+    with ThreadPoolExecutor(4) as pool, agent.stream("One", max_tokens=900) as first:
         lines = first.iter_lines()
         next(lines)
-        others = as_completed([pool.submit(agent.turn, text) for text in ("Two", "Three")], timeout=30)
+        others = as_completed([pool.submit(agent.turn, text) for text in ("2", "3", "4", "5")], timeout=30)
         refused = next(others).result()
-        turns = short.health()["agents"]
+        turns = server.health()["agents"]
         first.close()
-        answered = next(others).result()
+        answered = [other.result().status_code for other in others]
     assert (refused.status_code, "retry-after" in refused.headers) == (429, True)
-    assert (turns["running"], turns["waiting"]) == (1, 1)
-    assert answered.status_code == 200
-    assert len(agent.history()) == 2
+    assert (turns["running"], turns["waiting"]) == (1, 3)
+    assert answered == [200, 200, 200]
+    assert len(agent.history()) == 6
 
 
 def test_disconnect_leaves_the_history_unchanged(server: ServerProcess) -> None:
@@ -217,8 +221,8 @@ def test_deleted_agent_is_not_found(server: ServerProcess) -> None:
     )
 
 
-def test_full_context_is_an_error_unless_drop_oldest(short: ServerProcess) -> None:
-    agent = Agent(short, instructions="Remember.")
+def test_full_context_is_an_error_unless_drop_oldest(server: ServerProcess) -> None:
+    agent = Agent(server, model="short", instructions="Remember.")
     for number in range(6):
         agent.answer_to(f"Turn {number}: " + "very long " * 10)
     before = agent.history()
@@ -239,28 +243,15 @@ def test_max_context_of_an_agent_bounds_its_turns(server: ServerProcess) -> None
     assert (found["id"], found["instructions"], found["max_context"]) == ("bounded", "Be brief.", 200)
 
 
-def test_agent_without_persist_is_lost_with_the_server(tmp_path: Path, endless_model: Path) -> None:
-    state = {"XDG_STATE_HOME": str(tmp_path)}
-    with serving(endless_model, **state) as server:
-        kept, lost = Agent(server, id="kept"), Agent(server, id="lost", persist=False)
-        assert [agent.turn("very long " * 20).status_code for agent in (kept, lost)] == [200, 200]
-        assert lost.look()["caches"][0]["status"] == "hot"
-        listed = httpx.get(f"{server.url}/v1/agents").json()["data"]
-        assert [(agent["id"], agent["persist"]) for agent in listed] == [("kept", True), ("lost", False)]
-        assert server.health()["agents"] == {"on_disk": 1, "in_memory": 1, "running": 0, "waiting": 0}
-    with serving(endless_model, **state) as server:
-        assert [agent["id"] for agent in httpx.get(f"{server.url}/v1/agents").json()["data"]] == ["kept"]
-
-
-def test_history_size_is_bounded(short: ServerProcess) -> None:
-    agent = Agent(short, context_overflow="drop_oldest")
+def test_history_size_is_bounded(server: ServerProcess) -> None:
+    agent = Agent(server, model="short", context_overflow="drop_oldest")
     refused = agent.turn("x" * 20_000)
     assert (refused.status_code, refused.json()["error"]["code"]) == (400, "agent_history_full")
     assert agent.history() == []
 
 
-def test_instructions_count_toward_the_history_size(short: ServerProcess) -> None:
-    agent = Agent(short, instructions="y" * 15_000)
+def test_instructions_count_toward_the_history_size(server: ServerProcess) -> None:
+    agent = Agent(server, model="short", instructions="y" * 15_000)
     refused = agent.turn("x" * 6_000)
     assert (refused.status_code, refused.json()["error"]["code"]) == (400, "agent_history_full")
 
@@ -296,7 +287,7 @@ def test_agent_settings_size_is_bounded(server: ServerProcess, settings: dict[st
 
 def test_page_of_large_agents_is_shorter(server: ServerProcess) -> None:
     made = [
-        Agent(server, id=f"large-{number}", instructions="x" * 1_000_000).look()["id"] for number in range(9)
+        Agent(server, id=f"large-{number}", instructions="x" * 1_000_000).look()["id"] for number in range(6)
     ]
     page = httpx.get(f"{server.url}/v1/agents?limit=100")
     listed: list[str] = []
@@ -333,14 +324,21 @@ def test_agents_survive_a_restart_and_change_models(endless_model: Path, tmp_pat
     assert first != second != ""
 
 
-def test_agent_is_warm_after_restart_with_disk_cache(endless_model: Path, tmp_path: Path) -> None:
+def test_agent_is_warm_after_restart_and_lost_without_persist(endless_model: Path, tmp_path: Path) -> None:
     places = {"XDG_STATE_HOME": str(tmp_path / "state"), "MLXCTL_ENGINE_CACHE_DIR": str(tmp_path / "cache")}
     with serving(endless_model, **places) as before:
         agent = Agent(before, id="sleeper", instructions="A long beginning. " * 40)
+        lost = Agent(before, id="lost", persist=False)
         agent.answer_to("One")
+        lost.answer_to("very long " * 20)
         hot = agent.look()
+        assert lost.look()["caches"][0]["status"] == "hot"
+        listed = httpx.get(f"{before.url}/v1/agents").json()["data"]
+        assert [(one["id"], one["persist"]) for one in listed] == [("sleeper", True), ("lost", False)]
+        assert before.health()["agents"] == {"on_disk": 1, "in_memory": 1, "running": 0, "waiting": 0}
         before.stop()
     with serving(endless_model, **places) as after:
+        assert [one["id"] for one in httpx.get(f"{after.url}/v1/agents").json()["data"]] == ["sleeper"]
         agent.url = f"{after.url}/v1/agents/sleeper"
         warm = agent.look()
         usage = agent.turn("Two").json()["usage"]
@@ -426,20 +424,24 @@ def test_agents_are_listed_in_pages(server: ServerProcess) -> None:
         assert (refused.status_code, refused.json()["error"]["param"]) == (400, param)
 
 
-def test_a_tool_call_and_its_result_are_part_of_the_history() -> None:
+def test_a_tool_call_and_its_result_are_part_of_the_history(server: ServerProcess) -> None:
     tool = {
         "name": "get_weather",
         "description": "Get the weather in a city",
-        "parameters": {"type": "object", "properties": {"city": {"type": "string"}}, "required": ["city"]},
+        "parameters": {
+            "type": "object",
+            "properties": {"city": {"enum": ["Lisbon", "Oslo"]}},
+            "required": ["city"],
+            "additionalProperties": False,
+        },
     }
-    with serving(None) as server:
-        agent = Agent(server, model="mlxctl-demo", tools=[{"type": "function", "function": tool}])
-        forced = {"tool_choice": "required", "max_tokens": 200}
-        called = agent.turn("What is the weather in Lisbon?", **forced).json()["choices"][0]["message"]
-        (call,) = called["tool_calls"]
-        result = {"role": "tool", "tool_call_id": call["id"], "content": "sunny"}
-        answer = agent.turn("", messages=[result], max_tokens=200)
-        history = agent.history()
+    agent = Agent(server, tools=[{"type": "function", "function": tool}])
+    forced = {"tool_choice": "required", "parallel_tool_calls": False, "max_tokens": 200}
+    called = agent.turn("What is the weather in Lisbon?", **forced).json()["choices"][0]["message"]
+    (call,) = called["tool_calls"]
+    result = {"role": "tool", "tool_call_id": call["id"], "content": "sunny"}
+    answer = agent.turn("", messages=[result])
+    history = agent.history()
     assert call["function"]["name"] == "get_weather"
     assert answer.status_code == 200
     assert [message["role"] for message in history] == ["user", "assistant", "tool", "assistant"]
