@@ -9,6 +9,7 @@ import httpx
 import pytest
 
 from .process import ServerProcess, serving, wait_for
+from .test_access_log import LoggedServer, logged
 
 LIMIT_SECONDS = 2.0
 
@@ -90,21 +91,21 @@ def test_choices_beyond_all_places_are_refused_together(
 
 
 @pytest.fixture(scope="module")
-def small_server(endless_model: Path) -> Iterator[ServerProcess]:
-    """A server whose memory holds about 14,700 tokens.
+def small_server(endless_model: Path) -> Iterator[LoggedServer]:
+    """A server whose memory holds about 7,000 tokens.
 
     For requests that do not wait for it.
     """
     limits = {
-        "MLXCTL_ENGINE_MEMORY_LIMIT_BYTES": "16MB",
+        "MLXCTL_ENGINE_MEMORY_LIMIT_BYTES": "8MB",
         "MLXCTL_ENGINE_MEMORY_WAIT_SECONDS": "0",
         "MLXCTL_ENGINE_ADMISSION": "strict",
     }
-    with serving(endless_model, **limits) as running:
+    with logged("--model", str(endless_model), "--name", "tiny", **limits) as running:
         yield running
 
 
-TEXT = "a" * 20_000
+TEXT = "a" * 10_000
 
 
 @pytest.mark.parametrize("stream", [False, True])
@@ -113,7 +114,7 @@ TEXT = "a" * 20_000
     [
         ("/v1/chat/completions", {"messages": [{"role": "user", "content": TEXT}]}),
         ("/v1/chat/completions", {"messages": [{"role": "user", "content": "hi"}], "max_tokens": 20_000}),
-        ("/v1/completions", {"prompt": [30] * 20_000, "max_tokens": 1}),
+        ("/v1/completions", {"prompt": [30] * 10_000, "max_tokens": 1}),
         ("/v1/responses", {"input": TEXT}),
         ("/v1/messages", {"messages": [{"role": "user", "content": TEXT}], "max_tokens": 1}),
     ],
@@ -129,30 +130,25 @@ def test_prompt_that_never_fits_is_refused_before_any_byte(
         assert error["type"] == "invalid_request_error"
     else:
         assert (error["type"], error["code"]) == ("memory_admission", "context_over_budget")
-    assert "of the memory limit of 16.00 MB" in error["message"]
+    assert "of the memory limit of 8.00 MB" in error["message"]
 
 
-def test_memory_shortage_is_503_or_529_and_names_the_request(endless_model: Path) -> None:
-    limits = {"MLXCTL_ENGINE_MEMORY_LIMIT_BYTES": "8MB", "MLXCTL_ENGINE_MEMORY_WAIT_SECONDS": "0"}
-    prompt = {"model": "tiny", "prompt": [30] * 3600, "max_tokens": 3000, "stream": True}
-    with serving(endless_model, **limits) as server:
-        with httpx.stream("POST", f"{server.url}/v1/completions", json=prompt, timeout=30) as holder:
-            lines = holder.iter_lines()
-            assert any('"text"' in line for line in lines)
-            short = httpx.post(
-                f"{server.url}/v1/completions",
-                json={"model": "tiny", "prompt": [40] * 3600, "max_tokens": 1},
-                headers={"x-request-id": "mine-7"},
-                timeout=30,
-            )
-            content = [{"role": "user", "content": "b" * 3600}]
-            overloaded = httpx.post(
-                f"{server.url}/v1/messages", json=body(messages=content, max_tokens=1), timeout=30
-            )
-        server.stop()
-        log = server.process.stderr.read() if server.process.stderr else ""
+def test_memory_shortage_is_503_or_529_and_names_the_request(small_server: LoggedServer) -> None:
+    prompt = {"model": "tiny", "prompt": [30] * 3600, "max_tokens": 2500, "stream": True}
+    url = f"{small_server.url}/v1/completions"
+    with httpx.stream("POST", url, json=prompt, timeout=30) as holder:
+        lines = holder.iter_lines()
+        assert any('"text"' in line for line in lines)
+        short = httpx.post(
+            url,
+            json={"model": "tiny", "prompt": [40] * 3600, "max_tokens": 1},
+            headers={"x-request-id": "mine-7"},
+            timeout=30,
+        )
+        content = [{"role": "user", "content": "b" * 3600}]
+        overloaded = ask(small_server, "/v1/messages", messages=content, max_tokens=1)
     assert (short.status_code, short.json()["error"]["code"]) == (503, "memory_exhausted")
     assert short.json()["error"]["message"].endswith("(request mine-7)")
     assert (overloaded.status_code, overloaded.json()["error"]["type"]) == (529, "overloaded_error")
     assert "retry-after" in short.headers
-    assert "engine: request mine-7: the request needs " in log
+    assert small_server.line("engine: request mine-7: the request needs ")
