@@ -67,7 +67,7 @@ def test_branches_take_only_bytes_of_prefix_and_tails() -> None:
 def test_split_records_round_trip_through_disk(tmp_path: Path, family: str) -> None:
     async def run() -> None:
         # So little memory that every conversation pushes out the one before.
-        small = EngineSettings(max_rows=8, prefix_cache_bytes=900_000, cache_dir=tmp_path)
+        small = EngineSettings(max_rows=8, prefix_cache_bytes=800_000, cache_dir=tmp_path)
         prompts = PROMPTS[:3]
         answers = []
         for settings in (small, small, WARM):
