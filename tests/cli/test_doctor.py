@@ -42,6 +42,7 @@ def test_doctor_passes_and_json_has_the_same_results(monkeypatch: pytest.MonkeyP
 
 def test_invalid_settings_are_broken_with_exit_code_1(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("MLXCTL_SERVER_PORT", "eighty")
+    monkeypatch.setattr("mlxctl.doctor.generation.check_answer", lambda *_: FINDINGS[0])
     run = runner.invoke(app, ["doctor"])
     assert run.exit_code == 1
     assert "MLXCTL_SERVER_PORT" in run.stdout
