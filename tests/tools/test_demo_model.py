@@ -25,13 +25,14 @@ def _samples(seed: int, num_samples: int, *, held_out: bool = False) -> list[Sam
 
 
 def test_quick_run_writes_loadable_model_and_report(tmp_path: Path) -> None:
-    command = [sys.executable, "-m", "tools.demo_model", "--quick", "--out", str(tmp_path / "model")]
+    options = ["--quick", "--steps", "2", "--out", str(tmp_path / "model")]
+    command = [sys.executable, "-m", "tools.demo_model", *options]
     subprocess.run(command, check=True, capture_output=True, timeout=120)
     from mlx_lm import generate, load
 
     model, tokenizer = load(str(tmp_path / "model"))
     made = json.loads((tmp_path / "abilities.json").read_text(encoding="utf-8"))["made"]
-    assert made["num_steps"] == 4
+    assert made["num_steps"] == 2
     assert "| ability |" in (tmp_path / "ABILITIES.md").read_text(encoding="utf-8")
     assert isinstance(generate(model, tokenizer, "Hello", max_tokens=4), str)
 

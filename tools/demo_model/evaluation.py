@@ -12,6 +12,7 @@ import tomllib
 from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -30,11 +31,12 @@ Advance = Callable[[], None]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Effort:
-    """Numbers of samples per task and mode and of probes.
+    """Numbers of tasks, of samples per task and mode and of probes.
 
     Limits in tokens.
     """
 
+    num_tasks: int = 1_000
     num_per_task: int = 60
     num_probes: int = 1_000
     max_answer_tokens: int = 256
@@ -42,10 +44,10 @@ class Effort:
 
     def num_parts(self) -> int:
         """Return how often `measure` calls `advance`."""
-        return len(ALL_TASKS) + len(_probes()[: self.num_probes]) + 1
+        return min(self.num_tasks, len(ALL_TASKS)) + len(_probes()[: self.num_probes]) + 1
 
 
-QUICK = Effort(num_per_task=1, num_probes=4, max_answer_tokens=8, distances=(50,))
+QUICK = Effort(num_tasks=4, num_per_task=1, num_probes=2, max_answer_tokens=4, distances=(50,))
 
 
 def measure(directory: Path, effort: Effort, advance: Advance = lambda: None) -> dict[str, Any]:
@@ -54,7 +56,7 @@ def measure(directory: Path, effort: Effort, advance: Advance = lambda: None) ->
     Call `advance` after each part.
     """
     model, tokenizer = load(str(directory))
-    generated = _measure_generated(model, tokenizer, effort.num_per_task, advance)
+    generated = _measure_generated(model, tokenizer, effort, advance)
     written = _measure_written(model, tokenizer, effort, advance)
     recall = {
         str(distance): _measure_recall(model, tokenizer, distance, effort.num_per_task)
@@ -65,18 +67,18 @@ def measure(directory: Path, effort: Effort, advance: Advance = lambda: None) ->
 
 
 def _measure_generated(
-    model: Any, tokenizer: Any, num_per_task: int, advance: Advance
+    model: Any, tokenizer: Any, effort: Effort, advance: Advance
 ) -> dict[str, dict[str, Score]]:
     table: dict[str, dict[str, Score]] = {}
-    for index, task in enumerate(ALL_TASKS):
+    for index, task in enumerate(islice(ALL_TASKS, effort.num_tasks)):
         lexicon = Lexicon(_HELD_OUT_SEED + index, held_out=True)
         for thinking in (True, False):
-            samples = [replace(task(lexicon), thinking=thinking) for _ in range(num_per_task)]
+            samples = [replace(task(lexicon), thinking=thinking) for _ in range(effort.num_per_task)]
             right = sum(
                 writes_exactly(model, tokenizer, sample.prompt(), sample.completion()) for sample in samples
             )
             row = table.setdefault(samples[0].ability, {})
-            row["thinking" if thinking else "not_thinking"] = {"right": right, "of": num_per_task}
+            row["thinking" if thinking else "not_thinking"] = {"right": right, "of": effort.num_per_task}
         advance()
     return table
 
