@@ -116,7 +116,7 @@ class TaggedValues:
         return self._book.one_of(expressions)
 
     def _by_tag(self, branches: Iterable[Schema]) -> Iterable[tuple[str, Schema]]:
-        """Yield parts of branches without strings that have the same opening tag, with their type."""
+        """Yield branches without strings by opening tag, with their type."""
         for branch in branches:
             if "{type}" in self._notation.begin:
                 yield from ((kind, _only(branch, {kind})) for kind in sorted(kinds_of(branch)))

@@ -142,7 +142,9 @@ def _declared_call(parser: ToolParser) -> str:
     assert closing is not None, f"no entry of `closings` of {parser.id} fits its forced prefix {prefix!r}"
     match closing.notation:
         case TagNotation(begin=begin, end=end):
-            arguments = begin.replace("{name}", "a") + "1" + end.replace("{name}", "a")
+            arguments = (
+                begin.replace("{name}", "a").replace("{type}", "number") + "1" + end.replace("{name}", "a")
+            )
         case PythonNotation():
             arguments = "a=1"
         case _:

@@ -192,7 +192,7 @@ def test_download_of_another_process_is_listed_and_not_cancelled(
 
 @pytest.fixture(scope="module")
 def server(endless_model: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServerProcess]:
-    """A server for the endless model, with a hub of one small repository."""
+    """Server of the endless model, with a hub of one repository."""
     files = {
         "config.json": json.dumps(CONFIG).encode(),
         "model.safetensors": (2).to_bytes(8, "little") + b"{}",

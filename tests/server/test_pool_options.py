@@ -75,7 +75,7 @@ def test_idle_model_is_unloaded_and_pinned_one_stays(library: Path) -> None:
 
 @pytest.fixture(scope="module")
 def narrow(library: Path) -> Iterator[ServerProcess]:
-    """A server with one model in memory, one row, no queue and frequent pings."""
+    """Server with one model in memory, one row, no queue, frequent pings."""
     endless = str(tiny_models.model("endless"))
     named = ["--model", endless, "--name", "endless", "--any-library-model", "--max-models", "1"]
     places = {"MLXCTL_LIBRARY_MODELS_DIRS": str(library), "MLXCTL_SERVER_PING_INTERVAL_SECONDS": "0.1"}
