@@ -9,6 +9,8 @@ from pathlib import Path
 
 import grimp
 
+from mlxctl import errors
+
 ROOT = Path(__file__).parent.parent
 TOP_LEVEL = {
     "LICENSE", "README.md", "CHANGELOG.md", "CONTRIBUTING.md", "constraints.txt", "docs", "mkdocs.yml",
@@ -54,6 +56,12 @@ def test_every_module_has_a_docstring() -> None:
     ]
     undocumented = [path for path in modules if not path.read_text().lstrip().startswith(('"""', 'r"""'))]
     assert undocumented == [], "begin these modules with a docstring"
+
+
+def test_error_tree_names_every_error() -> None:
+    classes = {name for name in errors.__all__ if name[0].isupper()}
+    named = set(re.findall(r"^[│ ]*[├└]── (\w+)", errors.__doc__ or "", re.MULTILINE))
+    assert named | {"MlxctlError"} == classes
 
 
 def test_first_docstring_lines_have_at_most_twelve_words() -> None:
