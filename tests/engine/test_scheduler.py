@@ -372,4 +372,5 @@ def test_model_is_in_use_while_sequences_wait_or_run() -> None:
 
     assert not scheduler.is_in_use("m")
     scheduler.close_model("m")
-    assert not scheduler.is_open("m")
+    with pytest.raises(KeyError):
+        scheduler.add(make_sequence(2))

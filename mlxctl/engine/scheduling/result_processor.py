@@ -1,0 +1,185 @@
+"""Applies the results of batches to their sequences. Pure; MLX thread."""
+
+from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Sequence as Many
+from typing import Literal
+
+from mlxctl.engine.failures import failure_message
+from mlxctl.engine.scheduling.batch import Batch, PreemptionReason, RowResult
+from mlxctl.engine.scheduling.fair_queue import FairQueue
+from mlxctl.engine.scheduling.model_queue import ModelQueue
+from mlxctl.engine.scheduling.preemption import FairnessCounters
+from mlxctl.engine.scheduling.prefill_batching import padded_tokens
+from mlxctl.engine.scheduling.prefill_pacer import PrefillPacer
+from mlxctl.engine.scheduling.sequence import Sequence
+from mlxctl.engine.wire.reports import PrefillFigures, RowUpdate, Score
+
+# PERF: shortest interval of progress reports, since each one wakes the front and its client.
+_PROGRESS_SECONDS = 0.1
+
+
+class ResultProcessor:
+    """Applies results to sequences, counts tokens, builds the front's updates."""
+
+    def __init__(
+        self, queues: Mapping[str, ModelQueue], fair: FairQueue, *, remove: Callable[[Sequence], None]
+    ) -> None:
+        """`remove` takes a sequence that has ended out of its queue."""
+        self._queues = queues
+        self._fair = fair
+        self._remove = remove
+        self.fairness = FairnessCounters()
+        self.num_prompt_tokens = 0
+        self.num_generated_tokens = 0
+
+    def apply(
+        self, batch: Batch, results: Iterable[RowResult], *, seconds: float, now: float
+    ) -> list[RowUpdate]:
+        """Apply the results of a batch; return the updates for the front."""
+        if batch.phase == "decode":
+            return [
+                self._fail(result) if result.failure else self._append_tokens(result) for result in results
+            ]
+        if batch.phase == "restore":
+            return self._apply_restore(results)
+        if batch.phase == "preempt":
+            interrupted = (self._preempt(result, now, batch.reason) for result in results)
+            return [update for update in interrupted if update is not None]
+        return self._apply_prefill(batch, results, seconds, now)
+
+    def _apply_restore(self, results: Iterable[RowResult]) -> list[RowUpdate]:
+        updates = []
+        for result in results:
+            sequence = result.sequence
+            if result.failure:
+                updates.append(self._fail(result))
+                continue
+            if result.is_restoring:
+                self._queues[sequence.model].wait_for_disk(sequence)
+                continue
+            sequence.needs_restore = False
+            if not sequence.was_preempted:
+                sequence.cache_usage = result.cache_usage
+            sequence.num_cached_tokens = sequence.num_computed_tokens = result.cache_usage.num_cached_tokens
+            sequence.checkpoint_positions = sorted(
+                {*sequence.checkpoint_positions, *result.checkpoint_positions}
+            )
+        return updates
+
+    def _apply_prefill(
+        self, batch: Batch, results: Iterable[RowResult], seconds: float, now: float
+    ) -> list[RowUpdate]:
+        queue = self._queues[batch.model]
+        failures = [result for result in results if result.failure]
+        if failures:
+            return [self._fail(result) for result in failures]
+        self._observe_prefill(queue.pacer, batch, seconds)
+        for sequence in batch.prompts:
+            num_tokens = batch.num_tokens if len(batch.prompts) == 1 else sequence.num_tokens_to_prefill
+            sequence.num_computed_tokens += num_tokens
+            sequence.served_at = now
+            self._charge(sequence, num_tokens)
+        self.num_prompt_tokens += batch.num_tokens
+        scores = {result.sequence.sequence_id: list(result.prompt_scores) for result in results}
+        updates = [
+            _progress(sequence, now, scores.get(sequence.sequence_id, []))
+            for sequence in batch.prompts
+            if not sequence.was_preempted
+            and (_is_progress_due(sequence, now) or sequence.sequence_id in scores)
+        ]
+        if all(sequence.num_tokens_to_prefill == 0 for sequence in batch.prompts):
+            self._start_decoding(queue, batch.prompts)
+        return updates
+
+    def _start_decoding(self, queue: ModelQueue, prefilled: Many[Sequence]) -> None:
+        """Start to decode prefilled prompts; a prompt without output tokens is finished."""
+        for sequence in prefilled:
+            if not sequence.max_tokens:
+                self._remove(sequence)
+        if decoding := [sequence for sequence in prefilled if sequence.max_tokens]:
+            queue.start_decoding(decoding)
+            self.fairness.num_resumes += sum(sequence.was_preempted for sequence in decoding)
+
+    @staticmethod
+    def _observe_prefill(pacer: PrefillPacer, batch: Batch, seconds: float) -> None:
+        # The time of the vision encoder says nothing about the cost of tokens.
+        if not batch.num_tokens or batch.prompts[0].encodes_image(batch.num_tokens):
+            return
+        num_tokens = batch.num_tokens if len(batch.prompts) == 1 else padded_tokens(batch.prompts)
+        context = max(prompt.num_computed_tokens for prompt in batch.prompts)
+        pacer.observe_prefill(num_tokens, seconds, rows=batch.num_decoding_rows, context=context)
+
+    def _append_tokens(self, result: RowResult) -> RowUpdate:
+        sequence, token_ids = result.sequence, list(result.token_ids)
+        sequence.output_token_ids += token_ids
+        sequence.num_slice_tokens += len(token_ids)
+        self._charge(sequence, len(token_ids))
+        self.num_generated_tokens += len(token_ids)
+        reason: Literal["stop", "length"] | None = None
+        if token_ids[-1] in sequence.stop_token_ids:
+            reason = "stop"
+        elif len(sequence.output_token_ids) >= sequence.max_tokens:
+            reason = "length"
+        if reason:
+            self._remove(sequence)
+        return RowUpdate(
+            sequence_id=sequence.sequence_id,
+            token_ids=token_ids,
+            scores=list(result.scores),
+            num_accepted_draft_tokens=result.num_accepted_tokens,
+            num_rejected_draft_tokens=result.num_draft_tokens - result.num_accepted_tokens,
+            finish_reason=reason,
+        )
+
+    def _preempt(self, result: RowResult, now: float, reason: PreemptionReason | None) -> RowUpdate | None:
+        """Append the last token of an interrupted row.
+
+        The row waits again unless that token ends it.
+        """
+        if result.failure:
+            return self._fail(result)
+        update = self._append_tokens(result) if result.token_ids else None
+        if not result.sequence.is_finished:
+            self._queues[result.sequence.model].preempt(result.sequence, now=now)
+            # A row that was interrupted for others goes on before its caller's new ones.
+            result.sequence.resumes_first = reason != "timeslice"
+            self.fairness.add_interruption(reason)
+        return update
+
+    def _charge(self, sequence: Sequence, num_tokens: int) -> None:
+        self._fair.charge(sequence, num_tokens)
+        self.fairness.add_tokens(sequence.priority, num_tokens)
+
+    def _fail(self, result: RowResult) -> RowUpdate:
+        sequence = result.sequence
+        self._remove(sequence)
+        assert result.failure is not None
+        failure = failure_message(result.failure, sequence.request_id)
+        return RowUpdate(sequence_id=sequence.sequence_id, failure=failure)
+
+
+def _is_progress_due(sequence: Sequence, now: float) -> bool:
+    return sequence.num_tokens_to_prefill == 0 or now - sequence.reported_at >= _PROGRESS_SECONDS
+
+
+def _progress(sequence: Sequence, now: float, scores: list[Score]) -> RowUpdate:
+    sequence.reported_at = now
+    is_prefilled = sequence.num_tokens_to_prefill == 0
+    return RowUpdate(
+        sequence_id=sequence.sequence_id,
+        num_processed=sequence.num_computed_tokens,
+        cache_usage=sequence.cache_usage,
+        prefill=_prefill_figures(sequence, now) if is_prefilled else None,
+        prompt_scores=scores,
+        finish_reason="length" if is_prefilled and not sequence.max_tokens else None,
+    )
+
+
+def _prefill_figures(sequence: Sequence, now: float) -> PrefillFigures:
+    left_queue_at = sequence.left_queue_at
+    assert left_queue_at is not None, "a batch comes before its results"
+    return PrefillFigures(
+        queue_seconds=left_queue_at - sequence.arrived_at,
+        prefill_seconds=now - left_queue_at,
+        vision_seconds=sequence.vision_seconds,
+    )
