@@ -104,7 +104,7 @@ class EngineLoop:
             for workload in self._workloads:
                 workload.close()
             self._mailbox.close()
-        self._memory.close()
+        self._memory.prefixes.close()
         self._waker.close()
 
     def take_commands(self) -> None:
@@ -169,7 +169,7 @@ class EngineLoop:
 
         Memory is returned once after each time of work.
         """
-        self._memory.tidy()
+        self._memory.prefixes.expire()
         if self._holds_free_memory:
             return_free_memory()
             self._holds_free_memory = False
@@ -222,7 +222,7 @@ class EngineLoop:
                 mlx_lm_version=mlx_lm_version,
                 blas=self._blas,
                 memory_limit_bytes=self._memory.limit_bytes,
-                prefix_cache_bytes=self._memory.prefixes.max_bytes,
+                prefix_cache_bytes=self._memory.prefixes.index.max_bytes,
             )
         )
 

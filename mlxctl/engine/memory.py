@@ -4,48 +4,25 @@ MLX thread only.
 """
 
 import gc
-import time
-from collections.abc import Generator
-from dataclasses import dataclass
 from typing import Protocol
 
 import mlx.core as mx
 
 from mlxctl.engine.backend import Backend
 from mlxctl.engine.loaded_weights import LoadedWeights
-from mlxctl.engine.loading.loader import Loader, load_in_pieces
-from mlxctl.engine.loading.namespace import prefix_namespace
+from mlxctl.engine.loading.loader import Loader, ModelLoad
+from mlxctl.engine.prefix_caches import PrefixCaches
 from mlxctl.engine.process_memory import ProcessOverhead
-from mlxctl.engine.wire.reports import DiskFigures
 from mlxctl.errors import describe_bytes
 from mlxctl.ir import ModelSpec
 from mlxctl.ir.cache_policy import CachePolicy
-from mlxctl.prefix_cache.cache import PrefixCache
-from mlxctl.prefix_cache.disk.reader import FetchedRecord
 from mlxctl.prefix_cache.disk.tier import DiskTier
-from mlxctl.prefix_cache.index import PrefixIndex
-from mlxctl.prefix_cache.packing import Packing, Record
-from mlxctl.prefix_cache.records import CacheLayout
-from mlxctl.prefix_cache.splitting import split_record
+from mlxctl.prefix_cache.packing import Packing
 
 # Share of the memory limit for cached prefixes, where the settings give no size.
 _PREFIX_CACHE_SHARE = 0.2
 # A process may have so many buffers, however small; the prefix cache may hold its share of them.
 _BUFFERS_SHARE = 0.5
-# Time at the engine's end to write cached prefixes to disk.
-FLUSH_SECONDS = 8.0
-
-
-@dataclass(slots=True, kw_only=True)
-class _Loading:
-    """The model being loaded.
-
-    `num_bytes_read` of its weights are in memory.
-    """
-
-    spec: ModelSpec
-    pieces: Generator[int, None, LoadedWeights]
-    num_bytes_read: int = 0
 
 
 class WorkingCaches(Protocol):
@@ -85,25 +62,20 @@ class EngineMemory:
     ) -> None:
         self.limit_bytes = limit_bytes
         self._overhead = overhead
-        budget = int(limit_bytes * _PREFIX_CACHE_SHARE) if prefix_cache_bytes is None else prefix_cache_bytes
-        self.disk = disk
-        self._packing = packing
-        self.prefixes: PrefixIndex[Record] = PrefixIndex(
-            max_bytes=budget,
+        self.prefixes = PrefixCaches(
+            max_bytes=(
+                int(limit_bytes * _PREFIX_CACHE_SHARE) if prefix_cache_bytes is None else prefix_cache_bytes
+            ),
             max_buffers=int(
                 int(mx.device_info().get("resource_limit", backend.max_buffers)) * _BUFFERS_SHARE
             ),
-            buffers_of=lambda record: record.num_buffers,
-            split=split_record,
-            on_evict=disk.store if disk is not None else None,
+            disk=disk,
+            packing=packing,
         )
-        # By namespace, of unloaded models as well: the same weights may be loaded again.
-        self._caches: dict[bytes, PrefixCache] = {}
-        self._names: dict[bytes, str] = {}
         self._working_caches: dict[str, WorkingCaches] = {}
         # Held here as well, so that `unload` frees the weights between its two measurements.
         self._weights: dict[str, LoadedWeights] = {}
-        self._loading: _Loading | None = None
+        self._loading: ModelLoad | None = None
         mx.set_cache_limit(backend.buffer_cache_bytes(limit_bytes))
 
     @property
@@ -125,30 +97,26 @@ class EngineMemory:
         excess = self._used_bytes + spec.weights_bytes - self.limit_bytes
         if excess > 0:
             self._free(excess)
-        pieces = load_in_pieces(
+        self._loading = ModelLoad(
             spec, load, available_bytes=self.available_bytes, limit_bytes=self.limit_bytes
         )
-        self._loading = _Loading(spec=spec, pieces=pieces)
 
     def load_step(self, *, seconds: float) -> LoadedWeights | None:
         """Load for about `seconds`; return the model when it is complete.
 
         Raises ModelNotFoundOnDisk, BrokenModel, NotEnoughMemory.
         """
-        loading, until = self._loading, time.monotonic() + seconds
+        loading = self._loading
         assert loading is not None, "begin_load comes first"
         try:
-            while time.monotonic() < until:
-                loading.num_bytes_read = next(loading.pieces)
-        except StopIteration as end:
-            self._loading = None
-            weights: LoadedWeights = end.value
-            self._weights[loading.spec.name] = weights
-            return weights
+            weights = loading.step(seconds=seconds)
         except BaseException:
             self._loading = None
             raise
-        return None
+        if weights is not None:
+            self._loading = None
+            self._weights[loading.spec.name] = weights
+        return weights
 
     def unload(self, name: str) -> tuple[int, int]:
         """Free a model that is not in use, or stop loading it.
@@ -158,40 +126,24 @@ class EngineMemory:
         """
         before = int(mx.get_active_memory())
         if self._loading is not None and self._loading.spec.name == name:
-            weights_bytes = self._stop_loading()
+            weights_bytes = self._loading.stop()
+            self._loading = None
         else:
             self._working_caches.pop(name, None)
             weights = self._weights.pop(name, None)
             weights_bytes = weights.weights_bytes if weights is not None else 0
             del weights
-        self.sweep()
+        # Modules of a model refer to each other.
+        gc.collect()
+        self.trim()
         return weights_bytes, before - int(mx.get_active_memory())
-
-    def prefix_cache(self, spec: ModelSpec, layout: CacheLayout) -> PrefixCache:
-        """Return the prefix cache of a loaded model.
-
-        Equal weights share it. Raises BrokenModel.
-        """
-        namespace = prefix_namespace(spec, self._packing)
-        self._names[namespace] = spec.name
-        if self.disk is not None:
-            self.disk.set_model_name(namespace, spec.name)
-        if namespace not in self._caches:
-            self._caches[namespace] = PrefixCache(
-                self.prefixes, namespace=namespace, layout=layout, disk=self.disk, packing=self._packing
-            )
-        return self._caches[namespace]
 
     def configure_cache(self, policy: CachePolicy) -> None:
         """Change size and times to live of the prefix cache.
 
         A smaller size evicts at once.
         """
-        if policy.prefix_cache_bytes is not None:
-            self.prefixes.max_bytes = policy.prefix_cache_bytes
-        if self.disk is not None:
-            self.disk.ttl_seconds = policy.cache_disk_ttl_seconds
-        self.prefixes.evict()
+        self.prefixes.configure(policy)
         self.make_room()
 
     def add_working_caches(self, name: str, caches: WorkingCaches) -> None:
@@ -200,40 +152,6 @@ class EngineMemory:
         They are released when memory is short.
         """
         self._working_caches[name] = caches
-
-    def model_names(self) -> dict[bytes, str]:
-        """Return the model names of the cached prefixes, by namespace."""
-        return dict(self._names)
-
-    def cache_hits(self) -> tuple[dict[str, int], int]:
-        """Return prefix cache hits by kind, and reused tokens.
-
-        Over all models.
-        """
-        hits: dict[str, int] = {}
-        for cache in self._caches.values():
-            for kind, num in cache.counters.hits.items():
-                hits[kind] = hits.get(kind, 0) + num
-        return hits, sum(cache.counters.num_tokens_reused for cache in self._caches.values())
-
-    @property
-    def num_promotions(self) -> int:
-        """Number of prompts whose prefix was read from disk."""
-        return sum(cache.counters.num_promotions for cache in self._caches.values())
-
-    def disk_figures(self) -> DiskFigures | None:
-        """Return figures of the disk cache; None without one."""
-        if self.disk is None:
-            return None
-        return DiskFigures(
-            num_bytes=self.disk.index.num_bytes,
-            file_bytes=self.disk.file_bytes,
-            max_bytes=self.disk.max_bytes,
-            num_chunks=len(self.disk.index),
-            num_states=self.disk.index.num_states,
-            num_dropped=self.disk.num_skipped,
-            num_damaged=self.disk.num_damaged,
-        )
 
     @property
     def cache_capacity_bytes(self) -> int:
@@ -287,13 +205,15 @@ class EngineMemory:
             mx.clear_cache()
         if excess > 0:
             self._free(excess)
-        if self.kept_bytes > self.prefixes.max_bytes:
+        if self.kept_bytes > self.prefixes.index.max_bytes:
             self.release_working_caches()
 
     @property
     def kept_bytes(self) -> int:
         """Bytes of cached prefixes and working caches."""
-        return self.prefixes.num_bytes + sum(caches.kept_bytes for caches in self._working_caches.values())
+        return self.prefixes.index.num_bytes + sum(
+            caches.kept_bytes for caches in self._working_caches.values()
+        )
 
     @property
     def preempted_bytes(self) -> int:
@@ -331,42 +251,9 @@ class EngineMemory:
         if self.kept_bytes + self.preempted_bytes > wanted:
             for caches in self._working_caches.values():
                 caches.release_preempted()
-        self.prefixes.shrink(max(0, wanted))
-
-    def sweep(self) -> None:
-        """Collect reference cycles of an unloaded model, then trim."""
-        gc.collect()
-        self.trim()
+        self.prefixes.index.shrink(max(0, wanted))
 
     def trim(self) -> None:
         """Drop expired prefixes and release MLX's freed buffers to the system."""
-        self.tidy()
-        mx.clear_cache()
-
-    def tidy(self) -> None:
-        """Drop expired prefixes in memory, and maintain the disk cache."""
         self.prefixes.expire()
-        if self.disk is not None:
-            self.disk.maintain()
-
-    def disk_arrivals(self) -> list[FetchedRecord]:
-        """Take the records that were read from disk since the last call."""
-        return self.disk.arrivals() if self.disk is not None else []
-
-    def close(self) -> None:
-        """Write cached prefixes to disk, most recently used first, within FLUSH_SECONDS."""
-        if self.disk is None:
-            return
-        deadline = time.monotonic() + FLUSH_SECONDS
-        leaves = [chunk for chunk in self.prefixes.chunks() if not chunk.children]
-        for leaf in reversed(leaves):
-            self.disk.store(leaf, deadline=deadline)
-        for leaf in leaves:
-            self.disk.touch(leaf.key)
-        self.disk.close(deadline=deadline)
-
-    def _stop_loading(self) -> int:
-        assert self._loading is not None
-        loading, self._loading = self._loading, None
-        loading.pieces.close()
-        return loading.num_bytes_read
+        mx.clear_cache()

@@ -6,7 +6,7 @@ from pathlib import Path
 import mlx.core as mx
 import pytest
 
-from mlxctl.engine.loading.namespace import prefix_namespace
+from mlxctl.engine.prefix_caches import prefix_namespace
 from mlxctl.ir import KVFormat, ModelSpec, TextGenerationTask
 from mlxctl.ir.model_spec import TextModelOptions
 from mlxctl.prefix_cache.disk.encoding import decode, encode

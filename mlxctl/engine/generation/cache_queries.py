@@ -20,52 +20,53 @@ class CacheQueries:
 
     def __init__(self, memory: EngineMemory) -> None:
         self._memory = memory
+        self._prefixes = memory.prefixes
 
-    def answer(self, asked: AskCache) -> CacheAnswer:
+    def answer(self, query: AskCache) -> CacheAnswer:
         """Carry out a query. Takes milliseconds."""
-        match asked.action:
+        match query.action:
             case "list":
-                return self._page(asked)
+                return self._page(query)
             case "clear":
                 self._memory.release_working_caches()
-                num_changed = self._memory.prefixes.clear() + (
-                    self._memory.disk.clear() if self._memory.disk is not None else 0
+                num_changed = self._prefixes.index.clear() + (
+                    self._prefixes.disk.clear() if self._prefixes.disk is not None else 0
                 )
             case "gc":
                 num_changed = sum(index.expire() for index in self._indexes())
                 self._memory.trim()
             case "drop":
                 self._memory.release_working_caches()
-                num_changed = sum(index.drop(key) for index in self._indexes() for key in asked.keys)
+                num_changed = sum(index.drop(key) for index in self._indexes() for key in query.keys)
             case "pin" | "unpin":
-                num_changed = sum(self._mark(key, asked.action == "pin") for key in asked.keys)
-        return CacheAnswer(token=asked.token, num_chunks=self._num_chunks(), num_changed=num_changed)
+                num_changed = sum(self._mark(key, query.action == "pin") for key in query.keys)
+        return CacheAnswer(token=query.token, num_chunks=self._num_chunks(), num_changed=num_changed)
 
-    def _page(self, asked: AskCache) -> CacheAnswer:
-        names = self._memory.model_names()
-        limit = min(asked.limit, MAX_PAGE_CHUNKS)
+    def _page(self, query: AskCache) -> CacheAnswer:
+        names = self._prefixes.model_names
+        limit = min(query.limit, MAX_PAGE_CHUNKS)
         chunks = [
             self._described(chunk, names)
-            for chunk in islice(self._chunks(), asked.offset, asked.offset + limit)
+            for chunk in islice(self._chunks(), query.offset, query.offset + limit)
         ]
-        return CacheAnswer(token=asked.token, num_chunks=self._num_chunks(), chunks=chunks)
+        return CacheAnswer(token=query.token, num_chunks=self._num_chunks(), chunks=chunks)
 
     def _chunks(self) -> Iterator[Chunk[Any]]:
         """All chunks: those in memory, then those that are only on disk."""
-        yield from self._memory.prefixes.chunks()
-        if self._memory.disk is not None:
+        yield from self._prefixes.index.chunks()
+        if self._prefixes.disk is not None:
             yield from (
                 chunk
-                for chunk in self._memory.disk.index.chunks()
-                if self._memory.prefixes.find(chunk.key) is None
+                for chunk in self._prefixes.disk.index.chunks()
+                if self._prefixes.index.find(chunk.key) is None
             )
 
     def _num_chunks(self) -> int:
         return sum(1 for _ in self._chunks())
 
     def _described(self, chunk: Chunk[Any], names: dict[bytes, str]) -> CachedChunk:
-        here = self._memory.prefixes.find(chunk.key)
-        there = self._memory.disk.index.find(chunk.key) if self._memory.disk is not None else None
+        here = self._prefixes.index.find(chunk.key)
+        there = self._prefixes.disk.index.find(chunk.key) if self._prefixes.disk is not None else None
         return CachedChunk(
             key=chunk.key,
             parent=chunk.parent.key if chunk.parent is not None else b"",
@@ -85,17 +86,17 @@ class CacheQueries:
         )
 
     def _mark(self, key: bytes, is_pinned: bool) -> bool:
-        prefixes, disk = self._memory.prefixes, self._memory.disk
-        done = prefixes.pin(key) if is_pinned else prefixes.unpin(key)
+        index, disk = self._prefixes.index, self._prefixes.disk
+        done = index.pin(key) if is_pinned else index.unpin(key)
         if disk is not None:
             done = (disk.pin(key) if is_pinned else disk.unpin(key)) or done
         return done
 
     def _indexes(self) -> Iterable[PrefixIndex[Any]]:
         return (
-            (self._memory.prefixes, self._memory.disk.index)
-            if self._memory.disk is not None
-            else (self._memory.prefixes,)
+            (self._prefixes.index, self._prefixes.disk.index)
+            if self._prefixes.disk is not None
+            else (self._prefixes.index,)
         )
 
 

@@ -1,17 +1,29 @@
-"""Decode steps with and without drafts, and their times.
+"""Decode steps with and without drafts, their drafters and their times.
 
 MLX thread only.
 """
 
 import time
 from collections.abc import Iterable
+from collections.abc import Sequence as Many
+from typing import TYPE_CHECKING, Literal
 
+from mlxctl.engine.generation.cache_rollback import rollback_problem
 from mlxctl.engine.generation.decode_batch import DecodeBatch, StepInFlight
+from mlxctl.engine.generation.draft_model import DraftModel
 from mlxctl.engine.generation.hidden_states import HiddenStates
+from mlxctl.engine.generation.mtp_drafter import MtpDrafter
 from mlxctl.engine.generation.verification import verify_drafts
+from mlxctl.engine.loaded_weights import LoadedWeights
 from mlxctl.engine.scheduling.batch import RowResult
 from mlxctl.engine.scheduling.sequence import Sequence
+from mlxctl.engine.speculation.drafter import Drafter
+from mlxctl.engine.speculation.gate_store import GateStore
+from mlxctl.engine.speculation.prompt_lookup import PromptLookup
 from mlxctl.engine.speculation.speculator import DraftPlan, Speculator
+
+if TYPE_CHECKING:
+    from mlxctl.engine.generation.lora_adapters import LoraAdapters
 
 
 class VerifiedStep:
@@ -33,8 +45,8 @@ class DraftSteps:
     """
 
     def __init__(self, speculator: Speculator | None, states: HiddenStates | None = None) -> None:
-        self.speculator = speculator
-        self.states = states
+        self._speculator = speculator
+        self._states = states
         self._seconds = 0.0
         self._resumed = 0.0
         self._is_single = False
@@ -43,10 +55,47 @@ class DraftSteps:
         self._plain_rows: list[Sequence] = []
         self._plain_rows_before: list[Sequence] = []
 
+    @classmethod
+    def of_model(
+        cls,
+        weights: LoadedWeights,
+        lora: "LoraAdapters",
+        gates: GateStore,
+        *,
+        digest: str,
+        speculation: Literal["off", "auto", "lookup", "draft", "mtp"],
+    ) -> "DraftSteps":
+        """Return the steps of a model.
+
+        `digest` of its weights names its gates.
+        """
+        if speculation == "off" or rollback_problem(weights.create_caches()):
+            return cls(None)
+        drafters: list[Drafter] = []
+        states: HiddenStates | None = None
+        if speculation in ("auto", "lookup"):
+            drafters.append(PromptLookup())
+        if weights.mtp_head is not None:
+            states = HiddenStates(weights.state_recorder)
+            text_model = getattr(weights.model, "text_model", weights.model).language_model
+            drafters.append(
+                MtpDrafter(
+                    weights.mtp_head,
+                    text_model,
+                    states,
+                    lora.of_rows,
+                    vocabulary_size=weights.vocabulary_size,
+                )
+            )
+        if speculation in ("auto", "draft") and weights.draft_model is not None:
+            drafters.append(DraftModel(weights.draft_model, vocabulary_size=weights.vocabulary_size))
+        by_name = {drafter.name: gates.gate(digest, drafter.name) for drafter in drafters}
+        return cls(Speculator(drafters, by_name) if drafters else None, states)
+
     @property
     def counts(self) -> dict[str, tuple[int, int]]:
         """Accepted and rejected draft tokens of each drafter since the start."""
-        return self.speculator.counts if self.speculator is not None else {}
+        return self._speculator.counts if self._speculator is not None else {}
 
     def begin(self, num_groups: int) -> None:
         """Start the clock of a step.
@@ -62,10 +111,10 @@ class DraftSteps:
 
         The drafts then come with the next step. None if the batch decodes without drafts.
         """
-        if self.speculator is None or not self._is_single:
+        if self._speculator is None or not self._is_single:
             return None
         started = time.monotonic()
-        plan = self.speculator.plan(batch.rows)
+        plan = self._speculator.plan(batch.rows)
         if plan is None:
             self._plain_rows = batch.rows
             # What a draft model reads is not part of a step without drafts.
@@ -74,8 +123,18 @@ class DraftSteps:
         if any(row.has_token_in_flight for row in batch.rows):
             return batch.settle()
         self._plan = plan
-        self._results = verify_drafts(batch, [draft.token_ids for draft in plan.drafts], self.states)
+        self._results = verify_drafts(batch, [draft.token_ids for draft in plan.drafts], self._states)
         return VerifiedStep(self._results)
+
+    def add_prefill(self, rows: Many[Sequence], starts: Many[int], ends: Many[int]) -> None:
+        """Collect the states of a prefill pass, where a drafter needs them."""
+        if self._states is not None:
+            self._states.add_prefill(rows, starts, ends)
+
+    def add_decoded(self, rows: Many[Sequence]) -> None:
+        """Collect the states of a decode step of one token a row."""
+        if self._states is not None:
+            self._states.add(self._states.take_pass(), rows, [1] * len(rows))
 
     def pause(self) -> None:
         """Stop the clock until `end`, while results are sent."""
@@ -87,19 +146,19 @@ class DraftSteps:
 
     def end(self) -> None:
         """Add the step to the measurements."""
-        if self.speculator is None:
+        if self._speculator is None:
             return
         self.pause()
         if self._plan is not None:
-            self.speculator.observe(self._plan, self._results, self._seconds)
+            self._speculator.observe(self._plan, self._results, self._seconds)
         # The first step without drafts only starts a pass; the next one also waits for it.
         elif self._plain_rows and self._plain_rows == self._plain_rows_before:
-            self.speculator.observe_plain(self._plain_rows, self._seconds)
+            self._speculator.observe_plain(self._plain_rows, self._seconds)
         self._plain_rows_before = self._plain_rows
         self._plan, self._results, self._plain_rows = None, [], []
 
     def drop(self, sequence_ids: Iterable[int]) -> None:
         """Free what is held for rows that ended."""
-        if self.speculator is not None:
+        if self._speculator is not None:
             for sequence_id in sequence_ids:
-                self.speculator.drop(sequence_id)
+                self._speculator.drop(sequence_id)

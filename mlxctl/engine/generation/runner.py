@@ -6,7 +6,7 @@ MLX thread only; knows no policy.
 import contextlib
 from collections.abc import Iterable
 from collections.abc import Sequence as Many
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import mlx.core as mx
 import numpy as np
@@ -18,8 +18,8 @@ from mlxctl.engine.generation.decode_batch import DecodeBatch, StepInFlight
 from mlxctl.engine.generation.draft_steps import DraftSteps, VerifiedStep
 from mlxctl.engine.generation.prefill_state import PrefillState
 from mlxctl.engine.generation.prefix_coordinator import PrefixCoordinator
-from mlxctl.engine.generation.prompt_logprobs import score_prompt
 from mlxctl.engine.loaded_weights import LoadedWeights
+from mlxctl.engine.sampling.logprobs import scores_of
 from mlxctl.engine.scheduling.batch import Batch, RowResult
 from mlxctl.engine.scheduling.prefill_batching import prefill_passes
 from mlxctl.engine.scheduling.sequence import Sequence
@@ -31,6 +31,9 @@ if TYPE_CHECKING:
 # After so many tokens of one prompt, MLX keeps many buffers that fit nothing else: each pass has a longer
 # context, and other sizes.
 _MANY_SIZES_TOKENS = 4096
+# PERF: the logits of a whole prompt may be larger than the weights. Those of a piece take so much, and what
+# is made of them a few times that.
+_LOGITS_BYTES = 64 * 1024 * 1024
 
 
 class ModelRunner:
@@ -198,7 +201,7 @@ class ModelRunner:
         # The logits are evaluated for scores only, so the output head costs nothing elsewhere.
         if sequence.scores_prompt:
             tokens, num_top = _tokens(sequence, start, end + 1), sequence.sampling.num_top_logprobs or 0
-            scores = score_prompt(
+            scores = _score_prompt(
                 self._model, caches, tokens, num_top=num_top, vocabulary_size=self.vocabulary_size
             )
         elif state.view is None:
@@ -206,8 +209,7 @@ class ModelRunner:
         else:
             state.view.read(start, end, caches)
             sequence.vision_seconds = state.view.encode_seconds
-        if self.drafts.states is not None:
-            self.drafts.states.add_prefill([sequence], [start], [end])
+        self.drafts.add_prefill([sequence], [start], [end])
         kv.evaluate(caches)
         if end < sequence.num_prompt_tokens - 1:
             state.preallocate(self._allocation_stream, self._backend.new_memory_bytes_per_second)
@@ -226,8 +228,7 @@ class ModelRunner:
                 rows = [_tokens(*each) for each in zip(prompts, reached, ends, strict=True)]
                 with self.lora.of_rows(prompts):
                     kv.read(self._model, caches, rows)
-                if self.drafts.states is not None:
-                    self.drafts.states.add_prefill(prompts, reached, ends)
+                self.drafts.add_prefill(prompts, reached, ends)
                 for row, (state, end) in enumerate(zip(states, ends, strict=True)):
                     at_checkpoint = end in state.sequence.checkpoint_positions
                     self.prefixes.store(state, end, caches, row=row, at_checkpoint=at_checkpoint)
@@ -259,10 +260,7 @@ class ModelRunner:
                     if (step := self.drafts.step(batch)) is None:
                         step = batch.build()
                         self._built.append(batch)
-                        if self.drafts.states is not None:
-                            self.drafts.states.add(
-                                self.drafts.states.take_pass(), batch.rows, [1] * len(batch.rows)
-                            )
+                        self.drafts.add_decoded(batch.rows)
                     launched.append((batch, step))
             except FOREIGN_ERRORS as error:
                 results += self._fail(group, parts, error)
@@ -296,3 +294,21 @@ def _tokens(sequence: Sequence, start: int, end: int) -> kv.Tokens:
 
 def _failed_prefill(sequence: Sequence, error: BaseException) -> RowResult:
     return RowResult(sequence=sequence, failure=f"prefill failed: {error}")
+
+
+def _score_prompt(
+    model: Any, caches: kv.Caches, tokens: kv.Tokens, *, num_top: int, vocabulary_size: int
+) -> list[Score]:
+    """Return the scores of all `tokens` but the first.
+
+    Runs all but the last through the model.
+    """
+    scores: list[Score] = []
+    num_at_once = max(1, _LOGITS_BYTES // (4 * vocabulary_size))
+    for start in range(0, len(tokens) - 1, num_at_once):
+        read = tokens[start : min(start + num_at_once, len(tokens) - 1)]
+        logits = model(mx.array(read)[None], cache=caches)[0].astype(mx.float32)
+        found = scores_of(logits, mx.array(tokens[start + 1 : start + 1 + len(read)]), num_top)
+        mx.eval(*found.arrays(), *kv.arrays(caches))
+        scores += [score for score in found.read([num_top] * len(read)) if score is not None]
+    return scores

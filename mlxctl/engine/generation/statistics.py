@@ -51,8 +51,8 @@ class GenerationStatistics:
 
     def report(self, token: int) -> Stats:
         """Return all figures, for the query with this `token`."""
-        memory, prefixes = self._memory, self._memory.prefixes
-        hits, num_reused = memory.cache_hits()
+        memory, caches = self._memory, self._memory.prefixes
+        index, (hits, num_reused) = caches.index, caches.hits()
         fairness, counts = self._scheduler.fairness, self._scheduler.counts()
         return Stats(
             token=token,
@@ -63,21 +63,21 @@ class GenerationStatistics:
             num_steps=self.num_steps,
             num_prompt_tokens=self._scheduler.num_prompt_tokens,
             num_generated_tokens=self._scheduler.num_generated_tokens,
-            cache_bytes=prefixes.num_bytes,
-            cache_working_bytes=memory.kept_bytes - prefixes.num_bytes,
-            cache_max_bytes=prefixes.max_bytes,
-            cache_chunks=len(prefixes),
-            cache_evicted=prefixes.num_evicted,
-            cache_evicted_bytes=prefixes.num_evicted_bytes,
-            cache_tokens=prefixes.num_tokens,
-            cache_oldest_seconds=prefixes.oldest_seconds(),
-            cache_depths=prefixes.depths,
-            cache_promotions=memory.num_promotions,
+            cache_bytes=index.num_bytes,
+            cache_working_bytes=memory.kept_bytes - index.num_bytes,
+            cache_max_bytes=index.max_bytes,
+            cache_chunks=len(index),
+            cache_evicted=index.num_evicted,
+            cache_evicted_bytes=index.num_evicted_bytes,
+            cache_tokens=index.num_tokens,
+            cache_oldest_seconds=index.oldest_seconds(),
+            cache_depths=index.depths,
+            cache_promotions=caches.num_promotions,
             prefix_cache_bits=self._prefix_cache_bits,
             draft_tokens=self._draft_tokens(),
             cache_tokens_reused=num_reused,
             cache_hits=hits,
-            cache_disk=memory.disk_figures(),
+            cache_disk=caches.disk_figures(),
             active_memory_bytes=int(mx.get_active_memory()),
             peak_memory_bytes=int(mx.get_peak_memory()),
             buffer_cache_bytes=int(mx.get_cache_memory()),

@@ -7,7 +7,7 @@ import time
 from array import array
 from collections.abc import Generator
 from collections.abc import Set as AbstractSet
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
 
 import mlx.core as mx
 
@@ -15,14 +15,9 @@ from mlxctl.engine.backend import Backend
 from mlxctl.engine.constraints import GrammarCompiler, TokenConstraint, needs_constraint
 from mlxctl.engine.failures import failure_message
 from mlxctl.engine.generation.cache_queries import CacheQueries
-from mlxctl.engine.generation.cache_rollback import rollback_problem
-from mlxctl.engine.generation.caches import Caches
-from mlxctl.engine.generation.draft_model import DraftModel
 from mlxctl.engine.generation.draft_steps import DraftSteps
-from mlxctl.engine.generation.hidden_states import HiddenStates
 from mlxctl.engine.generation.loading import load_text_model
 from mlxctl.engine.generation.lora_changes import LoraChanges
-from mlxctl.engine.generation.mtp_drafter import MtpDrafter
 from mlxctl.engine.generation.prefix_coordinator import PrefixCoordinator
 from mlxctl.engine.generation.runner import ModelRunner
 from mlxctl.engine.generation.statistics import GenerationStatistics
@@ -31,10 +26,7 @@ from mlxctl.engine.scheduling.batch import Batch, RowResult
 from mlxctl.engine.scheduling.model_queue import ModelCosts
 from mlxctl.engine.scheduling.scheduler import Scheduler
 from mlxctl.engine.scheduling.sequence import Sequence
-from mlxctl.engine.speculation.drafter import Drafter
 from mlxctl.engine.speculation.gate_store import GateStore
-from mlxctl.engine.speculation.prompt_lookup import PromptLookup
-from mlxctl.engine.speculation.speculator import Speculator
 from mlxctl.engine.wire.commands import (
     AskCache,
     ConfigureCache,
@@ -55,9 +47,6 @@ from mlxctl.ir.cache_usage import NO_CACHE_USAGE
 from mlxctl.ir.scheduler_policy import SchedulerPolicy
 from mlxctl.prefix_cache.records import CacheLayout
 from mlxctl.settings import EngineSettings
-
-if TYPE_CHECKING:
-    from mlxctl.engine.generation.lora_adapters import LoraAdapters
 
 _TRIM_EVERY_STEPS = 512
 
@@ -121,17 +110,19 @@ class GenerationWorkload(Workload):
     def open_model(self, spec: ModelSpec, weights: LoadedWeights) -> None:
         create_caches = weights.create_caches
         layout = CacheLayout(create_caches())
-        prefix_cache = self._memory.prefix_cache(spec, layout)
+        prefix_cache = self._memory.prefixes.of_model(spec, layout)
         prefixes = PrefixCoordinator(prefix_cache, create_caches)
         # PERF: it imports mlx_lm's layers, which the engine need not have at its start.
         from mlxctl.engine.generation.lora_adapters import LoraAdapters
 
         lora = LoraAdapters(weights.model)
-        states = HiddenStates(weights.state_recorder) if weights.state_recorder is not None else None
-        drafters = self._drafters(weights, create_caches(), states, lora)
-        digest = prefix_cache.namespace.hex()
-        gates = {drafter.name: self._gates.gate(digest, drafter.name) for drafter in drafters}
-        drafts = DraftSteps(Speculator(drafters, gates) if drafters else None, states)
+        drafts = DraftSteps.of_model(
+            weights,
+            lora,
+            self._gates,
+            digest=prefix_cache.namespace.hex(),
+            speculation=self._speculation,
+        )
         if self._allocation_stream is None:
             # MLX keeps a thread for every stream until the process ends.
             self._allocation_stream = mx.new_stream(mx.default_device())
@@ -216,30 +207,6 @@ class GenerationWorkload(Workload):
         self._gates.save()
         self._compiler.close()
 
-    def _drafters(
-        self, weights: LoadedWeights, caches: Caches, states: HiddenStates | None, lora: "LoraAdapters"
-    ) -> list[Drafter]:
-        """Return the drafters of a model with such caches, preferred ones first."""
-        if self._speculation == "off" or rollback_problem(caches):
-            return []
-        drafters: list[Drafter] = []
-        if self._speculation in ("auto", "lookup"):
-            drafters.append(PromptLookup())
-        if weights.mtp_head is not None and states is not None:
-            text_model = getattr(weights.model, "text_model", weights.model).language_model
-            drafters.append(
-                MtpDrafter(
-                    weights.mtp_head,
-                    text_model,
-                    states,
-                    lora.of_rows,
-                    vocabulary_size=weights.vocabulary_size,
-                )
-            )
-        if self._speculation in ("auto", "draft") and weights.draft_model is not None:
-            drafters.append(DraftModel(weights.draft_model, vocabulary_size=weights.vocabulary_size))
-        return drafters
-
     def _admit(self) -> None:
         """Schedule new sequences; those with a constraint once it is compiled."""
         submitted, self._submitted = self._submitted, []
@@ -305,7 +272,7 @@ class GenerationWorkload(Workload):
 
     def _take_fetched(self) -> list[Sequence]:
         """Return the sequences whose cached prefix was read from disk."""
-        records = self._memory.disk_arrivals()
+        records = self._memory.prefixes.take_fetched()
         return [
             sequence
             for runner in (self._runners.values() if records else ())
@@ -336,18 +303,18 @@ class GenerationWorkload(Workload):
         if self._statistics.num_steps % _TRIM_EVERY_STEPS == 0:
             self._memory.trim()
 
-    def _look_up(self, asked: LookUp) -> LookedUp:
+    def _look_up(self, query: LookUp) -> LookedUp:
         """Return how much of a prompt the prefix cache holds.
 
         Nothing for a model that is not loaded.
         """
-        runner, tokens = self._runners.get(asked.model), array("I", asked.prompt_token_ids)
+        runner, tokens = self._runners.get(query.model), array("I", query.prompt_token_ids)
         if runner is None or not tokens:
-            return LookedUp(token=asked.token, usage=NO_CACHE_USAGE)
+            return LookedUp(token=query.token, usage=NO_CACHE_USAGE)
         return LookedUp(
-            token=asked.token,
-            usage=runner.prefixes.look_up(tokens, asked.salts),
-            num_on_disk=runner.prefixes.num_on_disk(tokens, asked.salts),
+            token=query.token,
+            usage=runner.prefixes.look_up(tokens, query.salts),
+            num_on_disk=runner.prefixes.num_on_disk(tokens, query.salts),
         )
 
 

@@ -6,6 +6,7 @@ The one place that imports mlx_lm for the first time.
 import contextlib
 import os
 import resource
+import time
 from collections.abc import Callable, Generator, Iterator
 from types import ModuleType
 from typing import Any, Literal
@@ -89,6 +90,38 @@ def load_in_pieces(
         raise BrokenModel(path, f"model {str(path)!r} cannot be loaded: {error_line(error)}") from error
     finally:
         mx.clear_cache()
+
+
+class ModelLoad:
+    """A model that is loaded piece by piece, between other steps.
+
+    `num_bytes_read` of its weights are in memory.
+    """
+
+    def __init__(self, spec: ModelSpec, load: Loader, *, available_bytes: int, limit_bytes: int) -> None:
+        """Begin the load; the arguments are those of `load_in_pieces`."""
+        self.spec = spec
+        self.num_bytes_read = 0
+        self._pieces = load_in_pieces(spec, load, available_bytes=available_bytes, limit_bytes=limit_bytes)
+
+    def step(self, *, seconds: float) -> LoadedWeights | None:
+        """Load for about `seconds`; return the model when it is complete.
+
+        Raises ModelNotFoundOnDisk, BrokenModel, NotEnoughMemory.
+        """
+        until = time.monotonic() + seconds
+        try:
+            while time.monotonic() < until:
+                self.num_bytes_read = next(self._pieces)
+        except StopIteration as end:
+            weights: LoadedWeights = end.value
+            return weights
+        return None
+
+    def stop(self) -> int:
+        """Free what was read; return its bytes."""
+        self._pieces.close()
+        return self.num_bytes_read
 
 
 def read_weights(model: Any) -> Iterator[int]:

@@ -1,0 +1,147 @@
+"""The prefix caches of all models, in memory and on disk.
+
+MLX thread only.
+"""
+
+import time
+from hashlib import blake2b
+
+from mlxctl.engine.wire.reports import DiskFigures
+from mlxctl.installed import version_of
+from mlxctl.ir import ModelSpec, TextGenerationTask
+from mlxctl.ir.cache_policy import CachePolicy
+from mlxctl.models.fingerprint import fingerprint
+from mlxctl.prefix_cache.cache import PrefixCache
+from mlxctl.prefix_cache.disk.reader import FetchedRecord
+from mlxctl.prefix_cache.disk.tier import DiskTier
+from mlxctl.prefix_cache.index import PrefixIndex
+from mlxctl.prefix_cache.packing import Packing, Record
+from mlxctl.prefix_cache.records import CacheLayout
+from mlxctl.prefix_cache.splitting import split_record
+
+# Time at the engine's end to write cached prefixes to disk.
+_FLUSH_SECONDS = 8.0
+# Changes with the meaning of stored records.
+_RECORDS_VERSION = 2
+
+
+class PrefixCaches:
+    """Cached prefixes of loaded and unloaded models, under one size limit.
+
+    `index` has those in memory, `disk` those on disk, if there is a disk tier.
+    """
+
+    def __init__(
+        self, *, max_bytes: int, max_buffers: int, disk: DiskTier | None, packing: Packing | None
+    ) -> None:
+        """`max_buffers` bounds the arrays of all records, `packing` quantizes them."""
+        self.disk = disk
+        self._packing = packing
+        self.index: PrefixIndex[Record] = PrefixIndex(
+            max_bytes=max_bytes,
+            max_buffers=max_buffers,
+            buffers_of=lambda record: record.num_buffers,
+            split=split_record,
+            on_evict=disk.store if disk is not None else None,
+        )
+        # By namespace, of unloaded models as well: the same weights may be loaded again.
+        self._caches: dict[bytes, PrefixCache] = {}
+        self._names: dict[bytes, str] = {}
+
+    def of_model(self, spec: ModelSpec, layout: CacheLayout) -> PrefixCache:
+        """Return the prefix cache of a loaded model.
+
+        Equal weights share it. Raises BrokenModel.
+        """
+        namespace = prefix_namespace(spec, self._packing)
+        self._names[namespace] = spec.name
+        if self.disk is not None:
+            self.disk.set_model_name(namespace, spec.name)
+        if namespace not in self._caches:
+            self._caches[namespace] = PrefixCache(
+                self.index, namespace=namespace, layout=layout, disk=self.disk, packing=self._packing
+            )
+        return self._caches[namespace]
+
+    def configure(self, policy: CachePolicy) -> None:
+        """Change size and times to live; a smaller size evicts at once."""
+        if policy.prefix_cache_bytes is not None:
+            self.index.max_bytes = policy.prefix_cache_bytes
+        if self.disk is not None:
+            self.disk.ttl_seconds = policy.cache_disk_ttl_seconds
+        self.index.evict()
+
+    @property
+    def model_names(self) -> dict[bytes, str]:
+        """The model names of the cached prefixes, by namespace."""
+        return dict(self._names)
+
+    def hits(self) -> tuple[dict[str, int], int]:
+        """Return hits by kind and reused tokens, over all models."""
+        hits: dict[str, int] = {}
+        for cache in self._caches.values():
+            for kind, num in cache.counters.hits.items():
+                hits[kind] = hits.get(kind, 0) + num
+        return hits, sum(cache.counters.num_tokens_reused for cache in self._caches.values())
+
+    @property
+    def num_promotions(self) -> int:
+        """Number of prompts whose prefix was read from disk."""
+        return sum(cache.counters.num_promotions for cache in self._caches.values())
+
+    def disk_figures(self) -> DiskFigures | None:
+        """Return figures of the disk tier; None without one."""
+        if self.disk is None:
+            return None
+        return DiskFigures(
+            num_bytes=self.disk.index.num_bytes,
+            file_bytes=self.disk.file_bytes,
+            max_bytes=self.disk.max_bytes,
+            num_chunks=len(self.disk.index),
+            num_states=self.disk.index.num_states,
+            num_dropped=self.disk.num_skipped,
+            num_damaged=self.disk.num_damaged,
+        )
+
+    def take_fetched(self) -> list[FetchedRecord]:
+        """Take the records that were read from disk since the last call."""
+        return self.disk.arrivals() if self.disk is not None else []
+
+    def expire(self) -> None:
+        """Drop expired prefixes in memory, and maintain the disk tier."""
+        self.index.expire()
+        if self.disk is not None:
+            self.disk.maintain()
+
+    def close(self) -> None:
+        """Write prefixes to disk, most recently used first, for some seconds."""
+        if self.disk is None:
+            return
+        deadline = time.monotonic() + _FLUSH_SECONDS
+        leaves = [chunk for chunk in self.index.chunks() if not chunk.children]
+        for leaf in reversed(leaves):
+            self.disk.store(leaf, deadline=deadline)
+        for leaf in leaves:
+            self.disk.touch(leaf.key)
+        self.disk.close(deadline=deadline)
+
+
+def prefix_namespace(spec: ModelSpec, packing: Packing | None) -> bytes:
+    """Return a digest of all that keys and values depend on.
+
+    It stays the same where the directory is moved or renamed. The fingerprint covers a sample of every
+    tensor, which tells apart different weights of equal sizes and times; sizes and times cover weights edited
+    in place. Packing and quantization of the cache are part of it. Raises BrokenModel.
+    """
+    home = spec.path.resolve()
+    kv_format = spec.task.options.kv_format if isinstance(spec.task, TextGenerationTask) else None
+    digest = blake2b(b"%d:" % _RECORDS_VERSION + (version_of("mlx-lm") or "").encode())
+    digest.update(fingerprint(home).encode())
+    for file in sorted(home.glob("*.safetensors")):
+        status = file.stat()
+        digest.update(f"{file.name}:{status.st_size}:{status.st_mtime_ns}".encode())
+    if packing is not None:
+        digest.update(f"{packing.bits} bits after {packing.exact_tokens}".encode())
+    if kv_format is not None:
+        digest.update(f"keys and values in {kv_format.bits} bits by {kv_format.group_size}".encode())
+    return digest.digest()
