@@ -3,17 +3,16 @@
 import itertools
 import time
 from array import array
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Any, Literal
 
 from mlxctl.engine.client.connection import EngineConnection
 from mlxctl.engine.client.launcher import Launcher
 from mlxctl.engine.client.open_requests import OpenRequests
-from mlxctl.engine.client.pending_jobs import transcribed_window
+from mlxctl.engine.client.pending_jobs import VectorCollector, transcribed_window
 from mlxctl.engine.client.supervisor import EngineStatus, EngineSupervisor
 from mlxctl.engine.client.token_stream import ReadingRules, TokenStream
-from mlxctl.engine.client.vector_collector import VectorCollector
 from mlxctl.engine.wire.commands import (
     AskCache,
     CacheAction,
@@ -23,6 +22,7 @@ from mlxctl.engine.wire.commands import (
     LookUp,
     MountLora,
     Pause,
+    QueryCommand,
     ReadGrammarVocabulary,
     ReportStats,
     Submit,
@@ -307,7 +307,7 @@ class EngineClient:
 
     async def stats(self) -> Stats:
         """Return the engine's figures. Raises EngineRecovering, EngineDied."""
-        answer: Stats = await self._ask(ReportStats(token=next(self._numbers)))
+        answer: Stats = await self._ask(ReportStats)
         return answer
 
     async def look_up(
@@ -318,8 +318,9 @@ class EngineClient:
         Raises EngineRecovering, EngineDied.
         """
         packed = array("I", prompt_token_ids).tobytes()
-        asked = LookUp(token=next(self._numbers), model=model, prompt_token_ids=packed, salts=list(salts))
-        answer: LookedUp = await self._ask(asked)
+        answer: LookedUp = await self._ask(
+            partial(LookUp, model=model, prompt_token_ids=packed, salts=list(salts))
+        )
         return answer
 
     async def ask_cache(
@@ -329,10 +330,9 @@ class EngineClient:
 
         See AskCache. Raises EngineRecovering, EngineDied.
         """
-        asked = AskCache(
-            token=next(self._numbers), action=action, keys=list(keys), offset=offset, limit=limit
+        answer: CacheAnswer = await self._ask(
+            partial(AskCache, action=action, keys=list(keys), offset=offset, limit=limit)
         )
-        answer: CacheAnswer = await self._ask(asked)
         return answer
 
     async def mount_lora(self, model: str, spec: LoraSpec) -> str:
@@ -340,7 +340,7 @@ class EngineClient:
 
         Returns why it cannot be mounted, or "". Raises EngineRecovering, EngineDied.
         """
-        answer: LoraChanged = await self._ask(MountLora(token=next(self._numbers), model=model, spec=spec))
+        answer: LoraChanged = await self._ask(partial(MountLora, model=model, spec=spec))
         return answer.failure
 
     async def unmount_lora(self, model: str, name: str) -> str:
@@ -348,17 +348,11 @@ class EngineClient:
 
         Returns why it cannot be unmounted, or "". Raises as `mount_lora`.
         """
-        answer: LoraChanged = await self._ask(UnmountLora(token=next(self._numbers), model=model, name=name))
+        answer: LoraChanged = await self._ask(partial(UnmountLora, model=model, name=name))
         return answer.failure
 
-    async def _ask(self, query: ReportStats | LookUp | AskCache | MountLora | UnmountLora) -> Any:
-        connection = self._supervisor.ready_connection(even_draining=True)
-        answer = self._requests.add_query(query.token)
-        connection.send(query)
-        try:
-            return await answer
-        finally:
-            self._requests.remove_query(query.token)
+    async def _ask(self, query: Callable[..., QueryCommand]) -> Any:
+        return await self._requests.queries.ask(self._supervisor.ready_connection(even_draining=True), query)
 
     def _begin(self, fairness_key: str = "") -> EngineConnection:
         """Check that one more request can be sent; return the connection.

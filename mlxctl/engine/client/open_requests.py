@@ -1,4 +1,4 @@
-"""Requests that the engine has not finished: streams, jobs and queries.
+"""Unfinished requests of the engine, and the expected wait behind them.
 
 Event-loop thread only.
 """
@@ -6,16 +6,19 @@ Event-loop thread only.
 import asyncio
 import time
 from collections import Counter
-from typing import Any, assert_never
+from typing import assert_never
 
-from mlxctl.engine.client.pending_jobs import PendingJobs
-from mlxctl.engine.client.queue_pace import QueuePace
+from mlxctl.engine.client.pending_jobs import PendingJobs, PendingQueries
 from mlxctl.engine.client.token_stream import TokenStream
 from mlxctl.engine.wire.jobs import JobReport
-from mlxctl.engine.wire.reports import CacheAnswer, LookedUp, LoraChanged, Stats, Step
+from mlxctl.engine.wire.reports import QueryReport, Step
 from mlxctl.errors import MlxctlError
 
-Answer = Step | JobReport | Stats | LookedUp | CacheAnswer | LoraChanged
+MIN_WAIT_SECONDS, MAX_WAIT_SECONDS = 1.0, 60.0
+_UNMEASURED_REQUEST_SECONDS = 2.0
+# Weight of the newest request in the mean.
+_NEWEST_WEIGHT = 0.2
+Answer = Step | JobReport | QueryReport
 """A report of the engine on a request."""
 
 
@@ -28,9 +31,9 @@ class OpenRequests:
     def __init__(self, *, num_rows: int) -> None:
         self.pace = QueuePace(num_rows=num_rows)
         self.jobs = PendingJobs(on_empty=self._note_end)
+        self.queries = PendingQueries()
         self.last_delivery = 0.0
         self._streams: dict[int, TokenStream] = {}
-        self._queries: dict[int, asyncio.Future[Any]] = {}
         self._is_idle = asyncio.Event()
         self._is_idle.set()
 
@@ -74,15 +77,6 @@ class OpenRequests:
         self.pace.ended(stream.sequence_id, now=time.monotonic())
         self._note_end()
 
-    def add_query(self, token: int) -> "asyncio.Future[Any]":
-        """Return the future of the answer to a query."""
-        answer = self._queries[token] = asyncio.get_running_loop().create_future()
-        return answer
-
-    def remove_query(self, token: int) -> None:
-        """Remove a query. Idempotent."""
-        self._queries.pop(token, None)
-
     async def wait_idle(self) -> None:
         """Wait until no sequence or job is open."""
         await self._is_idle.wait()
@@ -95,10 +89,8 @@ class OpenRequests:
             case JobReport():
                 self.note_delivery()
                 self.jobs.take(answer)
-            case Stats() | LookedUp() | CacheAnswer() | LoraChanged():
-                query = self._queries.get(answer.token)
-                if query is not None and not query.done():
-                    query.set_result(answer)
+            case QueryReport():
+                self.queries.take(answer)
             case _:
                 assert_never(answer)
 
@@ -110,9 +102,7 @@ class OpenRequests:
         self._is_idle.set()
         for stream in streams.values():
             stream.fail(error)
-        for query in self._queries.values():
-            if not query.done():
-                query.set_exception(error)
+        self.queries.fail_all(error)
 
     def note_delivery(self) -> None:
         """Record that the engine works."""
@@ -133,3 +123,41 @@ class OpenRequests:
     def _note_end(self) -> None:
         if not self.num_open:
             self._is_idle.set()
+
+
+class QueuePace:
+    """Estimates waits from the durations of requests, from first report to end."""
+
+    def __init__(self, *, num_rows: int) -> None:
+        self.num_rows = num_rows
+        self._started: dict[int, float] = {}
+        self._mean_seconds: float | None = None
+
+    def started(self, sequence_id: int, *, now: float) -> None:
+        """Note that a sequence has a row."""
+        self._started[sequence_id] = now
+
+    def ended(self, sequence_id: int, *, now: float) -> None:
+        """Note that a sequence has ended.
+
+        One that never started does not count.
+        """
+        began = self._started.pop(sequence_id, None)
+        if began is not None:
+            mean = now - began if self._mean_seconds is None else self._mean_seconds
+            self._mean_seconds = mean + _NEWEST_WEIGHT * (now - began - mean)
+
+    def clear(self) -> None:
+        """Forget the open sequences, which ended with their engine."""
+        self._started.clear()
+
+    def wait_seconds(self, num_waiting: int, *, now: float) -> float:
+        """Return how long a request behind `num_waiting` others would wait.
+
+        The bounds above apply. A request takes the mean of the ended ones, or longer if the open ones already
+        have.
+        """
+        ages = [now - began for began in self._started.values()]
+        mean = _UNMEASURED_REQUEST_SECONDS if self._mean_seconds is None else self._mean_seconds
+        seconds = max(mean, sum(ages) / len(ages) if ages else 0.0)
+        return min(max(MIN_WAIT_SECONDS, num_waiting * seconds / self.num_rows), MAX_WAIT_SECONDS)

@@ -1,13 +1,15 @@
-"""Jobs that the front waits for. Event-loop thread only."""
+"""Jobs and queries that the front waits for. Event-loop thread only."""
 
 import asyncio
+import itertools
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
 from mlxctl.engine.client.connection import EngineConnection
-from mlxctl.engine.wire.commands import Cancel
-from mlxctl.engine.wire.jobs import JobCommand, JobReport, Transcribed, TranscribedWindow
+from mlxctl.engine.wire.commands import Cancel, QueryCommand
+from mlxctl.engine.wire.jobs import Embedded, JobCommand, JobReport, Transcribed, TranscribedWindow
+from mlxctl.engine.wire.reports import QueryReport
 from mlxctl.errors import MlxctlError, SequenceFailed
 
 Answer = TypeVar("Answer")
@@ -16,6 +18,25 @@ Answer = TypeVar("Answer")
 def transcribed_window(report: Transcribed) -> TranscribedWindow | None:
     """Return the transcript once the report has one."""
     return report.window
+
+
+class VectorCollector:
+    """Orders vectors by their texts."""
+
+    def __init__(self, num_texts: int) -> None:
+        self._vectors: list[bytes | None] = [None] * num_texts
+        self._num_left = num_texts
+
+    def take(self, report: Embedded) -> list[bytes] | None:
+        """Take a report, and return all vectors with the last.
+
+        Vectors are in the order of the texts.
+        """
+        num_bytes = len(report.vectors) // len(report.places) if report.places else 0
+        for index, place in enumerate(report.places):
+            self._vectors[place] = report.vectors[index * num_bytes : (index + 1) * num_bytes]
+        self._num_left -= len(report.places)
+        return None if self._num_left else [vector for vector in self._vectors if vector is not None]
 
 
 @dataclass(slots=True, eq=False)
@@ -96,3 +117,33 @@ class PendingJobs:
         if not job.answer.done():
             job.answer.set_exception(error)
         self.close(job_id)
+
+
+class PendingQueries:
+    """Open queries, each with one answer of the same `token`."""
+
+    def __init__(self) -> None:
+        self._tokens = itertools.count(1)
+        self._answers: dict[int, asyncio.Future[Any]] = {}
+
+    async def ask(self, connection: EngineConnection, query: Callable[..., QueryCommand]) -> Any:
+        """Send a query and return its answer. Raises what `fail_all` was given."""
+        token = next(self._tokens)
+        answer = self._answers[token] = asyncio.get_running_loop().create_future()
+        connection.send(query(token=token))
+        try:
+            return await answer
+        finally:
+            del self._answers[token]
+
+    def take(self, report: QueryReport) -> None:
+        """Deliver an answer; those of cancelled queries are ignored."""
+        answer = self._answers.get(report.token)
+        if answer is not None and not answer.done():
+            answer.set_result(report)
+
+    def fail_all(self, error: MlxctlError) -> None:
+        """Have every query raise `error`."""
+        for answer in self._answers.values():
+            if not answer.done():
+                answer.set_exception(error)

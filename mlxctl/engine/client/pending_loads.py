@@ -43,14 +43,11 @@ class PendingModelLoads:
         answer: asyncio.Future[ModelLoaded] = asyncio.get_running_loop().create_future()
         self._loads[spec.name] = spec, answer
         connection.send(LoadModel(spec=spec))
-        try:
-            if await _is_answered(
-                connection, answer, seconds=self._load_timeout_seconds, what=f"loading model {spec.name!r}"
-            ):
-                return answer.result()
-        finally:
-            self.num_bytes_read.pop(spec.name, None)
-        self._loads.pop(spec.name, None)
+        if await _is_answered(
+            connection, answer, seconds=self._load_timeout_seconds, what=f"loading model {spec.name!r}"
+        ):
+            return answer.result()
+        self._end_load(spec.name)
         await self.unload(connection, spec.name)
         limit = f"{self._load_timeout_seconds:g} s"
         raise BrokenModel(spec.path, f"model {str(spec.path)!r} takes longer to load than {limit}")
@@ -82,15 +79,15 @@ class PendingModelLoads:
     def on_loaded(self, report: ModelLoaded) -> None:
         """Take the report of a successful load."""
         self.loaded[report.name] = report
-        if report.name in self._loads:
-            _, answer = self._loads.pop(report.name)
+        if load := self._end_load(report.name):
+            _, answer = load
             if not answer.done():
                 answer.set_result(report)
 
     def on_failed(self, report: ModelFailed) -> None:
         """Take the report of a failed load."""
-        if report.name in self._loads:
-            spec, answer = self._loads.pop(report.name)
+        if load := self._end_load(report.name):
+            spec, answer = load
             if not answer.done():
                 answer.set_exception(_model_error(spec.path, report))
 
@@ -98,6 +95,7 @@ class PendingModelLoads:
         """Take the report of an unload."""
         if not report.is_in_use:
             self.loaded.pop(report.name, None)
+            self._end_load(report.name)
         answer = self._unloads.pop(report.name, None)
         if answer is None or answer.done():
             return
@@ -105,6 +103,10 @@ class PendingModelLoads:
             answer.set_exception(ModelInUse(report.name))
         else:
             answer.set_result(report)
+
+    def _end_load(self, name: str) -> "tuple[ModelSpec, asyncio.Future[ModelLoaded]] | None":
+        self.num_bytes_read.pop(name, None)
+        return self._loads.pop(name, None)
 
 
 async def _is_answered(

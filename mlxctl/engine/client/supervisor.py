@@ -1,7 +1,7 @@
 """Starts the engine, watches it, and starts it again. Event-loop thread only.
 
-When the engine dies, everything asked of it ends with EngineDied, and nothing can be asked until the next
-engine has loaded its models. It counts as dead when open requests get nothing for `stall_seconds`.
+When the engine dies, open requests end with EngineDied, and new ones are refused until the next engine
+has loaded its models. It counts as dead when open requests get nothing for `stall_seconds`.
 """
 
 import asyncio

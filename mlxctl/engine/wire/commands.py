@@ -100,54 +100,50 @@ class Unpause(Command, frozen=True, kw_only=True):
     ids: list[int]
 
 
-class ReportStats(Command, frozen=True, kw_only=True):
-    """Answer with Stats carrying the same `token`."""
+class QueryCommand(Command, frozen=True, kw_only=True):
+    """Base of commands with one answer, which has the same `token`."""
 
     token: int
 
 
-class LookUp(Command, frozen=True, kw_only=True):
-    """Answer with LookedUp for a prompt as in Submit.
+class ReportStats(QueryCommand, frozen=True, kw_only=True):
+    """Return all counters; answered by Stats."""
 
-    The answer carries the same `token`. `salts` are the caller's namespace and the prompt's images.
+
+class LookUp(QueryCommand, frozen=True, kw_only=True):
+    """Return how much of a prompt is cached; answered by LookedUp.
+
+    The prompt is as in Submit. `salts` are the caller's namespace and the prompt's images.
     """
 
-    token: int
     model: str
     prompt_token_ids: bytes
     salts: list[Salt] = []
 
 
-class AskCache(Command, frozen=True, kw_only=True):
-    """Query or change the prefix cache.
+class AskCache(QueryCommand, frozen=True, kw_only=True):
+    """Query or change the prefix cache; answered by CacheAnswer.
 
-    Answered by CacheAnswer with the same `token`. `keys` name chunks to pin or unpin, or to drop with all
-    chunks behind them. `clear` drops everything, `gc` what has expired; chunks that are in use or pinned
-    stay.
+    `keys` name chunks to pin or unpin, or to drop with all chunks behind them. `clear` drops everything, `gc`
+    what has expired; chunks that are in use or pinned stay.
     """
 
-    token: int
     action: CacheAction
     keys: list[bytes] = []
     offset: int = 0
     limit: int = 0
 
 
-class MountLora(Command, frozen=True, kw_only=True):
-    """Mount a LoRA adapter on a loaded model.
+class MountLora(QueryCommand, frozen=True, kw_only=True):
+    """Mount a LoRA adapter on a loaded model; answered by LoraChanged."""
 
-    Answered by LoraChanged with the same `token`.
-    """
-
-    token: int
     model: str
     spec: LoraSpec
 
 
-class UnmountLora(Command, frozen=True, kw_only=True):
-    """Unmount a LoRA adapter; answered by LoraChanged with the same `token`."""
+class UnmountLora(QueryCommand, frozen=True, kw_only=True):
+    """Unmount a LoRA adapter; answered by LoraChanged."""
 
-    token: int
     model: str
     name: str
 

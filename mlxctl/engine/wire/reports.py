@@ -154,7 +154,13 @@ class DiskFigures(msgspec.Struct, frozen=True, kw_only=True):
     num_damaged: int
 
 
-class Stats(Report, frozen=True, kw_only=True):
+class QueryReport(Report, frozen=True, kw_only=True):
+    """Base of the answers to queries; `token` is the query's."""
+
+    token: int
+
+
+class Stats(QueryReport, frozen=True, kw_only=True):
     """Counters since the engine's start and what it holds now.
 
     `cache_disk` is None without a disk cache. `cache_working_bytes` are those of the last conversations'
@@ -169,7 +175,6 @@ class Stats(Report, frozen=True, kw_only=True):
     wait for their clients. `tokens_by_priority` counts computed tokens.
     """
 
-    token: int
     num_waiting: int
     num_prefilling: int
     num_decoding: int
@@ -209,13 +214,12 @@ class Stats(Report, frozen=True, kw_only=True):
     waiting_by_priority: dict[int, int]
 
 
-class LookedUp(Report, frozen=True, kw_only=True):
+class LookedUp(QueryReport, frozen=True, kw_only=True):
     """What submitting a prompt would take from the prefix cache now.
 
     The look-up changed nothing. `num_on_disk` tokens could be restored from disk.
     """
 
-    token: int
     usage: CacheUsage
     num_on_disk: int = 0
 
@@ -246,23 +250,21 @@ class CachedChunk(msgspec.Struct, frozen=True, kw_only=True):
     salts: list[Salt] = []
 
 
-class CacheAnswer(Report, frozen=True, kw_only=True):
+class CacheAnswer(QueryReport, frozen=True, kw_only=True):
     """A page of chunks, or the number of changed ones.
 
     Least recently used first. `num_chunks` is how many there are in all.
     """
 
-    token: int
     num_chunks: int
     num_changed: int = 0
     chunks: list[CachedChunk] = []
 
 
-class LoraChanged(Report, frozen=True, kw_only=True):
+class LoraChanged(QueryReport, frozen=True, kw_only=True):
     """A LoRA adapter was mounted or unmounted.
 
     Nothing changed if there is a `failure`.
     """
 
-    token: int
     failure: str = ""
