@@ -266,6 +266,20 @@ def test_requested_time_to_live_holds_until_the_model_is_unloaded() -> None:
     run(scenario)
 
 
+def test_requested_time_to_live_ends_with_eviction() -> None:
+    async def scenario() -> None:
+        residency, loader = make(ttl_seconds=60.0)
+        (await residency.lease("a")).release()
+        residency.keep_alive("a", 5.0)
+        (await residency.lease("b")).release()
+        (await residency.lease("a")).release()
+
+        assert loader.operations == ["+a", "-a", "+b", "-b", "+a"]
+        assert [model.ttl_seconds for model in residency.residents()] == [60.0]
+
+    run(scenario)
+
+
 def test_idle_model_expires_and_leased_one_stays() -> None:
     async def scenario() -> None:
         clock = Clock()

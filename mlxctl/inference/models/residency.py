@@ -126,8 +126,7 @@ class ModelResidency:
                 return False
             self._evicting.add(name)
             try:
-                await self._loader.unload(name)
-                self._requested_ttls.pop(name, None)
+                await self._unload(name)
             finally:
                 self._evicting.discard(name)
             return True
@@ -309,11 +308,15 @@ class ModelResidency:
             for victim in victims:
                 async with self._lock:
                     if victim in self._loader.sizes():
-                        await self._loader.unload(victim)
+                        await self._unload(victim)
                         self.num_evictions += 1
             return self._queue.has(wanted)
         finally:
             self._evicting.difference_update(victims)
+
+    async def _unload(self, name: str) -> None:
+        await self._loader.unload(name)
+        self._requested_ttls.pop(name, None)
 
     def _others(self, name: str) -> list[ResidentModel]:
         return [resident for resident in self.residents() if resident.name != name]
