@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING
 
 from mlxctl.engine import EngineStatus, Stats
 from mlxctl.inference import ServedModel
-from mlxctl.inference.models.manager import ModelStats, RouteResult
+from mlxctl.inference.models.manager import RouteResult
+from mlxctl.inference.models.model_states import ModelStats
 from mlxctl.inference.request_context import RequestContext
 from mlxctl.inference.request_totals import ModelTotals
 from mlxctl.ir.distribution import Distribution

@@ -14,7 +14,7 @@ from mlxctl import __version__
 from mlxctl.engine import Stats
 from mlxctl.errors import StoreError
 from mlxctl.inference import InferenceService
-from mlxctl.inference.models.manager import ModelStats
+from mlxctl.inference.models.model_states import ModelStats
 from mlxctl.inference.request_entry import RequestView
 from mlxctl.models import ModelDescription
 from mlxctl.models.catalog import Catalog

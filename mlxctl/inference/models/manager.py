@@ -1,9 +1,7 @@
 """Models of this server, their state and leases. Event-loop thread only."""
 
-import time
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
 from typing import Literal
 
 from mlxctl.adapters.answer_reader import AnswerReader
@@ -17,20 +15,18 @@ from mlxctl.errors import (
     ModelUnavailable,
     UnknownModel,
 )
-from mlxctl.inference.models.eviction import ResidentModel
 from mlxctl.inference.models.leases import Lease
 from mlxctl.inference.models.loader import ModelLoader
 from mlxctl.inference.models.lora_registry import LoraRegistry, ServedAdapter
 from mlxctl.inference.models.maintenance import ModelMaintenance
+from mlxctl.inference.models.model_states import LoadProgress, ModelStates, ModelStats
 from mlxctl.inference.models.registry import ModelRegistry
 from mlxctl.inference.models.residency import ModelResidency
-from mlxctl.inference.models.served_model import ModelMemory, ServedModel, UnusableModel
+from mlxctl.inference.models.served_model import ServedModel, UnusableModel
 from mlxctl.inference.preparation import PreparationPool
 from mlxctl.inference.request_context import current_request
 from mlxctl.inference.session import ModelSession
 from mlxctl.ir import Purpose
-from mlxctl.ir.kv_cache_size import tokens_within
-from mlxctl.ir.models import ModelState
 from mlxctl.ir.policy import is_model_allowed
 from mlxctl.settings import PoolSettings
 
@@ -43,36 +39,6 @@ _TEXT_MODEL_FOR: dict[Purpose, str] = {
     "embeddings": "generates text, and its hidden states make poor vectors; name an embedding model",
     "transcription": "generates text and takes no audio; name a transcription model",
 }
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ModelStats:
-    """Models in memory, and counts since the start of the server.
-
-    `num_waiting` counts requests that wait for a model; `num_swaps` counts loads for which others were
-    evicted. `max_models` is None where only memory limits how
-    many models are loaded.
-    """
-
-    num_waiting: int
-    num_loads: int
-    num_evictions: int
-    num_swaps: int
-    max_models: int | None
-    models: tuple[ModelMemory, ...]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class LoadProgress:
-    """How far the load of a model has come.
-
-    `num_bytes` of its weights are in memory, of `num_bytes_total` in its files. A model that waits for others
-    to be evicted is `not_loaded`.
-    """
-
-    state: ModelState
-    num_bytes: int
-    num_bytes_total: int
 
 
 RouteResult = Literal["routed", "unknown", "unavailable", "refused"]
@@ -100,16 +66,22 @@ class ModelManager:
         self._engine = engine
         self._registry = registry
         self.lora = lora
-        self._settings = settings
         self._loader = ModelLoader(engine, preparation, registry, max_models=settings.max_models)
         pins = frozenset(own_name for name in settings.pins if (own_name := registry.own_name(name)))
         self._residency = ModelResidency(
             self._loader, max_waiting=max_waiting, ttl_seconds=settings.ttl_seconds, pins=pins
         )
-        self._created = int(time.time())
         self._maintenance = ModelMaintenance(engine, registry, self._residency, preloads=settings.preload)
         self.is_open = False
         self.num_routes: Counter[tuple[str, RouteResult]] = Counter()
+        self._states = ModelStates(
+            engine,
+            registry,
+            self._loader,
+            self._residency,
+            max_models=settings.max_models,
+            num_requests=lambda name: self.num_routes[name, "routed"],
+        )
 
     async def start(self) -> None:
         """Start the engine with the first usable model.
@@ -198,11 +170,8 @@ class ModelManager:
 
     def models(self) -> tuple[ServedModel, ...]:
         """Return the model behind every name, in order of registration."""
-        memory = self._memory()
-        return tuple(
-            self._with_state(name, model, memory.get(model.name))
-            for name, model in self._registry.entries
-            if _is_allowed(model.name)
+        return self._states.describe_all(
+            (name, model) for name, model in self._registry.entries if _is_allowed(model.name)
         )
 
     @property
@@ -234,17 +203,14 @@ class ModelManager:
         model = await self._resolve(name)
         self._check_open()
         await self._residency.load(model.name)
-        return self._with_state(name, model, self._memory().get(model.name))
+        return self._states.describe(name, model)
 
     async def load_progress(self, name: str) -> LoadProgress:
         """Return how far the load of a model has come.
 
         Raises UnknownModel, ModelUnavailable.
         """
-        model = await self._resolve(name)
-        total, state = model.facts.weights_bytes, self._residency.state(model.name)
-        num_bytes = total if state == "loaded" else min(self._engine.num_bytes_read(model.name), total)
-        return LoadProgress(state=state, num_bytes=num_bytes, num_bytes_total=total)
+        return self._states.load_progress(await self._resolve(name))
 
     async def unload(self, name: str) -> ServedModel:
         """Unload a model that no request uses.
@@ -254,7 +220,7 @@ class ModelManager:
         model = await self._resolve(name)
         self._check_open()
         await self._residency.unload(model.name)
-        return self._with_state(name, model, self._memory().get(model.name))
+        return self._states.describe(name, model)
 
     def keep_alive(self, name: str, seconds: float | None) -> None:
         """Set how long the model stays loaded without requests.
@@ -269,18 +235,11 @@ class ModelManager:
         """Exempt the model from eviction, or no longer. Raises UnknownModel, ModelUnavailable."""
         model = await self._resolve(name)
         (self._residency.pins.add if is_pinned else self._residency.pins.discard)(model.name)
-        return self._with_state(name, model, self._memory().get(model.name))
+        return self._states.describe(name, model)
 
     def stats(self) -> ModelStats:
         """Return the models in memory and the counts of loads and evictions."""
-        return ModelStats(
-            num_waiting=self._residency.num_waiting,
-            num_loads=self._residency.num_loads,
-            num_evictions=self._residency.num_evictions,
-            num_swaps=self._residency.num_swaps,
-            max_models=self._settings.max_models,
-            models=tuple(self._memory().values()),
-        )
+        return self._states.stats()
 
     async def _resolve(self, name: str) -> ServedModel:
         """Return the model that a request names.
@@ -299,57 +258,11 @@ class ModelManager:
     def _is_name_allowed(self, name: str) -> bool:
         return _is_allowed(self.own_name(name))
 
-    def _memory(self) -> dict[str, ModelMemory]:
-        now = time.monotonic()
-        return {resident.name: self._describe(resident, now) for resident in self._residency.residents()}
-
-    def _describe(self, resident: ResidentModel, now: float) -> ModelMemory:
-        loaded = self._engine.loaded[resident.name]
-        return ModelMemory(
-            name=resident.name,
-            weights_bytes=resident.num_bytes,
-            kv_bytes_per_token=loaded.kv_bytes_per_token,
-            kv_bits=loaded.kv_bits,
-            num_requests=resident.num_leases,
-            idle_seconds=0.0 if resident.num_leases else round(now - resident.used_at, 1),
-            is_pinned=resident.is_pinned,
-            loaded_at=round(self._loader.loaded_at(resident.name), 3),
-            load_seconds=round(loaded.load_seconds, 3),
-            num_requests_total=self.num_routes[resident.name, "routed"],
-            max_safe_context=self._max_safe_context(resident.name),
-            seconds_to_expiry=self._residency.seconds_to_expiry(resident.name),
-            ttl_seconds=resident.ttl_seconds,
-        )
-
-    def _max_safe_context(self, name: str) -> int | None:
-        """Return the most tokens of one conversation.
-
-        By memory and the model's context length.
-        """
-        hello, loaded = self._engine.hello, self._engine.loaded[name]
-        if hello is None or not loaded.kv_bytes_per_token:
-            return None
-        room = max(0, hello.memory_limit_bytes - loaded.weights_bytes)
-        fits = tokens_within(room, bytes_per_token=loaded.kv_bytes_per_token, windows=loaded.kv_windows)
-        return min(fits, self._registry.model(name).context_length)
-
     def _check_open(self) -> None:
         if not self.is_open:
             raise ModelLoading(
                 "the model is still being loaded; try again in a moment", retry_after_seconds=2.0
             )
-
-    def _with_state(self, name: str, model: ServedModel, memory: ModelMemory | None) -> ServedModel:
-        """Return the model as it is now, under one of its names."""
-        return replace(
-            model,
-            name=name,
-            created=self._created,
-            state=self._residency.state(model.name),
-            problem=self._residency.problem(model.name),
-            is_pinned=model.name in self._residency.pins,
-            memory=memory,
-        )
 
 
 def _is_allowed(own_name: str) -> bool:
