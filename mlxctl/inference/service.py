@@ -1,17 +1,15 @@
 """Local inference: resolves models, prepares requests and submits them. Event-loop thread only."""
 
 import asyncio
-from array import array
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
-from typing import Any
+from collections.abc import Mapping
+from dataclasses import replace
 
 import msgspec
 
 from mlxctl.engine import EngineClient, EngineStatus, Hello, Stats
 from mlxctl.errors import MlxctlError, PermissionDenied, UnknownResource
 from mlxctl.inference.answers import Answers
-from mlxctl.inference.cache import CacheInspector, Explanation
+from mlxctl.inference.cache import CacheInspector
 from mlxctl.inference.embedding import embed
 from mlxctl.inference.generation import Generation
 from mlxctl.inference.interface import InferenceStats
@@ -25,6 +23,7 @@ from mlxctl.inference.request_entry import RequestView
 from mlxctl.inference.request_log import RequestLog
 from mlxctl.inference.request_totals import ModelTotals
 from mlxctl.inference.submission import Submissions, review
+from mlxctl.inference.tokenization import Tokenization
 from mlxctl.inference.transcription import transcribe
 from mlxctl.ir import (
     EmbeddingRequest,
@@ -37,15 +36,6 @@ from mlxctl.ir.scheduler_policy import SchedulerPolicy
 from mlxctl.settings import PoolSettings
 
 NO_POOL = PoolSettings()
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CachedPrompt:
-    """Numbers of a prompt's tokens, in memory and on disk."""
-
-    num_prompt_tokens: int
-    num_cached_tokens: int
-    num_tokens_on_disk: int
 
 
 class InferenceService:
@@ -72,6 +62,7 @@ class InferenceService:
         )
         self._log = RequestLog()
         self.cache = CacheInspector(engine, self.preparation, self.manager)
+        self.tokenization = Tokenization(self.preparation, self.manager)
         self._submissions = Submissions(engine, self.preparation, self.cache, self._log)
         self._opening: asyncio.Task[None] | None = None
         self._failure: MlxctlError | None = None
@@ -216,7 +207,9 @@ class InferenceService:
         session, lease = await self.manager.use(request.head.model)
         try:
             await self.manager.lora.ensure_mounted(session.name, choices)
-            prepared: jobs.Preparation = await self._prepare(jobs.prepare, request, model=session.name)
+            prepared: jobs.Preparation = await self.preparation.run_on(
+                jobs.prepare, request, model=session.name
+            )
             if request.head.scores_prompt:
                 # Prompt log-probabilities are computed without the cache; explanations must say the same.
                 request = request.with_head(cache=replace(request.head.cache, mode="off"))
@@ -263,14 +256,12 @@ class InferenceService:
         finally:
             lease.release()
 
-    async def count_tokens(self, request: GenerationRequest | PackedRequest) -> int:
+    async def count_tokens(self, request: GenerationRequest) -> int:
         """Count the tokens of a prompt, which may exceed the context length.
 
         Loads no weights. Raises RequestError, ModelUnavailable, EngineRecovering.
         """
-        packed = PackedRequest.of(request) if isinstance(request, GenerationRequest) else request
-        num_tokens: int = await self._on_prompt(jobs.count_tokens, packed)
-        return num_tokens
+        return await self.tokenization.count(PackedRequest.of(request))
 
     @property
     def default_model(self) -> str:
@@ -284,85 +275,13 @@ class InferenceService:
         """Most answers in batch and queue together."""
         return self._engine.max_places
 
-    async def tokenize(
-        self, request: PackedRequest, *, adds_special: bool, wants_pieces: bool
-    ) -> jobs.TokenizedText:
-        """Return the tokens of a raw prompt or a conversation.
-
-        Raises what `count_tokens` does.
-        """
-        found: jobs.TokenizedText = await self._on_prompt(jobs.tokenize, request, adds_special, wants_pieces)
-        return found
-
-    async def render(self, request: PackedRequest) -> str:
-        """Return the prompt of a conversation as text. Raises what `count_tokens` does."""
-        text: str = await self._on_prompt(jobs.render, request)
-        return text
-
-    async def detokenize(self, model: str, token_ids: "array[int]") -> str:
-        """Return the text of token ids. Raises what `count_tokens` does."""
-        reader = await self.manager.reader(model)
-        num_bytes = token_ids.itemsize * len(token_ids)
-        text: str = await self.preparation.run(
-            jobs.detokenize, token_ids, num_bytes=num_bytes, model=reader.name, knows_answers=False
-        )
-        return text
-
-    async def _on_prompt(self, function: Callable[..., Any], packed: PackedRequest, *more: Any) -> Any:
-        """Run a function on a prompt in a preparation process.
-
-        Loads no weights.
-        """
-        packed = self.manager.lora.apply(packed)
-        reader = await self.manager.reader(packed.head.model)
-        return await self._prepare(function, packed, *more, model=reader.name)
-
     async def check_model(self, name: str) -> None:
-        """Check that requests for text can name this model.
-
-        It may be one of its LoRA adapters.
+        """Check that requests for text can name this model or LoRA adapter.
 
         Raises UnknownModel, ModelUnavailable, InvalidRequest.
         """
         request = self.manager.lora.apply(PackedRequest.of(GenerationRequest(model=name)))
         await self.manager.find(request.head.model, "text")
-
-    async def explain(self, request: PackedRequest) -> Explanation:
-        """Explain how much of a prompt is cached, and why not more.
-
-        Raises what `generate` does.
-        """
-        return await self.cache.explain_request(request)
-
-    async def look_up(self, request: PackedRequest) -> CachedPrompt:
-        """Return the length of a prompt and its cached tokens.
-
-        Raises what `generate` does.
-        """
-        request = self.manager.lora.apply(request)
-        session, lease = await self.manager.use(request.head.model)
-        try:
-            prompt: jobs.PackedPrompt = await self._prepare(jobs.prompt_tokens, request, model=session.name)
-            found = await session.look_up(prompt.token_ids, prompt.salts)
-        finally:
-            lease.release()
-        return CachedPrompt(
-            num_prompt_tokens=len(prompt.token_ids),
-            num_cached_tokens=found.usage.num_cached_tokens,
-            num_tokens_on_disk=found.num_on_disk,
-        )
-
-    async def _prepare(
-        self, function: Callable[..., Any], request: PackedRequest, *more: Any, model: str
-    ) -> Any:
-        return await self.preparation.run(
-            function,
-            request,
-            *more,
-            num_bytes=request.num_bytes,
-            model=model,
-            knows_answers=request.has_answers,
-        )
 
     async def _open(self) -> None:
         try:

@@ -88,7 +88,9 @@ class AgentViews:
         history = await self._history(agent)
         for name in loaded:
             try:
-                kept = await self._inference.look_up(with_caller(history.with_head(model=name), request))
+                kept = await self._inference.cache.look_up(
+                    with_caller(history.with_head(model=name), request)
+                )
             except (RequestError, CapacityError, EngineError):
                 continue
             status = AgentCacheStatus.of(
@@ -123,7 +125,7 @@ class AgentViews:
             return AgentCacheStatus(num_context_tokens=0, num_cached_tokens=0)
         try:
             kept_request = await self._history(agent)
-            kept = await self._inference.look_up(with_caller(kept_request, request))
+            kept = await self._inference.cache.look_up(with_caller(kept_request, request))
         except (RequestError, CapacityError, EngineError):
             return AgentCacheStatus()
         return AgentCacheStatus.of(

@@ -140,7 +140,7 @@ class CacheExplanationResource:
         body = await read_body(request, limit_bytes=self._settings.max_body_bytes)
         async with deadline_of(request, self._settings).limit():
             packed = await self._inference.preparation.parse(body, parse_question)
-            explanation = await self._inference.explain(with_caller(packed, request))
+            explanation = await self._inference.cache.explain_request(with_caller(packed, request))
         response.data = msgspec.json.encode(Explanations(explanations=[explanation]))
         response.content_type = falcon.MEDIA_JSON
 

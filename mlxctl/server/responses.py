@@ -106,7 +106,7 @@ class ResponseTokensResource(ResponsesResource):
             parsed = await self.parse(OpenAIResponsesFormatter(), body, request)
             packed = with_caller(await parsed.request(), request)
             admit(request, response, self._inference.manager.own_name(packed.head.model))
-            num_tokens = await self._inference.count_tokens(packed)
+            num_tokens = await self._inference.tokenization.count(packed)
         response.data = msgspec.json.encode(TokenCountOfResponse(input_tokens=num_tokens))
         response.content_type = falcon.MEDIA_JSON
 

@@ -1,4 +1,4 @@
-"""Routes of the tokenizer and the chat template, and llama.cpp's properties.
+"""Routes of tokenizer and chat template, token counts, and llama.cpp's properties.
 
 They load no weights and use no queue.
 """
@@ -14,6 +14,7 @@ from mlxctl import __version__
 from mlxctl.errors import UnknownModel
 from mlxctl.inference import InferenceService
 from mlxctl.inference.preparation import PackedRequest
+from mlxctl.protocols import encode_token_count, parse_count_tokens
 from mlxctl.protocols.tokenization import (
     TokenizationFormatter,
     encode_prompt,
@@ -62,7 +63,7 @@ class TokenizeResource(_TokenizerResource):
         formatter = TokenizationFormatter()
         parsed: PackedRequest = await self._inference.preparation.parse_with(formatter, "parse", body)
         packed = self._admitted(parsed, request, response)
-        found = await self._inference.tokenize(
+        found = await self._inference.tokenization.tokenize(
             packed, adds_special=formatter.adds_special, wants_pieces=formatter.wants_pieces
         )
         encoded: bytes = await self._inference.preparation.call(
@@ -83,7 +84,7 @@ class DetokenizeResource(_TokenizerResource):
         named, token_ids = await self._inference.preparation.parse(body, parse_detokenize)
         model = named or self._inference.default_model
         admit(request, response, self._inference.manager.own_name(model))
-        return encode_text(await self._inference.detokenize(model, token_ids))
+        return encode_text(await self._inference.tokenization.detokenize(model, token_ids))
 
 
 class TemplateResource(_TokenizerResource):
@@ -93,7 +94,21 @@ class TemplateResource(_TokenizerResource):
         """Return the prompt. Raises RequestError."""
         parsed: PackedRequest = await self._inference.preparation.parse(body, parse_template_request)
         packed = self._admitted(parsed, request, response)
-        return encode_prompt(await self._inference.render(packed))
+        return encode_prompt(await self._inference.tokenization.render(packed))
+
+
+class TokenCountResource(_TokenizerResource):
+    """POST /v1/messages/count_tokens: the number of tokens of a conversation's prompt."""
+
+    async def answer(self, body: bytes | bytearray, request: Request, response: Response) -> bytes:
+        """Return the number, also before context edits. Raises RequestError."""
+        parsed: PackedRequest = await self._inference.preparation.parse(body, parse_count_tokens)
+        packed = self._admitted(parsed, request, response)
+        num_tokens = await self._inference.tokenization.count(packed)
+        num_unedited = None
+        if packed.head.context_edits:
+            num_unedited = await self._inference.tokenization.count(packed.with_head(context_edits=()))
+        return encode_token_count(num_tokens, num_unedited_tokens=num_unedited)
 
 
 class GenerationDefaults(Struct):

@@ -5,6 +5,7 @@ Event-loop thread only.
 
 import time
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 from mlxctl.adapters import ModelAdapter
 from mlxctl.engine import CacheAction, CacheAnswer, EngineClient
@@ -17,6 +18,15 @@ from mlxctl.inference.models.manager import ModelManager
 from mlxctl.inference.preparation import PackedRequest, PreparationPool, jobs
 from mlxctl.ir.cache_policy import CachePolicy
 from mlxctl.ir.tokens import Salt, Tokens
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CachedPrompt:
+    """Numbers of a prompt's tokens, in memory and on disk."""
+
+    num_prompt_tokens: int
+    num_cached_tokens: int
+    num_tokens_on_disk: int
 
 
 class CacheInspector:
@@ -95,6 +105,26 @@ class CacheInspector:
             return None
         return markers
 
+    async def look_up(self, packed: PackedRequest) -> CachedPrompt:
+        """Return the length of a prompt and its cached tokens.
+
+        Raises what `InferenceService.generate` does.
+        """
+        packed = self._manager.lora.apply(packed)
+        session, lease = await self._manager.use(packed.head.model)
+        try:
+            prompt: jobs.PackedPrompt = await self._preparation.run_on(
+                jobs.prompt_tokens, packed, model=session.name
+            )
+            found = await session.look_up(prompt.token_ids, prompt.salts)
+        finally:
+            lease.release()
+        return CachedPrompt(
+            num_prompt_tokens=len(prompt.token_ids),
+            num_cached_tokens=found.usage.num_cached_tokens,
+            num_tokens_on_disk=found.num_on_disk,
+        )
+
     async def explain_last(self, num: int) -> list[Explanation]:
         """Explain the last requests, newest first. Raises ModelUnavailable."""
         return [await self._explain(recorded) for recorded in self._prompts.last(num)]
@@ -109,8 +139,8 @@ class CacheInspector:
         packed = self._manager.lora.apply(packed)
         session, lease = await self._manager.use(packed.head.model)
         try:
-            prompt = await self._preparation.run(
-                jobs.fitting_prompt_tokens, packed, num_bytes=packed.num_bytes, model=session.name
+            prompt: jobs.PackedPrompt = await self._preparation.run_on(
+                jobs.fitting_prompt_tokens, packed, model=session.name
             )
             found = await session.look_up(prompt.token_ids, prompt.salts)
             recorded = RecordedPrompt(

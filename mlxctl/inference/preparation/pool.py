@@ -25,6 +25,7 @@ from mlxctl.inference.preparation.limits import (
 )
 from mlxctl.inference.preparation.messages import Call, Load
 from mlxctl.inference.preparation.model_workers import ModelWorkers, PreparedModel
+from mlxctl.inference.preparation.packed_request import PackedRequest
 from mlxctl.inference.preparation.worker import WorkerCrashed, WorkerEnded
 from mlxctl.ir import ModelCapabilities, ModelFacts
 
@@ -168,6 +169,22 @@ class PreparationPool:
             queue,
             Call(function=function, arguments=arguments, model=model, cpu_seconds=queue.limits.cpu_seconds),
             state,
+        )
+
+    async def run_on(
+        self, function: Callable[..., Any], request: PackedRequest, *more: Any, model: str
+    ) -> Any:
+        """Call a function of a request in a worker, as `run` does.
+
+        It waits for answers only if the request repeats some.
+        """
+        return await self.run(
+            function,
+            request,
+            *more,
+            num_bytes=request.num_bytes,
+            model=model,
+            knows_answers=request.has_answers,
         )
 
     def record_answer(self, model: str, opened: bytes, generated_ids: Sequence[int]) -> None:

@@ -5,7 +5,7 @@ from mlxctl.protocols.anthropic.messages_answers import MESSAGE_EVENTS, Anthropi
 from mlxctl.protocols.anthropic.messages_schema import CountTokensRequest, MessagesRequest
 from mlxctl.server.generation import GenerationResource
 from mlxctl.server.route import GENERATION_ERRORS, Operation, Route, RouteContext
-from mlxctl.server.token_count import TokenCountResource
+from mlxctl.server.tokenization import TokenCountResource
 
 
 def _messages(context: RouteContext) -> object:

@@ -1,0 +1,51 @@
+"""Tokens and text of prompts, without generation. Event-loop thread only."""
+
+from array import array
+from collections.abc import Callable
+from typing import Any
+
+from mlxctl.inference.models.manager import ModelManager
+from mlxctl.inference.preparation import PackedRequest, PreparationPool, jobs
+
+
+class Tokenization:
+    """Tokenizers and chat templates of all models; loads no weights.
+
+    Methods raise RequestError, ModelUnavailable, EngineRecovering.
+    """
+
+    def __init__(self, preparation: PreparationPool, manager: ModelManager) -> None:
+        self._preparation = preparation
+        self._manager = manager
+
+    async def count(self, request: PackedRequest) -> int:
+        """Count the tokens of a prompt, which may exceed the context length."""
+        num_tokens: int = await self._on_prompt(jobs.count_tokens, request)
+        return num_tokens
+
+    async def tokenize(
+        self, request: PackedRequest, *, adds_special: bool, wants_pieces: bool
+    ) -> jobs.TokenizedText:
+        """Return the tokens of a raw prompt or a conversation."""
+        found: jobs.TokenizedText = await self._on_prompt(jobs.tokenize, request, adds_special, wants_pieces)
+        return found
+
+    async def render(self, request: PackedRequest) -> str:
+        """Return the prompt of a conversation as text."""
+        text: str = await self._on_prompt(jobs.render, request)
+        return text
+
+    async def detokenize(self, model: str, token_ids: "array[int]") -> str:
+        """Return the text of token ids."""
+        reader = await self._manager.reader(model)
+        num_bytes = token_ids.itemsize * len(token_ids)
+        text: str = await self._preparation.run(
+            jobs.detokenize, token_ids, num_bytes=num_bytes, model=reader.name, knows_answers=False
+        )
+        return text
+
+    async def _on_prompt(self, function: Callable[..., Any], request: PackedRequest, *more: Any) -> Any:
+        """Run a function on a prompt in a preparation process."""
+        request = self._manager.lora.apply(request)
+        reader = await self._manager.reader(request.head.model)
+        return await self._preparation.run_on(function, request, *more, model=reader.name)
