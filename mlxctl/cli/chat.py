@@ -95,7 +95,7 @@ def chat(
             )
         if not save and (last or session is not None):
             raise SettingsError("--no-save cannot be combined with --continue or --session")
-        initial = InitialConversation(is_last=last, session_id=session, file=file, is_saved=save)
+        initial = InitialConversation(is_last=last, chat_id=session, file=file, is_saved=save)
         chosen = {"model": {"path": None if url else model and Path(model)}}
         settings = resolve(environment=os.environ, flags=chosen)
         backend: ChatBackend = (

@@ -96,25 +96,25 @@ class SessionStore:
         with self._database.reading() as connection:
             return tuple(_summary(row) for row in connection.execute(query, (*patterns, limit)))
 
-    def find(self, session_id: str) -> Session | None:
+    def find(self, chat_id: str) -> Session | None:
         """Return the chat whose id has this prefix.
 
         None for none or several.
         """
-        if self._database.is_blank or not session_id:
+        if self._database.is_blank or not chat_id:
             return None
         query = f"SELECT {_SUMMARY}, text, body FROM sessions WHERE id LIKE ? ESCAPE '\\' LIMIT 2"  # noqa: S608
         with self._database.reading() as connection:
-            rows = connection.execute(query, (f"{_escaped(session_id)}%",)).fetchall()
+            rows = connection.execute(query, (f"{_escaped(chat_id)}%",)).fetchall()
             if len(rows) != 1:
                 return None
-            text, body = convert_row(rows[0][6:], tuple[str, bytes], f"chat {session_id!r}")
+            text, body = convert_row(rows[0][6:], tuple[str, bytes], f"chat {chat_id!r}")
             return Session(summary=_summary(rows[0][:6]), text=text, body=body)
 
-    def delete(self, session_id: str) -> None:
+    def delete(self, chat_id: str) -> None:
         """Delete a chat, if stored. Works on a full disk."""
         self._database.delete(
-            lambda connection: connection.execute("DELETE FROM sessions WHERE id = ?", (session_id,))
+            lambda connection: connection.execute("DELETE FROM sessions WHERE id = ?", (chat_id,))
         )
 
     def close(self) -> None:
@@ -124,9 +124,9 @@ class SessionStore:
 
 def _summary(row: tuple[object, ...]) -> SessionSummary:
     values = convert_row(row, tuple[str, str, str, float, float, int], "a chat in the list")
-    session_id, title, model, started_at, used_at, num_messages = values
+    chat_id, title, model, started_at, used_at, num_messages = values
     return SessionSummary(
-        id=session_id,
+        id=chat_id,
         title=title,
         model=model,
         started_at=started_at,

@@ -29,12 +29,12 @@ from mlxctl.tui.tools.toolbox import ToolBox, ToolSource
 class InitialConversation:
     """Start of a chat: empty, a saved chat, or an exported file.
 
-    At most one of `is_last`, `session_id` (a prefix of the id) and `file`. With `is_saved` off nothing is
+    At most one of `is_last`, `chat_id` (a prefix of the id) and `file`. With `is_saved` off nothing is
     read from or written to the store.
     """
 
     is_last: bool = False
-    session_id: str | None = None
+    chat_id: str | None = None
     file: Path | None = None
     is_saved: bool = True
 
@@ -48,10 +48,8 @@ async def load_initial_conversation(
     """
     if initial.file is not None:
         system_prompt, messages = load_exported(initial.file)
-    elif initial.is_last or initial.session_id is not None:
-        chat = await (
-            autosave.load_last() if initial.session_id is None else autosave.load(initial.session_id)
-        )
+    elif initial.is_last or initial.chat_id is not None:
+        chat = await (autosave.load_last() if initial.chat_id is None else autosave.load(initial.chat_id))
         autosave.continue_chat(chat)
         system_prompt, messages = chat.system_prompt, list(chat.messages)
     else:

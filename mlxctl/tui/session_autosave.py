@@ -56,10 +56,10 @@ class SessionAutosave:
         questions = [item.message.text for item in messages if item.message.role == "user"]
         if self._store is None or not questions:
             return
-        session_id, started_at = self._id, self._started_at
+        chat_id, started_at = self._id, self._started_at
         async with self._lock:
             await asyncio.to_thread(
-                self._save, messages, session_id, started_at, _title(questions[0]), model, system_prompt
+                self._save, messages, chat_id, started_at, _title(questions[0]), model, system_prompt
             )
 
     async def search(self, query: str = "") -> tuple[SessionSummary, ...]:
@@ -69,16 +69,14 @@ class SessionAutosave:
         """
         return () if self._store is None else await asyncio.to_thread(self._store.search, query)
 
-    async def load(self, session_id: str) -> SavedChat:
-        """Return the chat whose id starts with `session_id`.
+    async def load(self, chat_id: str) -> SavedChat:
+        """Return the chat whose id starts with `chat_id`.
 
         Raises StoreError when there is none, or several, or it is damaged.
         """
-        session = None if self._store is None else await asyncio.to_thread(self._store.find, session_id)
+        session = None if self._store is None else await asyncio.to_thread(self._store.find, chat_id)
         if session is None:
-            raise StoreError(
-                f"no single chat id starts with {session_id!r}; mlxctl chat --list shows the ids"
-            )
+            raise StoreError(f"no single chat id starts with {chat_id!r}; mlxctl chat --list shows the ids")
         return await asyncio.to_thread(_read, session)
 
     async def load_last(self) -> SavedChat:
@@ -88,14 +86,14 @@ class SessionAutosave:
             raise StoreError("there is no earlier chat to continue")
         return await self.load(chats[0].id)
 
-    async def delete(self, session_id: str) -> None:
+    async def delete(self, chat_id: str) -> None:
         """Delete a chat; the current chat gets a new id.
 
         Raises StoreError.
         """
         if self._store is not None:
-            await asyncio.to_thread(self._store.delete, session_id)
-        if session_id == self._id:
+            await asyncio.to_thread(self._store.delete, chat_id)
+        if chat_id == self._id:
             self.start_new_chat()
 
     async def delete_current(self) -> None:
@@ -111,7 +109,7 @@ class SessionAutosave:
     def _save(
         self,
         messages: tuple[ChatMessage, ...],
-        session_id: str,
+        chat_id: str,
         started_at: float,
         title: str,
         model: str,
@@ -121,7 +119,7 @@ class SessionAutosave:
         system = [{"role": "system", "content": system_prompt}] if system_prompt else []
         body = msgspec.json.encode([*system, *to_messages(messages)])
         summary = SessionSummary(
-            id=session_id,
+            id=chat_id,
             title=title,
             model=model,
             started_at=started_at,

@@ -5,11 +5,11 @@ from pathlib import Path
 from mlxctl.stores import Session, SessionStore, SessionSummary
 
 
-def session(session_id: str, *, title: str = "A title", text: str = "", used_at: float = 0.0) -> Session:
+def session(chat_id: str, *, title: str = "A title", text: str = "", used_at: float = 0.0) -> Session:
     summary = SessionSummary(
-        id=session_id, title=title, model="a model", started_at=0.0, used_at=used_at, num_messages=2
+        id=chat_id, title=title, model="a model", started_at=0.0, used_at=used_at, num_messages=2
     )
-    return Session(summary=summary, text=text, body=f"body of {session_id}".encode())
+    return Session(summary=summary, text=text, body=f"body of {chat_id}".encode())
 
 
 def test_chat_is_found_by_id_prefix(tmp_path: Path) -> None:

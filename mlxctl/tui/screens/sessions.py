@@ -61,8 +61,8 @@ class SessionsScreen(ModalScreen[SavedChat | None]):
 
     @on(Input.Submitted)
     def open_highlighted(self) -> None:
-        if (session_id := self._highlighted()) is not None:
-            self._open(session_id)
+        if (chat_id := self._highlighted()) is not None:
+            self._open(chat_id)
 
     @on(OptionList.OptionSelected)
     def open_selected(self, selected: OptionList.OptionSelected) -> None:
@@ -82,15 +82,15 @@ class SessionsScreen(ModalScreen[SavedChat | None]):
     @work(group="delete", exclusive=True)
     async def action_delete(self) -> None:
         """Delete the highlighted chat at the second press."""
-        session_id = self._highlighted()
-        if session_id is None:
+        chat_id = self._highlighted()
+        if chat_id is None:
             return
-        if self._confirmed_id != session_id:
-            self._confirmed_id = session_id
+        if self._confirmed_id != chat_id:
+            self._confirmed_id = chat_id
             self._set_status("Press again to delete this chat.")
             return
         try:
-            await self._autosave.delete(session_id)
+            await self._autosave.delete(chat_id)
         except StoreError as error:
             self._set_status(str(error))
         else:
@@ -114,9 +114,9 @@ class SessionsScreen(ModalScreen[SavedChat | None]):
         )
 
     @work(group="open", exclusive=True)
-    async def _open(self, session_id: str) -> None:
+    async def _open(self, chat_id: str) -> None:
         try:
-            self.dismiss(await self._autosave.load(session_id))
+            self.dismiss(await self._autosave.load(chat_id))
         except StoreError as error:
             self._set_status(str(error))
 
