@@ -4,14 +4,13 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 
 from mlxctl.adapters.answer_reader import NO_THINKING, NO_TOOLS, AnswerReader
-from mlxctl.adapters.embedding_texts import EmbeddingTexts
 from mlxctl.adapters.family_profile import FamilyProfile
 from mlxctl.adapters.fill_in_the_middle import FillInTheMiddle
 from mlxctl.adapters.formats import detect_formats
 from mlxctl.adapters.grammar.answer_grammar import AnswerGrammars, refuse_early_end
 from mlxctl.adapters.prepared import PreparedInput, PromptTokens
 from mlxctl.adapters.processor import find_hidden_ids
-from mlxctl.adapters.prompt_encoder import PromptEncoder
+from mlxctl.adapters.prompt_encoder import EmbeddingTexts, PromptEncoder
 from mlxctl.adapters.request_defaults import RequestDefaults
 from mlxctl.adapters.sampling import final_sampling, sampling_defaults
 from mlxctl.adapters.templates.agent_headers import without_agent_headers

@@ -5,7 +5,6 @@ may import it; it imports only msgspec and the standard library.
 """
 
 from mlxctl.ir.adapter_verdict import AdapterVerdict, DeliveryVerdict
-from mlxctl.ir.capabilities import ModelCapabilities, ToolDelivery
 from mlxctl.ir.constraints import Constraint, ConstraintKind, Guidance, ThinkingLimit
 from mlxctl.ir.context_edits import AppliedEdit, ClearThinking, ClearToolUses, ContextEdit
 from mlxctl.ir.embeddings import (
@@ -47,7 +46,7 @@ from mlxctl.ir.messages import (
     text_message,
 )
 from mlxctl.ir.model_spec import EmbeddingTask, ModelSpec, ModelTask, TextGenerationTask, TranscriptionTask
-from mlxctl.ir.models import ModelFacts, ModelState, ProbeVerdict, Purpose
+from mlxctl.ir.models import ModelCapabilities, ModelFacts, ModelState, ProbeVerdict, Purpose, ToolDelivery
 from mlxctl.ir.notations import BraceNotation, JsonNotation, Notation, PythonNotation, TagNotation
 from mlxctl.ir.requests import (
     CacheBreakpoint,

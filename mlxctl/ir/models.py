@@ -1,4 +1,4 @@
-"""Facts from a model directory, without its weights. Pure values."""
+"""Facts and capabilities of a model, without its weights. Pure values."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -18,6 +18,7 @@ from mlxctl.ir.model_spec import (
 )
 from mlxctl.ir.transcription import TranscriptionRecipe
 
+ToolDelivery = Literal["template", "injected"]
 Purpose = Literal["text", "embeddings", "transcription"]
 
 ProbeVerdict = Literal["yes", "no", "unknown"]
@@ -84,3 +85,18 @@ class ModelFacts:
         if self.transcription is not None:
             return TranscriptionTask(recipe=self.transcription)
         return TextGenerationTask(vision=self.vision, options=options)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ModelCapabilities:
+    """What a probe measured or the operator configured.
+
+    None means unknown: the adapter then detects it from the model's files. `tool_delivery` is how tools reach
+    the model: by the chat template, or in the system prompt. The ids are those of parsers.
+    """
+
+    tools: bool | None = None
+    tool_parser_id: str | None = None
+    tool_delivery: ToolDelivery | None = None
+    thinking: bool | None = None
+    thinking_parser_id: str | None = None

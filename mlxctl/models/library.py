@@ -1,19 +1,20 @@
 """The models on this machine: configured directories first, then the hub cache.
 
-Finds and names models; loads nothing. A model directory may be a link, for example to another disk: that is
-the operator's choice. A link inside a model directory that leads out of it and out of the library is never
-followed; the entry says so.
+Finds, names and removes models; loads nothing. A model directory may be a link, for example to another disk:
+that is the operator's choice. A link inside a model directory that leads out of it and out of the library is
+never followed; the entry says so.
 """
 
 import difflib
 import os
+import shutil
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 from mlxctl import demo
-from mlxctl.errors import MlxctlError, ModelNotFoundOnDisk
+from mlxctl.errors import BrokenModel, MlxctlError, ModelNotFoundOnDisk
 from mlxctl.models.hub_cache import cached_repositories, hub_cache_directory
 from mlxctl.models.names import display_name, repository_of_folder
 from mlxctl.settings import LibrarySettings, resolve
@@ -269,3 +270,41 @@ def completion_names() -> list[str]:
         )
     except (MlxctlError, OSError):
         return []
+
+
+def remove_model(entry: LibraryEntry) -> None:
+    """Delete the entry's folder, but never the targets of its links.
+
+    Raises BrokenModel when that fails.
+    """
+    if entry.origin == "built in":
+        raise BrokenModel(entry.folder, f"model {entry.name!r} is a part of mlxctl and is not removed")
+    if entry.folder.is_symlink():
+        # SEC: only the link is part of the library, not its target.
+        raise BrokenModel(
+            entry.folder, f"{str(entry.folder)!r} is a link and is not removed; delete it by hand"
+        )
+    try:
+        if entry.origin == "hub cache":
+            _forget_revisions(entry)
+        if entry.folder.exists():
+            shutil.rmtree(entry.folder)
+    except OSError as error:
+        raise BrokenModel(
+            entry.folder, f"cannot remove {str(entry.folder)!r}: {error.strerror or error}"
+        ) from None
+
+
+def _forget_revisions(entry: LibraryEntry) -> None:
+    """Delete the revisions of a repository with `huggingface_hub`.
+
+    Repositories may share stored weights, which only the library tracks.
+    """
+    from huggingface_hub import scan_cache_dir
+
+    cache = scan_cache_dir(entry.folder.parent)
+    # SEC: revisions are deleted by hash wherever they are found, and a copied repository has the same hashes.
+    ours = frozenset(found for found in cache.repos if found.repo_path == entry.folder.resolve())
+    commits = [revision.commit_hash for found in ours for revision in found.revisions]
+    if commits:
+        replace(cache, repos=ours).delete_revisions(*commits).execute()

@@ -9,9 +9,14 @@ from mlxctl.protocols.anthropic.messages import (
     encode_token_count,
     parse_count_tokens,
 )
-from mlxctl.protocols.context_overflow import OVERFLOW_HEADER, header_context_overflow
 from mlxctl.protocols.error_body import ErrorBody
 from mlxctl.protocols.formatter import Formatter
+from mlxctl.protocols.headers import (
+    OVERFLOW_HEADER,
+    PRIORITY_HEADER,
+    header_context_overflow,
+    header_priority,
+)
 from mlxctl.protocols.model_list import ModelCard, encode_model, encode_model_list
 from mlxctl.protocols.openai.agents.formatter import AgentTurnFormatter, stored_conversation
 from mlxctl.protocols.openai.agents.objects import (
@@ -33,7 +38,6 @@ from mlxctl.protocols.openai.responses.formatter import OpenAIResponsesFormatter
 from mlxctl.protocols.openai.responses.item_list import Page, encode_deletion, encode_item_list
 from mlxctl.protocols.openai.responses.parsing import References, StoredContext
 from mlxctl.protocols.openai.transcriptions import OpenAITranscriptionFormatter
-from mlxctl.protocols.priority import PRIORITY_HEADER, header_priority
 from mlxctl.protocols.problem import problem_error
 from mlxctl.protocols.registry import (
     ANTHROPIC,

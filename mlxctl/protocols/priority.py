@@ -1,13 +1,8 @@
-"""Priority of a request: body fields and header.
-
-OpenAI's endpoints have body fields; the header works for every protocol.
-"""
+"""Priority of a request: OpenAI's body fields, and classes for a header."""
 
 from typing import Annotated, Literal
 
 from msgspec import Meta
-
-from mlxctl.errors import InvalidRequest
 
 MIN_PRIORITY, MAX_PRIORITY = -100, 100
 
@@ -17,9 +12,8 @@ Priority = Annotated[int, Meta(ge=MIN_PRIORITY, le=MAX_PRIORITY)]
 ServiceTier = Literal["auto", "default", "flex", "scale", "priority"]
 ServedTier = Literal["default", "flex", "priority"]
 
-PRIORITY_HEADER = "x-mlxctl-priority"
 PRIORITY_CLASSES = {"interactive": -10, "default": 0, "background": 10}
-"""The values of the header, for clients that cannot add fields to a body."""
+"""The values of the header."""
 
 _TIERS: dict[ServiceTier, int | None] = {
     "auto": None,
@@ -42,16 +36,3 @@ def served_tier(priority: int | None, tier: ServiceTier | None) -> ServedTier:
     """Return the service tier that corresponds to a body's priority."""
     number = requested_priority(priority, tier) or 0
     return "default" if not number else "priority" if number < 0 else "flex"
-
-
-def header_priority(value: str | None) -> int:
-    """Return the priority of a header value. Raises InvalidRequest."""
-    if value is None:
-        return 0
-    name = value.strip().lower()
-    if name not in PRIORITY_CLASSES:
-        raise InvalidRequest(
-            f"header {PRIORITY_HEADER} is {value[:64]!r}; it must be one of {', '.join(PRIORITY_CLASSES)}",
-            param=PRIORITY_HEADER,
-        )
-    return PRIORITY_CLASSES[name]

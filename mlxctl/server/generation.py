@@ -12,22 +12,23 @@ from typing import Generic, TypeVar
 import falcon
 from falcon.asgi import Request, Response
 
+from mlxctl.errors import GuardrailMatched
 from mlxctl.inference import Answers, InferenceService
 from mlxctl.inference.guarded_answers import GuardedAnswers
 from mlxctl.inference.preparation import PackedRequest
 from mlxctl.inference.request_context import RequestContext
 from mlxctl.ir import SamplingParams
+from mlxctl.ir.policy import GuardrailRules
+from mlxctl.policy.guardrails import InputScreen, Screening
 from mlxctl.protocols import Formatter
 from mlxctl.server.body import read_body
 from mlxctl.server.caller import with_caller
 from mlxctl.server.deadline import Deadline, deadline_of
 from mlxctl.server.decisions import decide
 from mlxctl.server.disconnect import call_at_end
-from mlxctl.server.guardrails import screen
 from mlxctl.server.open_requests import OpenHttpRequests
-from mlxctl.server.pending_answers import PendingAnswers, stream_when_started
 from mlxctl.server.rate_limits import admit
-from mlxctl.server.stream import stream_answer
+from mlxctl.server.stream import PendingAnswers, stream_answer, stream_when_started
 from mlxctl.settings import ServerSettings
 
 FormatterType = TypeVar("FormatterType", bound=Formatter)
@@ -164,7 +165,7 @@ class GenerationResource(Generic[FormatterType]):
         guardrails = request.context.policy.guardrails
         record: RequestContext = request.context.record
         if guardrails.applies("input", model):
-            whole = await screen(whole, guardrails.rules, self._inference.preparation, record)
+            whole = await self._screen(whole, guardrails.rules, record)
         admit(request, response, model, max_tokens=(head.max_tokens or 0) * head.num_choices)
         self._dropped_tools_log.warn_once(formatter.dropped_tools)
         if request.context.policy.opa is not None:
@@ -173,6 +174,22 @@ class GenerationResource(Generic[FormatterType]):
         if guardrails.applies("output", model):
             return GuardedAnswers(answers, guardrails.text_filter, record.record_guardrail)
         return answers
+
+    async def _screen(
+        self, packed: PackedRequest, rules: GuardrailRules, record: RequestContext
+    ) -> PackedRequest:
+        """Return the request as the guardrails leave it. Raises GuardrailMatched, InvalidRequest."""
+        try:
+            # A regular expression of the operator may take long on a text that a caller chooses.
+            found: Screening = await self._inference.preparation.call(
+                InputScreen(rules).screen, packed, num_bytes=packed.num_bytes, is_slow=True
+            )
+        except GuardrailMatched:
+            record.record_guardrail("refused")
+            raise
+        if found.verdict is not None:
+            record.record_guardrail(found.verdict)
+        return packed if found.request is None else PackedRequest.of(found.request)
 
     async def _stream_of(
         self,

@@ -11,9 +11,14 @@ if TYPE_CHECKING:
     from mlxctl.stores.agent_stores import AgentStores
     from mlxctl.stores.agents import AgentStore
     from mlxctl.stores.capabilities import CapabilityStore
-    from mlxctl.stores.overrides import Override, read_overrides, write_overrides
+    from mlxctl.stores.overrides import (
+        Override,
+        apply_overrides,
+        read_overrides,
+        to_capabilities,
+        write_overrides,
+    )
     from mlxctl.stores.probe_findings import QUESTIONS, Exchange, Finding, ProbeRecord
-    from mlxctl.stores.resolved_capabilities import apply_overrides, to_capabilities
     from mlxctl.stores.responses import ResponseStore, StoreFacts
     from mlxctl.stores.sessions import Session, SessionStore, SessionSummary
     from mlxctl.stores.speeds import MeasuredSpeed, SpeedStore
@@ -47,7 +52,6 @@ __getattr__ = on_demand(
         "agents",
         "agent_stores",
         "capabilities",
-        "resolved_capabilities",
         "probe_findings",
         "overrides",
         "responses",

@@ -1,5 +1,6 @@
-"""API keys, limits and guardrails in a SQLite file."""
+"""API keys, limits and guardrails in an SQLite file, optionally encrypted."""
 
+import hashlib
 import secrets
 import sqlite3
 from collections.abc import Iterator
@@ -8,10 +9,15 @@ from pathlib import Path
 from typing import NamedTuple
 
 from mlxctl.errors import SettingsError, StoreUnavailable
+from mlxctl.installed import missing_for
 from mlxctl.stores.damage import DATABASE_ERRORS, DamageError
 from mlxctl.stores.database_file import open_database
-from mlxctl.stores.sealing import SALT_BYTES, Sealer, TamperedValue
 
+SALT_BYTES = 16
+_NONCE_BYTES = 12
+_KEY_BYTES = 32
+# RFC 7914's parameters for interactive use, doubled; 64 MiB of memory and about 0.1 s.
+_SCRYPT_COST, _SCRYPT_BLOCK, _SCRYPT_PARALLEL = 2**15, 8, 1
 _MIGRATIONS = (
     """
     CREATE TABLE facts (name TEXT PRIMARY KEY, value BLOB NOT NULL);
@@ -199,3 +205,45 @@ def _check_total(connection: sqlite3.Connection) -> None:
 
 def _update_total(connection: sqlite3.Connection) -> None:
     connection.execute(f"UPDATE totals SET checksum = {_TOTAL}")  # noqa: S608
+
+
+class TamperedValue(ValueError):
+    """A sealed value was changed or moved, or the passphrase is another."""
+
+
+class Sealer:
+    """Seals and opens values.
+
+    A value belongs to its `place`, so that it cannot be moved to another. Raises SettingsError without the
+    cryptography package.
+    """
+
+    def __init__(self, passphrase: str, salt: bytes) -> None:
+        if missing := missing_for("policy"):
+            raise SettingsError(f"an encrypted policy store needs {missing}")
+        from cryptography.hazmat.primitives.ciphers.aead import AESGCM
+
+        key = hashlib.scrypt(
+            passphrase.encode(),
+            salt=salt,
+            n=_SCRYPT_COST,
+            r=_SCRYPT_BLOCK,
+            p=_SCRYPT_PARALLEL,
+            maxmem=256 * _SCRYPT_COST * _SCRYPT_BLOCK,
+            dklen=_KEY_BYTES,
+        )
+        self._cipher = AESGCM(key)
+
+    def seal(self, value: bytes, place: str) -> bytes:
+        """Return nonce and ciphertext."""
+        nonce = secrets.token_bytes(_NONCE_BYTES)
+        return nonce + self._cipher.encrypt(nonce, value, place.encode())
+
+    def open(self, sealed: bytes, place: str) -> bytes:
+        """Return the value. Raises TamperedValue."""
+        from cryptography.exceptions import InvalidTag
+
+        try:
+            return self._cipher.decrypt(sealed[:_NONCE_BYTES], sealed[_NONCE_BYTES:], place.encode())
+        except (InvalidTag, ValueError):
+            raise TamperedValue(place) from None

@@ -12,8 +12,7 @@ from hypothesis.extra import numpy as arrays
 from mlxctl.engine.sampling.filters import TypicalFilter, XtcFilter
 from mlxctl.engine.sampling.logit_constraints import LogitConstraints
 from mlxctl.engine.sampling.penalties import MinTokens
-from mlxctl.engine.sampling.sampler import BatchSampler
-from mlxctl.engine.sampling.tone_curve import ToneCurves
+from mlxctl.engine.sampling.sampler import BatchSampler, ToneCurves
 from mlxctl.engine.scheduling.sequence import Sequence
 from mlxctl.ir import SamplingParams, ToneCurve
 from mlxctl.ir.tokens import pack

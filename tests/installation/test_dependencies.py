@@ -22,12 +22,11 @@ OPTIONAL = {
     "mlxctl/engine/audio/workload.py": {"mlx_audio"},  # models/transcription_recipe.py
     "mlxctl/engine/embedding/weights.py": {"mlx_embeddings", "mlx_vlm"},  # models/encoders.py: find_encoder
     "mlxctl/engine/generation/loading.py": {"mlx_vlm"},  # models/vision_recipe.py
-    "mlxctl/engine/vision/loading.py": {"mlx_vlm"},  # models/vision_recipe.py
     "mlxctl/policy/jwks.py": {"joserfc"},  # missing_for
     "mlxctl/policy/oidc.py": {"joserfc"},  # missing_for
     "mlxctl/installed.py": {"opentelemetry"},  # names of modules only
     "mlxctl/server/tracing.py": {"opentelemetry"},  # missing_for
-    "mlxctl/stores/sealing.py": {"cryptography"},  # missing_for
+    "mlxctl/stores/policy.py": {"cryptography"},  # missing_for
     "mlxctl/tui/tools/mcp_server.py": {"mcp", "mcp_types"},  # missing_for
     "mlxctl/probe/speech_samples.py": {"espeakng_loader"},  # find_synthesizer
 }

@@ -8,7 +8,7 @@ import pytest
 from mlxctl.errors import ModelUnavailable
 from mlxctl.protocols import OpenAIChatFormatter
 from mlxctl.server.deadline import Deadline
-from mlxctl.server.pending_answers import PendingAnswers, stream_when_started
+from mlxctl.server.stream import PendingAnswers, stream_when_started
 
 
 @pytest.mark.parametrize(

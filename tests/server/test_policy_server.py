@@ -7,7 +7,7 @@ from typing import Any
 import httpx
 import pytest
 
-from mlxctl.server.trace_context import valid_traceparent
+from mlxctl.server.middleware.request_recording import valid_traceparent
 from tests.policy.opa_double import OpaDouble, opa_double
 
 from .otlp_collector import OtlpCollector, attributes, otlp_collector

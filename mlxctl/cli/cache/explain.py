@@ -1,7 +1,7 @@
 """`mlxctl cache explain`."""
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -9,6 +9,8 @@ from mlxctl.cli.cache.target import DirectoryInstead, OnDisk, open_cache
 from mlxctl.cli.error_reports import report_errors
 from mlxctl.cli.lazy import create_app
 from mlxctl.cli.options import ApiKey, AsJson, ServerUrl, print_json
+from mlxctl.errors import InvalidRequest
+from mlxctl.inspector.server import CacheServer
 
 app = create_app()
 
@@ -29,9 +31,22 @@ def explain(
 ) -> None:
     """Explain why a request hit or missed the cache."""
     with report_errors(), open_cache(url, api_key, on_disk=on_disk, directory=directory) as cache:
-        from mlxctl.inspector.explain import explain_cache
+        from mlxctl.inspector.rendering import disk_explanation, explanations
+        from mlxctl.inspector.request_file import read_request
 
-        found, drawn = explain_cache(cache, file, last=last)
+        request = read_request(file) if file is not None else None
+        if isinstance(cache, CacheServer):
+            found: Any = (
+                cache.explain_last(last) if request is None else cache.explain(request.protocol, request.body)
+            )
+            drawn = explanations(found)
+        elif request is None:
+            raise InvalidRequest(
+                "only a server keeps its last requests; to explain the disk, name a FILE", param="file"
+            )
+        else:
+            on_disk = cache.explain(request)
+            found, drawn = on_disk.as_dict(), disk_explanation(on_disk)
     if as_json:
         print_json(found)
         return

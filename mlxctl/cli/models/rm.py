@@ -24,7 +24,7 @@ def rm(
         entry = open_library(config).find(name)
         from mlxctl.cli.models.tables import size
         from mlxctl.models.description import disk_bytes
-        from mlxctl.models.removal import remove_model
+        from mlxctl.models.library import remove_model
 
         num_bytes = disk_bytes(entry.path)
         if not yes:

@@ -7,14 +7,19 @@ import time
 from collections.abc import Generator
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import mlx.core as mx
 
 from mlxctl.engine.generation.draft_model import draft_model_problem
 from mlxctl.engine.generation.measurement import bytes_per_token, measure
 from mlxctl.engine.loaded_weights import LoadedWeights
 from mlxctl.engine.loading.imports import import_aside
 from mlxctl.engine.loading.loader import LOAD_ERRORS, error_line, import_mlx_lm, parameter_bytes, read_weights
-from mlxctl.engine.vision.loading import join, open_tower
-from mlxctl.ir import ModelSpec, TextGenerationTask, VisionRecipe
+from mlxctl.engine.vision.encoders import create_vision_encoder
+from mlxctl.engine.vision.language_model import VisionLanguageModel
+from mlxctl.ir import ModelSpec, ProcessedImage, TextGenerationTask, VisionRecipe
 from mlxctl.ir.model_spec import DraftModelSpec
 
 
@@ -90,11 +95,53 @@ def _with_vision(
 ) -> Generator[int, None, LoadedWeights]:
     for _ in import_aside("mlx_vlm.utils", f"mlx_vlm.models.{weights.model.model_type}"):
         yield weights.weights_bytes
-    tower = open_tower(path, weights.model.language_model.model.embed_tokens)
+    tower = _open_tower(path, weights.model.language_model.model.embed_tokens)
     for num_bytes in read_weights(tower):
         yield weights.weights_bytes + num_bytes
     tower.eval()
     num_bytes = weights.weights_bytes + parameter_bytes(tower)
     return replace(
-        weights, model=join(weights.model, tower, recipe), has_vision=True, weights_bytes=num_bytes
+        weights, model=_join_vision(weights.model, tower, recipe), has_vision=True, weights_bytes=num_bytes
     )
+
+
+def _open_tower(path: Path, embed_tokens: Any) -> Any:
+    """Return mlx-vlm's model at `path` without its text layers.
+
+    Parameters are not yet read.
+    """
+    from mlx_vlm.utils import load_model
+
+    model = load_model(path, lazy=True)
+    model.language_model = SimpleNamespace(model=SimpleNamespace(embed_tokens=embed_tokens))
+    return model
+
+
+def _join_vision(text_model: Any, tower: Any, recipe: VisionRecipe) -> VisionLanguageModel:
+    """Return both parts as one model. Raises ValueError where their shapes differ.
+
+    The shapes are those of an empty image's features, which are not evaluated.
+    """
+    embed_tokens = text_model.language_model.model.embed_tokens
+    encoder = create_vision_encoder(recipe, tower)
+    image, token_ids = _empty_image(recipe)
+    features = encoder(image, token_ids)
+    wanted = embed_tokens(token_ids).shape
+    for states in (features.states, *features.deep):
+        if states.shape != wanted:
+            raise ValueError(
+                f"the features of an image have shape {states.shape}, its token embeddings {wanted}"
+            )
+    return VisionLanguageModel(text_model, embed_tokens, encoder, recipe, num_deep=len(features.deep))
+
+
+def _empty_image(recipe: VisionRecipe) -> tuple[ProcessedImage, mx.array]:
+    """Return the smallest black image and its tokens."""
+    side = recipe.side or recipe.cell_size
+    num_cells = (side // recipe.cell_size) ** 2
+    token_ids = [recipe.image_token_id] * num_cells + [0] * (recipe.kind == "pixtral")
+    num_tokens, pixels = len(token_ids), bytes(3 * side * side)
+    image = ProcessedImage.of(
+        pixels, height=side, width=side, start=0, num_tokens=num_tokens, num_positions=num_tokens
+    )
+    return image, mx.array(token_ids, dtype=mx.uint32)

@@ -19,10 +19,10 @@ from mlxctl.engine.sampling.filters import MinPFilter, TopKTopPFilter, TypicalFi
 from mlxctl.engine.sampling.logit_constraints import LogitConstraints
 from mlxctl.engine.sampling.logprobs import ScoresInFlight, scores_of
 from mlxctl.engine.sampling.penalties import MinTokens, Penalties, column
-from mlxctl.engine.sampling.tone_curve import ToneCurves
 from mlxctl.engine.scheduling.sequence import Sequence
-from mlxctl.ir import SamplingParams
+from mlxctl.ir import SamplingParams, ToneCurve
 
+_NO_CURVE = ToneCurve()
 _MASK_64 = (1 << 64) - 1
 # Separates the number for xtc from the noise of the draw at the same position.
 _XTC_SALT = 0x5851F42D4C957F2D
@@ -164,3 +164,40 @@ def _bias(params: Many[SamplingParams], vocabulary_size: int) -> mx.array | None
         for token_id, value in row.logit_bias.items():
             bias[index, int(token_id)] = value
     return mx.array(bias)
+
+
+class ToneCurves:
+    """Transforms log-probabilities l by the Hybrid Log-Gamma transfer function.
+
+    z = l - (max l - pivot_offset); g(z) = z within +-width, width + shoulder ln(1 + (z - width) / shoulder)
+    above, and likewise with the toe below; the result is divided by the temperature. The order of tokens
+    never changes.
+    """
+
+    def __init__(self, params: Many[SamplingParams]) -> None:
+        curves = [row.tone_curve or _NO_CURVE for row in params]
+        self._used = mx.array([row.tone_curve is not None for row in params])[:, None]
+        self._width = column([curve.width for curve in curves])
+        self._shoulder = column([curve.shoulder for curve in curves])
+        self._toe = column([curve.toe for curve in curves])
+        self._pivot_offset = column([curve.pivot_offset for curve in curves])
+
+    @classmethod
+    def of(cls, params: Many[SamplingParams]) -> "ToneCurves | None":
+        """Return the curves of the rows, None if no row has one."""
+        return (
+            cls(params) if any(row.tone_curve is not None and row.temperature > 0 for row in params) else None
+        )
+
+    def apply(self, logits: mx.array, temperature: mx.array, tempered: mx.array) -> mx.array:
+        """Return transformed logits for rows with a curve, `tempered` ones for others.
+
+        `temperature` is (B, 1).
+        """
+        logprobs = logits - mx.logsumexp(logits, axis=-1, keepdims=True)
+        z = logprobs - (mx.max(logprobs, axis=-1, keepdims=True) - self._pivot_offset)
+        # Arguments of the branch not used are clipped, so that no logarithm of a negative number is taken.
+        shoulder = self._width + self._shoulder * mx.log1p(mx.maximum(z - self._width, 0.0) / self._shoulder)
+        toe = -self._width - self._toe * mx.log1p(mx.maximum(-z - self._width, 0.0) / self._toe)
+        curved = mx.where(z > self._width, shoulder, mx.where(z < -self._width, toe, z)) / temperature
+        return mx.where(self._used, mx.where(logits == -mx.inf, -mx.inf, curved), tempered)

@@ -3,6 +3,7 @@
 For logs, metrics and the audit log.
 """
 
+import re
 import time
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
@@ -11,9 +12,13 @@ from falcon.asgi import Request, Response
 
 from mlxctl.inference.request_context import RequestContext, current_request
 from mlxctl.server.disconnect import call_at_end
-from mlxctl.server.trace_context import valid_traceparent
 from mlxctl.server.tracing import RequestTracing
 
+# Version, trace id, parent span id, flags. All-zero ids and version ff are invalid.
+_TRACEPARENT = re.compile(
+    r"(?!ff)[0-9a-f]{2}-(?!0{32})[0-9a-f]{32}-(?!0{16})[0-9a-f]{16}-[0-9a-f]{2}(?:-.*)?"
+)
+_MAX_TRACEPARENT_CHARS = 256
 CLIENT_CLOSED_REQUEST = 499
 """Status, as nginx logs it, of a request whose client left before the response began."""
 
@@ -89,3 +94,11 @@ class RequestRecording:
             record(context)
         for entry in context.entries:
             entry.content = None
+
+
+def valid_traceparent(traceparent: str | None) -> str | None:
+    """Return the header without spaces around it; None for an invalid one."""
+    if traceparent is None or len(traceparent) > _MAX_TRACEPARENT_CHARS:
+        return None
+    traceparent = traceparent.strip()
+    return traceparent if _TRACEPARENT.fullmatch(traceparent) else None

@@ -4,11 +4,12 @@ Needs the extra `mcp`; imported when a server is configured.
 """
 
 import asyncio
+import os
 import re
 from collections.abc import AsyncIterator, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from functools import partial
-from typing import Any
+from typing import Any, Self
 
 import httpx2
 import msgspec
@@ -21,7 +22,6 @@ from mcp_types import Tool as ListedTool
 from mlxctl import __version__
 from mlxctl.ir import ToolCallPart, ToolResultPart, ToolSpec
 from mlxctl.tui.tools.mcp_config import McpServerConfig
-from mlxctl.tui.tools.server_stderr import ServerStderr
 from mlxctl.tui.tools.toolbox import MAX_TOOLS, Tool, error_result, text_result
 
 CONNECT_SECONDS = 30.0
@@ -29,6 +29,44 @@ CALL_SECONDS = 120.0
 MAX_RESULT_CHARACTERS = 100_000
 _MAX_PAGES = 20
 _MAX_NAME = 64
+_MAX_STDERR_BYTES = 4000
+
+
+class ServerStderr:
+    """A pipe that keeps its last bytes. Event-loop thread only.
+
+    `writer` is for the child; what it writes is read at once, so that the child never blocks.
+    """
+
+    def __init__(self) -> None:
+        reader, writer = os.pipe()
+        os.set_blocking(reader, False)
+        self._reader = reader
+        self._tail = b""
+        self.writer = os.fdopen(writer, "w")
+
+    def __enter__(self) -> Self:
+        asyncio.get_running_loop().add_reader(self._reader, self._read)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        asyncio.get_running_loop().remove_reader(self._reader)
+        os.close(self._reader)
+        self.writer.close()
+
+    @property
+    def last_line(self) -> str:
+        """The last line that is not empty."""
+        self._read()
+        lines = self._tail.decode(errors="replace").strip().splitlines()
+        return lines[-1].strip() if lines else ""
+
+    def _read(self) -> None:
+        try:
+            data = os.read(self._reader, 65536)
+        except BlockingIOError:
+            return
+        self._tail = (self._tail + data)[-_MAX_STDERR_BYTES:]
 
 
 class McpServer:
