@@ -1,4 +1,4 @@
-"""Check generation: a demo server, asked once with every protocol."""
+"""Check generation: one request of every protocol to a demo server."""
 
 import asyncio
 import os

@@ -23,7 +23,7 @@ class Backend:
     `starts_decode_late`: a decode step starts only after the tokens of the step before were sent.
     `new_memory_bytes_per_second` is how fast memory is written for the first time. Freed buffers that MLX
     keeps for reuse take up to `buffer_cache_share` of the memory limit, and at most `buffer_cache_max_bytes`.
-    `max_buffers` is how many buffers a process may have, where the device does not tell.
+    `max_buffers` is how many buffers a process may have, where the device names no limit.
     `min_prefill_pass_cost` is the shortest prefill pass beside decoding rows, in fixed costs of a pass.
     """
 

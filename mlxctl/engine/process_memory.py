@@ -1,7 +1,4 @@
-"""The memory of this process, as the system counts it.
-
-Linux and macOS.
-"""
+"""The memory of this process, as Linux and macOS count it."""
 
 import ctypes
 import functools

@@ -21,7 +21,7 @@ DecodeObserver = Callable[[float, bool], None]
 
 @dataclass(slots=True)
 class DecodeLoad:
-    """What generation tells the other workloads, which size their slices by it.
+    """Decode steps of generation, by which other workloads size their slices.
 
     `has_rows` returns whether rows wait for their next token.
     """

@@ -80,11 +80,11 @@ class ServedPolicy:
         return self._request("PUT", f"/admin/limits/{quote(key_id, safe='')}", KeyLimits, limits)
 
     def guardrails(self) -> GuardrailRules:
-        """Return the guardrails."""
+        """Return the guardrails in force."""
         return self._request("GET", "/admin/guardrails", GuardrailRules)
 
     def set_guardrails(self, rules: GuardrailRules) -> GuardrailRules:
-        """Replace the guardrails."""
+        """Replace the guardrails, and return them."""
         return self._request("PUT", "/admin/guardrails", GuardrailRules, rules)
 
     def test_guardrails(self, text: str) -> GuardrailTest:

@@ -53,7 +53,7 @@ class Pooled:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Modules:
-    """Pooling, dense layers and normalization; None where files do not tell."""
+    """Pooling, dense layers and normalization; None where files lack it."""
 
     pooled: Pooled | None
     dense: tuple[DenseLayer, ...]
@@ -147,7 +147,8 @@ def _dense_layer(path: Path, folder: str, config: Mapping[str, Any]) -> DenseLay
 def _dense_among_weights(path: Path, width: int | None) -> tuple[DenseLayer, ...]:
     """Return EmbeddingGemma's Dense modules as mlx-embeddings stores them.
 
-    They are among the model's weights and have no activation; their shapes tell. `width` is that of the
+    They are among the model's weights and have no activation; their shapes identify them.
+    `width` is that of the
     pooled vector. Packed weights have as many rows as others.
     """
     shapes = {tensor.name: tensor.shape for tensor in read_tensors(path)}

@@ -58,7 +58,7 @@ class CacheShape:
 def find_cache_shape(model_type: str, config: Mapping[str, Any], *, float_bytes: int) -> CacheShape | None:
     """Return the cache of one sequence.
 
-    None when the configuration does not tell. An encoder has none: it processes a text in one pass.
+    None when the configuration lacks a size. An encoder has none: it processes a text in one pass.
     """
     if is_encoder(config):
         return CacheShape(bytes_per_token=0)

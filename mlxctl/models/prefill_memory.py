@@ -60,7 +60,7 @@ def estimate_prompt_bytes(
     """Return the estimated peak of prefilling `context_tokens`, in bytes.
 
     Chunks are sized as by the engine. `num_parameters` are the active ones of a token. None when the
-    configuration does not tell.
+    configuration lacks a size.
     """
     peak = 0
     # Chunks grow first and shrink as the context grows: the peak may be at any chunk.

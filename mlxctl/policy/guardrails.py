@@ -144,7 +144,7 @@ class GuardrailFilter:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Screening:
-    """A screened request.
+    """What guardrails did with a request.
 
     `request` is None where it is unchanged.
     """

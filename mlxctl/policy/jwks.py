@@ -25,7 +25,7 @@ REFETCH_SECONDS = 10.0
 _MAX_BACK_OFF_SECONDS = 60.0
 # The modulus of 2,048 bits in base64url.
 _MIN_MODULUS_CHARS = 342
-# SEC: no symmetric keys; whoever can read the document could sign with them.
+# SEC: no symmetric keys; any reader of the document could sign with them.
 _KEY_TYPES: dict[str, Any] = {"RSA": RSAKey, "EC": ECKey, "OKP": OKPKey}
 
 _log = logging.getLogger(__name__)

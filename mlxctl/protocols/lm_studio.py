@@ -43,7 +43,7 @@ class LMStudioModelInfo(Struct):
 
 
 class LMStudioRuntime(Struct):
-    """The server."""
+    """Name and version of the server."""
 
     name: str
     version: str
@@ -51,7 +51,7 @@ class LMStudioRuntime(Struct):
 
 
 class LMStudioExtras(Struct):
-    """Fields beside OpenAI's."""
+    """Fields that LM Studio adds to OpenAI's."""
 
     stats: AnswerStats
     model_info: LMStudioModelInfo

@@ -51,7 +51,7 @@ class RerankResult(Struct):
 
 
 class RerankUsage(Struct):
-    """Numbers of tokens."""
+    """Numbers of tokens that the request took."""
 
     prompt_tokens: int
     total_tokens: int

@@ -54,7 +54,7 @@ class AgentQueue:
 
     @property
     def num_running(self) -> int:
-        """Turns in progress."""
+        """Number of turns in progress."""
         return sum(turns.lock.locked() for turns in self._turns.values())
 
     @property

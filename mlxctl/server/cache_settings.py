@@ -45,7 +45,7 @@ class CacheSettingsResource(LiveSettingsResource):
         return CacheSettingsState(**msgspec.structs.asdict(policy))
 
     def change(self, values: dict[str, Any]) -> None:
-        """Change settings.
+        """Change settings of the prefix cache.
 
         Raises InvalidRequest for a prefix cache larger than the memory limit.
         """

@@ -127,7 +127,7 @@ class GuardrailsResource:
         self._admin = admin
 
     async def on_get(self, request: Request, response: Response) -> None:  # noqa: ARG002
-        """Return the rules."""
+        """Return the rules of the guardrails."""
         _answer(response, self._admin.guardrails())
 
     on_head = on_get
@@ -139,7 +139,7 @@ class GuardrailsResource:
 
 
 class GuardrailTestResource:
-    """POST /admin/guardrails/test."""
+    """POST /admin/guardrails/test: screen a text."""
 
     def __init__(self, admin: PolicyAdmin, preparation: PreparationPool) -> None:
         self._admin = admin

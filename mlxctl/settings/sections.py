@@ -1,4 +1,4 @@
-"""All settings sections.
+"""The settings file: all its sections.
 
 Each field has its default, bounds and help text beside it. A field whose name ends in `_bytes` may be a
 number or a size (`"512MiB"`, `"8GB"`). A secret field never appears in a repr, a log line or an error

@@ -3,6 +3,8 @@
 import asyncio
 from collections.abc import Callable, Iterator, Sequence
 
+from textual.widget import Widget
+
 from mlxctl.ir import (
     Message,
     TextDelta,
@@ -106,8 +108,10 @@ class HistoryLoader:
 
     async def _load_turn(self, question: Message | None, messages: Sequence[ChatMessage]) -> None:
         answer = AnswerWidget(self._tools)
-        asked = [] if question is None else [QuestionWidget(question.text, num_images=question.num_images)]
-        await self._transcript.add_above(*asked, answer)
+        widgets: list[Widget] = [answer]
+        if question is not None:
+            widgets.insert(0, QuestionWidget(question.text, num_images=question.num_images))
+        await self._transcript.add_above(*widgets)
         await answer.show(replay(messages))
         answer.finish(
             Notice("This answer is incomplete.", kind="warning")

@@ -16,7 +16,7 @@ _GAP = 2
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Column:
-    """One column.
+    """A column of the table.
 
     `value` is what rows are sorted by, None sorts last. A column with `drop_order` is left out where the
     table is too wide, the lowest number first.

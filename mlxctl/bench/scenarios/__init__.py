@@ -1,4 +1,4 @@
-"""Benchmark scenarios."""
+"""Scenarios of `mlxctl bench`, and what they have in common."""
 
 from typing import Any, Protocol
 

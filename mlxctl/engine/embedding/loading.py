@@ -70,7 +70,7 @@ def _measure_encoder(model: Any, recipe: EmbeddingRecipe, kind: EncoderKind, sta
 def _estimate_bytes(config: Mapping[str, Any], num_tokens: int) -> int:
     """Estimate the memory of one layer for a text.
 
-    0 where the configuration does not tell.
+    0 where the configuration lacks a size.
     """
     estimate = estimate_prefill_bytes(
         config,

@@ -2,7 +2,7 @@
 
 A block of k draft tokens pays if (tokens per pass) / (seconds per pass) is higher than without a draft. Both
 sides are measured: seconds for each batch width and context length, acceptance for each class of evidence.
-What tells nothing new but may cost time, a probe, has a budget: a small share of all decode time.
+A probe is a block that is measured although it may not pay; probes take a small share of all decode time.
 """
 
 from collections.abc import Sequence as Many
@@ -134,7 +134,7 @@ class SpeculationGate:
     def is_closed(self) -> bool:
         """Whether no draft can be used in the next step.
 
-        It is read before every step, so it only tells what `block_length` has decided.
+        It is read before every step, so it is only what `block_length` has decided.
         """
         return self._num_closed_steps > 0
 

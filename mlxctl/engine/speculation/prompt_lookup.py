@@ -65,7 +65,7 @@ class TokenHistory:
     """Tokens of a prompt and its answer, with an index.
 
     The index has every run of three. The prompt's index is built at once in O(n log n) with numpy, the
-    answer's token by token. A filter tells which runs the prompt does not have, so that a step without a
+    answer's token by token. A filter rules out runs that the prompt does not have, so that a step without a
     match costs about a microsecond.
     """
 

@@ -21,7 +21,7 @@ _TYPES = {
 
 
 class LlamaErrorDetail(Struct):
-    """What went wrong.
+    """Code and message of an error.
 
     The numbers of tokens are there for a prompt that is too long.
     """

@@ -110,7 +110,7 @@ class DemoTools:
         """Do nothing: the tools are part of the program."""
 
     async def close(self) -> None:
-        """Do nothing."""
+        """Do nothing: there is no connection."""
 
 
 async def _run_at_once(call: ToolCallPart) -> ToolResultPart:

@@ -120,7 +120,7 @@ class ToolBox:
         return any(tool.needs_approval for tool in self._tools.values())
 
     async def run(self, call: ToolCallPart) -> ToolResultPart:
-        """Run a call.
+        """Run a call and return its result.
 
         An unknown tool is an error result that lists the known ones.
         """

@@ -27,7 +27,7 @@ _INSTRUCTION = (
 
 
 class CompactedResponse(Struct, kw_only=True):
-    """A compacted conversation."""
+    """The user's messages and a summary of the conversation."""
 
     id: str
     object: Literal["response.compaction"] = "response.compaction"
