@@ -45,8 +45,8 @@ def explain(
                 "only a server keeps its last requests; to explain the disk, name a FILE", param="file"
             )
         else:
-            on_disk = cache.explain(request)
-            found, drawn = on_disk.as_dict(), disk_explanation(on_disk)
+            explanation = cache.explain(request)
+            found, drawn = explanation.as_dict(), disk_explanation(explanation)
     if as_json:
         print_json(found)
         return
