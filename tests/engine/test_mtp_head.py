@@ -14,7 +14,7 @@ import pytest
 from mlx_lm.utils import load_model
 
 from mlxctl.engine import EngineClient
-from mlxctl.engine.generation import workload
+from mlxctl.engine.generation import draft_steps
 from mlxctl.engine.generation.hidden_states import MAX_STATES, HiddenStates
 from mlxctl.engine.generation.mtp_drafter import MtpDrafter
 from mlxctl.engine.generation.mtp_head import StateRecorder, load_mtp_head
@@ -106,7 +106,7 @@ def prompts(num: int) -> list[list[int]]:
 def test_mtp_head_changes_no_token_alone_and_in_a_batch(
     checkpoint: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(workload, "MtpDrafter", RecordingDrafter)
+    monkeypatch.setattr(draft_steps, "MtpDrafter", RecordingDrafter)
     jobs = [(prompt, SEEDED if index % 2 else GREEDY) for index, prompt in enumerate(prompts(3))]
 
     async def check() -> None:
@@ -127,7 +127,7 @@ def test_mtp_head_changes_no_token_alone_and_in_a_batch(
 def test_states_of_steps_without_drafts_are_read_later(
     checkpoint: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(workload, "MtpDrafter", SparseDrafter)
+    monkeypatch.setattr(draft_steps, "MtpDrafter", SparseDrafter)
 
     async def check() -> None:
         async with running_engine(models=[spec_of(checkpoint)], settings=SETTINGS) as client:

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from llguidance import LLMatcher
 
-from mlxctl.engine.generation import workload
+from mlxctl.engine.generation import draft_steps
 from mlxctl.engine.speculation import gate_store
 from mlxctl.ir import CacheMode, Guidance, KVFormat, Repetition, SamplingParams, TextPart, ThinkingLimit
 from mlxctl.ir.lora import LoraChoice, stack_digest
@@ -153,7 +153,7 @@ def test_preempted_row_with_image_equals_uninterrupted() -> None:
 @pytest.mark.parametrize("family", ["qwen3", "lfm2"])
 def test_preempted_row_with_drafts_equals_uninterrupted(family: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(gate_store, "SpeculationGate", OpenGate)
-    monkeypatch.setattr(workload, "PromptLookup", Rehearsed)
+    monkeypatch.setattr(draft_steps, "PromptLookup", Rehearsed)
     plain = SteppedEngine(family)
     alone = plain.submit(PROMPT, max_tokens=60)
     plain.run(lambda: plain.is_done(alone))

@@ -11,7 +11,7 @@ import pytest
 from llguidance import LLMatcher
 
 from mlxctl.engine import EngineClient
-from mlxctl.engine.generation import workload
+from mlxctl.engine.generation import draft_steps
 from mlxctl.engine.scheduling.sequence import Sequence
 from mlxctl.engine.speculation import gate_store
 from mlxctl.engine.speculation.drafter import NO_DRAFT, Draft
@@ -64,7 +64,7 @@ class Rehearsed(PromptLookup):
 @pytest.fixture(autouse=True)
 def rehearsed(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(gate_store, "SpeculationGate", OpenGate)
-    monkeypatch.setattr(workload, "PromptLookup", Rehearsed)
+    monkeypatch.setattr(draft_steps, "PromptLookup", Rehearsed)
     Rehearsed.answers = {}
 
 
