@@ -132,6 +132,11 @@ _FAMILIES = {
         tool_parser_ids=("internlm2",),
         end_tokens=("<|im_end|>", "<|action_end|>"),
     ),
+    "mimo": FamilyProfile(
+        # The first version writes JSON, as its template shows.
+        tool_parser_ids=("mimo",),
+        end_tokens=("<|im_end|>", "<|endoftext|>"),
+    ),
     "jamba": FamilyProfile(
         tool_parser_ids=("tool_calls_json",),
     ),

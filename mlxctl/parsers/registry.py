@@ -10,6 +10,7 @@ from mlxctl.parsers.declarations import ThinkingParser, ToolParser
 _TOOLS = {
     "hermes_json": "mlxctl.parsers.formats.hermes_json",
     "qwen3_coder": "mlxctl.parsers.formats.qwen3_coder",
+    "mimo": "mlxctl.parsers.formats.mimo",
     "glm4_native": "mlxctl.parsers.formats.glm4_native",
     "glm4_xml": "mlxctl.parsers.formats.glm4_xml",
     "llama_xml": "mlxctl.parsers.formats.llama_xml",

@@ -100,6 +100,13 @@ CASES = (
         name="qwen3_coder", model_type="qwen3_moe", tools="qwen3_coder", rest=_CODER_REST, forced=_CODER
     ),
     FamilyCase(
+        name="mimo_v2",
+        model_type="mimo_v2_flash",
+        tools="mimo",
+        rest="<parameter=city>Oslo</parameter>\n</function>\n</tool_call>",
+        forced=_CODER,
+    ),
+    FamilyCase(
         name="glm4",
         model_type="glm4",
         tools="glm4_xml",
