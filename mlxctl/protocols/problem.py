@@ -6,8 +6,8 @@ import msgspec
 from msgspec import Struct
 
 from mlxctl.errors import MlxctlError
-from mlxctl.protocols.error_body import ErrorBody
-from mlxctl.protocols.openai.errors import OpenAIError, OpenAIErrorDetail, openai_error
+from mlxctl.protocols.error_body import ErrorBody, error_headers
+from mlxctl.protocols.openai.errors import OpenAIErrorDetail, error_detail, error_status
 
 PROBLEM_MEDIA_TYPE = "application/problem+json"
 _OTHER_TITLES = {499: "Request Cancelled"}
@@ -32,11 +32,10 @@ class Problem(Struct, kw_only=True):
 
 def problem_error(error: MlxctlError, *, request_id: str | None = None) -> ErrorBody:
     """Return the error response of a route of mlxctl itself."""
-    vendors = openai_error(error)
-    detail = msgspec.json.decode(vendors.body, type=OpenAIError).error
+    status, detail = error_status(error), error_detail(error)
     problem = Problem(
-        title=_OTHER_TITLES.get(vendors.status) or HTTPStatus(vendors.status).phrase,
-        status=vendors.status,
+        title=_OTHER_TITLES.get(status) or HTTPStatus(status).phrase,
+        status=status,
         detail=detail.message,
         instance=request_id,
         code=detail.code,
@@ -44,8 +43,8 @@ def problem_error(error: MlxctlError, *, request_id: str | None = None) -> Error
         error=detail,
     )
     return ErrorBody(
-        status=vendors.status,
+        status=status,
         body=msgspec.json.encode(problem),
-        headers=vendors.headers,
+        headers=error_headers(error),
         media_type=PROBLEM_MEDIA_TYPE,
     )

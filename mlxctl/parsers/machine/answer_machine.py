@@ -332,12 +332,12 @@ class AnswerMachine:
 
         A message to another recipient is dropped instead.
         """
-        held = self._buffer.held
         if self._dropped_opener:
             self._state = "other"
             self._other_message.reopen(self._dropped_opener)
             return
         self._state = "text"
+        held = self._buffer.held
         pieces = list(self._pieces_without_tokens(self._without_partial_marker(held) if is_final else held))
         if not "".join(piece for piece, _ in pieces).strip():
             return

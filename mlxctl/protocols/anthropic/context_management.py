@@ -13,22 +13,22 @@ Count = Annotated[int, Meta(ge=0, le=2**53)]
 ToolNames = Annotated[list[Name], ToolLimit]
 
 
-class InputTokens(Struct, tag_field="type", tag="input_tokens"):
+class Amount(Struct):
+    """A number with its unit as `type`."""
+
+    value: Count
+
+
+class InputTokens(Amount, tag_field="type", tag="input_tokens"):
     """A number of prompt tokens."""
 
-    value: Count
 
-
-class ToolUses(Struct, tag_field="type", tag="tool_uses"):
+class ToolUses(Amount, tag_field="type", tag="tool_uses"):
     """A number of tool calls."""
 
-    value: Count
 
-
-class ThinkingTurns(Struct, tag_field="type", tag="thinking_turns"):
+class ThinkingTurns(Amount, tag_field="type", tag="thinking_turns"):
     """A number of answers with thinking."""
-
-    value: Count
 
 
 class AllThinkingTurns(Struct, tag_field="type", tag="all"):

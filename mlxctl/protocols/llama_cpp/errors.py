@@ -7,8 +7,8 @@ import msgspec
 from msgspec import UNSET, Struct, UnsetType
 
 from mlxctl.errors import ContextTooLong, MlxctlError
-from mlxctl.protocols.error_body import ErrorBody, error_message
-from mlxctl.protocols.openai.errors import openai_error
+from mlxctl.protocols.error_body import ErrorBody, error_headers, error_message
+from mlxctl.protocols.openai.errors import error_status
 
 _TYPES = {
     400: "invalid_request_error",
@@ -40,13 +40,13 @@ class LlamaError(Struct):
 
 
 def llama_error(error: MlxctlError, *, request_id: str | None = None) -> ErrorBody:  # noqa: ARG001 -- only in a header
-    """Return the error response: OpenAI's status and headers."""
-    answer = openai_error(error)
-    kind = _TYPES.get(answer.status, "invalid_request_error" if answer.status < 500 else "server_error")
-    detail = LlamaErrorDetail(code=answer.status, message=error_message(error), type=kind)
+    """Return the error response, with OpenAI's status."""
+    status = error_status(error)
+    kind = _TYPES.get(status, "invalid_request_error" if status < 500 else "server_error")
+    detail = LlamaErrorDetail(code=status, message=error_message(error), type=kind)
     if isinstance(error, ContextTooLong):
         detail.type = "exceed_context_size_error"
         detail.n_prompt_tokens, detail.n_ctx = error.num_prompt_tokens, error.context_length
     return ErrorBody(
-        status=answer.status, body=msgspec.json.encode(LlamaError(detail)), headers=answer.headers
+        status=status, body=msgspec.json.encode(LlamaError(detail)), headers=error_headers(error)
     )

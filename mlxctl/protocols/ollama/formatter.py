@@ -31,9 +31,9 @@ from mlxctl.ir import (
     Usage,
 )
 from mlxctl.protocols.decoding import decode_body
-from mlxctl.protocols.error_body import ErrorBody, error_message
+from mlxctl.protocols.error_body import ErrorBody, error_headers, error_message
 from mlxctl.protocols.ollama import parsing, schema
-from mlxctl.protocols.openai.errors import openai_error
+from mlxctl.protocols.openai.errors import error_status
 from mlxctl.protocols.openai.logprobs import token_logprobs
 
 _EMBED = msgspec.json.Decoder(schema.OllamaEmbedRequest)
@@ -43,8 +43,7 @@ _encode = msgspec.json.Encoder().encode
 
 def ollama_error(error: MlxctlError, *, request_id: str | None = None) -> ErrorBody:  # noqa: ARG001 -- only in a header
     """Return the error response: OpenAI's status, and the message alone."""
-    answer = openai_error(error)
-    return ErrorBody(status=answer.status, body=_error_json(error), headers=answer.headers)
+    return ErrorBody(status=error_status(error), body=_error_json(error), headers=error_headers(error))
 
 
 def _error_json(error: MlxctlError) -> bytes:

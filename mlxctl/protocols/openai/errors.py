@@ -77,18 +77,25 @@ def openai_error(
     request_id: str | None = None,  # noqa: ARG001 -- only in a header
 ) -> ErrorBody:
     """Return the error response; `prompt_field` is the route's name of the prompt."""
-    status, _, _ = _answer(error)
     body = error_json(error, prompt_field=prompt_field)
-    return ErrorBody(status=status, body=body, headers=error_headers(error))
+    return ErrorBody(status=error_status(error), body=body, headers=error_headers(error))
 
 
 def error_json(error: MlxctlError, *, prompt_field: str = "messages") -> bytes:
     """Return the error object, for a body or an event."""
+    return msgspec.json.encode(OpenAIError(error_detail(error, prompt_field=prompt_field)))
+
+
+def error_detail(error: MlxctlError, *, prompt_field: str = "messages") -> OpenAIErrorDetail:
+    """Return message, type, field and code of an error."""
     _, kind, code = _answer(error)
     param = _param(error, prompt_field)
-    return msgspec.json.encode(
-        OpenAIError(OpenAIErrorDetail(message=error_message(error), type=kind, param=param, code=code))
-    )
+    return OpenAIErrorDetail(message=error_message(error), type=kind, param=param, code=code)
+
+
+def error_status(error: MlxctlError) -> int:
+    """Return the HTTP status of an error."""
+    return _answer(error)[0]
 
 
 def error_code(error: MlxctlError) -> str:
