@@ -14,6 +14,9 @@ from mlxctl.models import Library, fit_model, this_machine
 from mlxctl.models.capability_lookup import open_capability_lookup
 from mlxctl.settings import Settings
 
+# Kinds of models that generate no text.
+_OTHER_KINDS = ("embeddings", "reranker", "speech-to-text", "text-to-speech")
+
 
 class AvailableModel(msgspec.Struct, frozen=True, kw_only=True):
     """A model that could be launched with.
@@ -44,7 +47,7 @@ class AvailableModel(msgspec.Struct, frozen=True, kw_only=True):
             supports_tools=supports_tools,
             is_probed="tools" in probed,
             is_loaded=card.get("state", "loaded") == "loaded",
-            is_text=card.get("kind") not in ("embeddings", "speech", "transcription"),
+            is_text=card.get("kind") not in _OTHER_KINDS,
             weights_bytes=card.get("size_bytes") or 0,
             problem=card.get("problem"),
         )
@@ -111,7 +114,7 @@ def library_candidates(settings: Settings, client: Client) -> list[AvailableMode
                     supports_tools=verdicts.get("tools", "yes" if model.takes_tools else "no") == "yes",
                     is_probed="tools" in verdicts,
                     is_loaded=False,
-                    is_text=model.detection.kind not in ("embeddings", "speech", "transcription"),
+                    is_text=model.detection.kind not in _OTHER_KINDS,
                     weights_bytes=model.disk_bytes,
                     problem=problem,
                 )

@@ -1,9 +1,12 @@
 """Which model a coding agent gets, and reasons against others."""
 
+from typing import get_args
+
 import pytest
 
 from mlxctl.errors import ClientNotReady
 from mlxctl.launch import CLIENTS, AvailableModel, choose_model
+from mlxctl.models.detection import Kind
 
 CODEX = CLIENTS["codex"]
 GOOD = AvailableModel(name="good", context_length=40_000, supports_tools=True, weights_bytes=10)
@@ -52,3 +55,9 @@ def test_an_unknown_name_lists_the_names_of_the_server() -> None:
 def test_probing_overrules_the_chat_template() -> None:
     card = {"id": "x", "supports_tools": True, "probed": {"tools": "no"}, "max_model_len": 99_000}
     assert AvailableModel.of_card(card).lacks(CODEX) == "cannot call tools (probing found no tool calls)"
+
+
+@pytest.mark.parametrize("kind", get_args(Kind))
+def test_kinds_without_text_are_no_text_models(kind: str) -> None:
+    card = {"id": "m", "kind": kind, "supports_tools": True}
+    assert AvailableModel.of_card(card).is_text == (kind in ("text", "vision", "unknown"))
