@@ -199,6 +199,16 @@ class ModelAdapter(AnswerReader):
         self._encoder.check_ids(token_ids, param)
         return token_ids
 
+    @property
+    def scores_pairs(self) -> bool:
+        """Whether the model is a cross-encoder."""
+        return self.facts.embedding is not None and self.facts.embedding.scores_pairs
+
+    def prepare_pair(self, query: str, document: str) -> tuple[int, ...]:
+        """Convert a query and a document to a cross-encoder's input. Raises ContextTooLong."""
+        assert self._embedding_texts is not None, "only an embedding model scores"
+        return self._embedding_texts.pair_ids(query, document)
+
     def count_prompt_tokens(self, request: GenerationRequest) -> int:
         """Count a prompt's tokens, whatever its length.
 

@@ -201,6 +201,18 @@ class EmbeddingTexts:
             ids = ids[: limit - num_end_tokens] + ids[len(ids) - num_end_tokens :]
         return tuple(ids)
 
+    def pair_ids(self, query: str, document: str) -> tuple[int, ...]:
+        """Return a cross-encoder's input.
+
+        Raises ContextTooLong for a pair longer than the model's maximum.
+        """
+        if len(query) + len(document) >= _LONG_CHARS:
+            self._check_lower_bound(query + document)
+        ids = self._vocabulary.encode_pair(query, document)
+        if len(ids) > self._recipe.max_length:
+            raise ContextTooLong(num_prompt_tokens=len(ids), context_length=self._recipe.max_length)
+        return tuple(ids)
+
     def _check_lower_bound(self, text: str) -> None:
         """Raise ContextTooLong for a text that cannot fit, without tokenizing."""
         if (lower_bound := self._vocabulary.token_lower_bound.of(text)) > self._recipe.max_length:

@@ -15,7 +15,7 @@ class DenseLayer:
     """A layer applied to the pooled vector.
 
     `file` in the model's directory holds its weights; without one they are among the model's weights as
-    `dense.0`, `dense.1` and so on.
+    `dense.0`, `dense.1` and so on. With `norm_epsilon` a layer norm without bias follows the activation.
     """
 
     file: str | None = None
@@ -23,6 +23,7 @@ class DenseLayer:
     num_outputs: int
     has_bias: bool
     activation: Activation
+    norm_epsilon: float | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -31,7 +32,8 @@ class EmbeddingRecipe:
 
     Without an `encoder`, attention is causal. The vectors of several `pooling` methods are concatenated, then
     pass the `dense` layers. `max_length` is in tokens. `prompt` precedes every text, unless the request names
-    one of `prompts` by its key; the text is in lower case if `is_uncased`.
+    one of `prompts` by its key; the text is in lower case if `is_uncased`. With `scores_pairs` the model is a
+    cross-encoder: a text is a query with a document, and its vector is their score alone.
     """
 
     pooling: tuple[Pooling, ...]
@@ -42,6 +44,7 @@ class EmbeddingRecipe:
     prompt: str = ""
     prompts: Mapping[str, str] = field(default_factory=dict)
     is_uncased: bool = False
+    scores_pairs: bool = False
 
     def num_dimensions(self, width: int) -> int:
         """Return a vector's length for hidden states of `width` numbers."""
@@ -54,11 +57,13 @@ class EmbeddingRequest:
 
     `dimensions` None means the model's full length. `prompt_name` is the key of the prompt before every text,
     None for the model's usual one; token ids get none. With `may_cut` a text that is too long is truncated,
-    otherwise it raises an error.
+    otherwise it raises an error. With a `query` the inputs are documents, of which a cross-encoder gives one
+    score each; of another model the first vector is the query's.
     """
 
     model: str
     inputs: tuple[str | tuple[int, ...], ...]
+    query: str | None = None
     dimensions: int | None = None
     prompt_name: str | None = None
     may_cut: bool = False
@@ -66,7 +71,7 @@ class EmbeddingRequest:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EmbeddingResult:
-    """One vector per input, in order.
+    """One vector per text, in order.
 
     Packed float32 in the machine's byte order.
     """

@@ -8,6 +8,7 @@ from mlxctl.errors import BrokenModel, ModelNotFoundOnDisk
 from mlxctl.ir import EmbeddingRecipe, ModelFacts
 from mlxctl.models.chat_templates import find_chat_template, find_tool_template
 from mlxctl.models.context_length import find_context_length
+from mlxctl.models.cross_encoder import is_cross_encoder, read_cross_encoder_recipe
 from mlxctl.models.detection import detect
 from mlxctl.models.embedding_recipe import read_embedding_recipe
 from mlxctl.models.families import find_family
@@ -40,11 +41,12 @@ def read_model(path: Path, *, trust_remote_code: bool = False) -> ModelFacts:
     model_type, template = _model_type(path, config), find_chat_template(path, tokenizer_config)
     family, _ = find_family(model_type, template)
     context_length = find_context_length(config, tokenizer_config)
-    embeds = (
-        detect(path, config, template=template, has_vision_tower=False, name=display_name(path)).kind
-        == "embeddings"
-    )
-    embedding = read_embedding_recipe(path, config, context_length=context_length) if embeds else None
+    kind = detect(path, config, template=template, has_vision_tower=False, name=display_name(path)).kind
+    embedding = None
+    if kind == "embeddings":
+        embedding = read_embedding_recipe(path, config, context_length=context_length)
+    elif kind == "reranker" and is_cross_encoder(config):
+        embedding = read_cross_encoder_recipe(path, config, context_length=context_length)
     vision, transcription = read_vision_recipe(path, config), read_transcription_recipe(path, config)
     return ModelFacts(
         path=path,

@@ -129,7 +129,7 @@ def _longest(model: ModelDescription, machine: Machine, room_bytes: int, chunk_t
 
 
 def _speed(model: ModelDescription, cache_bytes: int | None, machine: Machine) -> float | None:
-    writes = model.detection.kind not in ("embeddings", "speech-to-text")
+    writes = model.embedding is None and model.detection.kind not in ("embeddings", "speech-to-text")
     read = model.weights.decode_bytes if model.weights and writes else None
     if machine.bandwidth_bytes_per_second is None or not read or cache_bytes is None:
         return None

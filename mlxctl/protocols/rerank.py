@@ -1,6 +1,7 @@
 """Documents in the order of their relevance: Jina's, vLLM's and Cohere's shapes.
 
-The relevance of a document is the cosine of its embedding and that of the query, -1 to 1.
+The relevance of a document is a cross-encoder's score, or the cosine of its embedding and that of the query,
+-1 to 1.
 """
 
 import math
@@ -15,8 +16,8 @@ from msgspec import UNSET, Meta, Struct, UnsetType
 from mlxctl.errors import InvalidRequest, MlxctlError
 from mlxctl.ir import EmbeddingRequest, EmbeddingResult
 from mlxctl.protocols.decoding import decode_body
-from mlxctl.protocols.error_body import ErrorBody, error_message
-from mlxctl.protocols.openai.errors import openai_error
+from mlxctl.protocols.error_body import ErrorBody, error_headers, error_message
+from mlxctl.protocols.openai.errors import error_status
 from mlxctl.protocols.ranges import Name
 
 MAX_DOCUMENTS = 2047
@@ -78,10 +79,9 @@ _DECODER = msgspec.json.Decoder(RerankRequest)
 
 
 def cohere_error(error: MlxctlError, *, request_id: str | None = None) -> ErrorBody:
-    """Return the error response: OpenAI's status and headers."""
-    answer = openai_error(error)
+    """Return the error response, with OpenAI's status."""
     body = msgspec.json.encode(CohereError(id=request_id, message=error_message(error)))
-    return ErrorBody(status=answer.status, body=body, headers=answer.headers)
+    return ErrorBody(status=error_status(error), body=body, headers=error_headers(error))
 
 
 class RerankFormatter:
@@ -105,12 +105,17 @@ class RerankFormatter:
         if decoded.return_documents is not None:
             self._repeats_documents = decoded.return_documents
         self._texts = texts if self._repeats_documents else None
-        return EmbeddingRequest(model=decoded.model, inputs=(decoded.query, *texts))
+        self._num_documents = len(texts)
+        return EmbeddingRequest(model=decoded.model, query=decoded.query, inputs=tuple(texts))
 
     def whole(self, result: EmbeddingResult) -> bytes:
         """Return the ordered documents."""
-        query, *documents = (array("f", packed) for packed in result.vectors)
-        scores = [_cosine(query, document) for document in documents]
+        vectors = [array("f", packed) for packed in result.vectors]
+        if len(vectors) == self._num_documents:
+            scores = [vector[0] for vector in vectors]
+        else:
+            query, *documents = vectors
+            scores = [_cosine(query, document) for document in documents]
         # The sort is stable: equal documents keep their order.
         order = sorted(range(len(scores)), key=lambda index: -scores[index])[: self._top_n]
         return msgspec.json.encode(

@@ -7,6 +7,7 @@ says, and includes its edge; Gemma's norms add one to their weights.
 
 import json
 import math
+import re
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
@@ -24,16 +25,34 @@ class Reference:
     def __init__(self, path: Path) -> None:
         self.config = json.loads((path / "config.json").read_text())
         self.weights = {
-            name.removeprefix("model."): array.astype(np.float64)
+            re.sub(r"^(?:model|bert|roberta)\.", "", name): array.astype(np.float64)
             for name, array in load_file(path / "model.safetensors").items()
         }
         self.dense = [
             load_file(file)["linear.weight"] for file in sorted(path.glob("*_Dense/model.safetensors"))
         ]
 
-    def states(self, token_ids: Sequence[int]) -> Array:
-        """Return the states (tokens, width) of a text."""
+    def states(self, token_ids: Sequence[int], segments: Sequence[int] | None = None) -> Array:
+        """Return the states (tokens, width) of a text.
+
+        `segments` are the segments of a pair's tokens.
+        """
+        self.segments = list(segments or [0] * len(token_ids))
         return _KINDS[self.config["model_type"]](self, list(token_ids))
+
+    def score(self, token_ids: Sequence[int], segments: Sequence[int]) -> float:
+        """Return a cross-encoder's logit of a pair."""
+        kind = self.config["model_type"]
+        states = self.states(token_ids, segments if kind == "bert" else None)
+        if kind == "modernbert":
+            hidden = _gelu(self.linear("head.dense", states.mean(axis=0)))
+            return float(
+                self.linear("classifier", self.norm("head.norm", hidden, self.config["norm_eps"]))[0]
+            )
+        dense, projection = (
+            ("pooler.dense", "classifier") if kind == "bert" else ("classifier.dense", "classifier.out_proj")
+        )
+        return float(self.linear(projection, np.tanh(self.linear(dense, states[0])))[0])
 
     def linear(self, name: str, states: Array) -> Array:
         """Apply a layer, with its bias if it has one."""
@@ -63,7 +82,9 @@ def _bert(model: Reference, token_ids: list[int]) -> Array:
         + weights["embeddings.position_embeddings.weight"][places]
     )
     states = model.norm(
-        "embeddings.LayerNorm", states + weights["embeddings.token_type_embeddings.weight"][0], epsilon
+        "embeddings.LayerNorm",
+        states + weights["embeddings.token_type_embeddings.weight"][model.segments],
+        epsilon,
     )
     for layer in (f"encoder.layer.{index}" for index in range(config["num_hidden_layers"])):
         parts = (model.linear(f"{layer}.attention.self.{name}", states) for name in ("query", "key", "value"))

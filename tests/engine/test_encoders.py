@@ -12,7 +12,9 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tokenizers import Tokenizer
 
+from mlxctl.adapters import create_adapter
 from mlxctl.engine import EngineClient, InlineEngine
 from mlxctl.ir import EmbeddingRecipe, ModelSpec
 from mlxctl.models import read_model
@@ -116,6 +118,28 @@ def test_batching_and_padding_do_not_change_vectors(
 
     for together, alone in zip(*asyncio.run(ask()), strict=True):
         np.testing.assert_allclose(together, alone, atol=1e-5)
+
+
+@pytest.mark.parametrize("kind", tiny_models.CROSS_ENCODER_NAMES)
+def test_score_of_a_pair_equals_the_reference(kind: str) -> None:
+    model = read_model(tiny_models.encoder(kind))
+    adapter, reference = create_adapter(model, name=kind), Reference(tiny_models.encoder(kind))
+    documents = ["Bread.", "The ferry leaves at noon, and the last one comes back late.", "Winter " * 30]
+    pairs = [adapter.prepare_pair("When does the ferry leave?", document) for document in documents]
+
+    async def ask() -> list[Any]:
+        async with engine(kind) as client:
+            return await embed(client, kind, pairs)
+
+    tokenizer = Tokenizer.from_file(str(tiny_models.encoder(kind) / "tokenizer.json"))
+    tokenizer.no_padding()
+    tokenizer.no_truncation()
+    scores = asyncio.run(ask())
+    for (score,), document in zip(scores, documents, strict=True):
+        encoding = tokenizer.encode("When does the ferry leave?", document)
+        logit = reference.score(encoding.ids, encoding.type_ids)
+        expected = logit if kind == "bert_scorer" else 1 / (1 + np.exp(-logit))
+        assert score == pytest.approx(expected, abs=1e-5)
 
 
 @given(lengths=st.lists(st.integers(1, 40), min_size=1, max_size=5), reach=st.none() | st.integers(0, 50))

@@ -59,6 +59,29 @@ def test_encoder_class_and_modules_are_read_from_files() -> None:
     assert all(one.is_normalized for one in found.values())
 
 
+def test_head_of_a_cross_encoder_is_read_from_files(tmp_path: Path) -> None:
+    found = {name: recipe(tiny_models.encoder(name)) for name in tiny_models.CROSS_ENCODER_NAMES}
+    assert {name: (one.encoder, one.dense[1].activation) for name, one in found.items()} == {
+        "bert_scorer": ("bert", "identity"),
+        "xlm_roberta_scorer": ("xlm_roberta", "sigmoid"),
+        "modernbert_scorer": ("modernbert", "sigmoid"),
+    }
+    assert all(one.scores_pairs for one in found.values())
+    assert [one.pooling for one in found.values()] == [("cls",), ("cls",), ("mean",)]
+    named = copied("bert_scorer", tmp_path / "x", sentence_transformers={"activation_fn": "torch.nn.ReLU"})
+    with pytest.raises(BrokenModel, match=r"has the unknown activation torch\.nn\.ReLU"):
+        read_model(named)
+
+
+def test_cross_encoder_needs_a_head_of_one_label(tmp_path: Path) -> None:
+    architectures = ["BertForSequenceClassification"]
+    with pytest.raises(BrokenModel, match=r"classification head of one label \(classifier\.weight\)"):
+        read_model(copied("bert", tmp_path / "headless", architectures=architectures))
+    llama = ["LlamaBidirectionalForSequenceClassification"]
+    with pytest.raises(BrokenModel, match="supported only with the layers of BERT"):
+        read_model(copied("llama_bidirec", tmp_path / "llama", architectures=llama))
+
+
 @pytest.mark.parametrize("name", tiny_models.ENCODER_NAMES)
 def test_description_of_an_encoder_has_no_kv_cache(name: str) -> None:
     described = describe_model(tiny_models.encoder(name))

@@ -29,7 +29,7 @@ def model_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServerPro
     By their names, and `endless`, which chats.
     """
     models = tmp_path_factory.mktemp("models")
-    for name in tiny_models.ENCODER_NAMES:
+    for name in (*tiny_models.ENCODER_NAMES, *tiny_models.CROSS_ENCODER_NAMES):
         shutil.copytree(tiny_models.encoder(name), models / name)
     with serving(
         None, "--model", str(tiny_models.model("endless")), "--name", "endless", "--models-dir", str(models)
@@ -79,6 +79,29 @@ def test_truncated_text_keeps_its_end_token(model_server: ServerProcess) -> None
         json={"model": "xlm_roberta", "input": "the " * 900, "truncate": True},
     )
     assert answer.json()["usage"]["prompt_tokens"] == 400
+
+
+@pytest.mark.parametrize("name", tiny_models.CROSS_ENCODER_NAMES)
+def test_cross_encoder_scores_each_document_with_the_query(model_server: ServerProcess, name: str) -> None:
+    def scores(documents: list[str]) -> dict[str, float]:
+        body = {"model": name, "query": "When does the ferry leave?", "documents": documents}
+        answer = httpx.post(f"{model_server.url}/v1/rerank", json=body, timeout=120).json()
+        return {result["document"]["text"]: result["relevance_score"] for result in answer["results"]}
+
+    together = scores(TEXTS)
+    assert list(together.values()) == sorted(together.values(), reverse=True)
+    for text in TEXTS:
+        assert scores([text])[text] == pytest.approx(together[text], abs=1e-5)
+    assert len(set(together.values())) == len(TEXTS)
+
+
+def test_cross_encoder_has_no_embeddings(model_server: ServerProcess) -> None:
+    body = {"model": "bert_scorer", "input": "Bread."}
+    answer = httpx.post(f"{model_server.url}/v1/embeddings", json=body, timeout=60)
+    assert (answer.status_code, answer.json()["error"]["param"]) == (400, "model")
+    assert "use /v1/rerank" in answer.json()["error"]["message"]
+    long = {"model": "bert_scorer", "query": "a", "documents": ["the " * 900]}
+    assert "maximum" in httpx.post(f"{model_server.url}/v1/rerank", json=long, timeout=60).text
 
 
 @pytest.mark.parametrize(

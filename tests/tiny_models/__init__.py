@@ -15,6 +15,7 @@ from .families import FAMILIES
 NAMES = tuple(name for name, family in FAMILIES.items() if not (family.headless or family.sees))
 VISION_NAMES = tuple(name for name, family in FAMILIES.items() if family.sees)
 ENCODER_NAMES = ("bert", "xlm_roberta", "modernbert", "embeddinggemma", "llama_bidirec")
+CROSS_ENCODER_NAMES = ("bert_scorer", "xlm_roberta_scorer", "modernbert_scorer")
 TRAINED_NAMES = (
     "qwen3_tools",
     "glm4_tools",
@@ -47,4 +48,13 @@ def trained(name: str) -> Path:
     return Path(__file__).parent / "trained" / name
 
 
-__all__ = ["ENCODER_NAMES", "NAMES", "TRAINED_NAMES", "VISION_NAMES", "encoder", "model", "trained"]
+__all__ = [
+    "CROSS_ENCODER_NAMES",
+    "ENCODER_NAMES",
+    "NAMES",
+    "TRAINED_NAMES",
+    "VISION_NAMES",
+    "encoder",
+    "model",
+    "trained",
+]

@@ -28,7 +28,8 @@ Weights = dict[str, Any]
 class EncoderFamily:
     """One family of generated encoders.
 
-    `ends` are the tokens before and after every text; `beside` are further files, as JSON values.
+    `ends` are the tokens before and after every text; `beside` are further files, as JSON values. A
+    cross-encoder has the tokens of `pair` around two texts, and no files of sentence-transformers.
     """
 
     name: str
@@ -39,6 +40,7 @@ class EncoderFamily:
     weights: "Callable[[dict[str, Any], WeightGenerator], Weights]"
     beside: dict[str, Any] = field(default_factory=dict)
     dense: tuple[tuple[int, int], ...] = ()
+    pair: str | None = None
 
 
 class WeightGenerator:
@@ -75,6 +77,18 @@ def build_encoder(family: EncoderFamily, directory: Path) -> None:
     draw = WeightGenerator(11)
     _tokenizer(family).save(str(directory / "tokenizer.json"))
     save_file(family.weights(family.config, draw), directory / "model.safetensors")
+    if family.pair is None:
+        _write_modules(family, directory, draw)
+    _write(directory / "config.json", family.config)
+    _write(directory / "tokenizer_config.json", {"model_max_length": _MAX_LENGTH})
+    for name, value in family.beside.items():
+        (directory / name).parent.mkdir(exist_ok=True)
+        _write(directory / name, value)
+
+
+def _write_modules(family: EncoderFamily, directory: Path, draw: WeightGenerator) -> None:
+    from safetensors.numpy import save_file
+
     modules = ["Transformer", "Pooling", *["Dense"] * len(family.dense), "Normalize"]
     listed = [
         {
@@ -95,11 +109,6 @@ def build_encoder(family: EncoderFamily, directory: Path) -> None:
             {**dense_config, "activation_function": "torch.nn.modules.linear.Identity"},
         )
     _write(directory / "modules.json", listed)
-    _write(directory / "config.json", family.config)
-    _write(directory / "tokenizer_config.json", {"model_max_length": _MAX_LENGTH})
-    for name, value in family.beside.items():
-        (directory / name).parent.mkdir(exist_ok=True)
-        _write(directory / name, value)
 
 
 def _tokenizer(family: EncoderFamily) -> Tokenizer:
@@ -108,7 +117,9 @@ def _tokenizer(family: EncoderFamily) -> Tokenizer:
     tokenizer.train_from_iterator(sentences(random.Random(7)), trainer)
     begin, end = family.ends
     ids = [(token, tokenizer.token_to_id(token)) for token in family.ends]
-    tokenizer.post_processor = TemplateProcessing(single=f"{begin} $A {end}", special_tokens=ids)
+    tokenizer.post_processor = TemplateProcessing(
+        single=f"{begin} $A {end}", pair=family.pair, special_tokens=ids
+    )
     tokenizer.enable_truncation(8)
     tokenizer.enable_padding(length=16)
     return tokenizer
@@ -162,6 +173,29 @@ def _bert_weights(config: dict[str, Any], draw: WeightGenerator) -> Weights:
         weights |= draw.linear(f"{layer}.output.dense", width, inner)
         weights |= draw.norm(f"{layer}.output.LayerNorm", width)
     return weights
+
+
+def _bert_scorer_weights(config: dict[str, Any], draw: WeightGenerator) -> Weights:
+    encoder = {f"bert.{name}": array for name, array in _bert_weights(config, draw).items()}
+    return encoder | draw.linear("classifier", 1, config["hidden_size"], gain=2.0)
+
+
+def _roberta_scorer_weights(config: dict[str, Any], draw: WeightGenerator) -> Weights:
+    encoder = {f"roberta.{name}": array for name, array in _bert_weights(config, draw).items()}
+    width = config["hidden_size"]
+    head = draw.linear("classifier.dense", width, width) | draw.linear(
+        "classifier.out_proj", 1, width, gain=2.0
+    )
+    return {name: array for name, array in encoder.items() if "pooler" not in name} | head
+
+
+def _modernbert_scorer_weights(config: dict[str, Any], draw: WeightGenerator) -> Weights:
+    width = config["hidden_size"]
+    return (
+        _modernbert_weights(config, draw)
+        | {"head.norm.weight": draw.vector(width, around=1.0)}
+        | draw.linear("classifier", 1, width, gain=2.0)
+    )
 
 
 def _modernbert_weights(config: dict[str, Any], draw: WeightGenerator) -> Weights:
@@ -265,12 +299,27 @@ _BERT = {
     "layer_norm_eps": 1e-12,
     "position_embedding_type": "absolute",
 }
+_ROBERTA = {
+    **_BERT,
+    "type_vocab_size": 1,
+    "layer_norm_eps": 1e-5,
+    "max_position_embeddings": _MAX_LENGTH + 2,
+}
+_MODERNBERT = {
+    "local_attention": 16,
+    "global_attn_every_n_layers": 3,
+    "global_rope_theta": 160_000.0,
+    "local_rope_theta": 10_000.0,
+    "hidden_activation": "gelu",
+    "norm_eps": 1e-5,
+}
+_BERT_SPECIAL_TOKENS = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]")
 _ALL = (
     EncoderFamily(
         name="bert",
         config=_config("bert", "BertModel", pad_token_id=0, **_BERT),
         ends=("[CLS]", "[SEP]"),
-        special_tokens=("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"),
+        special_tokens=_BERT_SPECIAL_TOKENS,
         tokenizer=_word_pieces,
         weights=_bert_weights,
         beside=_CLS,
@@ -281,12 +330,7 @@ _ALL = (
             "xlm-roberta",
             "XLMRobertaModel",
             pad_token_id=1,
-            **{
-                **_BERT,
-                "type_vocab_size": 1,
-                "layer_norm_eps": 1e-5,
-                "max_position_embeddings": _MAX_LENGTH + 2,
-            },
+            **_ROBERTA,
         ),
         ends=("<s>", "</s>"),
         special_tokens=("<s>", "<pad>", "</s>", "<unk>"),
@@ -299,16 +343,7 @@ _ALL = (
     ),
     EncoderFamily(
         name="modernbert",
-        config=_config(
-            "modernbert",
-            "ModernBertForMaskedLM",
-            local_attention=16,
-            global_attn_every_n_layers=3,
-            global_rope_theta=160_000.0,
-            local_rope_theta=10_000.0,
-            hidden_activation="gelu",
-            norm_eps=1e-5,
-        ),
+        config=_config("modernbert", "ModernBertForMaskedLM", **_MODERNBERT),
         ends=("[CLS]", "[SEP]"),
         special_tokens=("[PAD]", "[UNK]", "[CLS]", "[SEP]"),
         tokenizer=_byte_pairs,
@@ -362,6 +397,50 @@ _ALL = (
         beside=_MEAN,
     ),
 )
+_SCORERS = (
+    EncoderFamily(
+        name="bert_scorer",
+        config=_config(
+            "bert", "BertForSequenceClassification", pad_token_id=0, id2label={"0": "LABEL_0"}, **_BERT
+        )
+        | {"sbert_ce_default_activation_function": "torch.nn.modules.linear.Identity"},
+        ends=("[CLS]", "[SEP]"),
+        pair="[CLS] $A [SEP] $B:1 [SEP]:1",
+        special_tokens=_BERT_SPECIAL_TOKENS,
+        tokenizer=_word_pieces,
+        weights=_bert_scorer_weights,
+    ),
+    EncoderFamily(
+        name="xlm_roberta_scorer",
+        config=_config(
+            "xlm-roberta",
+            "XLMRobertaForSequenceClassification",
+            pad_token_id=1,
+            id2label={"0": "LABEL_0"},
+            **_ROBERTA,
+        ),
+        ends=("<s>", "</s>"),
+        pair="<s> $A </s> </s> $B </s>",
+        special_tokens=("<s>", "<pad>", "</s>", "<unk>"),
+        tokenizer=_unigrams,
+        weights=_roberta_scorer_weights,
+    ),
+    EncoderFamily(
+        name="modernbert_scorer",
+        config=_config(
+            "modernbert",
+            "ModernBertForSequenceClassification",
+            id2label={"0": "LABEL_0"},
+            classifier_pooling="mean",
+            **_MODERNBERT,
+        ),
+        ends=("[CLS]", "[SEP]"),
+        pair="[CLS] $A [SEP] $B [SEP]",
+        special_tokens=_BERT_SPECIAL_TOKENS,
+        tokenizer=_byte_pairs,
+        weights=_modernbert_scorer_weights,
+    ),
+)
 _BENCH = EncoderFamily(
     name="bert_bench",
     config={
@@ -371,9 +450,9 @@ _BENCH = EncoderFamily(
         "num_hidden_layers": 6,
     },
     ends=("[CLS]", "[SEP]"),
-    special_tokens=("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"),
+    special_tokens=_BERT_SPECIAL_TOKENS,
     tokenizer=_word_pieces,
     weights=_bert_weights,
     beside=_MEAN,
 )
-ENCODERS = {family.name: family for family in (*_ALL, _BENCH)}
+ENCODERS = {family.name: family for family in (*_ALL, *_SCORERS, _BENCH)}

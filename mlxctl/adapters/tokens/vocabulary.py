@@ -106,6 +106,11 @@ class Vocabulary(TokenBytes):
             (index for index, added in enumerate(reversed(is_added)) if not added), len(is_added)
         )
 
+    def encode_pair(self, first: str, second: str) -> list[int]:
+        """Return the ids of two texts with the tokenizer's tokens around them."""
+        ids: list[int] = self._tokenizer.encode(first, second).ids
+        return ids
+
     def decode(self, token_ids: Sequence[int], *, keeps_special: bool = False) -> str:
         """Return the text of ids, by default without special tokens."""
         text: str = self._tokenizer.decode(list(token_ids), skip_special_tokens=not keeps_special)

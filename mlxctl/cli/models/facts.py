@@ -100,6 +100,8 @@ def _vectors(model: ModelDescription) -> list[tuple[str, str]]:
     recipe = model.embedding
     if recipe is None:
         return []
+    if recipe.scores_pairs:
+        return [("scores", "a query with a document (/v1/rerank)")]
     dimensions = f"{model.dimensions:,} numbers" if model.dimensions else "of unknown length"
     pooled = " and ".join(way.replace("_", " ") for way in recipe.pooling)
     words = [dimensions, f"pooled by {pooled}", "normalized" if recipe.is_normalized else "not normalized"]

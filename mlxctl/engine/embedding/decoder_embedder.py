@@ -28,7 +28,7 @@ class DecoderEmbedder:
     def __init__(self, model: Any, recipe: EmbeddingRecipe, *, kv_bytes_per_token: int) -> None:
         self._model = model
         self._recipe = recipe
-        self._finisher = EmbeddingPostprocessor(recipe, model.dense)
+        self._finisher = EmbeddingPostprocessor(recipe, model.dense, model.dense_norms)
         self._kv_bytes_per_token = kv_bytes_per_token
         self._begun: dict[int, tuple[Caches, PooledText]] = {}
 

@@ -67,3 +67,16 @@ def padded(texts: Sequence[Tokens], *, width: int) -> mx.array:
     for row, text in zip(rows, texts, strict=True):
         row[: len(text)] = text
     return mx.array(rows)
+
+
+def pair_segments(texts: Sequence[Tokens], *, width: int) -> mx.array:
+    """Return the segments of pairs (texts, width): 1 for the second text.
+
+    Other tokens have 0. A separator ends each of the two, so the last token appears between them too.
+    """
+    rows: Any = np.zeros((len(texts), width), dtype=np.uint32)
+    for row, text in zip(rows, texts, strict=True):
+        separator = text[len(text) - 1]
+        first_end = next(place for place, token_id in enumerate(text) if token_id == separator)
+        row[first_end + 1 : len(text)] = 1
+    return mx.array(rows)

@@ -10,7 +10,7 @@ from typing import Any
 
 import mlx.core as mx
 
-from mlxctl.engine.embedding.embedder import Computed, padded, pool_texts
+from mlxctl.engine.embedding.embedder import Computed, padded, pair_segments, pool_texts
 from mlxctl.engine.embedding.encoders import Encoder, Masks
 from mlxctl.engine.embedding.postprocessing import EmbeddingPostprocessor
 from mlxctl.engine.embedding.queue import EmbeddingSlice
@@ -40,7 +40,7 @@ class EncoderEmbedder:
         """`bytes_for` returns one layer's memory for a text of n tokens."""
         self._encoder = encoder
         self._recipe = recipe
-        self._finisher = EmbeddingPostprocessor(recipe, model.dense)
+        self._finisher = EmbeddingPostprocessor(recipe, model.dense, model.dense_norms)
         self.bytes_for = bytes_for
         self._begun: dict[int, _Pass] = {}
 
@@ -71,4 +71,8 @@ class EncoderEmbedder:
     def _begin(self, part: EmbeddingSlice) -> _Pass:
         lengths = [len(text) for text in part.whole_texts]
         masks = Masks(lengths, width=part.num_tokens, reach=self._encoder.reach)
-        return _Pass(states=self._encoder.begin(padded(part.whole_texts, width=part.num_tokens)), masks=masks)
+        token_ids = padded(part.whole_texts, width=part.num_tokens)
+        segments = (
+            pair_segments(part.whole_texts, width=part.num_tokens) if self._recipe.scores_pairs else None
+        )
+        return _Pass(states=self._encoder.begin(token_ids, segments), masks=masks)

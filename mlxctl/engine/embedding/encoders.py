@@ -46,8 +46,11 @@ class Encoder(Protocol):
     vocabulary_size: int
     config: Mapping[str, Any]
 
-    def begin(self, token_ids: mx.array) -> mx.array:
-        """Return the input of the first layer for token ids (texts, tokens)."""
+    def begin(self, token_ids: mx.array, segments: mx.array | None = None) -> mx.array:
+        """Return the input of the first layer for token ids (texts, tokens).
+
+        `segments` are 1 for the tokens of a pair's second text.
+        """
         ...
 
     def layer(self, index: int, states: mx.array, masks: Masks) -> mx.array:
@@ -71,9 +74,13 @@ class BertEncoder:
         self.num_layers = len(self._layers)
         self.vocabulary_size = _num_rows(model.embeddings.word_embeddings)
 
-    def begin(self, token_ids: mx.array) -> mx.array:
-        """Return token and position embeddings."""
-        states: mx.array = self._embeddings(token_ids)
+    def begin(self, token_ids: mx.array, segments: mx.array | None = None) -> mx.array:
+        """Return token, position and segment embeddings.
+
+        RoBERTa has one segment only.
+        """
+        has_segments = self.config["type_vocab_size"] > 1
+        states: mx.array = self._embeddings(token_ids, segments if has_segments else None)
         return states
 
     def layer(self, index: int, states: mx.array, masks: Masks) -> mx.array:
@@ -99,7 +106,7 @@ class ModernBertEncoder:
         self.num_layers = len(model.layers)
         self.vocabulary_size = _num_rows(model.embeddings.tok_embeddings)
 
-    def begin(self, token_ids: mx.array) -> mx.array:
+    def begin(self, token_ids: mx.array, segments: mx.array | None = None) -> mx.array:  # noqa: ARG002 -- none
         """Return token embeddings of the texts."""
         states: mx.array = self._model.embeddings(token_ids)
         return states
@@ -129,7 +136,7 @@ class Gemma3Encoder:
         self.num_layers = len(model.model.layers)
         self.vocabulary_size = _num_rows(model.model.embed_tokens)
 
-    def begin(self, token_ids: mx.array) -> mx.array:
+    def begin(self, token_ids: mx.array, segments: mx.array | None = None) -> mx.array:  # noqa: ARG002 -- none
         """Return token embeddings, scaled in the precision of the weights."""
         states: mx.array = self._model.embed_tokens(token_ids)
         return states * mx.array(self._scale, states.dtype)
@@ -157,7 +164,7 @@ class LlamaEncoder:
         self.num_layers = len(model.model.layers)
         self.vocabulary_size = _num_rows(model.model.embed_tokens)
 
-    def begin(self, token_ids: mx.array) -> mx.array:
+    def begin(self, token_ids: mx.array, segments: mx.array | None = None) -> mx.array:  # noqa: ARG002 -- none
         """Return token embeddings of the texts."""
         states: mx.array = self._model.embed_tokens(token_ids)
         return states

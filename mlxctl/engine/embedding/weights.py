@@ -8,11 +8,17 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from mlxctl.ir import EmbeddingRecipe
+from mlxctl.ir import EmbeddingRecipe, EncoderKind
 
 _HEAD = "lm_head"
 _LAYERS = "model."
-_DENSE = "dense."
+_DENSE, _NORMS = "dense.", "dense_norms."
+# The layers of a cross-encoder's classification head, by their names here.
+_SCORING_LAYERS: Mapping[EncoderKind, Mapping[str, str]] = {
+    "bert": {"pooler.dense.": "dense.0.", "classifier.": "dense.1."},
+    "xlm_roberta": {"classifier.dense.": "dense.0.", "classifier.out_proj.": "dense.1."},
+    "modernbert": {"head.dense.": "dense.0.", "head.norm.": "dense_norms.0.", "classifier.": "dense.1."},
+}
 
 
 def embedding_classes(
@@ -20,7 +26,8 @@ def embedding_classes(
 ) -> tuple[type[Any], type[Any]]:
     """Return model and argument classes for mlx-lm's `load_model`.
 
-    The model's `dense` is a list of the recipe's layers. Raises ValueError for an unsupported `model_type`.
+    The model's `dense` is a list of the recipe's layers, `dense_norms` of their norms. Raises ValueError for
+    an unsupported `model_type`.
     """
     import mlx.nn as nn
 
@@ -32,9 +39,15 @@ def embedding_classes(
             self.dense = [
                 nn.Linear(layer.num_inputs, layer.num_outputs, bias=layer.has_bias) for layer in recipe.dense
             ]
+            self.dense_norms = [
+                nn.LayerNorm(layer.num_outputs, eps=layer.norm_epsilon, bias=False)
+                for layer in recipe.dense
+                if layer.norm_epsilon is not None
+            ]
 
         def sanitize(self, weights: dict[str, Any]) -> dict[str, Any]:
-            dense = {name: array for name, array in weights.items() if name.startswith(_DENSE)}
+            weights = {_dense_name(name, recipe): array for name, array in weights.items()}
+            dense = {name: array for name, array in weights.items() if name.startswith((_DENSE, _NORMS))}
             weights = {name: array for name, array in weights.items() if name not in dense}
             if not any(name.startswith(prefix) for name in weights):
                 weights = {prefix + name: array for name, array in weights.items()}
@@ -46,6 +59,18 @@ def embedding_classes(
             return weights | dense | _read_dense(recipe, path)
 
     return EmbeddingModel, arguments
+
+
+def _dense_name(name: str, recipe: EmbeddingRecipe) -> str:
+    """Return the name of a weight here.
+
+    In a cross-encoder's head it is that of a dense layer.
+    """
+    if not recipe.scores_pairs or recipe.encoder is None:
+        return name
+    bare = name.removeprefix("bert.")
+    layers = _SCORING_LAYERS[recipe.encoder].items()
+    return next((own + bare.removeprefix(layer) for layer, own in layers if bare.startswith(layer)), name)
 
 
 def modules_of(recipe: EmbeddingRecipe) -> tuple[str, ...]:

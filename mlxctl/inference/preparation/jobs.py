@@ -2,7 +2,7 @@
 
 import pickle
 from array import array
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from hashlib import blake2b
 from typing import Any
@@ -128,16 +128,36 @@ def prepare_texts(adapter: ModelAdapter, packed: PackedTexts) -> "list[array[int
     request = packed.unpack()
     found: list[array[int]] = []
     num_tokens = 0
-    for position, text in enumerate(request.inputs):
-        ids = adapter.prepare_embedding(
-            text, f"input[{position}]", prompt_name=request.prompt_name, may_cut=request.may_cut
-        )
+    for ids in _texts_of(adapter, request):
         found.append(array("I", ids))
         num_tokens += len(ids)
     if num_tokens > MAX_TOKENS:
-        message = f"input has {num_tokens} tokens; a request may have {MAX_TOKENS}; send fewer texts at once"
-        raise InvalidRequest(message, param="input")
+        param = "input" if request.query is None else "documents"
+        message = (
+            f"{param} has {num_tokens} tokens; a request may have {MAX_TOKENS}; send fewer texts at once"
+        )
+        raise InvalidRequest(message, param=param)
     return found
+
+
+def _texts_of(adapter: ModelAdapter, request: EmbeddingRequest) -> Iterator[tuple[int, ...]]:
+    """Yield the token ids of each text, for a cross-encoder each pair."""
+    query = request.query
+    if adapter.scores_pairs:
+        if query is None:
+            message = f"model {request.model!r} is a reranker and has no embeddings; use /v1/rerank"
+            raise InvalidRequest(message, param="model")
+        for document in request.inputs:
+            assert isinstance(document, str), "documents are texts"
+            yield adapter.prepare_pair(query, document)
+        return
+    if query is not None:
+        yield adapter.prepare_embedding(query, "query")
+    field = "input" if query is None else "documents"
+    for position, text in enumerate(request.inputs):
+        yield adapter.prepare_embedding(
+            text, f"{field}[{position}]", prompt_name=request.prompt_name, may_cut=request.may_cut
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
