@@ -20,6 +20,7 @@ MlxctlError
 │   ├── ContextOverBudget        prompt and output can never fit into the memory limit
 │   ├── UnknownModel
 │   ├── UnknownResource          a route or an object that does not exist
+│   │   └── UnknownThread        no stored conversation ends with this answer
 │   ├── Conflict                 the current state does not allow the request
 │   ├── MethodNotAllowed
 │   ├── BodyTooLarge
@@ -110,6 +111,7 @@ from mlxctl.errors.request import (
     RequestError,
     UnknownModel,
     UnknownResource,
+    UnknownThread,
 )
 
 __all__ = [
@@ -160,5 +162,6 @@ __all__ = [
     "StoreUnavailable",
     "UnknownModel",
     "UnknownResource",
+    "UnknownThread",
     "describe_bytes",
 ]

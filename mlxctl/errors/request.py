@@ -53,6 +53,21 @@ class UnknownResource(RequestError):
     """The route or the object behind it does not exist."""
 
 
+class UnknownThread(UnknownResource):
+    """No stored conversation ends with this answer.
+
+    `code` is the error code of the protocol that has threads.
+    """
+
+    code = "thread_not_found"
+
+    def __init__(self, message_id: str) -> None:
+        super().__init__(
+            f"there is no stored conversation that ends with the message {message_id!r}; send the whole "
+            "conversation"
+        )
+
+
 class Conflict(RequestError):
     """The current state does not allow the request.
 

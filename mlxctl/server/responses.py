@@ -2,6 +2,7 @@
 
 import asyncio
 import logging
+from collections.abc import Sequence
 from pickle import PickleBuffer
 
 import falcon
@@ -78,16 +79,9 @@ class ResponsesResource(GenerationResource[OpenAIResponsesFormatter]):
         formatter.set_sampling(sampling)
 
     async def ended(self, formatter: OpenAIResponsesFormatter, caller: str) -> None:
-        """Store the response that has ended.
-
-        If the store fails, the answer is sent all the same.
-        """
-        if formatter.record is None:
-            return
-        try:
-            await asyncio.to_thread(self._store.save, caller, formatter.record, earlier=formatter.earlier)
-        except StoreError as error:
-            _log.warning("a response was not stored: %s", error)
+        """Store the response that has ended."""
+        if formatter.record is not None:
+            await store_response(self._store, caller, formatter.record, earlier=formatter.earlier)
 
 
 class CompactionResource(ResponsesResource):
@@ -177,6 +171,19 @@ class CancellationResource:
             "not supported",
             param="response_id",
         )
+
+
+async def store_response(
+    store: ResponseStore, owner: str, record: StoredResponse, *, earlier: Sequence[StoredItem] = ()
+) -> None:
+    """Store a response; one that cannot be stored is only logged.
+
+    Its answer is sent all the same.
+    """
+    try:
+        await asyncio.to_thread(store.save, owner, record, earlier=earlier)
+    except StoreError as error:
+        _log.warning("a response was not stored: %s", error)
 
 
 async def find_response(store: ResponseStore, caller: str, response_id: str) -> StoredResponse:

@@ -373,7 +373,7 @@ def test_client_run_tools_have_their_published_schema(kind: str, name: str, requ
 @pytest.mark.parametrize(
     ("fields", "param"),
     [
-        ({"thread": {"type": "create"}}, "thread"),
+        ({"thread": {"type": "continue", "previous_message_id": "msg_1"}}, "thread.type"),
         ({"container": "c1"}, "container"),
         ({"mcp_servers": [{"type": "url", "url": "http://x", "name": "x"}]}, "mcp_servers"),
         ({"tools": [{"name": "clock"}]}, "tools[0].input_schema"),
@@ -387,7 +387,7 @@ def test_fields_of_the_vendors_service_are_refused(fields: dict[str, Any], param
 
 def test_thread_error_has_the_code_that_clients_handle() -> None:
     with pytest.raises(InvalidRequest) as caught:
-        parse(thread={"type": "create"})
+        parse(thread={"type": "continue", "previous_message_id": "msg_1"})
     body = json.loads(anthropic_error(caught.value, request_id="req_1").body)
     assert body["error"]["details"] == {"error_code": "thread_unsupported_request"}
     assert body["request_id"] == "req_1"

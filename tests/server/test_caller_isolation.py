@@ -159,6 +159,17 @@ def test_salt_of_another_key_matches_nothing(clients: Clients) -> None:
     assert chat(clients[BETA], text, {"cache_salt": "pepper"}) == 0
 
 
+def test_thread_of_another_key_is_unknown(clients: Clients) -> None:
+    body = {"model": "tiny", "messages": [{"role": "user", "content": "hi"}], "max_tokens": 1}
+    created = json_of(clients[ALPHA].post("/v1/messages", json=body | {"thread": {"type": "create"}}))
+    more = {"thread": {"type": "continue", "previous_message_id": created["id"]}}
+    refused = clients[BETA].post("/v1/messages", json=body | more)
+    assert refused.status_code == 404
+    assert refused.json()["error"]["details"] == {"error_code": "thread_not_found"}
+    assert clients[ALPHA].post("/v1/messages", json=body | more).is_success
+    assert clients[ALPHA].get(f"/v1/responses/{created['id']}").status_code == 404
+
+
 @pytest.mark.parametrize("salt", ["", 3, "x" * 257])
 @pytest.mark.parametrize(
     ("path", "body"),

@@ -10,10 +10,13 @@ from anthropic.types import (
     MessageParam,
     ThinkingBlock,
     ThinkingConfigEnabledParam,
+    ThreadFingerprintMismatchError,
+    ThreadNotFoundError,
     ToolParam,
     ToolResultBlockParam,
     ToolUseBlock,
 )
+from anthropic.types.beta import BetaMessage, BetaToolUseBlock
 from openai.types.chat import ChatCompletionFunctionToolParam, ChatCompletionMessageParam
 from openai.types.responses import (
     FunctionToolParam,
@@ -199,6 +202,64 @@ def test_thinking_and_call_can_be_replayed_with_the_result(
     second = answer()
     assert second.stop_reason == "end_turn"
     assert "21" in "".join(block.text for block in second.content if block.type == "text")
+
+
+@pytest.mark.parametrize("streams", [False, True])
+def test_thread_sends_only_new_messages(anthropic_sdk: anthropic.Anthropic, streams: bool) -> None:
+    thread = anthropic_sdk.beta.messages.thread(
+        model=MODEL, max_tokens=300, tools=[ANTHROPIC_TOOL], system="Be brief.", extra_body={"temperature": 0}
+    )
+
+    def send(content: str | list[ToolResultBlockParam]) -> BetaMessage:
+        if not streams:
+            return thread.send({"role": "user", "content": content})
+        with thread.stream({"role": "user", "content": content}) as stream:
+            return stream.get_final_message()
+
+    first = send(QUESTION)
+    (call,) = [block for block in first.content if isinstance(block, BetaToolUseBlock)]
+    second = send([{"type": "tool_result", "tool_use_id": call.id, "content": RESULT}])
+    assert thread.previous_message_id == second.id
+    assert "21" in "".join(block.text for block in second.content if block.type == "text")
+    whole = anthropic_sdk.beta.messages.create(
+        model=MODEL,
+        max_tokens=300,
+        tools=[ANTHROPIC_TOOL],
+        system="Be brief.",
+        messages=thread.messages[:-1],
+        extra_body={"temperature": 0},
+    )
+    assert num_prompt_tokens(second) == num_prompt_tokens(whole)
+    answers = [
+        [block.model_dump(exclude={"parsed_output"}) for block in one.content] for one in (second, whole)
+    ]
+    assert answers[0] == answers[1]
+
+
+def num_prompt_tokens(message: BetaMessage) -> int:
+    return message.usage.input_tokens + (message.usage.cache_read_input_tokens or 0)
+
+
+def test_thread_error_has_the_sdks_class(anthropic_sdk: anthropic.Anthropic) -> None:
+    first = anthropic_sdk.beta.messages.create(
+        model=MODEL,
+        max_tokens=1,
+        messages=[{"role": "user", "content": "Hello!"}],
+        thread={"type": "create"},
+    )
+    for message_id, fields, error in (
+        ("msg_gone", {}, ThreadNotFoundError),
+        (first.id, {"system": "Be brief."}, ThreadFingerprintMismatchError),
+        (first.id, {"tools": [ANTHROPIC_TOOL]}, ThreadFingerprintMismatchError),
+    ):
+        with pytest.raises(error):
+            anthropic_sdk.beta.messages.create(
+                model=MODEL,
+                max_tokens=1,
+                messages=[{"role": "user", "content": "Go on."}],
+                thread={"type": "continue", "previous_message_id": message_id},
+                extra_body=fields,
+            )
 
 
 def test_tokens_of_a_response_are_counted_before_it(openai_sdk: openai.OpenAI) -> None:

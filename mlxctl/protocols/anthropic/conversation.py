@@ -4,7 +4,7 @@ A user turn with tool results becomes tool messages and user messages, in order.
 Anthropic ran tools: their calls and results become messages of their own.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, TypeVar, assert_never
 
@@ -43,12 +43,14 @@ class AnthropicConversation:
     deferred_tools: Mapping[str, ToolSpec]
     _call_ids: set[str] = field(default_factory=set)
 
-    def read(self, request: schema.CountTokensRequest) -> tuple[Message, ...]:
-        """Return all messages, the system prompt first. Raises InvalidRequest."""
+    def read(
+        self, request: schema.CountTokensRequest, before: Sequence[schema.ConversationMessage] = ()
+    ) -> tuple[Message, ...]:
+        """Return all messages, the system prompt and `before` first. Raises InvalidRequest."""
         messages = []
         if request.system:
             messages.append(Message(role="system", parts=tuple(_texts(request.system))))
-        for index, message in enumerate(request.messages):
+        for index, message in enumerate((*before, *request.messages), -len(before)):
             messages.extend(self._message(message, f"messages[{index}].content"))
         return tuple(messages)
 

@@ -36,8 +36,8 @@ _ANSWERS: dict[type[MlxctlError], tuple[int, str]] = {
 }
 
 
-# After this one the SDKs send the whole conversation.
-_CODES = ("thread_unsupported_request",)
+# After the first two the SDKs send the whole conversation.
+_CODES = ("thread_not_found", "thread_unsupported_request", "thread_fingerprint_mismatch")
 
 
 class AnthropicErrorCode(Struct):

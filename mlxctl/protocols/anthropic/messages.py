@@ -7,6 +7,7 @@ API: agents retry after it, while after `message_stop` they would take the parti
 """
 
 import secrets
+from collections.abc import Sequence
 from typing import Literal, assert_never
 
 import msgspec
@@ -14,10 +15,13 @@ from msgspec import UNSET, UnsetType
 
 from mlxctl.errors import MlxctlError
 from mlxctl.ir import (
+    Collector,
     Finished,
     FinishReason,
     GenerationRequest,
     PromptProgress,
+    StoredItem,
+    StoredResponse,
     StreamEvent,
     TextDelta,
     TextResult,
@@ -47,12 +51,15 @@ from mlxctl.protocols.anthropic.messages_answers import (
     TokenCount,
 )
 from mlxctl.protocols.anthropic.messages_parsing import (
+    check_is_whole,
     decode_count_tokens,
     decode_messages,
     dropped_tool_types,
     to_generation_request,
     to_prompt_request,
 )
+from mlxctl.protocols.anthropic.messages_schema import ContinueThread, ConversationMessage, MessagesRequest
+from mlxctl.protocols.anthropic.threads import continued, stored_turn, with_answer
 
 _STOP_REASONS: dict[FinishReason, StopReason] = {
     "stop": "end_turn",
@@ -67,13 +74,18 @@ _PING = encode_event(Ping())
 class AnthropicMessagesFormatter:
     """Formatter of one message.
 
-    Its stream starts with the prompt's token counts. `response_id` is generated if not given.
+    Its stream starts with the prompt's token counts. `response_id` is generated if not given. `parse` takes
+    whole conversations only; `parse_or_refer` and `parse_again` also those that continue a thread. After the
+    end, `record` is the turn to store for its thread.
     """
 
     begins_with_usage = True
 
     def __init__(self, *, response_id: str | None = None) -> None:
         self.dropped_tools: tuple[str, ...] = ()
+        self.record: StoredResponse | None = None
+        self._turn: StoredResponse | None = None
+        self._collector: Collector | None = None
         self._id = response_id or f"msg_{secrets.token_hex(12)}"
         self._has_begun = False
         self._cache_ttl: Literal["5m", "1h"] | None = None
@@ -81,7 +93,29 @@ class AnthropicMessagesFormatter:
     def parse(self, body: bytes) -> GenerationRequest:
         """Parse a request body. Raises InvalidRequest."""
         messages = decode_messages(body)
-        request = to_generation_request(messages)
+        check_is_whole(messages)
+        return self._adopt(messages)
+
+    def parse_or_refer(self, body: bytes) -> GenerationRequest | str:
+        """Parse a request, or return the id of the message it continues.
+
+        Raises InvalidRequest.
+        """
+        messages = decode_messages(body)
+        if isinstance(messages.thread, ContinueThread):
+            return messages.thread.previous_message_id
+        return self._adopt(messages)
+
+    def parse_again(self, body: bytes, stored: Sequence[StoredItem]) -> GenerationRequest:
+        """Parse a request that continues a stored conversation. Raises InvalidRequest."""
+        return self._adopt(*continued(decode_messages(body), stored))
+
+    def _adopt(
+        self, messages: MessagesRequest, before: Sequence[ConversationMessage] = ()
+    ) -> GenerationRequest:
+        request = to_generation_request(messages, before)
+        self._turn = stored_turn(messages, self._id)
+        self._collector = None if self._turn is None else Collector()
         self.dropped_tools = dropped_tool_types(messages)
         self._model = messages.model
         self._has_tier = messages.service_tier is not None
@@ -100,6 +134,8 @@ class AnthropicMessagesFormatter:
 
     def on_event(self, event: StreamEvent, number: int = 0) -> bytes:  # noqa: ARG002 -- this protocol has one answer
         """Return the events for `event`; progress is a comment."""
+        if self._collector is not None:
+            self._collector.add(event)
         match event:
             case TextDelta():
                 return self._blocks.text(event.text)
@@ -123,6 +159,8 @@ class AnthropicMessagesFormatter:
 
     def finish(self) -> bytes:
         """Return the message_stop event."""
+        if self._collector is not None:
+            self._keep(self._collector.result())
         return encode_event(MessageStop())
 
     def on_error(self, error: MlxctlError, *, request_id: str | None = None) -> bytes:
@@ -140,6 +178,7 @@ class AnthropicMessagesFormatter:
     def whole(self, *results: TextResult) -> bytes:
         """Return the message object."""
         (result,) = results
+        self._keep(result)
         return msgspec.json.encode(
             self._message(
                 content=content_blocks(result, omit_thinking=self._omit_thinking),
@@ -168,6 +207,10 @@ class AnthropicMessagesFormatter:
             usage=self._usage(usage),
             context_management=UNSET if stop_reason is None else self._edits_report(usage),
         )
+
+    def _keep(self, result: TextResult) -> None:
+        if self._turn is not None:
+            self.record = with_answer(self._turn, content_blocks(result, omit_thinking=self._omit_thinking))
 
     def _edits_report(self, usage: Usage) -> ContextManagementReport | UnsetType:
         return report(usage.applied_edits) if self._reports_edits else UNSET

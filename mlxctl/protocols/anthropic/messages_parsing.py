@@ -1,7 +1,8 @@
 """Messages bodies to GenerationRequest; errors name the caller's field."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import assert_never
 
 import msgspec
@@ -25,6 +26,7 @@ from mlxctl.protocols.anthropic.conversation import AnthropicConversation
 from mlxctl.protocols.decoding import check_nesting, decode_body
 from mlxctl.protocols.ranges import top_k_option
 from mlxctl.protocols.structured_output import schema_constraint
+from mlxctl.protocols.thinking_switches import template_arguments, thinking_options
 from mlxctl.protocols.tool_checks import check_tool_choice, check_unique_names
 from mlxctl.protocols.validation_errors import missing
 
@@ -49,7 +51,18 @@ def decode_count_tokens(body: bytes) -> schema.CountTokensRequest:
     """Decode a `count_tokens` body. Raises InvalidRequest."""
     request = decode_body(body, _COUNT_TOKENS)
     _check_supported(request)
+    check_is_whole(request)
     return request
+
+
+def check_is_whole(request: schema.CountTokensRequest) -> None:
+    """Raise InvalidRequest for a request that needs a stored conversation."""
+    if isinstance(request.thread, schema.ContinueThread):
+        raise InvalidRequest(
+            "thread.type 'continue' is not supported here; send the whole conversation without thread",
+            param="thread.type",
+            code="thread_unsupported_request",
+        )
 
 
 def dropped_tool_types(request: schema.MessagesRequest) -> tuple[str, ...]:
@@ -61,9 +74,14 @@ def dropped_tool_types(request: schema.MessagesRequest) -> tuple[str, ...]:
     )
 
 
-def to_generation_request(request: schema.MessagesRequest) -> GenerationRequest:
-    """Translate a decoded body. Raises InvalidRequest."""
-    prompt = to_prompt_request(request)
+def to_generation_request(
+    request: schema.MessagesRequest, before: Sequence[schema.ConversationMessage] = ()
+) -> GenerationRequest:
+    """Translate a decoded body, with the stored messages `before` its own.
+
+    Raises InvalidRequest.
+    """
+    prompt = to_prompt_request(request, before)
     return replace(
         prompt,
         sampling=SamplingOptions(
@@ -78,11 +96,16 @@ def to_generation_request(request: schema.MessagesRequest) -> GenerationRequest:
         stream=bool(request.stream),
         priority=0 if request.service_tier == "standard_only" else None,
         context_overflow=request.context_overflow,
-        cache=replace(breakpoint_options(request, to_prompt_request, prompt), salt=prompt.cache.salt),
+        cache=replace(
+            breakpoint_options(request, partial(to_prompt_request, before=before), prompt),
+            salt=prompt.cache.salt,
+        ),
     )
 
 
-def to_prompt_request(request: schema.CountTokensRequest) -> GenerationRequest:
+def to_prompt_request(
+    request: schema.CountTokensRequest, before: Sequence[schema.ConversationMessage] = ()
+) -> GenerationRequest:
     """Translate the fields that decide the prompt. Raises InvalidRequest.
 
     Shared by both routes, so that a count is that of the request itself.
@@ -94,9 +117,10 @@ def to_prompt_request(request: schema.CountTokensRequest) -> GenerationRequest:
         if tool.defer_loading
     }
     choice = _choice(request, specs)
+    in_kwargs, template_kwargs = template_arguments(request.chat_template_kwargs)
     messages = AnthropicConversation(
         deferred_tools={name: spec for name, spec in specs.items() if name in deferred}
-    ).read(request)
+    ).read(request, before)
     return GenerationRequest(
         model=request.model,
         messages=messages,
@@ -104,7 +128,8 @@ def to_prompt_request(request: schema.CountTokensRequest) -> GenerationRequest:
         tools=tuple(spec for name, spec in specs.items() if name not in deferred),
         tool_choice=choice,
         parallel_tool_calls=not getattr(request.tool_choice, "disable_parallel_tool_use", False),
-        thinking=_thinking(request, choice),
+        thinking=_thinking(request, choice, in_kwargs),
+        template_kwargs=template_kwargs,
         context_edits=context_edits(request.context_management),
         cache=CacheOptions(salt=request.cache_salt or ""),
         adapters=adapter_choices(request),
@@ -114,12 +139,6 @@ def to_prompt_request(request: schema.CountTokensRequest) -> GenerationRequest:
 def _check_supported(request: schema.CountTokensRequest) -> None:
     if not request.messages:
         raise InvalidRequest("messages is empty; send at least one message", param="messages")
-    if request.thread is not None:
-        raise InvalidRequest(
-            "thread is not supported; send the whole conversation without it",
-            param="thread",
-            code="thread_unsupported_request",
-        )
     for field in ("container", "mcp_servers"):
         if getattr(request, field):
             raise InvalidRequest(f"{field} is not supported; leave it out", param=field)
@@ -188,8 +207,9 @@ def _choice(request: schema.CountTokensRequest, specs: Iterable[str]) -> ToolCho
     return choice
 
 
-def _thinking(request: schema.CountTokensRequest, choice: ToolChoice) -> ThinkingOptions:
-    effort = request.output_config.effort if request.output_config else None
+def _thinking(
+    request: schema.CountTokensRequest, choice: ToolChoice, in_kwargs: bool | None
+) -> ThinkingOptions:
     mode = request.thinking.type if request.thinking else "adaptive"
     if mode == "enabled" and choice.is_forced:
         raise InvalidRequest(
@@ -197,8 +217,11 @@ def _thinking(request: schema.CountTokensRequest, choice: ToolChoice) -> Thinkin
             param="thinking.type",
         )
     enabled = {"enabled": True, "disabled": False, "between_tools": False, "adaptive": None}[mode]
-    budget = request.thinking.budget_tokens if request.thinking else None
-    return ThinkingOptions(enabled=enabled, effort=effort, max_tokens=budget)
+    return thinking_options(
+        switches=(enabled, request.enable_thinking, request.think, in_kwargs),
+        efforts=(request.output_config.effort if request.output_config else None,),
+        budgets=(request.thinking.budget_tokens if request.thinking else None,),
+    )
 
 
 def _constraint(request: schema.MessagesRequest) -> Constraint | None:

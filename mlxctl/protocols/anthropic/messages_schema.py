@@ -1,6 +1,7 @@
 """Bodies of `POST /v1/messages` and `/v1/messages/count_tokens`, as Anthropic documents them.
 
-Null means not set. Other fields (metadata, betas, …) are ignored, as clients expect.
+Null means not set. Of other servers' fields, those that switch thinking are accepted. Other fields (metadata,
+betas, …) are ignored, as clients expect.
 """
 
 from typing import Annotated, Any, Literal
@@ -286,10 +287,20 @@ class OutputConfig(Struct):
     format: AnthropicSchemaFormat | None = None
 
 
+class CreateThread(Struct, tag_field="type", tag="create"):
+    """Stores the conversation under the id of its answer."""
+
+
+class ContinueThread(Struct, tag_field="type", tag="continue"):
+    """Continues the stored conversation that ends with an answer."""
+
+    previous_message_id: Name
+
+
 class CountTokensRequest(AdapterFields, kw_only=True):
     """Body of `count_tokens`: the fields that decide the prompt.
 
-    `thread`, `container` and `mcp_servers` concern state and servers at Anthropic; they are refused by name.
+    `container` and `mcp_servers` concern state and servers at Anthropic; they are refused by name.
     """
 
     model: Name
@@ -298,12 +309,15 @@ class CountTokensRequest(AdapterFields, kw_only=True):
     tools: Annotated[list[AnthropicTool], ToolLimit] | None = None
     tool_choice: AutoChoice | AnyChoice | ToolNameChoice | NoneChoice | None = None
     thinking: ThinkingConfig | None = None
+    enable_thinking: bool | None = None
+    think: bool | None = None
+    chat_template_kwargs: dict[str, Any] | None = None
     output_config: OutputConfig | None = None
     output_format: AnthropicSchemaFormat | None = None
     cache_control: CacheControl | None = None
     cache_salt: CacheSalt | None = None
     context_management: ContextManagement | None = None
-    thread: Any = None
+    thread: CreateThread | ContinueThread | None = None
     container: Any = None
     mcp_servers: list[Any] | None = None
 

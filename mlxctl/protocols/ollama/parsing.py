@@ -27,6 +27,7 @@ from mlxctl.protocols.openai.chat_schema import Effort
 from mlxctl.protocols.openai.chat_tools import tool_specs
 from mlxctl.protocols.ranges import seed_option, top_k_option
 from mlxctl.protocols.structured_output import object_constraint, schema_constraint
+from mlxctl.protocols.thinking_switches import thinking_options
 
 _CHAT = msgspec.json.Decoder(schema.OllamaChatRequest)
 _GENERATE = msgspec.json.Decoder(schema.OllamaGenerateRequest)
@@ -140,7 +141,7 @@ def _thinking(think: bool | str | None) -> ThinkingOptions:
         raise InvalidRequest(
             f"think must be true, false or an effort ({', '.join(get_args(Effort))})", param="think"
         )
-    return ThinkingOptions(effort=think) if isinstance(think, str) else ThinkingOptions(enabled=think)
+    return thinking_options(switches=(think,))
 
 
 def _constraint(wanted: str | dict[str, object] | None) -> Constraint | None:

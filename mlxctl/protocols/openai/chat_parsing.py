@@ -22,7 +22,7 @@ from mlxctl.ir import (
 )
 from mlxctl.protocols.adapter_fields import adapter_choices
 from mlxctl.protocols.cache_options import cache_options
-from mlxctl.protocols.decoding import check_nesting, decode_body
+from mlxctl.protocols.decoding import decode_body
 from mlxctl.protocols.media import audio_from_base64, image_from_data_url
 from mlxctl.protocols.openai import chat_schema as schema
 from mlxctl.protocols.openai.chat_tools import tools_and_choice
@@ -30,6 +30,7 @@ from mlxctl.protocols.openai.freeform import freeform_arguments
 from mlxctl.protocols.priority import requested_priority
 from mlxctl.protocols.sampling_fields import sampling_options
 from mlxctl.protocols.structured_output import object_constraint, requested_constraint, schema_constraint
+from mlxctl.protocols.thinking_switches import template_arguments, thinking_options
 from mlxctl.protocols.tool_checks import check_result_id
 from mlxctl.protocols.validation_errors import missing
 
@@ -48,7 +49,7 @@ def decode_chat(body: bytes) -> schema.ChatRequest:
 def to_generation_request(request: schema.ChatRequest, before: tuple[Message, ...] = ()) -> GenerationRequest:
     """Translate a decoded body; its messages follow those `before`. Raises InvalidRequest."""
     tools, choice = tools_and_choice(request)
-    thinking, template_kwargs = _thinking(request)
+    in_kwargs, template_kwargs = template_arguments(request.chat_template_kwargs)
     return GenerationRequest(
         model=request.model,
         continues_answer=_continues_answer(request),
@@ -59,7 +60,7 @@ def to_generation_request(request: schema.ChatRequest, before: tuple[Message, ..
         tool_choice=choice,
         parallel_tool_calls=request.parallel_tool_calls is not False,
         sampling=_sampling(request),
-        thinking=thinking,
+        thinking=_thinking(request, in_kwargs),
         constraint=requested_constraint(request, response_format=_response_format(request.response_format)),
         max_tokens=request.max_tokens
         if request.max_completion_tokens is None
@@ -140,39 +141,24 @@ def _response_format(requested: schema.ResponseFormat | None) -> Constraint | No
             assert_never(requested)
 
 
-def _thinking(request: schema.ChatRequest) -> tuple[ThinkingOptions, dict[str, object]]:
-    """Return the thinking options, and the template's arguments without them.
-
-    Of several fields the first wins: enable_thinking, think, thinking, reasoning.enabled,
-    chat_template_kwargs.enable_thinking, an effort of none. Efforts: reasoning_effort, reasoning.effort,
-    think.
-    """
-    kwargs = dict(request.chat_template_kwargs or {})
-    check_nesting(kwargs, "chat_template_kwargs")
-    in_kwargs = kwargs.pop("enable_thinking", None)
-    if not isinstance(in_kwargs, bool | None):
-        path = "chat_template_kwargs.enable_thinking"
-        raise InvalidRequest(f"{path} must be a boolean", param=path)
-    switch, reasoning = request.thinking, request.reasoning or schema.ReasoningSwitch()
-    switches = (
-        request.enable_thinking,
-        request.think if isinstance(request.think, bool) else None,
-        _THINKING_TYPES.get(switch.type) if isinstance(switch, schema.ThinkingSwitch) else switch,
-        reasoning.enabled,
-        in_kwargs,
+def _thinking(request: schema.ChatRequest, in_kwargs: bool | None) -> ThinkingOptions:
+    reasoning = request.reasoning or schema.ReasoningSwitch()
+    switch = request.thinking
+    return thinking_options(
+        switches=(
+            request.enable_thinking,
+            request.think,
+            _THINKING_TYPES.get(switch.type) if isinstance(switch, schema.ThinkingSwitch) else switch,
+            reasoning.enabled,
+            in_kwargs,
+        ),
+        efforts=(request.reasoning_effort, reasoning.effort),
+        budgets=(
+            request.thinking_budget,
+            switch.budget_tokens if isinstance(switch, schema.ThinkingSwitch) else None,
+            reasoning.max_tokens,
+        ),
     )
-    enabled = next((value for value in switches if value is not None), None)
-    budgets = (
-        request.thinking_budget,
-        switch.budget_tokens if isinstance(switch, schema.ThinkingSwitch) else None,
-        reasoning.max_tokens,
-    )
-    budget = next((value for value in budgets if value is not None), None)
-    named = request.think if isinstance(request.think, str) else None
-    effort = request.reasoning_effort or reasoning.effort or named
-    if effort == "none":
-        return ThinkingOptions(enabled=bool(enabled), max_tokens=budget), kwargs
-    return ThinkingOptions(enabled=enabled, effort=effort, max_tokens=budget), kwargs
 
 
 def translate_messages(

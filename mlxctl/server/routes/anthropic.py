@@ -3,17 +3,14 @@
 from mlxctl.protocols import ANTHROPIC, PROTOCOLS
 from mlxctl.protocols.anthropic.messages_answers import MESSAGE_EVENTS, AnthropicMessage, TokenCount
 from mlxctl.protocols.anthropic.messages_schema import CountTokensRequest, MessagesRequest
-from mlxctl.server.generation import GenerationResource
+from mlxctl.server.messages import MessagesResource
 from mlxctl.server.route import GENERATION_ERRORS, Operation, Route, RouteContext
 from mlxctl.server.tokenization import TokenCountResource
 
 
 def _messages(context: RouteContext) -> object:
-    return GenerationResource(
-        context.services.inference,
-        PROTOCOLS["messages"].create_formatter,
-        context.open_requests,
-        context.settings,
+    return MessagesResource(
+        context.services.inference, context.services.responses, context.open_requests, context.settings
     )
 
 

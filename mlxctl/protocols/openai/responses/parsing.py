@@ -34,6 +34,7 @@ from mlxctl.protocols.openai.responses.tools import OfferedTools
 from mlxctl.protocols.priority import requested_priority
 from mlxctl.protocols.sampling_fields import sampling_options
 from mlxctl.protocols.structured_output import object_constraint, requested_constraint, schema_constraint
+from mlxctl.protocols.thinking_switches import template_arguments, thinking_options
 from mlxctl.protocols.validation_errors import missing
 
 _DECODER = msgspec.json.Decoder(schema.ResponsesRequest)
@@ -204,6 +205,7 @@ def to_generation_request(
 ) -> GenerationRequest:
     """Translate a decoded body. Raises InvalidRequest."""
     tools, choice = offer.choose(request.tool_choice)
+    in_kwargs, template_kwargs = template_arguments(request.chat_template_kwargs)
     return GenerationRequest(
         model=request.model,
         messages=messages,
@@ -211,9 +213,10 @@ def to_generation_request(
         tool_choice=choice,
         parallel_tool_calls=request.parallel_tool_calls is not False,
         sampling=_sampling(request),
-        thinking=_thinking(request),
+        thinking=_thinking(request, in_kwargs),
         constraint=requested_constraint(request, response_format=_text_format(request.text)),
         max_tokens=request.max_output_tokens,
+        template_kwargs=template_kwargs,
         context_overflow="drop_oldest" if request.truncation == "auto" else None,
         stream=bool(request.stream),
         priority=requested_priority(request.priority, request.service_tier),
@@ -241,11 +244,9 @@ def _text_format(options: schema.TextOptions | None) -> Constraint | None:
             return None
 
 
-def _thinking(request: schema.ResponsesRequest) -> ThinkingOptions:
-    effort = request.reasoning.effort if request.reasoning else None
-    budget = request.thinking_budget
-    return (
-        ThinkingOptions(enabled=False)
-        if effort == "none"
-        else ThinkingOptions(effort=effort, max_tokens=budget)
+def _thinking(request: schema.ResponsesRequest, in_kwargs: bool | None) -> ThinkingOptions:
+    return thinking_options(
+        switches=(request.enable_thinking, request.think, in_kwargs),
+        efforts=(request.reasoning.effort if request.reasoning else None,),
+        budgets=(request.thinking_budget,),
     )

@@ -1,7 +1,7 @@
 """Body of `POST /v1/responses`.
 
 OpenAI's documented fields, and those of other servers (top_k, min_p, repetition_penalty, seed,
-thinking_budget, …). Null means not set; other fields are ignored. Items, tools and choices stay raw in the
+enable_thinking, …). Null means not set; other fields are ignored. Items, tools and choices stay raw in the
 body: their type decides how they are decoded, and many types exist only at OpenAI.
 """
 
@@ -262,7 +262,10 @@ class ResponsesRequest(CacheFields, kw_only=True):
     top_logprobs: NumTopLogprobs | None = None
     include: list[Includable] | None = None
     reasoning: ReasoningOptions | None = None
+    enable_thinking: bool | None = None
+    think: bool | Effort | None = None
     thinking_budget: ThinkingBudget | None = None
+    chat_template_kwargs: dict[str, Any] | None = None
     text: TextOptions | None = None
     truncation: Literal["auto", "disabled"] | None = None
     store: bool | None = None

@@ -1,0 +1,77 @@
+"""Anthropic's threads: conversations that the server stores between turns.
+
+Each turn is stored under the id of its answer: the messages of the request and the answer. Before the first
+turn's messages stand the fields that a thread fixes.
+"""
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+import msgspec
+from msgspec import Struct
+
+from mlxctl.errors import InvalidRequest
+from mlxctl.ir import StoredItem, StoredResponse
+from mlxctl.protocols.anthropic import messages_schema as schema
+from mlxctl.protocols.anthropic.messages_answers import AnswerBlock
+
+_FIXED_FIELDS = ("system", "tools")
+
+
+class ThreadFields(Struct):
+    """The fields that a thread takes from its first request."""
+
+    system: str | list[schema.AnthropicText] | None = None
+    tools: list[schema.AnthropicTool] | None = None
+
+
+_encode = msgspec.json.Encoder().encode
+_FIELDS = msgspec.json.Decoder(ThreadFields)
+_MESSAGE = msgspec.json.Decoder(schema.ConversationMessage)
+
+
+def stored_turn(request: schema.MessagesRequest, message_id: str) -> StoredResponse | None:
+    """Return what to store of a request, None without a thread.
+
+    `message_id` is the id of its answer.
+    """
+    if request.thread is None:
+        return None
+    bodies = [_encode(message) for message in request.messages]
+    previous_id = None
+    if isinstance(request.thread, schema.ContinueThread):
+        previous_id = request.thread.previous_message_id
+    else:
+        bodies.insert(0, _encode(ThreadFields(request.system, request.tools)))
+    return StoredResponse(
+        id=message_id,
+        previous_id=previous_id,
+        body=b"",
+        input=tuple(StoredItem(id=f"{message_id}_{index}", body=body) for index, body in enumerate(bodies)),
+        output=(),
+    )
+
+
+def with_answer(turn: StoredResponse, content: Sequence[AnswerBlock]) -> StoredResponse:
+    """Return a turn with the blocks of its answer."""
+    answer = _encode({"role": "assistant", "content": content})
+    return replace(turn, output=(StoredItem(id=turn.id, body=answer),))
+
+
+def continued(
+    request: schema.MessagesRequest, stored: Sequence[StoredItem]
+) -> tuple[schema.MessagesRequest, list[schema.ConversationMessage]]:
+    """Return the request with its thread's fields, and the thread's messages.
+
+    Raises InvalidRequest when the request sets these fields again.
+    """
+    for name in _FIXED_FIELDS:
+        if getattr(request, name) is not None:
+            raise InvalidRequest(
+                f"{name} belongs to the first request of a thread; leave it out, or create a new thread",
+                param=name,
+                code="thread_fingerprint_mismatch",
+            )
+    fields = _FIELDS.decode(stored[0].body)
+    messages = [_MESSAGE.decode(item.body) for item in stored[1:]]
+    return msgspec.structs.replace(request, system=fields.system, tools=fields.tools), messages
