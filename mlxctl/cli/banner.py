@@ -6,6 +6,7 @@ import typer
 
 from mlxctl import __version__
 from mlxctl.inference import ServedModel
+from mlxctl.ir.host_names import is_loopback
 from mlxctl.server import Address
 from mlxctl.settings import Settings
 
@@ -24,7 +25,7 @@ class Banner:
         """Print the address, before the model is loaded."""
         typer.echo(f"mlxctl {__version__} on {address.url}")
         self._requires_keys = requires_keys
-        if settings.server.host not in ("127.0.0.1", "localhost", "::1") and not requires_keys:
+        if not is_loopback(settings.server.host) and not requires_keys:
             typer.echo(
                 "  note   any client that reaches this address has access; set an API key with --api-key"
             )

@@ -1,7 +1,6 @@
 """Signing keys of an identity provider, from its JWKS document (RFC 7517)."""
 
 import asyncio
-import ipaddress
 import logging
 import math
 import time
@@ -17,6 +16,7 @@ from joserfc.jwk import ECKey, OKPKey, RSAKey
 
 from mlxctl.certificates import client_context
 from mlxctl.errors import PolicyUnavailable
+from mlxctl.ir.host_names import is_loopback
 
 MAX_DOCUMENT_BYTES = 256 * 1024
 MAX_KEYS = 100
@@ -25,7 +25,7 @@ REFETCH_SECONDS = 10.0
 _MAX_BACK_OFF_SECONDS = 60.0
 # The modulus of 2,048 bits in base64url.
 _MIN_MODULUS_CHARS = 342
-# SEC: no symmetric keys; any reader of the document could sign with them.
+# SEC: symmetric keys are left out. The document is public, so every reader could sign tokens with them.
 _KEY_TYPES: dict[str, Any] = {"RSA": RSAKey, "EC": ECKey, "OKP": OKPKey}
 
 _log = logging.getLogger(__name__)
@@ -167,12 +167,12 @@ class JwksCache:
 def check_provider_url(url: str) -> str:
     """Return the URL of a provider. Raises ValueError.
 
-    SEC: keys that come over plain HTTP could be anyone's, so it is accepted on loopback only.
+    SEC: another computer could replace keys that come over plain HTTP, so it is accepted on loopback only.
     """
     parts = urlsplit(url)
     if parts.scheme == "https" and parts.hostname:
         return url
-    if parts.scheme == "http" and parts.hostname and _is_loopback(parts.hostname):
+    if parts.scheme == "http" and parts.hostname and is_loopback(parts.hostname):
         return url
     raise ValueError(f"{url!r} is not an https URL; http is accepted on loopback only")
 
@@ -205,12 +205,3 @@ def _signing_key(entry: Any) -> SigningKey | None:
         algorithm=algorithm if isinstance(algorithm, str) else None,
         key=key,
     )
-
-
-def _is_loopback(host: str) -> bool:
-    if host == "localhost":
-        return True
-    try:
-        return ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return False

@@ -1,7 +1,6 @@
 """An OpenID Connect provider behind a real socket."""
 
 import json
-import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -10,6 +9,8 @@ from typing import Any
 
 from joserfc import jwt
 from joserfc.jwk import ECKey, OctKey, RSAKey
+
+from tests.http_double import running
 
 AUDIENCE = "mlxctl-test"
 KEYS = {kid: RSAKey.generate_key(2048, {"kid": kid}) for kid in ("first", "second")}
@@ -72,11 +73,5 @@ class Handler(BaseHTTPRequestHandler):
 @contextmanager
 def identity_provider() -> Iterator[IdentityProvider]:
     """Yield a running provider."""
-    with IdentityProvider() as server:
-        thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
-        thread.start()
-        try:
-            yield server
-        finally:
-            server.shutdown()
-            thread.join()
+    with running(IdentityProvider()) as server:
+        yield server

@@ -1,11 +1,12 @@
 """A server in the shape of OPA's REST API."""
 
 import json
-import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
+
+from tests.http_double import running
 
 
 class OpaDouble(ThreadingHTTPServer):
@@ -42,11 +43,5 @@ class Handler(BaseHTTPRequestHandler):
 @contextmanager
 def opa_double() -> Iterator[OpaDouble]:
     """Yield a running server."""
-    with OpaDouble() as server:
-        thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
-        thread.start()
-        try:
-            yield server
-        finally:
-            server.shutdown()
-            thread.join()
+    with running(OpaDouble()) as server:
+        yield server

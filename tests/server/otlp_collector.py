@@ -1,12 +1,13 @@
 """A collector in the shape of OpenTelemetry's, for OTLP over HTTP."""
 
-import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
+
+from tests.http_double import running
 
 
 class OtlpCollector(ThreadingHTTPServer):
@@ -61,11 +62,5 @@ def _value(value: Any) -> Any:
 @contextmanager
 def otlp_collector() -> Iterator[OtlpCollector]:
     """Yield a running collector."""
-    with OtlpCollector() as server:
-        thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
-        thread.start()
-        try:
-            yield server
-        finally:
-            server.shutdown()
-            thread.join()
+    with running(OtlpCollector()) as server:
+        yield server

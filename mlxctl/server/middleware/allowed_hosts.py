@@ -5,13 +5,13 @@ own origin. Such requests carry the page's host name, so a server that listens o
 loopback names and configured ones.
 """
 
-import ipaddress
 import re
 from collections.abc import Sequence
 
 from falcon.asgi import Request, Response
 
 from mlxctl.errors import InvalidRequest
+from mlxctl.ir.host_names import is_loopback
 
 # RFC 9110, section 7.2: a name or an address (IPv6 in brackets), optionally with a port.
 _HOST = re.compile(r"(?:\[([0-9A-Za-z:.%]+)\]|([\w.~%!$&'()*+;=-]+))(?::[0-9]{1,5})?", re.ASCII)
@@ -25,7 +25,7 @@ class AllowedHosts:
 
     def __init__(self, *, bound_host: str, allowed_hosts: Sequence[str]) -> None:
         self._names = {_normalized(name) for name in (*allowed_hosts, bound_host)}
-        self._is_open = not _is_loopback(bound_host) and not allowed_hosts
+        self._is_open = not is_loopback(bound_host) and not allowed_hosts
 
     async def process_request(self, request: Request, response: Response) -> None:  # noqa: ARG002
         """Raise InvalidRequest for a missing, malformed or foreign Host."""
@@ -41,7 +41,7 @@ class AllowedHosts:
                 f"the Host header {offered!r} is malformed; send one NAME or NAME:PORT", code="invalid_host"
             )
         name = _normalized(parts[1] or parts[2])
-        if not self._is_open and name not in self._names and not _is_loopback(name):
+        if not self._is_open and name not in self._names and not is_loopback(name):
             raise InvalidRequest(
                 f"host name {name!r} is not allowed; add it to server.allowed_hosts",
                 code="host_not_allowed",
@@ -50,12 +50,3 @@ class AllowedHosts:
 
 def _normalized(name: str) -> str:
     return name.strip("[]").lower().removesuffix(".")
-
-
-def _is_loopback(name: str) -> bool:
-    if name == "localhost":
-        return True
-    try:
-        return ipaddress.ip_address(name).is_loopback
-    except ValueError:
-        return False
