@@ -1,14 +1,17 @@
 """`mlxctl admin keys`."""
 
 import time
-from typing import Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from mlxctl.cli.admin.target import Local, policy_target, show
-from mlxctl.cli.error_reports import report_errors
+from mlxctl.cli.admin.target import show, with_policy
 from mlxctl.cli.lazy import SuggestingGroup, create_app
-from mlxctl.cli.options import ApiKey, AsJson, ConfigFile, ServerUrl
+from mlxctl.cli.options import AsJson
+from mlxctl.inspector.served_policy import PolicyTarget
+
+if TYPE_CHECKING:
+    from mlxctl.policy.admin import KeyView
 
 _SECONDS_A_DAY = 86_400
 
@@ -36,16 +39,10 @@ app.callback(help="List, add, change, rotate and revoke API keys.")(lambda: None
 
 
 @app.command(epilog="Example: mlxctl admin keys ls --local")
-def ls(
-    as_json: AsJson = False,
-    local: Local = False,
-    url: ServerUrl = None,
-    api_key: ApiKey = None,
-    config: ConfigFile = None,
-) -> None:
+@with_policy
+def ls(policy: PolicyTarget, as_json: AsJson = False) -> None:
     """List API keys, without their secrets."""
-    with report_errors(), policy_target(url=url, api_key=api_key, local=local, config=config) as policy:
-        keys = policy.keys()
+    keys = policy.keys()
     if as_json:
         show(keys)
         return
@@ -56,7 +53,9 @@ def ls(
 
 
 @app.command(epilog="Example: mlxctl admin keys add ci --scope generate --allow-model 'qwen*'")
+@with_policy
 def add(
+    policy: PolicyTarget,
     name: Annotated[str, typer.Argument(metavar="KEY_NAME", help="Name of the key, for people.")],
     scopes: Scopes = None,
     models: Models = None,
@@ -64,49 +63,33 @@ def add(
     cache_group: CacheGroup = None,
     expires_days: Days = None,
     as_json: AsJson = False,
-    local: Local = False,
-    url: ServerUrl = None,
-    api_key: ApiKey = None,
-    config: ConfigFile = None,
 ) -> None:
     """Create an API key and print its secret.
 
     The secret is shown only now. Without --scope it may generate, embed, transcribe and list models. Once a
     key exists, the server requires keys; give the first one the scope `admin`.
     """
+    from mlxctl.policy.admin import NewKey
+
     fields = {
         "name": name,
         **_given(scopes=scopes, models=models, priority=priority, cache_group=cache_group),
         **_expiry(expires_days),
     }
-    with report_errors():
-        from mlxctl.policy.admin import NewKey
-
-        new = _body(fields, NewKey)
-        with policy_target(url=url, api_key=api_key, local=local, config=config) as policy:
-            key = policy.add(new)
-    if as_json:
-        show(key)
-    else:
-        typer.echo(f"{key.id}: {key.name}\n{key.key}")
+    _show_secret(policy.add(_body(fields, NewKey)), as_json=as_json)
 
 
 @app.command("show", epilog="Example: mlxctl admin keys show key_0123456789abcdef")
-def show_key(
-    key_id: KeyId,
-    local: Local = False,
-    url: ServerUrl = None,
-    api_key: ApiKey = None,
-    config: ConfigFile = None,
-) -> None:
+@with_policy
+def show_key(policy: PolicyTarget, key_id: KeyId) -> None:
     """Show one API key as JSON, without its secret."""
-    with report_errors(), policy_target(url=url, api_key=api_key, local=local, config=config) as policy:
-        key = policy.key(key_id)
-    show(key)
+    show(policy.key(key_id))
 
 
 @app.command("set", epilog="Example: mlxctl admin keys set key_0123456789abcdef --scope metrics:read")
+@with_policy
 def set_key(
+    policy: PolicyTarget,
     key_id: KeyId,
     name: Annotated[str | None, typer.Option(metavar="KEY_NAME", help="Name of the key.")] = None,
     scopes: Scopes = None,
@@ -114,47 +97,40 @@ def set_key(
     priority: Priority = None,
     cache_group: CacheGroup = None,
     expires_days: Days = None,
-    local: Local = False,
-    url: ServerUrl = None,
-    api_key: ApiKey = None,
-    config: ConfigFile = None,
 ) -> None:
     """Change an API key; what is not given stays."""
+    from mlxctl.policy.admin import KeyChange
+
     fields = {
         **_given(name=name, scopes=scopes, models=models, priority=priority, cache_group=cache_group),
         **_expiry(expires_days),
     }
-    with report_errors():
-        from mlxctl.policy.admin import KeyChange
-
-        change = _body(fields, KeyChange)
-        with policy_target(url=url, api_key=api_key, local=local, config=config) as policy:
-            key = policy.change(key_id, change)
-    show(key)
+    show(policy.change(key_id, _body(fields, KeyChange)))
 
 
-def _change_command(action: Literal["rotate", "revoke"], *, help: str) -> None:  # noqa: A002 -- Typer's name
-    """Add the command of a change that needs no value."""
-
-    @app.command(action, help=help, epilog=f"Example: mlxctl admin keys {action} key_0123456789abcdef")
-    def change(
-        key_id: KeyId,
-        as_json: AsJson = False,
-        local: Local = False,
-        url: ServerUrl = None,
-        api_key: ApiKey = None,
-        config: ConfigFile = None,
-    ) -> None:
-        with report_errors(), policy_target(url=url, api_key=api_key, local=local, config=config) as policy:
-            key = policy.rotate(key_id) if action == "rotate" else policy.revoke(key_id)
-        if as_json:
-            show(key)
-        else:
-            typer.echo(f"{key.id}: {key.name}\n{key.key}" if key.key else f"{key.id}: revoked")
+@app.command(epilog="Example: mlxctl admin keys rotate key_0123456789abcdef")
+@with_policy
+def rotate(policy: PolicyTarget, key_id: KeyId, as_json: AsJson = False) -> None:
+    """Replace the secret of an API key at once."""
+    _show_secret(policy.rotate(key_id), as_json=as_json)
 
 
-_change_command("rotate", help="Replace the secret of an API key at once.")
-_change_command("revoke", help="Refuse an API key from now on; its open requests end.")
+@app.command(epilog="Example: mlxctl admin keys revoke key_0123456789abcdef")
+@with_policy
+def revoke(policy: PolicyTarget, key_id: KeyId, as_json: AsJson = False) -> None:
+    """Refuse an API key from now on; its open requests end."""
+    key = policy.revoke(key_id)
+    if as_json:
+        show(key)
+    else:
+        typer.echo(f"{key.id}: revoked")
+
+
+def _show_secret(key: "KeyView", *, as_json: bool) -> None:
+    if as_json:
+        show(key)
+    else:
+        typer.echo(f"{key.id}: {key.name}\n{key.key}")
 
 
 def _given(**fields: Any) -> dict[str, Any]:

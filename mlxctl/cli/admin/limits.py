@@ -4,10 +4,9 @@ from typing import Annotated
 
 import typer
 
-from mlxctl.cli.admin.target import Local, policy_target, show
-from mlxctl.cli.error_reports import report_errors
+from mlxctl.cli.admin.target import show, with_policy
 from mlxctl.cli.lazy import SuggestingGroup, create_app
-from mlxctl.cli.options import ApiKey, ConfigFile, ServerUrl
+from mlxctl.inspector.served_policy import PolicyTarget
 
 KeyId = Annotated[
     str | None, typer.Option("--key", metavar="KEY_ID", help="Key.  [default: keys without own limits]")
@@ -17,21 +16,16 @@ app.callback(help="Show and set rate limits.")(lambda: None)
 
 
 @app.command("show", epilog="Example: mlxctl admin limits show --key key_0123456789abcdef")
-def show_limits(
-    key_id: KeyId = None,
-    local: Local = False,
-    url: ServerUrl = None,
-    api_key: ApiKey = None,
-    config: ConfigFile = None,
-) -> None:
+@with_policy
+def show_limits(policy: PolicyTarget, key_id: KeyId = None) -> None:
     """Show limits as JSON."""
-    with report_errors(), policy_target(url=url, api_key=api_key, local=local, config=config) as policy:
-        limits = policy.limits() if key_id is None else policy.key_limits(key_id)
-    show(limits)
+    show(policy.limits() if key_id is None else policy.key_limits(key_id))
 
 
 @app.command("set", epilog="Example: mlxctl admin limits set --requests 60 --tokens 100000 --concurrent 4")
+@with_policy
 def set_limits(
+    policy: PolicyTarget,
     key_id: KeyId = None,
     model: Annotated[
         str | None, typer.Option("--for-model", metavar="GLOB", help="Limits for these models, with --key.")
@@ -40,32 +34,26 @@ def set_limits(
     tokens: Annotated[int | None, typer.Option(min=0, help="Tokens per minute; 0 is no limit.")] = None,
     concurrent: Annotated[int | None, typer.Option(min=0, help="Open requests; 0 is no limit.")] = None,
     burst: Annotated[int | None, typer.Option(min=0, help="Requests per second; 0 is no limit.")] = None,
-    local: Local = False,
-    url: ServerUrl = None,
-    api_key: ApiKey = None,
-    config: ConfigFile = None,
 ) -> None:
     """Replace limits, from the next request on.
 
     What is not given has no own limit.
     """
-    with report_errors():
-        from mlxctl.errors import SettingsError
-        from mlxctl.ir.policy import KeyLimits, Limits
+    from mlxctl.errors import SettingsError
+    from mlxctl.ir.policy import KeyLimits, Limits
 
-        if model is not None and key_id is None:
-            raise SettingsError("--for-model needs --key")
-        limits = Limits(
-            requests_per_minute=requests, tokens_per_minute=tokens, concurrent=concurrent, burst=burst
-        )
-        with policy_target(url=url, api_key=api_key, local=local, config=config) as policy:
-            if key_id is None:
-                show(policy.set_limits(limits))
-                return
-            own = policy.key_limits(key_id)
-            changed = (
-                KeyLimits(all_models=limits, models=own.models)
-                if model is None
-                else KeyLimits(all_models=own.all_models, models={**own.models, model: limits})
-            )
-            show(policy.set_key_limits(key_id, changed))
+    if model is not None and key_id is None:
+        raise SettingsError("--for-model needs --key")
+    limits = Limits(
+        requests_per_minute=requests, tokens_per_minute=tokens, concurrent=concurrent, burst=burst
+    )
+    if key_id is None:
+        show(policy.set_limits(limits))
+        return
+    own = policy.key_limits(key_id)
+    changed = (
+        KeyLimits(all_models=limits, models=own.models)
+        if model is None
+        else KeyLimits(all_models=own.all_models, models={**own.models, model: limits})
+    )
+    show(policy.set_key_limits(key_id, changed))
