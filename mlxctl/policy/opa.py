@@ -101,5 +101,7 @@ def _decision(answer: Any) -> Decision:
         result = {"allow": result}
     if not isinstance(result, dict) or not isinstance(result.get("allow"), bool):
         raise ValueError("the result is neither a boolean nor an object with 'allow'")  # noqa: TRY004 -- wrong content, not a wrong call
+    if result["allow"]:
+        return ALLOWED
     reason = str(result.get("reason") or "the policy of this server denies the request")
-    return Decision(allowed=result["allow"], reason=reason[:_MAX_REASON_CHARS])
+    return Decision(allowed=False, reason=reason[:_MAX_REASON_CHARS])

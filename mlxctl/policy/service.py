@@ -116,6 +116,7 @@ class PolicyService:
         while self.store is not None:
             await asyncio.sleep(_WATCH_SECONDS)
             self.store.refresh()
+            await self.store.store_uses()
             if self._open:
                 self.end_revoked()
 

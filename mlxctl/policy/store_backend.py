@@ -1,5 +1,6 @@
 """The policy backend of `policy.sqlite`, whose contents change while a server runs."""
 
+import asyncio
 import logging
 import time
 from collections.abc import Callable, Sequence
@@ -96,19 +97,25 @@ class StoredPolicy:
                 self._read()
                 self._version = version
                 self.on_change()
-            self._store_uses(now)
             self._is_failing = False
         except MlxctlError as error:
             if not self._is_failing:
                 _log.error("the policy store cannot be read, its last state holds: %s", error)
             self._is_failing = True
 
-    def _store_uses(self, now: float) -> None:
-        if self._uses and now - self._uses_stored_at >= _USES_SECONDS:
-            self._uses_stored_at = now
-            self._store.record_uses(self._uses)
-            self._uses = {}
-            self._version = self._store.version()
+    async def store_uses(self) -> None:
+        """Store when keys were used, at most once a minute."""
+        now = self._clock()
+        if not self._uses or now - self._uses_stored_at < _USES_SECONDS:
+            return
+        self._uses_stored_at = now
+        uses, self._uses = self._uses, {}
+        try:
+            # Another process may hold the lock of the file for seconds.
+            await asyncio.to_thread(self._store.record_uses, uses)
+        except MlxctlError as error:
+            _log.error("the last uses of API keys cannot be stored yet: %s", error)
+            self._uses = uses | self._uses
 
     def _put(self, kind: str, name: str, value: object) -> None:
         self._store.put(kind, name, msgspec.json.encode(value))

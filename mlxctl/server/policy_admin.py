@@ -39,11 +39,11 @@ class KeysResource:
     async def on_post(self, request: Request, response: Response) -> None:
         """Create a key; only this answer has its secret.
 
-        SEC: where anyone may administer, a client could lock out all others. Raises Conflict.
+        SEC: without keys every client may administer, and one could lock out all others. Raises Conflict.
         """
         if not request.context.identity.name:
             raise Conflict(
-                "this server has no keys, so that anyone could add one; add the first with "
+                "this server has no keys, so that every client could add one; add the first with "
                 "'mlxctl admin keys add NAME --scope admin --local'"
             )
         new = await read_json(request, _NEW_KEYS, limit_bytes=_MAX_BODY_BYTES)

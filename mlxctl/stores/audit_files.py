@@ -21,6 +21,8 @@ MAX_RESULTS = 1000
 _SEGMENT_BYTES = 4 << 20
 _SEGMENTS_OF_LIMIT = 8
 _DAY_SECONDS = 86400.0
+# The end of the year 9999, the last that `datetime` has.
+_LAST_SECOND = 253_402_300_799.0
 
 
 class AuditRecord(Struct, kw_only=True, omit_defaults=True):
@@ -90,6 +92,14 @@ class AuditQuery(Struct, frozen=True, kw_only=True):
             and self.status in (None, record.status)
             and (self.after is None or record.id < self.after)
         )
+
+    @property
+    def parts(self) -> list[bytes]:
+        """Parts that the line of a matching record has."""
+        wanted = {"caller": self.key, "model": self.model, "status": self.status}
+        return [
+            msgspec.json.encode({name: value})[1:-1] for name, value in wanted.items() if value is not None
+        ]
 
 
 _SEGMENT_NAME = re.compile(r"audit-[0-9]{8}-[0-9]{6}\.jsonl")
@@ -161,6 +171,7 @@ class AuditFiles:
         return num_deleted
 
     def _newest_first(self, query: AuditQuery) -> Iterator[AuditRecord]:
+        parts = query.parts
         for segment in reversed(self._segments()):
             if query.until is not None and _day_of(segment) > _day(query.until):
                 continue
@@ -171,6 +182,9 @@ class AuditFiles:
             except FileNotFoundError:  # pruned meanwhile
                 continue
             for line in reversed(lines):
+                # PERF: most lines of a rare key, model or status are not decoded.
+                if not all(part in line for part in parts):
+                    continue
                 # A line that a full disk cut off, or that is damaged, is skipped.
                 with suppress(ValueError, RecursionError):
                     yield _RECORDS.decode(line)
@@ -195,7 +209,11 @@ class AuditFiles:
 
 
 def _day(seconds: float) -> str:
-    return datetime.fromtimestamp(seconds, UTC).strftime("%Y%m%d")
+    """Return the date of a unix time.
+
+    Times before 1970 and after 9999 count as the first and the last day.
+    """
+    return datetime.fromtimestamp(min(max(seconds, 0.0), _LAST_SECOND), UTC).strftime("%Y%m%d")
 
 
 def _day_of(segment: Path) -> str:

@@ -55,10 +55,10 @@ class Record(NamedTuple):
 class PolicyStore:
     """The file of a policy store.
 
-    Any thread may call; each call opens the file. Other processes may change it: `version` tells. A damaged
-    file is never replaced by an empty one, which would let everyone in. Methods raise StoreUnavailable, also
-    for contents that do not match their checksum, and SettingsError for a wrong passphrase or a value that
-    another program encrypted.
+    Any thread may call; each call opens the file. Other processes may change it; `version` changes then. A
+    damaged file is never replaced by an empty one, because requests would need no key then. Methods raise
+    StoreUnavailable, also for contents that do not match their checksum, and SettingsError for a wrong
+    passphrase or a value that another program encrypted.
     """
 
     def __init__(self, path: Path, passphrase: str | None = None) -> None:
@@ -95,9 +95,10 @@ class PolicyStore:
         """
         with self._connected() as connection, connection:
             connection.execute("BEGIN IMMEDIATE")
-            (number,) = connection.execute("SELECT count(*) FROM records").fetchone()
-            if number >= MAX_RECORDS:
-                raise StoreUnavailable("policy", f"the policy store has {MAX_RECORDS} records; delete some")
+            others = "SELECT count(*) FROM records WHERE (kind, id) <> (?, ?)"
+            (num_others,) = connection.execute(others, (kind, name)).fetchone()
+            if num_others >= MAX_RECORDS:
+                raise StoreUnavailable("policy", f"the policy store has {MAX_RECORDS} records, its maximum")
             connection.execute(
                 "INSERT OR REPLACE INTO records VALUES (?, ?, ?)", (kind, name, self._seal(kind, name, value))
             )
@@ -214,7 +215,7 @@ class TamperedValue(ValueError):
 class Sealer:
     """Seals and opens values.
 
-    A value belongs to its `place`, so that it cannot be moved to another. Raises SettingsError without the
+    A value is bound to its `name`, so that it opens under no other. Raises SettingsError without the
     cryptography package.
     """
 
@@ -234,16 +235,16 @@ class Sealer:
         )
         self._cipher = AESGCM(key)
 
-    def seal(self, value: bytes, place: str) -> bytes:
+    def seal(self, value: bytes, name: str) -> bytes:
         """Return nonce and ciphertext."""
         nonce = secrets.token_bytes(_NONCE_BYTES)
-        return nonce + self._cipher.encrypt(nonce, value, place.encode())
+        return nonce + self._cipher.encrypt(nonce, value, name.encode())
 
-    def open(self, sealed: bytes, place: str) -> bytes:
+    def open(self, sealed: bytes, name: str) -> bytes:
         """Return the value. Raises TamperedValue."""
         from cryptography.exceptions import InvalidTag
 
         try:
-            return self._cipher.decrypt(sealed[:_NONCE_BYTES], sealed[_NONCE_BYTES:], place.encode())
+            return self._cipher.decrypt(sealed[:_NONCE_BYTES], sealed[_NONCE_BYTES:], name.encode())
         except (InvalidTag, ValueError):
-            raise TamperedValue(place) from None
+            raise TamperedValue(name) from None

@@ -17,11 +17,11 @@ def policy(
     return PolicyService(SettingsPolicy(api_keys, admin_keys, cache_groups))
 
 
-ANYONE = Caller(name="", scopes=frozenset(SCOPES), sees_others=True)
+ANONYMOUS = Caller(name="", scopes=frozenset(SCOPES), sees_others=True)
 
 
 def test_every_caller_is_accepted_without_configured_keys() -> None:
-    assert policy().identify(authorization=None, x_api_key=None) == ANYONE
+    assert policy().identify(authorization=None, x_api_key=None) == ANONYMOUS
     assert policy().identify(authorization="Bearer dummy", x_api_key=None).name == ""
 
 

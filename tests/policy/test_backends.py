@@ -1,7 +1,8 @@
 """One contract over all policy backends."""
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -14,8 +15,11 @@ from mlxctl.policy import PolicyService, SettingsPolicy
 from mlxctl.policy.admin import KeyChange, NewKey, PolicyAdmin
 from mlxctl.policy.backend import PolicyBackend, RequestFacts
 from mlxctl.policy.key_table import secret_digest
+from mlxctl.policy.opa import OpaPolicy
 from mlxctl.policy.store_backend import StoredPolicy
 from mlxctl.stores.policy import PolicyStore
+
+from .opa_double import opa_double
 
 FACTS = RequestFacts(caller="k", scopes=frozenset(USER_SCOPES), models=("qwen*",), scope="generate")
 
@@ -41,6 +45,20 @@ def of_store(tmp_path: Path) -> PolicyBackend:
 
 def _fields(value: Any) -> dict[str, Any]:
     return {name: getattr(value, name) for name in value.__struct_fields__}
+
+
+@contextmanager
+def of_opa(tmp_path: Path) -> Iterator[OpaPolicy]:
+    with opa_double() as server:
+        yield OpaPolicy(of_store(tmp_path), server.url, timeout_seconds=20)
+
+
+@pytest.fixture(params=[of_settings, of_store, of_opa])
+def decider(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[PolicyBackend | OpaPolicy]:
+    """Each backend that decides."""
+    with ExitStack() as stack:
+        created = request.param(tmp_path)
+        yield stack.enter_context(created) if request.param is of_opa else created
 
 
 @pytest.fixture(params=[of_settings, of_store])
@@ -73,9 +91,9 @@ def test_backend_has_default_limits(backend: PolicyBackend) -> None:
     ],
 )
 def test_backend_decides_by_scope_and_model(
-    backend: PolicyBackend, facts: RequestFacts, is_allowed: bool
+    decider: PolicyBackend | OpaPolicy, facts: RequestFacts, is_allowed: bool
 ) -> None:
-    decision = asyncio.run(backend.decide(facts))
+    decision = asyncio.run(decider.decide(facts))
     assert decision.allowed == is_allowed
     assert bool(decision.reason) != is_allowed
 
@@ -156,7 +174,21 @@ def test_change_by_another_process_is_noticed(tmp_path: Path) -> None:
     assert ended == [key.id]
 
 
-def test_lost_store_lets_nobody_in(tmp_path: Path) -> None:
+def test_last_use_of_a_key_is_stored_once_a_minute(tmp_path: Path) -> None:
+    clock = [0.0]
+    mine = StoredPolicy(PolicyStore(tmp_path / "policy.sqlite"), SettingsPolicy(), clock=lambda: clock[0])
+    policy = PolicyService(SettingsPolicy(), mine)
+    key = policy.admin.add(NewKey(name="one"))
+    policy.identify(authorization=None, x_api_key=str(key.key))
+    stored_uses = []
+    for clock[0] in (59.0, 60.0):
+        asyncio.run(mine.store_uses())
+        stored_uses.append(set(stored(tmp_path).last_used()))
+    assert stored_uses == [set(), {key.id}]
+    assert policy.admin.key(key.id).last_used is not None
+
+
+def test_deleted_store_refuses_every_key(tmp_path: Path) -> None:
     clock = [0.0]
     PolicyAdmin(SettingsPolicy(), stored(tmp_path)).add(NewKey(name="one"))
     settings = SettingsPolicy()

@@ -15,6 +15,8 @@ from typing import Any
 import httpx
 import pytest
 
+from mlxctl.cli.audit.records import time_of
+from mlxctl.errors import SettingsError
 from mlxctl.settings import ServerSettings
 
 from .conftest import unstarted_app
@@ -107,6 +109,12 @@ def test_commands_read_the_log_of_this_machine(with_keys: ServerProcess, state: 
     assert run("search", "--until", "2020-01-01").strip() == "no records"
     assert "POST /v1/chat/completions 200" in run("tail")
     assert json.loads(run("prune", "--json")) == {"deleted_files": 0}
+
+
+@pytest.mark.parametrize("text", ["nan", "inf", "-inf", "yesterday"])
+def test_time_that_is_no_time_names_the_option(text: str) -> None:
+    with pytest.raises(SettingsError, match="--since must be a time"):
+        time_of(text, "--since")
 
 
 def test_invalid_query_names_the_parameter(with_keys: ServerProcess) -> None:

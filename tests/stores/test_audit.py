@@ -57,6 +57,14 @@ def test_search_filters_by_key_model_status_and_time(tmp_path: Path) -> None:
         assert [one.request_id for one in log.search(query)] == ([] if number is None else [f"req-{number}"])
 
 
+def test_times_beyond_the_calendar_find_and_delete_nothing_wrong(tmp_path: Path) -> None:
+    log = files(tmp_path, retention_days=1e9)
+    log.append([record(0)])
+    assert log.prune() == 0
+    assert len(log.search(AuditQuery(since=-1e300, until=1e300))) == 1
+    assert log.search(AuditQuery(since=1e300)) == log.search(AuditQuery(until=-1e300)) == []
+
+
 def test_records_survive_a_restart_and_a_line_that_was_cut_off(tmp_path: Path) -> None:
     files(tmp_path).append([record(0)])
     (segment,) = tmp_path.iterdir()

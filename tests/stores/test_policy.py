@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from mlxctl.errors import SettingsError, StoreUnavailable
+from mlxctl.stores import policy
 from mlxctl.stores.policy import _MIGRATIONS, _TOTAL, PolicyStore
 from mlxctl.stores.rows import checksum
 
@@ -36,6 +37,16 @@ def test_records_are_read_back_and_replaced(path: Path) -> None:
     assert [tuple(record) for record in PolicyStore(path).read()] == [("key", "a", b"2")]
     assert store.version() != before
     assert stat.S_IMODE(path.stat().st_mode) == 0o600
+
+
+def test_full_store_still_replaces_its_records(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(policy, "MAX_RECORDS", 2)
+    store = PolicyStore(path)
+    for name, value in (("a", b"1"), ("b", b"1"), ("a", b"revoked")):
+        store.put("key", name, value)
+    with pytest.raises(StoreUnavailable, match="2 records"):
+        store.put("key", "c", b"1")
+    assert [record.value for record in store.read()] == [b"revoked", b"1"]
 
 
 def test_encrypted_values_are_not_in_the_file(path: Path) -> None:

@@ -1,7 +1,9 @@
 """The audit files that the settings name, and their records as text."""
 
 from collections.abc import Iterable
+from contextlib import suppress
 from datetime import UTC, datetime
+from math import isfinite
 from pathlib import Path
 
 import msgspec
@@ -68,10 +70,9 @@ def time_of(text: str | None, option: str) -> float | None:
     """
     if text is None:
         return None
-    try:
-        return float(text)
-    except ValueError:
-        pass
+    with suppress(ValueError):
+        if isfinite(seconds := float(text)):
+            return seconds
     try:
         at = datetime.fromisoformat(text)
     except ValueError:
