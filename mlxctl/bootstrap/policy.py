@@ -1,6 +1,5 @@
 """Authentication, scopes, limits and guardrails, from the settings."""
 
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -14,6 +13,7 @@ from mlxctl.policy import PolicyService, SettingsPolicy
 from mlxctl.policy.guardrails import compile_rules
 from mlxctl.policy.store_backend import StoredPolicy
 from mlxctl.settings import GuardrailSettings, OidcSettings, Settings
+from mlxctl.settings.secret_files import secret_lines
 from mlxctl.stores.policy import PolicyStore
 
 if TYPE_CHECKING:
@@ -77,6 +77,7 @@ def _open_oidc(settings: OidcSettings) -> "OidcTokens | None":
         algorithms=settings.algorithms,
         leeway_seconds=settings.leeway_seconds,
         scope_claim=settings.scope_claim,
+        priority_claim=settings.priority_claim,
         role_map=role_map,
     )
 
@@ -84,7 +85,7 @@ def _open_oidc(settings: OidcSettings) -> "OidcTokens | None":
 def open_policy(settings: Settings) -> tuple[SettingsPolicy, StoredPolicy]:
     """Return the keys of the settings, and of the store. Raises SettingsError."""
     server, limits = settings.server, settings.limits
-    of_file = _lines(server.api_key_file, "server.api_key_file") if server.api_key_file else ()
+    of_file = secret_lines(server.api_key_file, "server.api_key_file") if server.api_key_file else ()
     of_settings = SettingsPolicy(
         (*server.api_keys, *of_file),
         server.admin_keys,
@@ -99,7 +100,7 @@ def open_policy(settings: Settings) -> tuple[SettingsPolicy, StoredPolicy]:
     )
     passphrase = settings.policy.passphrase
     if settings.policy.passphrase_file is not None:
-        passphrase = _lines(settings.policy.passphrase_file, "policy.passphrase_file")[0]
+        passphrase = secret_lines(settings.policy.passphrase_file, "policy.passphrase_file")[0]
     try:
         store = PolicyStore(settings.policy.path or locations.policy_file(), passphrase)
         return of_settings, StoredPolicy(store, of_settings)
@@ -109,7 +110,9 @@ def open_policy(settings: Settings) -> tuple[SettingsPolicy, StoredPolicy]:
 
 def _guardrail_rules(settings: GuardrailSettings) -> GuardrailRules:
     """Return the rules of the settings. Raises SettingsError."""
-    of_file = _lines(settings.blocklist_file, "guardrails.blocklist_file") if settings.blocklist_file else ()
+    of_file = (
+        secret_lines(settings.blocklist_file, "guardrails.blocklist_file") if settings.blocklist_file else ()
+    )
     fields = {
         "blocklist": (*settings.blocklist, *of_file),
         "regex": settings.regex,
@@ -123,14 +126,3 @@ def _guardrail_rules(settings: GuardrailSettings) -> GuardrailRules:
     except (msgspec.ValidationError, InvalidRequest) as error:
         raise SettingsError(f"section 'guardrails': {error}") from None
     return rules
-
-
-def _lines(path: Path, setting: str) -> tuple[str, ...]:
-    """Return the lines of a file with secrets. Raises SettingsError."""
-    try:
-        lines = tuple(line for line in map(str.strip, path.read_text().splitlines()) if line)
-    except (OSError, UnicodeDecodeError) as error:
-        raise SettingsError(f"{setting}: {str(path)!r} cannot be read: {error}") from None
-    if not lines:
-        raise SettingsError(f"{setting}: {str(path)!r} is empty")
-    return lines

@@ -23,6 +23,7 @@ ALGORITHMS = ("RS256", "RS384", "RS512", "PS256", "PS384", "PS512", "ES256", "ES
 """Asymmetric signatures; `none` and HMAC are never accepted."""
 
 MAX_TOKEN_CHARS = 16 * 1024
+MAX_PRIORITY = 100
 _MAX_SUBJECT_CHARS = 256
 _TYPES = ("jwt", "at+jwt", "application/at+jwt")
 
@@ -41,7 +42,7 @@ class OidcTokens:
     A token must be signed by a key of `keys` with one of `algorithms`, and name `issuer`, `audience`, a
     subject and an expiry; times may differ by `leeway_seconds`. The claim `scope_claim` (a name or a dotted
     path) has a list, or texts separated by spaces; `role_map` gives the scopes of each of them. With an empty
-    map they are scopes themselves.
+    map they are scopes themselves. The claim `priority_claim` has the most urgent priority of the caller.
     """
 
     def __init__(
@@ -53,6 +54,7 @@ class OidcTokens:
         algorithms: Sequence[str] = ("RS256",),
         leeway_seconds: float = 60.0,
         scope_claim: str = "scope",
+        priority_claim: str | None = None,
         role_map: Mapping[str, Sequence[Scope]] | None = None,
         now: Callable[[], float] = time.time,
     ) -> None:
@@ -62,6 +64,7 @@ class OidcTokens:
         self._algorithms = tuple(algorithms)
         self._leeway_seconds = leeway_seconds
         self._scope_claim = scope_claim
+        self._priority_claim = priority_claim
         self._role_map = role_map or {}
         self._now = now
 
@@ -115,7 +118,16 @@ class OidcTokens:
             # A token names each scope that it has.
             sees_others=True,
             cache_scope=key_scope(identity),
+            priority=self._priority(claims),
         )
+
+    def _priority(self, claims: dict[str, Any]) -> int | None:
+        """Return the priority of a caller; None without the claim. Raises InvalidToken."""
+        if self._priority_claim is None or (value := _claim(claims, self._priority_claim)) is None:
+            return None
+        if not isinstance(value, int) or isinstance(value, bool) or abs(value) > MAX_PRIORITY:
+            raise InvalidToken(f"its claim {self._priority_claim!r} is no whole number from -100 to 100")
+        return value
 
     def _scopes(self, claims: dict[str, Any]) -> frozenset[Scope]:
         granted = _texts(_claim(claims, self._scope_claim))

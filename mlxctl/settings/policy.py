@@ -57,6 +57,9 @@ class OidcSettings:
     scope_claim: str = "scope"
     """Claim with scopes or roles: a name, or a path such as `realm_access.roles`."""
 
+    priority_claim: str | None = None
+    """Claim with the most urgent priority of the caller's requests, -100 to 100. Default: no bound."""
+
     role_map: dict[str, tuple[str, ...]] = field(default_factory=dict)
     """Scopes of each role or provider's scope. Default: the claim has scopes of this server."""
 

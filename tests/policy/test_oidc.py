@@ -91,6 +91,21 @@ def test_claims_are_mapped_to_scopes(
     assert caller(provider, provider.token(**claims), **options).scopes == scopes
 
 
+@pytest.mark.parametrize(("claims", "priority"), [({}, None), ({"mlxctl": {"priority": -5}}, -5)])
+def test_claim_limits_the_priority(
+    provider: IdentityProvider, claims: dict[str, Any], priority: int | None
+) -> None:
+    token = provider.token(**claims)
+    assert caller(provider, token, priority_claim="mlxctl.priority").priority == priority
+    assert caller(provider, token).priority is None
+
+
+@pytest.mark.parametrize("value", [101, True, "5", 1.5])
+def test_claim_that_is_no_priority_is_refused(provider: IdentityProvider, value: object) -> None:
+    with pytest.raises(InvalidToken, match="'urgency' is no whole number"):
+        caller(provider, provider.token(urgency=value), priority_claim="urgency")
+
+
 def encoded(data: bytes) -> str:
     return base64.urlsafe_b64encode(data).decode().rstrip("=")
 
