@@ -1489,7 +1489,8 @@ _mlxctl_serve() {
         '*--port[Port to listen on. 0 picks a free port and prints it]: :' \
         '*-p[Port to listen on. 0 picks a free port and prints it]: :' \
         '*--tls-cert[Certificate for HTTPS, in PEM format, with its chain. Needs `tls_key`]: :_files' \
-        '*--tls-key[Private key of the certificate, in PEM format, without a password]: :_files' \
+        '*--tls-key[Private key of the certificate, in PEM format]: :_files' \
+        '*--tls-key-password-file[File whose first line is the password of an encrypted `tls_key`]: :_files' \
         '*--tls-min-version[Oldest TLS version that clients may use]: :' \
         '*--tls-client-ca[Certificate authority in PEM format]: :_files' \
         '*--api-key[API key that clients must send, as `Authorization]: :' \

@@ -13,10 +13,12 @@ from mlxctl.errors import SettingsError
 CLIENT_CERTIFICATE_VARIABLE = "MLXCTL_CLIENT_CERT"
 
 
-def check_server_files(certificate: Path | None, key: Path | None, client_ca: Path | None) -> None:
+def check_server_files(
+    certificate: Path | None, key: Path | None, client_ca: Path | None, *, password: str | None = None
+) -> None:
     """Raise SettingsError unless certificate and key exist and belong together.
 
-    Neither of them given is valid.
+    `password` is that of an encrypted key. Neither of the files given is valid.
     """
     if certificate is None and key is None:
         if client_ca is not None:
@@ -27,19 +29,19 @@ def check_server_files(certificate: Path | None, key: Path | None, client_ca: Pa
     for name, path in (("tls_cert", certificate), ("tls_key", key), ("tls_client_ca", client_ca)):
         if path is not None and not os.access(path, os.R_OK):
             raise SettingsError(f"server.{name}: {str(path)!r} does not exist or cannot be read")
-    if _is_encrypted(key):
-        # NOTE: Granian 2.8 takes a password, but panics on every encrypted key.
+    if is_encrypted(key) and password is None:
         raise SettingsError(
-            f"server.tls_key: {str(key)!r} is encrypted; write one without a password with "
-            "'openssl pkey -in KEY -out NEW_KEY'"
+            f"server.tls_key: {str(key)!r} is encrypted; name a file with its password with "
+            "--tls-key-password-file"
         )
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     try:
-        context.load_cert_chain(certificate, key, password=lambda: "")
-    except ssl.SSLError as error:
-        reason = (error.reason or str(error)).replace("_", " ").lower()
+        context.load_cert_chain(certificate, key, password=lambda: password or "")
+    except (ssl.SSLError, ValueError) as error:
+        reason = (getattr(error, "reason", None) or str(error)).replace("_", " ").lower()
+        hint = "; check the password of the key" if is_encrypted(key) else ""
         raise SettingsError(
-            f"{str(certificate)!r} and {str(key)!r} cannot be used for TLS: {reason}"
+            f"{str(certificate)!r} and {str(key)!r} cannot be used for TLS: {reason}{hint}"
         ) from None
     if client_ca is not None:
         try:
@@ -50,7 +52,7 @@ def check_server_files(certificate: Path | None, key: Path | None, client_ca: Pa
             ) from None
 
 
-def _is_encrypted(key: Path) -> bool:
+def is_encrypted(key: Path) -> bool:
     """Whether a PEM file has an encrypted private key."""
     content = key.read_bytes()
     return b"BEGIN ENCRYPTED PRIVATE KEY" in content or b"Proc-Type: 4,ENCRYPTED" in content

@@ -77,6 +77,7 @@ _FLAGS = (
     SettingFlag(ServerSettings, "port", "--port -p", "PORT"),
     SettingFlag(ServerSettings, "tls_cert", "--tls-cert", "FILE"),
     SettingFlag(ServerSettings, "tls_key", "--tls-key", "FILE"),
+    SettingFlag(ServerSettings, "tls_key_password_file", "--tls-key-password-file", "FILE"),
     SettingFlag(ServerSettings, "tls_min_version", "--tls-min-version", "VERSION"),
     SettingFlag(ServerSettings, "tls_client_ca", "--tls-client-ca", "FILE"),
     SettingFlag(ServerSettings, "api_keys", "--api-key", "KEY"),

@@ -4,8 +4,10 @@ import asyncio
 import os
 import resource
 import socket
+import ssl
 import sys
 from collections.abc import Callable
+from urllib.parse import urlsplit
 
 from granian.constants import HTTPModes, Interfaces, SSLProtocols
 from granian.http import HTTP1Settings
@@ -21,6 +23,8 @@ from mlxctl.settings import ServerSettings
 # Further connections wait. The limit on requests is `max_queue`.
 _MAX_CONNECTIONS = 4096
 _STOP_SECONDS = 2.0
+_TLS_START_SECONDS = 30.0
+_TLS_RETRY_SECONDS = 0.01
 # Kernel buffer of unread data by connection: about 200 tokens of a stream. By default it grows to megabytes,
 # and an answer that its client does not read would be computed whole.
 _SEND_BUFFER_BYTES = 32 * 1024
@@ -71,7 +75,8 @@ class Listener:
     async def start(self, *, on_end: Callable[[], None]) -> None:
         """Start to listen. Raises SettingsError.
 
-        `on_end` is called when listening ends, for whatever reason.
+        The files for TLS are read when it returns. `on_end` is called when listening ends, for whatever
+        reason.
         """
         _raise_file_limit()
         self._task = asyncio.create_task(self._server.serve(), name="listener")
@@ -80,7 +85,40 @@ class Listener:
         if self._task.done():
             reason = str(self._task.exception()).partition("\n")[0]
             raise SettingsError(f"cannot listen on {self._address.ip} port {self._address.port}: {reason}")
+        if self._address.scheme == "https":
+            await self._wait_for_tls()
         self._task.add_done_callback(lambda _: on_end())
+
+    async def _wait_for_tls(self) -> None:
+        """Wait for the first handshake. Raises SettingsError."""
+        # Only this shows that Granian's thread has read the files.
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+        context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
+        try:
+            async with asyncio.timeout(_TLS_START_SECONDS):
+                while not await self._has_answered(context):  # noqa: ASYNC110 -- Granian has no event for it
+                    await asyncio.sleep(_TLS_RETRY_SECONDS)
+        except (OSError, TimeoutError) as error:
+            reason = str(error) or "no answer"
+            raise SettingsError(f"certificate or key cannot be used for TLS: {reason}") from None
+
+    async def _has_answered(self, context: ssl.SSLContext) -> bool:
+        """Return whether the server takes part in a handshake.
+
+        Raises OSError if it never will.
+        """
+        host = urlsplit(self._address.url).hostname
+        try:
+            _, writer = await asyncio.open_connection(host, self._address.port, ssl=context)
+        except ssl.SSLError:
+            # The server wants a client certificate.
+            return True
+        except ConnectionRefusedError:
+            if self.has_ended:
+                raise
+            return False
+        writer.transport.abort()
+        return True
 
     async def stop(self) -> None:
         """Stop listening; connections still open after a moment are dropped."""

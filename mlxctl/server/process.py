@@ -17,6 +17,7 @@ from mlxctl.server.app import create_app
 from mlxctl.server.listener import Listener
 from mlxctl.server.log_output import configure_logging
 from mlxctl.server.open_requests import OpenHttpRequests
+from mlxctl.server.tls_key import tls_key_password, unencrypted_key
 from mlxctl.server.tracing import RequestTracing
 from mlxctl.settings import ServerSettings, Settings
 
@@ -46,17 +47,20 @@ def run(settings: Settings, announcer: Announcer) -> int:
 async def _serve(settings: Settings, announcer: Announcer) -> int:
     started = time.monotonic()
     stop = _stop_signals()
-    check_server_files(settings.server.tls_cert, settings.server.tls_key, settings.server.tls_client_ca)
-    address = claim_address(settings.server.host, settings.server.port)
-    if settings.server.tls_cert:
+    server = settings.server
+    key_password = tls_key_password(server)
+    check_server_files(server.tls_cert, server.tls_key, server.tls_client_ca, password=key_password)
+    address = claim_address(server.host, server.port)
+    if server.tls_cert:
         address = replace(address, scheme="https")
     services = build_services(_with_cache_directory(settings))
     open_requests = OpenHttpRequests()
     tracing = RequestTracing(settings.telemetry) if settings.telemetry.otlp_endpoint else None
-    application = create_app(services, settings.server, open_requests, tracing=tracing)
-    listener = Listener(application, address, settings.server)
-    log_handler = configure_logging(settings.server)
-    await listener.start(on_end=stop.set)
+    application = create_app(services, server, open_requests, tracing=tracing)
+    with unencrypted_key(server.tls_key, key_password) as key:
+        listener = Listener(application, address, replace(server, tls_key=key))
+        log_handler = configure_logging(server)
+        await listener.start(on_end=stop.set)
     _tune_garbage_collection()
     announcer.listening(address, settings, requires_keys=services.policy.requires_keys)
     await services.inference.open()
@@ -70,7 +74,7 @@ async def _serve(settings: Settings, announcer: Announcer) -> int:
         watch.cancel()
         await services.policy.close()
         services.catalog.downloads.close()
-        await _end(services.inference, open_requests, listener, settings.server)
+        await _end(services.inference, open_requests, listener, server)
         if tracing is not None:
             await tracing.close()
         services.close()

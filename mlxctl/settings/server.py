@@ -36,7 +36,13 @@ class ServerSettings:
     """Certificate for HTTPS, in PEM format, with its chain. Needs `tls_key`."""
 
     tls_key: Path | None = None
-    """Private key of the certificate, in PEM format, without a password."""
+    """Private key of the certificate, in PEM format."""
+
+    tls_key_password: str | None = field(default=None, repr=False)
+    """Password of an encrypted `tls_key`. Better: a file."""
+
+    tls_key_password_file: Path | None = None
+    """File whose first line is the password of an encrypted `tls_key`. Needs the extra `policy`."""
 
     tls_min_version: Literal["1.2", "1.3"] = "1.2"
     """Oldest TLS version that clients may use. Older Pythons and Macs have no 1.3."""

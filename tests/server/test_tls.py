@@ -6,8 +6,10 @@ With certificates made by openssl.
 import json
 import os
 import ssl
+import stat
 import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -20,9 +22,11 @@ import pytest
 
 from mlxctl.certificates import check_server_files
 from mlxctl.errors import SettingsError
+from mlxctl.server.tls_key import unencrypted_key
 from tests.server.process import ServerProcess
 
 LEAF = ["-addext", "basicConstraints=critical,CA:FALSE"]
+PASSWORD = "open sesame 4711"
 SUBJECT = ["-subj", "/CN=localhost", "-addext", "subjectAltName=DNS:localhost,IP:127.0.0.1"]
 
 
@@ -55,6 +59,10 @@ def certificates(tmp_path_factory: pytest.TempPathFactory) -> Path:
     (directory / "client-both.pem").write_bytes(
         (directory / "client.pem").read_bytes() + (directory / "client.key").read_bytes()
     )
+    (directory / "password").write_text(f"{PASSWORD}\n")
+    secret = ["-in", "server.key", "-passout", f"pass:{PASSWORD}", "-out"]
+    openssl(directory, "pkcs8", "-topk8", *secret, "encrypted.key")
+    openssl(directory, "ec", "-aes256", *secret, "legacy.key")
     return directory
 
 
@@ -65,15 +73,24 @@ def trusted(certificates: Path, *, client: bool = False) -> ssl.SSLContext:
     return context
 
 
-def start(certificates: Path, *options: str) -> ServerProcess:
-    files = ["--tls-cert", str(certificates / "server.pem"), "--tls-key", str(certificates / "server.key")]
-    return ServerProcess(*files, *options, environment={"SSL_CERT_FILE": str(certificates / "ca.pem")})
+def start(certificates: Path, *options: str, key: str = "server.key", **environment: str) -> ServerProcess:
+    files = ["--tls-cert", str(certificates / "server.pem"), "--tls-key", str(certificates / key)]
+    trusts = {"SSL_CERT_FILE": str(certificates / "ca.pem")}
+    return ServerProcess(*files, *options, environment={**trusts, **environment})
 
 
 @pytest.fixture(scope="module")
-def server(certificates: Path) -> Iterator[ServerProcess]:
-    """A server of the demo model over HTTPS."""
-    started = start(certificates)
+def runtime() -> Iterator[Path]:
+    """A directory for sockets, whose path is short."""
+    with tempfile.TemporaryDirectory(dir="/tmp") as directory:
+        yield Path(directory)
+
+
+@pytest.fixture(scope="module")
+def server(certificates: Path, runtime: Path) -> Iterator[ServerProcess]:
+    """A server over HTTPS whose key has a password."""
+    password = ["--tls-key-password-file", str(certificates / "password")]
+    started = start(certificates, *password, key="encrypted.key", XDG_RUNTIME_DIR=str(runtime))
     wait_ready(started, trusted(certificates))
     yield started
     started.kill()
@@ -113,6 +130,23 @@ def test_both_sdks_answer_over_https(server: ServerProcess, certificates: Path) 
         message = messages.messages.create(model="mlxctl-demo", messages=conversation, max_tokens=64)  # type: ignore[arg-type]
     assert whole.choices[0].message.content == "Hello! How can I help you?"
     assert message.content[-1].text == "Hello! How can I help you?"  # type: ignore[union-attr]
+
+
+def test_decrypted_key_does_not_stay_on_the_disk(server: ServerProcess, runtime: Path) -> None:
+    (directory,) = runtime.glob("mlxctl-*")
+    assert not list(directory.glob("tls-*"))
+
+
+@pytest.mark.parametrize("name", ["encrypted.key", "legacy.key", "server.key"])
+def test_key_with_a_password_is_decrypted_for_the_start_only(certificates: Path, name: str) -> None:
+    key = certificates / name
+    check_server_files(certificates / "server.pem", key, None, password=PASSWORD)
+    with unencrypted_key(key, PASSWORD) as file:
+        assert file is not None
+        check_server_files(certificates / "server.pem", file, None)
+        assert (file == key) == (name == "server.key")
+        assert file == key or stat.S_IMODE(file.stat().st_mode) == 0o600
+    assert file.exists() == (name == "server.key")
 
 
 def test_the_commands_of_the_package_answer_over_https(server: ServerProcess, certificates: Path) -> None:
@@ -157,16 +191,17 @@ def test_files_that_cannot_be_used_are_named(certificates: Path, tmp_path: Path)
     server, key = certificates / "server.pem", certificates / "server.key"
     broken = tmp_path / "broken.pem"
     broken.write_text("no certificate")
-    encrypted = ["-topk8", "-in", str(key), "-out", "encrypted.key", "-passout", "pass:opensesame"]
-    openssl(tmp_path, "pkcs8", *encrypted)
     for files, reason in {
         (server, None, None): "needs both --tls-cert and --tls-key",
         (server, tmp_path / "none", None): "does not exist",
         (server, certificates / "client.key", None): "key values mismatch",
-        (server, tmp_path / "encrypted.key", None): "is encrypted; write one without a password",
+        (server, certificates / "encrypted.key", None): "is encrypted; name a file with its password",
         (broken, key, None): "cannot be used for TLS",
         (server, key, broken): "server.tls_client_ca",
         (None, None, certificates / "ca.pem"): "needs server.tls_cert",
     }.items():
         with pytest.raises(SettingsError, match=reason):
             check_server_files(*files)
+    with pytest.raises(SettingsError, match="check the password") as refused:
+        check_server_files(server, certificates / "encrypted.key", None, password="wrong 4712")
+    assert "4712" not in str(refused.value)
