@@ -91,16 +91,14 @@ def _recording(settings: ServerSettings, routes: Sequence[Route], context: Route
 
 def _middleware(settings: ServerSettings, routes: Sequence[Route], context: RouteContext) -> list[Any]:
     """Return the middleware in the order in which requests pass it."""
+    by_path = {path: route for route in routes for path in route.paths}
     return [
         RequestId(),
         _recording(settings, routes, context),
         HeaderLimit(settings.max_header_bytes),
         AllowedHosts(bound_host=settings.host, allowed_hosts=settings.allowed_hosts),
         *([CrossOrigin(settings.cors_origins)] if settings.cors_origins else []),
-        BrowserRequests(settings.cors_origins),
-        Authentication(
-            context.services.policy,
-            {path: route for route in routes for path in route.paths},
-        ),
+        BrowserRequests(settings.cors_origins, by_path),
+        Authentication(context.services.policy, by_path),
         BodyAccounts(max(settings.max_bodies_bytes, settings.max_body_bytes)),
     ]

@@ -119,6 +119,44 @@ def test_cross_site_post_without_preflight_is_refused(
     assert (result.status_code, result.json["error"]["code"]) == (400, "origin_not_allowed")
 
 
+CHANGES = [
+    ("PUT", "/admin/limits"),
+    ("PUT", "/admin/guardrails"),
+    ("POST", "/models/unload"),
+    ("DELETE", "/v1/adapters/x"),
+]
+
+
+@pytest.mark.parametrize(("method", "path"), CHANGES)
+@pytest.mark.parametrize("origins", [(), ("*",)])
+def test_foreign_pages_do_not_change_a_server_without_keys(
+    endless_model: Path, method: str, path: str, origins: tuple[str, ...]
+) -> None:
+    client = unstarted_app(endless_model, ServerSettings(cors_origins=origins))
+
+    def code(**headers: str) -> object:
+        result = client.simulate_request(
+            method, path, json={"unknown": 1}, headers=headers, host="127.0.0.1:8080"
+        )
+        return result.json.get("code") or result.json.get("error", {}).get("code")
+
+    for origin in ("https://evil.example", "null", "http://127.0.0.1:9999"):
+        assert code(origin=origin) == "origin_not_allowed"
+    assert code(origin="http://127.0.0.1:8080") != "origin_not_allowed"
+    proxied = {"origin": "https://mac.example", "sec-fetch-site": "same-origin"}
+    assert code(**proxied) != "origin_not_allowed"
+    assert code() != "origin_not_allowed"
+
+
+def test_listed_origins_and_keys_may_change_a_server(endless_model: Path) -> None:
+    listed = unstarted_app(endless_model, ServerSettings(cors_origins=("https://panel.example",)))
+    keyed = unstarted_app(endless_model, ServerSettings(cors_origins=("*",), api_keys=(KEY,)))
+    headers = {"origin": "https://panel.example", "x-api-key": KEY}
+    for client in (listed, keyed):
+        result = client.simulate_put("/admin/limits", json={"unknown": 1}, headers=headers)
+        assert (result.status_code, "unknown" in result.text) == (400, True)
+
+
 def test_programs_and_allowed_origins_may_post(endless_model: Path, friendly: testing.TestClient) -> None:
     program = unstarted_app(endless_model, ServerSettings()).simulate_post(
         "/v1/messages", body="{", headers={"content-type": "x/y"}

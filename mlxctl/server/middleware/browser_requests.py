@@ -1,25 +1,33 @@
-"""Refuse cross-site POST requests that browsers send without a preflight.
+"""Refuse requests of web pages that must not take effect.
 
 SEC: a browser asks before it sends JSON to another origin. A POST with plain text or without a body it sends
-at once; the page cannot read the answer, but the request takes effect.
+at once; the page cannot read the answer, but the request takes effect. With `*` as allowed origin every page
+may send everything; only a key protects the server then.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import Any
+from urllib.parse import urlsplit
 
 import falcon
 from falcon.asgi import Request, Response
 
 from mlxctl.errors import InvalidRequest
+from mlxctl.server.route import Route
+
+_SAFE_METHODS = frozenset({"GET", "HEAD", "OPTIONS"})
 
 
 class BrowserRequests:
     """Rejects POST requests of other origins without a preflight.
 
-    Requests without an `Origin` header come from programs and may have any content type.
+    Also their changes of a server without keys. Requests without an `Origin` header come from programs and
+    may have any content type. `routes` are by path.
     """
 
-    def __init__(self, allowed_origins: Sequence[str]) -> None:
+    def __init__(self, allowed_origins: Sequence[str], routes: Mapping[str, Route]) -> None:
         self._origins = frozenset(allowed_origins)
+        self._routes = routes
 
     async def process_request(self, request: Request, response: Response) -> None:  # noqa: ARG002
         """Raise InvalidRequest for a foreign origin's POST without preflight."""
@@ -31,3 +39,30 @@ class BrowserRequests:
                 f"origin {origin!r} is not allowed; add it to server.cors_origins, or send application/json"
             )
             raise InvalidRequest(message, code="origin_not_allowed")
+
+    async def process_resource(
+        self,
+        request: Request,
+        response: Response,  # noqa: ARG002
+        _: object,
+        __: dict[str, Any],
+    ) -> None:
+        """Raise InvalidRequest for a foreign origin that changes a server without keys."""
+        origin = request.get_header("origin")
+        if origin is None or request.method in _SAFE_METHODS or request.context.identity.name:
+            return
+        is_own = (
+            urlsplit(origin).netloc == request.get_header("host")
+            # Behind a proxy the Host header may be another. Pages cannot set this header.
+            or request.get_header("sec-fetch-site") == "same-origin"
+        )
+        if (
+            not is_own
+            and origin not in self._origins
+            and self._routes[request.uri_template or ""].needs_admin
+        ):
+            raise InvalidRequest(
+                f"origin {origin!r} may not change a server without keys; add the origin itself to "
+                "server.cors_origins, or set an API key",
+                code="origin_not_allowed",
+            )

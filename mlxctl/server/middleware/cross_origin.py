@@ -10,7 +10,19 @@ import falcon
 from falcon.asgi import Request, Response
 
 _PREFLIGHT_SECONDS = 600
-_EXPOSED = "x-request-id, request-id, retry-after"
+_EXPOSED = ", ".join(
+    [
+        "x-request-id",
+        "request-id",
+        "retry-after",
+        *(
+            name
+            for what in ("requests", "tokens")
+            for value in ("limit", "remaining", "reset")
+            for name in (f"x-ratelimit-{value}-{what}", f"anthropic-ratelimit-{what}-{value}")
+        ),
+    ]
+)
 
 
 class CrossOrigin:
