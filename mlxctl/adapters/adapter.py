@@ -19,6 +19,7 @@ from mlxctl.adapters.tokens.vocabulary import Vocabulary, load_vocabulary
 from mlxctl.adapters.tone_curves import with_tone_curve
 from mlxctl.errors import BrokenModel
 from mlxctl.ir import GenerationRequest, ModelCapabilities, ModelFacts, SamplingParams
+from mlxctl.ir.timed_phases import timed
 
 UNKNOWN_CAPABILITIES = ModelCapabilities()
 NO_DEFAULTS = RequestDefaults()
@@ -132,8 +133,10 @@ class ModelAdapter(AnswerReader):
         """
         request = self.normalized(request)
         sampling = self._sampling(request)
-        prompt = self._encoder.write_if_short_enough(request)
-        token_ids, prompt_tail, opened = self._encoder.encode(prompt, request)
+        with timed("template"):
+            prompt = self._encoder.write_if_short_enough(request)
+        with timed("tokenize"):
+            token_ids, prompt_tail, opened = self._encoder.encode(prompt, request)
         inputs = self._encoder.insert_images(token_ids, request)
         guidance = self._grammars.guidance(request, prompt, grammar_start=prompt_tail[len(prompt.tail) :])
         refuse_early_end(request, guidance)

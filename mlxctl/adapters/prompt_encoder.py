@@ -11,6 +11,7 @@ from mlxctl.adapters.tokens.encoded_segments import EncodedSegments, OpenSegment
 from mlxctl.adapters.tokens.vocabulary import Vocabulary
 from mlxctl.errors import ContextTooLong, InvalidRequest
 from mlxctl.ir import CacheBreakpoint, EmbeddingRecipe, GenerationRequest, ModelFacts, ToolChoice, ToolSpec
+from mlxctl.ir.timed_phases import timed
 
 # Shorter texts are tokenized before they are rejected, so that the error has the exact number of tokens.
 _LONG_CHARS = 1 << 17
@@ -83,7 +84,8 @@ class PromptEncoder:
         # A model without vision has rejected images while the conversation was written.
         if self._formats.vision is None or not images:
             return PromptTokens(token_ids=token_ids)
-        return self._formats.vision.insert(token_ids, images)
+        with timed("images"):
+            return self._formats.vision.insert(token_ids, images)
 
     def num_long_ttl_tokens(self, request: GenerationRequest, token_ids: Sequence[int]) -> int:
         """Count the tokens up to the cache breakpoint.

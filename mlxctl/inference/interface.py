@@ -60,6 +60,22 @@ class InferenceStats:
     requests: tuple[RequestView, ...]
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CacheEntry:
+    """A chunk of the prefix cache, as `GET /cache` lists it.
+
+    `used_at` is in unix seconds, None before its first use. `text` is None where it is unknown.
+    """
+
+    num_tokens: int
+    memory_bytes: int
+    disk_bytes: int
+    num_hits: int
+    num_images: int = 0
+    used_at: float | None = None
+    text: str | None = None
+
+
 class Inference(Protocol):
     """Answers requests. Event-loop thread only.
 
@@ -90,3 +106,6 @@ class Inference(Protocol):
 
     async def stats(self) -> InferenceStats:
         """Return counters and requests."""
+
+    async def cached_entries(self, limit: int) -> Sequence[CacheEntry]:
+        """Return the entries of the prefix cache, the most recently used first."""

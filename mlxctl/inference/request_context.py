@@ -8,6 +8,7 @@ from typing import Any
 
 from mlxctl.errors import AuthenticationFailed
 from mlxctl.inference.request_entry import RequestEntry, StopCause
+from mlxctl.ir.timed_phases import Phase
 
 REVOKED = "the API key of this request is no longer valid"
 MAX_ENTRIES = 256
@@ -35,7 +36,8 @@ class RequestContext:
     request. `review` checks model and prompt before they reach the engine. `allowed_models` are globs
     of the models that the caller may use; empty allows all. With `keeps_content` the prompts and answers of
     its `entries` are recorded. `traceparent` and `tracestate` are the W3C trace context for requests to other
-    servers; `span` is the request's own where traces are exported.
+    servers; `span` is the request's own where traces are exported. `phases` are its timed parts, None where
+    they are not recorded.
     """
 
     request_id: str
@@ -59,11 +61,14 @@ class RequestContext:
     traceparent: str | None = None
     tracestate: str | None = None
     span: Any = None
+    phases: list[Phase] | None = None
     entries: list[RequestEntry] = field(default_factory=list)
 
     def add(self, entry: RequestEntry) -> None:
         """Add a generation; it takes over the request's identity."""
         entry.request_id, entry.protocol, entry.stop_cause = self.request_id, self.protocol, self.stop_cause
+        if self.phases is not None:
+            entry.slices = []
         if len(self.entries) < MAX_ENTRIES:
             self.entries.append(entry)
 

@@ -13,6 +13,9 @@ from typing import Literal
 from mlxctl.engine import PrefillFigures
 from mlxctl.errors import EngineError, RequestCancelled
 
+MAX_SLICES = 64
+"""Number of prefill slices of one request that are recorded."""
+
 StopCause = Literal["stopped", "disconnected", "timed_out"]
 RequestState = Literal[
     "waiting", "reading", "answering", "finished", "stopped", "disconnected", "timed_out", "failed"
@@ -76,7 +79,8 @@ class RequestEntry:
     """One request in progress.
 
     PERF: called for every token, so it only counts. `stop_cause` is the state of a request that its caller
-    ends. `content` is set only where it is recorded.
+    ends. `content` is set only where it is recorded, and so is `slices`: unix times with the number of
+    prefilled tokens.
     """
 
     __slots__ = (
@@ -103,6 +107,7 @@ class RequestEntry:
         "protocol",
         "request_id",
         "session_id",
+        "slices",
         "started_at",
         "state",
         "stop_cause",
@@ -130,6 +135,7 @@ class RequestEntry:
         self.hit: str | None = None
         self.prefill: PrefillFigures | None = None
         self.content: RequestContent | None = None
+        self.slices: list[tuple[float, int]] | None = None
         self.num_prefilled = self.num_cached = self.num_generated = self.num_thinking = self.num_images = 0
         self.started_at = time.time()
         self.first: float | None = None
@@ -139,6 +145,8 @@ class RequestEntry:
     def prefilled(self, num_prefilled: int, num_cached: int, *, hit: str | None = None) -> None:
         """Record the number of prefilled tokens and the cached ones among them."""
         self.state, self.num_prefilled, self.num_cached, self.hit = "reading", num_prefilled, num_cached, hit
+        if self.slices is not None and len(self.slices) < MAX_SLICES:
+            self.slices.append((time.time(), num_prefilled))
 
     def generated(self, num_tokens: int) -> None:
         """Record so many new tokens."""

@@ -12,7 +12,7 @@ from mlxctl.inference.answers import Answers
 from mlxctl.inference.cache import CacheInspector
 from mlxctl.inference.embedding import embed
 from mlxctl.inference.generation import Generation
-from mlxctl.inference.interface import InferenceStats
+from mlxctl.inference.interface import CacheEntry, InferenceStats
 from mlxctl.inference.models.lora_registry import LoraRegistry
 from mlxctl.inference.models.manager import ModelManager
 from mlxctl.inference.models.registry import ModelRegistry
@@ -33,6 +33,7 @@ from mlxctl.ir import (
     TranscriptionResult,
 )
 from mlxctl.ir.scheduler_policy import SchedulerPolicy
+from mlxctl.ir.timed_phases import add_phases
 from mlxctl.settings import PoolSettings
 
 NO_POOL = PoolSettings()
@@ -154,7 +155,12 @@ class InferenceService:
     async def stats(self) -> InferenceStats:
         """Return the engine's counters and all requests. Raises EngineRecovering, EngineDied."""
         counters = msgspec.to_builtins(await self.engine_stats())
+        counters["vision_seconds"] = self.vision_seconds
         return InferenceStats(counters=counters, requests=tuple(self.requests()))
+
+    async def cached_entries(self, limit: int) -> list[CacheEntry]:
+        """Return cached chunks, the most recently used first. Raises EngineRecovering, EngineDied."""
+        return await self.cache.entries(limit)
 
     def requests(self, caller: str | None = None) -> list[RequestView]:
         """Return open and recently ended requests.
@@ -183,6 +189,11 @@ class InferenceService:
         """Return totals over all ended requests, by model name."""
         return self._log.totals
 
+    @property
+    def vision_seconds(self) -> float:
+        """Time of the vision encoder for all ended requests."""
+        return sum(totals.vision.total for totals in self._log.totals.values())
+
     def models(self) -> tuple[ServedModel, ...]:
         """Return the models that requests can name.
 
@@ -210,6 +221,7 @@ class InferenceService:
             prepared: jobs.Preparation = await self.preparation.run_on(
                 jobs.prepare, request, model=session.name
             )
+            add_phases(prepared.phases)
             if request.head.scores_prompt:
                 # Prompt log-probabilities are computed without the cache; explanations must say the same.
                 request = request.with_head(cache=replace(request.head.cache, mode="off"))

@@ -20,6 +20,7 @@ from mlxctl.inference.request_context import RequestContext
 from mlxctl.ir import SamplingParams
 from mlxctl.ir.policy import GuardrailRules
 from mlxctl.policy.guardrails import InputScreen, Screening
+from mlxctl.ir.timed_phases import timed
 from mlxctl.protocols import Formatter
 from mlxctl.server.body import read_body
 from mlxctl.server.caller import with_caller
@@ -141,7 +142,9 @@ class GenerationResource(Generic[FormatterType]):
                 answers = await starting
                 call_at_end(request.scope, answers.cancel)
                 self.started(formatter, answers.sampling)
-                response.data = formatter.whole(*await answers.results())
+                results = await answers.results()
+                with timed("format"):
+                    response.data = formatter.whole(*results)
                 response.content_type = falcon.MEDIA_JSON
                 await self.ended(formatter, caller)
                 return
@@ -164,9 +167,10 @@ class GenerationResource(Generic[FormatterType]):
         model = self._inference.manager.own_name(head.model)
         guardrails = request.context.policy.guardrails
         record: RequestContext = request.context.record
+        # Before the guardrails, which may search long texts.
+        admit(request, response, model, max_tokens=(head.max_tokens or 0) * head.num_choices)
         if guardrails.applies("input", model):
             whole = await self._screen(whole, guardrails.rules, record)
-        admit(request, response, model, max_tokens=(head.max_tokens or 0) * head.num_choices)
         self._dropped_tools_log.warn_once(formatter.dropped_tools)
         if request.context.policy.opa is not None:
             record.review = partial(decide, request)

@@ -12,6 +12,7 @@ from typing import Any
 from mlxctl.errors import MlxctlError, SequenceFailed
 from mlxctl.inference import Answers
 from mlxctl.inference.request_context import current_request
+from mlxctl.ir.timed_phases import timed
 from mlxctl.protocols import Formatter
 from mlxctl.server.deadline import Deadline
 from mlxctl.server.error_handlers import record_error
@@ -51,7 +52,8 @@ async def stream_answer(
                 else formatter.ping()
             )
             if answers.is_over:
-                chunk += formatter.finish()
+                with timed("format"):
+                    chunk += formatter.finish()
                 await before_end()
             if chunk:
                 yield chunk

@@ -1,12 +1,14 @@
 """Trace spans of requests, exported over OTLP; needs the extra `otel`.
 
-A request has the spans `prepare`, `queue`, `prefill` and `decode` of each of its generations. They are made
-when the request has ended, from figures that are measured anyway.
+A request has the spans `parse`, `template`, `tokenize`, `images` and `format`. Each of its generations has
+`prepare`, `queue`, `prefix_cache.lookup`, `prefill` and `decode`. They are made when the request has ended,
+from measured times.
 """
 
 import asyncio
 import logging
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
@@ -15,6 +17,7 @@ from mlxctl.errors import SettingsError
 from mlxctl.inference.request_context import RequestContext
 from mlxctl.inference.request_entry import RequestEntry
 from mlxctl.installed import missing_for
+from mlxctl.ir.timed_phases import recorded_phases
 from mlxctl.server.access_log import finish_reason
 from mlxctl.settings import TelemetrySettings
 
@@ -113,6 +116,8 @@ class RequestTracing:
         self._propagator.inject(own, set_span_in_context(span))
         request.span, request.traceparent = span, own.get("traceparent")
         request.tracestate = own.get("tracestate")
+        request.phases = [] if span.is_recording() else None
+        recorded_phases.set(request.phases)
 
     def record(self, request: RequestContext) -> None:
         """End the span of an ended request, with its generations."""
@@ -127,6 +132,8 @@ class RequestTracing:
             if request.status >= 500:
                 span.set_status(Status(StatusCode.ERROR, request.error))
             context = set_span_in_context(span)
+            for phase in request.phases or ():
+                self._add(phase.name, phase.started, phase.ended, context)
             for entry in request.entries:
                 self._record_generation(request, entry, context)
         span.end(end_time=_nanoseconds(request.started_at + request.duration_seconds))
@@ -153,21 +160,37 @@ class RequestTracing:
         )
         below = set_span_in_context(span)
         self._add("prepare", request.started_at, queued, below)
-        if view.queue_seconds is not None:
-            self._add("queue", queued, admitted, below)
-            prefill = self._tracer.start_span("prefill", context=below, start_time=_nanoseconds(admitted))
+        if entry.prefill is not None:
+            restored = admitted + entry.prefill.restore_seconds
             found = {
                 "mlxctl.prefix_cache.hit": view.hit,
                 "mlxctl.prefix_cache.tokens": view.num_cached_tokens,
             }
-            prefill.add_event("prefix_cache.lookup", _known(found), timestamp=_nanoseconds(admitted))
-            prefill.end(end_time=_nanoseconds(prefilled))
+            self._add("queue", queued, admitted, below)
+            self._add("prefix_cache.lookup", admitted, restored, below, found)
+            slices = [(min(at, prefilled), num) for at, num in entry.slices or ()]
+            self._add(
+                "prefill", restored, prefilled, below, {"mlxctl.vision_seconds": view.vision_seconds}, slices
+            )
             if view.num_generated_tokens:
                 self._add("decode", prefilled, ended, below)
         span.end(end_time=_nanoseconds(ended))
 
-    def _add(self, name: str, started: float, ended: float, context: "Context") -> None:
-        span = self._tracer.start_span(name, context=context, start_time=_nanoseconds(started))
+    def _add(
+        self,
+        name: str,
+        started: float,
+        ended: float,
+        context: "Context",
+        attributes: Mapping[str, Any] = MappingProxyType({}),
+        slices: Sequence[tuple[float, int]] = (),
+    ) -> None:
+        """Add a span with the ends of its prefill slices."""
+        span = self._tracer.start_span(
+            name, context=context, attributes=_known(attributes), start_time=_nanoseconds(started)
+        )
+        for at, num_tokens in slices:
+            span.add_event("prefill.slice", {"mlxctl.prefill.tokens": num_tokens}, timestamp=_nanoseconds(at))
         span.end(end_time=_nanoseconds(max(started, ended)))
 
 
@@ -203,7 +226,7 @@ def _generation_attributes(entry: RequestEntry, operation: str) -> dict[str, Any
     }
 
 
-def _known(attributes: dict[str, Any]) -> dict[str, Any]:
+def _known(attributes: Mapping[str, Any]) -> dict[str, Any]:
     return {name: value for name, value in attributes.items() if value is not None}
 
 

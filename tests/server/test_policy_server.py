@@ -108,7 +108,7 @@ def test_spans_of_a_request_are_exported(
     assert whole.parent_span_id.hex() == PARENT
     assert answer.headers["traceparent"] == f"00-{trace_id}-{whole.span_id.hex()}-01" == opa.traceparents[-1]
     assert generation.parent_span_id == whole.span_id
-    steps = [spans[step] for step in ("prepare", "queue", "prefill", "decode")]
+    steps = [spans[step] for step in ("prepare", "queue", "prefix_cache.lookup", "prefill", "decode")]
     assert {step.parent_span_id for step in steps} == {generation.span_id}
     times = [time for step in steps for time in (step.start_time_unix_nano, step.end_time_unix_nano)]
     assert times == sorted(times)
@@ -117,7 +117,13 @@ def test_spans_of_a_request_are_exported(
     assert attributes(whole)["http.response.status_code"] == 200
     assert attributes(generation)["gen_ai.usage.output_tokens"] == 3
     assert attributes(generation)["gen_ai.response.finish_reasons"] == ["length"]
-    assert attributes(steps[2].events[0])["mlxctl.prefix_cache.hit"]
+    assert attributes(spans["prefix_cache.lookup"])["mlxctl.prefix_cache.hit"]
+    assert attributes(steps[3].events[-1])["mlxctl.prefill.tokens"] > 5
+    phases = [spans[phase] for phase in ("parse", "template", "tokenize", "queue", "format")]
+    assert {phase.parent_span_id for phase in phases if phase.name != "queue"} == {whole.span_id}
+    times = [time for phase in phases for time in (phase.start_time_unix_nano, phase.end_time_unix_nano)]
+    assert times == sorted(times)
+    assert steps[-1].end_time_unix_nano <= phases[-1].start_time_unix_nano
     assert collector.resources[-1]["service.name"] == "mlxctl"
 
 
@@ -125,7 +131,7 @@ def test_traces_never_have_prompts_or_answers(server: ServerProcess, collector: 
     body = {**CHAT, "messages": [{"role": "user", "content": "canary-zebra-4711"}]}
     answer = httpx.post(f"{server.url}/v1/chat/completions", json=body, timeout=60)
     trace_id = answer.headers["traceparent"].split("-")[1]
-    wait_for(lambda: len(collector.of_trace(trace_id)) == 6, seconds=20)
+    wait_for(lambda: len(collector.of_trace(trace_id)) == 11, seconds=20)
     assert "canary" not in str(collector.spans)
 
 

@@ -101,11 +101,13 @@ class PrefillFigures(msgspec.Struct, frozen=True, kw_only=True):
     """Times of a sequence until its prefill ended, in seconds.
 
     It waited for `queue_seconds`; restoring and prefill then took `prefill_seconds`, with steps of other
-    sequences in between. `vision_seconds` is the time of the vision encoder, None without images.
+    sequences in between. `restore_seconds` of these are for look-up and restoring. `vision_seconds` is the
+    time of the vision encoder, None without images.
     """
 
     queue_seconds: float
     prefill_seconds: float
+    restore_seconds: float = 0.0
     vision_seconds: float | None = None
 
 
@@ -248,6 +250,12 @@ class CachedChunk(msgspec.Struct, frozen=True, kw_only=True):
     is_pinned: bool
     num_leases: int
     salts: list[Salt] = []
+
+    @property
+    def num_images(self) -> int:
+        """Number of images that reach into it."""
+        # The salt of a namespace starts before the prompt.
+        return sum(salt.start >= 0 for salt in self.salts)
 
 
 class CacheAnswer(QueryReport, frozen=True, kw_only=True):

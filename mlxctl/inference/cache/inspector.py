@@ -56,6 +56,27 @@ class CacheInspector:
         """
         return await self._engine.ask_cache("list", offset=offset, limit=limit)
 
+    async def entries(self, limit: int) -> list[CacheEntry]:
+        """Return cached chunks with their texts, the most recently used first.
+
+        Raises as `page` does.
+        """
+        num_chunks = (await self.page(offset=0, limit=1)).num_chunks
+        page = await self.page(offset=max(0, num_chunks - limit), limit=limit)
+        return [
+            CacheEntry(
+                num_tokens=len(token_ids),
+                memory_bytes=chunk.memory_bytes,
+                disk_bytes=chunk.disk_bytes,
+                num_hits=chunk.num_hits,
+                num_images=chunk.num_images,
+                used_at=chunk.used_at or None,
+                text=await self.text(chunk.model, token_ids, chunk.salts, chunk.start),
+            )
+            for chunk in reversed(page.chunks)
+            for token_ids in (array("I", chunk.tokens),)
+        ]
+
     async def change(self, action: CacheAction, keys: Sequence[bytes] = ()) -> CacheAnswer:
         """Pin, unpin, drop, clear or collect. Raises EngineRecovering, EngineDied."""
         return await self._engine.ask_cache(action, keys=keys)

@@ -24,6 +24,7 @@ from mlxctl.ir import (
     TextPart,
     ToolResultPart,
 )
+from mlxctl.ir.timed_phases import Phase, recording, timed
 from mlxctl.ir.tokens import Salt, prompt_salts
 
 MAX_TOKENS = 300_000
@@ -36,11 +37,13 @@ class Preparation:
 
     Token ids are packed. `opened` are the pickled segments that the answers continue. `normalized` is the
     request as the model gets it, with digests in place of images; None if that equals the original.
+    `phases` are the timed parts of the preparation.
     """
 
     inputs: tuple[PreparedInput, ...]
     opened: tuple[bytes, ...]
     normalized: PackedRequest | None
+    phases: tuple[Phase, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -70,10 +73,12 @@ def prepare(adapter: ModelAdapter, packed: PackedRequest) -> Preparation:
     """Prepare a request. Raises InvalidRequest, ContextTooLong."""
     original = packed.unpack()
     request, applied_edits = _normalized(adapter, original)
-    if request.prompts:
-        prepared = [adapter.prepare_text(request, prompt) for prompt in request.prompts]
-    else:
-        prepared = [_prepare_conversation(adapter, request)]
+    with recording() as phases:
+        if request.prompts:
+            with timed("tokenize"):
+                prepared = [adapter.prepare_text(request, prompt) for prompt in request.prompts]
+        else:
+            prepared = [_prepare_conversation(adapter, request)]
     return Preparation(
         inputs=tuple(
             replace(each, token_ids=array("I", each.token_ids), opened=None, applied_edits=applied_edits)
@@ -81,6 +86,7 @@ def prepare(adapter: ModelAdapter, packed: PackedRequest) -> Preparation:
         ),
         opened=tuple(b"" if each.opened is None else pickle.dumps(each.opened) for each in prepared),
         normalized=_if_changed(original, request),
+        phases=tuple(phases),
     )
 
 

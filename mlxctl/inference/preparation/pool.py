@@ -28,6 +28,7 @@ from mlxctl.inference.preparation.model_workers import ModelWorkers, PreparedMod
 from mlxctl.inference.preparation.packed_request import PackedRequest
 from mlxctl.inference.preparation.worker import WorkerCrashed, WorkerEnded
 from mlxctl.ir import ModelCapabilities, ModelFacts
+from mlxctl.ir.timed_phases import timed
 
 # The next request may continue an answer that is still being recorded, so it waits, but not longer than this.
 _RECORDING_SECONDS = 1.0
@@ -112,14 +113,16 @@ class PreparationPool:
 
         Raises what the function and `run` raise.
         """
-        return await self.call(function, pickle.PickleBuffer(body), num_bytes=len(body))
+        with timed("parse"):
+            return await self.call(function, pickle.PickleBuffer(body), num_bytes=len(body))
 
     async def parse_with(self, target: Any, method: str, body: bytes | bytearray) -> Any:
         """Return the result of a method of `target` on a body.
 
         The state of `target` is updated. Raises as `parse` does.
         """
-        return await self.run_with(target, method, pickle.PickleBuffer(body), num_bytes=len(body))
+        with timed("parse"):
+            return await self.run_with(target, method, pickle.PickleBuffer(body), num_bytes=len(body))
 
     async def call(
         self, function: Callable[..., Any], *arguments: Any, num_bytes: int, is_slow: bool = False

@@ -17,7 +17,7 @@ from mlxctl.errors import (
     UnknownModel,
     UnknownResource,
 )
-from mlxctl.inference.interface import InferenceStats
+from mlxctl.inference.interface import CacheEntry, InferenceStats
 from mlxctl.inference.remote.errors import error_of_response
 from mlxctl.inference.remote.generation import RemoteGeneration
 from mlxctl.inference.remote.model_list import RemoteModel, read_models
@@ -46,6 +46,11 @@ class _Explanation(msgspec.Struct, frozen=True):
 
 class _Explanations(msgspec.Struct, frozen=True):
     explanations: list[_Explanation]
+
+
+class _CachePage(msgspec.Struct, frozen=True):
+    chunks: list[CacheEntry]
+    num_chunks: int
 
 
 class _Cancelled(msgspec.Struct, frozen=True):
@@ -165,6 +170,15 @@ class RemoteInference:
         counters = await self._get("/stats", dict[str, Any])
         found = await self._get("/requests", dict[str, list[RequestView]])
         return InferenceStats(counters=counters, requests=tuple(found.get("requests", [])))
+
+    async def cached_entries(self, limit: int) -> list[CacheEntry]:
+        """Return the server's cached chunks, the most recently used first.
+
+        Raises what `stats` raises.
+        """
+        num_chunks = (await self._get("/cache?limit=1", _CachePage)).num_chunks
+        page = await self._get(f"/cache?offset={max(0, num_chunks - limit)}&limit={limit}", _CachePage)
+        return page.chunks[::-1]
 
     async def cancel(self, request_id: str) -> list[int]:
         """Cancel an open request; return the numbers of its answers.
