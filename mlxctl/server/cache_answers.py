@@ -12,8 +12,9 @@ from mlxctl.inference.cache import Explanation
 class ChunkView(Struct, frozen=True, kw_only=True):
     """A cached piece of a prompt.
 
-    `parent` is the key of the chunk before it; `text` needs the model's tokenizer. `token_ids` are included
-    on request; tokens of an image are negative numbers derived from its digest.
+    `parent` is the key of the chunk before it; `text` needs the model's tokenizer. `num_images` images reach
+    into it. `token_ids` are included on request; tokens of an image are negative numbers derived from its
+    digest.
     """
 
     key: str
@@ -31,6 +32,7 @@ class ChunkView(Struct, frozen=True, kw_only=True):
     expires_at: float | None
     is_pinned: bool
     is_in_use: bool
+    num_images: int
     token_ids: list[int] | None = None
 
     @classmethod
@@ -54,6 +56,7 @@ class ChunkView(Struct, frozen=True, kw_only=True):
             expires_at=chunk.expires_at,
             is_pinned=chunk.is_pinned,
             is_in_use=chunk.num_leases > 0,
+            num_images=chunk.num_images,
             token_ids=token_ids,
         )
 

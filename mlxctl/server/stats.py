@@ -21,7 +21,7 @@ from mlxctl.models.catalog import Catalog
 from mlxctl.models.layer_plan import Kept, plan_layers
 from mlxctl.models.text_config import text_part
 from mlxctl.policy import Caller
-from mlxctl.server.metric_families import hit_ratio
+from mlxctl.server.metric_families import HttpRequestCounts, hit_ratio
 from mlxctl.settings import ServerSettings
 from mlxctl.stores import ResponseStore
 
@@ -105,6 +105,9 @@ ServerStats: type[Any] = msgspec.defstruct(
         ("cache_usage_percent", float | None),
         ("cache_hit_percent", float | None),
         ("uptime_seconds", float),
+        ("num_disconnects", int),
+        ("num_deadlines", int),
+        ("vision_seconds", float),
         ("pool", ModelStats),
         ("responses", StoredResponseStats | None),
         ("server", ServerBlock),
@@ -117,7 +120,8 @@ ServerStats: type[Any] = msgspec.defstruct(
     namespace={
         "__doc__": (
             "The engine's counters since its start, what it holds now, the models in memory, and responses "
-            "on disk."
+            "on disk. Requests that were stopped because their client left or at the time limit, and the "
+            "time of the vision encoder, are counted since the start of the server."
         )
     },
     kw_only=True,
@@ -152,9 +156,11 @@ class StatsResource:
         responses: ResponseStore,
         catalog: Catalog,
         settings: ServerSettings,
+        http_requests: HttpRequestCounts,
     ) -> None:
         self._inference = inference
         self._responses = responses
+        self._http_requests = http_requests
         self._catalog = catalog
         self._settings = settings
         self._started, self._started_at = time.monotonic(), time.time()
@@ -173,6 +179,9 @@ class StatsResource:
                 else None,
                 cache_hit_percent=_percent(ratio) if ratio is not None else None,
                 uptime_seconds=round(time.monotonic() - self._started, 1),
+                num_disconnects=self._http_requests.num_disconnects,
+                num_deadlines=self._http_requests.num_deadlines,
+                vision_seconds=round(self._inference.vision_seconds, 3),
                 pool=pool,
                 responses=responses,
                 server=ServerBlock(

@@ -19,7 +19,7 @@ DEMO_CHOICE = "mlxctl-demo"
 
 if TYPE_CHECKING:
     from mlxctl.bootstrap import Services
-    from mlxctl.inference.interface import AnswerStream, Inference, ModelInfo
+    from mlxctl.inference.interface import AnswerStream, CacheEntry, Inference, ModelInfo
     from mlxctl.inference.remote import RemoteInference
 
 
@@ -93,6 +93,9 @@ class ChatBackend(Protocol):
     async def cancel(self, request_id: str) -> list[int]:
         """Cancel an open request; return the numbers of its answers. Raises MlxctlError."""
 
+    async def cached_entries(self, limit: int) -> "Sequence[CacheEntry]":
+        """Return prefix-cache entries, the most recently used first. Raises MlxctlError."""
+
     async def check(self) -> None:
         """Check that the backend is reachable. Raises MlxctlError."""
 
@@ -143,6 +146,10 @@ class LocalBackend:
     async def cancel(self, request_id: str) -> list[int]:
         assert self._services is not None, "open() comes first"
         return self._services.inference.cancel(request_id)
+
+    async def cached_entries(self, limit: int) -> "Sequence[CacheEntry]":
+        assert self._services is not None, "open() comes first"
+        return await self._services.inference.cached_entries(limit)
 
     async def check(self) -> None:
         """Do nothing: the supervisor restarts a local engine by itself."""
@@ -211,6 +218,10 @@ class RemoteBackend:
     async def cancel(self, request_id: str) -> list[int]:
         assert self._inference is not None, "open() comes first"
         return await self._inference.cancel(request_id)
+
+    async def cached_entries(self, limit: int) -> "Sequence[CacheEntry]":
+        assert self._inference is not None, "open() comes first"
+        return await self._inference.cached_entries(limit)
 
     async def check(self) -> None:
         assert self._inference is not None, "open() comes first"

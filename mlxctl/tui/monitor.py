@@ -12,7 +12,7 @@ from mlxctl.errors import AuthenticationFailed
 from mlxctl.inference.remote import RemoteInference
 from mlxctl.tui.chat_backend import key_problem
 from mlxctl.tui.chat_backend import observe as observe_inference
-from mlxctl.tui.observation import Observation, cache_summary, memory_summary, models_summary
+from mlxctl.tui.observation import Observation, memory_pressure, summary
 from mlxctl.tui.preferences import Preferences, preferences_file
 from mlxctl.tui.request_table import format_table
 from mlxctl.tui.terminal import redirect_stderr, screen_problem
@@ -45,8 +45,8 @@ def format_text(observation: Observation) -> str:
     counts = ", ".join(
         f"{word} {observation.count(f'num_{word}'):.0f}" for word in ("waiting", "prefilling", "decoding")
     )
-    summaries = [cache_summary(observation), memory_summary(observation), models_summary(observation)]
-    return "\n".join([counts, *filter(None, summaries), "", *format_table(observation.requests)])
+    warnings = filter(None, [memory_pressure(observation)])
+    return "\n".join([counts, *warnings, *summary(observation), "", *format_table(observation.requests)])
 
 
 async def _observe_once(url: str, api_key: str | None) -> Observation:
@@ -71,6 +71,7 @@ def _run_screen(url: str, api_key: str | None, interval_seconds: float) -> None:
         MonitorApp(
             observe,
             remote.cancel,
+            remote.cached_entries,
             address=remote.root,
             interval_seconds=interval_seconds,
             close=remote.close,

@@ -11,6 +11,8 @@ if TYPE_CHECKING:
 
 HISTORY = 120
 """Number of observations kept for plots."""
+PRESSURE_PERCENT = 80
+"""Usage of the prefix cache above which a warning is shown."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -29,21 +31,46 @@ class Observation:
         value = self.stats.get(name, 0)
         return float(value) if isinstance(value, int | float) else 0.0
 
+    @property
+    def cache_percent(self) -> float | None:
+        """Used percent of the prefix cache's budget; None without one."""
+        budget = self.count("cache_max_bytes")
+        return 100 * self.count("cache_bytes") / budget if budget else None
 
-def _history() -> "deque[float]":
+    @property
+    def prompts(self) -> list[tuple[float, float]]:
+        """Cached and computed prompt tokens of the last requests, newest last."""
+        return [
+            (view.num_cached_tokens, max(view.num_read_tokens - view.num_cached_tokens, 0))
+            for view in reversed(self.requests)
+            if view.num_read_tokens
+        ]
+
+    @property
+    def vision_milliseconds(self) -> list[float]:
+        """Vision encoder time of the last requests with images, newest last."""
+        return [
+            1000 * view.vision_seconds for view in reversed(self.requests) if view.vision_seconds is not None
+        ]
+
+
+def _history() -> "deque[Any]":
     return deque(maxlen=HISTORY)
 
 
 @dataclass(slots=True)
 class Trends:
-    """Recent values as series for plots, newest last; `first_token` in milliseconds."""
+    """Recent values as series for plots, newest last.
+
+    `first_token` is in milliseconds, `cache` in percent of its budget. `running` has pairs: running and
+    waiting sequences.
+    """
 
     generated: "deque[float]" = field(default_factory=_history)
     read: "deque[float]" = field(default_factory=_history)
     first_token: "deque[float]" = field(default_factory=_history)
-    waiting: "deque[float]" = field(default_factory=_history)
-    rows: "deque[float]" = field(default_factory=_history)
-    cached: "deque[float]" = field(default_factory=_history)
+    running: "deque[tuple[float, float]]" = field(default_factory=_history)
+    cache: "deque[float]" = field(default_factory=_history)
     last: Observation | None = None
     _num_seen: int = 0
 
@@ -53,20 +80,19 @@ class Trends:
         When a counter went back the engine was restarted, and its rate is 0.
         """
         before, self.last = self.last, now
-        self.waiting.append(now.count("num_waiting"))
-        self.rows.append(now.count("num_prefilling") + now.count("num_decoding"))
+        running = now.count("num_prefilling") + now.count("num_decoding")
+        self.running.append((running, now.count("num_waiting")))
+        self.cache.append(now.cache_percent or 0.0)
         self.first_token.append(self._first_token(now))
         if before is None or now.at <= before.at:
             return
         seconds = now.at - before.at
-        generated, read, reused = (
+        generated, read = (
             max(now.count(name) - before.count(name), 0.0)
-            for name in ("num_generated_tokens", "num_prompt_tokens", "cache_tokens_reused")
+            for name in ("num_generated_tokens", "num_prompt_tokens")
         )
         self.generated.append(generated / seconds)
         self.read.append(read / seconds)
-        previous = self.cached[-1] if self.cached else 0.0
-        self.cached.append(100 * reused / (reused + read) if reused + read else previous)
 
     def _first_token(self, now: Observation) -> float:
         """Return the mean over requests with a new first token.
@@ -84,17 +110,54 @@ class Trends:
 _HITS = ("exact", "prefix", "supersequence", "common_prefix", "checkpoint", "miss")
 
 
-def cache_summary(now: Observation) -> str:
+def summary(now: Observation) -> list[str]:
+    """Return the lines on cache, tokens, memory and models."""
+    lines = [*_cache_lines(now), _tokens_line(now), memory_summary(now), models_summary(now)]
+    return [line for line in lines if line]
+
+
+def memory_pressure(now: Observation) -> str:
+    """Return the warning of a nearly full prefix cache, or ""."""
+    percent = now.cache_percent or 0.0
+    if percent <= PRESSURE_PERCENT:
+        return ""
+    return f"Memory pressure — evicting old entries ({percent:.0f}% of the prefix cache is used)"
+
+
+def _cache_lines(now: Observation) -> list[str]:
     """Return the usage and the hits of the prefix cache."""
-    used, budget = now.count("cache_bytes"), now.count("cache_max_bytes")
-    share = f" ({100 * used / budget:.0f}%)" if budget else ""
     hits = now.stats.get("cache_hits") or {}
     counts = {name: hits[name] for name in (*_HITS, *hits) if hits.get(name)}
-    hits_text = (
-        ", ".join(f"{name.replace('_', ' ')} {count:,}" for name, count in counts.items()) or "no prompt yet"
-    )
-    reused = f"{now.count('cache_tokens_reused'):,.0f} tokens reused"
-    return f"cache {_bytes(used)} of {_bytes(budget)}{share}, {reused}: {hits_text}"
+    num_lookups, reused = sum(counts.values()), now.count("cache_tokens_reused")
+    percent = now.cache_percent
+    facts = [
+        f"cache {format_bytes(now.count('cache_bytes'))} of {format_bytes(now.count('cache_max_bytes'))}"
+        + ("" if percent is None else f" ({percent:.0f}%)"),
+        f"{now.count('cache_chunks'):,.0f} entries",
+    ]
+    if num_lookups:
+        num_prompt = reused + now.count("num_prompt_tokens")
+        facts.append(f"hit rate {100 * (1 - counts.get('miss', 0) / num_lookups):.0f}%")
+        facts.append(f"average match {100 * reused / num_prompt if num_prompt else 0:.0f}%")
+    lookups = ", ".join(f"{name.replace('_', ' ')} {count:,}" for name, count in counts.items())
+    evicted, freed = now.count("cache_evicted"), now.count("cache_evicted_bytes")
+    loss = f"; {evicted:,.0f} entries evicted" if evicted else ""
+    loss += f", {format_bytes(freed)} freed" if freed else ""
+    return [", ".join(facts), f"lookups {lookups or 'none yet'}{loss}"]
+
+
+def _tokens_line(now: Observation) -> str:
+    """Return the totals of tokens, disconnects and vision time."""
+    tokens = {
+        "from cache": now.count("cache_tokens_reused"),
+        "prefilled": now.count("num_prompt_tokens"),
+    }
+    facts = ["tokens " + ", ".join(f"{number:,.0f} {name}" for name, number in tokens.items())]
+    if "num_disconnects" in now.stats:
+        facts.append(f"disconnects {now.count('num_disconnects'):,.0f}")
+    if seconds := now.count("vision_seconds"):
+        facts.append(f"images {seconds:,.1f} s")
+    return "  ".join(facts)
 
 
 def memory_summary(now: Observation) -> str:
@@ -102,16 +165,20 @@ def memory_summary(now: Observation) -> str:
     active, peak = now.count("active_memory_bytes"), now.count("peak_memory_bytes")
     admission = now.stats.get("admission") or {}
     usable, machine = admission.get("usable_bytes"), admission.get("machine_memory_bytes")
-    share = f" of {_bytes(usable)} ({100 * active / usable:.0f}%)" if usable else ""
-    whole = f" on a machine with {_bytes(machine)}" if machine else ""
-    return f"memory {_bytes(active)} in use{share}, {_bytes(peak)} peak{whole}"
+    share = f" of {format_bytes(usable)} ({100 * active / usable:.0f}%)" if usable else ""
+    whole = f" on a machine with {format_bytes(machine)}" if machine else ""
+    return f"memory {format_bytes(active)} in use{share}, {format_bytes(peak)} peak{whole}"
 
 
 def models_summary(now: Observation) -> str:
-    """Return the loaded models and the accepted draft tokens; empty where unknown."""
-    pool = now.stats.get("pool") or {}
+    """Return loaded models, KV formats and accepted draft tokens.
+
+    Empty where they are unknown.
+    """
+    pool, formats = now.stats.get("pool") or {}, now.stats.get("kv_quant") or {}
     models = [
-        f"{model['name']} {_bytes(model['weights_bytes'])}{', pinned' if model['is_pinned'] else ''}"
+        f"{model['name']} {format_bytes(model['weights_bytes'])}{', pinned' if model['is_pinned'] else ''}"
+        f"{_kv_format(formats.get(model['name']))}"
         for model in pool.get("models", ())
     ]
     drafts = [
@@ -119,12 +186,27 @@ def models_summary(now: Observation) -> str:
         for drafter, (accepted, rejected) in (now.stats.get("draft_tokens") or {}).items()
         if accepted + rejected
     ]
-    evicted = now.count("cache_evicted")
     facts = [f"loaded {'; '.join(models)}"] if models else []
-    return "  ".join([*facts, *drafts, *([f"{evicted:,.0f} cache entries evicted"] if evicted else [])])
+    if "prefix_cache_bits" in now.stats:
+        bits = now.stats["prefix_cache_bits"]
+        facts.append(f"prefix cache {f'{bits}-bit' if bits else 'not quantized'}")
+    return "  ".join([*facts, *drafts])
 
 
-def _bytes(number: float) -> str:
+def _kv_format(quant: "Mapping[str, Any] | None") -> str:
+    """Return the KV cache format of a model; empty where unknown."""
+    if quant is None:
+        return ""
+    if quant["mode"] == "full":
+        return ", KV not quantized"
+    layers = quant["layers"]
+    num_layers, num_quantized = sum(layers.values()), layers.get(f"kv{quant['mode']}", 0)
+    share = f" in {num_quantized} of {num_layers} layers" if num_quantized < num_layers else ""
+    return f", KV {quant['mode']}-bit{share}"
+
+
+def format_bytes(number: float) -> str:
+    """Return a size with its decimal unit."""
     for unit, size in (("GB", 1e9), ("MB", 1e6), ("kB", 1e3)):
         if number >= size:
             return f"{number / size:.1f} {unit}"

@@ -5,6 +5,7 @@ from collections.abc import AsyncIterator, Sequence
 from dataclasses import replace
 
 from mlxctl.errors import MlxctlError
+from mlxctl.inference.interface import CacheEntry
 from mlxctl.ir import (
     Finished,
     GenerationRequest,
@@ -74,6 +75,9 @@ class ScriptedBackend:
         return Observation(at=float(len(self.requests)), stats={"num_generated_tokens": 0})
 
     async def cancel(self, request_id: str) -> list[int]:
+        return []
+
+    async def cached_entries(self, limit: int) -> list[CacheEntry]:
         return []
 
     async def check(self) -> None:

@@ -14,13 +14,14 @@ from snapshot_location import TextSnapshots
 from syrupy.assertion import SnapshotAssertion
 
 from mlxctl.errors import AuthenticationFailed, ServerUnreachable
+from mlxctl.inference.interface import CacheEntry
 from mlxctl.inference.request_entry import RequestView
 from mlxctl.tui.chat_backend import RemoteBackend
 from mlxctl.tui.monitor import format_text, run_top
-from mlxctl.tui.observation import Observation, Trends
+from mlxctl.tui.observation import Observation, Trends, memory_pressure, summary
 from mlxctl.tui.request_table import SortOrder, describe_request, find_column, fit_table
 from mlxctl.tui.screens.monitor import MonitorApp
-from mlxctl.tui.widgets.plot import bars
+from mlxctl.tui.widgets.plot import bars, stacked_bars
 
 from .screen_driver import Screen, drive, mask_times_in
 
@@ -55,6 +56,10 @@ async def cancel_nothing(request_id: str) -> list[int]:
     return []
 
 
+async def no_entries(limit: int) -> list[CacheEntry]:
+    return []
+
+
 def test_rates_are_differences_between_observations() -> None:
     trends = Trends()
     trends.add(
@@ -63,7 +68,45 @@ def test_rates_are_differences_between_observations() -> None:
     trends.add(
         make_observation(12.0, num_generated_tokens=300, num_prompt_tokens=1100, cache_tokens_reused=300)
     )
-    assert (list(trends.generated), list(trends.read), list(trends.cached)) == ([100.0], [50.0], [75.0])
+    assert (list(trends.generated), list(trends.read)) == ([100.0], [50.0])
+
+
+def test_prompts_are_cached_and_computed_tokens_of_each_request() -> None:
+    waiting = make_view(3, state="waiting", num_read_tokens=0, num_cached_tokens=0)
+    image = make_view(2, num_read_tokens=300, num_cached_tokens=100, vision_seconds=0.25)
+    seen = make_observation(1.0, waiting, image, make_view(1))
+    assert seen.prompts == [(750, 250), (100, 200)]
+    assert seen.vision_milliseconds == [250.0]
+
+
+@pytest.mark.parametrize(("used", "words"), [(79, ""), (80, ""), (81, "Memory pressure"), (0, "")])
+def test_memory_pressure_is_shown_above_80_percent(used: int, words: str) -> None:
+    seen = make_observation(1.0, cache_bytes=used, cache_max_bytes=100)
+    assert memory_pressure(seen).startswith(words)
+    assert bool(memory_pressure(seen)) == bool(words)
+
+
+def test_totals_have_hit_rate_average_match_and_kv_formats() -> None:
+    stats = {
+        "cache_hits": {"exact": 3, "miss": 1},
+        "cache_tokens_reused": 300,
+        "num_prompt_tokens": 100,
+        "cache_chunks": 7,
+        "num_disconnects": 2,
+        "vision_seconds": 1.5,
+        "pool": {"models": [{"name": "a-model", "weights_bytes": 4e9, "is_pinned": False}]},
+        "kv_quant": {"a-model": {"mode": "8", "layers": {"kv8": 24, "full": 4}, "attention": {}}},
+        "prefix_cache_bits": 4,
+    }
+    text = "\n".join(summary(make_observation(1.0, **stats)))
+    for words in (
+        "7 entries, hit rate 75%, average match 75%",
+        "300 from cache, 100 prefilled",
+        "disconnects 2",
+    ):
+        assert words in text
+    for words in ("images 1.5 s", "KV 8-bit in 24 of 28 layers", "prefix cache 4-bit"):
+        assert words in text
 
 
 def test_restarted_engine_has_rate_zero() -> None:
@@ -87,6 +130,15 @@ def test_bars_start_at_zero_and_show_small_values() -> None:
     assert bars([0.0, 0.001, 50.0, 100.0]) == "   █\n ▁██"
     assert bars([7.0, 7.0]) == "██\n██"
     assert bars([0.0, 0.0]) == "  \n  "
+
+
+def test_stacked_bars_show_both_parts_in_their_colors() -> None:
+    drawn = stacked_bars([(0, 0), (100, 0), (0, 50), (50, 50), (99, 1)], lower="red", upper="blue")
+    assert drawn.plain == " █ █▇\n ████"
+    styles = [
+        next((str(span.style) for span in drawn.spans if span.start <= at < span.end), "") for at in range(11)
+    ]
+    assert styles == ["blue", "red", "blue", "blue", "red on blue", "", "blue", "red", "blue", "red", "red"]
 
 
 def test_monitor_as_text(snapshot: SnapshotAssertion) -> None:
@@ -192,7 +244,9 @@ def test_selection_follows_its_request_through_sorting_and_cancelling() -> None:
         async def close() -> None:
             """Nothing is open."""
 
-        app = MonitorApp(observe, cancel, address="http://nowhere", interval_seconds=0.05, close=close)
+        app = MonitorApp(
+            observe, cancel, no_entries, address="http://nowhere", interval_seconds=0.05, close=close
+        )
         async with app.run_test(size=(80, 24), notifications=True) as pilot:
             screen = Screen(app, pilot)
             await screen.wait_for("request 3 ")
@@ -221,6 +275,12 @@ def test_monitor_shows_requests_of_a_real_server(server: ServerProcess) -> None:
         seen = await screen.wait_for("finished")
         assert re.search(r"mlxctl-demo +finished +\d+ +0%", seen)
         assert re.search(r"miss \d", seen)
+        await screen.press("c")
+        entries = await screen.wait_for(" hits ")
+        assert re.search(r"tokens +memory +disk +hits +images +age +text", entries)
+        assert re.search(r"\d+ +\d+\.\d [kM]B .* +\d+ s +\S", entries)
+        await screen.press("c")
+        await screen.wait_for("finished")
         await screen.press("escape")
         await screen.wait_for("Ask something")
 
@@ -265,7 +325,7 @@ def test_lost_server_keeps_the_last_values_and_shows_the_error(snapshot: Snapsho
             """Nothing is open."""
 
         app = MonitorApp(
-            observe, cancel_nothing, address="http://nowhere", interval_seconds=0.05, close=close
+            observe, cancel_nothing, no_entries, address="http://nowhere", interval_seconds=0.05, close=close
         )
         async with app.run_test(size=(80, 24)) as pilot:
             screen = Screen(app, pilot)

@@ -12,7 +12,7 @@ from mlxctl.tui.screens.monitor import MonitorApp
 
 from .screen_driver import Screen, drive
 from .scripted_backend import ScriptedBackend
-from .test_monitor import cancel_nothing, make_observation, make_view
+from .test_monitor import cancel_nothing, make_observation, make_view, no_entries
 from .test_svg_screens import image, screenshot, scripted
 
 __all__ = ["image"]
@@ -64,11 +64,18 @@ def busy_server() -> Callable[[], Awaitable[Observation]]:
                 caller=("", "ci", "laptop")[number % 3],
                 protocol=("chat", "messages")[number % 2],
                 finish_reason="stop",
+                num_cached_tokens=10 * wave[number],
+                vision_seconds=wave[number] / 1000 if number % 4 == 0 else None,
             )
             for number in range(looks, 0, -1)
         ]
         reading = make_view(
-            looks + 1, state="reading", num_read_tokens=512, first_token_seconds=None, tokens_per_second=None
+            looks + 1,
+            state="reading",
+            num_read_tokens=512,
+            num_cached_tokens=256,
+            first_token_seconds=None,
+            tokens_per_second=None,
         )
         return make_observation(
             float(looks),
@@ -80,14 +87,20 @@ def busy_server() -> Callable[[], Awaitable[Observation]]:
             num_decoding=wave[-1] // 10,
             num_prefilling=1,
             num_waiting=max(wave[-1] - 45, 0),
-            cache_bytes=120e6,
+            cache_bytes=5.6e6 * looks,
             cache_max_bytes=400e6,
+            cache_chunks=34,
             cache_hits={"exact": 12, "prefix": 40, "miss": 3},
             active_memory_bytes=5.4e9,
             peak_memory_bytes=6.1e9,
             admission={"usable_bytes": 12e9, "machine_memory_bytes": 16e9},
             pool={"models": [{"name": "a-model", "weights_bytes": 4.3e9, "is_pinned": True}]},
+            kv_quant={"a-model": {"mode": "8", "layers": {"kv8": 28}, "attention": {"global": 28}}},
+            prefix_cache_bits=None,
             cache_evicted=5,
+            cache_evicted_bytes=61e6,
+            num_disconnects=2,
+            vision_seconds=1.25,
         )
 
     return observe
@@ -100,7 +113,12 @@ def test_monitor_image(size: tuple[int, int], image: SnapshotAssertion) -> None:
 
     async def play() -> str:
         app = MonitorApp(
-            busy_server(), cancel_nothing, address="http://127.0.0.1:8080", interval_seconds=0.01, close=close
+            busy_server(),
+            cancel_nothing,
+            no_entries,
+            address="http://127.0.0.1:8080",
+            interval_seconds=0.01,
+            close=close,
         )
         async with app.run_test(size=size) as pilot:
             screen = Screen(app, pilot)

@@ -53,7 +53,11 @@ ADMIN_ROUTES = (
     Route(
         path="/stats",
         resource=lambda context: StatsResource(
-            context.services.inference, context.services.responses, context.services.catalog, context.settings
+            context.services.inference,
+            context.services.responses,
+            context.services.catalog,
+            context.settings,
+            context.http_requests,
         ),
         access="metrics:read",
         operations=(

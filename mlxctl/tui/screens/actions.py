@@ -109,7 +109,12 @@ class ChatActions(Screen[None]):
             self.notify("No server to monitor yet.", severity="warning")
             return
         self.app.push_screen(
-            MonitorScreen(self._backend.observe, self._backend.cancel, address=self._backend.address)
+            MonitorScreen(
+                self._backend.observe,
+                self._backend.cancel,
+                self._backend.cached_entries,
+                address=self._backend.address,
+            )
         )
 
     def action_find(self) -> None:

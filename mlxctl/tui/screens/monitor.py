@@ -1,6 +1,7 @@
-"""Monitor (F5, /monitor, `mlxctl top`): server load as plots, requests as table."""
+"""Monitor (F5, /monitor, `mlxctl top`): plots, and requests or cache entries."""
 
-from collections.abc import Awaitable, Callable
+import time
+from collections.abc import Awaitable, Callable, Sequence
 from typing import TYPE_CHECKING
 
 from rich.text import Text
@@ -12,21 +13,25 @@ from textual.screen import Screen
 from textual.widgets import DataTable, Footer, Static
 
 from mlxctl.errors import MlxctlError
-from mlxctl.tui.observation import Observation, Trends, cache_summary, memory_summary, models_summary
+from mlxctl.tui.observation import PRESSURE_PERCENT, Observation, Trends, memory_pressure, summary
 from mlxctl.tui.preferences import Preferences
 from mlxctl.tui.request_table import Column, FittedTable, SortOrder, describe_request, find_column, fit_table
 from mlxctl.tui.screens.confirm import ConfirmScreen
 from mlxctl.tui.terminal import escape_control_characters
 from mlxctl.tui.terminal_app import TerminalApp
-from mlxctl.tui.widgets.plot import Plot
+from mlxctl.tui.widgets.cache_table import CacheTable
+from mlxctl.tui.widgets.plot import Plot, StackedPlot
 
 if TYPE_CHECKING:
     # PERF: the inference package is not imported before the first frame.
+    from mlxctl.inference.interface import CacheEntry
     from mlxctl.inference.request_entry import RequestView
 
 Observe = Callable[[], Awaitable[Observation]]
 Cancel = Callable[[str], Awaitable[list[int]]]
 """Cancels an open request by its number; returns the numbers of its answers. Raises MlxctlError."""
+ListEntries = Callable[[int], "Awaitable[Sequence[CacheEntry]]"]
+"""Returns the prefix-cache entries that were used last, at most so many. Raises MlxctlError."""
 
 _MAX_ROWS = 100
 _OPEN_STATES = frozenset({"waiting", "reading", "answering"})
@@ -36,31 +41,49 @@ _NO_REQUEST = "No request yet."
 class MonitorScreen(Screen[None]):
     """Polls `observe`; on errors the last values stay visible.
 
-    The selected row follows its request while the order changes, except the first row, which stays.
+    The selected row follows its request while the order changes, except the first row, which stays. Cache
+    entries are listed only while they are shown.
     """
 
     DEFAULT_CSS = """
     MonitorScreen {
         & #head { height: 1; padding: 0 1; background: $surface; }
         & Grid { grid-size: 3 2; grid-rows: 4; height: 8; padding: 0 1; grid-gutter: 0 2; }
-        & #memory { height: auto; max-height: 4; padding: 0 1; color: $text-muted; }
+        & #vision { display: none; }
+        &.-images.-wide Grid { grid-size: 4 2; }
+        &.-images.-wide #vision { display: block; }
+        & #summary { height: auto; max-height: 7; padding: 0 1; color: $text-muted; }
+        & #pressure { height: auto; padding: 0 1; color: $text-warning; display: none; }
         & DataTable { height: 1fr; padding: 0 1; }
-        & #selected { height: auto; max-height: 5; padding: 0 1; background: $surface; } }
+        & #selected { height: auto; max-height: 5; padding: 0 1; background: $surface; }
+        & #entries { display: none; }
+        &.-entries #entries { display: block; }
+        &.-entries #requests, &.-entries #selected { display: none; } }
     """
+    # The plot of image times is a fourth column, and needs a wide screen.
+    HORIZONTAL_BREAKPOINTS = [(0, "-narrow"), (100, "-wide")]  # noqa: RUF012 -- Textual API
     BINDINGS = [  # noqa: RUF012 -- Textual API
         Binding("escape,f5,q", "leave", "Close"),
         Binding("space", "pause", "Pause"),
+        Binding("c", "entries", "Cache entries"),
         Binding("s", "sort", "Sort"),
         Binding("r", "reverse", "Reverse"),
         Binding("x,delete", "cancel", "Cancel request", key_display="x"),
     ]
 
     def __init__(
-        self, observe: Observe, cancel: Cancel, *, address: str, interval_seconds: float = 1.0
+        self,
+        observe: Observe,
+        cancel: Cancel,
+        list_entries: ListEntries,
+        *,
+        address: str,
+        interval_seconds: float = 1.0,
     ) -> None:
         super().__init__()
         self._observe = observe
         self._cancel = cancel
+        self._list_entries = list_entries
         self._order = SortOrder()
         self._fitted = FittedTable(columns=(), widths=(), rows=())
         self._shown: list[RequestView] = []
@@ -76,11 +99,14 @@ class MonitorScreen(Screen[None]):
             yield Plot("answers, tok/s", id="generated")
             yield Plot("prompts, tok/s", id="read")
             yield Plot("first token, ms", id="first_token")
-            yield Plot("running", id="rows")
-            yield Plot("waiting", id="waiting")
-            yield Plot("cached prompt, %", id="cached")
-        yield Static(id="memory", markup=False)
-        yield DataTable(cursor_type="row", zebra_stripes=True)
+            yield StackedPlot(("running", "waiting"), colors=("$primary", "$warning"), id="running")
+            yield StackedPlot(("cached", "computed"), colors=("$success", "$primary"), id="prompts")
+            yield Plot("cache, % of budget", id="cache", top=100.0)
+            yield Plot("images, ms", id="vision")
+        yield Static(id="pressure", markup=False)
+        yield Static(id="summary", markup=False)
+        yield DataTable(id="requests", cursor_type="row", zebra_stripes=True)
+        yield CacheTable(id="entries")
         yield Static(_NO_REQUEST, id="selected", markup=False)
         yield Footer(show_command_palette=False)
 
@@ -101,6 +127,24 @@ class MonitorScreen(Screen[None]):
         self._is_paused = not self._is_paused
         self._set_message("paused; Space continues" if self._is_paused else "")
 
+    def action_entries(self) -> None:
+        """Show the entries of the prefix cache, or the requests again."""
+        self.toggle_class("-entries")
+        self.query_one("#entries" if self._shows_entries else "#requests").focus()
+        self.refresh_bindings()
+        self._update()
+
+    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:  # noqa: ARG002
+        """Return whether a key works now.
+
+        Some keys are for the table of requests only.
+        """
+        return not (self._shows_entries and action in ("sort", "reverse", "cancel"))
+
+    @property
+    def _shows_entries(self) -> bool:
+        return self.has_class("-entries")
+
     @work(group="update")
     async def _update(self) -> None:
         # One request at a time, also for slow servers.
@@ -109,6 +153,9 @@ class MonitorScreen(Screen[None]):
         self._is_refreshing = True
         try:
             self._trends.add(await self._observe())
+            if self._shows_entries:
+                entries = await self._list_entries(_MAX_ROWS)
+                self.query_one(CacheTable).show(entries, now=time.time())
         except MlxctlError as error:
             self._set_message(str(error))
         else:
@@ -120,15 +167,25 @@ class MonitorScreen(Screen[None]):
     def _show(self) -> None:
         now = self._trends.last
         assert now is not None, "called after an observation"
-        for plot in self.query(Plot):
-            plot.show(getattr(self._trends, plot.id or ""))
-        self.query_one("#memory", Static).update(
-            "\n".join(filter(None, (cache_summary(now), memory_summary(now), models_summary(now))))
-        )
+        self._show_plots(now)
+        pressure = self.query_one("#pressure", Static)
+        pressure.update(memory_pressure(now))
+        pressure.display = bool(memory_pressure(now))
+        self.query_one("#summary", Static).update("\n".join(summary(now)))
         self._show_table()
 
+    def _show_plots(self, now: Observation) -> None:
+        trends, vision = self._trends, now.vision_milliseconds
+        for name in ("generated", "read", "first_token", "cache"):
+            self.query_one(f"#{name}", Plot).show(getattr(trends, name))
+        self.query_one("#cache").set_class((now.cache_percent or 0.0) > PRESSURE_PERCENT, "-warning")
+        self.query_one("#running", StackedPlot).show(trends.running)
+        self.query_one("#prompts", StackedPlot).show(now.prompts)
+        self.set_class(bool(vision), "-images")
+        self.query_one("#vision", Plot).show(vision)
+
     def _show_table(self, *, is_sorted_anew: bool = False) -> None:
-        now, table = self._trends.last, self.query_one(DataTable)
+        now, table = self._trends.last, self._table
         if now is None:
             return
         selected = self._selected if table.cursor_row else None
@@ -158,11 +215,15 @@ class MonitorScreen(Screen[None]):
         self._show_selected()
 
     @property
+    def _table(self) -> "DataTable[Text]":
+        return self.query_one("#requests", DataTable)
+
+    @property
     def _selected(self) -> "RequestView | None":
-        row = self.query_one(DataTable).cursor_row
+        row = self._table.cursor_row
         return self._shown[row] if 0 <= row < len(self._shown) else None
 
-    @on(DataTable.RowHighlighted)
+    @on(DataTable.RowHighlighted, "#requests")
     def _show_selected(self) -> None:
         view = self._selected
         lines = [_NO_REQUEST] if view is None else describe_request(view)
@@ -172,7 +233,7 @@ class MonitorScreen(Screen[None]):
         mark = ("▼" if self._order.is_descending else "▲") if column is self._order.column else ""
         return _aligned(column, f"{column.name}{mark}")
 
-    @on(DataTable.HeaderSelected)
+    @on(DataTable.HeaderSelected, "#requests")
     def sort_by_heading(self, selected: DataTable.HeaderSelected) -> None:
         """Sort by the clicked column; a second click reverses."""
         column = find_column(selected.column_key.value or "")
@@ -237,6 +298,7 @@ class MonitorApp(TerminalApp):
         self,
         observe: Observe,
         cancel: Cancel,
+        list_entries: ListEntries,
         *,
         address: str,
         interval_seconds: float,
@@ -244,7 +306,9 @@ class MonitorApp(TerminalApp):
         preferences: Preferences | None = None,
     ) -> None:
         super().__init__(preferences)
-        self._monitor = MonitorScreen(observe, cancel, address=address, interval_seconds=interval_seconds)
+        self._monitor = MonitorScreen(
+            observe, cancel, list_entries, address=address, interval_seconds=interval_seconds
+        )
         self._close_source = close
 
     def get_default_screen(self) -> MonitorScreen:
