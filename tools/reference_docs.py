@@ -4,8 +4,9 @@
 out of date.
 """
 
+from collections import Counter
 from collections.abc import Iterator
-from dataclasses import fields
+from dataclasses import fields, replace
 from pathlib import Path
 from typing import Any, get_type_hints
 
@@ -196,15 +197,17 @@ def _some_metrics() -> MetricsSnapshot:
     pool = ModelStats(
         num_waiting=0, num_loads=0, num_evictions=0, num_swaps=0, max_models=None, models=(memory,)
     )
+    demo_model, experts = read_model(demo.MODEL_DIR), {"num_experts": 2, "num_experts_per_tok": 1}
     return MetricsSnapshot(
         totals={"NAME": totals},
         status="ready",
         num_restarts=0,
-        http=HttpRequestCounts(),
+        http=HttpRequestCounts(guardrails=Counter(refused=1), denials=Counter(policy_denied=1)),
         pool=pool,
+        rate_limited={"concurrent_requests": 1},
         agent_turns={"running": 0},
         routes={("NAME", "routed"): 1},
-        models=[ServedModel(name="NAME", facts=read_model(demo.MODEL_DIR))],
+        models=[ServedModel(name="NAME", facts=replace(demo_model, config={**demo_model.config, **experts}))],
         engine=_some_stats(),
     )
 
@@ -217,6 +220,7 @@ def _some_stats() -> Stats:
         field.name: 0 for field in msgspec.structs.fields(Stats) if field.type in numbers
     }
     values |= {"type": "Stats", "cache_hits": {"exact": 1}, "cache_disk": disk, "cache_depths": {}}
+    values |= {"draft_tokens": {"lookup": [1, 0]}}
     values |= {"tokens_by_priority": {0: 1}, "waiting_by_priority": {0: 1}}
     empty = msgspec.to_builtins(Distribution.of([1.0]))
     return msgspec.convert({**values, "decode_step_seconds": empty, "batch_rows": empty}, Stats)

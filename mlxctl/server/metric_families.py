@@ -13,6 +13,8 @@ from mlxctl.inference.models.model_states import ModelStats
 from mlxctl.inference.request_context import RequestContext
 from mlxctl.inference.request_totals import ModelTotals
 from mlxctl.ir.distribution import Distribution
+from mlxctl.models.text_config import text_part
+from mlxctl.models.weights import count_experts
 
 if TYPE_CHECKING:
     from prometheus_client import Metric
@@ -195,10 +197,15 @@ def _models(snapshot: MetricsSnapshot) -> "Iterator[Metric]":
     yield routes
     loaded = GaugeMetricFamily("mlxctl_model_loaded", "1 when the model is in memory.", labels=["model"])
     healthy = GaugeMetricFamily("mlxctl_model_healthy", "0 when the last load failed.", labels=["model"])
+    moe = CounterMetricFamily(
+        "mlxctl_moe_requests", "Ended requests to models with a mixture of experts.", labels=["model"]
+    )
     for model in snapshot.models:
         loaded.add_metric([model.name], model.state == "loaded")
         healthy.add_metric([model.name], model.problem is None)
-    yield from (loaded, healthy)
+        if model.name in snapshot.totals and count_experts(text_part(model.facts.config)) is not None:
+            moe.add_metric([model.name], snapshot.totals[model.name].ends.total())
+    yield from (loaded, healthy, moe)
     weights = GaugeMetricFamily("mlxctl_model_weights_bytes", "Weights of a loaded model.", labels=["model"])
     kv_bytes = GaugeMetricFamily(
         "mlxctl_model_kv_bytes_per_token", "KV cache per token of a loaded model.", labels=["model"]

@@ -21,7 +21,7 @@ GOLDEN = """
 active_memory_bytes agent_turns audit_dropped batch_rows buffer_cache_bytes cached_prompt_tokens deadlines
 decode_step_seconds denied disconnects draft_tokens engine_resident_bytes engine_restarts engine_steps
 fairness_pauses fairness_preemptions fairness_resumes fairness_tokens fairness_yields generated_tokens
-guardrail_matches model_evictions
+guardrail_matches model_evictions moe_requests
 model_healthy model_kv_bytes_per_token model_loaded model_loads model_requests model_routes model_swaps
 model_weights_bytes peak_memory_bytes prefill_seconds prefill_tokens_per_second prefix_cache_bytes
 prefix_cache_disk_bytes prefix_cache_disk_damaged prefix_cache_disk_limit_bytes prefix_cache_entries
@@ -37,7 +37,8 @@ SEEING = tiny_models.trained("pixtral_colors")
 
 
 def other_model() -> Path:
-    return tiny_models.model("llama3")
+    """A mixture of experts."""
+    return tiny_models.model("qwen3_next")
 
 
 @pytest.fixture(scope="module")
@@ -80,6 +81,14 @@ def test_dashboard_and_rules_name_only_metrics_that_exist() -> None:
     used = set(re.findall(r"\bmlxctl_\w+", dashboard + (assets / "prometheus-rules.yml").read_text()))
     assert json.loads(dashboard)["panels"]
     assert {re.sub("_(bucket|sum|count)$", "", name) for name in used} <= known
+    rows = dict(re.findall(r"^\| `(mlxctl_\w+)` \|(.*)", reference, re.MULTILINE))
+    texts = dashboard + (assets / "prometheus-rules.yml").read_text()
+    selectors = re.findall(r"(mlxctl_\w+?)(?:_bucket|_sum|_count)?\{([^}]*)\}", texts)
+    assert selectors
+    for name, labels in selectors:
+        # Prometheus adds `instance`.
+        own = set(re.findall(r"(\w+)=", labels)) - {"instance"}
+        assert all(f"`{label}`" in rows[name] for label in own), name
 
 
 def test_requests_are_counted_by_end_finish_reason_and_protocol(server: ServerProcess) -> None:
@@ -142,6 +151,9 @@ def test_loading_another_model_counts_a_swap(server: ServerProcess) -> None:
     assert post(server, "tiny").status_code == 200
     after = [value(server, f"model_{name}_total") for name in ("loads", "evictions", "swaps")]
     assert [late - early for early, late in zip(before, after, strict=True)] == [2, 2, 2]
+    experts = {labels for name, labels in samples(server) if name == "mlxctl_moe_requests_total"}
+    assert experts == {(("model", other_model().name),)}
+    assert value(server, "moe_requests_total", model=other_model().name) == 1
 
 
 def test_stats_and_requests_show_times_and_cache_shares(server: ServerProcess) -> None:
