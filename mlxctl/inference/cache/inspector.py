@@ -4,6 +4,7 @@ Event-loop thread only.
 """
 
 import time
+from array import array
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -14,6 +15,7 @@ from mlxctl.inference.cache.explanation import Explanation, explain
 from mlxctl.inference.cache.recent_prompts import RecentPrompts, RecordedPrompt
 from mlxctl.inference.cache.token_text import token_text
 from mlxctl.inference.cache.user_markers import user_markers
+from mlxctl.inference.interface import CacheEntry
 from mlxctl.inference.models.manager import ModelManager
 from mlxctl.inference.preparation import PackedRequest, PreparationPool, jobs
 from mlxctl.ir.cache_policy import CachePolicy
