@@ -117,6 +117,9 @@ class MonitorScreen(Screen[None]):
 
     def action_leave(self) -> None:
         """Return to the chat, or exit when the monitor runs alone."""
+        # An update that ends later would find no widgets.
+        self._is_paused = True
+        self.workers.cancel_node(self)
         if len(self.app.screen_stack) > 1 and self.app.screen_stack[0] is not self:
             self.dismiss()
         else:
