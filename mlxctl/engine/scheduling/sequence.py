@@ -51,7 +51,7 @@ class Sequence:
     yet in `output_token_ids`. Prefill pauses at `checkpoint_positions`. `producer` is a sequence that is
     computing the first `shared_length` tokens of the prompt. `memory_short_since` is when memory alone began
     to keep it waiting. `salts` are those of the client's cache namespace and of the images. `left_queue_at`
-    is the time of its first batch, `restored_at` the time when its cached prefix was first restored.
+    is the time of its first batch.
 
     A preempted sequence waits again: its first `num_resumed_tokens` output tokens are then the end of
     `prompt_token_ids`. `admitted_priority` is its priority value after aging when it got its place;
@@ -77,7 +77,6 @@ class Sequence:
     reported_at: float = -inf
     memory_short_since: float | None = None
     left_queue_at: float | None = None
-    restored_at: float | None = None
     vision_seconds: float | None = None
     state: SequenceState = SequenceState.WAITING
     num_cached_tokens: int = 0
