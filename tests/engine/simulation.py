@@ -22,11 +22,14 @@ _COSTS = ModelCosts(weights_bytes=1 << 30, kv_bytes_per_token=1)
 class Machine:
     """Seconds of a pass and of a decode step.
 
-    `pass_fixed` is 0 without a fixed cost.
+    `pass_fixed` is 0 without a fixed cost. The tokens before a pass add `pass_context` each to the pass, and
+    `pass_attention` each to every token of it.
     """
 
     pass_fixed: float = 0.002
     pass_token: float = 0.0002
+    pass_context: float = 0.0
+    pass_attention: float = 0.0
     step_fixed: float = 0.002
     step_row: float = 0.0005
     join_row: float = 0.0
@@ -40,7 +43,13 @@ class Machine:
             joins = self.join_row * num_rows if batch.joins else 0.0
             return self.step_fixed * len(batch.groups) + self.step_row * num_rows + joins
         num_tokens = padded_tokens(batch.prompts) if len(batch.prompts) > 1 else batch.num_tokens
-        return self.pass_fixed + self.pass_token * num_tokens if batch.num_tokens else 0.0
+        context = max(prompt.num_computed_tokens for prompt in batch.prompts)
+        return self.pass_seconds(num_tokens, context=context) if batch.num_tokens else 0.0
+
+    def pass_seconds(self, num_tokens: int, *, context: int = 0) -> float:
+        """Return how long a prefill pass after so many tokens takes."""
+        per_token = self.pass_token + self.pass_attention * context
+        return self.pass_fixed + self.pass_context * context + per_token * num_tokens
 
 
 @dataclass(slots=True, kw_only=True)

@@ -11,6 +11,9 @@ from tests.engine.simulation import Machine, Request, Simulation
 CPU = Machine(pass_fixed=0.0045, pass_token=0.00022, step_fixed=0.004, step_row=0.0007, join_row=0.002)
 MAC = Machine(pass_fixed=0.02, pass_token=0.0008, step_fixed=0.018, step_row=0.002, join_row=0.0005)
 DENSE = Machine(pass_fixed=0.15, pass_token=0.004, step_fixed=0.15, step_row=0.002)
+# Attention over a long context: its work for each token (5M parameters on two cores), or reading the context.
+ATTENTION = Machine(pass_token=0.0002, pass_context=4e-7, pass_attention=4e-7, step_fixed=0.005)
+CONTEXT = Machine(pass_token=0.0005, pass_context=5e-6, pass_attention=1e-8, step_fixed=0.005)
 MACHINES = pytest.mark.parametrize("machine", [CPU, MAC, DENSE], ids=["cpu", "mac", "dense"])
 
 
@@ -84,6 +87,24 @@ def test_long_prompt_beside_stream_keeps_gaps_below_four_steps(machine: Machine)
     simulation.run_first([long])
 
     assert p99(stream.gaps(after=begun)) <= 4 * idle
+
+
+@pytest.mark.parametrize("share_of_slow_passes", [0.0, 0.1])
+@pytest.mark.parametrize("machine", [ATTENTION, CONTEXT, DENSE], ids=["attention", "context", "dense"])
+def test_long_prompt_beside_stream_takes_at_most_four_times_as_long_as_alone(
+    machine: Machine, share_of_slow_passes: float
+) -> None:
+    source, slow = random.Random(1), 10
+    simulation = Simulation(
+        machine, disturb=lambda _, seconds: seconds * (slow if source.random() < share_of_slow_passes else 1)
+    )
+    serve_alone(simulation, 2)
+    start_stream(simulation)
+
+    seconds = simulation.run_first([simulation.ask(8000, num_tokens=2)])
+
+    alone = sum(machine.pass_seconds(500, context=start) for start in range(0, 8000, 500))
+    assert seconds < 4 * alone * (1 + share_of_slow_passes * (slow - 1))
 
 
 @MACHINES
