@@ -135,10 +135,10 @@ class Listener:
         await self._wait_for_threads(are_attached=False)
 
     async def _wait_for_threads(self, *, are_attached: bool) -> None:
-        """Wait a moment until threads of Granian are attached to the interpreter, or none is.
+        """Wait until threads of Granian are attached to the interpreter, or none.
 
-        Granian does not join the thread of its callbacks, which panics if it wakes while the interpreter is
-        finalized.
+        At most _STOP_SECONDS. Granian does not join the thread of its callbacks, which panics if it wakes
+        while the interpreter is finalized.
         """
         end = asyncio.get_running_loop().time() + _STOP_SECONDS
         while bool(_native_threads() - self._other_threads) is not are_attached:

@@ -223,7 +223,7 @@ def test_model_that_does_not_fit_is_one_error_line(endless_model: Path) -> None:
 
 
 def attached_threads() -> set[int]:
-    """Return the threads with a state of the interpreter, also those that Python did not start."""
+    """Return the threads of the interpreter, native ones included."""
     return set(sys._current_exceptions())
 
 

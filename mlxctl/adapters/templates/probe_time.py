@@ -19,7 +19,10 @@ class ProbesTooSlow(Exception):
 
 @contextmanager
 def limited_probes() -> Iterator[None]:
-    """Let the renderings inside take PROBE_SECONDS of this thread's CPU time together."""
+    """Limit the CPU time of all renderings inside together.
+
+    They may take PROBE_SECONDS of this thread; later ones raise ProbesTooSlow.
+    """
     token = _ends_at.set(time.thread_time() + PROBE_SECONDS)
     try:
         yield

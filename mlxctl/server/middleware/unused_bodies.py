@@ -1,4 +1,4 @@
-"""Reads bodies that an operation does not use, so that a broken one is an error."""
+"""Reads bodies that no operation uses, to find broken ones."""
 
 from collections.abc import Iterable
 from typing import Any
