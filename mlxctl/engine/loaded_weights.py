@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from mlxctl.engine.wire.reports import CacheKind
-from mlxctl.ir.kv_cache_size import KVWindow
+from mlxctl.ir.kv_cache_size import KVPrecision, KVWindow
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -28,7 +28,7 @@ class LoadedWeights:
     can_batch: bool
     load_seconds: float
     create_caches: Callable[[], list[Any]] = list
-    kv_bits: int | None = None
+    kv_bits: KVPrecision = None
     kv_windows: tuple[KVWindow, ...] = ()
     dimensions: int | None = None
     has_vision: bool = False

@@ -8,7 +8,7 @@ from hashlib import blake2b
 
 from mlxctl.engine.wire.reports import DiskFigures
 from mlxctl.installed import version_of
-from mlxctl.ir import ModelSpec, TextGenerationTask
+from mlxctl.ir import KVFormat, ModelSpec, TextGenerationTask
 from mlxctl.ir.cache_policy import CachePolicy
 from mlxctl.models.fingerprint import fingerprint
 from mlxctl.prefix_cache.cache import PrefixCache
@@ -142,6 +142,8 @@ def prefix_namespace(spec: ModelSpec, packing: Packing | None) -> bytes:
         digest.update(f"{file.name}:{status.st_size}:{status.st_mtime_ns}".encode())
     if packing is not None:
         digest.update(f"{packing.bits} bits after {packing.exact_tokens}".encode())
-    if kv_format is not None:
+    if isinstance(kv_format, KVFormat):
         digest.update(f"keys and values in {kv_format.bits} bits by {kv_format.group_size}".encode())
+    elif kv_format is not None:
+        digest.update(f"keys and values by layer {kv_format}".encode())
     return digest.digest()

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Literal
 
 KVWindow = tuple[int, int]
 """Layers with a sliding window: its length in tokens, and their bytes per token."""
@@ -26,6 +27,21 @@ class KVFormat:
         """
         numbers = num_float_bytes // float_bytes
         return numbers * self.bits // 8 + 2 * float_bytes * numbers // self.group_size
+
+
+LayerKVFormats = tuple[tuple[int, KVFormat], ...]
+"""Formats by the index of a layer; other layers are not quantized."""
+
+KVPrecision = int | Literal["config"] | None
+"""Precision of a loaded model's KV cache: bits, by layer (`config`), or not quantized (None)."""
+
+KVFormats = KVFormat | LayerKVFormats
+"""One format of all layers, or formats by layer."""
+
+
+def layer_format(formats: KVFormats, layer: int) -> KVFormat | None:
+    """Return the format of a layer; None if it is not quantized."""
+    return formats if isinstance(formats, KVFormat) else dict(formats).get(layer)
 
 
 def cache_bytes(num_tokens: int, *, bytes_per_token: int, windows: Sequence[KVWindow] = ()) -> int:

@@ -9,7 +9,7 @@ import msgspec
 
 from mlxctl.ir.embeddings import EmbeddingRecipe
 from mlxctl.ir.images import VisionRecipe
-from mlxctl.ir.kv_cache_size import KVFormat
+from mlxctl.ir.kv_cache_size import KVFormats
 from mlxctl.ir.transcription import TranscriptionRecipe
 
 
@@ -31,7 +31,7 @@ class TextModelOptions(msgspec.Struct, frozen=True, kw_only=True):
     MTP head of its own weights.
     """
 
-    kv_format: KVFormat | None = None
+    kv_format: KVFormats | None = None
     draft: DraftModelSpec | None = None
     mtp_head: bool = False
 

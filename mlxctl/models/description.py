@@ -19,6 +19,7 @@ from mlxctl.models.directory_reader import read_model
 from mlxctl.models.encoders import ENCODER_KINDS
 from mlxctl.models.files import read_json_object
 from mlxctl.models.kv_cache import CacheShape, find_cache_shape
+from mlxctl.models.layer_plan import plan_layers
 from mlxctl.models.names import display_name
 from mlxctl.models.quantization import Quantization, find_quantization
 from mlxctl.models.runtimes import find_runtimes
@@ -78,7 +79,8 @@ class ModelDescription:
         if kv_format is None or self.detection.kind == "embeddings":
             return self
         float_bytes = (self.weights.float_bytes if self.weights else None) or _USUAL_FLOAT_BYTES
-        cache = self.cache.quantized(kv_format, float_bytes=float_bytes) if self.cache else None
+        plan = plan_layers(self.model_type or "", text_part(self.config))
+        cache = self.cache and self.cache.quantized(kv_format, float_bytes=float_bytes, plan=plan)
         return replace(self, cache=cache, has_quantized_cache=True)
 
 

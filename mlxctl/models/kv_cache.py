@@ -5,11 +5,12 @@ compressed vector and its rotary part instead. A layer with a window stops growi
 layer never grows.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 from mlxctl.ir import KVFormat
+from mlxctl.ir.kv_cache_size import KVFormats, layer_format
 from mlxctl.models.encoders import is_encoder
 from mlxctl.models.layer_plan import Kept, plan_layers
 from mlxctl.models.text_config import text_part, whole_number
@@ -50,9 +51,19 @@ class CacheShape:
             + (self.state_bytes or 0)
         )
 
-    def quantized(self, form: KVFormat, *, float_bytes: int) -> "CacheShape":
-        """Return the shape with quantized full-attention layers; windows and states stay."""
-        return replace(self, bytes_per_token=form.num_bytes(self.bytes_per_token, float_bytes=float_bytes))
+    def quantized(self, formats: KVFormats, *, float_bytes: int, plan: Sequence[Kept] | None) -> "CacheShape":
+        """Return the shape with quantized full-attention layers; windows and states stay.
+
+        `plan` says what each layer keeps; formats by layer need it.
+        """
+        if isinstance(formats, KVFormat):
+            num_bytes = formats.num_bytes(self.bytes_per_token, float_bytes=float_bytes)
+            return replace(self, bytes_per_token=num_bytes)
+        layers = [index for index, kept in enumerate(plan or ()) if kept == "all"]
+        each = self.bytes_per_token // max(len(layers), 1)
+        found = [layer_format(formats, index) for index in layers]
+        sizes = [each if form is None else form.num_bytes(each, float_bytes=float_bytes) for form in found]
+        return replace(self, bytes_per_token=sum(sizes) if layers else self.bytes_per_token)
 
 
 def find_cache_shape(model_type: str, config: Mapping[str, Any], *, float_bytes: int) -> CacheShape | None:

@@ -3,6 +3,7 @@
 import asyncio
 import os
 import time
+from collections import Counter
 from typing import Any, Literal
 
 import falcon
@@ -16,6 +17,8 @@ from mlxctl.errors import StoreError
 from mlxctl.inference import InferenceService
 from mlxctl.inference.models.model_states import ModelStats
 from mlxctl.inference.request_entry import RequestView
+from mlxctl.ir import KVFormat
+from mlxctl.ir.kv_cache_size import KVFormats, layer_format
 from mlxctl.models import ModelDescription
 from mlxctl.models.catalog import Catalog
 from mlxctl.models.layer_plan import Kept, plan_layers
@@ -68,13 +71,16 @@ class BatchBlock(Struct):
     active_rows: int
 
 
+KVMode = Literal["full", "8", "4", "config"]
+
+
 class KVQuantBlock(Struct):
     """Precision of the KV cache of each loaded model, by layers.
 
     `layers` counts by format, `attention` by kind; empty where the configuration does not tell.
     """
 
-    mode: Literal["full", "8", "4"]
+    mode: KVMode
     layers: dict[str, int]
     attention: dict[str, int]
 
@@ -233,7 +239,8 @@ class StatsResource:
         served = {model.name: model for model in self._inference.models()}
         return {
             model.name: _describe_kv(
-                model.kv_bits, self._catalog.described(model.name, served[model.name].facts.path)
+                None if model.kv_bits is None else served[model.name].options.kv_format,
+                self._catalog.described(model.name, served[model.name].facts.path),
             )
             for model in pool.models
             if model.name in served
@@ -248,21 +255,22 @@ class StatsResource:
         return StoredResponseStats(num_responses=kept.num_responses, num_bytes=kept.num_bytes)
 
 
-def _describe_kv(bits: int | None, model: ModelDescription) -> KVQuantBlock:
+def _describe_kv(formats: KVFormats | None, model: ModelDescription) -> KVQuantBlock:
     plan = plan_layers(model.model_type or "", text_part(model.config)) or ()
     attention = {name: plan.count(kept) for name, kept in _ATTENTION.items() if plan.count(kept)}
-    quantized = plan.count("all") if bits else 0
-    exact = len(plan) - plan.count("nothing") - quantized
-    layers = {f"kv{bits}": quantized, "full": exact}
-    return KVQuantBlock(
-        mode=_KV_MODES[bits],
-        layers={name: num for name, num in layers.items() if num},
-        attention=attention,
-    )
+    found = [
+        layer_format(formats, index) if kept == "all" and formats is not None else None
+        for index, kept in enumerate(plan)
+        if kept != "nothing"
+    ]
+    layers = Counter("full" if form is None else f"kv{form.bits}" for form in found)
+    mode: KVMode = "full" if formats is None else "config"
+    if isinstance(formats, KVFormat):
+        mode = "8" if formats.bits == 8 else "4"
+    return KVQuantBlock(mode=mode, layers=dict(layers), attention=attention)
 
 
 _ATTENTION: dict[str, Kept] = {"global": "all", "sliding_window": "window", "linear": "state"}
-_KV_MODES: dict[int | None, Literal["full", "8", "4"]] = {None: "full", 8: "8", 4: "4"}
 
 
 def _percent(share: float) -> float:

@@ -6,7 +6,7 @@ from typing import Literal
 
 from mlxctl.settings.bounds import bounded
 
-KVBits = Literal["full", "8", "4"]
+KVBits = Literal["full", "8", "4", "config"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -31,7 +31,8 @@ class ModelSettings:
     kv_bits: KVBits = "full"
     """Bits of the KV cache while a model runs.
 
-    Fewer bits allow longer contexts and change answers slightly.
+    Fewer bits allow longer contexts and change answers slightly. `config`: by layer, from the kv_config.json
+    of the model.
     """
 
     draft: Path | None = None

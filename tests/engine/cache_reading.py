@@ -5,10 +5,10 @@ from typing import Any
 import mlx.core as mx
 
 from mlxctl.engine.generation import caches as kv
-from mlxctl.ir import KVFormat
+from mlxctl.ir.kv_cache_size import KVFormats
 
 
-def read(model: Any, tokens: list[int], form: KVFormat | None = None) -> kv.Caches:
+def read(model: Any, tokens: list[int], form: KVFormats | None = None) -> kv.Caches:
     """Return the caches of one sequence that hold these tokens."""
     caches = kv.new_caches(model, form)
     if tokens:

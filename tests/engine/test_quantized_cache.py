@@ -136,6 +136,27 @@ def test_only_growing_layers_are_quantized() -> None:
     assert [type(part) for part in layers[3].caches] == [ArraysCache, PreallocatedQuantizedKVCache]
 
 
+def test_formats_by_layer_hold_for_their_layers_only() -> None:
+    window, four = RotatingKVCache(32), KVFormat(bits=4, group_size=32)
+    caches = [KVCache(), window, KVCache(), CacheList(ArraysCache(1), KVCache()), KVCache()]
+
+    layers = list(quantized(caches, ((1, FORM), (2, four), (3, FORM))))
+
+    assert (layers[0], layers[1], layers[4]) == (caches[0], window, caches[4])
+    assert (layers[2].form, layers[3].caches[1].form) == (four, FORM)
+
+
+def test_joined_rows_with_formats_by_layer_compute_as_alone(model: Any) -> None:
+    formats = ((0, FORM), (2, KVFormat(bits=4, group_size=32)))
+    prompts = [list(range(20, 20 + num)) for num in (7, 60)]
+    alone = [next_logits(model, read(model, prompt, formats), [5])[0] for prompt in prompts]
+
+    batch = kv.join([read(model, prompt, formats) for prompt in prompts], [1, 1])
+
+    together = next_logits(model, batch, [5] * 2)
+    assert all(mx.allclose(one, other, atol=1e-2) for one, other in zip(alone, together, strict=True))
+
+
 def test_composite_caches_are_joined_by_part() -> None:
     def composite(number: int) -> CacheList:
         (layer,) = quantized([CacheList(ArraysCache(1), KVCache())], FORM)

@@ -184,6 +184,23 @@ def test_mtp_head_is_loaded_where_the_weights_have_one(tmp_path: Path, knowledge
         configure_draft(knowledge, "mtp", path=base)
 
 
+def test_formats_by_layer_need_a_file_with_quantized_layers(
+    models_dir: Path, knowledge: CapabilityLookup, caplog: pytest.LogCaptureFixture
+) -> None:
+    (models_dir / "llama3" / "kv_config.json").write_text('[{"layer_idx": 1, "bits": 8}]')
+    by_layer = dict.fromkeys(("llama3", "qwen3"), "config")
+    made = configure(
+        knowledge, model=models_dir / "llama3", models=(models_dir / "qwen3",), kv_bits_by_name=by_layer
+    )
+    formats = [model.options.kv_format for model in made.listed]
+    assert formats == [((1, KVFormat(bits=8, group_size=64)),), None]
+    assert "model 'qwen3' has no kv_config.json with quantized layers" in caplog.text
+    with pytest.raises(
+        SettingsError, match=r"'qwen3' has no kv_config\.json .* set --kv-bits to full, 8 or 4"
+    ):
+        configure(knowledge, model=models_dir / "qwen3", kv_bits_by_name={"qwen3": "config"})
+
+
 def test_kv_bits_are_set_by_own_name_only(models_dir: Path, knowledge: CapabilityLookup) -> None:
     made = configure(
         knowledge, model=models_dir / "llama3", models=(models_dir / "qwen3",), kv_bits_by_name={"qwen3": "4"}

@@ -258,6 +258,15 @@ def test_quantized_cache_is_smaller_but_attention_is_not_fused(
     assert roomy[1].max_context_tokens > roomy[0].max_context_tokens
 
 
+def test_formats_by_layer_count_for_their_layers(model: ModelDescription) -> None:
+    num_layers = model.config["num_hidden_layers"]
+    formats = ((0, KVFormat(bits=8, group_size=64)), (2, KVFormat(bits=4, group_size=64)))
+    by_layer = model.served_with(TextModelOptions(kv_format=formats))
+    assert by_layer.has_quantized_cache
+    expected = (num_layers - 2 + 8.5 / 16 + 4.5 / 16) / num_layers
+    assert by_layer.cache.bytes_per_token == model.cache.bytes_per_token * expected
+
+
 def test_scores_count_without_fused_attention(model: ModelDescription) -> None:
     wide = dataclasses.replace(model, config={**CONFIG, "head_dim": 256})
     plain, unfused = fit_model(model, machine(48)), fit_model(wide, machine(48))

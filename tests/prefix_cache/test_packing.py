@@ -68,6 +68,8 @@ def test_packed_and_exact_prefixes_never_mix() -> None:
         KVFormat(bits=8, group_size=64),
         KVFormat(bits=4, group_size=64),
         KVFormat(bits=4, group_size=32),
+        ((0, KVFormat(bits=8, group_size=64)),),
+        ((1, KVFormat(bits=8, group_size=64)),),
     )
     tasks = [TextGenerationTask(options=TextModelOptions(kv_format=form)) for form in forms]
     specs = [ModelSpec(name="m", path=model, weights_bytes=1, task=task) for task in tasks]

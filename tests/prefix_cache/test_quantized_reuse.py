@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from mlxctl.engine import EngineClient
 from mlxctl.errors import ContextOverBudget
 from mlxctl.ir import KVFormat, ModelSpec, SamplingParams, TextGenerationTask
+from mlxctl.ir.kv_cache_size import KVFormats
 from mlxctl.ir.model_spec import TextModelOptions
 from mlxctl.settings import EngineSettings
 from tests.engine.harness import Output, running_engine
@@ -23,9 +24,10 @@ from tests.tiny_models.wide_heads import wide_model
 # Full attention, sliding windows (not quantized), short convolutions, linear attention with experts.
 FAMILIES = ["qwen3", "gemma3", "lfm2", "qwen3_next"]
 IN_8, IN_4 = KVFormat(bits=8, group_size=32), KVFormat(bits=4, group_size=32)
+BY_LAYER = ((0, IN_8), (1, IN_4))
 
 
-def source(family: str, form: KVFormat | None) -> ModelSpec:
+def source(family: str, form: KVFormats | None) -> ModelSpec:
     return ModelSpec(
         name=family,
         path=wide_model(family),
@@ -35,20 +37,24 @@ def source(family: str, form: KVFormat | None) -> ModelSpec:
 
 
 def engine(
-    family: str, form: KVFormat | None, chosen: EngineSettings
+    family: str, form: KVFormats | None, chosen: EngineSettings
 ) -> AbstractAsyncContextManager[EngineClient]:
     return running_engine(models=[source(family, form)], settings=chosen)
 
 
 async def cold(
-    family: str, form: KVFormat, prompts: Sequence[Sequence[int]], sampling: SamplingParams = GREEDY
+    family: str, form: KVFormats, prompts: Sequence[Sequence[int]], sampling: SamplingParams = GREEDY
 ) -> list[list[int]]:
     async with engine(family, form, COLD) as client:
         return [(await ask(client, family, prompt, sampling)).token_ids for prompt in prompts]
 
 
-@pytest.mark.parametrize(("family", "form"), [("qwen3", IN_4), *((family, IN_8) for family in FAMILIES)])
-def test_conversation_equals_cold_run_also_after_restart(tmp_path: Path, family: str, form: KVFormat) -> None:
+@pytest.mark.parametrize(
+    ("family", "form"), [("qwen3", IN_4), ("qwen3", BY_LAYER), *((family, IN_8) for family in FAMILIES)]
+)
+def test_conversation_equals_cold_run_also_after_restart(
+    tmp_path: Path, family: str, form: KVFormats
+) -> None:
     async def run() -> None:
         first = [*text(290, 1), END_OF_MESSAGE, *text(40, 2), END_OF_MESSAGE]
         async with engine(family, form, on_disk(tmp_path)) as client:

@@ -68,7 +68,9 @@ def _estimate(
     library, chunk_tokens = Library(settings.library), settings.engine.prefill_chunk_max_tokens
     directories = [library.resolve(name) for name in names]
     models = [
-        describe_model(found.path, name=found.name).served_with(text_options(settings, found.name))
+        describe_model(found.path, name=found.name).served_with(
+            text_options(settings, found.name, found.path)
+        )
         for found in directories
     ]
     estimate = partial(fit_model, context_tokens=context_tokens, chunk_tokens=chunk_tokens)

@@ -14,7 +14,7 @@ from mlx.utils import tree_flatten
 
 from mlxctl.engine.generation.quantized_cache import BatchQuantizedKVCache, quantized
 from mlxctl.engine.scheduling.sequence import OUTPUT_RESERVE_TOKENS
-from mlxctl.ir import KVFormat
+from mlxctl.ir.kv_cache_size import KVFormats
 from mlxctl.prefix_cache.records import growing_arrays, grows, hold, leaves
 
 Caches = list[Any]
@@ -24,7 +24,7 @@ Tokens = np.ndarray[Any, np.dtype[np.uint32]]
 _JOIN_BYTES = 256 * 1024 * 1024
 
 
-def new_caches(model: Any, form: KVFormat | None = None) -> Caches:
+def new_caches(model: Any, form: KVFormats | None = None) -> Caches:
     """Return empty caches for one sequence.
 
     `form` quantizes those of layers that keep every token.

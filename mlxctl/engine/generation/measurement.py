@@ -12,7 +12,7 @@ from mlxctl.engine.loaded_weights import LoadedWeights
 from mlxctl.engine.loading.loader import parameter_bytes
 from mlxctl.engine.wire.reports import CacheKind
 from mlxctl.ir import EmbeddingRecipe, KVFormat
-from mlxctl.ir.kv_cache_size import KVWindow
+from mlxctl.ir.kv_cache_size import KVFormats, KVPrecision, KVWindow
 from mlxctl.ir.model_spec import NO_TEXT_OPTIONS, TextModelOptions
 from mlxctl.prefix_cache.records import growing_arrays, grows, leaves
 
@@ -50,7 +50,7 @@ def measure(
         can_batch=all(grows(layer) or hasattr(layer, "merge") for layer in leaves(caches)),
         load_seconds=time.monotonic() - started,
         create_caches=create_caches,
-        kv_bits=kv_format.bits if kv_format else None,
+        kv_bits=_precision(kv_format),
         dimensions=None if embedding is None else embedding.num_dimensions(int(output.shape[-1])),
     )
 
@@ -81,27 +81,36 @@ def _cache_kind(caches: kv.Caches) -> CacheKind:
     return "sliding" if any("Rotating" in name or "Chunked" in name for name in names) else "plain"
 
 
-def check_kv_format(model: Any, form: KVFormat) -> None:
+def _precision(formats: KVFormats | None) -> KVPrecision:
+    if formats is None:
+        return None
+    return formats.bits if isinstance(formats, KVFormat) else "config"
+
+
+def check_kv_format(model: Any, form: KVFormats) -> None:
     """Prefill two short prompts and decode them together.
 
     mlx-lm's attention refuses some models (sinks, as in gpt-oss), and models may take their cache apart
     (latent attention). Raises ValueError with the setting to change.
     """
-    if not any(grows(layer) for layer in leaves(kv.new_caches(model, form))):
+    if not any(hasattr(layer, "form") for layer in leaves(kv.new_caches(model, form))):
         raise ValueError(
-            "no layer of the model keeps all tokens, so there is nothing to quantize: omit --kv-bits for it"
+            "no layer of the model that keeps all tokens has a format, so there is nothing to quantize: "
+            "omit --kv-bits for it"
         )
     try:
         joined = kv.join([_read(model, form), _read(model, form)], [1, 1])
         model(mx.zeros((2, 1), dtype=mx.uint32), cache=joined)
         kv.evaluate(joined)
     except FOREIGN_ERRORS as error:
-        what = f"{form.bits} bits in groups of {form.group_size}"
+        what = "the formats of kv_config.json"
+        if isinstance(form, KVFormat):
+            what = f"{form.bits} bits in groups of {form.group_size}"
         message = f"the model cannot use keys and values of {what} ({error})"
         raise ValueError(f"{message}: omit --kv-bits for it, or try another --kv-group-size") from error
 
 
-def _read(model: Any, form: KVFormat) -> kv.Caches:
+def _read(model: Any, form: KVFormats) -> kv.Caches:
     caches = kv.new_caches(model, form)
     model(mx.zeros((1, 2), dtype=mx.uint32), cache=caches)
     kv.evaluate(caches)

@@ -11,6 +11,7 @@ from typing import Any
 import mlx.core as mx
 
 from mlxctl.ir import KVFormat
+from mlxctl.ir.kv_cache_size import KVFormats, layer_format
 
 Packed = tuple[mx.array, ...]
 
@@ -175,13 +176,17 @@ class BatchQuantizedKVCache(_Growing):
         return one
 
 
-def quantized(caches: Iterable[Any], form: KVFormat) -> Iterator[Any]:
+def quantized(caches: Iterable[Any], formats: KVFormats) -> Iterator[Any]:
     """Return the caches with quantized ones for layers that keep every token."""
-    for layer in caches:
-        if hasattr(layer, "caches"):
-            yield type(layer)(*quantized(layer.caches, form))
-        else:
-            yield PreallocatedQuantizedKVCache(form) if type(layer).__name__ == "KVCache" else layer
+    for index, layer in enumerate(caches):
+        form = layer_format(formats, index)
+        yield layer if form is None else _quantized_layer(layer, form)
+
+
+def _quantized_layer(layer: Any, form: KVFormat) -> Any:
+    if hasattr(layer, "caches"):
+        return type(layer)(*(_quantized_layer(part, form) for part in layer.caches))
+    return PreallocatedQuantizedKVCache(form) if type(layer).__name__ == "KVCache" else layer
 
 
 def _first(packed: Packed, end: int) -> Packed:

@@ -10,7 +10,7 @@ import msgspec
 from mlxctl.ir import FinishReason
 from mlxctl.ir.cache_usage import NO_CACHE_USAGE, CacheUsage
 from mlxctl.ir.distribution import Distribution
-from mlxctl.ir.kv_cache_size import KVWindow
+from mlxctl.ir.kv_cache_size import KVPrecision, KVWindow
 from mlxctl.ir.tokens import Salt
 
 FailureKind = Literal["failed", "over_budget", "memory_shortage"]
@@ -41,7 +41,7 @@ class ModelLoaded(Report, frozen=True, kw_only=True):
     """The model is ready; its bytes were measured after loading.
 
     `vocabulary_size` is the width of its logits. `kv_windows` are the sliding windows among the layers of
-    `kv_bytes_per_token`. `kv_bits` is the precision of quantized keys and values, else None. `dimensions` is
+    `kv_bytes_per_token`. `kv_bits` is the precision of keys and values. `dimensions` is
     the length of an embedding model's vectors. `vision_problem` is why a model with a vision recipe reads
     text only.
     """
@@ -51,7 +51,7 @@ class ModelLoaded(Report, frozen=True, kw_only=True):
     weights_bytes: int
     kv_bytes_per_token: int
     kv_windows: list[KVWindow] = []
-    kv_bits: int | None = None
+    kv_bits: KVPrecision = None
     cache_kind: CacheKind
     load_seconds: float
     dimensions: int | None = None

@@ -17,8 +17,9 @@ from mlxctl.ir.model_spec import DraftModelSpec, TextModelOptions
 from mlxctl.models import Library, LibraryEntry, NamedDirectory, read_model
 from mlxctl.models.capability_lookup import CapabilityLookup
 from mlxctl.models.draft_models import vocabulary_problem
+from mlxctl.models.kv_config import KV_CONFIG_FILE
 from mlxctl.models.mtp_heads import mtp_problem
-from mlxctl.models.text_options import text_options
+from mlxctl.models.text_options import kv_bits, text_options
 from mlxctl.settings import Settings
 
 _log = logging.getLogger(__name__)
@@ -166,8 +167,10 @@ class ModelReader:
         return replace(model, name=entry.name, is_demo=entry.is_demo, options=options)
 
     def _options(self, name: str, model: ServedModel, *, must_fit: bool = False) -> TextModelOptions:
+        options = text_options(self._settings, name, model.facts.path)
+        self._check_kv_config(name, model, options, must_fit=must_fit)
         return structs.replace(
-            text_options(self._settings, name),
+            options,
             draft=self._draft_for(model, must_fit=must_fit),
             mtp_head=self._uses_mtp_head(model, must_fit=must_fit),
         )
@@ -202,6 +205,21 @@ class ModelReader:
             why = problem or "only models that generate text have a draft model"
             raise SettingsError(f"model {found.name!r} cannot draft for {model.name!r}: {why}")
         return None
+
+    def _check_kv_config(
+        self, name: str, model: ServedModel, options: TextModelOptions, *, must_fit: bool
+    ) -> None:
+        """Warn of a text model without the formats that its settings name.
+
+        Raises SettingsError where it must have some.
+        """
+        if kv_bits(self._settings, name) != "config" or model.facts.purpose != "text":
+            return
+        if options.kv_format is None:
+            problem = f"model {name!r} has no {KV_CONFIG_FILE} with quantized layers"
+            if must_fit:
+                raise SettingsError(f"{problem}: set --kv-bits to full, 8 or 4")
+            _log.warning("%s: its KV cache is not quantized", problem)
 
     def _uses_mtp_head(self, model: ServedModel, *, must_fit: bool) -> bool:
         """Whether the settings use MTP heads and the model has one.

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 
 from mlxctl.errors import ModelError
 from mlxctl.ir import AdapterVerdict, ModelCapabilities, ModelFacts, ModelSpec, ProbeVerdict
+from mlxctl.ir.kv_cache_size import KVPrecision
 from mlxctl.ir.model_spec import NO_TEXT_OPTIONS, TextModelOptions
 from mlxctl.ir.models import ModelState
 
@@ -19,16 +20,17 @@ class ModelMemory:
     """Memory and use of a loaded model.
 
     A token of a conversation takes `kv_bytes_per_token`, quantized to `kv_bits`; None is the precision of
-    the computation. `idle_seconds` is 0 while the model has requests. `loaded_at` is in unix seconds;
-    `num_requests_total` counts the requests since the start of the server. `max_safe_context` is the longest
-    conversation that fits into memory alone. It is unloaded after `ttl_seconds` without requests, which ends
-    in `seconds_to_expiry`; None is never, and the latter while it has requests.
+    the computation, `config` is that of kv_config.json by layer. `idle_seconds` is 0 while the model has
+    requests. `loaded_at` is in unix seconds; `num_requests_total` counts the requests since the start of the
+    server. `max_safe_context` is the longest conversation that fits into memory alone. It is unloaded after
+    `ttl_seconds` without requests, which ends in `seconds_to_expiry`; None is never, and the latter while it
+    has requests.
     """
 
     name: str
     weights_bytes: int
     kv_bytes_per_token: int
-    kv_bits: int | None
+    kv_bits: KVPrecision
     num_requests: int
     idle_seconds: float
     is_pinned: bool
