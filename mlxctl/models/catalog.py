@@ -7,6 +7,7 @@ import threading
 from dataclasses import replace
 from pathlib import Path
 
+from mlxctl.errors import BrokenModel
 from mlxctl.models.capability_lookup import CapabilityLookup
 from mlxctl.models.description import ModelDescription, describe_model
 from mlxctl.models.downloads import Downloads
@@ -14,6 +15,7 @@ from mlxctl.models.fit import Fit, fit_model, fit_on_macs
 from mlxctl.models.library import Library
 from mlxctl.models.machine import Machine, this_machine
 from mlxctl.models.measured_speeds import MeasuredSpeeds
+from mlxctl.models.probe_process import ProbeProcess
 from mlxctl.models.text_options import text_options
 from mlxctl.settings import Settings
 
@@ -27,7 +29,10 @@ class Catalog:
     def __init__(self, settings: Settings, knowledge: CapabilityLookup) -> None:
         directories = (*settings.library.models_dirs, *settings.pool.dirs)
         self.library = Library(replace(settings.library, models_dirs=directories))
-        self.downloads = Downloads(self.library.hub_cache)
+        self.downloads = Downloads(
+            self.library.hub_cache,
+            probe=ProbeProcess(memory_limit_bytes=settings.engine.memory_limit_bytes),
+        )
         self.allows_downloads = settings.library.allow_downloads
         self.engine_settings = settings.engine
         self._settings = settings
@@ -94,4 +99,7 @@ class Catalog:
         return fit_on_macs(self._as_served(model), context_tokens=context_tokens)
 
     def _as_served(self, model: ModelDescription) -> ModelDescription:
-        return model.served_with(text_options(self._settings, model.name))
+        try:
+            return model.served_with(text_options(self._settings, model.name, model.path))
+        except BrokenModel as error:
+            return replace(model, problem=str(error))

@@ -16,6 +16,7 @@ import msgspec
 from msgspec import Struct
 
 DownloadState = Literal["waiting", "running", "done", "failed", "cancelled"]
+"""State of a download, and of the probe after it."""
 
 JOURNAL_SECONDS = 1.0
 """How often a process writes its downloads while one is running."""
@@ -33,7 +34,8 @@ class Download:
 
     `num_bytes_total` and `num_files_total` are None until the hub has answered. `current_file` is the first
     missing file by name; several are downloaded at once. `error` is one line. Times are in unix seconds.
-    `pid` is the process that downloads.
+    `pid` is the process that downloads. `probe` is the state of probing the model after the download, None
+    where that was not requested, and `probe_error` one line.
     """
 
     repository: str
@@ -48,12 +50,18 @@ class Download:
     ended_at: float | None = None
     path: Path | None = None
     error: str | None = None
+    probe: DownloadState | None = None
+    probe_error: str | None = None
     pid: int = field(default_factory=os.getpid)
 
     @property
     def is_over(self) -> bool:
         """Whether it has ended, successfully or not."""
         return self.state in ("done", "failed", "cancelled")
+
+    def without_probe(self) -> "Download":
+        """Return the download with an unfinished probe cancelled."""
+        return replace(self, probe="cancelled") if self.probe in ("waiting", "running") else self
 
 
 class _ProcessFile(Struct, frozen=True, kw_only=True):
@@ -112,7 +120,7 @@ class DownloadJournal:
                     continue
                 is_lost = now - content.written_at > _LOST_SECONDS
                 found += (
-                    _ended(download, content.written_at) if is_lost and not download.is_over else download
+                    _ended(download, content.written_at) if is_lost else download
                     for download in content.downloads
                 )
         return found
@@ -143,6 +151,9 @@ def _read(file: Path) -> bytes:
 
 
 def _ended(download: Download, written_at: float) -> Download:
-    """Return an unfinished download of a process that has ended."""
+    """Return a download of an ended process; unfinished ones have failed."""
+    download = download.without_probe()
+    if download.is_over:
+        return download
     message = "its process ended before it was complete; complete files are kept"
     return replace(download, state="failed", ended_at=written_at, bytes_per_second=0.0, error=message)

@@ -1,7 +1,8 @@
 """A queue of model downloads.
 
 Methods may be called by any thread; one worker thread downloads, one model at a time, and another writes the
-state of the downloads for other processes.
+state of the downloads for other processes. Models are probed after their download by further threads, which
+take turns.
 """
 
 import threading
@@ -13,9 +14,10 @@ from pathlib import Path
 
 from mlxctl import locations
 from mlxctl.errors import DownloadFailed, QueueFull
-from mlxctl.models.download_journal import JOURNAL_SECONDS, Download, DownloadJournal
+from mlxctl.models.download_journal import JOURNAL_SECONDS, Download, DownloadJournal, DownloadState
 from mlxctl.models.hub import Cancelled, DownloadProgress, download, plan_download
 from mlxctl.models.names import is_repository
+from mlxctl.models.probe_process import ProbeProcess
 
 MAX_WAITING = 16
 # Finished downloads in the list.
@@ -28,8 +30,11 @@ class Downloads:
     A repository in the queue is not queued twice.
     """
 
-    def __init__(self, cache: Path) -> None:
+    def __init__(self, cache: Path, *, probe: ProbeProcess | None = None) -> None:
+        """Without `probe`, no model is probed."""
         self._cache = cache
+        self._probe = probe
+        self._probe_turn = threading.Lock()
         self._journal = DownloadJournal(locations.downloads_directory(), cache)
         self._lock = threading.Lock()
         self._downloads: dict[str, Download] = {}
@@ -38,10 +43,11 @@ class Downloads:
         self._worker: threading.Thread | None = None
         self._is_closed = False
 
-    def start(self, repository: str) -> Download:
+    def start(self, repository: str, *, is_probed: bool = False) -> Download:
         """Queue the repository and return its state.
 
-        Raises DownloadFailed for an invalid name, QueueFull.
+        With `is_probed` the model is probed after its download. Raises DownloadFailed for an invalid name,
+        QueueFull.
         """
         if not is_repository(repository):
             raise DownloadFailed(
@@ -49,14 +55,16 @@ class Downloads:
             )
         with self._lock:
             current = self._downloads.get(repository)
+            probe: DownloadState | None = "waiting" if is_probed else None
             if current is not None and not current.is_over:
+                current = self._downloads[repository] = replace(current, probe=current.probe or probe)
                 return self._with_progress(current)
             if len(self._waiting) >= MAX_WAITING:
                 raise QueueFull(
                     f"there are {MAX_WAITING} waiting downloads already", retry_after_seconds=60.0
                 )
             self._downloads.pop(repository, None)
-            self._downloads[repository] = Download(repository=repository)
+            self._downloads[repository] = Download(repository=repository, probe=probe)
             self._forget_old()
             self._waiting.append(repository)
             if self._worker is None:
@@ -79,9 +87,9 @@ class Downloads:
             return self._with_progress(found) if found else None
 
     def cancel(self, repository: str) -> Download | None:
-        """Cancel a download of this process and return its state.
+        """Cancel a download of this process, or its probe.
 
-        None if there is none. Complete files are kept.
+        Returns its state, None if there is none. Complete files are kept.
         """
         with self._lock:
             found = self._downloads.get(repository)
@@ -91,7 +99,11 @@ class Downloads:
                 self._progress.cancel()
             elif found.state == "waiting":
                 self._waiting.remove(repository)
-                found = self._downloads[repository] = replace(found, state="cancelled", ended_at=time.time())
+                found = replace(found, state="cancelled", ended_at=time.time())
+            elif found.probe == "running" and self._probe is not None:
+                self._probe.stop()
+            if found.state != "running":
+                found = self._downloads[repository] = found.without_probe()
             return self._with_progress(found)
 
     def close(self) -> None:
@@ -105,6 +117,8 @@ class Downloads:
             for repository in self._waiting:
                 self._downloads[repository] = replace(self._downloads[repository], state="cancelled")
             self._waiting.clear()
+        if self._probe is not None:
+            self._probe.close()
         if self._downloads:
             self._journal.write(self._own())
 
@@ -124,7 +138,9 @@ class Downloads:
         # A thread that waits for a silent network is not awaited at exit.
         now = time.time()
         return [
-            download if download.is_over else replace(download, state="cancelled", ended_at=now)
+            (
+                download if download.is_over else replace(download, state="cancelled", ended_at=now)
+            ).without_probe()
             for download in found
         ]
 
@@ -152,11 +168,38 @@ class Downloads:
             self._end(
                 repository, state="done", num_bytes=plan.num_bytes_left, num_files=plan.num_files, path=path
             )
+            self._start_probe(repository, path)
         except DownloadFailed as error:
             self._end(repository, state="failed", error=str(error))
         except Cancelled:
             self._end(repository, state="cancelled", num_bytes=self._progress.num_bytes)
         self._journal.write(self._own())
+
+    def _start_probe(self, repository: str, path: Path) -> None:
+        """Probe a downloaded model where that was requested."""
+        found = self.find(repository)
+        if self._probe is not None and found is not None and found.probe == "waiting":
+            threading.Thread(
+                target=self._probe_model, args=(self._probe, repository, path), name="probe", daemon=True
+            ).start()
+
+    def _probe_model(self, probe: ProbeProcess, repository: str, path: Path) -> None:
+        with self._probe_turn:
+            if not self._change_probe(repository, "waiting", "running"):
+                return
+            problem = probe.run(path)
+            if self._change_probe(repository, "running", "failed" if problem else "done"):
+                self._change(repository, probe_error=problem)
+        self._journal.write(self._own())
+
+    def _change_probe(self, repository: str, before: DownloadState, after: DownloadState) -> bool:
+        """Change a probe's state from `before`; return False in another state."""
+        with self._lock:
+            found = self._downloads.get(repository)
+            if found is None or found.probe != before:
+                return False
+            self._downloads[repository] = replace(found, probe=after)
+            return True
 
     def _next(self) -> str | None:
         with self._lock:
@@ -172,6 +215,9 @@ class Downloads:
 
     def _end(self, repository: str, **changes: object) -> None:
         self._change(repository, ended_at=time.time(), **changes)
+        with self._lock:
+            if (found := self._downloads[repository]).state != "done":
+                self._downloads[repository] = found.without_probe()
 
     def _change(self, repository: str, **changes: object) -> None:
         with self._lock:

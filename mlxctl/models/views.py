@@ -185,7 +185,8 @@ class DownloadView(Struct, frozen=True, kw_only=True):
 
     `current_file` is the first missing file by name; several are downloaded at once. `bytes_per_sec` is the
     rate of the last five seconds; times are unix seconds. `pid` is the process that downloads: a server, or
-    `mlxctl models pull`.
+    `mlxctl models pull`. `probe` is the state of probing the model after the download, null if it was not
+    requested.
     """
 
     repo: str
@@ -199,6 +200,8 @@ class DownloadView(Struct, frozen=True, kw_only=True):
     started_at: float | None
     finished_at: float | None
     error: str | None
+    probe: DownloadState | None
+    probe_error: str | None
     pid: int
 
     @classmethod
@@ -215,5 +218,7 @@ class DownloadView(Struct, frozen=True, kw_only=True):
             started_at=download.started_at,
             finished_at=download.ended_at,
             error=download.error,
+            probe=download.probe,
+            probe_error=download.probe_error,
             pid=download.pid,
         )

@@ -35,9 +35,12 @@ _LIBRARY_SECONDS = 30.0
 class LibraryModel(ModelView, frozen=True, kw_only=True):
     """A model of the library, and its use by this server.
 
-    `serving` is the name under which requests can use it, `state` its state then.
+    `serving` is the name under which requests can use it, `state` its state then. `size_bytes` and
+    `quant_bits` are other names of `disk_bytes` and `bits`.
     """
 
+    size_bytes: int
+    quant_bits: int | None
     serving: str | None
     state: ModelState | None
     assessment: Assessment | None
@@ -63,9 +66,10 @@ class DownloadList(Struct):
 
 
 class DownloadRequest(Struct, forbid_unknown_fields=True):
-    """A Hub repository, ORGANIZATION/NAME."""
+    """A Hub repository, ORGANIZATION/NAME; `probe`: probe the model afterwards."""
 
     repo: str
+    probe: bool = False
 
 
 _REQUESTS = msgspec.json.Decoder(DownloadRequest)
@@ -93,6 +97,8 @@ class LibraryResource:
         models = [
             LibraryModel(
                 **msgspec.structs.asdict(view),
+                size_bytes=view.disk_bytes,
+                quant_bits=view.bits,
                 serving=served[path].name if path in served else None,
                 state=served[path].state if path in served else None,
                 assessment=assessment,
@@ -207,7 +213,7 @@ class OpenDownloadsResource(DownloadsResource):
         """Start a download, or return the running one. Raises InvalidRequest, QueueFull."""
         body = await read_json(request, _REQUESTS, limit_bytes=_MAX_BODY_BYTES)
         try:
-            started = self._catalog.downloads.start(body.repo)
+            started = self._catalog.downloads.start(body.repo, is_probed=body.probe)
         except DownloadFailed as error:
             raise InvalidRequest(str(error), param="repo") from None
         response.status = falcon.HTTP_202
@@ -222,7 +228,10 @@ class DownloadResource:
         self._catalog = catalog
 
     async def on_delete(self, request: Request, response: Response, repository: str) -> None:  # noqa: ARG002
-        """Cancel the download; complete files are kept. Raises UnknownResource, Conflict."""
+        """Cancel the download or its probe. Raises UnknownResource, Conflict.
+
+        Complete files are kept.
+        """
         found = await asyncio.to_thread(self._cancel, repository)
         response.data = msgspec.json.encode(DownloadView.of(found))
         response.content_type = falcon.MEDIA_JSON

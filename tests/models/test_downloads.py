@@ -6,6 +6,7 @@ import shutil
 import signal
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -14,10 +15,11 @@ import pytest
 
 from mlxctl.errors import DownloadFailed, QueueFull
 from mlxctl.models import hub as hub_module
-from mlxctl.models.download_journal import DownloadJournal
+from mlxctl.models.download_journal import Download, DownloadJournal
 from mlxctl.models.downloads import MAX_WAITING, Downloads
 from mlxctl.models.hub import DownloadPlan
 from mlxctl.models.names import is_repository
+from mlxctl.models.probe_process import ProbeProcess
 
 from .tiny_hub import COMMIT, TinyHub, running
 
@@ -151,6 +153,75 @@ def test_downloads_run_one_at_a_time(tmp_path: Path, monkeypatch: pytest.MonkeyP
         downloads.start("org/one-too-many")
     downloads.close()
     assert {download.state for download in downloads.all()} == {"cancelled"}
+
+
+class HeldProbe(ProbeProcess):
+    """A probe that ends when the test, or `stop`, releases it."""
+
+    def __init__(self, problem: str | None = None) -> None:
+        super().__init__()
+        self.started, self.released = threading.Event(), threading.Event()
+        self.probed: list[Path] = []
+        self._problem = problem
+
+    def run(self, model: Path) -> str | None:
+        self.probed.append(model)
+        self.started.set()
+        assert self.released.wait(60), "nothing released the probe"
+        return self._problem
+
+    def stop(self) -> None:
+        self.released.set()
+
+
+@pytest.fixture
+def instant_downloads(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Downloads end at once; returns the directory of every model."""
+    plan = DownloadPlan(repository="org/a", num_files=1, num_bytes=1, num_bytes_left=1)
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
+    monkeypatch.setattr("mlxctl.models.downloads.plan_download", lambda *_, **__: plan)
+    monkeypatch.setattr("mlxctl.models.downloads.download", lambda *_, **__: tmp_path)
+    return tmp_path
+
+
+def wait_for_probe(downloads: Downloads, state: str) -> Download:
+    """Return the download of `org/a` when its probe has this state."""
+    deadline = time.monotonic() + 60
+    while (found := downloads.find("org/a")) is None or found.probe != state:
+        assert time.monotonic() < deadline, f"the probe is not {state}: {found}"
+        time.sleep(0.01)
+    return found
+
+
+@pytest.mark.parametrize(("problem", "state"), [(None, "done"), ("no tokenizer", "failed")])
+def test_requested_probe_follows_the_download(
+    instant_downloads: Path, problem: str | None, state: str
+) -> None:
+    probe = HeldProbe(problem)
+    downloads = Downloads(instant_downloads, probe=probe)
+    downloads.start("org/a", is_probed=True)
+    assert wait_for_probe(downloads, "running").state == "done"
+    probe.released.set()
+    assert wait_for_probe(downloads, state).probe_error == problem
+    assert probe.probed == [instant_downloads]
+
+
+def test_model_is_not_probed_without_a_request(instant_downloads: Path) -> None:
+    probe = HeldProbe()
+    downloads = Downloads(instant_downloads, probe=probe)
+    downloads.start("org/a")
+    assert downloads.wait(seconds=60)
+    assert (downloads.find("org/a").probe, probe.probed) == (None, [])
+
+
+def test_running_probe_can_be_cancelled(instant_downloads: Path) -> None:
+    probe = HeldProbe()
+    downloads = Downloads(instant_downloads, probe=probe)
+    downloads.start("org/a", is_probed=True)
+    assert probe.started.wait(60)
+    assert downloads.cancel("org/a").probe == "cancelled"
+    assert probe.released.is_set()
+    assert downloads.find("org/a").state == "done"
 
 
 @pytest.mark.parametrize(

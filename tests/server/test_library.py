@@ -91,6 +91,7 @@ def test_library_has_experts_assessment_and_use(models: Path) -> None:
     good = found["good"]
     assert (good["is_moe"], good["serving"], found["moe"]["serving"]) == (False, "quick", None)
     assert good["assessment"]["fits"]
+    assert (good["size_bytes"], good["quant_bits"]) == (good["disk_bytes"], good["bits"])
     assert found["bad"]["assessment"] is None
     write_model(models / "later", CONFIG, {"a.weight": ("BF16", (64, 64))})
     assert "later" not in get(client, "/library").text
@@ -209,7 +210,8 @@ def server(endless_model: Path, tmp_path_factory: pytest.TempPathFactory) -> Ite
 
 def test_downloaded_model_is_in_the_library(server: ServerProcess) -> None:
     assert httpx.post(f"{server.url}/downloads", json={"repo": "org/tiny"}).status_code == 202
-    assert httpx.post(f"{server.url}/downloads", json={"repo": "org/none"}).status_code == 202
+    body = {"repo": "org/none", "probe": True}
+    assert httpx.post(f"{server.url}/downloads", json=body).json()["probe"] == "waiting"
 
     def states() -> list[str]:
         return [download["state"] for download in httpx.get(f"{server.url}/downloads").json()["downloads"]]
@@ -219,6 +221,8 @@ def test_downloaded_model_is_in_the_library(server: ServerProcess) -> None:
     assert done["files_done"] == done["files_total"] > 0
     assert done["started_at"] <= done["finished_at"]
     assert (done["current_file"], done["pid"]) == (None, server.process.pid)
+    failed = httpx.get(f"{server.url}/downloads").json()["downloads"][1]
+    assert (done["probe"], failed["probe"]) == (None, "cancelled")
     assert httpx.delete(f"{server.url}/downloads/org/tiny").json()["state"] == "done"
     assert httpx.delete(f"{server.url}/downloads/org/other").status_code == 404
     assert [model["name"] for model in httpx.get(f"{server.url}/library").json()["models"]] == ["org/tiny"]
@@ -234,3 +238,18 @@ def test_model_list_has_library_data(server: ServerProcess) -> None:
         True,
     )
     assert httpx.get(f"{server.url}/v1/models/tiny").json() == model
+
+
+def test_downloaded_model_is_probed_in_a_process_of_its_own(server: ServerProcess) -> None:
+    body = {"repo": "org/tiny", "probe": True}
+    assert httpx.post(f"{server.url}/downloads", json=body).json()["probe"] == "waiting"
+
+    def probed() -> dict[str, object]:
+        return next(
+            download
+            for download in httpx.get(f"{server.url}/downloads").json()["downloads"]
+            if download["repo"] == "org/tiny"
+        )
+
+    wait_for(lambda: probed()["probe"] == "failed", seconds=60)
+    assert (probed()["state"], "tokenizer" in str(probed()["probe_error"])) == ("done", True)

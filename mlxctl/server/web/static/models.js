@@ -54,7 +54,7 @@ export async function modelsView(root, every) {
     const found = (await get("/downloads")).downloads;
     downloads.replaceChildren(table([
       { title: "Repository", cell: (download) => download.repo },
-      { title: "State", cell: (download) => download.error ?? download.state },
+      { title: "State", cell: (download) => stateOf(download) },
       { title: "Progress", cell: (download) => progress(download) },
     ], found, "No downloads. Start one with: mlxctl models pull ORGANIZATION/NAME"));
   }
@@ -73,6 +73,12 @@ export async function modelsView(root, every) {
     } },
   ], models, "No models in the library yet."));
   every(3000, refresh);
+}
+
+function stateOf(download) {
+  if (download.error) return download.error;
+  if (!download.probe || download.state !== "done") return download.state;
+  return download.probe_error ? `done; probe failed: ${download.probe_error}` : `done; probe ${download.probe}`;
 }
 
 function progress(download) {
