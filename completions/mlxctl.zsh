@@ -1452,7 +1452,7 @@ _mlxctl_chat() {
         '*--temperature[0 is greedy]: :' \
         '*--top-p[Nucleus sampling]: :' \
         '*--max-tokens[Length limit of an answer]: :' \
-        '*--tools[Offer the built-in demo tools, a clock and a calculator]' \
+        '*--tools[Offer built-in tools]' \
         '*--ask-tools[As --tools, but ask before each call]' \
         '*--mcp-config[Offer the tools of the MCP servers in this JSON file (`mcpServers`)]: :_files' \
         '*--image[Attach an image to the first question; may be repeated]: :_files' \

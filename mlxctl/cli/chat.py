@@ -48,7 +48,12 @@ def chat(
     ] = None,
     max_tokens: Annotated[int | None, Option(min=1, help="Length limit of an answer.")] = None,
     tools: Annotated[
-        bool, Option("--tools", help="Offer the built-in demo tools, a clock and a calculator.")
+        bool,
+        Option(
+            "--tools",
+            help="Offer built-in tools: a clock, a calculator, and on a terminal files and commands of the "
+            "working directory, each call of which asks first.",
+        ),
     ] = False,
     ask_tools: Annotated[bool, Option("--ask-tools", help="As --tools, but ask before each call.")] = False,
     mcp_config: Annotated[
@@ -117,6 +122,6 @@ def chat(
                 prompt=prompt,
                 images=image or (),
                 is_plain=plain,
-                tools=open_toolbox(mcp_config, has_demo_tools=tools or ask_tools) if mcp_config else None,
+                tools=open_toolbox(mcp_config, has_built_in=tools or ask_tools) if mcp_config else None,
             )
         )

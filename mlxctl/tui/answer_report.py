@@ -6,8 +6,8 @@ from typing import Any, Literal
 import msgspec
 
 from mlxctl.ir import Collector, Finished, StreamEvent
-from mlxctl.tui.chat_turn import Update, Updates
 from mlxctl.tui.throughput_meter import ThroughputMeter
+from mlxctl.tui.turn_updates import Update
 
 ReportFormat = Literal["text", "json"]
 
@@ -15,19 +15,15 @@ ReportFormat = Literal["text", "json"]
 class AnswerReport:
     """Collects the updates of one turn and summarizes them.
 
-    Times are in seconds since its creation.
+    Times are in seconds since its creation. `meter` measures the turn.
     """
 
-    def __init__(self, model: str) -> None:
+    def __init__(self, model: str, meter: ThroughputMeter) -> None:
         self._model = model
-        self._meter = ThroughputMeter()
+        self._meter = meter
         self._collector = Collector()
         self._finished: Finished | None = None
         self._started = time.monotonic()
-
-    def watch(self, updates: Updates) -> Updates:
-        """Return the updates, measured as they pass."""
-        return self._meter.watch(updates)
 
     def add(self, update: Update) -> None:
         """Take an update that was shown."""

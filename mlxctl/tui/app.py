@@ -14,7 +14,6 @@ from mlxctl.tui.preferences import Preferences
 from mlxctl.tui.screens.chat import ChatScreen
 from mlxctl.tui.session_autosave import SessionAutosave
 from mlxctl.tui.terminal_app import TerminalApp
-from mlxctl.tui.tools.demo import demo_toolbox
 from mlxctl.tui.tools.toolbox import ToolBox
 
 
@@ -32,11 +31,11 @@ class ChatApp(TerminalApp):
         conversation: Conversation | None = None,
         images: tuple[ImagePart, ...] = (),
         preferences: Preferences | None = None,
-        tools: ToolBox | None = None,
+        tools: ToolBox,
     ) -> None:
         """`images` are attached to the first question.
 
-        Remembered sampling values fill what `options` leave unset. `tools` are the demo tools by default.
+        Remembered sampling values fill what `options` leave unset.
         """
         super().__init__(preferences)
         self._images = images
@@ -44,7 +43,7 @@ class ChatApp(TerminalApp):
         self._options = self.preferences.sampling.beneath(options)
         self._autosave = autosave or SessionAutosave(None)
         self._conversation = conversation or Conversation()
-        self._tools = tools or demo_toolbox()
+        self._tools = tools
 
     def get_default_screen(self) -> ChatScreen:
         return ChatScreen(

@@ -12,7 +12,7 @@ _RETRY_SECONDS = 2.0
 HINTS = """\
 /help      or F1 shows the keys and commands
 /model     choose a model
-/settings  system prompt, sampling, tools
+/tools on  let the model use files and commands; each call asks first
 Ctrl-P     search all commands"""
 """Text of a new chat below the connection notice."""
 

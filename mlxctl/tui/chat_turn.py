@@ -7,7 +7,7 @@ import asyncio
 import time
 from collections.abc import AsyncGenerator
 from contextlib import aclosing
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from mlxctl.errors import CapacityError, InvalidRequest, ServerUnreachable
@@ -27,13 +27,25 @@ from mlxctl.ir import (
 )
 from mlxctl.tui.chat_backend import BackendModel, ChatBackend, retry_seconds
 from mlxctl.tui.conversation import ChatMessage, ChatOptions, Conversation
-from mlxctl.tui.tools.demo import demo_toolbox
+from mlxctl.tui.throughput_meter import ThroughputMeter
 from mlxctl.tui.tools.toolbox import Confirm, ToolBox, error_result
+from mlxctl.tui.turn_updates import (
+    AnswerCut,
+    AnswerMeasured,
+    DemoToolFailed,
+    RoundsExhausted,
+    RoundStarted,
+    ServerBusy,
+    ThinkingEnded,
+    ToolReturned,
+    Update,
+    Updates,
+)
 
 if TYPE_CHECKING:
     from mlxctl.inference.interface import AnswerStream
 
-MAX_ROUNDS = 8
+MAX_ROUNDS = 20
 """Maximum number of rounds of tool calls for one question."""
 
 MAX_BUSY_SECONDS = 300.0
@@ -45,87 +57,10 @@ DEMO_MAX_TOKENS = 256
 DEMO_TOOL_HINT = "The demo model cannot correct a failed tool call. Load a real model for tools."
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RoundStarted:
-    """A request is sent: the question, or tool results."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ThinkingEnded:
-    """The thinking is complete; `seconds` is None when its duration is unknown."""
-
-    seconds: float | None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ToolReturned:
-    """A tool call has a result."""
-
-    call: ToolCallPart
-    result: ToolResultPart
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RoundsExhausted:
-    """The model called tools again after the last allowed round."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ServerBusy:
-    """The server rejected the request for a temporary `reason`; it is retried."""
-
-    reason: str
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class AnswerCut:
-    """The answer ended at its maximum length, not where the model stops.
-
-    `num_tokens` is 0 when the server counts no tokens; `is_context_full`: the limit was the context window.
-    """
-
-    num_tokens: int
-    is_thinking: bool
-    is_context_full: bool
-
-    @property
-    def message(self) -> str:
-        """One sentence about what was cut, and where."""
-        cut = "The answer was cut" if not self.is_thinking else "The thinking was cut before the answer"
-        place = f" at {self.num_tokens:,} tokens" if self.num_tokens else ""
-        return f"{cut}{place}{': the context is full' if self.is_context_full else ', the limit'}."
-
-    def hint(self, raise_limit: str) -> str:
-        """Return the message and a remedy; `raise_limit` names the option or command."""
-        remedy = "start a new chat" if self.is_context_full else f"{raise_limit} raises the limit"
-        return f"{self.message} {remedy[0].upper()}{remedy[1:]}."
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class DemoToolFailed:
-    """The demo model's tool call failed, which ends the turn.
-
-    The demo model cannot correct a call.
-    """
-
-
-Update = (
-    StreamEvent
-    | RoundStarted
-    | ThinkingEnded
-    | AnswerCut
-    | ToolReturned
-    | RoundsExhausted
-    | DemoToolFailed
-    | ServerBusy
-)
-Updates = AsyncGenerator[list[Update], None]
-
-
 class ChatTurn:
     """Runs one turn, once, and adds its messages to the conversation.
 
-    A partial answer is added too, also after an error or a cancellation.
+    A partial answer is added too, also after an error or a cancellation. `meter` measures the turn.
     """
 
     def __init__(
@@ -135,15 +70,15 @@ class ChatTurn:
         conversation: Conversation,
         options: ChatOptions,
         *,
-        tools: ToolBox | None = None,
+        tools: ToolBox,
         confirm_call: Confirm | None = None,
     ) -> None:
-        """`tools` are the demo tools by default.
+        """`confirm_call` decides on calls that need approval or confirmation.
 
-        `confirm_call` is asked about calls that need approval, or that the options want confirmed.
         Without it, no such call runs.
         """
-        self._tools = tools or demo_toolbox()
+        self.meter = ThroughputMeter()
+        self._tools = tools
         self._confirm_call = confirm_call
         self._backend = backend
         self._model = model
@@ -160,14 +95,20 @@ class ChatTurn:
             )
         for _ in range(MAX_ROUNDS):
             answer = _AnswerBuilder()
-            yield [RoundStarted()]
+            started: list[Update] = [RoundStarted()]
+            self.meter.observe(started)
+            yield started
             try:
                 async with aclosing(self._generate(answer)) as batches:
                     async for updates in batches:
+                        self.meter.observe(updates)
                         yield updates
             finally:
+                statistics = self.meter.statistics()
                 if answer.has_content:
-                    self._conversation.add(answer.build())
+                    self._conversation.add(replace(answer.build(), statistics=statistics))
+            if statistics is not None:
+                yield [AnswerMeasured(statistics=statistics)]
             calls = answer.build().message.tool_calls
             if not calls:
                 return
@@ -229,8 +170,10 @@ class ChatTurn:
 
     async def _run_tool(self, call: ToolCallPart) -> ToolResultPart:
         """Run a call, after the user agreed where that is needed."""
+        if not self._options.uses_tools:
+            return error_result(call, "no tools are offered in this chat")
         tool = self._tools.find(call.name)
-        if self._options.asks_before_tools or (tool is not None and tool.needs_approval):
+        if self._tools.asks_before(call, asks_always=self._options.asks_before_tools):
             if self._confirm_call is None:
                 return error_result(call, "nothing can ask the user here, so this call was not run")
             if (result := await self._confirm_call(call, tool)) is not None:

@@ -15,6 +15,7 @@ from mlxctl.ir import (
     ToolSpec,
     text_message,
 )
+from mlxctl.tui.answer_statistics import AnswerStatistics
 
 ThinkingChoice = Literal["default", "on", "off"]
 
@@ -23,8 +24,8 @@ ThinkingChoice = Literal["default", "on", "off"]
 class ChatOptions:
     """Options of a chat; None leaves a value to the model.
 
-    `uses_tools` offers the built-in demo tools. Calls run at once, or with `asks_before_tools` after a
-    confirmation.
+    `uses_tools` offers the tools of the chat. Calls that need no approval run at once, or with
+    `asks_before_tools` after a confirmation.
     """
 
     system_prompt: str = ""
@@ -46,11 +47,15 @@ class ChatOptions:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ChatMessage:
-    """One message; `is_partial` marks an answer that was cancelled or failed."""
+    """One message; `is_partial` marks an answer that was cancelled or failed.
+
+    Complete answers have `statistics`.
+    """
 
     message: Message
     is_partial: bool = False
     thinking_seconds: float | None = None
+    statistics: AnswerStatistics | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -6,7 +6,7 @@ from contextlib import aclosing
 from typing import TypeVar
 
 from mlxctl.ir import TextDelta, ThinkingDelta, ToolArgumentsDelta
-from mlxctl.tui.chat_turn import Update
+from mlxctl.tui.turn_updates import Update
 
 Item = TypeVar("Item")
 

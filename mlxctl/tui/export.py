@@ -61,6 +61,8 @@ def to_markdown(messages: Sequence[ChatMessage], *, model: str, system_prompt: s
         lines += [f"## {_NAMES[item.message.role]}{' (partial)' if item.is_partial else ''}", ""]
         for part in item.message.parts:
             lines += [*_markdown_part(part), ""]
+        if item.statistics is not None and (line := item.statistics.line()):
+            lines += [f"*{line}*", ""]
     return "\n".join(lines)
 
 

@@ -14,9 +14,9 @@ from mlxctl.ir import (
     ToolCallPart,
     ToolCallStarted,
 )
-from mlxctl.tui.chat_turn import RoundStarted, ThinkingEnded, ToolReturned, Update
 from mlxctl.tui.conversation import ChatMessage
 from mlxctl.tui.tools.toolbox import ToolBox
+from mlxctl.tui.turn_updates import AnswerMeasured, RoundStarted, ThinkingEnded, ToolReturned, Update
 from mlxctl.tui.widgets.answer import AnswerWidget
 from mlxctl.tui.widgets.notice import Notice
 from mlxctl.tui.widgets.question import QuestionWidget
@@ -71,6 +71,8 @@ def _answer(item: ChatMessage) -> Iterator[Update]:
         yield ToolCallStarted(index=index, id=call.id, name=call.name)
         yield ToolArgumentsDelta(index=index, json=call.arguments)
         yield ToolCallEnded(index=index)
+    if item.statistics is not None:
+        yield AnswerMeasured(statistics=item.statistics)
 
 
 class HistoryLoader:

@@ -23,6 +23,7 @@ from mlxctl.tui.terminal import redirect_stderr, screen_problem
 from mlxctl.tui.tools.demo import DemoTools
 from mlxctl.tui.tools.mcp_config import read_mcp_config
 from mlxctl.tui.tools.toolbox import ToolBox, ToolSource
+from mlxctl.tui.tools.workspace import WorkspaceTools
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -57,7 +58,12 @@ async def load_initial_conversation(
     return replace(options, system_prompt=options.system_prompt or system_prompt), Conversation(messages)
 
 
-def open_toolbox(mcp_config: Path, *, has_demo_tools: bool) -> ToolBox:
+def built_in_tools() -> list[ToolSource]:
+    """Return the tools of every chat on a terminal."""
+    return [DemoTools(), WorkspaceTools(Path.cwd())]
+
+
+def open_toolbox(mcp_config: Path, *, has_built_in: bool) -> ToolBox:
     """Return the tools of the MCP servers of a file. Raises SettingsError."""
     servers = read_mcp_config(mcp_config)
     if missing := missing_for("mcp"):
@@ -65,7 +71,7 @@ def open_toolbox(mcp_config: Path, *, has_demo_tools: bool) -> ToolBox:
     from mlxctl.tui.tools.mcp_server import McpServer
 
     sources: list[ToolSource] = [McpServer(name, config) for name, config in servers.items()]
-    return ToolBox([*sources, *([DemoTools()] if has_demo_tools else [])])
+    return ToolBox([*sources, *(built_in_tools() if has_built_in else [])])
 
 
 MAX_PIPED_BYTES = 16_000_000
@@ -87,18 +93,21 @@ def run_chat(
 
     Piped text is added below the prompt. The `images` go with the first question. Raises StoreError when the
     conversation or an image cannot be read, and MlxctlError when a plain chat cannot be opened. `tools`
-    replace the demo tools; their calls, and those that the options want confirmed, need a terminal.
+    replace the built-in ones; their calls, and those that the options want confirmed, need a terminal.
+    Without a terminal the built-in tools are those that need no approval.
     """
     autosave = SessionAutosave(_store() if initial.is_saved else None)
     options, conversation = asyncio.run(load_initial_conversation(initial, options, autosave))
     shown = read_images(images, existing=conversation.images)
     # None when the shell closed standard input (`<&-`).
     stdin: TextIO | None = sys.stdin
-    if (options.asks_before_tools or tools is not None) and (stdin is None or not stdin.isatty()):
+    is_terminal = stdin is not None and stdin.isatty()
+    if (options.asks_before_tools or tools is not None) and not is_terminal:
         raise SettingsError(
             "--ask-tools and --mcp-config ask before a call: standard input must be a terminal"
         )
-    if stdin is None or not stdin.isatty():
+    tools = tools or ToolBox(built_in_tools() if is_terminal else [DemoTools()])
+    if not is_terminal:
         prompt = join_prompt(prompt or "", "" if stdin is None else _read_piped(stdin.buffer))
     elif prompt is not None:
         prompt = join_prompt(prompt, "")

@@ -1,14 +1,17 @@
 """Conversations as OpenAI chat messages, for exported files and saved chats.
 
-Answers may have the additional fields `reasoning_content`, `is_partial` and `thinking_seconds`.
+Answers may have the additional fields `reasoning_content`, `is_partial`, `thinking_seconds` and `statistics`.
 """
 
 import base64
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
+import msgspec
+
 from mlxctl.errors import InvalidRequest, StoreError
 from mlxctl.ir import ImagePart, Message, Part, TextPart, ThinkingPart, ToolCallPart, ToolResultPart
+from mlxctl.tui.answer_statistics import AnswerStatistics
 from mlxctl.tui.conversation import ChatMessage
 
 
@@ -35,7 +38,14 @@ def from_messages(messages: object) -> tuple[str, list[ChatMessage]]:
                 chat[-1] = _join(chat[-1], _read(message))
             else:
                 chat.append(_read(message))
-        except (KeyError, TypeError, ValueError, AttributeError, InvalidRequest) as error:
+        except (
+            KeyError,
+            TypeError,
+            ValueError,
+            AttributeError,
+            InvalidRequest,
+            msgspec.ValidationError,
+        ) as error:
             raise StoreError(f"messages[{index}] is not a chat message: {_reason(error)}") from None
     return "\n\n".join(system), chat
 
@@ -58,6 +68,8 @@ def _encode_message(item: ChatMessage) -> Iterable[dict[str, Any]]:
         ]
     if item.is_partial:
         body["is_partial"] = True
+    if item.statistics is not None:
+        body["statistics"] = msgspec.to_builtins(item.statistics)
     yield body
 
 
@@ -88,11 +100,12 @@ def _read(message: Mapping[str, Any]) -> ChatMessage:
             parts.append(ToolResultPart(call_id=_string(message["tool_call_id"]), content=content))
         case role:
             raise ValueError(f"unknown role {role!r}")
-    seconds = message.get("thinking_seconds")
+    seconds, statistics = message.get("thinking_seconds"), message.get("statistics")
     return ChatMessage(
         message=Message(role=message["role"], parts=tuple(parts)),
         is_partial=message.get("is_partial") is True,
         thinking_seconds=None if seconds is None else float(seconds),
+        statistics=None if statistics is None else msgspec.convert(statistics, AnswerStatistics),
     )
 
 

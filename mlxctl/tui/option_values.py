@@ -46,7 +46,8 @@ NUMBER_OPTIONS = {
 }
 
 THINKING: Mapping[ThinkingChoice, str] = {"default": "Model default", "on": "On", "off": "Off"}
-TOOLS = {"off": "Off", "run": "On, run calls automatically", "ask": "On, ask before each call"}
+TOOLS = {"off": "Off", "run": "On, ask before calls that act outside", "ask": "On, ask before each call"}
+"""Choices for the tools; `on` is another name of `run`."""
 DEFAULT = "default"
 """The value that unsets an option."""
 
@@ -135,5 +136,7 @@ _READERS: dict[str, Callable[[ChatOptions, str], ChatOptions]] = {
     ),
     "stop": lambda options, text: replace(options, stop=read_stop(text)),
     "json_schema": lambda options, text: replace(options, json_schema=read_schema(text)),
-    "tools": lambda options, text: with_tools(options, _choose("tools", text or "off", TOOLS)),
+    "tools": lambda options, text: with_tools(
+        options, _choose("tools", {"": "off", "on": "run"}.get(text, text), TOOLS)
+    ),
 }

@@ -26,11 +26,19 @@ from mlxctl.ir import ImagePart, TextDelta, ThinkingDelta, ToolCallPart, ToolRes
 from mlxctl.tui.answer_report import AnswerReport, ReportFormat
 from mlxctl.tui.chat_backend import BackendModel, ChatBackend, retry_seconds
 from mlxctl.tui.chat_commands import SlashCommand, UnknownCommand, read_input
-from mlxctl.tui.chat_turn import (
-    DEMO_TOOL_HINT,
-    MAX_BUSY_SECONDS,
+from mlxctl.tui.chat_turn import DEMO_TOOL_HINT, MAX_BUSY_SECONDS, ChatTurn
+from mlxctl.tui.conversation import ChatOptions, Conversation
+from mlxctl.tui.export import export
+from mlxctl.tui.mentions import read_mentions
+from mlxctl.tui.option_values import DEFAULT, describe_options, set_option
+from mlxctl.tui.question_reader import QuestionReader, terminal_restored
+from mlxctl.tui.session_autosave import SessionAutosave
+from mlxctl.tui.terminal import escape_control_characters, escape_direction_marks
+from mlxctl.tui.terminal_decision import decide
+from mlxctl.tui.tools.toolbox import Tool, ToolBox, refusal
+from mlxctl.tui.turn_updates import (
     AnswerCut,
-    ChatTurn,
+    AnswerMeasured,
     DemoToolFailed,
     RoundsExhausted,
     ServerBusy,
@@ -38,16 +46,6 @@ from mlxctl.tui.chat_turn import (
     ToolReturned,
     Update,
 )
-from mlxctl.tui.conversation import ChatOptions, Conversation
-from mlxctl.tui.export import export
-from mlxctl.tui.mentions import read_mentions
-from mlxctl.tui.option_values import DEFAULT, describe_options, set_option
-from mlxctl.tui.question_reader import QuestionReader, terminal_restored
-from mlxctl.tui.session_autosave import SessionAutosave
-from mlxctl.tui.terminal import escape_control_characters
-from mlxctl.tui.terminal_confirm import confirm
-from mlxctl.tui.tools.demo import demo_toolbox
-from mlxctl.tui.tools.toolbox import Tool, ToolBox, refusal
 
 _INTERRUPTED = 130
 
@@ -57,6 +55,8 @@ Ctrl-C stops an answer, at the prompt it quits. Ctrl-D quits.
 /new               start a new chat
 /set NAME VALUE    set temperature, max_tokens, thinking, ...
 /system TEXT       set the system prompt
+/tools on          offer files, a shell, a clock and a calculator; each call that acts outside asks first
+/stats             show or hide tokens and speed after each answer
 /save FILE         save the chat as .md or .json
 /quit              quit
 @path sends a file with the question. A question that starts with a slash: type // instead."""
@@ -71,7 +71,7 @@ def run_plain(
     *,
     prompt: str | None = None,
     report: ReportFormat | None = None,
-    tools: ToolBox | None = None,
+    tools: ToolBox,
 ) -> int:
     """Answer `prompt`, or chat until the input ends.
 
@@ -113,10 +113,9 @@ class PlainChat:
         diagnostics: TextIO,
         prompt: str | None = None,
         report: ReportFormat | None = None,
-        tools: ToolBox | None = None,
+        tools: ToolBox,
     ) -> None:
-        """`tools` are the demo tools by default."""
-        self._tools = tools or demo_toolbox()
+        self._tools = tools
         self._backend = backend
         self._report = report
         self._options = options
@@ -133,6 +132,7 @@ class PlainChat:
         self._images = images
         self._num_failures = 0
         self._is_line_open = False
+        self._shows_statistics = False
         self._model_name = ""
 
     async def run(self) -> int:
@@ -239,8 +239,15 @@ class PlainChat:
                 self._autosave.start_new_chat()
                 self._conversation = Conversation()
                 self._print_diagnostic("New chat.")
+            case "tools" if argument:
+                self._set_option(f"tools {argument}")
             case "tools":
-                self._print_diagnostic(self._tools.describe() or "No tools.")
+                self._print_diagnostic(self._tools.describe(is_offered=self._options.uses_tools))
+            case "statistics":
+                self._shows_statistics = not self._shows_statistics
+                self._print_diagnostic(
+                    f"Statistics are {'shown' if self._shows_statistics else 'hidden'} below answers."
+                )
             case "settings" if argument:
                 self._set_option(argument)
             case "system" if argument:
@@ -303,8 +310,8 @@ class PlainChat:
             tools=self._tools,
             confirm_call=self._confirm_call if self._source.isatty() else None,
         )
-        report = AnswerReport(model.name)
-        async with aclosing(report.watch(turn.run())) as updates:
+        report = AnswerReport(model.name, turn.meter)
+        async with aclosing(turn.run()) as updates:
             async for batch in updates:
                 for update in batch:
                     report.add(update)
@@ -321,9 +328,18 @@ class PlainChat:
         """Ask the user about a tool call; None runs it."""
         self._end_answer_line()
         origin = "no such tool here" if tool is None else tool.origin
-        self._print_diagnostic(escape_control_characters(f"(call of {_call_line(call)}, {origin})"))
-        agreed = await confirm("Run it?", source=self._source, diagnostics=self._diagnostics)
-        return None if agreed else refusal(call)
+        shown = escape_direction_marks(f"(call of {_call_line(call)}, {origin})")
+        self._print_diagnostic(escape_control_characters(shown))
+        caution = None if tool is None else tool.caution(call)
+        if caution is not None:
+            self._print_diagnostic(escape_control_characters(f"({caution})"))
+        can_allow = tool is not None and tool.needs_approval and caution is None
+        decision = await decide(
+            "Run it?", source=self._source, diagnostics=self._diagnostics, can_allow=can_allow
+        )
+        if decision == "always":
+            self._tools.allow(call.name)
+        return refusal(call) if decision == "refuse" else None
 
     def _show(self, update: Update) -> None:
         match update:
@@ -336,6 +352,9 @@ class PlainChat:
                 self._print_diagnostic(
                     f"{chr(10) if self._is_interactive else ''}(thought for {update.seconds:.1f} s)"
                 )
+            case AnswerMeasured() if self._shows_statistics and update.statistics.line():
+                self._end_answer_line()
+                self._print_diagnostic(f"({update.statistics.line()})")
             case AnswerCut():
                 self._end_answer_line()
                 self._print_diagnostic(f"({update.hint('--max-tokens N')})")

@@ -1,4 +1,4 @@
-"""The remembered theme and sampling values. File errors are ignored."""
+"""The remembered theme, sampling values and display. File errors are ignored."""
 
 import os
 from collections.abc import Mapping
@@ -61,6 +61,7 @@ class RememberedSampling(msgspec.Struct, frozen=True, omit_defaults=True):
 
 class _Stored(msgspec.Struct, omit_defaults=True):
     theme: str | None = None
+    shows_statistics: bool = True
     sampling: msgspec.Raw = msgspec.Raw(b"{}")
 
 
@@ -82,6 +83,17 @@ class Preferences:
             return msgspec.json.decode(self._read().sampling, type=RememberedSampling)
         except (ValueError, RecursionError):
             return RememberedSampling()
+
+    @property
+    def shows_statistics(self) -> bool:
+        """Whether answers have a line of statistics below them."""
+        return self._read().shows_statistics
+
+    def save_shows_statistics(self, value: bool) -> None:
+        """Save whether later chats show statistics."""
+        stored = self._read()
+        stored.shows_statistics = value
+        self._write(stored)
 
     def save_theme(self, name: str) -> None:
         """Save the theme for later chats."""

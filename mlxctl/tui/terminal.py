@@ -62,6 +62,17 @@ _SYMBOLS = {code: 0x2400 + code for code in range(0x20) if chr(code) not in "\n\
 _SYMBOLS |= {0x7F: 0x2421} | dict.fromkeys(range(128, 160), 65533)
 
 
+_DIRECTION_MARKS = {code: f"\\u{code:04x}" for code in (*range(0x202A, 0x202F), *range(0x2066, 0x206A))}
+
+
+def escape_direction_marks(text: str) -> str:
+    """Replace invisible marks of text direction by JSON escapes.
+
+    SEC: they could show a command in another order than it runs.
+    """
+    return text.translate(_DIRECTION_MARKS)
+
+
 def escape_control_characters(text: str) -> str:
     """Replace control characters except tabs and line ends by visible symbols."""
     return text.replace("\r\n", "\n").translate(_SYMBOLS)

@@ -3,11 +3,11 @@
 import time
 from collections import deque
 from collections.abc import Callable
-from contextlib import aclosing
 from dataclasses import dataclass, field
 
 from mlxctl.ir import Finished, PromptProgress, TextDelta, ThinkingDelta, ToolArgumentsDelta, Usage
-from mlxctl.tui.chat_turn import RoundStarted, Update, Updates
+from mlxctl.tui.answer_statistics import AnswerStatistics
+from mlxctl.tui.turn_updates import RoundStarted, Update
 
 _WINDOW_SECONDS = 2.0
 
@@ -50,13 +50,6 @@ class ThroughputMeter:
         now = clock()
         self._answer = _AnswerTimes(now, now)
 
-    async def watch(self, updates: Updates) -> Updates:
-        """Yield the updates unchanged and measure them."""
-        async with aclosing(updates):
-            async for batch in updates:
-                self.observe(batch)
-                yield batch
-
     def observe(self, updates: list[Update]) -> None:
         """Add updates that have just arrived."""
         now = self._clock()
@@ -86,6 +79,25 @@ class ThroughputMeter:
             is_exact=answer.usage is not None,
             usage=answer.usage,
             silent_seconds=None if answer.ended is not None else self._clock() - answer.last,
+        )
+
+    def statistics(self) -> AnswerStatistics | None:
+        """Return the statistics of the latest answer; None unless it is complete."""
+        if self._answer.ended is None:
+            return None
+        metrics = self.metrics()
+        counts = {}
+        if (usage := metrics.usage) is not None:
+            counts = {
+                "prompt_tokens": usage.num_prompt_tokens,
+                "cached_tokens": usage.num_cached_tokens,
+                "completion_tokens": usage.num_completion_tokens,
+                "thinking_tokens": usage.num_thinking_tokens,
+            }
+        return AnswerStatistics(
+            **counts,
+            first_token_seconds=metrics.first_token_seconds,
+            tokens_per_second=metrics.tokens_per_second,
         )
 
     def _delta(self, now: float) -> None:

@@ -3,6 +3,7 @@
 import asyncio
 import re
 from collections.abc import Awaitable, Callable
+from pathlib import Path
 from typing import Any
 
 from textual.app import App
@@ -14,7 +15,9 @@ from mlxctl.tui.app import ChatApp
 from mlxctl.tui.chat_backend import ChatBackend
 from mlxctl.tui.conversation import ChatOptions, Conversation
 from mlxctl.tui.session_autosave import SessionAutosave
+from mlxctl.tui.tools.demo import DemoTools
 from mlxctl.tui.tools.toolbox import ToolBox
+from mlxctl.tui.tools.workspace import WorkspaceTools
 
 Driver = Callable[["Screen"], Awaitable[None]]
 
@@ -68,6 +71,11 @@ class Screen:
         return "\n".join(strip.text[:width].rstrip() for strip in strips[:height])
 
 
+def built_in_tools(directory: Path = Path("/")) -> ToolBox:
+    """Return the built-in tools with this working directory."""
+    return ToolBox([DemoTools(), WorkspaceTools(directory)])
+
+
 def mask_times_in(text: str) -> str:
     """Return the text with times and rates masked."""
     text = re.sub(r"\d+\.\d+ s\b", "#.# s", text)
@@ -95,7 +103,7 @@ def drive(
             autosave=autosave,
             conversation=conversation,
             images=images,
-            tools=tools,
+            tools=tools or built_in_tools(),
         )
         async with app.run_test(size=size, notifications=True) as pilot:
             await driver(Screen(app, pilot))

@@ -8,36 +8,43 @@ import pytest
 from mlxctl.errors import CapacityError, ConnectionLost, InvalidRequest, ServerUnreachable
 from mlxctl.ir import GenerationRequest, TextDelta, ToolCallStarted
 from mlxctl.tui.chat_backend import BackendModel
-from mlxctl.tui.chat_turn import (
-    DEMO_MAX_TOKENS,
-    MAX_ROUNDS,
-    ChatTurn,
+from mlxctl.tui.chat_turn import DEMO_MAX_TOKENS, MAX_ROUNDS, ChatTurn
+from mlxctl.tui.conversation import ChatOptions, Conversation
+from mlxctl.tui.tools.toolbox import ToolBox
+from mlxctl.tui.turn_updates import (
+    AnswerMeasured,
     DemoToolFailed,
     RoundsExhausted,
     ServerBusy,
     ToolReturned,
     Update,
 )
-from mlxctl.tui.conversation import ChatOptions, Conversation
 
+from .screen_driver import built_in_tools
 from .scripted_backend import ScriptedAnswer, ScriptedBackend, call, text
 
+TOOLS = built_in_tools()
 MODEL = BackendModel(name="scripted", supports_tools=True)
 
 
 async def play(
-    backend: ScriptedBackend, conversation: Conversation, options: ChatOptions, model: BackendModel
+    backend: ScriptedBackend,
+    conversation: Conversation,
+    options: ChatOptions,
+    model: BackendModel,
+    tools: ToolBox = TOOLS,
 ) -> list[Update]:
     conversation.add_question("How much?")
-    async with aclosing(ChatTurn(backend, model, conversation, options).run()) as batches:
+    async with aclosing(ChatTurn(backend, model, conversation, options, tools=tools).run()) as batches:
         return [update async for batch in batches for update in batch]
 
 
 def run(
-    backend: ScriptedBackend, *, model: BackendModel = MODEL, **options: object
+    backend: ScriptedBackend, *, model: BackendModel = MODEL, tools: ToolBox = TOOLS, **options: object
 ) -> tuple[Conversation, list[Update]]:
     conversation = Conversation()
-    return conversation, asyncio.run(play(backend, conversation, ChatOptions(**options), model))  # type: ignore[arg-type]
+    chosen = ChatOptions(**options)  # type: ignore[arg-type]
+    return conversation, asyncio.run(play(backend, conversation, chosen, model, tools))
 
 
 def test_demo_tool_call_returns_its_result_to_the_model() -> None:
@@ -51,6 +58,14 @@ def test_demo_tool_call_returns_its_result_to_the_model() -> None:
         "tool",
         "assistant",
     ]
+
+
+def test_every_complete_answer_is_measured() -> None:
+    backend = ScriptedBackend(call("calculator", '{"expression": "6*7"}'), text("It is", " 42."))
+    conversation, updates = run(backend, uses_tools=True)
+    measured = [update.statistics for update in updates if isinstance(update, AnswerMeasured)]
+    assert [statistics.completion_tokens for statistics in measured] == [5, 2]
+    assert [item.statistics for item in conversation.messages] == [None, measured[0], None, measured[1]]
 
 
 def test_busy_server_is_retried_with_an_update() -> None:
@@ -79,6 +94,15 @@ def test_no_tools_are_offered_by_default() -> None:
     assert backend.requests[0].tools == ()
 
 
+def test_call_is_not_run_where_no_tools_are_offered() -> None:
+    tools = built_in_tools()
+    tools.allow("shell")
+    backend = ScriptedBackend(call("shell", '{"command": "true"}'), text("Much."))
+    conversation, _ = run(backend, tools=tools)
+    (result,) = conversation.messages[2].message.tool_results
+    assert result.text == "error: no tools are offered in this chat"
+
+
 def test_tools_with_an_unsupported_model_are_rejected() -> None:
     backend = ScriptedBackend(text("Much."))
     with pytest.raises(InvalidRequest, match="scripted cannot call tools"):
@@ -103,6 +127,7 @@ def test_broken_answer_is_kept_without_incomplete_calls() -> None:
         asyncio.run(play(ScriptedBackend(script), conversation, ChatOptions(), MODEL))
     kept = conversation.messages[-1]
     assert (kept.message.text, kept.message.tool_calls, kept.is_partial) == ("It is ", (), True)
+    assert kept.statistics is None
 
 
 def test_stopping_cancels_and_keeps_the_partial_answer() -> None:
@@ -111,7 +136,9 @@ def test_stopping_cancels_and_keeps_the_partial_answer() -> None:
 
     async def stop_at_the_first_word() -> None:
         conversation.add_question("Count")
-        async with aclosing(ChatTurn(backend, MODEL, conversation, ChatOptions()).run()) as batches:
+        async with aclosing(
+            ChatTurn(backend, MODEL, conversation, ChatOptions(), tools=TOOLS).run()
+        ) as batches:
             async for batch in batches:
                 if any(isinstance(update, TextDelta) for update in batch):
                     return

@@ -16,13 +16,14 @@ from mlxctl.stores import SessionStore
 from mlxctl.tui.app import ChatApp
 from mlxctl.tui.chat_backend import BackendModel
 from mlxctl.tui.chat_commands import COMMANDS, SlashCommand, UnknownCommand, completions, read_input
-from mlxctl.tui.conversation import ChatOptions, Conversation
+from mlxctl.tui.conversation import ChatOptions
 from mlxctl.tui.external_editor import edit_text, editor_command
 from mlxctl.tui.option_values import set_option
 from mlxctl.tui.preferences import Preferences, detect_terminal_theme
 from mlxctl.tui.screens.answers import MAX_QUEUED
 from mlxctl.tui.session_autosave import SessionAutosave
 from mlxctl.tui.terminal_app import clipboard_command, copy_with_command
+from mlxctl.tui.tools.toolbox import ToolBox
 from mlxctl.tui.widgets.composer import Composer
 
 from .screen_driver import Screen, drive
@@ -33,6 +34,13 @@ async def send(screen: Screen, words: str) -> None:
     """Set the input's text and press Enter."""
     screen.app.screen.query_one(Composer).set_text(words)
     await screen.press("enter")
+
+
+async def converse(screen: Screen, *steps: tuple[str, str]) -> None:
+    """Send each text and wait for the words beside it."""
+    for sent, words in steps:
+        await send(screen, sent)
+        await screen.wait_for(words)
 
 
 def typed(screen: Screen) -> str:
@@ -133,16 +141,14 @@ def test_set_and_system_change_the_next_request() -> None:
         await screen.wait_for("ready")
         await send(screen, "/set temperature 0.25")
         await send(screen, "/set max-tokens 40")
-        await send(screen, "/set thinking off")
-        await screen.wait_for("Set: temperature 0.25, max_tokens 40, thinking off")
-        await send(screen, "/set top_p 7")
-        await screen.wait_for("Top p must be a number from 0.001 to 1")
-        await send(screen, "/set colour blue")
-        await screen.wait_for("No option 'colour'")
-        await send(screen, "/system Answer in French.")
-        await screen.wait_for("The system prompt is set")
-        await send(screen, "hello")
-        await screen.wait_for("One.")
+        await converse(
+            screen,
+            ("/set thinking off", "Set: temperature 0.25, max_tokens 40, thinking off"),
+            ("/set top_p 7", "Top p must be a number from 0.001 to 1"),
+            ("/set colour blue", "No option 'colour'"),
+            ("/system Answer in French.", "The system prompt is set"),
+            ("hello", "One."),
+        )
 
     drive(backend, interact, size=(120, 40))
     (request,) = backend.requests
@@ -179,16 +185,10 @@ def test_undo_and_fork_change_the_saved_chats(tmp_path: Path) -> None:
     backend = ScriptedBackend(text("One."), text("Two."), text("Three."))
 
     async def interact(screen: Screen) -> None:
-        await send(screen, "alpha")
-        await screen.wait_for("One.")
-        await send(screen, "second")
-        await screen.wait_for("Two.")
+        await converse(screen, ("alpha", "One."), ("second", "Two."))
         await send(screen, "/undo")
         await screen.wait_gone("Two.")
-        await send(screen, "/fork")
-        await screen.wait_for("This is a copy now")
-        await send(screen, "third")
-        await screen.wait_for("Three.")
+        await converse(screen, ("/fork", "This is a copy now"), ("third", "Three."))
         chats = [await autosave.load(summary.id) for summary in await autosave.search()]
         questions = [
             [item.message.text for item in chat.messages if item.message.role == "user"] for chat in chats
@@ -389,7 +389,7 @@ def test_theme_is_saved(tmp_path: Path) -> None:
     preferences = Preferences(tmp_path / "state" / "screen.json")
 
     async def choose(name: str | None) -> str:
-        app = ChatApp(ScriptedBackend(), ChatOptions(), conversation=Conversation(), preferences=preferences)
+        app = ChatApp(ScriptedBackend(), ChatOptions(), tools=ToolBox(), preferences=preferences)
         async with app.run_test() as pilot:
             screen = Screen(app, pilot)
             await screen.wait_for("ready")
@@ -409,7 +409,9 @@ def test_theme_is_saved(tmp_path: Path) -> None:
 )
 def test_damaged_preferences_fall_back_to_the_default(content: str, tmp_path: Path) -> None:
     (tmp_path / "screen.json").write_text(content)
-    app = ChatApp(ScriptedBackend(), ChatOptions(), preferences=Preferences(tmp_path / "screen.json"))
+    app = ChatApp(
+        ScriptedBackend(), ChatOptions(), tools=ToolBox(), preferences=Preferences(tmp_path / "screen.json")
+    )
     assert app.theme == "textual-dark"
 
 
@@ -462,7 +464,7 @@ def test_sampling_values_are_remembered(tmp_path: Path) -> None:
     preferences.save_theme("nord")
 
     async def change_temperature() -> None:
-        app = ChatApp(ScriptedBackend(), ChatOptions(seed=7), preferences=preferences)
+        app = ChatApp(ScriptedBackend(), ChatOptions(seed=7), tools=ToolBox(), preferences=preferences)
         async with app.run_test() as pilot:
             screen = Screen(app, pilot)
             await screen.wait_for("ready")
@@ -474,7 +476,7 @@ def test_sampling_values_are_remembered(tmp_path: Path) -> None:
 
     async def first_request() -> SamplingOptions:
         backend = ScriptedBackend(text("Hi!"))
-        app = ChatApp(backend, ChatOptions(top_p=0.5), preferences=preferences)
+        app = ChatApp(backend, ChatOptions(top_p=0.5), tools=ToolBox(), preferences=preferences)
         async with app.run_test() as pilot:
             screen = Screen(app, pilot)
             await screen.wait_for("Remembered settings: temperature 0.25")
@@ -497,3 +499,21 @@ def test_invalid_remembered_sampling_is_ignored(sampling: str, tmp_path: Path) -
     preferences = Preferences(tmp_path / "screen.json")
     assert preferences.sampling.beneath(ChatOptions()) == ChatOptions()
     assert preferences.theme == "nord"
+
+
+def test_statistics_below_answers_can_be_hidden_for_good(tmp_path: Path) -> None:
+    preferences = Preferences(tmp_path / "screen.json")
+
+    async def play(*steps: tuple[str, str]) -> str:
+        app = ChatApp(ScriptedBackend(text("Hi!")), ChatOptions(), tools=ToolBox(), preferences=preferences)
+        async with app.run_test(notifications=True) as pilot:
+            screen = Screen(app, pilot)
+            await screen.wait_for("ready")
+            await converse(screen, ("Hello", "context 101"), *steps)
+            await screen.settle()
+            return screen.text()
+
+    shown = "cached 80 of 100"
+    assert shown in asyncio.run(play())
+    assert shown not in asyncio.run(play(("/stats", "Statistics are hidden below answers")))
+    assert shown not in asyncio.run(play())

@@ -7,8 +7,9 @@ import pytest
 
 from mlxctl.errors import StoreError
 from mlxctl.ir import Message, TextPart, ThinkingPart, ToolCallPart, ToolResultPart, text_message
+from mlxctl.tui.answer_statistics import AnswerStatistics
 from mlxctl.tui.conversation import ChatMessage, Conversation
-from mlxctl.tui.export import export
+from mlxctl.tui.export import export, load_exported
 from mlxctl.tui.widgets.composer import InputHistory
 
 
@@ -74,3 +75,23 @@ def test_export_rejects_existing_files_and_unknown_suffixes(tmp_path: Path) -> N
     with pytest.raises(StoreError, match="must end in"):
         export(tmp_path / "chat.txt", conversation().messages, model="tiny", system_prompt="")
     assert taken.read_text() == "mine"
+
+
+def test_statistics_of_an_answer_are_exported_and_read_again(tmp_path: Path) -> None:
+    statistics = AnswerStatistics(
+        prompt_tokens=100, cached_tokens=80, completion_tokens=7, tokens_per_second=20.4
+    )
+    answer = ChatMessage(message=text_message("assistant", "Hello!"), statistics=statistics)
+    made = Conversation([ChatMessage(message=text_message("user", "Hi")), answer])
+    for suffix in (".json", ".md"):
+        export(tmp_path / f"chat{suffix}", made.messages, model="tiny", system_prompt="")
+    assert "Hello!\n\n*7 tokens  20 tok/s  cached 80 of 100*" in (tmp_path / "chat.md").read_text()
+    _, messages = load_exported(tmp_path / "chat.json")
+    assert messages[1].statistics == statistics
+
+
+def test_wrong_statistics_name_the_message(tmp_path: Path) -> None:
+    message = {"role": "assistant", "content": "Hi", "statistics": {"prompt_tokens": "many"}}
+    (tmp_path / "chat.json").write_text(json.dumps({"messages": [message]}))
+    with pytest.raises(StoreError, match=r"messages\[0\] is not a chat message: .*prompt_tokens"):
+        load_exported(tmp_path / "chat.json")

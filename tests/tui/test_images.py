@@ -21,6 +21,7 @@ from mlxctl.tui.chat_backend import LocalBackend, RemoteBackend
 from mlxctl.tui.conversation import ChatOptions, Conversation
 from mlxctl.tui.plain_chat import PlainChat
 from mlxctl.tui.session_autosave import SessionAutosave
+from mlxctl.tui.tools.toolbox import ToolBox
 from tests import tiny_models
 
 from .screen_driver import Screen, drive
@@ -198,6 +199,7 @@ def test_plain_chat_continues_after_a_rejected_image(server: ServerProcess, red:
         SessionAutosave(None),
         Conversation(),
         read_images([red]),
+        tools=ToolBox(),
         **streams,
     )
     assert asyncio.run(chat.run()) == 1

@@ -201,7 +201,7 @@ def test_invalid_configuration_names_the_server_and_the_fix(
 
 def toolbox(tmp_path: Path) -> ToolBox:
     server = {"command": sys.executable, "args": ["-S", SCRIPT]}
-    return open_toolbox(write(tmp_path / "mcp.json", {"mcpServers": {"files": server}}), has_demo_tools=False)
+    return open_toolbox(write(tmp_path / "mcp.json", {"mcpServers": {"files": server}}), has_built_in=False)
 
 
 @pytest.mark.parametrize(

@@ -23,6 +23,13 @@ def server() -> Iterator[ServerProcess]:
         yield running
 
 
+_CALLS = {
+    "use a tool": ("calculator", '{"expression": "6*7"}'),
+    "list files": ("list_directory", '{"path": "docs"}'),
+    "look outside": ("list_directory", '{"path": "/"}'),
+}
+
+
 class _Echo(BaseHTTPRequestHandler):
     """Echoes the question; rejects some requests for models first."""
 
@@ -46,8 +53,8 @@ class _Echo(BaseHTTPRequestHandler):
         request = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
         question = request["messages"][-1]["content"]
         delta: dict[str, object] = {"content": f"You said: {question}"}
-        if question == "use a tool":
-            function = {"name": "calculator", "arguments": '{"expression": "6*7"}'}
+        if question in _CALLS:
+            function = dict(zip(("name", "arguments"), _CALLS[question], strict=True))
             delta = {"tool_calls": [{"index": 0, "id": "c1", "type": "function", "function": function}]}
         chunks = [{"choices": [{"index": 0, "delta": delta, "finish_reason": None}]}]
         reason = "tool_calls" if "tool_calls" in delta else "stop"
@@ -98,7 +105,7 @@ def run_on_terminal(url: str, *steps: tuple[str, str], arguments: tuple[str, ...
     shown, place, deadline = "", 0, time.monotonic() + 60
     for words, keys in steps:
         # Keys that arrive before the prompt are echoed by the terminal itself.
-        while words not in shown[place:] or not shown.endswith(("> ", ". ", "[y/N] ")):
+        while words not in shown[place:] or not shown.endswith(("> ", ". ", "y/N] ")):
             assert time.monotonic() < deadline, f"{words!r} did not come: {shown}"
             if select.select([controller], [], [], 0.2)[0]:
                 shown += os.read(controller, 65536).decode(errors="replace")
@@ -198,6 +205,30 @@ def test_tool_calls_are_confirmed_on_the_terminal() -> None:
             arguments=("--ask-tools",),
         )
     assert "Traceback" not in shown
+
+
+def test_tool_can_be_allowed_for_the_whole_chat() -> None:
+    with echo_server() as url:
+        shown = run_on_terminal(
+            url,
+            ("ready", "/tools\r"),
+            ("Tools are off. /tools on", "/tools on\r"),
+            ("Set: tools run", "list files\r"),
+            ("Run it? [always/y/N]", "always\r"),
+            ("You said: ", "list files\r"),
+            ("You said: ", "look outside\r"),
+            ("/ is outside the working directory", "\r"),
+            ("You said: the user refused this call", "/stats\r"),
+            ("Statistics are shown below answers.", "/quit\r"),
+        )
+    assert shown.count("Run it? [always/y/N]") == 1
+    assert shown.count("Run it? [y/N]") == 1
+
+
+def test_tools_that_ask_are_not_offered_without_a_terminal() -> None:
+    with echo_server() as url:
+        run = chat("--tools", "list files", "--url", url, typed="")
+    assert "there is no tool 'list_directory'; there are: calculator, get_time" in run.stdout
 
 
 def test_confirmed_tools_need_a_terminal() -> None:

@@ -333,11 +333,11 @@ def test_user_decides_the_result_of_a_tool_call(keys: list[str], expected: str) 
 
 
 def test_stopping_closes_the_tool_call_dialog(snapshot: SnapshotAssertion) -> None:
-    backend = ScriptedBackend(call("shell", '{"command": "ls"}'))
+    backend = ScriptedBackend(call("search", '{"query": "files"}'))
 
     async def interact(screen: Screen) -> None:
         await screen.ask("List my files")
-        assert mask_times_in(await screen.wait_for("Tool call: shell")) == snapshot
+        assert mask_times_in(await screen.wait_for("Tool call: search")) == snapshot
         screen.app.screen_stack[0].action_stop()  # type: ignore[attr-defined]
         await screen.wait_for("Stopped. Partial answer kept")
 

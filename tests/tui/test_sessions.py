@@ -29,6 +29,7 @@ from mlxctl.tui.launch import InitialConversation, load_initial_conversation
 from mlxctl.tui.messages_json import from_messages, to_messages
 from mlxctl.tui.plain_chat import PlainChat
 from mlxctl.tui.session_autosave import SessionAutosave
+from mlxctl.tui.tools.toolbox import ToolBox
 
 from .screen_driver import Screen, drive
 from .scripted_backend import ScriptedBackend, call, text
@@ -266,6 +267,7 @@ def test_plain_chat_continues_and_saves_a_chat(tmp_path: Path) -> None:
         source=io.StringIO("Are you there?\n"),
         answers=answers,
         diagnostics=io.StringIO(),
+        tools=ToolBox(),
     )
     assert asyncio.run(chat.run()) == 0
     _, kept_now = asyncio.run(

@@ -9,10 +9,10 @@ from hypothesis import strategies as st
 from markdown_it import MarkdownIt
 
 from mlxctl.ir import Finished, PromptProgress, TextDelta, ThinkingDelta, Usage
-from mlxctl.tui.chat_turn import RoundStarted
 from mlxctl.tui.event_batching import batch_events, merge_deltas
 from mlxctl.tui.markdown_segments import Segmenter
 from mlxctl.tui.throughput_meter import LiveMetrics, ThroughputMeter
+from mlxctl.tui.turn_updates import RoundStarted
 from mlxctl.tui.widgets.status_line import Status, status_text
 
 
@@ -119,9 +119,13 @@ def test_throughput_is_that_of_the_latest_answer() -> None:
     live = meter.metrics()
     assert (live.first_token_seconds, live.prefill, live.is_exact) == (1.0, None, False)
     assert live.tokens_per_second == pytest.approx(10.0)
+    assert meter.statistics() is None
     meter.observe([Finished(reason="stop", usage=Usage(num_prompt_tokens=100, num_completion_tokens=7))])
     assert meter.metrics().tokens_per_second == pytest.approx(20.0)
     assert meter.metrics().is_exact
+    statistics = meter.statistics()
+    assert statistics is not None
+    assert statistics.line() == "7 tokens  20 tok/s  first 1.00 s  cached 0 of 100"
 
 
 def test_zero_usage_is_treated_as_unknown() -> None:

@@ -232,6 +232,8 @@ class ChatActions(Screen[None]):
                 self._set_system_prompt(argument)
             case "theme":
                 self._set_theme(argument)
+            case "tools":
+                self._set_option(f"tools {argument}")
 
     def _set_theme(self, name: str) -> None:
         if name in self.app.available_themes:
@@ -248,13 +250,18 @@ class ChatActions(Screen[None]):
     @property
     def _can_switch(self) -> bool:
         """Whether a model can be loaded now; notifies the user if not."""
+        if not self._can_change:
+            return False
+        if not self._opened.is_set():
+            self.notify("A model is still loading.", severity="warning")
+        return self._opened.is_set()
+
+    @property
+    def _can_change(self) -> bool:
+        """Whether no answer is in progress; notifies the user if one is."""
         if self._is_busy:
             self.notify("An answer is in progress. Esc stops it.", severity="warning")
-        elif not self._opened.is_set():
-            self.notify("A model is still loading.", severity="warning")
-        else:
-            return True
-        return False
+        return not self._is_busy
 
     def _set_state(self, state: str) -> None:
         """Set the state that the status line shows."""
@@ -329,7 +336,10 @@ class ChatActions(Screen[None]):
 
         if tool is None or not tool.needs_approval:
             return await self._ask_user(ToolCallScreen(call, tool))
-        return None if await self._ask_user(ToolApprovalScreen(call, tool)) else refusal(call)
+        decision = await self._ask_user(ToolApprovalScreen(call, tool))
+        if decision == "always":
+            self._tools.allow(call.name)
+        return refusal(call) if decision in (None, "refuse") else None
 
     async def _ask_user(self, screen: ModalScreen[Answer]) -> Answer | None:
         """Return the answer of a dialog; stopping the answer closes it."""
@@ -358,10 +368,20 @@ class ChatActions(Screen[None]):
     def _tools_note(self) -> str:
         if self._model is not None and self._model.supports_tools is False:
             return f"{self._model.name} cannot call tools: its chat template does not offer them."
-        if self._tools.needs_approval:
-            return f"{self._tools.summary}. Their calls always ask first. /tools lists them."
-        return "A clock and a calculator, built in. They read no files and use no network."
+        return f"{self._tools.summary}. Calls that act outside the chat ask first. /tools lists them."
 
     def action_tools(self) -> None:
-        """List the tools and their sources."""
-        self.notify(self._tools.describe() or "No tools.", title="Tools", markup=False, timeout=10)
+        """List the tools and their sources; `/tools on` offers them."""
+        self.notify(
+            self._tools.describe(is_offered=self._options.uses_tools), title="Tools", markup=False, timeout=10
+        )
+
+    def action_statistics(self) -> None:
+        """Show or hide the statistics below answers, also in later chats."""
+        is_hidden = not self._transcript.has_class("-without-statistics")
+        self._show_statistics(not is_hidden)
+        cast("TerminalApp", self.app).preferences.save_shows_statistics(not is_hidden)
+        self.notify(f"Statistics are {'hidden' if is_hidden else 'shown'} below answers.")
+
+    def _show_statistics(self, is_shown: bool) -> None:
+        self._transcript.set_class(not is_shown, "-without-statistics")

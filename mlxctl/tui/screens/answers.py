@@ -22,7 +22,6 @@ from mlxctl.tui.event_batching import batch_events
 from mlxctl.tui.gc_tuning import collect_recent
 from mlxctl.tui.history_loader import HistoryLoader, replay
 from mlxctl.tui.screens.actions import ChatActions
-from mlxctl.tui.throughput_meter import ThroughputMeter
 from mlxctl.tui.widgets.answer import AnswerWidget
 from mlxctl.tui.widgets.composer import Composer
 from mlxctl.tui.widgets.notice import Notice
@@ -109,9 +108,9 @@ class ChatAnswers(ChatActions):
 
     async def action_regenerate(self) -> None:
         """Generate the last answer again."""
-        if self._is_busy:
-            self.notify("An answer is in progress. Esc stops it.", severity="warning")
-        elif self._model is None or (before := self._conversation.remove_answer()) is None:
+        if not self._can_change:
+            return
+        if self._model is None or (before := self._conversation.remove_answer()) is None:
             self.notify("There is no question to retry.", severity="warning")
         else:
             await self._load_last_question()
@@ -120,9 +119,9 @@ class ChatAnswers(ChatActions):
 
     async def action_edit_last(self) -> None:
         """Move the last question back into the input."""
-        if self._is_busy:
-            self.notify("An answer is in progress. Esc stops it.", severity="warning")
-        elif self._conversation.last_question is None:
+        if not self._can_change:
+            return
+        if self._conversation.last_question is None:
             self.notify("There is no question to edit.", severity="warning")
         else:
             self._show_attached(self._conversation.last_images)
@@ -133,9 +132,9 @@ class ChatAnswers(ChatActions):
 
     async def action_undo(self) -> None:
         """Delete the last question and its answer."""
-        if self._is_busy:
-            self.notify("An answer is in progress. Esc stops it.", severity="warning")
-        elif self._conversation.last_question is None:
+        if not self._can_change:
+            return
+        if self._conversation.last_question is None:
             self.notify("There is no question to delete.", severity="warning")
         else:
             await self._load_last_question()
@@ -148,9 +147,9 @@ class ChatAnswers(ChatActions):
 
     async def action_fork(self) -> None:
         """Continue a copy of this chat; the original stays saved."""
-        if self._is_busy:
-            self.notify("An answer is in progress. Esc stops it.", severity="warning")
-        elif not self._autosave.is_enabled:
+        if not self._can_change:
+            return
+        if not self._autosave.is_enabled:
             self.notify("Chats are not saved, so there is no copy to make.", severity="warning")
         elif not self._conversation.messages:
             self.notify("There is nothing to copy yet.", severity="warning")
@@ -248,7 +247,6 @@ class ChatAnswers(ChatActions):
         if self._model is None:
             raise EngineError("there is no model to ask")
         self._set_state("answering")
-        self._throughput = ThroughputMeter()
         turn = ChatTurn(
             self._backend,
             self._model,
@@ -257,8 +255,7 @@ class ChatAnswers(ChatActions):
             tools=self._tools,
             confirm_call=self._confirm_call,
         )
-        async with aclosing(
-            batch_events(self._throughput.watch(turn.run()), seconds=_DELTA_SECONDS)
-        ) as batches:
+        self._throughput = turn.meter
+        async with aclosing(batch_events(turn.run(), seconds=_DELTA_SECONDS)) as batches:
             async for batch in batches:
                 await answer.show(batch)

@@ -87,6 +87,7 @@ class ChatScreen(ChatAnswers):
         self._interrupted_at = 0.0
         self.query_one(Composer).focus()
         self._show_attached(self._attached)
+        self._show_statistics(cast("TerminalApp", self.app).preferences.shows_statistics)
         await self._transcript.add(self._opening_notice)
         if not self._conversation.messages:
             await self._transcript.add(Notice(HINTS))

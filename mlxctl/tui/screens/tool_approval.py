@@ -9,13 +9,13 @@ from textual.screen import ModalScreen
 from textual.widgets import Button, Static
 
 from mlxctl.ir import ToolCallPart
-from mlxctl.tui.screens.tool_call import indented
+from mlxctl.tui.screens.tool_call import readable_arguments
 from mlxctl.tui.terminal import escape_control_characters
-from mlxctl.tui.tools.toolbox import Tool
+from mlxctl.tui.tools.toolbox import Decision, Tool
 
 
-class ToolApprovalScreen(ModalScreen[bool]):
-    """Returns whether the user agreed to the call.
+class ToolApprovalScreen(ModalScreen[Decision]):
+    """Returns what the user decided about the call.
 
     SEC: the dialog may open while the user types a question, so that Enter refuses and no letter agrees.
     """
@@ -27,6 +27,7 @@ class ToolApprovalScreen(ModalScreen[bool]):
             border: round $warning;
             background: $surface; border-title-color: $text-warning; }
         & VerticalScroll { height: auto; max-height: 12; margin: 1 0; }
+        & #caution { color: $text-warning; }
         & Horizontal { height: 1; }
         & Button { margin: 0 2 0 0; }
         & .hint { color: $text-muted; margin: 1 0 0 0; } }
@@ -34,13 +35,17 @@ class ToolApprovalScreen(ModalScreen[bool]):
     BINDINGS = [  # noqa: RUF012 -- Textual API
         Binding("escape", "refuse", "Refuse"),
         Binding("ctrl+y", "agree", "Run"),
-        Binding("left,right", "app.focus_next", show=False),
+        Binding("left", "app.focus_previous", show=False),
+        Binding("right", "app.focus_next", show=False),
+        Binding("pageup,up", "scroll(-1)", show=False),
+        Binding("pagedown,down", "scroll(1)", show=False),
     ]
 
     def __init__(self, call: ToolCallPart, tool: Tool) -> None:
         super().__init__()
         self._call = call
         self._tool = tool
+        self._caution = tool.caution(call)
 
     def compose(self) -> ComposeResult:
         with Vertical() as box:
@@ -50,16 +55,39 @@ class ToolApprovalScreen(ModalScreen[bool]):
                 f"The model calls a tool of {escape_control_characters(self._tool.origin)}.", markup=False
             )
             with VerticalScroll(can_focus=False):
-                yield Static(escape_control_characters(indented(self._call.arguments)), markup=False)
+                yield Static(readable_arguments(self._call.arguments), markup=False)
+            if self._caution is not None:
+                yield Static(escape_control_characters(self._caution), id="caution", markup=False)
             with Horizontal():
                 yield Button("Refuse", id="refuse", compact=True)
                 yield Button("Run", id="run", variant="warning", compact=True)
+                if self._caution is None:
+                    yield Button("Always run this tool", id="always", variant="warning", compact=True)
             yield Static("^Y runs it. Tab chooses, Enter confirms, Esc refuses.", classes="hint")
+
+    def on_mount(self) -> None:
+        """Tell about arguments that need scrolling."""
+        self.call_after_refresh(self._show_scroll_hint)
+
+    def _show_scroll_hint(self) -> None:
+        if self.query_one(VerticalScroll).max_scroll_y > 0:
+            hint = "PgDn shows the rest. ^Y runs it. Tab chooses, Enter confirms, Esc refuses."
+            self.query_one(".hint", Static).update(hint)
+
+    def action_scroll(self, pages: int) -> None:
+        """Scroll the arguments."""
+        arguments = self.query_one(VerticalScroll)
+        arguments.scroll_relative(y=pages * max(arguments.size.height - 1, 1), animate=False)
 
     @on(Button.Pressed, "#run")
     def action_agree(self) -> None:
-        self.dismiss(True)
+        self.dismiss("run")
+
+    @on(Button.Pressed, "#always")
+    def allow(self) -> None:
+        """Run this call and later ones of the tool."""
+        self.dismiss("always")
 
     @on(Button.Pressed, "#refuse")
     def action_refuse(self) -> None:
-        self.dismiss(False)
+        self.dismiss("refuse")

@@ -1,5 +1,7 @@
 """Confirmation of a tool call: run it, replace its result, or refuse."""
 
+from typing import Any
+
 import msgspec
 from textual import on
 from textual.app import ComposeResult
@@ -10,7 +12,7 @@ from textual.screen import ModalScreen
 from textual.widgets import Input, Static
 
 from mlxctl.ir import ToolCallPart, ToolResultPart
-from mlxctl.tui.terminal import escape_control_characters
+from mlxctl.tui.terminal import escape_control_characters, escape_direction_marks
 from mlxctl.tui.tools.toolbox import Tool, refusal, text_result
 
 
@@ -39,7 +41,7 @@ class ToolCallScreen(ModalScreen[ToolResultPart | None]):
             # Content instead of str: a tool name may contain markup.
             box.border_title = Content(f"Tool call: {escape_control_characters(self._call.name)}")
             with VerticalScroll():
-                yield Static(escape_control_characters(indented(self._call.arguments)), markup=False)
+                yield Static(readable_arguments(self._call.arguments), markup=False)
             proposal = "empty: run the tool" if runs_here else "result of the tool"
             yield Input(placeholder=proposal, id="result", compact=True)
             how = (
@@ -60,9 +62,22 @@ class ToolCallScreen(ModalScreen[ToolResultPart | None]):
         self.dismiss(refusal(self._call))
 
 
-def indented(arguments: str) -> str:
-    """Return JSON arguments over several lines, other text as it is."""
+def readable_arguments(arguments: str) -> str:
+    """Return JSON arguments for the user's decision, a line each.
+
+    Text of several lines is below its name. Other arguments are returned as they are. Control characters are
+    visible.
+    """
     try:
-        return msgspec.json.format(arguments, indent=2)
+        values = msgspec.json.decode(arguments or "{}", type=dict[str, Any])
     except (msgspec.MsgspecError, ValueError):
-        return arguments
+        lines = [arguments]
+    else:
+        lines = [line for name, value in values.items() for line in _argument(name, value)]
+    return escape_control_characters(escape_direction_marks("\n".join(lines)))
+
+
+def _argument(name: str, value: object) -> list[str]:
+    if isinstance(value, str) and "\n" in value:
+        return [f"{name}:", *(f"  {line}" for line in value.split("\n"))]
+    return [f"{name}: {msgspec.json.format(msgspec.json.encode(value), indent=2).decode()}"]

@@ -12,7 +12,7 @@ import msgspec
 
 from mlxctl.ir import ToolCallPart, ToolResultPart, ToolSpec
 from mlxctl.tui.tools.calculator import calculate
-from mlxctl.tui.tools.toolbox import Tool, ToolBox, error_result, text_result
+from mlxctl.tui.tools.toolbox import Tool, error_result, text_result
 
 
 def tell_time(timezone: str = "", *, now: datetime | None = None) -> str:
@@ -115,8 +115,3 @@ class DemoTools:
 
 async def _run_at_once(call: ToolCallPart) -> ToolResultPart:
     return run_call(call)
-
-
-def demo_toolbox() -> ToolBox:
-    """Return a tool box with the demo tools alone."""
-    return ToolBox((DemoTools(),))

@@ -3,7 +3,7 @@
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Literal, Protocol
 
 from mlxctl.ir import TextPart, ToolCallPart, ToolResultPart, ToolSpec
 
@@ -11,19 +11,29 @@ MAX_TOOLS = 128
 """Tools that are offered to a model at most; each takes room in its prompt."""
 
 
+def no_caution(call: ToolCallPart) -> str | None:  # noqa: ARG001 -- a default of `Tool.caution`
+    """Return None: no call of the tool is exceptional."""
+    return None
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Tool:
     """A tool that the chat can run.
 
     `origin` names its source to the user. A call of one that `needs_approval` runs only after the user agreed
-    to it. `run` takes the call; errors of a call become its result, not exceptions.
+    to it. `run` takes the call; errors of a call become its result, not exceptions. `caution` is a sentence
+    about a call that the user decides on each time, also after the tool was allowed; None for other calls.
     """
 
     spec: ToolSpec
     origin: str
     needs_approval: bool
     run: Callable[[ToolCallPart], Awaitable[ToolResultPart]]
+    caution: Callable[[ToolCallPart], str | None] = no_caution
 
+
+Decision = Literal["run", "always", "refuse"]
+"""What the user decided about a call; `always`: also for later calls of the tool."""
 
 Confirm = Callable[[ToolCallPart, Tool | None], Awaitable[ToolResultPart | None]]
 """Asks the user about a call; returns None to run it, or the result to send instead."""
@@ -59,6 +69,7 @@ class ToolBox:
 
     def __init__(self, sources: Sequence[ToolSource] = ()) -> None:
         self._sources = sources
+        self._allowed: set[str] = set()
         self._collect()
 
     async def open(self) -> None:
@@ -95,29 +106,41 @@ class ToolBox:
         """Return the tool of this name."""
         return self._tools.get(name)
 
+    def allow(self, name: str) -> None:
+        """Run later calls of this tool without asking; cautions still ask."""
+        self._allowed.add(name)
+
+    def asks_before(self, call: ToolCallPart, *, asks_always: bool) -> bool:
+        """Return whether the user decides on a call.
+
+        With `asks_always` also on one that needs no approval.
+        """
+        tool = self.find(call.name)
+        if tool is not None and call.name in self._allowed:
+            return tool.caution(call) is not None
+        return asks_always or (tool is not None and tool.needs_approval)
+
     def origin(self, name: str) -> str:
         """Return the source of a tool as text for the screen."""
         tool = self.find(name)
         return "no such tool here" if tool is None else tool.origin
 
-    def describe(self) -> str:
-        """Return the tools by source, and the problems, a line each."""
+    def describe(self, *, is_offered: bool) -> str:
+        """Return the tools by source, the problems, and their state."""
+        state = "The model can call them. /tools off turns them off."
+        if not is_offered:
+            state = "Tools are off. /tools on offers them to the model."
         lines = [
             f"{source.name}: {', '.join(tool.spec.name for tool in source.tools)}"
             for source in self._sources
             if source.tools
         ]
-        return "\n".join([*lines, *self.problems])
+        return "\n".join([*(lines or ["No tools."]), *self.problems, *([state] if lines else [])])
 
     @property
     def summary(self) -> str:
         """The sources with their number of tools, on one line."""
         return ", ".join(f"{source.name} ({len(source.tools)} tools)" for source in self._sources)
-
-    @property
-    def needs_approval(self) -> bool:
-        """Whether calls of some tools ask the user first."""
-        return any(tool.needs_approval for tool in self._tools.values())
 
     async def run(self, call: ToolCallPart) -> ToolResultPart:
         """Run a call and return its result.

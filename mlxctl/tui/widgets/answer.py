@@ -3,6 +3,7 @@
 from typing import TYPE_CHECKING, assert_never
 
 from textual.containers import Vertical
+from textual.widgets import Static
 
 from mlxctl.ir import (
     Finished,
@@ -13,10 +14,14 @@ from mlxctl.ir import (
     ToolCallEnded,
     ToolCallStarted,
 )
-from mlxctl.tui.chat_turn import (
-    DEMO_TOOL_HINT,
-    MAX_ROUNDS,
+from mlxctl.tui.answer_statistics import AnswerStatistics
+from mlxctl.tui.chat_turn import DEMO_TOOL_HINT, MAX_ROUNDS
+from mlxctl.tui.event_batching import merge_deltas
+from mlxctl.tui.markdown_segments import Segmenter
+from mlxctl.tui.tools.toolbox import ToolBox
+from mlxctl.tui.turn_updates import (
     AnswerCut,
+    AnswerMeasured,
     DemoToolFailed,
     RoundsExhausted,
     RoundStarted,
@@ -25,15 +30,26 @@ from mlxctl.tui.chat_turn import (
     ToolReturned,
     Update,
 )
-from mlxctl.tui.event_batching import merge_deltas
-from mlxctl.tui.markdown_segments import Segmenter
-from mlxctl.tui.tools.toolbox import ToolBox
 from mlxctl.tui.widgets.notice import Notice
 from mlxctl.tui.widgets.thinking import ThinkingWidget
 from mlxctl.tui.widgets.tool_call import ToolCallWidget
 
 if TYPE_CHECKING:
     from mlxctl.tui.widgets.markdown_segment import MarkdownSegment
+
+
+class StatisticsLine(Static):
+    """Tokens and times of an answer, below it.
+
+    Hidden in a transcript that shows no statistics.
+    """
+
+    DEFAULT_CSS = """
+    StatisticsLine { padding: 0 1 0 2; margin: 0 0 1 0; color: $text-muted; }
+    """
+
+    def __init__(self, text: str) -> None:
+        super().__init__(text, markup=False)
 
 
 class AnswerWidget(Vertical):
@@ -56,6 +72,7 @@ class AnswerWidget(Vertical):
         self._calls: dict[int, ToolCallWidget] = {}
         self._calls_by_id: dict[str, ToolCallWidget] = {}
         self._busy: Notice | None = None
+        self._statistics: AnswerStatistics | None = None
 
     async def show(self, updates: list[Update]) -> None:
         """Draw updates; return when drawn, so that slow terminals get larger batches."""
@@ -63,10 +80,15 @@ class AnswerWidget(Vertical):
             await self._show_one(update)
 
     def finish(self, notice: Notice | None = None) -> None:
-        """Complete the answer; `notice` explains an unusual end."""
+        """Complete the answer; `notice` explains an unusual end.
+
+        Statistics are those of the last request of the turn.
+        """
         if self._thinking is not None:
             self._thinking.abort()
             self._thinking = None
+        if self._statistics is not None and (line := self._statistics.line()):
+            self.mount(StatisticsLine(line))
         if notice is not None:
             self.mount(notice)
 
@@ -80,6 +102,9 @@ class AnswerWidget(Vertical):
             case RoundStarted():
                 self._end_text()
                 self._calls = {}
+                self._statistics = None
+            case AnswerMeasured():
+                self._statistics = update.statistics
             case ThinkingDelta():
                 self._end_text()
                 await self._append_thinking(update.text)

@@ -73,7 +73,8 @@ class ChatTranscript(VerticalScroll, can_focus=False):
 
     DEFAULT_CSS = """
     ChatTranscript { height: 1fr; padding: 0 1; scrollbar-size-vertical: 1;
-        & .-found { background: $warning 20%; } }
+        & .-found { background: $warning 20%; }
+        &.-without-statistics StatisticsLine { display: none; } }
     """
 
     def __init__(self) -> None:
