@@ -14,6 +14,7 @@ from mlxctl.adapters.parser_choice import (
 )
 from mlxctl.adapters.prompt import PromptWriter
 from mlxctl.adapters.templates.chat_template import ChatTemplate
+from mlxctl.adapters.templates.probe_time import limited_probes
 from mlxctl.adapters.templates.shape import TemplateShape, probe_shape
 from mlxctl.adapters.tokens.stop_tokens import find_stop_tokens
 from mlxctl.adapters.tokens.vocabulary import Vocabulary
@@ -57,6 +58,7 @@ class ModelFormats:
         return self.writer is not None and self.writer.can_force_tools
 
 
+@limited_probes()
 def detect_formats(
     facts: ModelFacts,
     vocabulary: Vocabulary,
@@ -68,7 +70,7 @@ def detect_formats(
     """Detect a model's formats from its template and vocabulary.
 
     `profile` holds what is known of the family; `capabilities` override both. Raises BrokenModel for a
-    template that cannot be used.
+    template that cannot be used, or whose probes take too long.
     """
     vision, vision_problem = open_image_placement(facts, vocabulary)
     default = None if facts.chat_template is None else ChatTemplate(facts, facts.chat_template)

@@ -20,6 +20,7 @@ from mlxctl.server.middleware.cross_origin import CrossOrigin
 from mlxctl.server.middleware.header_limit import HeaderLimit
 from mlxctl.server.middleware.request_id import RequestId
 from mlxctl.server.middleware.request_recording import RequestRecording
+from mlxctl.server.middleware.unused_bodies import UnusedBodies
 from mlxctl.server.open_requests import OpenHttpRequests
 from mlxctl.server.route import Route, RouteContext
 from mlxctl.server.routes import all_routes
@@ -101,4 +102,5 @@ def _middleware(settings: ServerSettings, routes: Sequence[Route], context: Rout
         BrowserRequests(settings.cors_origins, by_path),
         Authentication(context.services.policy, by_path),
         BodyAccounts(max(settings.max_bodies_bytes, settings.max_body_bytes)),
+        UnusedBodies(routes),
     ]

@@ -1,5 +1,6 @@
 """Request bodies, read within the size limit."""
 
+from collections.abc import AsyncGenerator
 from typing import TypeVar
 
 import msgspec
@@ -22,18 +23,32 @@ async def read_body(request: Request, *, limit_bytes: int) -> bytes | bytearray:
     encoding = request.get_header("content-encoding")
     if encoding not in (None, "identity"):
         raise InvalidRequest(f"content-encoding {encoding!r} is not accepted; send the body as it is")
-    if (request.content_length or 0) > limit_bytes:
-        raise BodyTooLarge(limit_bytes=limit_bytes)
     # PERF: joining the chunks of a large body at its end would block the event loop.
     body = bytearray()
-    async for chunk in request.stream:
-        if len(body) + len(chunk) > limit_bytes:
-            raise BodyTooLarge(limit_bytes=limit_bytes)
+    async for chunk in _chunks(request, limit_bytes):
         request.context.body_account.add(len(chunk))
         body += chunk
     return bytes(body) if len(body) < _LARGE_BYTES else body
 
 
+async def discard_body(request: Request, *, limit_bytes: int) -> None:
+    """Read the body and drop it. Raises BodyTooLarge."""
+    async for _ in _chunks(request, limit_bytes):
+        pass
+
+
 async def read_json(request: Request, decoder: msgspec.json.Decoder[Body], *, limit_bytes: int) -> Body:
     """Return the decoded body. Raises InvalidRequest, BodyTooLarge, QueueFull."""
     return decode_body(bytes(await read_body(request, limit_bytes=limit_bytes)), decoder)
+
+
+async def _chunks(request: Request, limit_bytes: int) -> AsyncGenerator[bytes, None]:
+    """Yield the chunks of the body up to the limit. Raises BodyTooLarge."""
+    num_bytes_left = limit_bytes
+    if (request.content_length or 0) > limit_bytes:
+        raise BodyTooLarge(limit_bytes=limit_bytes)
+    async for chunk in request.stream:
+        num_bytes_left -= len(chunk)
+        if num_bytes_left < 0:
+            raise BodyTooLarge(limit_bytes=limit_bytes)
+        yield chunk

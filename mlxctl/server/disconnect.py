@@ -22,7 +22,7 @@ Application = Callable[[Scope, Receive, Send], Awaitable[None]]
 _AT_END = "mlxctl.at_end"
 
 
-def call_at_end(scope: Scope, callback: Callable[[], None]) -> None:
+def call_at_end(scope: Scope, callback: Callable[[], object]) -> None:
     """Call `callback` when the request of `scope` ends.
 
     However it ends; the callback must not raise. The last registered one is called first.
@@ -45,7 +45,7 @@ class DisconnectWatch:
         if scope["type"] != "http":
             await self._application(scope, receive, send)
             return
-        callbacks: list[Callable[[], None]] = []
+        callbacks: list[Callable[[], object]] = []
         scope[_AT_END] = callbacks
         # NOTE: ASGI headers may be one-shot iterables; the application reads them too.
         scope["headers"] = [tuple(header) for header in scope["headers"]]

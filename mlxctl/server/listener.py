@@ -6,6 +6,7 @@ import resource
 import socket
 import ssl
 import sys
+import threading
 from collections.abc import Callable
 from urllib.parse import urlsplit
 
@@ -25,6 +26,7 @@ _MAX_CONNECTIONS = 4096
 _STOP_SECONDS = 2.0
 _TLS_START_SECONDS = 30.0
 _TLS_RETRY_SECONDS = 0.01
+_POLL_SECONDS = 0.001
 # Kernel buffer of unread data by connection: about 200 tokens of a stream. By default it grows to megabytes,
 # and an answer that its client does not read would be computed whole.
 _SEND_BUFFER_BYTES = 32 * 1024
@@ -66,6 +68,7 @@ class Listener:
         )
         self._address = address
         self._task: asyncio.Task[None] | None = None
+        self._other_threads: frozenset[int] = frozenset()
 
     @property
     def has_ended(self) -> bool:
@@ -79,6 +82,7 @@ class Listener:
         reason.
         """
         _raise_file_limit()
+        self._other_threads = _native_threads()
         self._task = asyncio.create_task(self._server.serve(), name="listener")
         # The task opens the socket in its first step.
         await asyncio.sleep(0)
@@ -123,8 +127,31 @@ class Listener:
     async def stop(self) -> None:
         """Stop listening; connections still open after a moment are dropped."""
         assert self._task is not None, "stop comes after start"
-        self._server.stop()  # type: ignore[no-untyped-call]
-        await asyncio.wait({self._task}, timeout=_STOP_SECONDS)
+        if not self._task.done():
+            # A thread that attaches later would not be waited for.
+            await self._wait_for_threads(are_attached=True)
+            self._server.stop()  # type: ignore[no-untyped-call]
+            await asyncio.wait({self._task}, timeout=_STOP_SECONDS)
+        await self._wait_for_threads(are_attached=False)
+
+    async def _wait_for_threads(self, *, are_attached: bool) -> None:
+        """Wait until threads of Granian are attached to the interpreter, or none.
+
+        At most _STOP_SECONDS. Granian does not join the thread of its callbacks, which panics if it wakes
+        while the interpreter is finalized.
+        """
+        end = asyncio.get_running_loop().time() + _STOP_SECONDS
+        while bool(_native_threads() - self._other_threads) is not are_attached:
+            if asyncio.get_running_loop().time() >= end:
+                return
+            await asyncio.sleep(_POLL_SECONDS)
+
+
+def _native_threads() -> frozenset[int]:
+    """Return the ids of attached threads that Python did not start."""
+    # It names every thread that has a state of the interpreter, also one without a Python frame.
+    attached = frozenset(sys._current_exceptions())  # noqa: SLF001
+    return attached - {thread.ident for thread in threading.enumerate()}
 
 
 def _raise_file_limit() -> None:

@@ -90,7 +90,7 @@ class ModelLoadResource(ModelActionResource):
         choice = await read_json(request, _CHOICES, limit_bytes=_MAX_BODY_BYTES)
         deadline = deadline_of(request, self._settings)
         load = asyncio.create_task(self._manager.load(choice.model), name="load-model")
-        call_at_end(request.scope, lambda: _cancel(load))
+        call_at_end(request.scope, load.cancel)
         await asyncio.wait({load}, timeout=_PROGRESS_SECONDS)
         if load.done():
             load.result()
@@ -114,10 +114,6 @@ class ModelLoadResource(ModelActionResource):
         except MlxctlError as error:
             record_error(error)
             yield _event(problem_error(error, request_id=request_id).body)
-
-
-def _cancel(load: asyncio.Task[ServedModel]) -> None:
-    load.cancel()
 
 
 def _encode_status(model: ServedModel) -> bytes:

@@ -192,8 +192,7 @@ def _responses(
         content[operation.stream_media_type] = {"schema": _lines(events) if is_lines else _stream(events)}
     media_type = PROBLEM_MEDIA_TYPE if route.render_error is problem_error else "application/json"
     refusal = {media_type: {"schema": _one_of([schema_of[kind] for kind in _error_types(route)])}}
-    has_body = operation.body is not None or operation.form is not None
-    more = (*(_WITH_BODY if has_body else ()), *(_TO_ADMINISTER if route.needs_admin else ()))
+    more = (*(_WITH_BODY if operation.takes_body else ()), *(_TO_ADMINISTER if route.needs_admin else ()))
     statuses = sorted({*_ALWAYS, *more, *operation.errors})
     refusals = {str(status): {"description": _phrase(status), "content": refusal} for status in statuses}
     return {str(operation.status): {"description": _phrase(operation.status), "content": content}, **refusals}

@@ -52,6 +52,11 @@ class Operation:
     stream_media_type: str = "text/event-stream"
     errors: tuple[int, ...] = ()
 
+    @property
+    def takes_body(self) -> bool:
+        """Whether requests have a body."""
+        return self.body is not None or self.form is not None
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Route:

@@ -156,6 +156,8 @@ ENDLESS = {
         "{% set n = namespace(t=['x']) %}{% for a in range(99) %}{% set n.t = [n.t, n.t] %}{% endfor %}{{ "
         "'x' ~ n.t }}"
     ),
+    "a sorted text": "{{ ('x' * 90000) | sort | length }}",
+    "many texts in capitals": "{{ ([1] * 90000) | map('string') | map('upper') | list | length }}",
     "a long sum of texts": "{% set t = 'x' * 900000 %}{{ " + "~".join(["t"] * 2000) + " }}",
 }
 
@@ -178,6 +180,15 @@ def test_endless_template_raises_one_clear_error(
         assert tracemalloc.get_traced_memory()[1] < 100_000_000
     finally:
         tracemalloc.stop()
+
+
+def test_probes_of_a_slow_template_share_one_time_limit(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("mlxctl.adapters.templates.probe_time.PROBE_SECONDS", 0.05)
+    slow = "{% for a in range(90000) %}{% set b = a + 1 %}{% endfor %}{{ messages[0].content }}"
+    with pytest.raises(BrokenModel, match=r"chat template of .* its probes take more than 0\.05 s of CPU"):
+        adapter_of(write_model(tmp_path, template=slow))
 
 
 def test_common_text_operations_stay_within_the_limits(tmp_path: Path) -> None:

@@ -22,7 +22,8 @@ runner = CliRunner()
 
 @pytest.fixture(scope="module")
 def server() -> Iterator[ServerProcess]:
-    with serving(tiny_models.model("endless"), "--api-key", "secret", "--cache-disk-bytes", "0") as running:
+    vision_model = tiny_models.trained("pixtral_colors")
+    with serving(vision_model, "--api-key", "secret", "--cache-disk-bytes", "0") as running:
         yield running
 
 
@@ -108,35 +109,33 @@ def test_explain_last_request(filled: ServerProcess) -> None:
     assert found["divergence"]["there"].startswith("hills")
 
 
-def test_explain_names_a_changed_image(tmp_path: Path) -> None:
+def test_explain_names_a_changed_image(server: ServerProcess, tmp_path: Path) -> None:
+    run(server, "clear")
     file = tmp_path / "request.json"
-    with serving(tiny_models.trained("pixtral_colors"), "--cache-disk-bytes", "0") as vision_model:
-        for color in ((220, 30, 30), (30, 60, 220)):
-            shown = {
-                "type": "image_url",
-                "image_url": {"url": f"data:image/png;base64,{b64encode(one_color_png(color)).decode()}"},
-            }
-            asked = {
-                "model": "tiny",
-                "messages": [SYSTEM, {"role": "user", "content": [shown]}],
-                "max_tokens": 4,
-            }
-            file.write_text(json.dumps(asked))
-            explained = runner.invoke(app, ["cache", "explain", str(file), "--url", vision_model.url])
-            runner.invoke(
-                app, ["cache", "warm", str(file), "--url", vision_model.url], catch_exceptions=False
-            )
-        again = runner.invoke(app, ["cache", "explain", str(file), "--url", vision_model.url])
-        tree = runner.invoke(app, ["cache", "tree", "--url", vision_model.url]).output
-        chunks = json.loads(runner.invoke(app, ["cache", "ls", "--json", "--url", vision_model.url]).output)
-        leaves = [chunk["key"] for chunk in chunks if chunk["parent"]]
-        report = runner.invoke(app, ["cache", "diff", *leaves, "--json", "--url", vision_model.url]).output
+    for color in ((220, 30, 30), (30, 60, 220)):
+        shown = {
+            "type": "image_url",
+            "image_url": {"url": f"data:image/png;base64,{b64encode(one_color_png(color)).decode()}"},
+        }
+        asked = {
+            "model": "tiny",
+            "messages": [SYSTEM, {"role": "user", "content": [shown]}],
+            "max_tokens": 4,
+        }
+        file.write_text(json.dumps(asked))
+        explained = run(server, "explain", str(file))
+        run(server, "warm", str(file))
+    again = run(server, "explain", str(file))
+    tree = run(server, "tree")
+    chunks = json.loads(run(server, "ls", "--json"))
+    leaves = [chunk["key"] for chunk in chunks if chunk["parent"]]
+    report = run(server, "diff", *leaves, "--json")
 
     assert (
         "image_changed: in message 2 (user), the image is a different one; 1 later token is the same"
-        in explained.output
+        in explained
     )
-    assert "all_known" in again.output
+    assert "all_known" in again
     assert len(set(re.findall(r"\[image (\w+)\]", tree))) == 2
     assert "[IMG]" not in str(chunks)
     parted = json.loads(report)

@@ -190,6 +190,21 @@ def test_truncated_body_returns_400(server: ServerProcess, path: str, chunks: by
     assert "body" in str(error_of(answer)["message"])
 
 
+@pytest.mark.parametrize("chunks", [b"zz\r\nabc\r\n0\r\n\r\n", b"2\r\n{}\r\nqq\r\n"])
+@pytest.mark.parametrize(
+    "start", ["GET /livez", "GET /v1/models", "GET /cache/explain", "HEAD /livez", "DELETE /v1/responses/x"]
+)
+def test_broken_body_returns_400_where_none_is_used(server: ServerProcess, start: str, chunks: bytes) -> None:
+    head = f"{start} HTTP/1.1\r\nhost: localhost\r\ntransfer-encoding: chunked\r\n\r\n"
+    assert status_of(send(server, head.encode() + chunks)) == 400
+
+
+def test_unused_body_is_dropped_up_to_64_kilobytes(server: ServerProcess) -> None:
+    for num_bytes, status in ((0, 200), (2, 200), (1 << 16, 200), ((1 << 16) + 1, 413)):
+        head = f"GET /livez HTTP/1.1\r\nhost: localhost\r\ncontent-length: {num_bytes}\r\n"
+        assert status_of(send(server, f"{head}connection: close\r\n\r\n{'x' * num_bytes}".encode())) == status
+
+
 @pytest.mark.parametrize("num_bytes", [HEADER_BYTES - 1, HEADER_BYTES, HEADER_BYTES + 1, 12_000])
 @pytest.mark.parametrize("place", ["header", "query"])
 def test_request_head_size_is_limited(server: ServerProcess, place: str, num_bytes: int) -> None:

@@ -109,25 +109,25 @@ def clients(endless_model: Path, cache: Path) -> Iterator[Clients]:
     """
     with locked_server(endless_model, cache) as clients:
         for ask in ASKING:
-            ask(clients[ALPHA], answer_of(ask), {})
+            ask(clients[ALPHA], prompt_with_secret(ask), {})
     with locked_server(endless_model, cache) as clients:
         yield clients
 
 
-def answer_of(ask: Ask) -> str:
+def prompt_with_secret(ask: Ask) -> str:
     """Return the secret in a distinct prompt for each protocol."""
     return f"{ask.__name__}: {SECRET}"
 
 
 @pytest.mark.parametrize("ask", ASKING)
 def test_cached_prompt_belongs_to_its_key_after_restart(clients: Clients, ask: Ask) -> None:
-    assert ask(clients[BETA], answer_of(ask), {}) == 0
-    assert ask(clients[ALPHA], answer_of(ask), {}) > 200
+    assert ask(clients[BETA], prompt_with_secret(ask), {}) == 0
+    assert ask(clients[ALPHA], prompt_with_secret(ask), {}) > 200
 
 
 @pytest.mark.parametrize("ask", ASKING)
 def test_guesses_of_a_cached_secret_look_alike(clients: Clients, ask: Ask) -> None:
-    token_text = f"guess {answer_of(ask)}"
+    token_text = f"guess {prompt_with_secret(ask)}"
     ask(clients[ALPHA], token_text, {})
     start = token_text[: token_text.index("493817")]
     cached = [
@@ -144,7 +144,7 @@ def test_keys_of_a_cache_group_share_prefixes(clients: Clients) -> None:
 
 @pytest.mark.parametrize("ask", [*ASKING, salted_agent])
 def test_cache_salt_separates_requests_of_one_key(clients: Clients, ask: Ask) -> None:
-    text = f"salted {answer_of(ask)}"
+    text = f"salted {prompt_with_secret(ask)}"
     plain, salted, other, again = (
         ask(clients[ALPHA], text, more)
         for more in ({}, {"cache_salt": "a"}, {"cache_salt": "b"}, {"cache_salt": "a"})

@@ -55,11 +55,11 @@ def test_logprobs_have_one_entry_per_token(openai_client: openai.OpenAI) -> None
 
 @pytest.mark.parametrize("streams", [False, True])
 def test_echoed_text_scores_equal_generated_scores(openai_client: openai.OpenAI, streams: bool) -> None:
-    streamed = openai_client.completions.create(**ASKED, prompt="Once upon", logprobs=2).choices[0]
-    assert streamed.logprobs is not None
+    generated = openai_client.completions.create(**ASKED, prompt="Once upon", logprobs=2).choices[0]
+    assert generated.logprobs is not None
     body: dict[str, Any] = {
         "model": "tiny",
-        "prompt": "Once upon" + streamed.text,
+        "prompt": "Once upon" + generated.text,
         "max_tokens": 0,
         "echo": True,
         "logprobs": 2,
@@ -82,9 +82,9 @@ def test_echoed_text_scores_equal_generated_scores(openai_client: openai.OpenAI,
     assert logprobs.text_offset == [
         sum(map(len, logprobs.tokens[:place])) for place in range(len(logprobs.tokens))
     ]
-    tail = len(streamed.logprobs.tokens or ())
-    assert logprobs.tokens[-tail:] == streamed.logprobs.tokens
-    assert logprobs.token_logprobs[-tail:] == pytest.approx(streamed.logprobs.token_logprobs, abs=1e-3)
+    tail = len(generated.logprobs.tokens or ())
+    assert logprobs.tokens[-tail:] == generated.logprobs.tokens
+    assert logprobs.token_logprobs[-tail:] == pytest.approx(generated.logprobs.token_logprobs, abs=1e-3)
 
 
 def test_lm_evaluation_harness_request_is_scored(openai_client: openai.OpenAI) -> None:

@@ -62,11 +62,11 @@ def test_tokenizer_truncation_and_padding_are_ignored(model_server: ServerProces
 
 
 def test_prompt_name_prepends_the_models_prompt(model_server: ServerProcess) -> None:
-    body = embed(model_server, "embeddinggemma", TEXTS, prompt_name="query")
+    named = embed(model_server, "embeddinggemma", TEXTS, prompt_name="query")
     written = embed(
         model_server, "embeddinggemma", [f"task: search result | query: {text}" for text in TEXTS]
     )
-    assert body == [pytest.approx(vector, abs=1e-5) for vector in written]
+    assert named == [pytest.approx(vector, abs=1e-5) for vector in written]
 
 
 def test_truncated_text_keeps_its_end_token(model_server: ServerProcess) -> None:

@@ -48,8 +48,8 @@ def test_ignore_eos_generates_past_the_end_token(
 def test_ignore_eos_with_structured_output_is_refused(demo: ServerProcess) -> None:
     messages = [{"role": "user", "content": "Hello!"}]
     body = {"model": "mlxctl-demo", "messages": messages, "ignore_eos": True, "guided_regex": "yes|no"}
-    raised = httpx.post(f"{demo.url}/v1/chat/completions", json=body, timeout=60)
-    assert (raised.status_code, raised.json()["error"]["param"]) == (400, "ignore_eos")
+    refused = httpx.post(f"{demo.url}/v1/chat/completions", json=body, timeout=60)
+    assert (refused.status_code, refused.json()["error"]["param"]) == (400, "ignore_eos")
 
 
 def test_ignored_end_tokens_have_logprobs(demo: ServerProcess) -> None:

@@ -10,7 +10,7 @@ import pytest
 
 from .process import ServerProcess, serving
 
-SAYS_ONE_THING: dict[str, Any] = {"model": "tiny", "stream": True}
+STREAMED: dict[str, Any] = {"model": "tiny", "stream": True}
 
 
 def body(path: str, text: str, num_tokens: int) -> dict[str, Any]:
@@ -20,7 +20,7 @@ def body(path: str, text: str, num_tokens: int) -> dict[str, Any]:
         fields = {"prompt": text, "max_tokens": num_tokens}
     if path == "/v1/responses":
         fields = {"input": text, "max_output_tokens": num_tokens}
-    return {**SAYS_ONE_THING, **fields}
+    return {**STREAMED, **fields}
 
 
 PATHS = (
@@ -104,5 +104,5 @@ def test_queued_agent_turn_gets_pings(slow: ServerProcess) -> None:
             rest = [line for line in lines if line]
     assert received == [": ping", ""] * 3
     assert rest[-1] == "data: [DONE]"
-    fields = httpx.get(f"{agent}/messages", timeout=30).json()["data"]
-    assert [entry["message"]["content"] for entry in fields[::2]] == ["Two"]
+    history = httpx.get(f"{agent}/messages", timeout=30).json()["data"]
+    assert [entry["message"]["content"] for entry in history[::2]] == ["Two"]

@@ -33,7 +33,7 @@ time_to_first_token_seconds vision_seconds
 """
 PROMPT = [{"role": "user", "content": "Tell me of the sea and the hills. " * 20}]
 
-SEEING = tiny_models.trained("pixtral_colors")
+VISION_MODEL = tiny_models.trained("pixtral_colors")
 
 
 def other_model() -> Path:
@@ -43,7 +43,7 @@ def other_model() -> Path:
 
 @pytest.fixture(scope="module")
 def server(endless_model: Path) -> Iterator[ServerProcess]:
-    models = [argument for path in (other_model(), SEEING) for argument in ("--model", str(path))]
+    models = [argument for path in (other_model(), VISION_MODEL) for argument in ("--model", str(path))]
     options = ("--max-models", "1", *models, "--prefix-cache", "64MiB")
     with serving(endless_model, *options) as running:
         yield running
@@ -187,9 +187,9 @@ def test_vision_time_is_measured_for_images_only(server: ServerProcess) -> None:
         {"type": "image_url", "image_url": {"url": image}},
         {"type": "text", "text": "What color is this?"},
     ]
-    post(server, SEEING.name, messages=[{"role": "user", "content": parts}])
-    assert value(server, "vision_seconds_count", model=SEEING.name) == 1
+    post(server, VISION_MODEL.name, messages=[{"role": "user", "content": parts}])
+    assert value(server, "vision_seconds_count", model=VISION_MODEL.name) == 1
     seen = httpx.get(f"{server.url}/requests").json()["requests"][0]
-    post(server, SEEING.name)
-    assert value(server, "vision_seconds_count", model=SEEING.name) == 1
+    post(server, VISION_MODEL.name)
+    assert value(server, "vision_seconds_count", model=VISION_MODEL.name) == 1
     assert 0 < seen["vision_seconds"] <= seen["prefill_seconds"]

@@ -302,10 +302,8 @@ def test_unusable_first_model_ends_with_one_error_line(models: Path) -> None:
     command = [sys.executable, "-m", "mlxctl", "serve", "--port", "0", "--model", str(models / "cut-short")]
     run = subprocess.run(command, capture_output=True, text=True, timeout=60)
     assert run.returncode == 1
-    # On a busy machine a native thread of Granian may print a panic after it.
-    (error,) = [line for line in run.stderr.splitlines() if line.startswith("mlxctl: ")]
-    assert "cut-short" in error
-    assert "Traceback" not in run.stderr
+    assert run.stderr.splitlines()[-1].startswith("mlxctl: ")
+    assert "cut-short" in run.stderr.splitlines()[-1]
 
 
 @pytest.mark.parametrize(

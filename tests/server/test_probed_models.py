@@ -48,7 +48,7 @@ def listed(server: ServerProcess) -> Any:
     return httpx.get(f"{server.url}/v1/models").json()["data"][0]
 
 
-def encode_stream_error(server: ServerProcess) -> str:
+def standard_error_of(server: ServerProcess) -> str:
     """Return the whole standard error of an ended server."""
     server.stop()
     assert server.process.stderr is not None
@@ -66,7 +66,7 @@ def test_probed_capabilities_and_overrides_decide_the_offer(store_file: Path) ->
         prompt = {"model": "tiny", "messages": [{"role": "user", "content": "Hello! " * 100}]}
         too_long = httpx.post(f"{server.url}/v1/chat/completions", json=prompt).json()["error"]
         assert (too_long["code"], "> 100 maximum" in too_long["message"]) == ("context_length_exceeded", True)
-        assert "never probed" not in encode_stream_error(server)
+        assert "never probed" not in standard_error_of(server)
 
 
 def test_store_of_a_newer_version_is_a_warning(store_file: Path) -> None:
@@ -76,6 +76,6 @@ def test_store_of_a_newer_version_is_a_warning(store_file: Path) -> None:
     with serving(demo.MODEL_DIR, XDG_STATE_HOME=str(store_file.parents[1])) as server:
         assert (listed(server)["supports_tools"], listed(server)["probed"]) == (True, None)
         assert ask_with_tools(server).status_code == 200
-        message = encode_stream_error(server)
-    assert message.count("newer mlxctl") == 1
-    assert message.count("was never probed") == 1
+        log = standard_error_of(server)
+    assert log.count("newer mlxctl") == 1
+    assert log.count("was never probed") == 1

@@ -76,13 +76,13 @@ def anthropic_sdk(demo: ServerProcess) -> Iterator[anthropic.Anthropic]:
 
 
 def respond(
-    client: openai.OpenAI, body: str | ResponseInputParam, previous: str | None, *, streams: bool
+    client: openai.OpenAI, prompt: str | ResponseInputParam, previous: str | None, *, streams: bool
 ) -> Response:
     """Return a response, whole or from the last event of its stream."""
     if not streams:
         return client.responses.create(
             model=MODEL,
-            input=body,
+            input=prompt,
             previous_response_id=previous,
             tools=[FLAT_TOOL],
             temperature=0,
@@ -90,7 +90,7 @@ def respond(
         )
     *_, last = client.responses.create(
         model=MODEL,
-        input=body,
+        input=prompt,
         previous_response_id=previous,
         tools=[FLAT_TOOL],
         temperature=0,

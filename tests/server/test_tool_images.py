@@ -17,7 +17,7 @@ from .process import ServerProcess, serving
 COLORS = {"Red.": (220, 30, 30), "Blue.": (30, 60, 220)}
 QUESTION = "What color is this?"
 # Shows results as text, but no images in them.
-BLIND_RESULTS = """<s>
+TEXT_RESULTS = """<s>
 {%- if tools -%}[SYSTEM_PROMPT]{{- tools | tojson -}}[/SYSTEM_PROMPT]{%- endif -%}
 {%- for message in messages -%}
   {%- if message.role == 'assistant' -%}
@@ -40,7 +40,7 @@ def model_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServerPro
     moved = Path(
         shutil.copytree(tiny_models.trained("pixtral_colors"), tmp_path_factory.mktemp("models") / "moved")
     )
-    (moved / "chat_template.jinja").write_text(BLIND_RESULTS)
+    (moved / "chat_template.jinja").write_text(TEXT_RESULTS)
     reader = str(tiny_models.model("endless"))
     with serving(
         None, "--model", str(tiny_models.trained("pixtral_colors")), "--model", str(moved), "--model", reader
@@ -162,8 +162,8 @@ def test_next_screenshot_reuses_cached_ones(model_server: ServerProcess, ask: As
 def test_text_model_refuses_tool_result_images(
     model_server: ServerProcess, route: str, body: dict[str, Any]
 ) -> None:
-    raised = httpx.post(
+    refused = httpx.post(
         f"{model_server.url}{route}", json=body | {"model": tiny_models.model("endless").name}, timeout=60
     )
-    assert raised.status_code == 400
-    assert "this model reads text only: it cannot take images" in raised.json()["error"]["message"]
+    assert refused.status_code == 400
+    assert "this model reads text only: it cannot take images" in refused.json()["error"]["message"]

@@ -48,7 +48,7 @@ SAMPLINGS: list[dict[str, Any]] = [
 
 
 # The call format of llama_coder_tools differs from its template, so it is configured.
-LAID_DOWN = '[llama_coder_tools]\ntools = "yes"\ntool_parser = "qwen3_coder"\ntool_delivery = "template"\n'
+CAPABILITIES = '[llama_coder_tools]\ntools = "yes"\ntool_parser = "qwen3_coder"\ntool_delivery = "template"\n'
 NAMES = ["glm4_tools", "lfm2_tools", "mistral_tools", "llama_coder_tools"]
 
 
@@ -57,7 +57,7 @@ def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServerProcess]:
     """One server for all models, called like their directories."""
     config = tmp_path_factory.mktemp("config")
     (config / "mlxctl").mkdir()
-    (config / "mlxctl" / "capabilities.toml").write_text(LAID_DOWN)
+    (config / "mlxctl" / "capabilities.toml").write_text(CAPABILITIES)
     models = [argument for name in NAMES for argument in ("--model", str(tiny_models.trained(name)))]
     with serving(None, *models, XDG_CONFIG_HOME=str(config)) as running:
         yield running

@@ -198,10 +198,10 @@ def explained(model_server: ServerProcess) -> dict[str, Any]:
 def test_image_conversation_is_cached_in_the_next_turn(
     anthropic_sdk: anthropic.Anthropic, model_server: ServerProcess
 ) -> None:
-    reply = anthropic_messages(COLORS["Yellow."])
-    first = anthropic_sdk.messages.create(model=MODEL, system=STORY, messages=reply, max_tokens=16)
-    reply += [{"role": "assistant", "content": first.content}, {"role": "user", "content": "And now?"}]
-    second = anthropic_sdk.messages.create(model=MODEL, system=STORY, messages=reply, max_tokens=16)
+    messages = anthropic_messages(COLORS["Yellow."])
+    first = anthropic_sdk.messages.create(model=MODEL, system=STORY, messages=messages, max_tokens=16)
+    messages += [{"role": "assistant", "content": first.content}, {"role": "user", "content": "And now?"}]
+    second = anthropic_sdk.messages.create(model=MODEL, system=STORY, messages=messages, max_tokens=16)
 
     num_seen_tokens = num_prompt_tokens(first) + first.usage.output_tokens
     # The last token may not have been computed any more.

@@ -6,6 +6,7 @@ New data is an error.
 import os
 import shutil
 import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -23,19 +24,30 @@ from tests.prefix_cache.test_disk_faults import problems
 def disk(tmp_path: Path) -> Iterator[Path]:
     """A small file system of its own.
 
-    Only root can mount one, as in CI. Elsewhere these tests cannot run: a limit on the length of files
-    would let a journal be written, which a full disk does not.
+    A limit on the length of files would let a journal be written, which a full disk does not.
     """
     home = tmp_path / "disk"
     home.mkdir()
-    mount = shutil.which("mount")
-    command = [mount or "mount", "-t", "tmpfs", "-o", "size=6m", "tmpfs", str(home)]
-    if mount is None or subprocess.run(command, capture_output=True, check=False).returncode:
-        pytest.skip("no file system can be mounted here")
+    if sys.platform == "darwin":
+        image = str(tmp_path / "disk.dmg")
+        run("hdiutil", "create", "-quiet", "-size", "6m", "-fs", "HFS+", "-volname", "full", image)
+        run("hdiutil", "attach", "-quiet", "-nobrowse", "-mountpoint", str(home), image)
+    else:
+        run("mount", "-t", "tmpfs", "-o", "size=6m", "tmpfs", str(home))
     try:
         yield home
     finally:
-        subprocess.run(["umount", "-l", str(home)], check=True)
+        unmount = ("hdiutil", "detach", "-force") if sys.platform == "darwin" else ("umount", "-l")
+        run(*unmount, str(home))
+
+
+def run(*command: str) -> None:
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    if done.returncode:
+        pytest.fail(
+            f"{command[0]}: {done.stderr.strip()}\nThese tests mount a small file system. On Linux run them "
+            "as root, or after `unshare --map-root-user --mount`."
+        )
 
 
 def fill(disk: Path) -> None:

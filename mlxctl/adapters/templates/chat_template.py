@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any
 
+from mlxctl.adapters.templates.probe_time import ProbesTooSlow
 from mlxctl.errors import BrokenModel, InvalidRequest
 from mlxctl.ir import ModelFacts
 
@@ -104,7 +105,7 @@ class ChatTemplate:
                 facts.path, f"the chat template of {facts.path.name!r} is broken{line}: {reason}"
             ) from error
         self.source = source
-        self._model = facts.path.name
+        self._path, self._model = facts.path, facts.path.name
         self._special_tokens = special_token_texts(facts.tokenizer_config)
         self._inputs = TemplateInputs()
         self._inputs = self._find_inputs()
@@ -119,7 +120,8 @@ class ChatTemplate:
     ) -> str:
         """Render a conversation to the text of the prompt.
 
-        Raises InvalidRequest with the template's message when the template rejects it.
+        Raises InvalidRequest with the template's message when the template rejects it, and BrokenModel inside
+        `limited_probes`.
         """
         from mlxctl.adapters.templates.environment import TemplateRejection, counted_steps
 
@@ -139,6 +141,9 @@ class ChatTemplate:
             raise InvalidRequest(
                 f"the chat template of {self._model!r} refuses this: {error}", param="messages"
             ) from error
+        except ProbesTooSlow as error:
+            message = f"the chat template of {self._model!r} cannot be used: {error}"
+            raise BrokenModel(self._path, message) from error
         except InvalidRequest:
             raise
         # A template is foreign code, which may raise anything.

@@ -26,6 +26,7 @@ from jinja2.parser import Parser
 from jinja2.runtime import Context, LoopContext, str_join
 from jinja2.sandbox import ImmutableSandboxedEnvironment
 
+from mlxctl.adapters.templates.probe_time import check_probe_time
 from mlxctl.adapters.templates.sizes import (
     TemplateTooLong,
     check_filter,
@@ -38,7 +39,15 @@ MAX_CHARS = 16 << 20
 MAX_STEPS = 1_000_000
 _STEPS_PER_CALL = 20
 _CHARS_PER_STEP = 4096
+_ELEMENTS_PER_STEP = 4
 _MAX_NUMBER_BITS = 4096
+# Filters that run Python code for each character of a text.
+_ELEMENT_FILTERS = frozenset(
+    {
+        "batch", "groupby", "join", "list", "map", "max", "min", "pprint", "reject", "rejectattr", "select",
+        "selectattr", "slice", "sort", "sum", "title", "unique", "urlize", "wordwrap",
+    }
+)  # fmt: skip
 _OWN_FILTERS = {"counted", "measured", "concatenated"}
 
 _steps_left: ContextVar[int] = ContextVar("steps_left", default=MAX_STEPS)
@@ -170,6 +179,7 @@ def _counted(elements: Any) -> Any:
 
 
 def _take_steps(number: int) -> None:
+    check_probe_time()
     steps_left = _steps_left.get() - number
     if steps_left < 0:
         raise TemplateTooLong(f"it did not finish within {MAX_STEPS} steps")
@@ -205,8 +215,10 @@ def _checked_filter(name: str, function: Callable[..., Any]) -> Callable[..., An
 
     @functools.wraps(function)
     def checked(*args: Any, **kwargs: Any) -> Any:
-        _take_steps(1)
-        check_filter(name, args[num_passed], (*args[num_passed + 1 :], *kwargs.values()), max_chars=MAX_CHARS)
+        value = args[num_passed]
+        is_by_element = isinstance(value, Sized) and (name in _ELEMENT_FILTERS or not isinstance(value, str))
+        _take_steps(1 + (len(value) // _ELEMENTS_PER_STEP if is_by_element else 0))
+        check_filter(name, value, (*args[num_passed + 1 :], *kwargs.values()), max_chars=MAX_CHARS)
         return _measured(function(*args, **kwargs))
 
     return checked

@@ -96,7 +96,7 @@ def _is_at_image(recorded: RecordedPrompt, position: int) -> bool:
 
 def _image_section(recorded: RecordedPrompt, position: int) -> PromptSection:
     """Return the message of an image; images are in message order."""
-    number = [salt.start for salt in recorded.salts].index(position)
+    number = [salt.start for salt in recorded.salts if salt.is_image].index(position)
     for index, message in enumerate(recorded.request.messages):
         if number < message.num_images:
             return message_section(recorded.request.messages, index, part="image")

@@ -1,0 +1,40 @@
+"""Reads bodies that no operation uses, to find broken ones."""
+
+from collections.abc import Iterable
+from typing import Any
+
+from falcon.asgi import Request, Response
+
+from mlxctl.server.body import discard_body
+from mlxctl.server.route import Route
+
+_MAX_BODY_BYTES = 64 * 1024
+
+
+class UnusedBodies:
+    """Drops the body of a request whose operation takes none.
+
+    Requests without a body are not delayed.
+    """
+
+    def __init__(self, routes: Iterable[Route]) -> None:
+        self._with_body = {
+            (path, operation.method.upper())
+            for route in routes
+            for operation in route.operations
+            if operation.takes_body
+            for path in route.paths
+        }
+
+    async def process_resource(
+        self,
+        request: Request,
+        response: Response,  # noqa: ARG002
+        _: object,
+        __: dict[str, Any],
+    ) -> None:
+        """Read an unused body. Raises InvalidRequest, BodyTooLarge, BodyTooSlow."""
+        if (request.uri_template, request.method) in self._with_body:
+            return
+        if request.content_length or request.get_header("transfer-encoding") is not None:
+            await discard_body(request, limit_bytes=_MAX_BODY_BYTES)
