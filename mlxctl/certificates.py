@@ -38,10 +38,12 @@ def check_server_files(
     try:
         context.load_cert_chain(certificate, key, password=lambda: password or "")
     except (ssl.SSLError, ValueError) as error:
-        reason = (getattr(error, "reason", None) or str(error)).replace("_", " ").lower()
-        hint = "; check the password of the key" if is_encrypted(key) else ""
+        # OpenSSL has no reason for a wrong password.
+        known = getattr(error, "reason", None)
+        unknown = "check the password of the key" if is_encrypted(key) else str(error)
+        reason = known.replace("_", " ").lower() if known else unknown
         raise SettingsError(
-            f"{str(certificate)!r} and {str(key)!r} cannot be used for TLS: {reason}{hint}"
+            f"{str(certificate)!r} and {str(key)!r} cannot be used for TLS: {reason}"
         ) from None
     if client_ca is not None:
         try:

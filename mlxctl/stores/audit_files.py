@@ -178,11 +178,13 @@ class AuditFiles:
             if query.since is not None and _day_of(segment) < _day(query.since):
                 return
             try:
-                lines = segment.read_bytes().splitlines()
+                content = segment.read_bytes()
             except FileNotFoundError:  # pruned meanwhile
                 continue
-            for line in reversed(lines):
-                # PERF: most lines of a rare key, model or status are not decoded.
+            # PERF: a rare key, model or status is in few segments, and there in few lines.
+            if not all(part in content for part in parts):
+                continue
+            for line in reversed(content.splitlines()):
                 if not all(part in line for part in parts):
                     continue
                 # A line that a full disk cut off, or that is damaged, is skipped.

@@ -139,6 +139,7 @@ def test_disconnects_are_counted(server: ServerProcess) -> None:
     connection.recv(65536)
     connection.close()
     wait_for(lambda: value(server, "disconnects_total") == before + 1, seconds=10)
+    assert httpx.get(f"{server.url}/stats").json()["num_disconnects"] == before + 1
     ends = {labels for name, labels in samples(server) if name == "mlxctl_requests_total"}
     assert any(("end", "disconnected") in labels for labels in ends)
 
@@ -193,3 +194,5 @@ def test_vision_time_is_measured_for_images_only(server: ServerProcess) -> None:
     post(server, VISION_MODEL.name)
     assert value(server, "vision_seconds_count", model=VISION_MODEL.name) == 1
     assert 0 < seen["vision_seconds"] <= seen["prefill_seconds"]
+    total = httpx.get(f"{server.url}/stats").json()["vision_seconds"]
+    assert total == pytest.approx(seen["vision_seconds"], abs=0.001)

@@ -1,6 +1,7 @@
 """The monitor: trends, screen, text and JSON."""
 
 import asyncio
+import itertools
 import json
 import re
 import subprocess
@@ -20,7 +21,8 @@ from mlxctl.tui.chat_backend import RemoteBackend
 from mlxctl.tui.monitor import format_text, run_top
 from mlxctl.tui.observation import Observation, Trends, memory_pressure, summary
 from mlxctl.tui.request_table import SortOrder, describe_request, find_column, fit_table
-from mlxctl.tui.screens.monitor import MonitorApp
+from mlxctl.tui.screens.monitor import ListEntries, MonitorApp
+from mlxctl.tui.widgets.cache_table import CacheTable
 from mlxctl.tui.widgets.plot import bars, stacked_bars
 
 from .screen_driver import Screen, drive, mask_times_in
@@ -262,6 +264,48 @@ def test_selection_follows_its_request_through_sorting_and_cancelling() -> None:
 
     asyncio.run(play())
     assert cancelled == ["1"]
+
+
+def test_cache_entries_keep_the_cursor_and_need_no_plots() -> None:
+    async def observe() -> Observation:
+        return make_observation(1.0, make_view(1), cache_chunks=2)
+
+    looks = itertools.count(1)
+
+    async def list_entries(limit: int) -> list[CacheEntry]:
+        texts = (f"look {next(looks)}\x1b\nstory", "second")
+        return [
+            CacheEntry(num_tokens=16, memory_bytes=1000, disk_bytes=0, num_hits=1, text=text)
+            for text in texts
+        ]
+
+    async def refuse(limit: int) -> list[CacheEntry]:
+        raise AuthenticationFailed("the key lacks the scope cache:read")
+
+    async def play(entries: ListEntries) -> str:
+        async def close() -> None:
+            """Nothing is open."""
+
+        app = MonitorApp(
+            observe, cancel_nothing, entries, address="http://nowhere", interval_seconds=0.05, close=close
+        )
+        async with app.run_test(size=(80, 24)) as pilot:
+            screen = Screen(app, pilot)
+            await screen.wait_for("request 1")
+            await screen.press("c")
+            if entries is refuse:
+                return await screen.wait_for("lacks the scope")
+            await screen.wait_for("second")
+            table = app.screen.query_one(CacheTable)
+            await screen.press("down")
+            await screen.wait_for(f"look {next(looks) + 1}")
+            assert table.cursor_row == 1
+            return screen.text()
+
+    shown = asyncio.run(play(list_entries))
+    assert re.search(r"16 +1\.0 kB +1 +look.*story", shown)
+    assert "request 1" not in shown
+    assert "2 entries" in asyncio.run(play(refuse))
 
 
 def test_monitor_shows_requests_of_a_real_server(server: ServerProcess) -> None:

@@ -117,9 +117,6 @@ class MonitorScreen(Screen[None]):
 
     def action_leave(self) -> None:
         """Return to the chat, or exit when the monitor runs alone."""
-        # An update that ends later would find no widgets.
-        self._is_paused = True
-        self.workers.cancel_node(self)
         if len(self.app.screen_stack) > 1 and self.app.screen_stack[0] is not self:
             self.dismiss()
         else:
@@ -154,18 +151,24 @@ class MonitorScreen(Screen[None]):
         if self._is_paused or self._is_refreshing:
             return
         self._is_refreshing = True
+        entries, message, is_observed = None, "", False
         try:
             self._trends.add(await self._observe())
+            is_observed = True
             if self._shows_entries:
                 entries = await self._list_entries(_MAX_ROWS)
-                self.query_one(CacheTable).show(entries, now=time.time())
         except MlxctlError as error:
-            self._set_message(str(error))
-        else:
-            self._set_message("")
-            self._show()
+            message = str(error)
         finally:
             self._is_refreshing = False
+        if not self.query("#head"):
+            # The screen was closed meanwhile, and has no widgets any more.
+            return
+        self._set_message(message)
+        if is_observed:
+            self._show()
+        if entries is not None:
+            self.query_one(CacheTable).show(entries, now=time.time())
 
     def _show(self) -> None:
         now = self._trends.last

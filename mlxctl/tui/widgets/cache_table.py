@@ -28,7 +28,11 @@ class CacheTable(DataTable[Text]):
         self._widths: tuple[int, ...] = ()
 
     def show(self, entries: "Sequence[CacheEntry]", *, now: float) -> None:
-        """Replace the rows; `now` is in unix seconds."""
+        """Replace the rows; `now` is in unix seconds.
+
+        The cursor stays in its row.
+        """
+        cursor_row = self.cursor_row
         rows = [[cell(entry, now) for _, cell in _COLUMNS] for entry in entries]
         columns = [[name, *cells] for (name, _), *cells in zip(_COLUMNS, *rows, strict=True)]
         widths = [max(map(len, cells)) for cells in columns]
@@ -39,6 +43,7 @@ class CacheTable(DataTable[Text]):
             text = " ".join((entry.text or "").split())[: self._widths[-1]]
             shown = Text(escape_control_characters(text))
             self.add_row(*(Text(cell, justify="right") for cell in cells), shown)
+        self.move_cursor(row=cursor_row)
 
     def _set_columns(self, widths: tuple[int, ...]) -> None:
         is_same, self._widths = widths == self._widths, widths
