@@ -117,7 +117,9 @@ def test_spans_of_a_request_are_exported(
     assert attributes(whole)["http.response.status_code"] == 200
     assert attributes(generation)["gen_ai.usage.output_tokens"] == 3
     assert attributes(generation)["gen_ai.response.finish_reasons"] == ["length"]
-    assert attributes(spans["prefix_cache.lookup"])["mlxctl.prefix_cache.hit"]
+    lookup = spans["prefix_cache.lookup"]
+    assert attributes(lookup)["mlxctl.prefix_cache.hit"]
+    assert lookup.start_time_unix_nano < lookup.end_time_unix_nano
     assert attributes(steps[3].events[-1])["mlxctl.prefill.tokens"] > 5
     phases = [spans[phase] for phase in ("parse", "template", "tokenize", "queue", "format")]
     assert {phase.parent_span_id for phase in phases if phase.name != "queue"} == {whole.span_id}

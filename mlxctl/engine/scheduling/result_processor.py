@@ -41,13 +41,13 @@ class ResultProcessor:
                 self._fail(result) if result.failure else self._append_tokens(result) for result in results
             ]
         if batch.phase == "restore":
-            return self._apply_restore(results)
+            return self._apply_restore(results, now)
         if batch.phase == "preempt":
             interrupted = (self._preempt(result, now, batch.reason) for result in results)
             return [update for update in interrupted if update is not None]
         return self._apply_prefill(batch, results, seconds, now)
 
-    def _apply_restore(self, results: Iterable[RowResult]) -> list[RowUpdate]:
+    def _apply_restore(self, results: Iterable[RowResult], now: float) -> list[RowUpdate]:
         updates = []
         for result in results:
             sequence = result.sequence
@@ -58,6 +58,8 @@ class ResultProcessor:
                 self._queues[sequence.model].wait_for_disk(sequence)
                 continue
             sequence.needs_restore = False
+            if sequence.restored_at is None:
+                sequence.restored_at = now
             if not sequence.was_preempted:
                 sequence.cache_usage = result.cache_usage
             sequence.num_cached_tokens = sequence.num_computed_tokens = result.cache_usage.num_cached_tokens
@@ -181,5 +183,6 @@ def _prefill_figures(sequence: Sequence, now: float) -> PrefillFigures:
     return PrefillFigures(
         queue_seconds=left_queue_at - sequence.arrived_at,
         prefill_seconds=now - left_queue_at,
+        restore_seconds=(sequence.restored_at or left_queue_at) - left_queue_at,
         vision_seconds=sequence.vision_seconds,
     )

@@ -52,7 +52,7 @@ class Sequence:
     computing the first `shared_length` tokens of the prompt. `memory_short_since` is when memory alone began
     to keep it waiting. `salts` are those of the client's cache namespace and of the images. `left_queue_at`
     is the time of its first batch; `prefill_alone_seconds` is what prefill since then would have taken
-    without decoding rows.
+    without decoding rows. `restored_at` is when its cached prefix was first restored.
 
     A preempted sequence waits again: its first `num_resumed_tokens` output tokens are then the end of
     `prompt_token_ids`. `admitted_priority` is its priority value after aging when it got its place;
@@ -78,6 +78,7 @@ class Sequence:
     reported_at: float = -inf
     memory_short_since: float | None = None
     left_queue_at: float | None = None
+    restored_at: float | None = None
     prefill_alone_seconds: float = 0.0
     vision_seconds: float | None = None
     state: SequenceState = SequenceState.WAITING
