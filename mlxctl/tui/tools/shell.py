@@ -65,7 +65,10 @@ async def run_command(command: str, directory: Path, *, seconds: float) -> Comma
 
 
 class _OutputPipe:
-    """A pipe that keeps its first and last bytes; `writer`: the child's end."""
+    """A pipe that keeps its first and last bytes.
+
+    `writer` is the end for the child.
+    """
 
     def __init__(self) -> None:
         self._reader, self.writer = os.pipe()
