@@ -5,7 +5,7 @@ They are resolved once and passed down. No other module reads the environment or
 
 from mlxctl.settings.documentation import describe_default, describe_field
 from mlxctl.settings.editing import remove_alias, write_alias
-from mlxctl.settings.engine import EngineSettings, SchedulerSettings
+from mlxctl.settings.engine import EngineSettings, SchedulerSettings, cache_policy, scheduler_policy
 from mlxctl.settings.models import (
     AdapterSettings,
     LibrarySettings,
@@ -44,10 +44,12 @@ __all__ = [
     "ServerSettings",
     "Settings",
     "TelemetrySettings",
+    "cache_policy",
     "describe_default",
     "describe_field",
     "remove_alias",
     "resolve",
+    "scheduler_policy",
     "settings_file",
     "write_alias",
 ]

@@ -1,9 +1,11 @@
-"""Settings of the engine and its scheduler."""
+"""Settings of the engine and its scheduler, and the policies that follow."""
 
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
+from mlxctl.ir.cache_policy import CachePolicy
+from mlxctl.ir.scheduler_policy import SchedulerPolicy
 from mlxctl.settings.bounds import bounded
 
 
@@ -134,3 +136,31 @@ class SchedulerSettings:
 
     A caller is an API key, or the address of a client without one.
     """
+
+
+_DEFAULT_SCHEDULER = SchedulerSettings()
+
+
+def scheduler_policy(
+    engine: EngineSettings, scheduler: SchedulerSettings = _DEFAULT_SCHEDULER
+) -> SchedulerPolicy:
+    """Return the scheduler's policy at the start."""
+    return SchedulerPolicy(
+        max_rows=engine.max_rows,
+        target_gap_ms=engine.target_gap_ms,
+        target_ttft_ms=engine.target_ttft_ms,
+        enable_preemption=scheduler.enable_preemption,
+        high_priority_threshold=scheduler.high_priority_threshold,
+        max_timeslice_tokens=scheduler.max_timeslice_tokens,
+        aging_seconds=scheduler.aging_seconds,
+        share_rows=scheduler.share_rows,
+    )
+
+
+def cache_policy(engine: EngineSettings) -> CachePolicy:
+    """Return the prefix cache's policy at the start."""
+    return CachePolicy(
+        prefix_cache_bytes=engine.prefix_cache_bytes,
+        cache_ttl_seconds=engine.cache_ttl_seconds,
+        cache_disk_ttl_seconds=engine.cache_disk_ttl_seconds,
+    )

@@ -46,10 +46,10 @@ from mlxctl.ir.lora import LoraChoice, LoraSpec
 from mlxctl.ir.scheduler_policy import SchedulerPolicy
 from mlxctl.ir.tokens import Salt
 from mlxctl.prefix_cache.policy import Lifetime
-from mlxctl.settings import EngineSettings, SchedulerSettings
+from mlxctl.settings import EngineSettings, SchedulerSettings, scheduler_policy
 
 _ALL_CACHED = CacheOptions()
-_NO_PREEMPTION = SchedulerSettings()
+_DEFAULT_SCHEDULER = SchedulerSettings()
 
 
 class EngineClient:
@@ -65,22 +65,14 @@ class EngineClient:
         settings: EngineSettings,
         *,
         max_queue: int,
-        scheduler: SchedulerSettings = _NO_PREEMPTION,
+        scheduler: SchedulerSettings = _DEFAULT_SCHEDULER,
     ) -> None:
         self._settings = settings
         self.max_queue = max_queue
         self._requests = OpenRequests(num_rows=settings.max_rows)
-        policy = SchedulerPolicy(
-            max_rows=settings.max_rows,
-            target_gap_ms=settings.target_gap_ms,
-            target_ttft_ms=settings.target_ttft_ms,
-            enable_preemption=scheduler.enable_preemption,
-            high_priority_threshold=scheduler.high_priority_threshold,
-            max_timeslice_tokens=scheduler.max_timeslice_tokens,
-            aging_seconds=scheduler.aging_seconds,
-            share_rows=scheduler.share_rows,
+        self._supervisor = EngineSupervisor(
+            launcher, settings, self._requests, scheduler_policy(settings, scheduler)
         )
-        self._supervisor = EngineSupervisor(launcher, settings, self._requests, policy)
         self._numbers = itertools.count(1)
         self._reading_rules = ReadingRules(
             max_unread_tokens=settings.max_unread_tokens,

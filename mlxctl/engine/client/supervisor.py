@@ -21,9 +21,8 @@ from mlxctl.engine.wire.messages import AnyReport
 from mlxctl.engine.wire.reports import Hello, ModelFailed, ModelLoaded, ModelLoadStep, ModelUnloaded
 from mlxctl.errors import EngineDied, EngineRecovering, MlxctlError, ModelError, ModelLoading, ShuttingDown
 from mlxctl.ir import ModelSpec
-from mlxctl.ir.cache_policy import CachePolicy
 from mlxctl.ir.scheduler_policy import SchedulerPolicy
-from mlxctl.settings import EngineSettings
+from mlxctl.settings import EngineSettings, cache_policy
 
 EngineStatus = Literal["starting", "ready", "recovering", "draining", "failed"]
 
@@ -51,11 +50,7 @@ class EngineSupervisor:
     ) -> None:
         """`policy` and `cache_policy` are sent to every engine at its start."""
         self.policy = policy
-        self.cache_policy = CachePolicy(
-            prefix_cache_bytes=settings.prefix_cache_bytes,
-            cache_ttl_seconds=settings.cache_ttl_seconds,
-            cache_disk_ttl_seconds=settings.cache_disk_ttl_seconds,
-        )
+        self.cache_policy = cache_policy(settings)
         self._launcher = launcher
         self._settings = settings
         self._requests = requests

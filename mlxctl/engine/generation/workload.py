@@ -44,9 +44,8 @@ from mlxctl.engine.wire.reports import FailureKind, LookedUp, RowUpdate, Step
 from mlxctl.engine.workload import Workload, WorkloadContext
 from mlxctl.ir import ModelSpec, TextGenerationTask
 from mlxctl.ir.cache_usage import NO_CACHE_USAGE
-from mlxctl.ir.scheduler_policy import SchedulerPolicy
 from mlxctl.prefix_cache.records import CacheLayout
-from mlxctl.settings import EngineSettings
+from mlxctl.settings import EngineSettings, scheduler_policy
 
 _TRIM_EVERY_STEPS = 512
 
@@ -319,13 +318,8 @@ class GenerationWorkload(Workload):
 
 
 def _create_scheduler(settings: EngineSettings, backend: Backend) -> Scheduler:
-    policy = SchedulerPolicy(
-        max_rows=settings.max_rows,
-        target_gap_ms=settings.target_gap_ms,
-        target_ttft_ms=settings.target_ttft_ms,
-    )
     return Scheduler(
-        policy,
+        scheduler_policy(settings),
         prefill_slice_seconds=settings.prefill_slice_seconds,
         prefill_chunk_max_tokens=settings.prefill_chunk_max_tokens,
         min_pass_cost=backend.min_prefill_pass_cost,
