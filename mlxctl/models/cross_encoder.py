@@ -48,12 +48,14 @@ def read_cross_encoder_recipe(
     """
     encoder, width = find_encoder(path, config), whole_number(config, "hidden_size")
     if encoder is None or encoder not in _PROJECTIONS or not width:
-        raise _refusal(path, "is supported only with the layers of BERT, RoBERTa or ModernBERT")
+        raise _reranker_error(path, "is supported only with the layers of BERT, RoBERTa or ModernBERT")
     projection = _PROJECTIONS[encoder]
     shape = next((tensor.shape for tensor in read_tensors(path) if tensor.name == projection), None)
     if shape is None or shape[0] != 1:
         found = "none" if shape is None else f"of {shape[0]} labels"
-        raise _refusal(path, f"needs a classification head of one label ({projection}); it has {found}")
+        raise _reranker_error(
+            path, f"needs a classification head of one label ({projection}); it has {found}"
+        )
     return EmbeddingRecipe(
         pooling=(_pooling(path, config),),
         is_normalized=False,
@@ -75,7 +77,9 @@ def _hidden_layer(path: Path, config: Mapping[str, Any], width: int) -> DenseLay
     """Return the layer of ModernBERT's head, which normalizes."""
     for field, usual in (("classifier_activation", "gelu"), ("norm_bias", False)):
         if config.get(field, usual) != usual:
-            raise _refusal(path, f"has {field} {config[field]!r} (config.json); only {usual!r} is supported")
+            raise _reranker_error(
+                path, f"has {field} {config[field]!r} (config.json); only {usual!r} is supported"
+            )
     return DenseLayer(
         num_inputs=width,
         num_outputs=width,
@@ -88,7 +92,9 @@ def _hidden_layer(path: Path, config: Mapping[str, Any], width: int) -> DenseLay
 def _pooling(path: Path, config: Mapping[str, Any]) -> Pooling:
     name = str(config.get("classifier_pooling", "cls"))
     if name not in _POOLING:
-        raise _refusal(path, f"has the unknown classifier_pooling {name!r}; known: {', '.join(_POOLING)}")
+        raise _reranker_error(
+            path, f"has the unknown classifier_pooling {name!r}; known: {', '.join(_POOLING)}"
+        )
     return _POOLING[name]
 
 
@@ -98,9 +104,9 @@ def _activation(path: Path, config: Mapping[str, Any]) -> Activation:
     name = str(named or config.get("sbert_ce_default_activation_function") or _DEFAULT_ACTIVATION)
     activation = _ACTIVATIONS.get(name.rpartition(".")[2])
     if activation is None:
-        raise _refusal(path, f"has the unknown activation {name}; known: {', '.join(_ACTIVATIONS)}")
+        raise _reranker_error(path, f"has the unknown activation {name}; known: {', '.join(_ACTIVATIONS)}")
     return activation
 
 
-def _refusal(path: Path, what: str) -> BrokenModel:
+def _reranker_error(path: Path, what: str) -> BrokenModel:
     return BrokenModel(path, f"reranker {display_name(path)!r} {what}")

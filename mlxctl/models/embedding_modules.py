@@ -9,10 +9,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from mlxctl.errors import BrokenModel
 from mlxctl.ir import Activation, DenseLayer, Pooling
-from mlxctl.models.files import read_json_array, read_json_object
-from mlxctl.models.names import display_name
+from mlxctl.models.files import embedding_error, read_json_array, read_json_object
 from mlxctl.models.safetensors_headers import read_tensors
 from mlxctl.models.text_config import whole_number
 
@@ -73,15 +71,17 @@ def read_modules(path: Path, *, width: int | None) -> Modules:
             is_normalized=True,
         )
     if not all(isinstance(module, dict) for module in listed):
-        raise _refusal(path, "has a modules.json that is not a list of modules")
+        raise embedding_error(path, "has a modules.json that is not a list of modules")
     modules = [(str(module.get("type")).rpartition(".")[2], str(module.get("path", ""))) for module in listed]
     kinds = [kind for kind, _ in modules]
     if unknown := set(kinds) - set(_ORDER):
-        raise _refusal(path, f"has a {min(unknown)} module (modules.json), which is not supported")
+        raise embedding_error(path, f"has a {min(unknown)} module (modules.json), which is not supported")
     if kinds != sorted(kinds, key=_ORDER.index) or any(
         kinds.count(kind) > 1 for kind in _ORDER if kind != "Dense"
     ):
-        raise _refusal(path, f"has its modules in another order than {', '.join(_ORDER)} (modules.json)")
+        raise embedding_error(
+            path, f"has its modules in another order than {', '.join(_ORDER)} (modules.json)"
+        )
     folders = {kind: [_inside(path, folder) for name, folder in modules if name == kind] for kind in _ORDER}
     return Modules(
         pooled=_read_pooling(path, (folders["Pooling"] or [_POOLING_FOLDER])[0]),
@@ -92,7 +92,7 @@ def read_modules(path: Path, *, width: int | None) -> Modules:
 
 def _inside(path: Path, folder: str) -> str:
     if ".." in Path(folder).parts or Path(folder).is_absolute():
-        raise _refusal(
+        raise embedding_error(
             path, f"names {folder!r} for a module (modules.json), which is outside the model directory"
         )
     return folder
@@ -108,7 +108,7 @@ def _read_pooling(path: Path, folder: str) -> Pooled | None:
     ways = tuple(_WORDS[str(word)] for word in words if str(word) in _WORDS)
     ways = ways if words else tuple(name for switch, name in _SWITCHES.items() if config.get(switch) is True)
     if not ways or len(ways) < len(words):
-        raise _refusal(path, f"has an unknown pooling ({file}); known: {', '.join(_WORDS)}")
+        raise embedding_error(path, f"has an unknown pooling ({file}); known: {', '.join(_WORDS)}")
     return Pooled(ways=ways, counts_prompt=config.get("include_prompt", True) is not False)
 
 
@@ -117,7 +117,7 @@ def _read_dense(path: Path, folders: Sequence[str], width: int | None) -> tuple[
     if folders and None in configs:
         found = _dense_among_weights(path, width)
         if len(found) < len(folders):
-            raise _refusal(path, f"lacks Dense modules that modules.json names: {', '.join(folders)}")
+            raise embedding_error(path, f"lacks Dense modules that modules.json names: {', '.join(folders)}")
         return found
     return tuple(
         _dense_layer(path, folder, config or {}) for folder, config in zip(folders, configs, strict=True)
@@ -129,9 +129,9 @@ def _dense_layer(path: Path, folder: str, config: Mapping[str, Any]) -> DenseLay
     num_inputs, num_outputs = whole_number(config, "in_features"), whole_number(config, "out_features")
     name = str(config.get("activation_function", _USUAL_ACTIVATION)).rpartition(".")[2]
     if not num_inputs or not num_outputs:
-        raise _refusal(path, f"has no width for its Dense module ({folder}/config.json)")
+        raise embedding_error(path, f"has no width for its Dense module ({folder}/config.json)")
     if name not in _ACTIVATIONS:
-        raise _refusal(
+        raise embedding_error(
             path,
             f"has a Dense module with the unknown activation {name}; known: {', '.join(_ACTIVATIONS)}",
         )
@@ -160,7 +160,3 @@ def _dense_among_weights(path: Path, width: int | None) -> tuple[DenseLayer, ...
         )
         width = shape[0]
     return tuple(layers)
-
-
-def _refusal(path: Path, what: str) -> BrokenModel:
-    return BrokenModel(path, f"embedding model {display_name(path)!r} {what}")

@@ -9,11 +9,10 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from mlxctl.errors import BrokenModel
 from mlxctl.ir import DenseLayer, EmbeddingRecipe, EncoderKind, Pooling
 from mlxctl.models.embedding_modules import Pooled, read_modules
 from mlxctl.models.encoders import find_encoder, max_positions
-from mlxctl.models.files import read_json_object
+from mlxctl.models.files import embedding_error, read_json_object
 from mlxctl.models.names import display_name
 from mlxctl.models.runtimes import find_runtimes
 from mlxctl.models.text_config import whole_number
@@ -35,15 +34,15 @@ def read_embedding_recipe(path: Path, config: Mapping[str, Any], *, context_leng
     """
     encoder = find_encoder(path, config)
     if encoder is None:
-        _refuse_other_models(path, config)
+        _check_model_type(path, config)
     modules = read_modules(path, width=whole_number(config, "hidden_size"))
     texts = read_json_object(path, "sentence_bert_config.json") or {}
     prompts, prompt = _read_prompts(path)
     if encoder == "gemma3_text" and modules.pooled is None and not modules.dense:
-        raise _refusal(path, "lacks Dense modules, of which EmbeddingGemma needs two")
+        raise embedding_error(path, "lacks Dense modules, of which EmbeddingGemma needs two")
     pooled = modules.pooled or Pooled(ways=(_guess_pooling(path, encoder, config),), counts_prompt=True)
     if prompt and not pooled.counts_prompt:
-        raise _refusal(path, "does not pool its prompt (include_prompt), which is not supported")
+        raise embedding_error(path, "does not pool its prompt (include_prompt), which is not supported")
     _check_widths(path, modules.dense, whole_number(config, "hidden_size"), num_pooled=len(pooled.ways))
     limits = (whole_number(texts, "max_seq_length"), max_positions(encoder, config) if encoder else None)
     return EmbeddingRecipe(
@@ -58,14 +57,14 @@ def read_embedding_recipe(path: Path, config: Mapping[str, Any], *, context_leng
     )
 
 
-def _refuse_other_models(path: Path, config: Mapping[str, Any]) -> None:
+def _check_model_type(path: Path, config: Mapping[str, Any]) -> None:
     model_type = str(config.get("model_type"))
     runtimes = find_runtimes(model_type)
     if runtimes is not None and _RUNTIME not in runtimes:
-        raise _refusal(
+        raise embedding_error(
             path,
-            f"is of model_type {model_type!r}, and only BERT's kin and the text models that {_RUNTIME} has "
-            "code for can embed here",
+            f"is of model_type {model_type!r}, and only encoders like BERT and the text models that "
+            f"{_RUNTIME} has code for can embed here",
         )
 
 
@@ -77,7 +76,7 @@ def _check_widths(path: Path, dense: Sequence[DenseLayer], width: int | None, *,
     before = width * num_pooled if width else None
     for layer in dense:
         if before is not None and layer.num_inputs != before:
-            raise _refusal(
+            raise embedding_error(
                 path, f"has a Dense module for {layer.num_inputs} numbers, but {before} come before it"
             )
         before = layer.num_outputs
@@ -92,7 +91,7 @@ def _guess_pooling(path: Path, encoder: EncoderKind | None, config: Mapping[str,
     for word, pooling in _POOLING_BY_NAME.items():
         if word in name:
             return pooling
-    raise _refusal(
+    raise embedding_error(
         path,
         "does not say which states make its vectors, and encoders differ there; put 1_Pooling/config.json "
         "of the model that it was "
@@ -110,7 +109,3 @@ def _read_prompts(path: Path) -> tuple[dict[str, str], str]:
         else {}
     )
     return prompts, prompts.get(str(config.get("default_prompt_name")), "")
-
-
-def _refusal(path: Path, what: str) -> BrokenModel:
-    return BrokenModel(path, f"embedding model {display_name(path)!r} {what}")

@@ -8,9 +8,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from mlxctl.errors import BrokenModel
 from mlxctl.ir import EncoderKind
-from mlxctl.models.names import display_name
+from mlxctl.models.files import embedding_error
 from mlxctl.models.runtimes import find_runtimes
 from mlxctl.models.text_config import whole_number
 
@@ -76,14 +75,16 @@ def find_encoder(path: Path, config: Mapping[str, Any]) -> EncoderKind | None:
     elif model_type == "gemma3_text":
         kind = "gemma3_text"
     else:
-        raise _refusal(
+        raise embedding_error(
             path,
             f"has bidirectional attention, which is not supported for model_type {model_type!r}",
         )
     _check_runtime(path, kind)
     for field, usual in _TAKEN_FOR_GRANTED[kind].items():
         if config.get(field, usual) != usual:
-            raise _refusal(path, f"has {field} {config[field]!r} (config.json); only {usual!r} is supported")
+            raise embedding_error(
+                path, f"has {field} {config[field]!r} (config.json); only {usual!r} is supported"
+            )
     _check_layers(path, kind, config)
     return kind
 
@@ -107,18 +108,20 @@ def _check_runtime(path: Path, kind: EncoderKind) -> None:
     runtimes, needed = find_runtimes(kind), _RUNTIMES[kind]
     if runtimes is not None and needed not in runtimes:
         extra = _EXTRAS.get(needed, "encoders")
-        raise _refusal(path, f"needs {needed}, which is not installed: pip install 'mlxctl[{extra}]'")
+        raise embedding_error(path, f"needs {needed}, which is not installed: pip install 'mlxctl[{extra}]'")
 
 
 def _check_layers(path: Path, kind: EncoderKind, config: Mapping[str, Any]) -> None:
     """Raise BrokenModel for unsupported layer types and RoPE bases."""
     layers = config.get("layer_types")
     if kind == "llama_bidirec" and isinstance(layers, list) and set(layers) - {"full_attention"}:
-        raise _refusal(path, "has layers with a window (layer_types in config.json), which is not supported")
+        raise embedding_error(
+            path, "has layers with a window (layer_types in config.json), which is not supported"
+        )
     if kind not in _ROTATIONS:
         return
     if isinstance(layers, list) and layers != _usual_layers(kind, config, len(layers)):
-        raise _refusal(path, "has an unsupported order of layers (layer_types in config.json)")
+        raise embedding_error(path, "has an unsupported order of layers (layer_types in config.json)")
     rotations = config.get("rope_parameters")
     for layer, (field, usual) in _ROTATIONS[kind].items():
         rotation = rotations.get(layer) if isinstance(rotations, Mapping) else None
@@ -127,7 +130,7 @@ def _check_layers(path: Path, kind: EncoderKind, config: Mapping[str, Any]) -> N
         if rotation.get("rope_type", "default") != "default" or rotation.get(
             "rope_theta", usual
         ) != config.get(field, usual):
-            raise _refusal(path, f"has unsupported rope_parameters for {layer} (config.json)")
+            raise embedding_error(path, f"has unsupported rope_parameters for {layer} (config.json)")
 
 
 def _usual_layers(kind: EncoderKind, config: Mapping[str, Any], num_layers: int) -> list[str]:
@@ -136,7 +139,3 @@ def _usual_layers(kind: EncoderKind, config: Mapping[str, Any], num_layers: int)
         return ["sliding_attention" if index % every else "full_attention" for index in range(num_layers)]
     every = whole_number(config, "sliding_window_pattern") or 6
     return ["sliding_attention" if (index + 1) % every else "full_attention" for index in range(num_layers)]
-
-
-def _refusal(path: Path, what: str) -> BrokenModel:
-    return BrokenModel(path, f"embedding model {display_name(path)!r} {what}")

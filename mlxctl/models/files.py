@@ -67,3 +67,8 @@ def _read_json(directory: Path, name: str, kind: type[Shape], shape: str) -> Sha
             f"{type(value).__name__}",
         )
     return value
+
+
+def embedding_error(path: Path, what: str) -> BrokenModel:
+    """Return the error of an embedding model that cannot be used."""
+    return BrokenModel(path, f"embedding model {display_name(path)!r} {what}")

@@ -115,7 +115,10 @@ def test_unsupported_modules_are_a_one_line_error(model: Path, file: str, value:
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"model_type": "siglip"}, "is of model_type 'siglip', and only BERT's kin and the text models"),
+        (
+            {"model_type": "siglip"},
+            "model_type 'siglip', and only encoders like BERT and the text models",
+        ),
         ({"use_bidirectional_attention": True}, "not supported for model_type 'qwen3'"),
         ({"is_causal": False}, "not supported for model_type 'qwen3'"),
     ],

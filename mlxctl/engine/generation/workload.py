@@ -210,7 +210,7 @@ class GenerationWorkload(Workload):
         """Schedule new sequences; those with a constraint once it is compiled."""
         submitted, self._submitted = self._submitted, []
         for submit in submitted:
-            if failure := self._refusal(submit):
+            if failure := self._problem(submit):
                 self._fail(submit, *failure)
             elif needs_constraint(submit):
                 self._compiler.compile(submit, vocabulary_size=self._runners[submit.model].vocabulary_size)
@@ -219,7 +219,7 @@ class GenerationWorkload(Workload):
         for submit, constraint in self._compiler.take_compiled():
             if isinstance(constraint, str):
                 self._fail(submit, constraint)
-            elif failure := self._refusal(submit):
+            elif failure := self._problem(submit):
                 self._fail(submit, *failure)
             else:
                 self._add(submit, constraint)
@@ -240,7 +240,7 @@ class GenerationWorkload(Workload):
         for sequence, needed in short:
             self._fail(sequence, self._memory.describe_shortage(needed), "memory_shortage")
 
-    def _refusal(self, submit: Submit) -> tuple[str, FailureKind] | None:
+    def _problem(self, submit: Submit) -> tuple[str, FailureKind] | None:
         """Return why the model cannot take the sequence."""
         runner = self._runners.get(submit.model)
         if runner is None:
