@@ -122,7 +122,8 @@ class ChatTurn:
         yield [RoundsExhausted()]
 
     async def _generate(self, answer: "_AnswerBuilder") -> Updates:
-        tools = self._tools.specs if self._options.uses_tools else ()
+        offered = self._tools.demo_specs if self._model.is_demo else self._tools.specs
+        tools = offered if self._options.uses_tools else ()
         request = self._conversation.request(self._model.name, self._options, tools)
         started = time.monotonic()
         generation: AnswerStream | None = None

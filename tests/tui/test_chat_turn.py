@@ -94,6 +94,16 @@ def test_no_tools_are_offered_by_default() -> None:
     assert backend.requests[0].tools == ()
 
 
+def test_demo_model_gets_only_tools_that_need_no_approval() -> None:
+    names = []
+    for is_demo in (True, False):
+        backend = ScriptedBackend(text("Much."))
+        run(backend, model=BackendModel(name="scripted", is_demo=is_demo), uses_tools=True)
+        names.append([tool.name for tool in backend.requests[0].tools])
+    assert names[0] == ["calculator", "get_time"]
+    assert set(names[1]) > {"read_file", "shell", *names[0]}
+
+
 def test_call_is_not_run_where_no_tools_are_offered() -> None:
     tools = built_in_tools()
     tools.allow("shell")

@@ -27,7 +27,7 @@ class ToolApprovalScreen(ModalScreen[Decision]):
             border: round $warning;
             background: $surface; border-title-color: $text-warning; }
         & VerticalScroll { height: auto; max-height: 12; margin: 1 0; }
-        & #caution { color: $text-warning; }
+        & #caution { color: $text-warning; margin: 0 0 1 0; }
         & Horizontal { height: 1; }
         & Button { margin: 0 2 0 0; }
         & .hint { color: $text-muted; margin: 1 0 0 0; } }

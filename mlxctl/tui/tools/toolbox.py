@@ -95,6 +95,15 @@ class ToolBox:
         return tuple(tool.spec for tool in self._tools.values())
 
     @property
+    def demo_specs(self) -> tuple[ToolSpec, ...]:
+        """What is offered to the demo model, which handles few tools.
+
+        Those that need no approval, if there are any.
+        """
+        harmless = tuple(tool.spec for tool in self._tools.values() if not tool.needs_approval)
+        return harmless or self.specs
+
+    @property
     def problems(self) -> list[str]:
         """A line for each failed source, and for too many tools."""
         problems = [source.problem for source in self._sources if source.problem is not None]

@@ -52,7 +52,9 @@ class ToolCallWidget(SearchableStatic):
             return
         style = "$text-error" if self._result.is_error else "$text-success"
         self.update(
-            Content.assemble(call, "\n← ", (_cut(escape_control_characters(self._result.text)), style))
+            Content.assemble(
+                call, "\n← ", (_cut(escape_control_characters(self._result.text.rstrip())), style)
+            )
         )
 
 
