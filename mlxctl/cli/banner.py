@@ -12,7 +12,8 @@ from mlxctl.settings import Settings
 
 _DEMO = """\
          This is a tiny demo model: it greets, calls tools and repeats codewords, and knows little else.
-         Serve a real one with --model DIRECTORY."""
+         `mlxctl models recommend` lists real ones that fit this machine,
+         and `mlxctl serve --model NAME` serves one."""
 
 
 class Banner:

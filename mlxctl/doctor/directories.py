@@ -4,12 +4,18 @@ import os
 import shutil
 from pathlib import Path
 
+import httpx
+
 from mlxctl import locations
+from mlxctl.certificates import client_context
 from mlxctl.doctor.check_result import CheckResult
 from mlxctl.errors import SettingsError
+from mlxctl.launch.background_server import default_url
 from mlxctl.models import Library
 from mlxctl.server.address import claim_address
 from mlxctl.settings import Settings, settings_file
+
+_GREETING_SECONDS = 1.0
 
 # Below the size of a small model.
 _LOW_DISK_BYTES = 10e9
@@ -68,14 +74,27 @@ def assess_directory(name: str, directory: Path, *, least_bytes: float) -> Check
 
 
 def check_port(settings: Settings) -> CheckResult:
-    """Check that the server can listen on its address."""
+    """Check that the server can listen on its address, or listens there."""
     host, port = settings.server.host, settings.server.port
     try:
         claim_address(host, port)
     except SettingsError as error:
+        url = default_url(settings)
+        if (version := _running_version(url)) is not None:
+            return CheckResult(name="port", verdict="ok", facts=f"mlxctl {version} serves on {url}")
         return CheckResult(
             name="port", verdict="advice", facts=str(error), remedy="`mlxctl serve --port 0` takes a free one"
         )
     return CheckResult(
         name="port", verdict="ok", facts=f"{port} on {host} is free" if port else f"any free one on {host}"
     )
+
+
+def _running_version(url: str) -> str | None:
+    """Return the version of the mlxctl server at `url`, or None."""
+    try:
+        with httpx.Client(trust_env=False, timeout=_GREETING_SECONDS, verify=client_context(url)) as client:
+            greeting = client.get(url, headers={"Accept": "application/json"}).json()
+        return str(greeting["version"]) if greeting["name"] == "mlxctl" else None
+    except (httpx.HTTPError, OSError, ValueError, KeyError, TypeError):
+        return None

@@ -206,7 +206,7 @@ def test_fit_uses_the_kv_cache_format(home: Path) -> None:
     exact = cache_bytes()
     assert cache_bytes("--kv-bits", "8", "--kv-group-size", "32") == exact * 9 // 16
     assert cache_bytes("--kv-bits", "4", "--kv-group-size", "32") == exact * 5 // 16
-    assert "expected one of full, 8, 4, got '3'" in run("fit", "good", "--kv-bits", "3").stderr
+    assert "expected one of full, 8, 4, config, got '3'" in run("fit", "good", "--kv-bits", "3").stderr
 
 
 def test_fit_without_weights_is_an_error(home: Path) -> None:

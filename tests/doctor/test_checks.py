@@ -1,6 +1,8 @@
 """Check results for this and other machines."""
 
 import socket
+import threading
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from importlib.metadata import PackageNotFoundError
 from pathlib import Path
 
@@ -201,3 +203,26 @@ def test_used_port_is_advice() -> None:
         taken = check_port(Settings(server=ServerSettings(port=port)))
     assert (taken.verdict, f"port {port}" in taken.facts) == ("advice", True)
     assert check_port(Settings(server=ServerSettings(port=0))).verdict == "ok"
+
+
+class _Greeting(BaseHTTPRequestHandler):
+    """Greets as `mlxctl serve` does."""
+
+    def log_message(self, *arguments: object) -> None:
+        """Write no log."""
+
+    def do_GET(self) -> None:
+        body = b'{"name": "mlxctl", "version": "1.2.3"}'
+        self.send_response(200)
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+
+
+def test_port_of_a_running_mlxctl_is_fine() -> None:
+    with ThreadingHTTPServer(("127.0.0.1", 0), _Greeting) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        result = check_port(Settings(server=ServerSettings(port=server.server_port)))
+        server.shutdown()
+    assert result.verdict == "ok"
+    assert result.facts == f"mlxctl 1.2.3 serves on http://127.0.0.1:{server.server_port}"

@@ -80,14 +80,19 @@ def fit_table(rows: Sequence[tuple[str, Fit]]) -> Table:
             plain(name),
             machine.chip or "this machine",
             f"{machine.memory_bytes / 1024**3:.0f} GiB",
-            ("" if machine.is_exact else "~") + size(machine.usable_bytes),
+            ("" if machine.is_exact else "~") + _memory(machine.usable_bytes),
             f"{fit.context_tokens:,}",
-            size(needed) if needed is not None else f"> {size(fit.weights_bytes)}",
+            _memory(needed) if needed is not None else f"> {_memory(fit.weights_bytes)}",
             verdict(fit),
             longest,
             _speed(fit, speed),
         )
     return table
+
+
+def _memory(num_bytes: int) -> str:
+    """Return bytes as text, in binary units as memory is sold."""
+    return f"{num_bytes / 1024**3:.2f} GiB" if num_bytes >= 5e7 else f"{num_bytes / 1024**2:.2f} MiB"
 
 
 def _speed(fit: Fit, predicted: float | None) -> str:
