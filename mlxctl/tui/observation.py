@@ -178,7 +178,7 @@ def models_summary(now: Observation) -> str:
     pool, formats = now.stats.get("pool") or {}, now.stats.get("kv_quant") or {}
     models = [
         f"{model['name']} {format_bytes(model['weights_bytes'])}{', pinned' if model['is_pinned'] else ''}"
-        f"{_kv_format(formats.get(model['name']))}"
+        f"{_describe_kv(formats.get(model['name']))}"
         for model in pool.get("models", ())
     ]
     drafts = [
@@ -193,7 +193,7 @@ def models_summary(now: Observation) -> str:
     return "  ".join([*facts, *drafts])
 
 
-def _kv_format(quant: "Mapping[str, Any] | None") -> str:
+def _describe_kv(quant: "Mapping[str, Any] | None") -> str:
     """Return the KV cache format of a model; empty where unknown."""
     if quant is None:
         return ""

@@ -87,31 +87,31 @@ def _precision(formats: KVFormats | None) -> KVPrecision:
     return formats.bits if isinstance(formats, KVFormat) else "config"
 
 
-def check_kv_format(model: Any, form: KVFormats) -> None:
+def check_kv_format(model: Any, formats: KVFormats) -> None:
     """Prefill two short prompts and decode them together.
 
     mlx-lm's attention refuses some models (sinks, as in gpt-oss), and models may take their cache apart
     (latent attention). Raises ValueError with the setting to change.
     """
-    if not any(hasattr(layer, "form") for layer in leaves(kv.new_caches(model, form))):
+    if not any(hasattr(layer, "form") for layer in leaves(kv.new_caches(model, formats))):
         raise ValueError(
             "no layer of the model that keeps all tokens has a format, so there is nothing to quantize: "
             "omit --kv-bits for it"
         )
     try:
-        joined = kv.join([_read(model, form), _read(model, form)], [1, 1])
+        joined = kv.join([_read(model, formats), _read(model, formats)], [1, 1])
         model(mx.zeros((2, 1), dtype=mx.uint32), cache=joined)
         kv.evaluate(joined)
     except FOREIGN_ERRORS as error:
         what = "the formats of kv_config.json"
-        if isinstance(form, KVFormat):
-            what = f"{form.bits} bits in groups of {form.group_size}"
+        if isinstance(formats, KVFormat):
+            what = f"{formats.bits} bits in groups of {formats.group_size}"
         message = f"the model cannot use keys and values of {what} ({error})"
         raise ValueError(f"{message}: omit --kv-bits for it, or try another --kv-group-size") from error
 
 
-def _read(model: Any, form: KVFormats) -> kv.Caches:
-    caches = kv.new_caches(model, form)
+def _read(model: Any, formats: KVFormats) -> kv.Caches:
+    caches = kv.new_caches(model, formats)
     model(mx.zeros((1, 2), dtype=mx.uint32), cache=caches)
     kv.evaluate(caches)
     return caches

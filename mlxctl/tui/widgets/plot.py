@@ -14,11 +14,11 @@ _EIGHTHS = " ▁▂▃▄▅▆▇█"
 _HEIGHT = 8 * _BAR_ROWS
 
 
-class Chart(Vertical):
+class BarChart(Vertical):
     """A line of text above two rows of bars."""
 
     DEFAULT_CSS = """
-    Chart { height: 4;
+    BarChart { height: 4;
         & Static { height: 1; }
         & .bars { height: 2; width: 1fr; color: $primary; background: $surface; }
         &.-warning .bars { color: $warning; } }
@@ -35,7 +35,7 @@ class Chart(Vertical):
         yield self._bars
 
 
-class Plot(Chart):
+class Plot(BarChart):
     """Bars of the latest values, one per column, starting at zero.
 
     They end at `top`, or else at the maximum. The line above has the name, the last value and the maximum.
@@ -57,7 +57,7 @@ class Plot(Chart):
         self._bars.update(bars([0.0] * (width - len(shown)) + shown, top=self._top))
 
 
-class StackedPlot(Chart):
+class StackedPlot(BarChart):
     """Bars of pairs: the first number below the second.
 
     The line above has the names and last numbers in the colors of their bars.
