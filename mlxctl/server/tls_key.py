@@ -22,6 +22,8 @@ def tls_key_password(settings: ServerSettings) -> str | None:
 
     From the settings or a file. Raises SettingsError.
     """
+    if settings.tls_key is None and (settings.tls_key_password or settings.tls_key_password_file):
+        raise SettingsError("a password of a TLS key needs server.tls_key")
     if settings.tls_key_password_file is not None:
         return secret_lines(settings.tls_key_password_file, "server.tls_key_password_file")[0]
     return settings.tls_key_password

@@ -12,6 +12,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import anthropic
@@ -22,7 +23,8 @@ import pytest
 
 from mlxctl.certificates import check_server_files
 from mlxctl.errors import SettingsError
-from mlxctl.server.tls_key import unencrypted_key
+from mlxctl.server.tls_key import tls_key_password, unencrypted_key
+from mlxctl.settings import ServerSettings
 from tests.server.process import ServerProcess
 
 LEAF = ["-addext", "basicConstraints=critical,CA:FALSE"]
@@ -147,6 +149,17 @@ def test_key_with_a_password_is_decrypted_for_the_start_only(certificates: Path,
         assert (file == key) == (name == "server.key")
         assert file == key or stat.S_IMODE(file.stat().st_mode) == 0o600
     assert file.exists() == (name == "server.key")
+
+
+def test_password_comes_from_the_settings_or_the_first_line_of_a_file(certificates: Path) -> None:
+    settings = ServerSettings(tls_key=certificates / "encrypted.key", tls_key_password="typed")
+    of_file = replace(settings, tls_key_password_file=certificates / "password")
+    assert (tls_key_password(settings), tls_key_password(of_file)) == ("typed", PASSWORD)
+    assert "typed" not in repr(of_file)
+    with pytest.raises(SettingsError, match=r"server\.tls_key"):
+        tls_key_password(replace(of_file, tls_key=None))
+    with pytest.raises(SettingsError, match=r"tls_key_password_file: .* cannot be read"):
+        tls_key_password(replace(of_file, tls_key_password_file=certificates / "none"))
 
 
 def test_the_commands_of_the_package_answer_over_https(server: ServerProcess, certificates: Path) -> None:
