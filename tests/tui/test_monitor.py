@@ -6,7 +6,8 @@ import json
 import re
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager
 
 import httpx
 import pytest
@@ -21,7 +22,7 @@ from mlxctl.tui.chat_backend import RemoteBackend
 from mlxctl.tui.monitor import format_text, run_top
 from mlxctl.tui.observation import Observation, Trends, memory_pressure, summary
 from mlxctl.tui.request_table import SortOrder, describe_request, find_column, fit_table
-from mlxctl.tui.screens.monitor import ListEntries, MonitorApp
+from mlxctl.tui.screens.monitor import Cancel, ListEntries, MonitorApp, Observe
 from mlxctl.tui.widgets.cache_table import CacheTable
 from mlxctl.tui.widgets.plot import bars, stacked_bars
 
@@ -60,6 +61,33 @@ async def cancel_nothing(request_id: str) -> list[int]:
 
 async def no_entries(limit: int) -> list[CacheEntry]:
     return []
+
+
+@asynccontextmanager
+async def monitored(
+    observe: Observe,
+    *,
+    cancel: Cancel = cancel_nothing,
+    list_entries: ListEntries = no_entries,
+    address: str = "http://nowhere",
+    size: tuple[int, int] = (80, 24),
+    interval_seconds: float = 0.05,
+) -> AsyncIterator[Screen]:
+    """Yield the screen of a running monitor."""
+
+    async def close() -> None:
+        """Nothing is open."""
+
+    app = MonitorApp(
+        observe,
+        cancel,
+        list_entries,
+        address=address,
+        interval_seconds=interval_seconds,
+        close=close,
+    )
+    async with app.run_test(size=size, notifications=True) as pilot:
+        yield Screen(app, pilot)
 
 
 def test_rates_are_differences_between_observations() -> None:
@@ -243,14 +271,7 @@ def test_selection_follows_its_request_through_sorting_and_cancelling() -> None:
         return [int(request_id)]
 
     async def play() -> None:
-        async def close() -> None:
-            """Nothing is open."""
-
-        app = MonitorApp(
-            observe, cancel, no_entries, address="http://nowhere", interval_seconds=0.05, close=close
-        )
-        async with app.run_test(size=(80, 24), notifications=True) as pilot:
-            screen = Screen(app, pilot)
+        async with monitored(observe, cancel=cancel) as screen:
             await screen.wait_for("request 3 ")
             await screen.press("down", "down")
             await screen.wait_for("request 1 ")
@@ -283,20 +304,13 @@ def test_cache_entries_keep_the_cursor_and_need_no_plots() -> None:
         raise AuthenticationFailed("the key lacks the scope cache:read")
 
     async def play(entries: ListEntries) -> str:
-        async def close() -> None:
-            """Nothing is open."""
-
-        app = MonitorApp(
-            observe, cancel_nothing, entries, address="http://nowhere", interval_seconds=0.05, close=close
-        )
-        async with app.run_test(size=(80, 24)) as pilot:
-            screen = Screen(app, pilot)
+        async with monitored(observe, list_entries=entries) as screen:
             await screen.wait_for("request 1")
             await screen.press("c")
             if entries is refuse:
                 return await screen.wait_for("lacks the scope")
             await screen.wait_for("second")
-            table = app.screen.query_one(CacheTable)
+            table = screen.app.screen.query_one(CacheTable)
             await screen.press("down")
             await screen.wait_for(f"look {next(looks) + 1}")
             assert table.cursor_row == 1
@@ -365,14 +379,7 @@ def test_lost_server_keeps_the_last_values_and_shows_the_error(snapshot: Snapsho
         return make_observation(float(looks), make_view(1), num_generated_tokens=100 * looks, num_decoding=1)
 
     async def play() -> str:
-        async def close() -> None:
-            """Nothing is open."""
-
-        app = MonitorApp(
-            observe, cancel_nothing, no_entries, address="http://nowhere", interval_seconds=0.05, close=close
-        )
-        async with app.run_test(size=(80, 24)) as pilot:
-            screen = Screen(app, pilot)
+        async with monitored(observe) as screen:
             await screen.wait_for("refused")
             await screen.press("space")
             return await screen.wait_for("paused")

@@ -8,11 +8,10 @@ import pytest
 from syrupy.assertion import SnapshotAssertion
 
 from mlxctl.tui.observation import Observation
-from mlxctl.tui.screens.monitor import MonitorApp
 
 from .screen_driver import Screen, drive
 from .scripted_backend import ScriptedBackend
-from .test_monitor import cancel_nothing, make_observation, make_view, no_entries
+from .test_monitor import make_observation, make_view, monitored
 from .test_svg_screens import image, screenshot, scripted
 
 __all__ = ["image"]
@@ -108,20 +107,9 @@ def busy_server() -> Callable[[], Awaitable[Observation]]:
 
 @pytest.mark.parametrize("size", [(80, 24), (120, 34)], ids=("narrow", "wide"))
 def test_monitor_image(size: tuple[int, int], image: SnapshotAssertion) -> None:
-    async def close() -> None:
-        """Nothing is open."""
-
     async def play() -> str:
-        app = MonitorApp(
-            busy_server(),
-            cancel_nothing,
-            no_entries,
-            address="http://127.0.0.1:8080",
-            interval_seconds=0.01,
-            close=close,
-        )
-        async with app.run_test(size=size) as pilot:
-            screen = Screen(app, pilot)
+        address = "http://127.0.0.1:8080"
+        async with monitored(busy_server(), address=address, size=size, interval_seconds=0.01) as screen:
             await screen.wait_for(f" {_NUM_LOOKS + 1}  a-model")
             await screen.settle()
             return screenshot(screen)

@@ -47,7 +47,7 @@ class MonitorScreen(Screen[None]):
 
     DEFAULT_CSS = """
     MonitorScreen {
-        & #head { height: 1; padding: 0 1; background: $surface; }
+        & #head { height: auto; max-height: 2; padding: 0 1; background: $surface; }
         & Grid { grid-size: 3 2; grid-rows: 4; height: 8; padding: 0 1; grid-gutter: 0 2; }
         & #vision { display: none; }
         &.-images.-wide Grid { grid-size: 4 2; }
