@@ -74,7 +74,11 @@ class TerminalApp(App[None]):
     BINDINGS = [Binding("ctrl+z", "suspend_process", show=False)]  # noqa: RUF012 -- Textual API
 
     # At the bottom, toasts would cover the input and the status line.
-    CSS = "ToastRack { dock: top; align: right top; margin: 0; }"
+    CSS = """
+    ToastRack { dock: top; align: right top; margin: 0; }
+    CommandPalette #--input { border: hkey $foreground 50%; }
+    CommandList { border-bottom: hkey $foreground 50%; }
+    """
 
     def __init__(self, preferences: Preferences | None = None) -> None:
         super().__init__()

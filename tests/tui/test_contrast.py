@@ -163,3 +163,17 @@ def colors(screen: Screen) -> Iterator[ColorTriplet | None]:
     """Yield foreground and background colors of all text."""
     for _, style in texts(screen):
         yield from (color.triplet for color in (style.color, style.bgcolor) if color is not None)
+
+
+def test_fields_of_the_settings_differ_from_their_dialog_in_every_theme() -> None:
+    async def interact(screen: Screen) -> None:
+        await screen.press("f2")
+        await screen.wait_for("Apply")
+        for theme in THEMES:
+            screen.app.theme = theme
+            await screen.settle()
+            backgrounds = {words.strip(): style.bgcolor for words, style in texts(screen)}
+            assert backgrounds["default"] != backgrounds["Temperature"], theme
+            assert backgrounds["Model default"] != backgrounds["Temperature"], theme
+
+    drive(backend(), interact)

@@ -55,6 +55,7 @@ class MonitorScreen(Screen[None]):
         & #summary { height: auto; max-height: 7; padding: 0 1; color: $text-muted; }
         & #pressure { height: auto; padding: 0 1; color: $text-warning; display: none; }
         & DataTable { height: 1fr; padding: 0 1; }
+        & DataTable, & DataTable:focus { background: $background; background-tint: transparent; }
         & #selected { height: auto; max-height: 5; padding: 0 1; background: $surface; }
         & #entries { display: none; }
         &.-entries #entries { display: block; }

@@ -34,11 +34,12 @@ class SettingsScreen(ModalScreen[ChatOptions | None]):
         & > Vertical { width: 76; max-width: 98%; height: auto; max-height: 98%; padding: 0 2;
             border: round $primary;
             background: $surface; border-title-color: $primary; }
-        & TextArea, & TextArea:focus { height: 3; border: none; background: $boost; padding: 0 1; }
+        & TextArea, & TextArea:focus { height: 3; border: none; background: $foreground 5%; padding: 0 1; }
         & Horizontal { height: 1; margin: 0; }
         & Horizontal.buttons { align-horizontal: right; margin: 1 0 0 0; }
         & Label { width: 17; color: $text-muted; }
-        & Input { width: 1fr; background: $boost; margin: 0 1 0 0; } & Select { width: 1fr; }
+        & Input { width: 1fr; background: $foreground 5%; margin: 0 1 0 0; }
+        & Select { width: 1fr; margin: 0 1 0 0; } & SelectCurrent { background: $foreground 5%; }
         & Static.hint { color: $text-muted; }
         & Static#error { color: $text-error; height: auto; }
         & Button { margin: 0 0 0 2; } }

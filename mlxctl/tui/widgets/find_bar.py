@@ -16,7 +16,7 @@ class FindBar(Horizontal):
     """Enter: previous match, Shift-Enter or Down: next match, Esc: close."""
 
     DEFAULT_CSS = """
-    FindBar { height: 1; padding: 0 1; background: $boost; display: none;
+    FindBar { height: 1; padding: 0 1; background: $foreground 5%; display: none;
         &.-open { display: block; }
         & Input { width: 1fr; }
         & Static { width: auto; color: $text-muted; padding: 0 0 0 1; } }

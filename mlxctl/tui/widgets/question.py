@@ -12,7 +12,7 @@ class QuestionWidget(SearchableStatic):
 
     DEFAULT_CSS = """
     QuestionWidget { padding: 0 1; margin: 1 0; border-left: thick $primary; color: $text;
-        background: $boost; }
+        background: $foreground 5%; }
     """
 
     def __init__(self, text: str, *, num_images: int = 0) -> None:
