@@ -28,7 +28,15 @@ class Library:
 
 
 LIBRARIES = (
-    Library(name="langchain", packages=("langchain-openai==1.7.3", "langchain-anthropic==1.7.7")),
+    Library(
+        name="langchain",
+        packages=("langchain-openai==1.7.3", "langchain-anthropic==1.7.7", "langchain-ollama==1.1.0"),
+    ),
+    Library(
+        name="llama_index",
+        packages=("llama-index-llms-openai-like==0.8.1", "llama-index-llms-ollama==0.11.0"),
+    ),
+    Library(name="anthropic", packages=("anthropic==2.12.0",)),
     Library(name="pydantic_ai", packages=("pydantic-ai-slim[openai,anthropic]==2.68.0",)),
     Library(name="litellm", packages=("litellm==1.106.2", "mcp")),
     Library(name="llm", packages=("llm==0.36",)),

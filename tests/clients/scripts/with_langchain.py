@@ -7,6 +7,7 @@ from langchain_anthropic import ChatAnthropic
 from langchain_core.language_models import BaseChatModel
 from langchain_core.messages import BaseMessage, HumanMessage
 from langchain_core.tools import tool
+from langchain_ollama import ChatOllama
 from langchain_openai import ChatOpenAI
 
 URL, MODEL, QUESTION, RESULT = sys.argv[1:]
@@ -34,5 +35,6 @@ for protocol, chosen in (
         ChatOpenAI(model=MODEL, base_url=f"{URL}/v1", api_key="dummy", temperature=0, use_responses_api=True),
     ),
     ("messages", ChatAnthropic(model=MODEL, base_url=URL, api_key="dummy", max_tokens=300)),
+    ("ollama", ChatOllama(model=MODEL, base_url=URL, temperature=0)),
 ):
     print(json.dumps({"protocol": protocol, "answer": turn(chosen)}))
