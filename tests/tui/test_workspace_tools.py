@@ -107,6 +107,13 @@ def test_paths_outside_the_directory_are_asked_about_each_time(
     assert box.asks_before(asked, asks_always=True) is is_outside
 
 
+def test_call_that_cannot_run_is_not_asked_about(directory: Path) -> None:
+    box = built_in_tools(directory)
+    assert not box.asks_before(made_call("shell", file="cat"), asks_always=True)
+    assert box.asks_before(made_call("shell", command="cat"), asks_always=False)
+    assert all(tool.spec.is_strict for tool in WorkspaceTools(directory).tools)
+
+
 def test_command_gets_the_directory_and_no_keys(directory: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("MLXCTL_API_KEY", "secret")
     result = run(directory, "shell", command="pwd; echo ${MLXCTL_API_KEY:-no key}; cat")

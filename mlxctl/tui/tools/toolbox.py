@@ -11,6 +11,11 @@ MAX_TOOLS = 128
 """Tools that are offered to a model at most; each takes room in its prompt."""
 
 
+def accept_all(call: ToolCallPart) -> bool:  # noqa: ARG001 -- a default of `Tool.accepts`
+    """Return True: the source of the tool checks the arguments."""
+    return True
+
+
 def no_caution(call: ToolCallPart) -> str | None:  # noqa: ARG001 -- a default of `Tool.caution`
     """Return None: no call of the tool is exceptional."""
     return None
@@ -21,14 +26,16 @@ class Tool:
     """A tool that the chat can run.
 
     `origin` names its source to the user. A call of one that `needs_approval` runs only after the user agreed
-    to it. `run` takes the call; errors of a call become its result, not exceptions. `caution` is a sentence
-    about a call that the user decides on each time, also after the tool was allowed; None for other calls.
+    to it. `run` takes the call; errors of a call become its result, not exceptions. `accepts` is false for a
+    call that fails without effect, on which the user need not decide. `caution` is a sentence about a call
+    that the user decides on each time, also after the tool was allowed; None for other calls.
     """
 
     spec: ToolSpec
     origin: str
     needs_approval: bool
     run: Callable[[ToolCallPart], Awaitable[ToolResultPart]]
+    accepts: Callable[[ToolCallPart], bool] = accept_all
     caution: Callable[[ToolCallPart], str | None] = no_caution
 
 
@@ -125,6 +132,8 @@ class ToolBox:
         With `asks_always` also on one that needs no approval.
         """
         tool = self.find(call.name)
+        if tool is not None and not tool.accepts(call):
+            return False
         if tool is not None and call.name in self._allowed:
             return tool.caution(call) is not None
         return asks_always or (tool is not None and tool.needs_approval)

@@ -28,14 +28,14 @@ class ReadFile(Struct, forbid_unknown_fields=True):
     """Arguments of `read_file`."""
 
     path: str
-    first_line: Line = 1
-    num_lines: Line = _READ_LINES
+    first_line: Line | None = None
+    num_lines: Line | None = None
 
 
 class ListDirectory(Struct, forbid_unknown_fields=True):
     """Arguments of `list_directory`."""
 
-    path: str = "."
+    path: str | None = None
 
 
 class WriteFile(Struct, forbid_unknown_fields=True):
@@ -77,17 +77,16 @@ class WorkspaceTools:
                 f"Read a text file, {_READ_LINES} lines at a time",
                 {
                     "path": _text("Path, relative to the working directory"),
-                    "first_line": _integer("First line to read, from 1"),
-                    "num_lines": _integer(f"Number of lines, {_READ_LINES} by default"),
+                    "first_line": _integer_or_null("First line to read, from 1"),
+                    "num_lines": _integer_or_null(f"Number of lines, {_READ_LINES} by default"),
                 },
                 self._read_file,
-                required=("path",),
             ),
             self._path_tool(
                 ListDirectory,
                 "list_directory",
                 "List the files of a directory with their sizes",
-                {"path": _text("Path, relative to the working directory, which is the default")},
+                {"path": _text("Path, relative to the working directory, which is the default", "null")},
                 self._list_directory,
             ),
             self._path_tool(
@@ -99,7 +98,6 @@ class WorkspaceTools:
                     "content": _text("The whole content of the file"),
                 },
                 self._write_file,
-                required=("path", "content"),
             ),
             self._tool(
                 Shell,
@@ -109,7 +107,6 @@ class WorkspaceTools:
                 "It gets no input, and its background processes end with it",
                 {"command": _text("The command")},
                 self._shell,
-                required=("command",),
             ),
         ]
 
@@ -126,17 +123,15 @@ class WorkspaceTools:
         description: str,
         properties: dict[str, Any],
         run: Callable[[PathArguments, Path], str],
-        *,
-        required: tuple[str, ...] = (),
     ) -> Tool:
         """Return a tool with a path; a worker thread runs it."""
 
         async def run_in_thread(arguments: PathArguments) -> str:
-            return await asyncio.to_thread(run, arguments, self._resolve(arguments.path))
+            return await asyncio.to_thread(run, arguments, self._resolve(arguments.path or "."))
 
         def caution(call: ToolCallPart) -> str | None:
             try:
-                path = self._resolve(_arguments(call, kind).path)
+                path = self._resolve(_arguments(call, kind).path or ".")
             except ToolFailed:
                 # The call fails with this reason, without touching a file.
                 return None
@@ -144,9 +139,7 @@ class WorkspaceTools:
                 return None
             return f"{path} is outside the working directory {self._directory}."
 
-        return self._tool(
-            kind, name, description, properties, run_in_thread, required=required, caution=caution
-        )
+        return self._tool(kind, name, description, properties, run_in_thread, caution=caution)
 
     def _tool(
         self,
@@ -156,7 +149,6 @@ class WorkspaceTools:
         properties: dict[str, Any],
         run: Callable[[Arguments], Awaitable[str]],
         *,
-        required: tuple[str, ...],
         caution: Callable[[ToolCallPart], str | None] = no_caution,
     ) -> Tool:
         async def run_call(call: ToolCallPart) -> ToolResultPart:
@@ -167,12 +159,26 @@ class WorkspaceTools:
             except OSError as error:
                 return error_result(call, error.strerror or str(error))
 
-        parameters = {"type": "object", "properties": properties, "required": list(required)}
+        def accepts(call: ToolCallPart) -> bool:
+            try:
+                _arguments(call, kind)
+            except ToolFailed:
+                return False
+            return True
+
+        # Strict tools of OpenAI have all properties required; those that may be left out are null then.
+        parameters = {
+            "type": "object",
+            "properties": properties,
+            "required": list(properties),
+            "additionalProperties": False,
+        }
         return Tool(
-            spec=ToolSpec(name=name, description=description, parameters=parameters),
+            spec=ToolSpec(name=name, description=description, parameters=parameters, is_strict=True),
             origin=self.name,
             needs_approval=True,
             run=run_call,
+            accepts=accepts,
             caution=caution,
         )
 
@@ -195,8 +201,9 @@ class WorkspaceTools:
         if b"\0" in data:
             raise ToolFailed(f"{arguments.path!r} is not a text file")
         lines = data.decode("utf-8", errors="replace").splitlines(keepends=True)
-        start = arguments.first_line - 1
-        return _cut_lines(lines[start : start + arguments.num_lines], first=start + 1, num_all=len(lines))
+        start = (arguments.first_line or 1) - 1
+        end = start + (arguments.num_lines or _READ_LINES)
+        return _cut_lines(lines[start:end], first=start + 1, num_all=len(lines))
 
     def _list_directory(self, arguments: ListDirectory, path: Path) -> str:
         if path.is_file():
@@ -265,9 +272,9 @@ def _with_tilde(path: Path) -> str:
     return f"~/{path.relative_to(home)}" if path != home and path.is_relative_to(home) else str(path)
 
 
-def _text(description: str) -> dict[str, Any]:
-    return {"type": "string", "description": description}
+def _text(description: str, *others: str) -> dict[str, Any]:
+    return {"type": ["string", *others] if others else "string", "description": description}
 
 
-def _integer(description: str) -> dict[str, Any]:
-    return {"type": "integer", "minimum": 1, "description": description}
+def _integer_or_null(description: str) -> dict[str, Any]:
+    return {"type": ["integer", "null"], "description": description}
