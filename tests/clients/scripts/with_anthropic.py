@@ -1,4 +1,4 @@
-"""One tool-calling turn with the tool runner of Anthropic's SDK, on a thread."""
+"""One turn of the tool runner of Anthropic's SDK, on a thread."""
 
 import json
 import sys
