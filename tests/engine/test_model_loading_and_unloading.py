@@ -9,9 +9,10 @@ import mlx.core as mx
 import pytest
 
 from mlxctl.engine import EngineClient, loop
+from mlxctl.engine.client.connection import EngineConnection
 from mlxctl.engine.client.pending_loads import PendingModelLoads
 from mlxctl.engine.loading import loader
-from mlxctl.engine.wire.reports import ModelLoadStep
+from mlxctl.engine.wire.reports import ModelLoadStep, ModelUnloaded
 from mlxctl.errors import BrokenModel, ModelInUse, NotEnoughMemory, SequenceFailed
 from mlxctl.ir import ModelSpec
 from mlxctl.settings import EngineSettings
@@ -134,6 +135,22 @@ def test_load_reports_the_bytes_in_memory(monkeypatch: pytest.MonkeyPatch) -> No
             assert seen == sorted(seen)
             assert 0 < seen[0] < seen[-1] <= loaded.weights_bytes
             assert client.num_bytes_read("llama3") == 0
+
+    asyncio.run(run())
+
+
+def test_unloading_ends_the_progress_of_an_abandoned_load() -> None:
+    async def run() -> None:
+        loads, connection = PendingModelLoads(load_timeout_seconds=60.0), EngineConnection(lambda _: None)
+        load = asyncio.create_task(loads.load(connection, source("llama3")))
+        await asyncio.sleep(0)
+        load.cancel()
+        await asyncio.wait({load})
+
+        loads.on_progress(ModelLoadStep(name="llama3", num_bytes=5))
+        assert loads.num_bytes_read == {"llama3": 5}
+        loads.on_unloaded(ModelUnloaded(name="llama3"))
+        assert loads.num_bytes_read == {}
 
     asyncio.run(run())
 
