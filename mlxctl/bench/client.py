@@ -23,7 +23,7 @@ _CONNECT_SECONDS = 5.0
 _TAIL_BYTES = 4096
 _BUFFER_BYTES = 64 * 1024
 _MARKER_BYTES = 32
-_MAX_REFUSAL_BYTES = 64 * 1024
+_MAX_ERROR_BYTES = 64 * 1024
 _DELTA = re.compile(rb'"(?:content|reasoning_content|reasoning|arguments)": ?"[^"]')
 _FAILURE = re.compile(rb'data: ?(\{"error".*)')
 _USAGE = re.compile(rb"data: ?(\{.*\})")
@@ -192,7 +192,7 @@ class StreamReceiver(asyncio.BufferedProtocol):
         if end and b" 200 " in head.partition(b"\r\n")[0]:
             self._is_stream = True
             return rest
-        if len(self._head) > _MAX_REFUSAL_BYTES:
+        if len(self._head) > _MAX_ERROR_BYTES:
             self._finish()
         return b""
 
