@@ -4,6 +4,7 @@ from falcon.asgi import Request
 
 from mlxctl.errors import PolicyDenied
 from mlxctl.inference.request_context import PromptFacts, RequestContext
+from mlxctl.ir.timed_phases import timed
 from mlxctl.policy import Caller
 from mlxctl.policy.backend import RequestFacts
 from mlxctl.policy.service import PolicyService
@@ -18,18 +19,18 @@ async def decide(request: Request, model: str, prompt: PromptFacts = NO_PROMPT) 
         return
     identity: Caller = request.context.identity
     record: RequestContext = request.context.record
-    decision = await policy.opa.decide(
-        RequestFacts(
-            caller=identity.name,
-            scopes=identity.scopes,
-            models=identity.models,
-            model=model,
-            route=record.route,
-            protocol=record.protocol,
-            num_tokens=prompt.num_tokens,
-            tools=prompt.tools,
-            prompt_sha256=prompt.sha256,
-        )
+    facts = RequestFacts(
+        caller=identity.name,
+        scopes=identity.scopes,
+        models=identity.models,
+        model=model,
+        route=record.route,
+        protocol=record.protocol,
+        num_tokens=prompt.num_tokens,
+        tools=prompt.tools,
+        prompt_sha256=prompt.sha256,
     )
+    with timed("policy"):
+        decision = await policy.opa.decide(facts)
     if not decision.allowed:
         raise PolicyDenied(decision.reason)

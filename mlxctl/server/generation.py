@@ -170,7 +170,8 @@ class GenerationResource(Generic[FormatterType]):
         # Before the guardrails, which may search long texts.
         admit(request, response, model, max_tokens=(head.max_tokens or 0) * head.num_choices)
         if guardrails.applies("input", model):
-            whole = await self._screen(whole, guardrails.rules, record)
+            with timed("guardrails"):
+                whole = await self._screen(whole, guardrails.rules, record)
         self._dropped_tools_log.warn_once(formatter.dropped_tools)
         if request.context.policy.opa is not None:
             record.review = partial(decide, request)

@@ -1,8 +1,8 @@
 """Trace spans of requests, exported over OTLP; needs the extra `otel`.
 
-A request has the spans `parse`, `template`, `tokenize`, `images` and `format`. Each of its generations has
-`prepare`, `queue`, `prefix_cache.lookup`, `prefill` and `decode`. They are made when the request has ended,
-from measured times.
+A request has the spans `parse`, `template`, `tokenize` and `format`, and where they apply `guardrails`,
+`model_load`, `images` and `policy`. Each of its generations has `prepare`, `queue`, `prefix_cache.lookup`,
+`prefill` and `decode`. They are made when the request has ended, from measured times.
 """
 
 import asyncio

@@ -117,6 +117,7 @@ def test_spans_of_a_request_are_exported(
     assert attributes(whole)["http.response.status_code"] == 200
     assert attributes(generation)["gen_ai.usage.output_tokens"] == 3
     assert attributes(generation)["gen_ai.response.finish_reasons"] == ["length"]
+    assert spans["tokenize"].end_time_unix_nano <= spans["policy"].start_time_unix_nano
     lookup = spans["prefix_cache.lookup"]
     assert attributes(lookup)["mlxctl.prefix_cache.hit"]
     assert lookup.start_time_unix_nano < lookup.end_time_unix_nano
@@ -133,7 +134,7 @@ def test_traces_never_have_prompts_or_answers(server: ServerProcess, collector: 
     body = {**CHAT, "messages": [{"role": "user", "content": "canary-zebra-4711"}]}
     answer = httpx.post(f"{server.url}/v1/chat/completions", json=body, timeout=60)
     trace_id = answer.headers["traceparent"].split("-")[1]
-    wait_for(lambda: len(collector.of_trace(trace_id)) == 11, seconds=20)
+    wait_for(lambda: len(collector.of_trace(trace_id)) == 12, seconds=20)
     assert "canary" not in str(collector.spans)
 
 
@@ -143,3 +144,21 @@ def test_unsampled_requests_are_not_exported(server: ServerProcess, collector: O
     later = httpx.get(f"{server.url}/v1/models").headers["traceparent"].split("-")[1]
     wait_for(lambda: collector.of_trace(later), seconds=20)
     assert not collector.of_trace("ab" * 16)
+
+
+def test_spans_name_guardrails_and_the_load_of_a_model(
+    server: ServerProcess, collector: OtlpCollector
+) -> None:
+    rules = {"blocklist": ["xyzzy"], "apply_to": ["input"]}
+    assert httpx.put(f"{server.url}/admin/guardrails", json=rules).is_success
+    assert httpx.post(f"{server.url}/models/unload", json={"model": "tiny"}, timeout=60).is_success
+    answer = httpx.post(f"{server.url}/v1/chat/completions", json=CHAT, timeout=60)
+    assert httpx.put(f"{server.url}/admin/guardrails", json={}).is_success
+    trace_id = answer.headers["traceparent"].split("-")[1]
+    wait_for(lambda: "POST /v1/chat/completions" in collector.of_trace(trace_id), seconds=20)
+    spans = collector.of_trace(trace_id)
+    names = ("parse", "guardrails", "model_load", "template")
+    times = [
+        time for name in names for time in (spans[name].start_time_unix_nano, spans[name].end_time_unix_nano)
+    ]
+    assert times == sorted(times)

@@ -2,6 +2,7 @@
 
 from collections import Counter
 from collections.abc import Sequence
+from contextlib import nullcontext
 from typing import Literal
 
 from mlxctl.adapters.answer_reader import AnswerReader
@@ -28,6 +29,7 @@ from mlxctl.inference.request_context import current_request
 from mlxctl.inference.session import ModelSession
 from mlxctl.ir import Purpose
 from mlxctl.ir.policy import is_model_allowed
+from mlxctl.ir.timed_phases import timed
 from mlxctl.settings import PoolSettings
 
 _PURPOSES: dict[Purpose, str] = {
@@ -120,7 +122,8 @@ class ModelManager:
         try:
             model = await self.find(name, purpose)
             self._check_open()
-            lease = await self._residency.lease(model.name)
+            with nullcontext() if self._residency.is_ready(model.name) else timed("model_load"):
+                lease = await self._residency.lease(model.name)
         except MlxctlError as error:
             self.num_routes[self._registry.own_name(name) or "", _route_result(error)] += 1
             raise
