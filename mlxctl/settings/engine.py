@@ -2,11 +2,14 @@
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
-from mlxctl.ir.cache_policy import CachePolicy
-from mlxctl.ir.scheduler_policy import SchedulerPolicy
 from mlxctl.settings.bounds import bounded
+
+# PERF: completion of names reads settings, and must not import msgspec.
+if TYPE_CHECKING:
+    from mlxctl.ir.cache_policy import CachePolicy
+    from mlxctl.ir.scheduler_policy import SchedulerPolicy
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -143,8 +146,10 @@ _DEFAULT_SCHEDULER = SchedulerSettings()
 
 def scheduler_policy(
     engine: EngineSettings, scheduler: SchedulerSettings = _DEFAULT_SCHEDULER
-) -> SchedulerPolicy:
+) -> "SchedulerPolicy":
     """Return the scheduler's policy at the start."""
+    from mlxctl.ir.scheduler_policy import SchedulerPolicy
+
     return SchedulerPolicy(
         max_rows=engine.max_rows,
         target_gap_ms=engine.target_gap_ms,
@@ -157,8 +162,10 @@ def scheduler_policy(
     )
 
 
-def cache_policy(engine: EngineSettings) -> CachePolicy:
+def cache_policy(engine: EngineSettings) -> "CachePolicy":
     """Return the prefix cache's policy at the start."""
+    from mlxctl.ir.cache_policy import CachePolicy
+
     return CachePolicy(
         prefix_cache_bytes=engine.prefix_cache_bytes,
         cache_ttl_seconds=engine.cache_ttl_seconds,

@@ -25,6 +25,7 @@ OPTIONAL = {
     "mlxctl/policy/jwks.py": {"joserfc"},  # missing_for
     "mlxctl/policy/oidc.py": {"joserfc"},  # missing_for
     "mlxctl/installed.py": {"opentelemetry"},  # names of modules only
+    "mlxctl/server/tls_key.py": {"cryptography"},  # missing_for
     "mlxctl/server/tracing.py": {"opentelemetry"},  # missing_for
     "mlxctl/stores/policy.py": {"cryptography"},  # missing_for
     "mlxctl/tui/tools/mcp_server.py": {"mcp", "mcp_types"},  # missing_for
