@@ -61,7 +61,7 @@ INPUT_KEYS = (
     ("Enter", "Send"),
     ("^J, Option-Enter", "New line (also \\ before Enter, or Shift-Enter)"),
     ("Up, Down", "Earlier and later questions; the draft is kept"),
-    ("@path", "Send a file with the question; Tab completes paths and commands"),
+    ("@path", "Send this file too; Tab completes paths and commands"),
     ("Enter, answering", "Queue the question; Up takes the last one back"),
     ("Tab", "Focus thoughts; Enter expands or collapses them"),
     ("PgUp, PgDn, ^End", "Scroll; at the end, follow the answer again"),
