@@ -1,6 +1,7 @@
-"""Host names and addresses of this machine."""
+"""Host names and addresses, alone and in URLs."""
 
 import ipaddress
+from urllib.parse import urlsplit
 
 
 def is_loopback(host: str) -> bool:
@@ -11,3 +12,9 @@ def is_loopback(host: str) -> bool:
         return ipaddress.ip_address(host).is_loopback
     except ValueError:
         return False
+
+
+def without_credentials(url: str) -> str:
+    """Return a URL for logs, without user name and password."""
+    parts = urlsplit(url)
+    return parts._replace(netloc=parts.netloc.rpartition("@")[2]).geturl()

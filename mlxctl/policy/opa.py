@@ -10,6 +10,7 @@ from typing import Any, Literal
 import httpx
 
 from mlxctl.errors import PolicyUnavailable
+from mlxctl.ir.host_names import without_credentials
 from mlxctl.policy.backend import ALLOWED, Decision, PolicyBackend, RequestFacts
 
 MAX_CACHED = 4096
@@ -84,7 +85,11 @@ class OpaPolicy:
 
     def _failed(self, error: Exception) -> Decision:
         if not self._is_failing:
-            _log.error("the policy server %s does not decide: %r", self._url, error)
+            reason = repr(error)
+            if isinstance(error, httpx.HTTPStatusError):
+                # Its message has the whole URL.
+                reason = f"status {error.response.status_code}"
+            _log.error("the policy server %s does not decide: %s", without_credentials(self._url), reason)
         self._is_failing = True
         if self._on_error == "allow":
             return ALLOWED

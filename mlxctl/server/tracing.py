@@ -17,6 +17,7 @@ from mlxctl.errors import SettingsError
 from mlxctl.inference.request_context import RequestContext
 from mlxctl.inference.request_entry import RequestEntry
 from mlxctl.installed import missing_for
+from mlxctl.ir.host_names import without_credentials
 from mlxctl.ir.timed_phases import recorded_phases
 from mlxctl.server.access_log import finish_reason
 from mlxctl.settings import TelemetrySettings
@@ -87,7 +88,8 @@ class RequestTracing:
                 result = super().export(spans)
                 has_failed = result is not SpanExportResult.SUCCESS
                 if has_failed and not self.is_failing:
-                    _log.error("traces cannot be sent to %s and are dropped until it answers", endpoint)
+                    shown = without_credentials(endpoint)
+                    _log.error("traces cannot be sent to %s and are dropped until it answers", shown)
                 self.is_failing = has_failed
                 return result
 

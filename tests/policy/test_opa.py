@@ -99,3 +99,13 @@ def test_absent_server_fails_closed_by_default(caplog: pytest.LogCaptureFixture)
         decide(url, FACTS)
     assert decide(url, FACTS, FACTS, on_error="allow") == [Decision(allowed=True)] * 2
     assert len(caplog.records) == 2
+
+
+def test_log_has_no_credentials_of_the_policy_server(
+    double: OpaDouble, caplog: pytest.LogCaptureFixture
+) -> None:
+    double.status = 500
+    for url in (double.url, "http://127.0.0.1:9/v1/data/mlxctl"):
+        decide(url.replace("://", "://me:secret@"), FACTS, on_error="allow")
+    assert [url in caplog.text for url in (double.url, "http://127.0.0.1:9/", "status 500")] == [True] * 3
+    assert "secret" not in caplog.text

@@ -16,13 +16,14 @@ def test_absent_collector_is_logged_once(
 ) -> None:
     monkeypatch.setattr(tracing, "_EXPORT_SECONDS", 0.2)
     monkeypatch.setenv("OTEL_BSP_MAX_EXPORT_BATCH_SIZE", "1")
-    requests = RequestTracing(TelemetrySettings(otlp_endpoint="http://127.0.0.1:9"))
+    requests = RequestTracing(TelemetrySettings(otlp_endpoint="http://me:secret@127.0.0.1:9"))
     for number in range(3):
         request = RequestContext(request_id=str(number), method="GET", path="/", route="/")
         requests.start(request, None)
         requests.record(request)
     asyncio.run(requests.close())
-    assert ["127.0.0.1:9/v1/traces" in message for message in caplog.messages] == [True]
+    assert ["http://127.0.0.1:9/v1/traces" in message for message in caplog.messages] == [True]
+    assert "secret" not in caplog.text
 
 
 @pytest.mark.parametrize("endpoint", ["127.0.0.1:4318", "collector", "ftp://127.0.0.1", "http://"])
