@@ -504,16 +504,19 @@ def test_invalid_remembered_sampling_is_ignored(sampling: str, tmp_path: Path) -
 def test_statistics_below_answers_can_be_hidden_for_good(tmp_path: Path) -> None:
     preferences = Preferences(tmp_path / "screen.json")
 
-    async def play(*steps: tuple[str, str]) -> str:
+    async def play(*steps: tuple[str, str]) -> tuple[str, str]:
+        """Return the screen after an answer, and after further steps."""
         app = ChatApp(ScriptedBackend(text("Hi!")), ChatOptions(), tools=ToolBox(), preferences=preferences)
         async with app.run_test(notifications=True) as pilot:
             screen = Screen(app, pilot)
             await screen.wait_for("ready")
-            await converse(screen, ("Hello", "context 101"), *steps)
+            await converse(screen, ("Hello", "context 101"))
             await screen.settle()
-            return screen.text()
+            before = screen.text()
+            await converse(screen, *steps)
+            return before, screen.text()
 
     shown = "cached 80 of 100"
-    assert shown in asyncio.run(play())
-    assert shown not in asyncio.run(play(("/stats", "Statistics are hidden below answers")))
-    assert shown not in asyncio.run(play())
+    before, after = asyncio.run(play(("/stats", "Statistics are hidden below answers")))
+    assert (shown in before, shown in after) == (True, False)
+    assert shown not in asyncio.run(play())[0]

@@ -160,11 +160,7 @@ def has_ended(pid: int) -> bool:
 LIST = ("list_directory", "{}")
 
 
-@pytest.mark.parametrize(
-    ("keys", "words"),
-    [(("escape",), "the user refused this call"), (("ctrl+y",), "a.txt  2 bytes")],
-)
-def test_call_waits_for_the_user(directory: Path, keys: tuple[str, ...], words: str) -> None:
+def test_call_waits_for_the_user(directory: Path) -> None:
     (directory / "a.txt").write_text("hi")
     backend = ScriptedBackend(call(*LIST), text("Done."))
 
@@ -174,11 +170,11 @@ def test_call_waits_for_the_user(directory: Path, keys: tuple[str, ...], words: 
         await screen.wait_for("Set: tools run")
         await screen.ask("List my files")
         await screen.wait_for("Run list_directory?")
-        await screen.press(*keys)
+        await screen.press("ctrl+y")
         await screen.wait_for("Done.")
 
     drive(backend, interact, tools=built_in_tools(directory))
-    assert backend.requests[1].messages[-1].tool_results[0].text == words
+    assert backend.requests[1].messages[-1].tool_results[0].text == "a.txt  2 bytes"
 
 
 def test_allowed_tool_runs_without_asking_inside_the_directory(directory: Path) -> None:
