@@ -7,9 +7,6 @@ Policy, in steps (the duration of a decode step of one row) and seconds:
 - Beside decoding rows, a pass takes two steps for each waiting prompt, up to `_MAX_STEPS`. Passes that
   finish prompts may always take the most, since they end with first tokens. So one long prompt makes the gap
   between two tokens three steps, many short ones ten.
-- Small passes are slow where each has to read much (weights, or a long context before it), so that a long
-  prompt beside rows could take many times as long as alone. From `_MAX_SLOWDOWN` times on, its passes take
-  longer in proportion, also up to `_MAX_STEPS`.
 - New rows join the others in the decode step after the next one, where joining takes longer than half a step:
   right after a pass it would lengthen the same gap.
 - Beside rows of the same burst, prompts are finished as if nothing decoded.
@@ -34,10 +31,6 @@ _ALONE_STEPS = 5
 _STEPS_PER_PROMPT = 2
 _MAX_STEPS = 9
 _MAX_GAP_STEPS = 11
-# A long prompt beside rows may take this many times as long as alone before its passes become longer.
-_MAX_SLOWDOWN = 3.0
-# Pass size that stands for prefill without decoding rows.
-_ALONE_TOKENS = 512
 # Joins that take at most this share of a step are done right after a pass.
 _SHORT_JOIN = 0.5
 _GAP_SECONDS = 0.2
@@ -125,21 +118,13 @@ class PrefillPacer:
         self._last_step: float | None = None
 
     def chunk_tokens(
-        self,
-        *,
-        rows: int,
-        num_waiting: int = 1,
-        lateness: float = 0.0,
-        slowdown: float = 1.0,
-        context: int = 0,
+        self, *, rows: int, num_waiting: int = 1, lateness: float = 0.0, context: int = 0
     ) -> int:
-        """Return the size of the next pass over part of a prompt.
-
-        `slowdown` is the time since its first pass, in times of what prefill alone would have taken.
-        """
+        """Return the size of the next pass over part of a prompt."""
         if rows:
-            steps = _STEPS_PER_PROMPT * num_waiting * max(1.0, slowdown / _MAX_SLOWDOWN)
-            target = self._mixed_pass_seconds(rows, steps=min(steps, _MAX_STEPS), lateness=lateness)
+            target = self._mixed_pass_seconds(
+                rows, steps=min(_STEPS_PER_PROMPT * num_waiting, _MAX_STEPS), lateness=lateness
+            )
         else:
             target = min(_ALONE_STEPS * self._single_row_step(), self._slice_seconds)
         if size := self._passes.recent_size(context):
@@ -161,11 +146,6 @@ class PrefillPacer:
                 rows, steps=_MAX_STEPS, lateness=math.inf if is_burst else lateness
             )
         return self._tokens(target, rows, context)
-
-    def seconds_alone(self, num_tokens: int, *, context: int = 0) -> float:
-        """Return how long prefill of so many tokens takes without decoding rows."""
-        cost = self._cost(context)
-        return cost.seconds(_ALONE_TOKENS) * num_tokens / _ALONE_TOKENS if cost is not None else 0.0
 
     def break_even_tokens(self, *, context: int = 0) -> int:
         """Return the pass size where tokens cost as much as `fixed`.
@@ -212,7 +192,7 @@ class PrefillPacer:
         if num_tokens > 0 and seconds > 0:
             self._passes.observe(num_tokens, seconds, context=context + num_tokens // 2)
 
-    def _mixed_pass_seconds(self, rows: int, *, steps: float, lateness: float) -> float:
+    def _mixed_pass_seconds(self, rows: int, *, steps: int, lateness: float) -> float:
         """Return the target duration of a pass beside rows.
 
         The decode step after it is part of the same gap.

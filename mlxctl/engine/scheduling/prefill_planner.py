@@ -59,14 +59,7 @@ class PrefillPlanner:
         ]
 
     def next_batch(
-        self,
-        model: str,
-        queue: ModelQueue,
-        ranked: list[Sequence],
-        available_bytes: int,
-        *,
-        lateness: float,
-        now: float,
+        self, model: str, queue: ModelQueue, ranked: list[Sequence], available_bytes: int, *, lateness: float
     ) -> Batch:
         """Return the next restore or prefill batch.
 
@@ -90,11 +83,7 @@ class PrefillPlanner:
         num_tokens = sum(row.num_tokens_to_prefill for row in prompts)
         if len(prompts) == 1:
             chunk_tokens = pacer.chunk_tokens(
-                rows=rows,
-                num_waiting=len(ranked),
-                lateness=lateness,
-                slowdown=prompts[0].prefill_slowdown(now),
-                context=context,
+                rows=rows, num_waiting=len(ranked), lateness=lateness, context=context
             )
             is_final = rows and num_tokens <= final_pass_tokens
             num_tokens = prompts[0].slice_tokens(num_tokens if is_final else chunk_tokens)

@@ -203,7 +203,7 @@ class Scheduler:
             lateness = wait / target if target else math.inf
             self._last_phase = "prefill"
             ranked = self._fair.ranked(candidates, now=now)
-            batch = self._planner.next_batch(name, queue, ranked, available_bytes, lateness=lateness, now=now)
+            batch = self._planner.next_batch(name, queue, ranked, available_bytes, lateness=lateness)
             for sequence in batch.prompts:
                 if sequence.needs_restore:
                     sequence.admitted_priority = self._fair.aged_priority(sequence, now=now)

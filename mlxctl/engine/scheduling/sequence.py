@@ -51,8 +51,7 @@ class Sequence:
     yet in `output_token_ids`. Prefill pauses at `checkpoint_positions`. `producer` is a sequence that is
     computing the first `shared_length` tokens of the prompt. `memory_short_since` is when memory alone began
     to keep it waiting. `salts` are those of the client's cache namespace and of the images. `left_queue_at`
-    is the time of its first batch; `prefill_alone_seconds` is what prefill since then would have taken
-    without decoding rows. `restored_at` is when its cached prefix was first restored.
+    is the time of its first batch, `restored_at` that of the first restore of its cached prefix.
 
     A preempted sequence waits again: its first `num_resumed_tokens` output tokens are then the end of
     `prompt_token_ids`. `admitted_priority` is its priority value after aging when it got its place;
@@ -79,7 +78,6 @@ class Sequence:
     memory_short_since: float | None = None
     left_queue_at: float | None = None
     restored_at: float | None = None
-    prefill_alone_seconds: float = 0.0
     vision_seconds: float | None = None
     state: SequenceState = SequenceState.WAITING
     num_cached_tokens: int = 0
@@ -165,15 +163,6 @@ class Sequence:
     def num_uncomputed_tokens(self) -> int:
         """Prompt tokens that no sequence has computed, except the last."""
         return self.num_prompt_tokens - 1 - self.num_reusable_tokens
-
-    def prefill_slowdown(self, now: float) -> float:
-        """Return how many times longer prefill takes than alone.
-
-        1 before the first pass, and after a preemption.
-        """
-        if self.left_queue_at is None or not self.prefill_alone_seconds or self.was_preempted:
-            return 1.0
-        return (now - self.left_queue_at) / self.prefill_alone_seconds
 
     @property
     def remaining_checkpoints(self) -> list[int]:
