@@ -100,6 +100,9 @@ def test_cross_encoder_has_no_embeddings(model_server: ServerProcess) -> None:
     answer = httpx.post(f"{model_server.url}/v1/embeddings", json=body, timeout=60)
     assert (answer.status_code, answer.json()["error"]["param"]) == (400, "model")
     assert "use /v1/rerank" in answer.json()["error"]["message"]
+    chat = {"model": "bert_scorer", "messages": [{"role": "user", "content": "Bread."}]}
+    refused = httpx.post(f"{model_server.url}/v1/chat/completions", json=chat, timeout=60)
+    assert (refused.status_code, "to /v1/rerank" in refused.text) == (400, True)
     long = {"model": "bert_scorer", "query": "a", "documents": ["the " * 900]}
     assert "maximum" in httpx.post(f"{model_server.url}/v1/rerank", json=long, timeout=60).text
 

@@ -37,6 +37,9 @@ _PURPOSES: dict[Purpose, str] = {
     "transcription": "transcribes audio and writes no other text; "
     "send audio to /v1/audio/transcriptions, or name another model",
 }
+_RERANKER = (
+    "is a reranker and writes no text; send a query and documents to /v1/rerank, or name another model"
+)
 _TEXT_MODEL_FOR: dict[Purpose, str] = {
     "embeddings": "generates text, and its hidden states make poor vectors; name an embedding model",
     "transcription": "generates text and takes no audio; name a transcription model",
@@ -287,7 +290,12 @@ def _route_result(error: MlxctlError) -> RouteResult:
 def _check_purpose(model: ServedModel, name: str, purpose: Purpose) -> None:
     if model.facts.purpose == purpose:
         return
-    what = _TEXT_MODEL_FOR[purpose] if model.facts.purpose == "text" else _PURPOSES[model.facts.purpose]
+    if model.facts.embedding is not None and model.facts.embedding.scores_pairs:
+        what = _RERANKER
+    elif model.facts.purpose == "text":
+        what = _TEXT_MODEL_FOR[purpose]
+    else:
+        what = _PURPOSES[model.facts.purpose]
     raise InvalidRequest(f"model {name!r} {what}", param="model", code="model_not_supported")
 
 
