@@ -113,3 +113,15 @@ def test_guardrails_can_be_tried_and_refuse_bad_patterns(server: ServerProcess) 
     assert tried == {"verdict": "redacted", "text": "call [redacted]"}
     refused = httpx.put(f"{server.url}/admin/guardrails", json={"regex": ["("]})
     assert (refused.status_code, "regex[0]" in refused.text) == (400, True)
+
+
+def test_request_beyond_its_limit_is_not_searched(server: ServerProcess) -> None:
+    set_rules(server, blocklist=["hello there"], apply_to=["input"])
+    limits = f"{server.url}/admin/limits"
+    assert httpx.put(limits, json={"requests_per_minute": 1}).is_success
+    try:
+        refused = [post(server, "/v1/chat/completions", CHAT).status_code for _ in range(2)]
+    finally:
+        httpx.put(limits, json={})
+        set_rules(server)
+    assert refused == [400, 429]
