@@ -111,10 +111,10 @@ class ServerSettings:
     """Time that open requests get to finish after SIGTERM or Ctrl-C."""
 
     response_ttl_seconds: float = bounded(3600.0, least=0.0)
-    """Time after its last use until a stored response expires."""
+    """Time after its last use until a stored response or thread expires."""
 
     response_store_bytes: int = bounded(256 * 1024**2, least=0)
-    """Maximum disk space of stored responses. The least recently used are deleted first. 0 stores none."""
+    """Maximum disk space of stored responses and threads. The least recently used go first. 0 stores none."""
 
     ready_when: Literal["any", "first", "all"] = "all"
     """Models that /readyz needs: any one, the first, or all that an engine restart has lost."""
