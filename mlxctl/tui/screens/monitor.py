@@ -34,6 +34,8 @@ ListEntries = Callable[[int], "Awaitable[Sequence[CacheEntry]]"]
 """Returns the prefix-cache entries that were used last, at most so many. Raises MlxctlError."""
 
 _MAX_ROWS = 100
+# The server detokenizes each of them.
+_MAX_ENTRIES = 50
 _OPEN_STATES = frozenset({"waiting", "reading", "answering"})
 _NO_REQUEST = "No request yet."
 
@@ -157,7 +159,7 @@ class MonitorScreen(Screen[None]):
             self._trends.add(await self._observe())
             is_observed = True
             if self._shows_entries:
-                entries = await self._list_entries(_MAX_ROWS)
+                entries = await self._list_entries(_MAX_ENTRIES)
         except MlxctlError as error:
             message = str(error)
         finally:
