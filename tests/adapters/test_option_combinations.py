@@ -12,6 +12,7 @@ from mlxctl.demo import MODEL_DIR
 from mlxctl.errors import InvalidRequest
 from mlxctl.models import read_model
 from mlxctl.protocols import OpenAIChatFormatter
+from tests.option_table import read_option_table
 
 DOCUMENT = Path(__file__).parents[2] / "docs" / "reference" / "sampling.md"
 FUNCTION = {"name": "f", "parameters": {"type": "object"}}
@@ -39,20 +40,6 @@ OPTIONS: dict[str, Any] = {
 }
 
 
-def documented() -> dict[frozenset[str], str]:
-    """Return the table's entries by pair."""
-    section = DOCUMENT.read_text(encoding="utf-8").split("## Which options combine")[1]
-    lines = section.split("\n## ")[0].splitlines()
-    rows = [[cell.strip() for cell in line.strip("|").split("|")] for line in lines if line.startswith("|")]
-    names = rows[0][1:]
-    return {
-        frozenset((row[0], name)): word
-        for row in rows[2:]
-        for name, word in zip(names, row[1:], strict=True)
-        if word
-    }
-
-
 @pytest.fixture(scope="module")
 def demo() -> ModelAdapter:
     return create_adapter(read_model(MODEL_DIR), name="demo")
@@ -75,5 +62,5 @@ def combine(demo: ModelAdapter, first: str, second: str) -> str:
 
 def test_option_table_matches_every_pair(demo: ModelAdapter) -> None:
     found = {frozenset(pair): combine(demo, *pair) for pair in combinations(OPTIONS, 2)}
-    assert documented() == found
+    assert read_option_table(DOCUMENT) == found
     assert "no" in found.values()

@@ -21,6 +21,7 @@ from mlxctl.models.lora_files import read_lora
 from mlxctl.settings import EngineSettings, LibrarySettings, ModelSettings, Settings
 from mlxctl.stores import CapabilityStore
 from tests.engine.harness import GREEDY, Output, finish, running_engine
+from tests.option_table import read_option_table
 from tests.prefix_cache.test_reuse import text
 from tests.tiny_models.adapters import random_adapter
 from tests.tiny_models.wide_heads import wide_model
@@ -35,25 +36,11 @@ OPTIONS = (*FORMATS, *ALWAYS, *DRAFTERS)
 PROMPT = text(300, 1)
 
 
-def documented() -> dict[frozenset[str], str]:
-    """Return the table's entries by pair; empty cells have none."""
-    section = DOCUMENT.read_text(encoding="utf-8").split("## Which options combine")[1]
-    lines = section.split("\n## ")[0].splitlines()
-    rows = [[cell.strip(" `") for cell in line.strip("|").split("|")] for line in lines if line[:1] == "|"]
-    names = rows[0][1:]
-    return {
-        frozenset((row[0], name)): word
-        for row in rows[2:]
-        for name, word in zip(names, row[1:], strict=True)
-        if word
-    }
-
-
 def test_table_names_every_pair_of_options() -> None:
     exclusive = {frozenset(FORMATS), frozenset(DRAFTERS)}
     pairs = {frozenset(pair) for pair in combinations(OPTIONS, 2)}
     expected = dict.fromkeys(pairs - exclusive, "yes") | {frozenset(DRAFTERS): "no"}
-    assert documented() == expected
+    assert read_option_table(DOCUMENT) == expected
 
 
 @pytest.fixture

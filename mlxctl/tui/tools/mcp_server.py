@@ -4,12 +4,11 @@ Needs the extra `mcp`; imported when a server is configured.
 """
 
 import asyncio
-import os
 import re
 from collections.abc import AsyncIterator, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from functools import partial
-from typing import Any, Self
+from typing import Any
 
 import httpx2
 import msgspec
@@ -21,6 +20,7 @@ from mcp_types import Tool as ListedTool
 
 from mlxctl import __version__
 from mlxctl.ir import ToolCallPart, ToolResultPart, ToolSpec
+from mlxctl.tui.tools.child_output import ChildOutput
 from mlxctl.tui.tools.mcp_config import McpServerConfig
 from mlxctl.tui.tools.toolbox import MAX_TOOLS, Tool, error_result, text_result
 
@@ -30,43 +30,6 @@ MAX_RESULT_CHARACTERS = 100_000
 _MAX_PAGES = 20
 _MAX_NAME = 64
 _MAX_STDERR_BYTES = 4000
-
-
-class ServerStderr:
-    """A pipe that keeps its last bytes. Event-loop thread only.
-
-    `writer` is for the child; what it writes is read at once, so that the child never blocks.
-    """
-
-    def __init__(self) -> None:
-        reader, writer = os.pipe()
-        os.set_blocking(reader, False)
-        self._reader = reader
-        self._tail = b""
-        self.writer = os.fdopen(writer, "w")
-
-    def __enter__(self) -> Self:
-        asyncio.get_running_loop().add_reader(self._reader, self._read)
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        asyncio.get_running_loop().remove_reader(self._reader)
-        os.close(self._reader)
-        self.writer.close()
-
-    @property
-    def last_line(self) -> str:
-        """The last line that is not empty."""
-        self._read()
-        lines = self._tail.decode(errors="replace").strip().splitlines()
-        return lines[-1].strip() if lines else ""
-
-    def _read(self) -> None:
-        try:
-            data = os.read(self._reader, 65536)
-        except BlockingIOError:
-            return
-        self._tail = (self._tail + data)[-_MAX_STDERR_BYTES:]
 
 
 class McpServer:
@@ -126,7 +89,7 @@ class McpServer:
 
         The SDK's context managers must be entered and left in one task.
         """
-        with ServerStderr() as stderr:
+        with ChildOutput(num_last=_MAX_STDERR_BYTES) as stderr:
             try:
                 async with self._connected(stderr) as client:
                     listed = await _list_tools(client)
@@ -143,7 +106,7 @@ class McpServer:
                 self._client = None
 
     @asynccontextmanager
-    async def _connected(self, stderr: ServerStderr) -> AsyncIterator[Client]:
+    async def _connected(self, stderr: ChildOutput) -> AsyncIterator[Client]:
         config = self._config
         async with AsyncExitStack() as stack:
             if config.url is not None:

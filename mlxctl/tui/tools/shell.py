@@ -6,14 +6,14 @@ import signal
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Self
+
+from mlxctl.tui.tools.child_output import ChildOutput
 
 SHELL_SECONDS = 120.0
 
 # The end of a long output usually has the error.
 _FIRST_BYTES = 4_000
 _LAST_BYTES = 16_000
-_CHUNK_BYTES = 65_536
 # How long output is awaited after the end of the command.
 _DRAIN_SECONDS = 1.0
 
@@ -32,7 +32,7 @@ async def run_command(command: str, directory: Path, *, seconds: float) -> Comma
     After `seconds`, at a cancellation, and at its end, the command and the processes that it started are
     killed. Raises OSError when the directory is gone.
     """
-    with _OutputPipe() as output:
+    with ChildOutput(num_first=_FIRST_BYTES, num_last=_LAST_BYTES) as output:
         process = await asyncio.create_subprocess_exec(
             "/bin/sh",
             "-c",
@@ -59,60 +59,6 @@ async def run_command(command: str, directory: Path, *, seconds: float) -> Comma
             with suppress(ProcessLookupError):
                 os.killpg(process.pid, signal.SIGKILL)
             await process.wait()
-        await output.wait_closed()
+        await output.wait_closed(seconds=_DRAIN_SECONDS)
     text = "\n".join(filter(None, (output.text.rstrip("\n"), end)))
     return CommandResult(text=text or "[no output]", is_success=not end)
-
-
-class _OutputPipe:
-    """A pipe that keeps its first and last bytes.
-
-    `writer` is the end for the child.
-    """
-
-    def __init__(self) -> None:
-        self._reader, self.writer = os.pipe()
-        os.set_blocking(self._reader, False)
-        self._closed = asyncio.Event()
-        self._first = b""
-        self._last = b""
-        self._num_left_out = 0
-
-    def __enter__(self) -> Self:
-        asyncio.get_running_loop().add_reader(self._reader, self._read)
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        asyncio.get_running_loop().remove_reader(self._reader)
-        os.close(self._reader)
-        self._close_writer()
-
-    async def wait_closed(self) -> None:
-        """Wait a moment until no process has the pipe open."""
-        self._close_writer()
-        with suppress(TimeoutError):
-            async with asyncio.timeout(_DRAIN_SECONDS):
-                await self._closed.wait()
-
-    @property
-    def text(self) -> str:
-        if not self._num_left_out:
-            return (self._first + self._last).decode(errors="replace")
-        first, last = (part.decode(errors="replace") for part in (self._first, self._last))
-        return f"{first}\n[{self._num_left_out:,} bytes left out]\n{last}"
-
-    def _close_writer(self) -> None:
-        if self.writer >= 0:
-            os.close(self.writer)
-            self.writer = -1
-
-    def _read(self) -> None:
-        data = os.read(self._reader, _CHUNK_BYTES)
-        if not data:
-            self._closed.set()
-            asyncio.get_running_loop().remove_reader(self._reader)
-        room = _FIRST_BYTES - len(self._first)
-        self._first += data[:room]
-        last = self._last + data[room:]
-        self._last = last[-_LAST_BYTES:]
-        self._num_left_out += len(last) - len(self._last)
