@@ -93,6 +93,7 @@ WRITERS = {
     "prefix_cache/disk/segments.py": SEGMENT,
     "prefix_cache/disk/transfer.py": "cache.archive",
     "probe/speech_samples.py": "an audio file, in a temporary directory",
+    "server/tls_key.py": "a decrypted TLS key, until the first handshake",
     "service/manager.py": "the definition of a service, for the system",
     "settings/editing.py": "mlxctl.toml",
     "stores/agent_ids.py": "nothing: it reads agents.sqlite",
@@ -104,6 +105,7 @@ WRITERS = {
     "tui/external_editor.py": "the question in an editor, in a temporary directory",
     "tui/preferences.py": "screen.json",
     "tui/terminal.py": "a log, which mlxctl never reads",
+    "tui/tools/workspace.py": "a file that the model writes for the user",
 }
 """Every module that writes files, and which of FILES they are.
 
