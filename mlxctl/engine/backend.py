@@ -55,9 +55,9 @@ CPU = Backend(
     # that fit no later one; 6,000 tokens left 700 MB and were computed no sooner.
     buffer_cache_share=0.0,
     buffer_cache_max_bytes=64 * _MIB,
-    # Measured on the same machine with 5M parameters and a prompt of 8,000 tokens, which takes 15 s alone: beside
-    # a stream it took 86 s with 1.75, 37 s with 2, and 26 s with 2.5; the p95 gap at its end was 5, 8 and 10
-    # idle gaps.
+    # Measured on the same machine with 5M parameters and a prompt of 8,000 tokens, which takes 15 s alone:
+    # beside a stream it took 86 s with 1.75, 37 s with 2, and 26 s with 2.5; the p95 gap at its end was 5, 8
+    # and 10 idle gaps.
     min_prefill_pass_cost=2.0,
 )
 METAL = Backend(
