@@ -67,6 +67,7 @@ class PassCosts:
         self.num_observed = 0
         self._last: deque[tuple[int, float, int]] = deque(maxlen=_MAX_MEASURED_PASSES)
         self._recent: dict[int, deque[tuple[int, float]]] = {}
+        self._recent_points: dict[int, list[tuple[int, float]]] = {}
         self._contexts: dict[int, dict[int, deque[tuple[float, int]]]] = {}
         self._quartiles: dict[int, dict[int, tuple[float, int]]] = {}
 
@@ -80,6 +81,7 @@ class PassCosts:
         size, context_range = num_tokens.bit_length(), _context_range(context)
         recent = self._recent.setdefault(context_range, deque(maxlen=_MAX_RECENT_PASSES))
         recent.append((num_tokens, seconds))
+        self._recent_points[context_range] = _quartiles_by_size(recent)
         measured = self._contexts.setdefault(context_range, {}).setdefault(
             size, deque(maxlen=_MAX_MEASURED_PASSES)
         )
@@ -118,26 +120,17 @@ class PassCosts:
 
     def _points(self, context_range: int) -> list[tuple[int, float]]:
         """Return the sizes of a range that count, with their seconds."""
-        recent = self._recent_points(context_range)
+        recent = self._recent_points[context_range]
         if _have_spread([num for num, _ in recent]):
             return recent
         return [(num, rate * num) for rate, num in self._quartiles[context_range].values()]
-
-    def _recent_points(self, context_range: int) -> list[tuple[int, float]]:
-        measured: dict[int, list[tuple[float, int]]] = {}
-        for num, seconds in self._recent.get(context_range, ()):
-            measured.setdefault(num.bit_length(), []).append((seconds / num, num))
-        quartiles = [
-            lower_quartile(of_size) for of_size in measured.values() if len(of_size) >= _MIN_RECENT_OF_SIZE
-        ]
-        return [(num, rate * num) for rate, num in quartiles]
 
     def recent_size(self, context: int) -> int | None:
         """Return the size of a range's last passes if it is one.
 
         None before the second pass of the range.
         """
-        sizes = [num for num, _ in self._recent_points(_context_range(context))]
+        sizes = [num for num, _ in self._recent_points.get(_context_range(context), ())]
         return max(sizes) if sizes and not _have_spread(sizes) else None
 
     @property
@@ -153,6 +146,17 @@ class PassCosts:
     @property
     def _sizes(self) -> list[int]:
         return [num for sizes in self._quartiles.values() for _, num in sizes.values()]
+
+
+def _quartiles_by_size(passes: Iterable[tuple[int, float]]) -> list[tuple[int, float]]:
+    """Return sizes measured more than once, with lower quartiles in seconds."""
+    measured: dict[int, list[tuple[float, int]]] = {}
+    for num, seconds in passes:
+        measured.setdefault(num.bit_length(), []).append((seconds / num, num))
+    quartiles = [
+        lower_quartile(of_size) for of_size in measured.values() if len(of_size) >= _MIN_RECENT_OF_SIZE
+    ]
+    return [(num, rate * num) for rate, num in quartiles]
 
 
 def _have_spread(sizes: Sequence[int]) -> bool:
