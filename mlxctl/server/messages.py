@@ -57,4 +57,5 @@ class MessagesResource(GenerationResource[AnthropicMessagesFormatter]):
 
 def _owner(caller: str) -> str:
     """Return the owner of a caller's threads, apart from its responses."""
-    return f"threads of {caller}"
+    # SEC: an owner that no printable name of a key equals.
+    return f"threads\x1f{caller}"
