@@ -131,6 +131,14 @@ def test_without_rows_one_prompt_takes_five_steps_several_the_slice() -> None:
     assert pacer.final_pass_tokens(rows=0) == pytest.approx(500, abs=5)
 
 
+def test_short_prompts_of_one_size_are_prefilled_in_one_pass_without_rows() -> None:
+    pacer = make_pacer(step=0.01)
+    for size in (50, 100, *[100] * 40):
+        pacer.observe_prefill(size, 0.004 + size * 0.0002, rows=0)
+
+    assert pacer.chunk_tokens(rows=0) >= 100
+
+
 def test_pass_is_bounded_and_at_most_doubles() -> None:
     pacer = make_pacer(step=0.1)
 

@@ -127,7 +127,7 @@ class PrefillPacer:
             )
         else:
             target = min(_ALONE_STEPS * self._single_row_step(), self._slice_seconds)
-        if size := self._passes.recent_size(context):
+        if rows and (size := self._passes.recent_size(context)):
             # Passes of one size cannot separate the fixed part from the part per token.
             return size // 2 or min(2, self._max_tokens)
         return self._tokens(target, rows, context)
