@@ -71,17 +71,21 @@ class PassCosts:
         self._contexts: dict[int, dict[int, deque[tuple[float, int]]]] = {}
         self._quartiles: dict[int, dict[int, tuple[float, int]]] = {}
 
-    def observe(self, num_tokens: int, seconds: float, *, context: int = 0) -> None:
+    def observe(
+        self, num_tokens: int, seconds: float, *, context: int = 0, is_beside_rows: bool = False
+    ) -> None:
         """Add the duration of a pass.
 
-        `context` is the number of tokens before it in the longest row.
+        `context` is the number of tokens before it in the longest row. Only passes beside decoding rows are
+        recent ones.
         """
         self.num_observed += 1
         self._last.append((num_tokens, seconds, context))
         size, context_range = num_tokens.bit_length(), _context_range(context)
-        recent = self._recent.setdefault(context_range, deque(maxlen=_MAX_RECENT_PASSES))
-        recent.append((num_tokens, seconds))
-        self._recent_points[context_range] = _quartiles_by_size(recent)
+        if is_beside_rows:
+            recent = self._recent.setdefault(context_range, deque(maxlen=_MAX_RECENT_PASSES))
+            recent.append((num_tokens, seconds))
+            self._recent_points[context_range] = _quartiles_by_size(recent)
         measured = self._contexts.setdefault(context_range, {}).setdefault(
             size, deque(maxlen=_MAX_MEASURED_PASSES)
         )
@@ -120,7 +124,7 @@ class PassCosts:
 
     def _points(self, context_range: int) -> list[tuple[int, float]]:
         """Return the sizes of a range that count, with their seconds."""
-        recent = self._recent_points[context_range]
+        recent = self._recent_points.get(context_range, [])
         if _have_spread([num for num, _ in recent]):
             return recent
         return [(num, rate * num) for rate, num in self._quartiles[context_range].values()]

@@ -190,7 +190,9 @@ class PrefillPacer:
             overlap = max(0.0, step - self._last_step)
             seconds = max(seconds - overlap, seconds / 8)
         if num_tokens > 0 and seconds > 0:
-            self._passes.observe(num_tokens, seconds, context=context + num_tokens // 2)
+            self._passes.observe(
+                num_tokens, seconds, context=context + num_tokens // 2, is_beside_rows=rows > 0
+            )
 
     def _mixed_pass_seconds(self, rows: int, *, steps: int, lateness: float) -> float:
         """Return the target duration of a pass beside rows.
