@@ -27,20 +27,13 @@ from mlxctl.ir import ModelSpec
 from mlxctl.settings import EngineSettings
 from tests import tiny_models
 from tests.engine.harness import GREEDY, finish, running_engine, sources, submit
+from tests.server.process import is_alive
 
 
 async def wait_until(condition: Callable[[], bool], *, seconds: float = 30.0) -> None:
     async with asyncio.timeout(seconds):
         while not condition():
             await asyncio.sleep(0.01)
-
-
-def is_running(pid: int) -> bool:
-    try:
-        os.kill(pid, 0)
-    except ProcessLookupError:
-        return False
-    return True
 
 
 def engine_pid(client: EngineClient) -> int:
@@ -123,7 +116,7 @@ def test_stop_drains_open_requests_and_removes_process_and_socket() -> None:
             await finish(long)
         await stopping
 
-        assert not is_running(pid)
+        assert not is_alive(pid)
         assert socket_files() == []
 
     asyncio.run(run())

@@ -3,7 +3,6 @@
 import asyncio
 import json
 import os
-import time
 from pathlib import Path
 
 import pytest
@@ -11,6 +10,7 @@ import pytest
 from mlxctl.ir import ToolCallPart, ToolResultPart
 from mlxctl.tui.tools.toolbox import ToolBox
 from mlxctl.tui.tools.workspace import MAX_ENTRIES, MAX_FILE_BYTES, MAX_READ_CHARACTERS, WorkspaceTools
+from tests.server.process import is_alive, wait_for
 
 from .screen_driver import Screen, built_in_tools, drive
 from .scripted_backend import ScriptedBackend, call, text
@@ -134,27 +134,15 @@ def test_command_is_killed_with_its_children_at_the_time_limit(directory: Path) 
     command = "sleep 60 & echo $! > child; wait"
     result = run(directory, "shell", command=command, shell_seconds=0.3)
     assert (result.text, result.is_error) == ("error: [stopped after 0.3 seconds]", True)
-    assert has_ended(int((directory / "child").read_text()))
+    child = int((directory / "child").read_text())
+    wait_for(lambda: not is_alive(child), seconds=10)
 
 
 def test_background_processes_end_with_their_command(directory: Path) -> None:
     result = run(directory, "shell", command="sleep 60 & echo $! > child; echo started")
     assert result.text == "started"
-    assert has_ended(int((directory / "child").read_text()))
-
-
-def has_ended(pid: int) -> bool:
-    """Wait for the end of a killed process; a zombie has ended."""
-    deadline = time.monotonic() + 10
-    while time.monotonic() < deadline:
-        try:
-            if Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] in "ZX":
-                return True
-            os.kill(pid, 0)
-        except (FileNotFoundError, ProcessLookupError):
-            return True
-        time.sleep(0.01)
-    return False
+    child = int((directory / "child").read_text())
+    wait_for(lambda: not is_alive(child), seconds=10)
 
 
 LIST = ("list_directory", "{}")
@@ -227,4 +215,5 @@ def test_stopping_the_answer_kills_the_command(directory: Path) -> None:
         await screen.wait_for("Stopped.")
 
     drive(backend, interact, tools=built_in_tools(directory), uses_tools=True)
-    assert has_ended(int((directory / "pid").read_text()))
+    child = int((directory / "pid").read_text())
+    wait_for(lambda: not is_alive(child), seconds=10)
