@@ -1,17 +1,24 @@
-"""The same hypothesis examples in every run; no state of the user."""
+"""The same hypothesis examples in every run; no state of the user; time for slow machines."""
 
 import os
 import signal
 import tempfile
 
-from hypothesis import settings
+from httpx._config import DEFAULT_TIMEOUT_CONFIG
+from hypothesis import HealthCheck, settings
 
-settings.register_profile("repeatable", derandomize=True, deadline=None)
+settings.register_profile(
+    "repeatable", derandomize=True, deadline=None, suppress_health_check=[HealthCheck.too_slow]
+)
 settings.load_profile("repeatable")
 
 # Agents, responses and API keys of the user must not decide an outcome, nor change. Removed at exit.
 _STATE = tempfile.TemporaryDirectory(prefix="mlxctl-tests-")
 os.environ["XDG_STATE_HOME"] = _STATE.name
+
+# Five seconds by default, which a busy machine may need for a short answer.
+for _wait in ("connect", "read", "write", "pool"):
+    setattr(DEFAULT_TIMEOUT_CONFIG, _wait, 60.0)
 
 # A run in the background may have been started with Ctrl-C ignored, which servers and commands would inherit.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:

@@ -138,16 +138,16 @@ def test_server_without_model_list_needs_a_named_model() -> None:
 
 
 def test_concurrent_streams_have_a_higher_total_rate() -> None:
-    with fixed_rate_server() as server:
+    with fixed_rate_server(pause_seconds=0.02) as server:
         result = run_bench(
-            Throughput(streams=(1, 8), answer_tokens=40, prompt_tokens=64),
+            Throughput(streams=(1, 8), answer_tokens=12, prompt_tokens=64),
             options(server.url),
             RecordingObserver(),
         )
     one, eight = result.find("decode_tokens_per_second_x1"), result.find("decode_tokens_per_second_x8")
     assert one is not None
     assert eight is not None
-    assert eight.median > 3 * one.median
+    assert eight.median > 2 * one.median
 
 
 def test_own_server_is_started_and_measured() -> None:

@@ -1,7 +1,7 @@
 """Requests and samples of the scenarios on a server of known speed."""
 
 import asyncio
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import pairwise
 
 import pytest
@@ -137,14 +137,13 @@ def test_arrivals_do_not_wait_and_goodput_counts_timely_answers() -> None:
     scenario = Arrivals(
         rate=100.0, num_requests=8, prompt_tokens=16, answer_tokens=8, ttft_ms=200, token_ms=1000
     )
+    patient = replace(scenario, ttft_ms=60_000, token_ms=60_000)
     with fixed_rate_server(pause_seconds=0.21) as server:
-        slow = measure(scenario, target_on(server))
-    with fixed_rate_server(pause_seconds=0.01) as server:
-        quick = measure(scenario, target_on(server))
-    assert quick["goodput"] == 1
-    assert slow["goodput"] == 0
-    # Sequentially, eight answers of eight tokens would take 13 seconds.
-    assert slow["tokens_per_second"] > 15
+        late = measure(scenario, target_on(server))
+        timely = measure(patient, target_on(server))
+    assert (late["goodput"], timely["goodput"]) == (0, 1)
+    # Sequentially, eight answers of eight tokens would take 13 seconds, so at most 4.8 a second.
+    assert late["tokens_per_second"] > 6
 
 
 def test_arrival_schedule_is_deterministic_and_keeps_its_rate() -> None:
@@ -199,7 +198,7 @@ def test_contention_measures_during_a_long_prefill() -> None:
         sample = measure(scenario, target_on(server))
     assert set(sample) == {figure.name for figure in scenario.figures}
     # The prefill alone takes 1.5 seconds.
-    assert sample["ttft_beside_prompt"] < 1
+    assert sample["ttft_beside_prompt"] < 1.4
 
 
 def test_decode_rate_covers_the_common_interval() -> None:

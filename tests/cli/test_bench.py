@@ -99,7 +99,7 @@ def test_interrupted_run_stores_complete_rounds(tmp_path: Path) -> None:
         assert process.stderr is not None
         assert any("round 2/200 ended" in line for line in process.stderr)
         process.send_signal(signal.SIGINT)
-        stdout, stderr = process.communicate(timeout=20)
+        stdout, stderr = process.communicate(timeout=60)
     assert process.returncode == 130
     result: Result = load_result(out)
     assert result.is_partial

@@ -1,6 +1,7 @@
 """Measurements of speculation survive a restart; a damaged file counts as none."""
 
 import json
+import os
 from pathlib import Path
 
 import pytest
@@ -62,6 +63,11 @@ def test_damaged_file_counts_as_none(tmp_path: Path, content: bytes) -> None:
     store.gate("model", "lookup").observe_plain(1, 1, 0.1)
     store.save()
     assert json.loads((tmp_path / "speculation.json").read_bytes())["gates"]
+
+
+def test_pipe_in_place_of_the_file_counts_as_none(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "speculation.json")
+    assert GateStore(tmp_path).gate("model", "lookup").seconds == {}
 
 
 def test_directory_that_cannot_be_written_stops_nothing(tmp_path: Path) -> None:

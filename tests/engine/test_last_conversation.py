@@ -66,14 +66,15 @@ def test_next_turn_takes_the_cache_and_answers_as_a_cold_run(family: str) -> Non
             answer = (await finish(submit(client, family, PROMPT, max_tokens=9))).token_ids
             num_bytes = await working_cache_bytes(client)
             prompt = [*PROMPT, *answer, 30, 31, 32]
-            again = submit(client, family, prompt, max_tokens=60)
+            # Long enough to decode still when the statistics are taken.
+            again = submit(client, family, prompt, max_tokens=200)
             first = await again.next()
             num_bytes_meanwhile = await working_cache_bytes(client)
             token_ids = [token_id for update in first for token_id in update.token_ids] + (
                 await finish(again)
             ).token_ids
         async with running_engine(family, settings=EngineSettings(prefix_cache_bytes=0)) as client:
-            cold = (await finish(submit(client, family, prompt, max_tokens=60))).token_ids
+            cold = (await finish(submit(client, family, prompt, max_tokens=200))).token_ids
         assert num_bytes > 0
         assert num_bytes_meanwhile == 0
         assert max(update.cache_usage.num_cached_tokens for update in first) >= len(PROMPT) + len(answer) - 1
@@ -93,7 +94,9 @@ def test_cancelled_rows_free_their_memory(family: str) -> None:
                 while not any(update.token_ids for update in await stream.next()):
                     pass
                 stream.cancel()
-                await asyncio.sleep(0.1)
+            async with asyncio.timeout(30):
+                while (await client.stats()).num_decoding:
+                    await asyncio.sleep(0.01)
             await client.ask_cache("clear")
             stats = await client.stats()
         assert (stats.cache_bytes, stats.cache_working_bytes) == (0, 0)

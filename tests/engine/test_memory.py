@@ -36,7 +36,7 @@ def test_active_memory_is_constant_over_many_requests(family: str) -> None:
 
 
 def test_dropped_rows_free_the_batch() -> None:
-    async def run() -> tuple[int, int]:
+    async def run() -> None:
         async with running_engine("endless", settings=NOTHING_KEPT, own_process=True) as client:
             staying = submit(client, "endless", range(20, 30), max_tokens=1_000_000)
             leaving = [submit(client, "endless", [30] * 1000, max_tokens=1_000_000) for _ in range(3)]
@@ -46,23 +46,19 @@ def test_dropped_rows_free_the_batch() -> None:
             full = (await client.stats()).active_memory_bytes
             for stream in leaving:
                 stream.cancel()
-            await asyncio.sleep(0.2)
-            rest = (await client.stats()).active_memory_bytes
+            async with asyncio.timeout(30):
+                while (await client.stats()).active_memory_bytes >= full / 3:
+                    await asyncio.sleep(0.02)
             staying.cancel()
-            return full, rest
 
-    full, rest = asyncio.run(run())
-
-    assert rest < full / 3
+    asyncio.run(run())
 
 
 def test_process_returns_memory_after_a_long_prompt() -> None:
-    async def run() -> tuple[int, int]:
+    async def run() -> None:
         async with running_engine("endless", settings=NOTHING_KEPT, own_process=True) as client:
 
             async def resident() -> int:
-                # The engine gives back what is free when it has had nothing to do for a moment.
-                await asyncio.sleep(1.5)
                 size = (await client.stats()).resident_bytes
                 assert size is not None
                 return size
@@ -70,11 +66,12 @@ def test_process_returns_memory_after_a_long_prompt() -> None:
             await finish(submit(client, "endless", [20] * 50, max_tokens=4))
             before = await resident()
             await finish(submit(client, "endless", [20] * 3000, max_tokens=1))
-            return before, await resident()
+            # The engine gives back what is free when it has had nothing to do for a second.
+            async with asyncio.timeout(60):
+                while await resident() - before >= 20e6:
+                    await asyncio.sleep(2)
 
-    before, after = asyncio.run(run())
-
-    assert after - before < 20e6
+    asyncio.run(run())
 
 
 def test_long_prompts_share_one_stream() -> None:

@@ -68,10 +68,10 @@ def test_cancel_stops_preparation_at_once() -> None:
             left = asyncio.create_task(pool.run(time.sleep, 60, num_bytes=0))
             await asyncio.sleep(0.1)
             left.cancel()
-            second = await asyncio.wait_for(pool.run(os.getpid, num_bytes=0), 10)
+            second = await asyncio.wait_for(pool.run(os.getpid, num_bytes=0), 50)
             assert second != first
             # The system ends a killed process a moment later.
-            await asyncio.to_thread(wait_for, lambda: not is_alive(first), seconds=10)
+            await asyncio.to_thread(wait_for, lambda: not is_alive(first), seconds=20)
 
     asyncio.run(run())
 
@@ -79,8 +79,9 @@ def test_cancel_stops_preparation_at_once() -> None:
 def test_full_queue_is_rejected() -> None:
     async def run() -> None:
         async with running() as pool:
-            waiting = [asyncio.create_task(pool.run(time.sleep, 0.3, num_bytes=0)) for _ in range(2)]
-            await asyncio.sleep(0.05)
+            waiting = [asyncio.create_task(pool.run(time.sleep, 0.2, num_bytes=0)) for _ in range(2)]
+            # Each takes its place in its first step, and keeps it until its process has answered.
+            await asyncio.sleep(0)
             with pytest.raises(QueueFull):
                 await pool.run(os.getpid, num_bytes=0)
             await asyncio.gather(*waiting)

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from server.process import ServerProcess, serving
+from server.process import ServerProcess, serving, wait_for
 
 from mlxctl.errors import (
     AuthenticationFailed,
@@ -326,11 +326,7 @@ def test_cancel_ends_the_request_on_the_server(server: ServerProcess) -> None:
         )
         await anext(generation)
         generation.cancel()
-        for _ in range(100):
-            await asyncio.sleep(0.05)
-            if server.health()["open_requests"] == 0:
-                break
+        await asyncio.to_thread(wait_for, lambda: server.health()["open_requests"] == 0, seconds=20)
         await remote.close()
 
     asyncio.run(leave())
-    assert server.health()["open_requests"] == 0

@@ -92,7 +92,7 @@ async def settle() -> None:
 
 def run(scenario: Callable[[], Awaitable[None]]) -> None:
     async def bounded() -> None:
-        await asyncio.wait_for(scenario(), 10)
+        await asyncio.wait_for(scenario(), 60)
 
     asyncio.run(bounded())
 

@@ -115,7 +115,11 @@ def test_fingerprint_of_the_base_is_accepted(tmp_path: Path) -> None:
         ),
     )
 )
-@settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
+@settings(
+    max_examples=60,
+    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
+    deadline=None,
+)
 def test_any_configuration_is_read_or_refused(config: object, tmp_path: Path) -> None:
     directory = write(tmp_path / "any", config, tensors())
     try:

@@ -1,5 +1,6 @@
 """Headers of weight files, and their totals."""
 
+import os
 from pathlib import Path
 
 import pytest
@@ -65,6 +66,12 @@ def test_truncated_file_is_an_error(tmp_path: Path) -> None:
         with pytest.raises(BrokenModel, match="is truncated") as raised:
             read_tensors(tmp_path)
         assert "\n" not in str(raised.value)
+
+
+def test_pipe_in_place_of_weights_is_an_error(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "model.safetensors")
+    with pytest.raises(BrokenModel, match="is not a regular file"):
+        read_tensors(tmp_path)
 
 
 def test_too_large_header_is_an_error(tmp_path: Path) -> None:

@@ -32,7 +32,7 @@ def double() -> Iterator[OpaDouble]:
 
 def decide(url: str, *facts: RequestFacts, **options: Any) -> list[Decision]:
     async def ask() -> list[Decision]:
-        policy = OpaPolicy(SettingsPolicy(["one"]), url, timeout_seconds=5.0, **options)
+        policy = OpaPolicy(SettingsPolicy(["one"]), url, timeout_seconds=60.0, **options)
         decisions = [await policy.decide(each) for each in facts]
         await policy.close()
         return decisions

@@ -198,7 +198,11 @@ def test_export_leaves_out_damaged_records(tmp_path: Path) -> None:
 
 
 @given(seed=st.integers(0, 2**32), harm=st.sampled_from(["flip", "cut", "append"]))
-@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(
+    max_examples=60,
+    deadline=None,
+    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
+)
 def test_modified_archive_is_rejected_whole(tmp_path: Path, seed: int, harm: str) -> None:
     file = tmp_path / "file"
     if not file.exists():

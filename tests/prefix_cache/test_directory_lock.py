@@ -31,4 +31,4 @@ def test_lock_waits_for_announced_release(tmp_path: Path) -> None:
     started = time.monotonic()
     threading.Timer(1.5, lock.release).start()
     DirectoryLock.acquire(tmp_path).release()
-    assert 1.4 <= time.monotonic() - started < 10
+    assert time.monotonic() - started >= 1.4

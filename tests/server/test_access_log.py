@@ -12,7 +12,7 @@ from typing import Any, TypeVar
 import httpx
 import pytest
 
-from .process import ServerProcess
+from .process import END_SECONDS, ServerProcess
 from .test_disconnect import ask
 
 T = TypeVar("T")
@@ -51,15 +51,15 @@ class LoggedServer(ServerProcess):
 
     def _wait(self, find: Callable[[], T | None]) -> T:
         with self._grown:
-            assert self._grown.wait_for(find, timeout=20), self.lines[-5:]
+            assert self._grown.wait_for(find, timeout=60), self.lines[-5:]
             found = find()
         assert found is not None
         return found
 
     def kill(self) -> None:
         self.process.kill()
-        self.process.wait(timeout=20)
-        self._reader.join(timeout=20)
+        self.process.wait(timeout=END_SECONDS)
+        self._reader.join(timeout=END_SECONDS)
         super().kill()
 
 
@@ -75,9 +75,9 @@ def logged(*arguments: str, **environment: str) -> Iterator[LoggedServer]:
 
 @pytest.fixture(scope="module")
 def json_server(endless_model: Path) -> Iterator[LoggedServer]:
-    """A server whose completions have half a second."""
+    """A server whose completions have a second."""
     arguments = ("--model", str(endless_model), "--name", "tiny", "--log-format", "json")
-    with logged(*arguments, MLXCTL_SERVER_TIMEOUTS="completions=0.5") as server:
+    with logged(*arguments, MLXCTL_SERVER_TIMEOUTS="completions=1") as server:
         yield server
 
 
@@ -191,7 +191,7 @@ def test_unread_standard_error_never_stops_the_server(endless_model: Path) -> No
     server = ServerProcess(*arguments)
     try:
         server.wait_ready()
-        with httpx.Client(timeout=20) as client:
+        with httpx.Client() as client:
             statuses = {client.get(f"{server.url}/{'x' * 200}").status_code for _ in range(600)}
         assert statuses == {404}
     finally:

@@ -118,10 +118,10 @@ def test_concurrent_turns_run_one_after_another(server: ServerProcess) -> None:
 
 def test_turns_beyond_the_queue_limit_are_refused(server: ServerProcess) -> None:
     agent = Agent(server)
-    with ThreadPoolExecutor(4) as pool, agent.stream("One", max_tokens=900) as first:
+    with ThreadPoolExecutor(4) as pool, agent.stream("One") as first:
         lines = first.iter_lines()
         next(lines)
-        others = as_completed([pool.submit(agent.turn, text) for text in ("2", "3", "4", "5")], timeout=30)
+        others = as_completed([pool.submit(agent.turn, text) for text in ("2", "3", "4", "5")], timeout=60)
         refused = next(others).result()
         turns = server.health()["agents"]
         first.close()
@@ -146,10 +146,11 @@ def test_disconnect_leaves_the_history_unchanged(server: ServerProcess) -> None:
 def test_reset_fails_a_running_turn(server: ServerProcess) -> None:
     agent = Agent(server)
     agent.answer_to("One")
-    with agent.stream("Two", max_tokens=200) as answer:
+    # Long enough that the reset comes before its end.
+    with httpx.Client() as client, agent.stream("Two", max_tokens=1000) as answer:
         lines = answer.iter_lines()
         next(lines)
-        assert httpx.post(f"{agent.url}/reset", timeout=30).json()["num_messages"] == 0
+        assert client.post(f"{agent.url}/reset").json()["num_messages"] == 0
         rest = [line for line in lines if line.startswith("data: ")]
     assert json.loads(rest[-2][6:])["error"]["code"] == "conflict"
     assert rest[-1] == "data: [DONE]"

@@ -63,6 +63,6 @@ def test_disconnect_cancels_every_choice(server: ServerProcess, is_stream: bool)
     url = f"{server.url}/v1/chat/completions"
     with suppress(httpx.ReadTimeout), httpx.stream("POST", url, json=body, timeout=0.5) as answer:
         next(answer.iter_lines())
-    wait_for(lambda: server.health()["open_requests"] == 0, seconds=2)
-    after = httpx.post(url, json={**ASKED, "max_tokens": 1}, timeout=10)
+    wait_for(lambda: server.health()["open_requests"] == 0, seconds=20)
+    after = httpx.post(url, json={**ASKED, "max_tokens": 1}, timeout=60)
     assert after.status_code == 200

@@ -52,7 +52,7 @@ def test_open_requests_fail_in_their_protocol_and_the_engine_restarts(server: Se
         ) as completion_lines,
     ):
         whole = pool.submit(httpx.post, chat_url, json=BODY, timeout=30)
-        wait_for(lambda: server.health()["open_requests"] == 5, seconds=2)
+        wait_for(lambda: server.health()["open_requests"] == 5, seconds=20)
         os.kill(first_engine, signal.SIGKILL)
 
         chat_end = [line for line in chat_lines if line][-2:]

@@ -216,7 +216,7 @@ def test_downloaded_model_is_in_the_library(server: ServerProcess) -> None:
     def states() -> list[str]:
         return [download["state"] for download in httpx.get(f"{server.url}/downloads").json()["downloads"]]
 
-    wait_for(lambda: states() == ["done", "failed"], seconds=20)
+    wait_for(lambda: states() == ["done", "failed"], seconds=60)
     done = httpx.get(f"{server.url}/downloads").json()["downloads"][0]
     assert done["files_done"] == done["files_total"] > 0
     assert done["started_at"] <= done["finished_at"]

@@ -19,7 +19,7 @@ from mlxctl.server.address import claim_address
 from mlxctl.server.listener import Listener
 from mlxctl.settings import ServerSettings
 
-from .process import ServerProcess, is_alive, serving, wait_for
+from .process import END_SECONDS, ServerProcess, is_alive, serving, wait_for
 
 BODY = {"model": "tiny", "messages": [{"role": "user", "content": "hi"}], "max_tokens": 20_000}
 
@@ -59,22 +59,23 @@ def test_heavy_modules_are_not_imported_at_the_start() -> None:
 
 
 def test_stop_signal_drains_and_leaves_no_processes(endless_model: Path) -> None:
-    with serving(endless_model, MLXCTL_SERVER_DRAIN_SECONDS="0.3") as server:
+    with serving(endless_model, MLXCTL_SERVER_DRAIN_SECONDS="2") as server:
         engine = server.engine_pid()
-        with httpx.stream(
-            "POST", f"{server.url}/v1/messages", json={**BODY, "stream": True}, timeout=30
-        ) as response:
+        with (
+            httpx.Client() as client,
+            httpx.stream("POST", f"{server.url}/v1/messages", json={**BODY, "stream": True}) as response,
+        ):
             lines = response.iter_lines()
             next(lines)
             server.process.send_signal(signal.SIGTERM)
-            wait_for(lambda: server.health()["status"] == "draining", seconds=2)
-            refused = httpx.post(f"{server.url}/v1/chat/completions", json=BODY)
+            wait_for(lambda: client.get(f"{server.url}/health").json()["status"] == "draining", seconds=20)
+            refused = client.post(f"{server.url}/v1/chat/completions", json=BODY)
             rest = [line for line in lines if line]
         assert (refused.status_code, refused.json()["error"]["code"]) == (503, "shutting_down")
         assert "retry-after" in refused.headers
         assert any("text_delta" in line for line in rest)
         assert rest[-2] == "event: error"
-        assert server.process.wait(timeout=10) == 0
+        assert server.process.wait(timeout=END_SECONDS) == 0
         assert not is_alive(engine)
         assert str(server.process.pid) not in "".join(engine_sockets())
 
@@ -90,9 +91,9 @@ def test_second_signal_ends_server_and_engine_at_once(endless_model: Path) -> No
             lines = response.iter_lines()
             next(lines)
             server.process.send_signal(signal.SIGTERM)
-            time.sleep(0.1)
+            wait_for(lambda: server.health()["status"] == "draining", seconds=20)
             assert server.stop(signal.SIGTERM) == 128 + signal.SIGTERM
-        wait_for(lambda: not is_alive(engine), seconds=5)
+        wait_for(lambda: not is_alive(engine), seconds=END_SECONDS)
 
 
 @pytest.fixture(autouse=True)
@@ -105,18 +106,19 @@ def usual_signals() -> Iterator[None]:
 
 def test_second_sighup_does_not_interrupt_the_drain(endless_model: Path) -> None:
     with serving(endless_model) as server:
-        body = {**BODY, "stream": True, "max_tokens": 300}
+        # Long enough that the drain lasts until both signals have come.
+        body = {**BODY, "stream": True, "max_tokens": 1500}
         with httpx.stream("POST", f"{server.url}/v1/chat/completions", json=body, timeout=30) as response:
             lines = response.iter_lines()
             next(lines)
             for pid in (server.engine_pid(), server.process.pid):
                 os.kill(pid, signal.SIGHUP)
-            wait_for(lambda: server.health()["status"] == "draining", seconds=5)
+            wait_for(lambda: server.health()["status"] == "draining", seconds=20)
             server.process.send_signal(signal.SIGHUP)
             rest = [line for line in lines if line]
         assert '"finish_reason":"length"' in rest[-2]
         assert rest[-1] == "data: [DONE]"
-        assert server.process.wait(timeout=10) == 0
+        assert server.process.wait(timeout=END_SECONDS) == 0
 
 
 def test_sighup_is_ignored_under_nohup(endless_model: Path) -> None:
@@ -141,7 +143,7 @@ def test_requests_get_503_until_the_model_is_loaded(endless_model: Path, tmp_pat
     (tmp_path / "tiny").symlink_to(endless_model)
     server = ServerProcess(option, str(tmp_path / "tiny" if option == "--model" else tmp_path))
     try:
-        wait_for(lambda: _answers(server.url), seconds=5)
+        wait_for(lambda: _answers(server.url), seconds=20)
         assert server.health()["status"] == "starting"
         name = httpx.get(f"{server.url}/v1/models", timeout=30).json()["data"][0]["id"]
         body = {**BODY, "model": name, "max_tokens": 1}
@@ -156,7 +158,7 @@ def test_requests_get_503_until_the_model_is_loaded(endless_model: Path, tmp_pat
         assert httpx.post(f"{server.url}/v1/chat/completions", json=body, timeout=30).status_code == 200
     finally:
         server.process.terminate()
-        _, errors = server.process.communicate(timeout=20)
+        _, errors = server.process.communicate(timeout=END_SECONDS)
         server.kill()
     assert "Traceback" not in errors
 
@@ -249,7 +251,7 @@ def test_stopped_listener_leaves_no_native_thread_in_the_interpreter() -> None:
         before = attached_threads()
         for _ in range(10):
             asyncio.run(start_and_stop())
-            assert attached_threads() == before
+            assert attached_threads() <= before
     finally:
         is_over.set()
         busy.join()
@@ -261,5 +263,5 @@ def test_ctrl_c_stops_the_whole_process_group(endless_model: Path) -> None:
         engine = server.engine_pid()
         for pid in (engine, server.process.pid):
             os.kill(pid, signal.SIGINT)
-        assert server.process.wait(timeout=10) == 0
+        assert server.process.wait(timeout=END_SECONDS) == 0
         assert not is_alive(engine)

@@ -138,7 +138,7 @@ def test_disconnects_are_counted(server: ServerProcess) -> None:
     connection = ask(server, "/v1/messages", stream=True)
     connection.recv(65536)
     connection.close()
-    wait_for(lambda: value(server, "disconnects_total") == before + 1, seconds=10)
+    wait_for(lambda: value(server, "disconnects_total") == before + 1, seconds=20)
     assert httpx.get(f"{server.url}/stats").json()["num_disconnects"] == before + 1
     ends = {labels for name, labels in samples(server) if name == "mlxctl_requests_total"}
     assert any(("end", "disconnected") in labels for labels in ends)

@@ -286,7 +286,7 @@ def test_first_model_is_reloaded_after_engine_death(
     answer(server, "llama3")
     httpx.patch(f"{server.url}/admin/cache", json={"prefix_cache_bytes": 54_321}).raise_for_status()
     os.kill(server.engine_pid(), signal.SIGKILL)
-    wait_for(lambda: server.health()["status"] == "recovering", seconds=5)
+    wait_for(lambda: server.health()["status"] == "recovering", seconds=20)
     waiting = httpx.post(f"{server.url}/v1/chat/completions", json=body("llama3"), timeout=30)
     assert (waiting.status_code, waiting.json()["error"]["code"]) == (503, "engine_recovering")
     assert int(waiting.headers["retry-after"]) >= 1

@@ -19,11 +19,13 @@ from mlxctl.server.stream import PendingAnswers, stream_when_started
     ],
 )
 def test_error_after_the_first_ping_ends_the_stream(error: Exception, expected: bytes) -> None:
-    async def begin() -> NoReturn:
-        await asyncio.sleep(0.05)
-        raise error
-
     async def run() -> list[bytes]:
+        has_pinged = asyncio.Event()
+
+        async def begin() -> NoReturn:
+            await has_pinged.wait()
+            raise error
+
         formatter = OpenAIChatFormatter()
         formatter.parse(b'{"model": "m", "stream": true, "messages": [{"role": "user", "content": "Hi"}]}')
         start = PendingAnswers(begin())
@@ -32,9 +34,13 @@ def test_error_after_the_first_ping_ends_the_stream(error: Exception, expected: 
             formatter,
             stream=lambda _: pytest.fail("nothing began"),
             ping_interval_seconds=0.02,
-            deadline=Deadline(10),
+            deadline=Deadline(60),
         )
-        return [chunk async for chunk in chunks]
+        received = []
+        async for chunk in chunks:
+            received.append(chunk)
+            has_pinged.set()
+        return received
 
     first, *_, last = asyncio.run(run())
 

@@ -1,7 +1,6 @@
 """Options of several models: names, counts, time to live, queue."""
 
 import shutil
-import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
@@ -40,8 +39,13 @@ def ask(server: ServerProcess, model: str, **fields: Any) -> httpx.Response:
     return httpx.post(f"{server.url}/v1/chat/completions", json=body, timeout=60)
 
 
+def pool_stats(server: ServerProcess) -> dict[str, Any]:
+    stats: dict[str, Any] = httpx.get(f"{server.url}/stats").json()["pool"]
+    return stats
+
+
 def resident(server: ServerProcess) -> set[str]:
-    return {model["name"] for model in httpx.get(f"{server.url}/stats", timeout=30).json()["pool"]["models"]}
+    return {model["name"] for model in pool_stats(server)["models"]}
 
 
 def test_preload_pin_alias_and_library_options(library: Path, tmp_path: Path) -> None:
@@ -53,7 +57,7 @@ def test_preload_pin_alias_and_library_options(library: Path, tmp_path: Path) ->
     settings.write_text(f'[library]\nmodels_dirs = ["{library}"]\n\n[library.aliases]\nquick = "llama3"\n')
     named = ["--model", str(tiny_models.model("endless")), "--name", "first", "--config", str(settings)]
     with running(*named, "--preload", "--max-models", "2", "--pin", "first", "--any-library-model") as server:
-        wait_for(lambda: resident(server) == {"first", "quick"}, seconds=30)
+        wait_for(lambda: resident(server) == {"first", "quick"}, seconds=60)
         for name in ("quick", "llama3"):
             assert ask(server, name).json()["model"] == name
         assert resident(server) == {"first", "quick"}
@@ -68,7 +72,6 @@ def test_idle_model_is_unloaded_and_pinned_one_stays(library: Path) -> None:
     named = ["--model", str(library / "qwen3"), "--model", str(library / "llama3"), "--pin", "qwen3"]
     with running(*named, "--model-ttl", "0.5") as server:
         assert ask(server, "llama3").status_code == 200
-        assert resident(server) == {"qwen3", "llama3"}
         wait_for(lambda: resident(server) == {"qwen3"}, seconds=20)
         assert ask(server, "llama3").status_code == 200
 
@@ -97,8 +100,7 @@ def test_requests_beyond_the_model_queue_are_refused(narrow: ServerProcess) -> N
             lines = first.iter_lines()
             next(lines)
             waiting = pool.submit(ask, server, "qwen3")
-            wait_for(lambda: server.health()["open_requests"] == 2, seconds=10)
-            time.sleep(0.2)
+            wait_for(lambda: pool_stats(server)["num_waiting"] == 1, seconds=20)
             for path in ("/v1/chat/completions", "/v1/messages"):
                 refused = httpx.post(
                     f"{server.url}{path}", json={**body, "model": "llama3", "max_tokens": 4}, timeout=30

@@ -100,5 +100,7 @@ def test_no_body_delays_other_requests(server: ServerProcess, name: str) -> None
 
     assert answer.status_code == 400
     assert answer.json()["error"]["message"]
-    assert others.longest_wait < _STILL_SECONDS
-    assert others.longest_gap < _STILL_SECONDS
+    # Prepared in the event loop, it would hold the others for most of its own time, on any machine.
+    bound = max(_STILL_SECONDS, answer.elapsed.total_seconds() / 2)
+    assert others.longest_wait < bound
+    assert others.longest_gap < bound

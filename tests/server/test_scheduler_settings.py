@@ -84,9 +84,14 @@ def test_bounds_are_those_of_the_settings_file(endless_model: Path) -> None:
 
 def chat(server: ServerProcess, **more: Any) -> dict[str, Any]:
     body = {"model": "tiny", "messages": [{"role": "user", "content": "hi"}], "temperature": 0, **more}
-    answer = httpx.post(f"{server.url}/v1/chat/completions", json=body, timeout=30)
+    answer = httpx.post(f"{server.url}/v1/chat/completions", json=body, timeout=60)
     assert answer.status_code == 200
     found: dict[str, Any] = answer.json()
+    return found
+
+
+def stats(server: ServerProcess) -> dict[str, Any]:
+    found: dict[str, Any] = httpx.get(f"{server.url}/stats").json()
     return found
 
 
@@ -102,12 +107,14 @@ def fairness(server: ServerProcess) -> dict[str, float]:
 
 
 def test_live_change_lets_an_urgent_request_interrupt_a_running_one(server: ServerProcess) -> None:
-    alone = chat(server, max_tokens=400, stop=["\u0000"])["choices"][0]["message"]["content"]
+    # Long enough that the change and the urgent request come before its end.
+    num_tokens = 1000
+    alone = chat(server, max_tokens=num_tokens, stop=["\u0000"])["choices"][0]["message"]["content"]
     body = {
         "model": "tiny",
         "messages": [{"role": "user", "content": "hi"}],
         "temperature": 0,
-        "max_tokens": 400,
+        "max_tokens": num_tokens,
         "stream": True,
     }
     text = ""
@@ -139,16 +146,19 @@ def test_client_that_leaves_while_preempted_frees_the_place(server: ServerProces
     )
     with httpx.Client(timeout=60) as client:
         low_stream = client.send(low, stream=True)
-        next(low_stream.iter_lines())
+        low_lines = low_stream.iter_lines()
+        next(low_lines)
         high_stream = client.send(high, stream=True)
-        next(high_stream.iter_lines())
+        high_lines = high_stream.iter_lines()
+        next(high_lines)
+        assert stats(server)["num_preempted"] == 1
         low_stream.close()
         high_stream.close()
-        wait_for(lambda: server.health()["open_requests"] == 0, seconds=10)
+        wait_for(lambda: server.health()["open_requests"] == 0, seconds=20)
 
     assert chat(server, max_tokens=1)["usage"]["completion_tokens"] == 1
-    stats = httpx.get(f"{server.url}/stats").json()
-    assert (stats["num_preempted"], stats["num_decoding"], stats["num_waiting"]) == (0, 0, 0)
+    after = stats(server)
+    assert (after["num_preempted"], after["num_decoding"], after["num_waiting"]) == (0, 0, 0)
 
 
 def test_command_line_shows_and_sets(server: ServerProcess) -> None:

@@ -115,10 +115,17 @@ def test_damaged_key_is_set_aside_and_replaced(tmp_path: Path, caplog: pytest.Lo
     assert "fewer than 32 bytes" in caplog.messages[0]
 
 
+def test_pipe_in_place_of_the_key_is_set_aside(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "audit.key")
+    assert len(read_audit_key(tmp_path / "audit.key")) == 32
+    assert len(set_aside_files(tmp_path / "audit.key")) == 1
+
+
 def test_foreign_file_among_segments_is_ignored(tmp_path: Path) -> None:
     (tmp_path / "audit-20260101-new.jsonl").write_text("x")
     today = datetime.now(UTC).strftime("%Y%m%d")
     (tmp_path / f"audit-{today}-000000.jsonl").mkdir()
+    os.mkfifo(tmp_path / f"audit-{today}-000001.jsonl")
     log = files(tmp_path)
     log.append([record(1)])
     assert [one.request_id for one in log.search(AuditQuery())] == ["req-1"]

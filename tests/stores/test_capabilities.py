@@ -27,7 +27,7 @@ def store(path: Path) -> Iterator[CapabilityStore]:
     store.close()
 
 
-@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=60)
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow], max_examples=60)
 @given(found=RECORDS)
 def test_record_round_trips_through_another_process(path: Path, found: ProbeRecord) -> None:
     path.unlink(missing_ok=True)
@@ -38,7 +38,7 @@ def test_record_round_trips_through_another_process(path: Path, found: ProbeReco
     reader.close()
 
 
-@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=60)
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow], max_examples=60)
 @given(first=RECORDS, second=RECORDS)
 def test_failed_finding_never_replaces_a_stored_one(
     path: Path, first: ProbeRecord, second: ProbeRecord

@@ -60,7 +60,7 @@ def test_reason_of_an_override_names_the_file(file: Path) -> None:
     assert (finding.reason, finding.exchanges) == (f"set in {file}", ())
 
 
-@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=25)
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow], max_examples=25)
 @given(records=st.lists(RECORDS, max_size=3, unique_by=lambda found: found.model))
 def test_written_overrides_are_read_as_the_same_verdicts(file: Path, records: list[ProbeRecord]) -> None:
     file.write_text(write_overrides(records), encoding="utf-8")

@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import re
 import sys
 from pathlib import Path
 
@@ -370,11 +371,13 @@ def test_status_shows_waiting_time_and_unreachable_server() -> None:
             if not self.is_alive:
                 raise ServerUnreachable("http://there", "the connection is refused")
 
-    backend = Mortal([1.2, ServerUnreachable("http://there", "gone")])
+    leaves = asyncio.Event()
+    backend = Mortal([leaves, ServerUnreachable("http://there", "gone")])
 
     async def interact(screen: Screen) -> None:
         await send(screen, "Hello")
-        await screen.wait_for("waiting 1 s")
+        assert re.search(r"scripted  waiting \d+ s", await screen.wait_for("waiting "))
+        leaves.set()
         await screen.wait_for("scripted  server not reachable")
         screen.app.screen._check()  # type: ignore[attr-defined]
         await screen.wait_for("scripted  ready")

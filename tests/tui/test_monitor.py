@@ -1,7 +1,6 @@
 """The monitor: trends, screen, text and JSON."""
 
 import asyncio
-import itertools
 import json
 import re
 import subprocess
@@ -291,10 +290,10 @@ def test_cache_entries_keep_the_cursor_and_need_no_plots() -> None:
     async def observe() -> Observation:
         return make_observation(1.0, make_view(1), cache_chunks=2)
 
-    looks = itertools.count(1)
+    first = "look one"
 
     async def list_entries(limit: int) -> list[CacheEntry]:
-        texts = (f"look {next(looks)}\x1b\nstory", "second")
+        texts = (f"{first}\x1b\nstory", "second")
         return [
             CacheEntry(num_tokens=16, memory_bytes=1000, disk_bytes=0, num_hits=1, text=text)
             for text in texts
@@ -304,6 +303,7 @@ def test_cache_entries_keep_the_cursor_and_need_no_plots() -> None:
         raise AuthenticationFailed("the key lacks the scope cache:read")
 
     async def play(entries: ListEntries) -> str:
+        nonlocal first
         async with monitored(observe, list_entries=entries) as screen:
             await screen.wait_for("request 1")
             await screen.press("c")
@@ -312,7 +312,8 @@ def test_cache_entries_keep_the_cursor_and_need_no_plots() -> None:
             await screen.wait_for("second")
             table = screen.app.screen.query_one(CacheTable)
             await screen.press("down")
-            await screen.wait_for(f"look {next(looks) + 1}")
+            first = "look two"
+            await screen.wait_for("look two")
             assert table.cursor_row == 1
             return screen.text()
 

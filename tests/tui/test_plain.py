@@ -111,7 +111,7 @@ def run_on_terminal(url: str, *steps: tuple[str, str], arguments: tuple[str, ...
                 shown += os.read(controller, 65536).decode(errors="replace")
         place = len(shown)
         os.write(controller, keys.encode())
-    assert process.wait(timeout=30) == 0
+    assert process.wait(timeout=60) == 0
     os.close(controller)
     return shown
 
