@@ -132,7 +132,7 @@ class DownloadJournal:
     def _files(self, now: float) -> list[Path]:
         """Return the newest files of other processes, and delete old ones."""
         written: list[tuple[float, Path]] = []
-        for file in self._directory.glob("*.json"):
+        for file in filter(Path.is_file, self._directory.glob("*.json")):
             with suppress(OSError):
                 written.append((file.stat().st_mtime, file))
         kept: list[Path] = []

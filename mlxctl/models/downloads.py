@@ -188,17 +188,18 @@ class Downloads:
             if not self._change_probe(repository, "waiting", "running"):
                 return
             problem = probe.run(path)
-            if self._change_probe(repository, "running", "failed" if problem else "done"):
-                self._change(repository, probe_error=problem)
+            self._change_probe(repository, "running", "failed" if problem else "done", error=problem)
         self._journal.write(self._own())
 
-    def _change_probe(self, repository: str, before: DownloadState, after: DownloadState) -> bool:
+    def _change_probe(
+        self, repository: str, before: DownloadState, after: DownloadState, *, error: str | None = None
+    ) -> bool:
         """Change a probe's state from `before`; return False in another state."""
         with self._lock:
             found = self._downloads.get(repository)
             if found is None or found.probe != before:
                 return False
-            self._downloads[repository] = replace(found, probe=after)
+            self._downloads[repository] = replace(found, probe=after, probe_error=error)
             return True
 
     def _next(self) -> str | None:
@@ -214,10 +215,9 @@ class Downloads:
             return repository
 
     def _end(self, repository: str, **changes: object) -> None:
-        self._change(repository, ended_at=time.time(), **changes)
         with self._lock:
-            if (found := self._downloads[repository]).state != "done":
-                self._downloads[repository] = found.without_probe()
+            ended = replace(self._downloads[repository], ended_at=time.time(), **changes)  # type: ignore[arg-type]
+            self._downloads[repository] = ended if ended.state == "done" else ended.without_probe()
 
     def _change(self, repository: str, **changes: object) -> None:
         with self._lock:

@@ -93,7 +93,7 @@ def _tokens(directory: Path) -> dict[str, int]:
     """
     file = directory / "tokenizer.json"
     try:
-        if file.stat().st_size > _MAX_BYTES:
+        if not file.is_file() or file.stat().st_size > _MAX_BYTES:
             return {}
         content: Any = json.loads(file.read_bytes())
         vocabulary = content["model"]["vocab"]

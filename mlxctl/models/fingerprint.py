@@ -44,7 +44,7 @@ def fingerprint(path: Path) -> str:
         for name in _SMALL_FILES:
             if (path / name).is_file():
                 _add(digest, name.encode(), (path / name).read_bytes())
-        for file in sorted(path.glob(f"{_MODULES}/config.json")):
+        for file in filter(Path.is_file, sorted(path.glob(f"{_MODULES}/config.json"))):
             _add(digest, str(file.relative_to(path)).encode(), file.read_bytes())
         for file in sorted([*path.glob("*.safetensors"), *path.glob(f"{_MODULES}/*.safetensors")]):
             read_header(file)

@@ -12,6 +12,7 @@ from msgspec import Meta, Struct
 from mlxctl.errors import BrokenModel
 from mlxctl.ir import KVFormat
 from mlxctl.ir.kv_cache_size import LayerKVFormats
+from mlxctl.models.files import read_text
 
 KV_CONFIG_FILE = "kv_config.json"
 _MAX_BYTES = 1_000_000
@@ -29,20 +30,14 @@ def read_kv_config(model: Path) -> LayerKVFormats | None:
 
     Layers with 16 bits and those that it does not name are not quantized. Raises BrokenModel.
     """
-    path = model / KV_CONFIG_FILE
-    try:
-        with path.open("rb") as file:
-            data = file.read(_MAX_BYTES)
-    except FileNotFoundError:
+    text = read_text(model, KV_CONFIG_FILE, limit_bytes=_MAX_BYTES)
+    if text is None:
         return None
-    except OSError as error:
-        raise BrokenModel(model, f"{path} cannot be read: {error.strerror}") from None
     try:
-        layers = msgspec.json.decode(data, type=list[_LayerFormat])
+        layers = msgspec.json.decode(text, type=list[_LayerFormat])
     except (msgspec.MsgspecError, ValueError) as error:
-        raise BrokenModel(
-            model, f'{path} is not a list of {{"layer_idx": 3, "bits": 8, "group_size": 64}}: {error}'
-        ) from None
+        form = '{"layer_idx": 3, "bits": 8, "group_size": 64}'
+        raise BrokenModel(model, f"{model / KV_CONFIG_FILE} is not a list of {form}: {error}") from None
     formats = {
         layer.layer_idx: KVFormat(bits=layer.bits, group_size=layer.group_size)
         for layer in layers

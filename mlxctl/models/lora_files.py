@@ -70,12 +70,12 @@ def read_lora(directory: Path, *, name: str, base: Path) -> LoraSpec:
 
 def _read_config(directory: Path) -> dict[str, Any]:
     file = directory / "adapter_config.json"
+    if not file.is_file():
+        raise _broken(directory, "it has no adapter_config.json")
     try:
         if file.stat().st_size > _MAX_CONFIG_BYTES:
             raise _broken(directory, f"adapter_config.json has more than {_MAX_CONFIG_BYTES} bytes")
         config = msgspec.json.decode(file.read_bytes())
-    except FileNotFoundError:
-        raise _broken(directory, "it has no adapter_config.json") from None
     except OSError as error:
         raise _broken(directory, f"adapter_config.json cannot be read: {error.strerror}") from None
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:

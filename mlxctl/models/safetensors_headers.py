@@ -41,6 +41,8 @@ def read_tensors(directory: Path) -> list[Tensor]:
 
 def read_header(file: Path) -> list[Tensor]:
     """Return the tensors of one weight file, and check the file's size."""
+    if file.exists() and not file.is_file():
+        raise _broken(file, "is not a regular file")
     try:
         with file.open("rb") as stream:
             num_bytes = file.stat().st_size

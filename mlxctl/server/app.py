@@ -20,7 +20,7 @@ from mlxctl.server.middleware.cross_origin import CrossOrigin
 from mlxctl.server.middleware.header_limit import HeaderLimit
 from mlxctl.server.middleware.request_id import RequestId
 from mlxctl.server.middleware.request_recording import RequestRecording
-from mlxctl.server.middleware.unused_bodies import UnusedBodies
+from mlxctl.server.middleware.unused_bodies import UnusedBodies, refuse_unknown_path
 from mlxctl.server.open_requests import OpenHttpRequests
 from mlxctl.server.route import Route, RouteContext
 from mlxctl.server.routes import all_routes
@@ -52,6 +52,7 @@ def create_app(
         resource = route.resource(context)
         for path in route.paths:
             app.add_route(path, resource)
+    app.add_sink(refuse_unknown_path)
     app.req_options.strip_url_path_trailing_slash = True
     ErrorHandlers(
         {

@@ -17,7 +17,6 @@ from mlxctl.errors import (
     MlxctlError,
     SequenceFailed,
     StoreError,
-    UnknownResource,
 )
 from mlxctl.inference.request_context import current_request
 from mlxctl.protocols import ErrorBody, error_code
@@ -105,6 +104,4 @@ def _to_mlxctl_error(request: Request, error: falcon.HTTPError) -> MlxctlError:
     """Return the MlxctlError for an error of Falcon."""
     if isinstance(error, falcon.HTTPMethodNotAllowed):
         return MethodNotAllowed(request.method, tuple(dict(error.headers or ())["Allow"].split(", ")))
-    if isinstance(error, falcon.HTTPNotFound):
-        return UnknownResource(f"there is no route {request.path!r}")
     return InvalidRequest(error.description or error.title or "the request cannot be understood")

@@ -140,6 +140,8 @@ def _read_key(path: Path) -> bytes:
         descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
         with os.fdopen(descriptor, "w") as file:
             file.write(secrets.token_hex(_KEY_BYTES))
+    if not path.is_file():
+        raise ValueError("it is not a file")
     with path.open("rb") as file:
         key = bytes.fromhex(file.read(_MAX_KEY_FILE_BYTES).decode().strip())
     if len(key) < _KEY_BYTES:

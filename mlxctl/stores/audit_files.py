@@ -19,6 +19,8 @@ from msgspec import Struct
 MAX_RESULTS = 1000
 """Number of records in one answer of a search."""
 _SEGMENT_BYTES = 4 << 20
+# A segment ends with the batch that fills it; a damaged one may have any size.
+_MAX_READ_BYTES = 256 << 20
 _SEGMENTS_OF_LIMIT = 8
 _DAY_SECONDS = 86400.0
 # The end of the year 9999, the last that `datetime` has.
@@ -178,7 +180,8 @@ class AuditFiles:
             if query.since is not None and _day_of(segment) < _day(query.since):
                 return
             try:
-                content = segment.read_bytes()
+                with segment.open("rb") as file:
+                    content = file.read(_MAX_READ_BYTES)
             except FileNotFoundError:  # pruned meanwhile
                 continue
             # PERF: a rare key, model or status is in few segments, and there in few lines.
@@ -193,11 +196,7 @@ class AuditFiles:
 
     def _segments(self) -> list[Path]:
         found = self.directory.glob("audit-*.jsonl")
-        return sorted(
-            path
-            for path in found
-            if _SEGMENT_NAME.fullmatch(path.name) and path.exists() and not path.is_dir()
-        )
+        return sorted(path for path in found if _SEGMENT_NAME.fullmatch(path.name) and path.is_file())
 
     def _segment_to_write(self) -> tuple[Path, bool]:
         """Return the segment for the next records, and whether it is new."""

@@ -17,6 +17,7 @@ _log = logging.getLogger(__name__)
 
 _FILE = "speculation.json"
 _MAX_GATES = 64
+_MAX_BYTES = 4 << 20
 _SAVE_SECONDS = 30.0
 
 
@@ -82,9 +83,10 @@ class GateStore:
             self._file = None
 
     def _read(self) -> _StoredGates:
-        if self._file is not None:
+        if self._file is not None and self._file.is_file():
             with contextlib.suppress(OSError, ValueError, msgspec.MsgspecError):
-                stored = msgspec.json.decode(self._file.read_bytes(), type=_StoredGates)
+                with self._file.open("rb") as file:
+                    stored = msgspec.json.decode(file.read(_MAX_BYTES), type=_StoredGates)
                 for gate in stored.gates.values():
                     _check(gate)
                 return stored

@@ -1,10 +1,12 @@
 """Reads bodies that no operation uses, to find broken ones."""
 
 from collections.abc import Iterable
+from contextlib import suppress
 from typing import Any
 
 from falcon.asgi import Request, Response
 
+from mlxctl.errors import BodyTooLarge, UnknownResource
 from mlxctl.server.body import discard_body
 from mlxctl.server.route import Route
 
@@ -34,7 +36,17 @@ class UnusedBodies:
         __: dict[str, Any],
     ) -> None:
         """Read an unused body. Raises InvalidRequest, BodyTooLarge, BodyTooSlow."""
-        if (request.uri_template, request.method) in self._with_body:
-            return
-        if request.content_length or request.get_header("transfer-encoding") is not None:
-            await discard_body(request, limit_bytes=_MAX_BODY_BYTES)
+        if (request.uri_template, request.method) not in self._with_body:
+            await _discard(request)
+
+
+async def refuse_unknown_path(req: Request, resp: Response | None, **_: Any) -> None:  # noqa: ARG001
+    """Raise UnknownResource for a path without route, and InvalidRequest for a broken body."""
+    with suppress(BodyTooLarge):
+        await _discard(req)
+    raise UnknownResource(f"there is no route {req.path!r}")
+
+
+async def _discard(request: Request) -> None:
+    if request.content_length or request.get_header("transfer-encoding") is not None:
+        await discard_body(request, limit_bytes=_MAX_BODY_BYTES)
