@@ -24,7 +24,6 @@ class Backend:
     `new_memory_bytes_per_second` is how fast memory is written for the first time. Freed buffers that MLX
     keeps for reuse take up to `buffer_cache_share` of the memory limit, and at most `buffer_cache_max_bytes`.
     `max_buffers` is how many buffers a process may have, where the device names no limit.
-    `min_prefill_pass_cost` is the shortest prefill pass beside decoding rows, in fixed costs of a pass.
     """
 
     name: Literal["cpu", "metal", "cuda"]
@@ -33,7 +32,6 @@ class Backend:
     buffer_cache_share: float
     buffer_cache_max_bytes: int
     max_buffers: int = 499_000
-    min_prefill_pass_cost: float = 1.5
 
     def buffer_cache_bytes(self, limit_bytes: int) -> int:
         """Return the limit of MLX's buffer cache under a memory limit.
@@ -55,10 +53,6 @@ CPU = Backend(
     # that fit no later one; 6,000 tokens left 700 MB and were computed no sooner.
     buffer_cache_share=0.0,
     buffer_cache_max_bytes=64 * _MIB,
-    # Measured on the same machine with 5M parameters and a prompt of 8,000 tokens, which takes 15 s alone:
-    # beside a stream it took 86 s with 1.75, 37 s with 2, and 26 s with 2.5; the p95 gap at its end was 5, 8
-    # and 10 idle gaps.
-    min_prefill_pass_cost=2.0,
 )
 METAL = Backend(
     name="metal",

@@ -15,7 +15,6 @@ from mlxctl.ir.scheduler_policy import SchedulerPolicy
 from mlxctl.ir.tokens import pack
 
 _PLENTY = 1 << 40
-_COSTS = ModelCosts(weights_bytes=1 << 30, kv_bytes_per_token=1)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -23,7 +22,7 @@ class Machine:
     """Seconds of a pass and of a decode step.
 
     `pass_fixed` is 0 without a fixed cost. The tokens before a pass add `pass_context` each to the pass, and
-    `pass_attention` each to every token of it.
+    `pass_attention` each to every token of it. Layers take the same time.
     """
 
     pass_fixed: float = 0.002
@@ -33,6 +32,7 @@ class Machine:
     step_fixed: float = 0.002
     step_row: float = 0.0005
     join_row: float = 0.0
+    num_layers: int = 1
 
     def seconds(self, batch: Batch) -> float:
         """Return how long the batch takes."""
@@ -96,7 +96,10 @@ class Simulation:
             prefill_slice_seconds=0.5,
             prefill_chunk_max_tokens=2048,
         )
-        self._scheduler.open_model("m", _COSTS)
+        costs = ModelCosts(weights_bytes=1 << 30, kv_bytes_per_token=1, num_layers=machine.num_layers)
+        self._scheduler.open_model("m", costs)
+        self._computed_layers: dict[int, int] = {}
+        self._slowness = 1.0
 
     def ask(self, num_prompt_tokens: int, *, num_tokens: int) -> Request:
         """Add a request for so many output tokens, with a unique prompt."""
@@ -139,12 +142,14 @@ class Simulation:
         )
         batch = self._scheduler.next_batch(now=self.now, available_bytes=self.available_bytes)
         assert batch is not None
-        seconds = self._disturb(len(self.batches), self.machine.seconds(batch))
+        seconds, is_finished = self._turn(batch)
+        undisturbed, seconds = seconds, self._disturb(len(self.batches), seconds)
+        self._slowness = seconds / undisturbed if undisturbed else self._slowness
         self.now += seconds
         self.batches.append((batch, seconds))
-        results = (
-            [RowResult(sequence=sequence) for sequence in batch.prompts] if batch.phase == "restore" else []
-        )
+        results = []
+        if batch.phase == "restore" or not is_finished:
+            results = [RowResult(sequence=row, is_unfinished=not is_finished) for row in batch.prompts]
         for row in (row for group in batch.groups for row in group):
             if row.has_token_in_flight:
                 results.append(RowResult(sequence=row, token_ids=[7]))
@@ -152,3 +157,21 @@ class Simulation:
         for update in self._scheduler.settle(batch, results, seconds=seconds, now=self.now):
             self._requests[update.sequence_id].tokens += [self.now] * len(update.token_ids)
         self._scheduler.observe_step(batch, seconds=seconds)
+
+    def _turn(self, batch: Batch) -> tuple[float, bool]:
+        """Return the undisturbed seconds of a batch, and whether its pass is finished.
+
+        How many layers fit into a turn follows from the duration of the last batch.
+        """
+        seconds, num_layers = self.machine.seconds(batch), self.machine.num_layers
+        if batch.phase != "prefill" or len(batch.prompts) > 1:
+            return seconds, True
+        (prompt,) = batch.prompts
+        num_computed, layer = self._computed_layers.pop(prompt.sequence_id, 0), seconds / num_layers
+        num_now = num_layers - num_computed
+        if batch.max_seconds is not None and layer:
+            num_now = min(num_now, max(1, int(batch.max_seconds / (layer * self._slowness))))
+        if num_computed + num_now < num_layers:
+            self._computed_layers[prompt.sequence_id] = num_computed + num_now
+            return num_now * layer, False
+        return num_now * layer, True

@@ -10,6 +10,7 @@ import msgspec
 from mlxctl.engine.backend import CPU
 from mlxctl.engine.generation.workload import GenerationWorkload
 from mlxctl.engine.memory import EngineMemory
+from mlxctl.engine.scheduling.sequence import Sequence
 from mlxctl.engine.wire.commands import ConfigureScheduler, MountLora, ReportStats, Submit
 from mlxctl.engine.wire.messages import AnyReport
 from mlxctl.engine.wire.reports import RowUpdate, Score, Stats, Step
@@ -49,11 +50,11 @@ class SteppedEngine:
             task = TextGenerationTask(options=TextModelOptions(kv_format=kv_format))
             spec = msgspec.structs.replace(spec, path=wide_model(family), task=task)
         self._workload.open_model(spec, result_of(self._workload.load(spec)))
-        self._model = family
+        self.family = family
 
     def mount(self, spec: LoraSpec) -> None:
         """Mount a LoRA adapter."""
-        self._workload.take(MountLora(token=0, model=self._model, spec=spec))
+        self._workload.take(MountLora(token=0, model=self.family, spec=spec))
         self.run(lambda: not self._workload.has_work)
 
     def configure(self, policy: SchedulerPolicy) -> None:
@@ -77,7 +78,7 @@ class SteppedEngine:
         self._workload.take(
             Submit(
                 sequence_id=number,
-                model=self._model,
+                model=self.family,
                 prompt_token_ids=pack(prompt).tobytes(),
                 sampling=sampling,
                 guidance=guidance,
@@ -97,6 +98,22 @@ class SteppedEngine:
         while not until():
             assert time.monotonic() < deadline, "it did not happen"
             self._workload.step()
+
+    @property
+    def prompt_amid_pass(self) -> Sequence | None:
+        """The prompt of a pass that is computed in part, after one that ended at no checkpoint."""
+        for row in self._workload._scheduler.sequences:
+            has_more = row.num_computed_tokens > row.num_cached_tokens
+            if (
+                row.has_unfinished_pass
+                and has_more
+                and row.num_computed_tokens not in row.checkpoint_positions
+            ):
+                return row
+        return None
+
+    def num_cached_tokens(self, number: int) -> int:
+        return max(update.cache_usage.num_cached_tokens for update in self._updates[number])
 
     def cancel(self, number: int) -> None:
         self._workload.cancel({number})

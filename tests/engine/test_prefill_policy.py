@@ -8,12 +8,16 @@ import pytest
 from tests.engine.simulation import Machine, Request, Simulation
 
 # A small model on two cores, a medium one on a Mac, a large dense one with a high fixed cost.
-CPU = Machine(pass_fixed=0.0045, pass_token=0.00022, step_fixed=0.004, step_row=0.0007, join_row=0.002)
-MAC = Machine(pass_fixed=0.02, pass_token=0.0008, step_fixed=0.018, step_row=0.002, join_row=0.0005)
-DENSE = Machine(pass_fixed=0.15, pass_token=0.004, step_fixed=0.15, step_row=0.002)
+CPU = Machine(
+    pass_fixed=0.0045, pass_token=0.00022, step_fixed=0.004, step_row=0.0007, join_row=0.002, num_layers=6
+)
+MAC = Machine(
+    pass_fixed=0.02, pass_token=0.0008, step_fixed=0.018, step_row=0.002, join_row=0.0005, num_layers=32
+)
+DENSE = Machine(pass_fixed=0.15, pass_token=0.004, step_fixed=0.15, step_row=0.002, num_layers=80)
 # Attention over a long context: its work for each token (5M parameters on two cores), or reading the context.
-ATTENTION = Machine(pass_token=0.0002, pass_context=4e-7, pass_attention=4e-7, step_fixed=0.005)
-CONTEXT = Machine(pass_token=0.0005, pass_context=5e-6, pass_attention=1e-8, step_fixed=0.005)
+ATTENTION = Machine(pass_token=0.0002, pass_context=4e-7, pass_attention=4e-7, step_fixed=0.005, num_layers=6)
+CONTEXT = Machine(pass_token=0.0005, pass_context=5e-6, pass_attention=1e-8, step_fixed=0.005, num_layers=6)
 MACHINES = pytest.mark.parametrize("machine", [CPU, MAC, DENSE], ids=["cpu", "mac", "dense"])
 
 

@@ -32,7 +32,7 @@ class SchedulerMachine(RuleBasedStateMachine):
         self.scheduler = Scheduler(
             SchedulerPolicy(max_rows=MAX_ROWS), prefill_slice_seconds=0.5, prefill_chunk_max_tokens=16
         )
-        self.scheduler.open_model("m", ModelCosts(weights_bytes=1 << 20, kv_bytes_per_token=1))
+        self.scheduler.open_model("m", ModelCosts(weights_bytes=1 << 20, kv_bytes_per_token=1, num_layers=4))
         self.now = 0.0
         self.open: dict[int, Sequence] = {}
         self.on_disk: list[Sequence] = []
@@ -123,14 +123,22 @@ class SchedulerMachine(RuleBasedStateMachine):
         seconds=st.sampled_from([0.0, 0.01, 3.0]),
         fails=st.integers(0, 20),
         reads_disk=st.booleans(),
+        interrupts=st.booleans(),
     )
-    def step(self, available_bytes: int, seconds: float, fails: int, reads_disk: bool) -> None:
+    def step(
+        self, available_bytes: int, seconds: float, fails: int, reads_disk: bool, interrupts: bool
+    ) -> None:
         self.now += seconds
         batch = self.scheduler.next_batch(now=self.now, available_bytes=available_bytes)
         if batch is None:
             assert self.on_disk or self.paused
             return
-        results = self.results(batch, fails=fails == 0, reads_disk=reads_disk)
+        if batch.max_seconds is not None:
+            (prompt,) = batch.prompts
+            assert batch.num_decoding_rows
+            assert prompt.num_pass_tokens in (0, batch.num_tokens), "a pass goes on as it began"
+        is_unfinished = interrupts and batch.max_seconds is not None
+        results = self.results(batch, fails=fails == 0, reads_disk=reads_disk, is_unfinished=is_unfinished)
         rows = [row for group in batch.groups for row in group]
         for update in self.scheduler.settle(batch, results, seconds=seconds, now=self.now):
             sequence = self.open[update.sequence_id]
@@ -142,11 +150,13 @@ class SchedulerMachine(RuleBasedStateMachine):
             assert not sequence.max_tokens, "a sequence ends with a report"
             self.end(sequence)
 
-    def results(self, batch: Batch, *, fails: bool, reads_disk: bool) -> list[RowResult]:
+    def results(self, batch: Batch, *, fails: bool, reads_disk: bool, is_unfinished: bool) -> list[RowResult]:
         if batch.phase == "restore":
             if reads_disk:
                 self.on_disk += batch.prompts
             return [RowResult(sequence=row, is_restoring=reads_disk) for row in batch.prompts]
+        if batch.phase == "prefill" and is_unfinished and not fails:
+            return [RowResult(sequence=row, is_unfinished=True) for row in batch.prompts]
         if batch.phase == "prefill":
             return [RowResult(sequence=row, failure="broken") for row in batch.prompts] if fails else []
         rows = [row for group in batch.groups for row in group]
@@ -220,7 +230,7 @@ class SchedulerMachine(RuleBasedStateMachine):
                 self.finish_disk_read()
             if not self.scheduler.has_work:
                 break
-            self.step(available_bytes=0, seconds=0.01, fails=1, reads_disk=False)
+            self.step(available_bytes=0, seconds=0.01, fails=1, reads_disk=False, interrupts=False)
         assert not self.open
 
 

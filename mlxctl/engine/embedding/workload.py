@@ -55,7 +55,6 @@ class EmbeddingWorkload(Workload):
         self._pacers[spec.name] = PrefillPacer(
             slice_seconds=settings.prefill_slice_seconds,
             max_tokens=settings.prefill_chunk_max_tokens,
-            min_pass_cost=self._context.backend.min_prefill_pass_cost,
         )
 
     def close_model(self, name: str) -> None:

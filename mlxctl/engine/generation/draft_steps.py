@@ -8,6 +8,8 @@ from collections.abc import Iterable
 from collections.abc import Sequence as Many
 from typing import TYPE_CHECKING, Literal
 
+import mlx.core as mx
+
 from mlxctl.engine.generation.cache_rollback import rollback_problem
 from mlxctl.engine.generation.decode_batch import DecodeBatch, StepInFlight
 from mlxctl.engine.generation.draft_model import DraftModel
@@ -126,10 +128,16 @@ class DraftSteps:
         self._results = verify_drafts(batch, [draft.token_ids for draft in plan.drafts], self._states)
         return VerifiedStep(self._results)
 
-    def add_prefill(self, rows: Many[Sequence], starts: Many[int], ends: Many[int]) -> None:
-        """Collect the states of a prefill pass, where a drafter needs them."""
-        if self._states is not None:
-            self._states.add_prefill(rows, starts, ends)
+    def take_states(self) -> mx.array | None:
+        """Return the final hidden states of the last pass, where a drafter needs them."""
+        return self._states.take_pass() if self._states is not None else None
+
+    def add_prefill(
+        self, rows: Many[Sequence], starts: Many[int], ends: Many[int], states: mx.array | None
+    ) -> None:
+        """Collect the states (rows, tokens, width) of a prefill pass, if it has some."""
+        if self._states is not None and states is not None:
+            self._states.add_prefill(rows, starts, ends, states)
 
     def add_decoded(self, rows: Many[Sequence]) -> None:
         """Collect the states of a decode step of one token a row."""

@@ -51,12 +51,11 @@ class HiddenStates:
         """Return the states (rows, tokens, width) of the last pass, once."""
         return self._recorder.take()
 
-    def add_prefill(self, rows: Many[Sequence], starts: Many[int], ends: Many[int]) -> None:
-        """Add the prompt tokens from `starts` to `ends`, of the last pass."""
-        states = self.take_pass()
+    def add_prefill(self, rows: Many[Sequence], starts: Many[int], ends: Many[int], states: mx.array) -> None:
+        """Add the prompt tokens from `starts` to `ends`, which have these states."""
         num_computed = max(end - start for start, end in zip(starts, ends, strict=True))
-        # Prompt log-probabilities are computed in other passes.
-        if states is None or states.shape[1] != num_computed:
+        # Prompt log-probabilities are computed in several passes, of which these are the last one's.
+        if states.shape[1] != num_computed:
             return
         for index, (row, start, end) in enumerate(zip(rows, starts, ends, strict=True)):
             num = min(end - start, MAX_STATES)

@@ -10,6 +10,7 @@ from typing import Any
 import mlx.core as mx
 
 from mlxctl.engine.generation.caches import Caches
+from mlxctl.engine.generation.prefill_pass import PrefillPass
 from mlxctl.engine.scheduling.sequence import OUTPUT_RESERVE_TOKENS, Sequence, cache_capacity
 from mlxctl.engine.vision.language_model import MultimodalPrompt
 from mlxctl.prefix_cache.disk.promotion import Promotion
@@ -25,12 +26,14 @@ _NUM_TURNS = 16
 class PrefillState:
     """A sequence's caches, from restore until a decode batch takes over.
 
-    `view` reads a prompt with images. `last_chunk` is its last full chunk in the prefix cache, used until
-    the sequence ends. `promotion` loads the prompt's prefix from disk, once at most.
+    `unfinished_pass` is one that decode steps interrupt; until its end the caches hold no usable state.
+    `view` reads a prompt with images. `last_chunk` is its last full chunk in the prefix cache, used until the
+    sequence ends. `promotion` loads the prompt's prefix from disk, once at most.
     """
 
     sequence: Sequence
     caches: Caches | None = None
+    unfinished_pass: PrefillPass | None = None
     view: MultimodalPrompt | None = None
     preallocator: "CachePreallocator | None" = None
     last_chunk: Chunk[Record] | None = None

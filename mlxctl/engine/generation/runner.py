@@ -6,7 +6,7 @@ MLX thread only; knows no policy.
 import contextlib
 from collections.abc import Iterable
 from collections.abc import Sequence as Many
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import mlx.core as mx
 import numpy as np
@@ -16,6 +16,7 @@ from mlxctl.engine.failures import FOREIGN_ERRORS
 from mlxctl.engine.generation import caches as kv
 from mlxctl.engine.generation.decode_batch import DecodeBatch, StepInFlight
 from mlxctl.engine.generation.draft_steps import DraftSteps, VerifiedStep
+from mlxctl.engine.generation.prefill_pass import PrefillPass
 from mlxctl.engine.generation.prefill_state import PrefillState
 from mlxctl.engine.generation.prefix_coordinator import PrefixCoordinator
 from mlxctl.engine.loaded_weights import LoadedWeights
@@ -81,7 +82,11 @@ class ModelRunner:
         states = [self._states[sequence.sequence_id] for sequence in batch.prompts]
         if len(states) > 1 and batch.num_tokens:
             return self._prefill_together(states)
-        return [result for state in states for result in self._prefill(state, batch.num_tokens)]
+        return [
+            result
+            for state in states
+            for result in self._prefill(state, batch.num_tokens, max_seconds=batch.max_seconds)
+        ]
 
     def start_built(self) -> None:
         """Start the decode steps built last, for remaining rows.
@@ -108,7 +113,8 @@ class ModelRunner:
         dropped = {sequence.sequence_id for sequence in sequences}
         for sequence_id in dropped:
             state = self._states.get(sequence_id)
-            if state is not None and state.caches is not None:
+            # Caches in the middle of a pass hold no state of any position; what came before it is stored.
+            if state is not None and state.caches is not None and state.unfinished_pass is None:
                 self.prefixes.store(state, state.sequence.num_computed_tokens, state.caches)
         for batch in self._batches:
             if any(row.sequence_id in dropped for row in batch.rows):
@@ -172,19 +178,20 @@ class ModelRunner:
             state.view = self._model.view(token_ids, sequence.images)
         return result
 
-    def _prefill(self, state: PrefillState, num_tokens: int) -> list[RowResult]:
+    def _prefill(self, state: PrefillState, num_tokens: int, *, max_seconds: float | None) -> list[RowResult]:
         sequence = state.sequence
         start = sequence.num_computed_tokens
         end = start + num_tokens
         assert state.caches is not None, "a prompt is restored first"
-        scores: list[Score] = []
+        scores: list[Score] | None = []
         try:
             if num_tokens:
-                with self.lora.of_rows([sequence]):
-                    scores = self._compute(state, state.caches, start, end)
+                scores = self._compute(state, state.caches, start, end, max_seconds)
         except FOREIGN_ERRORS as error:
-            state.caches = None
+            state.caches = state.unfinished_pass = None
             return [_failed_prefill(sequence, error)]
+        if scores is None:
+            return [RowResult(sequence=sequence, is_unfinished=True)]
         self.prefixes.store(state, end, state.caches, at_checkpoint=end in sequence.checkpoint_positions)
         is_done = sequence.num_tokens_to_prefill == num_tokens
         if is_done and end - sequence.num_cached_tokens >= _MANY_SIZES_TOKENS:
@@ -195,24 +202,52 @@ class ModelRunner:
         is_over = is_done and not sequence.max_tokens
         return [RowResult(sequence=sequence, prompt_scores=scores)] if scores or is_over else []
 
-    def _compute(self, state: PrefillState, caches: kv.Caches, start: int, end: int) -> list[Score]:
+    def _compute(
+        self, state: PrefillState, caches: kv.Caches, start: int, end: int, max_seconds: float | None
+    ) -> list[Score] | None:
+        """Compute a pass, or go on with it, and return the scores of its tokens.
+
+        None if it is still unfinished after `max_seconds`.
+        """
         sequence = state.sequence
         scores: list[Score] = []
-        # The logits are evaluated for scores only, so the output head costs nothing elsewhere.
         if sequence.scores_prompt:
-            tokens, num_top = _tokens(sequence, start, end + 1), sequence.sampling.num_top_logprobs or 0
-            scores = _score_prompt(
-                self._model, caches, tokens, num_top=num_top, vocabulary_size=self.vocabulary_size
-            )
-        elif state.view is None:
-            self._model(mx.array(_tokens(sequence, start, end))[None], cache=caches)
+            scores = self._score_prompt(sequence, caches, start, end)
+            states = self.drafts.take_states()
         else:
-            state.view.read(start, end, caches)
-            sequence.vision_seconds = state.view.encode_seconds
-        self.drafts.add_prefill([sequence], [start], [end])
-        kv.evaluate(caches)
+            begun = state.unfinished_pass or self._begin_pass(state, caches, start, end)
+            state.unfinished_pass = None if begun.run(max_seconds) else begun
+            if state.unfinished_pass is not None:
+                return None
+            states = begun.states
+        self.drafts.add_prefill([sequence], [start], [end], states)
         if end < sequence.num_prompt_tokens - 1:
             state.preallocate(self._allocation_stream, self._backend.new_memory_bytes_per_second)
+        return scores
+
+    def _begin_pass(self, state: PrefillState, caches: kv.Caches, start: int, end: int) -> PrefillPass:
+        """Build a pass. Its logits are never evaluated, so the output head costs nothing."""
+        sequence = state.sequence
+        with self.lora.of_rows([sequence]):
+            if state.view is None:
+                self._model(mx.array(_tokens(sequence, start, end))[None], cache=caches)
+            else:
+                state.view.read(start, end, caches)
+                sequence.vision_seconds = state.view.encode_seconds
+        return PrefillPass(caches, states=self.drafts.take_states())
+
+    def _score_prompt(self, sequence: Sequence, caches: kv.Caches, start: int, end: int) -> list[Score]:
+        """Compute a pass and return the scores of the tokens after each of its tokens."""
+        tokens, num_top = _tokens(sequence, start, end + 1), sequence.sampling.num_top_logprobs or 0
+        num_at_once = max(1, _LOGITS_BYTES // (4 * self.vocabulary_size))
+        scores: list[Score] = []
+        for first in range(0, len(tokens) - 1, num_at_once):
+            read = tokens[first : min(first + num_at_once, len(tokens) - 1)]
+            with self.lora.of_rows([sequence]):
+                logits = self._model(mx.array(read)[None], cache=caches)[0].astype(mx.float32)
+            found = scores_of(logits, mx.array(tokens[first + 1 : first + 1 + len(read)]), num_top)
+            mx.eval(*found.arrays(), *kv.arrays(caches))
+            scores += [score for score in found.read([num_top] * len(read)) if score is not None]
         return scores
 
     def _prefill_together(self, states: Many[PrefillState]) -> list[RowResult]:
@@ -228,7 +263,7 @@ class ModelRunner:
                 rows = [_tokens(*each) for each in zip(prompts, reached, ends, strict=True)]
                 with self.lora.of_rows(prompts):
                     kv.read(self._model, caches, rows)
-                self.drafts.add_prefill(prompts, reached, ends)
+                self.drafts.add_prefill(prompts, reached, ends, self.drafts.take_states())
                 for row, (state, end) in enumerate(zip(states, ends, strict=True)):
                     at_checkpoint = end in state.sequence.checkpoint_positions
                     self.prefixes.store(state, end, caches, row=row, at_checkpoint=at_checkpoint)
@@ -294,21 +329,3 @@ def _tokens(sequence: Sequence, start: int, end: int) -> kv.Tokens:
 
 def _failed_prefill(sequence: Sequence, error: BaseException) -> RowResult:
     return RowResult(sequence=sequence, failure=f"prefill failed: {error}")
-
-
-def _score_prompt(
-    model: Any, caches: kv.Caches, tokens: kv.Tokens, *, num_top: int, vocabulary_size: int
-) -> list[Score]:
-    """Return the scores of all `tokens` but the first.
-
-    Runs all but the last through the model.
-    """
-    scores: list[Score] = []
-    num_at_once = max(1, _LOGITS_BYTES // (4 * vocabulary_size))
-    for start in range(0, len(tokens) - 1, num_at_once):
-        read = tokens[start : min(start + num_at_once, len(tokens) - 1)]
-        logits = model(mx.array(read)[None], cache=caches)[0].astype(mx.float32)
-        found = scores_of(logits, mx.array(tokens[start + 1 : start + 1 + len(read)]), num_top)
-        mx.eval(*found.arrays(), *kv.arrays(caches))
-        scores += [score for score in found.read([num_top] * len(read)) if score is not None]
-    return scores

@@ -11,7 +11,6 @@ from typing import Any, ClassVar
 
 import mlx.core as mx
 
-from mlxctl.engine.backend import Backend
 from mlxctl.engine.constraints import GrammarCompiler, TokenConstraint, needs_constraint
 from mlxctl.engine.failures import failure_message
 from mlxctl.engine.generation.cache_queries import CacheQueries
@@ -76,7 +75,7 @@ class GenerationWorkload(Workload):
         self._publish = context.publish
         self._decode_load = context.decode_load
         self._backend = context.backend
-        self._scheduler = _create_scheduler(context.settings, context.backend)
+        self._scheduler = _create_scheduler(context.settings)
         self._decode_load.has_rows = lambda: self._scheduler.has_decoding_rows
         self._compiler = GrammarCompiler(wake=context.wake)
         self._runners: dict[str, ModelRunner] = {}
@@ -108,7 +107,8 @@ class GenerationWorkload(Workload):
 
     def open_model(self, spec: ModelSpec, weights: LoadedWeights) -> None:
         create_caches = weights.create_caches
-        layout = CacheLayout(create_caches())
+        caches = create_caches()
+        layout = CacheLayout(caches)
         prefix_cache = self._memory.prefixes.of_model(spec, layout)
         prefixes = PrefixCoordinator(prefix_cache, create_caches)
         # PERF: it imports mlx_lm's layers, which the engine need not have at its start.
@@ -134,6 +134,7 @@ class GenerationWorkload(Workload):
             weights_bytes=weights.weights_bytes,
             kv_bytes_per_token=weights.kv_bytes_per_token,
             kv_windows=weights.kv_windows,
+            num_layers=len(caches),
             can_batch=weights.can_batch,
         )
         self._scheduler.open_model(spec.name, costs)
@@ -317,10 +318,9 @@ class GenerationWorkload(Workload):
         )
 
 
-def _create_scheduler(settings: EngineSettings, backend: Backend) -> Scheduler:
+def _create_scheduler(settings: EngineSettings) -> Scheduler:
     return Scheduler(
         scheduler_policy(settings),
         prefill_slice_seconds=settings.prefill_slice_seconds,
         prefill_chunk_max_tokens=settings.prefill_chunk_max_tokens,
-        min_pass_cost=backend.min_prefill_pass_cost,
     )

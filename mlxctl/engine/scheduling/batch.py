@@ -25,7 +25,8 @@ class Batch:
 
     - Restore: fill the caches of `prompts` from the prefix cache.
     - Prefill: compute the next `num_tokens` of one prompt, or all remaining tokens of several, between two
-      decode steps of `num_decoding_rows` rows.
+      decode steps of `num_decoding_rows` rows. With `max_seconds` a pass over one prompt stops after some
+      layers, and the same batch goes on with it later.
     - Decode: one token for every row of `groups`; with `joins` some of them are joined first.
     - Preempt: read the tokens in flight of the rows in `groups`, and keep what they have computed, for a
       `reason`.
@@ -37,6 +38,7 @@ class Batch:
     prompts: Many[Sequence] = ()
     num_tokens: int = 0
     num_decoding_rows: int = 0
+    max_seconds: float | None = None
     joins: bool = False
     reason: PreemptionReason | None = None
 
@@ -47,9 +49,9 @@ class RowResult:
 
     Decode and preempt: the tokens read back, with their `scores` where wanted; of `num_draft_tokens` verified
     ones `num_accepted_tokens` are among them. Prefill: `prompt_scores` of the tokens after each computed
-    one. Restore: `cache_usage`, and the `checkpoint_positions` where prefill has to pause; with
-    `is_restoring` nothing is restored yet, since the records are read from disk first. `failure` ends the
-    row.
+    one; with `is_unfinished` the pass goes on in a later batch. Restore: `cache_usage`, and the
+    `checkpoint_positions` where prefill has to pause; with `is_restoring` nothing is restored yet, since the
+    records are read from disk first. `failure` ends the row.
     """
 
     sequence: Sequence
@@ -58,6 +60,7 @@ class RowResult:
     num_draft_tokens: int = 0
     num_accepted_tokens: int = 0
     prompt_scores: Many[Score] = ()
+    is_unfinished: bool = False
     failure: str | None = None
     cache_usage: CacheUsage = NO_CACHE_USAGE
     checkpoint_positions: Many[int] = ()

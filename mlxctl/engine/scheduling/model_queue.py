@@ -17,12 +17,13 @@ from mlxctl.ir.kv_cache_size import KVWindow, cache_bytes
 class ModelCosts:
     """Sizes of a loaded model in bytes.
 
-    `can_batch` is False for caches that cannot be merged.
+    `num_layers` are those with a cache. `can_batch` is False for caches that cannot be merged.
     """
 
     weights_bytes: int
     kv_bytes_per_token: int
     kv_windows: tuple[KVWindow, ...] = ()
+    num_layers: int = 1
     can_batch: bool = True
 
     def cache_bytes(self, num_tokens: int) -> int:

@@ -11,10 +11,6 @@ from typing import TypeVar
 
 # Measurements kept for each size.
 _MAX_MEASURED_PASSES = 5
-# Last passes of a context range, which set its line alone if they have two sizes: costs grow with the
-# context, and a size that was measured once, long ago or while the machine was slow, must not count for ever.
-_MAX_RECENT_PASSES = 32
-_MIN_RECENT_OF_SIZE = 2
 # Attention makes tokens after a longer context slower: from here on, each doubling is a range of its own.
 _CONTEXT_TOKENS = 1024
 # Assumed fixed part of a pass until a second size was measured.
@@ -58,34 +54,25 @@ class PassCost:
 class PassCosts:
     """Fits a PassCost to measured passes for each context range.
 
-    The line is fitted to the lower quartiles of sizes (in doublings): of the last passes of the range if
-    these have two sizes, else of the last passes of each size. It adapts slowly; to follow a machine that is
-    slow for a while, it is scaled by the ratio of the last passes to it.
+    The last passes of each size (in doublings) are kept, and the line is fitted to their lower quartiles. It
+    adapts slowly; to follow a machine that is slow for a while, it is scaled by the ratio of the last passes
+    to it.
     """
 
     def __init__(self) -> None:
         self.num_observed = 0
-        self._last: deque[tuple[int, float, int]] = deque(maxlen=_MAX_MEASURED_PASSES)
-        self._recent: dict[int, deque[tuple[int, float]]] = {}
-        self._recent_points: dict[int, list[tuple[int, float]]] = {}
+        self._recent: deque[tuple[int, float, int]] = deque(maxlen=_MAX_MEASURED_PASSES)
         self._contexts: dict[int, dict[int, deque[tuple[float, int]]]] = {}
         self._quartiles: dict[int, dict[int, tuple[float, int]]] = {}
 
-    def observe(
-        self, num_tokens: int, seconds: float, *, context: int = 0, is_beside_rows: bool = False
-    ) -> None:
+    def observe(self, num_tokens: int, seconds: float, *, context: int = 0) -> None:
         """Add the duration of a pass.
 
-        `context` is the number of tokens before it in the longest row. Only passes beside decoding rows are
-        recent ones.
+        `context` is the number of tokens before it in the longest row.
         """
         self.num_observed += 1
-        self._last.append((num_tokens, seconds, context))
+        self._recent.append((num_tokens, seconds, context))
         size, context_range = num_tokens.bit_length(), _context_range(context)
-        if is_beside_rows:
-            recent = self._recent.setdefault(context_range, deque(maxlen=_MAX_RECENT_PASSES))
-            recent.append((num_tokens, seconds))
-            self._recent_points[context_range] = _quartiles_by_size(recent)
         measured = self._contexts.setdefault(context_range, {}).setdefault(
             size, deque(maxlen=_MAX_MEASURED_PASSES)
         )
@@ -109,7 +96,7 @@ class PassCosts:
         context_range = _context_range(context)
         recent = [
             seconds / line.seconds(num)
-            for num, seconds, after in self._last
+            for num, seconds, after in self._recent
             if _context_range(after) == context_range
         ]
         return min(max(median_low(recent), 1 / _MAX_SLOWNESS), _MAX_SLOWNESS) if recent else 1.0
@@ -118,24 +105,9 @@ class PassCosts:
         context_range, line, fixed = _context_range(context), None, step_seconds
         # The farthest range first: each one passes its fixed part to the next, which may have a single size.
         for other in sorted(self._quartiles, key=lambda other: abs(other - context_range), reverse=True):
-            line = _fit(self._points(other), fixed)
+            line = _fit([(num, rate * num) for rate, num in self._quartiles[other].values()], fixed)
             fixed = line.fixed
         return line
-
-    def _points(self, context_range: int) -> list[tuple[int, float]]:
-        """Return the sizes of a range that count, with their seconds."""
-        recent = self._recent_points.get(context_range, [])
-        if _have_spread([num for num, _ in recent]):
-            return recent
-        return [(num, rate * num) for rate, num in self._quartiles[context_range].values()]
-
-    def recent_size(self, context: int) -> int | None:
-        """Return the size of a range's last passes if it is one.
-
-        None before the second pass of the range.
-        """
-        sizes = [num for num, _ in self._recent_points.get(_context_range(context), ())]
-        return max(sizes) if sizes and not _have_spread(sizes) else None
 
     @property
     def largest(self) -> int:
@@ -152,21 +124,6 @@ class PassCosts:
         return [num for sizes in self._quartiles.values() for _, num in sizes.values()]
 
 
-def _quartiles_by_size(passes: Iterable[tuple[int, float]]) -> list[tuple[int, float]]:
-    """Return sizes measured more than once, with lower quartiles in seconds."""
-    measured: dict[int, list[tuple[float, int]]] = {}
-    for num, seconds in passes:
-        measured.setdefault(num.bit_length(), []).append((seconds / num, num))
-    quartiles = [
-        lower_quartile(of_size) for of_size in measured.values() if len(of_size) >= _MIN_RECENT_OF_SIZE
-    ]
-    return [(num, rate * num) for rate, num in quartiles]
-
-
-def _have_spread(sizes: Sequence[int]) -> bool:
-    return bool(sizes) and max(sizes) >= _MIN_SPREAD * min(sizes)
-
-
 def _context_range(context: int) -> int:
     return (context // _CONTEXT_TOKENS).bit_length()
 
@@ -177,7 +134,7 @@ def _fit(points: Sequence[tuple[int, float]], prior_fixed: float | None) -> Pass
     `points` are (tokens, seconds). Both parts are at least 0.
     """
     numbers = [num for num, _ in points]
-    if not _have_spread(numbers):
+    if max(numbers) < _MIN_SPREAD * min(numbers):
         num, seconds = sum(numbers) / len(points), sum(seconds for _, seconds in points) / len(points)
         fixed = min(_PRIOR_FIXED_SHARE * seconds, prior_fixed if prior_fixed is not None else seconds)
         return PassCost(fixed, (seconds - fixed) / num)

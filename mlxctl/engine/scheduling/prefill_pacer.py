@@ -4,9 +4,10 @@ Policy, in steps (the duration of a decode step of one row) and seconds:
 
 - Without decoding rows, a pass over part of one prompt takes five steps, which bounds the wait of a short
   request that arrives meanwhile; several prompts are finished in one pass of up to `slice_seconds`.
-- Beside decoding rows, a pass takes two steps for each waiting prompt, up to `_MAX_STEPS`. Passes that
-  finish prompts may always take the most, since they end with first tokens. So one long prompt makes the gap
-  between two tokens three steps, many short ones ten.
+- Beside decoding rows, a turn takes two steps for each waiting prompt, up to `_MAX_STEPS`. A pass over part
+  of a long prompt is computed in turns of one layer or more, so that it is larger, and a token of it cheaper,
+  than what fits into one turn. Passes that finish prompts may always take the most, since they end with first
+  tokens. So one long prompt makes the gap between two tokens three steps, many short ones ten.
 - New rows join the others in the decode step after the next one, where joining takes longer than half a step:
   right after a pass it would lengthen the same gap.
 - Beside rows of the same burst, prompts are finished as if nothing decoded.
@@ -20,15 +21,14 @@ Policy, in steps (the duration of a decode step of one row) and seconds:
 
 import math
 from collections import deque
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 
 from mlxctl.engine.scheduling.pass_costs import PassCost, PassCosts, lower_quartile
 
-DEFAULT_MIN_PASS_COST = 1.5
-"""Smallest duration of a pass beside rows, in fixed costs; `engine.backend` has measured values."""
-
 _ALONE_STEPS = 5
 _STEPS_PER_PROMPT = 2
+# Smallest duration of a pass beside rows, in fixed costs of a pass.
+_MIN_PASS_COST = 1.5
 _MAX_STEPS = 9
 _MAX_GAP_STEPS = 11
 # Joins that take at most this share of a step are done right after a pass.
@@ -106,31 +106,48 @@ class PrefillPacer:
         slice_seconds: float,
         max_tokens: int,
         gap_seconds: float | None = None,
-        min_pass_cost: float = DEFAULT_MIN_PASS_COST,
+        num_layers: int = 1,
     ) -> None:
+        # The cache of the first layer costs only a projection.
+        self._max_turns = max(1, num_layers - 1)
         self._slice_seconds = slice_seconds
         self._max_tokens = max_tokens
         self.gap_seconds = gap_seconds
-        self._min_pass_cost = min_pass_cost
         self._passes = PassCosts()
         self._steps = StepCosts()
         self._joins = StepCosts()
         self._last_step: float | None = None
 
+    def turn_seconds(self, *, rows: int, num_waiting: int = 1, lateness: float = 0.0) -> float:
+        """Return how long a turn of a pass over part of a prompt may keep the thread.
+
+        A turn is the whole pass, or some of its layers.
+        """
+        target = self._turn_target(rows=rows, num_waiting=num_waiting, lateness=lateness)
+        return target + self._overlap_seconds(rows)
+
     def chunk_tokens(
-        self, *, rows: int, num_waiting: int = 1, lateness: float = 0.0, context: int = 0
+        self,
+        *,
+        rows: int,
+        num_waiting: int = 1,
+        lateness: float = 0.0,
+        context: int = 0,
+        last_passes: Sequence[tuple[int, float]] = (),
     ) -> int:
-        """Return the size of the next pass over part of a prompt."""
-        if rows:
-            target = self._mixed_pass_seconds(
-                rows, steps=min(_STEPS_PER_PROMPT * num_waiting, _MAX_STEPS), lateness=lateness
-            )
-        else:
-            target = min(_ALONE_STEPS * self._single_row_step(), self._slice_seconds)
-        if rows and (size := self._passes.recent_size(context)):
-            # Passes of one size cannot separate the fixed part from the part per token.
-            return size // 2 or min(2, self._max_tokens)
-        return self._tokens(target, rows, context)
+        """Return the size of the next pass over part of a prompt.
+
+        `last_passes` have tokens and seconds of the prompt's last passes. Beside rows, the next one is so
+        large that one layer of it takes a turn: its size follows from the quickest of them, since costs grow
+        with the context and delays only lengthen a pass.
+        """
+        seconds = self._turn_target(rows=rows, num_waiting=num_waiting, lateness=lateness)
+        if not rows or self._max_turns == 1 or not last_passes:
+            return self._tokens(seconds, rows, context)
+        seconds_per_token = min(duration / num_tokens for num_tokens, duration in last_passes)
+        wanted = int(seconds * self._max_turns / seconds_per_token)
+        last_tokens, _ = last_passes[-1]
+        return max(1, min(max(wanted, last_tokens // _GROWTH), _GROWTH * last_tokens, self._max_tokens))
 
     def final_pass_tokens(
         self, *, rows: int, lateness: float = 0.0, is_burst: bool = False, context: int = 0
@@ -179,20 +196,36 @@ class PrefillPacer:
         seconds = self._joins.seconds(rows)
         return seconds is not None and seconds > _SHORT_JOIN * self._single_row_step()
 
-    def observe_prefill(self, num_tokens: int, seconds: float, *, rows: int, context: int = 0) -> None:
-        """Add the duration of a pass.
+    def added_seconds(self, seconds: float, *, rows: int) -> float:
+        """Return how much longer a turn and a decode step take than a step alone."""
+        return max(seconds - self._overlap_seconds(rows), seconds / 8)
 
-        Beside decoding rows, what counts is how much longer pass and step take than a step alone: on Metal a
-        step runs while the pass is prepared, on a CPU it does not.
+    def observe_prefill(
+        self, num_tokens: int, seconds: float, *, rows: int, context: int = 0, earlier_seconds: float = 0.0
+    ) -> float:
+        """Add the duration of a pass, or of its last turn.
+
+        `earlier_seconds` are the sum of `added_seconds` of the other turns. Returns that of all.
+        """
+        seconds = earlier_seconds + self.added_seconds(seconds, rows=rows)
+        if num_tokens > 0 and seconds > 0:
+            self._passes.observe(num_tokens, seconds, context=context + num_tokens // 2)
+        return seconds
+
+    def _overlap_seconds(self, rows: int) -> float:
+        """Return how much of a decode step runs during the pass after it.
+
+        On Metal a step runs while the pass is prepared, on a CPU it does not.
         """
         step = self._steps.seconds(rows)
-        if rows and step is not None and self._last_step is not None:
-            overlap = max(0.0, step - self._last_step)
-            seconds = max(seconds - overlap, seconds / 8)
-        if num_tokens > 0 and seconds > 0:
-            self._passes.observe(
-                num_tokens, seconds, context=context + num_tokens // 2, is_beside_rows=rows > 0
-            )
+        return max(0.0, step - self._last_step) if rows and step and self._last_step is not None else 0.0
+
+    def _turn_target(self, *, rows: int, num_waiting: int, lateness: float) -> float:
+        """Return the target duration of a turn."""
+        if not rows:
+            return min(_ALONE_STEPS * self._single_row_step(), self._slice_seconds)
+        steps = min(_STEPS_PER_PROMPT * num_waiting, _MAX_STEPS)
+        return self._mixed_pass_seconds(rows, steps=steps, lateness=lateness)
 
     def _mixed_pass_seconds(self, rows: int, *, steps: int, lateness: float) -> float:
         """Return the target duration of a pass beside rows.
@@ -232,7 +265,7 @@ class PrefillPacer:
             return max(1, largest // 2) if cost.seconds(double) > self._slice_seconds else double
         wanted = cost.tokens_within(target, maximum=self._largest)
         alone = max(2 * cost.fixed, min((1 + _ALONE_BALANCE) * cost.fixed, self._slice_seconds))
-        least = self._min_pass_cost * cost.fixed if rows else alone
+        least = _MIN_PASS_COST * cost.fixed if rows else alone
         reasonable = cost.tokens_within(least, maximum=self._largest)
         if wanted < reasonable and self._passes.num_observed % _TRY_SHORTER_EVERY == 0:
             # Delays look like a fixed cost, so a pass of half the size is measured now and then.

@@ -81,14 +81,29 @@ class PrefillPlanner:
             affordable_padding_tokens=queue.costs.affordable_padding_tokens,
         )
         num_tokens = sum(row.num_tokens_to_prefill for row in prompts)
+        max_seconds: float | None = None
         if len(prompts) == 1:
-            chunk_tokens = pacer.chunk_tokens(
-                rows=rows, num_waiting=len(ranked), lateness=lateness, context=context
-            )
-            is_final = rows and num_tokens <= final_pass_tokens
-            num_tokens = prompts[0].slice_tokens(num_tokens if is_final else chunk_tokens)
+            (prompt,) = prompts
+            # The end of a long prompt takes turns like the rest of it.
+            is_final = rows and num_tokens <= final_pass_tokens and not prompt.has_begun_prefill
+            if rows and not is_final and prompt.prefills_in_turns:
+                max_seconds = pacer.turn_seconds(rows=rows, num_waiting=len(ranked), lateness=lateness)
+            if not is_final:
+                num_tokens = pacer.chunk_tokens(
+                    rows=rows,
+                    num_waiting=len(ranked),
+                    lateness=lateness,
+                    context=context,
+                    last_passes=prompt.last_passes if max_seconds is not None else (),
+                )
+            num_tokens = prompt.num_pass_tokens or prompt.slice_tokens(num_tokens)
         return Batch(
-            phase="prefill", model=model, prompts=prompts, num_tokens=num_tokens, num_decoding_rows=rows
+            phase="prefill",
+            model=model,
+            prompts=prompts,
+            num_tokens=num_tokens,
+            num_decoding_rows=rows,
+            max_seconds=max_seconds,
         )
 
     def short_of_memory(
@@ -213,6 +228,6 @@ def wait_for_shared_prefix(waiting: Sequence, producer: Sequence) -> None:
 
 def _is_burst(prompts: Iterable[Sequence], queue: ModelQueue) -> bool:
     """Whether the decoding rows started when an unstarted prompt arrived."""
-    arrivals = [row.arrived_at for row in prompts if row.num_computed_tokens == row.num_cached_tokens]
+    arrivals = [row.arrived_at for row in prompts if not row.has_begun_prefill]
     started = min((row.served_at for group in queue.groups for row in group), default=0.0)
     return bool(arrivals) and started >= min(arrivals) - _BURST_SECONDS

@@ -75,10 +75,17 @@ class ResultProcessor:
         failures = [result for result in results if result.failure]
         if failures:
             return [self._fail(result) for result in failures]
+        if any(result.is_unfinished for result in results):
+            (prompt,) = batch.prompts
+            prompt.num_pass_tokens = batch.num_tokens
+            prompt.pass_seconds += queue.pacer.added_seconds(seconds, rows=batch.num_decoding_rows)
+            prompt.served_at = now
+            return []
         self._observe_prefill(queue.pacer, batch, seconds)
         for sequence in batch.prompts:
             num_tokens = batch.num_tokens if len(batch.prompts) == 1 else sequence.num_tokens_to_prefill
             sequence.num_computed_tokens += num_tokens
+            sequence.num_pass_tokens, sequence.pass_seconds = 0, 0.0
             sequence.served_at = now
             self._charge(sequence, num_tokens)
         self.num_prompt_tokens += batch.num_tokens
@@ -109,7 +116,15 @@ class ResultProcessor:
             return
         num_tokens = batch.num_tokens if len(batch.prompts) == 1 else padded_tokens(batch.prompts)
         context = max(prompt.num_computed_tokens for prompt in batch.prompts)
-        pacer.observe_prefill(num_tokens, seconds, rows=batch.num_decoding_rows, context=context)
+        seconds = pacer.observe_prefill(
+            num_tokens,
+            seconds,
+            rows=batch.num_decoding_rows,
+            context=context,
+            earlier_seconds=batch.prompts[0].pass_seconds,
+        )
+        if len(batch.prompts) == 1 and seconds > 0:
+            batch.prompts[0].last_passes.append((num_tokens, seconds))
 
     def _append_tokens(self, result: RowResult) -> RowUpdate:
         sequence, token_ids = result.sequence, list(result.token_ids)

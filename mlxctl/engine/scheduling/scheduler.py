@@ -13,7 +13,7 @@ from mlxctl.engine.scheduling.batch import Batch, RowResult
 from mlxctl.engine.scheduling.fair_queue import FairQueue
 from mlxctl.engine.scheduling.model_queue import ModelCosts, ModelQueue, QueueCounts
 from mlxctl.engine.scheduling.preemption import FairnessCounters, PreemptionPlanner
-from mlxctl.engine.scheduling.prefill_pacer import DEFAULT_MIN_PASS_COST, PrefillPacer
+from mlxctl.engine.scheduling.prefill_pacer import PrefillPacer
 from mlxctl.engine.scheduling.prefill_planner import PrefillPlanner, wait_for_shared_prefix
 from mlxctl.engine.scheduling.result_processor import ResultProcessor
 from mlxctl.engine.scheduling.sequence import Sequence
@@ -34,10 +34,8 @@ class Scheduler:
         *,
         prefill_slice_seconds: float,
         prefill_chunk_max_tokens: int,
-        min_pass_cost: float = DEFAULT_MIN_PASS_COST,
     ) -> None:
         self._policy = policy
-        self._min_pass_cost = min_pass_cost
         self._slice_seconds = prefill_slice_seconds
         self._chunk_max_tokens = prefill_chunk_max_tokens
         self._queues: dict[str, ModelQueue] = {}
@@ -70,7 +68,7 @@ class Scheduler:
             slice_seconds=self._slice_seconds,
             max_tokens=self._chunk_max_tokens,
             gap_seconds=self._gap_seconds,
-            min_pass_cost=self._min_pass_cost,
+            num_layers=costs.num_layers,
         )
         self._queues[name] = ModelQueue(costs, pacer)
 

@@ -2,6 +2,7 @@
 
 from array import array
 from bisect import insort
+from collections import deque
 from dataclasses import dataclass, field
 from enum import Enum
 from math import inf
@@ -18,6 +19,7 @@ from mlxctl.prefix_cache.policy import UNLIMITED_LIFETIME, Lifetime
 OUTPUT_RESERVE_TOKENS = 256
 """Cache room for the first output tokens, which then need no new copy."""
 _NEXT_TURN_RESERVE_TOKENS = 1024
+_MAX_LAST_PASSES = 3
 
 
 def cache_capacity(num_prompt_tokens: int) -> int:
@@ -46,7 +48,9 @@ class Sequence:
     """A prompt and its output tokens. Owned by the MLX thread.
 
     `num_computed_tokens` prompt tokens are in the cache, of which `num_cached_tokens` were restored. The last
-    prompt token is never prefilled: it is the first input of decoding, so prefill needs no logits.
+    prompt token is never prefilled: it is the first input of decoding, so prefill needs no logits. A pass
+    over `num_pass_tokens` is unfinished, after `pass_seconds` of work; `last_passes` have tokens and seconds
+    of the last ones that are not.
     `num_sampled_tokens` counts tokens of which sampling has started; at most one of them is in flight and not
     yet in `output_token_ids`. Prefill pauses at `checkpoint_positions`. `producer` is a sequence that is
     computing the first `shared_length` tokens of the prompt. `memory_short_since` is when memory alone began
@@ -82,6 +86,9 @@ class Sequence:
     state: SequenceState = SequenceState.WAITING
     num_cached_tokens: int = 0
     num_computed_tokens: int = 0
+    num_pass_tokens: int = 0
+    pass_seconds: float = 0.0
+    last_passes: deque[tuple[int, float]] = field(default_factory=lambda: deque(maxlen=_MAX_LAST_PASSES))
     num_sampled_tokens: int = 0
     output_token_ids: list[int] = field(default_factory=list)
     checkpoint_positions: list[int] = field(default_factory=list)
@@ -227,7 +234,25 @@ class Sequence:
     @property
     def prefills_alone(self) -> bool:
         """Whether prefill of the prompt cannot be batched with others."""
-        return bool(self.images) or self.scores_prompt or not self.max_tokens
+        return bool(self.images) or self.scores_prompt or not self.max_tokens or self.has_unfinished_pass
+
+    @property
+    def has_unfinished_pass(self) -> bool:
+        """Whether a pass over part of the prompt was interrupted for other rows."""
+        return self.num_pass_tokens > 0
+
+    @property
+    def has_begun_prefill(self) -> bool:
+        """Whether more of the prompt is computed than was restored, or being computed."""
+        return self.num_computed_tokens > self.num_cached_tokens or self.has_unfinished_pass
+
+    @property
+    def prefills_in_turns(self) -> bool:
+        """Whether a pass can be interrupted between two layers.
+
+        Prompt log-probabilities need the logits of every piece at once.
+        """
+        return not self.scores_prompt
 
     @property
     def length(self) -> int:

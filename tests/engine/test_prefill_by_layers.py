@@ -1,0 +1,87 @@
+"""Prefill passes in turns of some layers, with decode steps in between."""
+
+from typing import Any
+
+import mlx.core as mx
+import pytest
+from mlx_lm import load
+
+from mlxctl.engine.generation import caches as kv
+from mlxctl.engine.generation.prefill_pass import PrefillPass
+from mlxctl.ir import SamplingParams
+from mlxctl.ir.scheduler_policy import SchedulerPolicy
+from tests import tiny_models
+from tests.engine.stepped_engine import SteppedEngine
+
+# Plain attention, sliding window, short convolutions, linear attention with experts.
+FAMILIES = ["qwen3", "gemma3", "lfm2", "qwen3_next"]
+SEEDED = SamplingParams(temperature=1.0, seed=7)
+STREAM = list(range(20, 30))
+LONG = [20 + 7 * place % 400 for place in range(300)]
+# No pass fits into the gap, so that every turn computes one layer.
+SHORT_TURNS = SchedulerPolicy(target_gap_ms=0.001)
+
+
+def begun_pass(model: Any) -> tuple[kv.Caches, PrefillPass]:
+    caches = kv.new_caches(model)
+    model(mx.array([LONG]), cache=caches)
+    return caches, PrefillPass(caches, states=None)
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_pass_in_turns_leaves_the_caches_of_a_whole_pass(family: str) -> None:
+    model = load(str(tiny_models.model(family)))[0]
+    whole, whole_pass = begun_pass(model)
+    assert whole_pass.run(None)
+
+    in_turns, pass_in_turns = begun_pass(model)
+    num_turns = 1
+    while not pass_in_turns.run(0.0):
+        num_turns += 1
+
+    # The cache of the first layer needs only a projection.
+    assert num_turns == max(1, len(whole) - 1)
+    assert all(
+        mx.array_equal(one, other).item()
+        for one, other in zip(kv.arrays(whole), kv.arrays(in_turns), strict=True)
+    )
+
+
+@pytest.fixture(params=FAMILIES)
+def engine(request: pytest.FixtureRequest) -> SteppedEngine:
+    return SteppedEngine(request.param)
+
+
+def test_prompt_in_turns_and_rows_beside_it_get_their_tokens_alone(engine: SteppedEngine) -> None:
+    prompts = [STREAM, LONG, [9, 8, 7]]
+    alone = [engine.submit(prompt, max_tokens=20, sampling=SEEDED, mode="off") for prompt in prompts]
+    for row in alone:
+        engine.run(lambda row=row: engine.is_done(row))
+
+    engine.configure(SHORT_TURNS)
+    stream = engine.submit(STREAM, max_tokens=20, sampling=SEEDED)
+    engine.run(lambda: bool(engine.tokens(stream)))
+    long = engine.submit(LONG, max_tokens=20, sampling=SEEDED)
+    engine.run(lambda: engine.prompt_amid_pass is not None)
+    short = engine.submit([9, 8, 7], max_tokens=20, sampling=SEEDED)
+    engine.run(lambda: engine.is_done(stream, long, short))
+
+    assert [engine.tokens(row) for row in (stream, long, short)] == [engine.tokens(row) for row in alone]
+
+
+def test_state_amid_a_pass_is_not_stored_when_the_client_leaves(engine: SteppedEngine) -> None:
+    engine.configure(SHORT_TURNS)
+    stream = engine.submit(STREAM, max_tokens=10_000)
+    engine.run(lambda: bool(engine.tokens(stream)))
+    left = engine.submit(LONG)
+    engine.run(lambda: engine.prompt_amid_pass is not None)
+    prompt = engine.prompt_amid_pass
+    assert prompt is not None
+
+    engine.cancel(left)
+    again = engine.submit(LONG)
+    engine.run(lambda: engine.is_done(again))
+
+    stored_by_passes = {0, prompt.num_computed_tokens} if engine.family == "qwen3" else {0}
+    assert engine.num_cached_tokens(again) in stored_by_passes | set(prompt.checkpoint_positions)
+    assert engine.tokens(again)
