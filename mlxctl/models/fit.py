@@ -28,8 +28,8 @@ class Fit:
     """How a model fits a machine at `context_tokens`.
 
     Unknown values are None; `max_context_tokens` is 0 if not even one token fits. `is_capped_by_model`: the
-    model's context length is the limit, not the memory. `measured` is a stored measurement, which is more
-    than the prediction.
+    model's context length is the limit, not the memory. `typical_context_tokens` is the longest context up to
+    DEFAULT_CONTEXT_TOKENS that fits. `measured` is a stored measurement, which is more than the predictions.
     """
 
     machine: Machine
@@ -41,6 +41,8 @@ class Fit:
     max_context_tokens: int | None
     is_capped_by_model: bool
     predicted_tokens_per_second: float | None
+    typical_context_tokens: int
+    typical_predicted_tokens_per_second: float | None
     measured: MeasuredSpeed | None = None
 
     @property
@@ -64,11 +66,13 @@ def fit_model(
     """
     if model.weights is None:
         return None
-    context = context_tokens or min(DEFAULT_CONTEXT_TOKENS, model.context_length or DEFAULT_CONTEXT_TOKENS)
+    default_context = min(DEFAULT_CONTEXT_TOKENS, model.context_length or DEFAULT_CONTEXT_TOKENS)
+    context = context_tokens or default_context
     cache = model.cache.num_bytes(context) if model.cache else None
     transient = _transient_bytes(model, machine, chunk_tokens=chunk_tokens, context_tokens=context)
     weights = model.weights.num_bytes
     longest = _longest(model, machine, machine.usable_bytes - weights, chunk_tokens)
+    typical = default_context if longest is None else min(default_context, longest)
     return Fit(
         machine=machine,
         context_tokens=context,
@@ -78,7 +82,9 @@ def fit_model(
         fits=_fits(weights, cache, transient, machine.usable_bytes),
         max_context_tokens=longest,
         is_capped_by_model=longest is not None and longest == model.context_length,
-        predicted_tokens_per_second=_speed(model, cache, machine),
+        predicted_tokens_per_second=_speed(model, context, machine),
+        typical_context_tokens=typical,
+        typical_predicted_tokens_per_second=_speed(model, typical, machine) if typical else None,
     )
 
 
@@ -128,12 +134,12 @@ def _longest(model: ModelDescription, machine: Machine, room_bytes: int, chunk_t
     return low
 
 
-def _speed(model: ModelDescription, cache_bytes: int | None, machine: Machine) -> float | None:
+def _speed(model: ModelDescription, context_tokens: int, machine: Machine) -> float | None:
     writes = model.embedding is None and model.detection.kind not in ("embeddings", "speech-to-text")
     read = model.weights.decode_bytes if model.weights and writes else None
-    if machine.bandwidth_bytes_per_second is None or not read or cache_bytes is None:
+    if machine.bandwidth_bytes_per_second is None or not read or model.cache is None:
         return None
-    return machine.bandwidth_bytes_per_second / (read + cache_bytes)
+    return machine.bandwidth_bytes_per_second / (read + model.cache.num_bytes(context_tokens))
 
 
 def _transient_bytes(

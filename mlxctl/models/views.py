@@ -11,6 +11,7 @@ from msgspec import UNSET, Struct, UnsetType
 from mlxctl.models.description import ModelDescription
 from mlxctl.models.download_journal import Download, DownloadState
 from mlxctl.models.fit import SPEED_FORMULA, Fit
+from mlxctl.models.machine import Machine
 
 
 class ModelView(Struct, frozen=True, kw_only=True):
@@ -117,17 +118,62 @@ class SkuView(Struct, frozen=True, kw_only=True):
         )
 
 
+class MachineView(Struct, frozen=True, kw_only=True):
+    """A machine's chip, memory and memory bandwidth."""
+
+    chip: str | None
+    ram_bytes: int
+    bandwidth_gbs: float | None
+
+    @classmethod
+    def of(cls, machine: Machine) -> "MachineView":
+        bandwidth = machine.bandwidth_bytes_per_second
+        return cls(
+            chip=machine.chip,
+            ram_bytes=machine.memory_bytes,
+            bandwidth_gbs=None if bandwidth is None else round(bandwidth / 1e9, 1),
+        )
+
+
+class FitReport(Struct, frozen=True, kw_only=True):
+    """Memory, longest context, and predicted speed at `context_tokens`."""
+
+    fits: bool | None
+    weights_bytes: int
+    kv_bytes: int | None
+    transient_bytes: int | None
+    total_bytes: int | None
+    usable_bytes: int
+    max_safe_context: int | None
+    predicted_decode_tps: float | None
+
+    @classmethod
+    def of(cls, fit: Fit) -> "FitReport":
+        return cls(
+            fits=fit.fits,
+            weights_bytes=fit.weights_bytes,
+            kv_bytes=fit.cache_bytes,
+            transient_bytes=fit.transient_bytes,
+            total_bytes=fit.needed_bytes,
+            usable_bytes=fit.machine.usable_bytes,
+            max_safe_context=fit.max_context_tokens,
+            predicted_decode_tps=_rounded(fit.predicted_tokens_per_second),
+        )
+
+
 class FitView(Struct, frozen=True, kw_only=True):
     """How a model fits a machine, as JSON.
 
     Only name and problem for a model whose weights cannot be read. `measured_decode_tps` is the speed of one
-    stream that `mlxctl bench throughput` measured here; `sku_matrix` is there only on request.
+    stream that `mlxctl bench throughput` measured here. `typical_decode_tps` is that, or else the prediction
+    at `typical_context_tokens`: 8192, or fewer where no more fit. `sku_matrix` is there only on request.
     """
 
     model: str
     problem: str | None
     fits: bool | None = None
-    machine: str | None = None
+    machine: MachineView | None = None
+    report: FitReport | None = None
     memory_bytes: int | None = None
     usable_bytes: int | None = None
     usable_is_exact: bool | None = None
@@ -138,6 +184,8 @@ class FitView(Struct, frozen=True, kw_only=True):
     needed_bytes: int | None = None
     max_context_tokens: int | None = None
     bandwidth_gbs: float | None = None
+    typical_context_tokens: int | None = None
+    typical_decode_tps: float | None = None
     predicted_tokens_per_second_at_most: float | None = None
     prediction: str = SPEED_FORMULA
     measured_decode_tps: float | None = None
@@ -150,25 +198,30 @@ class FitView(Struct, frozen=True, kw_only=True):
     def of(
         cls, name: str, fit: Fit, *, problem: str | None = None, macs: Sequence[Fit] | None = None
     ) -> "FitView":
-        machine, speed, measured = fit.machine, fit.predicted_tokens_per_second, fit.measured
-        bandwidth = machine.bandwidth_bytes_per_second
+        machine, measured = MachineView.of(fit.machine), fit.measured
+        measured_speed = measured.decode_tokens_per_second if measured else None
         return cls(
             model=name,
             problem=problem,
             fits=fit.fits,
-            machine=machine.chip,
-            memory_bytes=machine.memory_bytes,
-            usable_bytes=machine.usable_bytes,
-            usable_is_exact=machine.is_exact,
+            machine=machine,
+            report=FitReport.of(fit),
+            memory_bytes=machine.ram_bytes,
+            usable_bytes=fit.machine.usable_bytes,
+            usable_is_exact=fit.machine.is_exact,
             context_tokens=fit.context_tokens,
             weights_bytes=fit.weights_bytes,
             cache_bytes=fit.cache_bytes,
             transient_bytes_estimate=fit.transient_bytes,
             needed_bytes=fit.needed_bytes,
             max_context_tokens=fit.max_context_tokens,
-            bandwidth_gbs=None if bandwidth is None else round(bandwidth / 1e9, 1),
-            predicted_tokens_per_second_at_most=None if speed is None else round(speed, 1),
-            measured_decode_tps=_rounded(measured.decode_tokens_per_second) if measured else None,
+            bandwidth_gbs=machine.bandwidth_gbs,
+            typical_context_tokens=fit.typical_context_tokens,
+            typical_decode_tps=_rounded(
+                fit.typical_predicted_tokens_per_second if measured_speed is None else measured_speed
+            ),
+            predicted_tokens_per_second_at_most=_rounded(fit.predicted_tokens_per_second),
+            measured_decode_tps=_rounded(measured_speed),
             measured_prefill_tps=_rounded(measured.prompt_tokens_per_second) if measured else None,
             measured_at=measured.measured_at if measured else None,
             sku_matrix_ctx=macs[0].context_tokens if macs else UNSET,
@@ -186,13 +239,17 @@ class DownloadView(Struct, frozen=True, kw_only=True):
     `current_file` is the first missing file by name; several are downloaded at once. `bytes_per_sec` is the
     rate of the last five seconds; times are unix seconds. `pid` is the process that downloads: a server, or
     `mlxctl models pull`. `probe` is the state of probing the model after the download, null if it was not
-    requested.
+    requested. `repo_id`, `received_bytes` and `total_bytes` are other names of `repo`, `num_bytes` and
+    `num_bytes_total`.
     """
 
     repo: str
+    repo_id: str
     state: DownloadState
     num_bytes: int
     num_bytes_total: int | None
+    received_bytes: int
+    total_bytes: int | None
     files_done: int
     files_total: int | None
     current_file: str | None
@@ -208,9 +265,12 @@ class DownloadView(Struct, frozen=True, kw_only=True):
     def of(cls, download: Download) -> "DownloadView":
         return cls(
             repo=download.repository,
+            repo_id=download.repository,
             state=download.state,
             num_bytes=download.num_bytes,
             num_bytes_total=download.num_bytes_total,
+            received_bytes=download.num_bytes,
+            total_bytes=download.num_bytes_total,
             files_done=download.num_files,
             files_total=download.num_files_total,
             current_file=download.current_file,

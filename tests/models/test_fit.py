@@ -11,6 +11,7 @@ from mlxctl.ir import KVFormat
 from mlxctl.ir.model_spec import TextModelOptions
 from mlxctl.models import Machine, ModelDescription, describe_model, fit_model, fit_on_macs, this_machine
 from mlxctl.models.apple_chips import CHIPS, find_chip
+from mlxctl.models.fit import DEFAULT_CONTEXT_TOKENS
 from mlxctl.models.machine import ask_metal
 from mlxctl.models.prefill_memory import (
     DEFAULT_SLICE_SECONDS,
@@ -102,6 +103,19 @@ def test_predicted_speed_is_bandwidth_by_bytes_per_token(model: ModelDescription
         400e9 / (fit.weights_bytes + 4096 * KV_BYTES_PER_TOKEN)
     )
     assert fit_model(model, machine(48, gb_per_second=None)).predicted_tokens_per_second is None
+
+
+def test_typical_context_is_the_longest_that_fits_up_to_the_default(model: ModelDescription) -> None:
+    large, tight, none = (fit_model(model, machine(size), context_tokens=20_000) for size in (48, 7, 4))
+    assert large is not None
+    assert tight is not None
+    assert none is not None
+    assert large.typical_context_tokens == DEFAULT_CONTEXT_TOKENS
+    assert large.typical_predicted_tokens_per_second == pytest.approx(
+        400e9 / (large.weights_bytes + DEFAULT_CONTEXT_TOKENS * KV_BYTES_PER_TOKEN)
+    )
+    assert tight.typical_context_tokens == min(tight.max_context_tokens or 0, DEFAULT_CONTEXT_TOKENS)
+    assert (none.typical_context_tokens, none.typical_predicted_tokens_per_second) == (0, None)
 
 
 def test_fit_covers_every_mac_of_the_table(model: ModelDescription) -> None:

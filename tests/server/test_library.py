@@ -115,6 +115,17 @@ def test_fit_accepts_names_and_aliases(models: Path) -> None:
     assert get(app(models), "/fit?model=quick").json["model"] == "quick"
 
 
+def test_fit_has_a_report_the_machine_and_a_typical_context(models: Path) -> None:
+    fit = get(app(models), "/fit?model=good&context=1000").json
+    report, machine = fit["report"], fit["machine"]
+    assert report["total_bytes"] == sum(
+        report[part] for part in ("weights_bytes", "kv_bytes", "transient_bytes")
+    )
+    assert (report["usable_bytes"], report["max_safe_context"]) == (fit["usable_bytes"], 4096)
+    assert machine["ram_bytes"] >= report["usable_bytes"]
+    assert fit["typical_context_tokens"] == CONFIG["max_position_embeddings"]
+
+
 def test_fit_of_a_broken_model_has_a_reason(models: Path) -> None:
     fit = get(app(models), "/fit?model=bad").json
     assert fit["fits"] is None
