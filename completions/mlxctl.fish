@@ -104,7 +104,7 @@ complete -c mlxctl -n "__mlxctl_at ' chat'" -l url -x -d 'Use the server at this
 complete -c mlxctl -n "__mlxctl_at ' chat'" -l api-key -x -d 'Key for that server'
 complete -c mlxctl -n "__mlxctl_at ' chat'" -l system -x -d 'System prompt'
 complete -c mlxctl -n "__mlxctl_at ' chat'" -l temperature -x -d '0 is greedy'
-complete -c mlxctl -n "__mlxctl_at ' chat'" -l top-p -x -d 'Nucleus sampling'
+complete -c mlxctl -n "__mlxctl_at ' chat'" -l top-p -x -d 'Nucleus sampling; 0 and 1 are off'
 complete -c mlxctl -n "__mlxctl_at ' chat'" -l max-tokens -x -d 'Length limit of an answer'
 complete -c mlxctl -n "__mlxctl_at ' chat'" -l tools -d 'Offer built-in tools'
 complete -c mlxctl -n "__mlxctl_at ' chat'" -l ask-tools -d 'As --tools, but ask before each call'

@@ -1450,7 +1450,7 @@ _mlxctl_chat() {
         '*--api-key[Key for that server]: :' \
         '*--system[System prompt]: :' \
         '*--temperature[0 is greedy]: :' \
-        '*--top-p[Nucleus sampling]: :' \
+        '*--top-p[Nucleus sampling; 0 and 1 are off]: :' \
         '*--max-tokens[Length limit of an answer]: :' \
         '*--tools[Offer built-in tools]' \
         '*--ask-tools[As --tools, but ask before each call]' \

@@ -44,7 +44,7 @@ def chat(
         Number, Option(min=0, max=100, help="0 is greedy.  [default: of the model]")
     ] = None,
     top_p: Annotated[
-        Number, Option(min=0.001, max=1, help="Nucleus sampling.  [default: of the model]")
+        Number, Option(min=0, max=1, help="Nucleus sampling; 0 and 1 are off.  [default: of the model]")
     ] = None,
     max_tokens: Annotated[int | None, Option(min=1, help="Length limit of an answer.")] = None,
     tools: Annotated[

@@ -35,7 +35,7 @@ class NumberOption:
 
 NUMBER_OPTIONS = {
     "temperature": NumberOption(label="Temperature", least=0, most=100),
-    "top_p": NumberOption(label="Top p", least=0.001, most=1),
+    "top_p": NumberOption(label="Top p", least=0, most=1),
     "top_k": NumberOption(label="Top k", least=0, most=1_000_000, is_whole=True),
     "min_p": NumberOption(label="Min p", least=0, most=1),
     "repetition_penalty": NumberOption(label="Repetition pen.", least=0.001, most=10),
