@@ -1,11 +1,13 @@
 // Requests to this server: the key, errors in one shape, and server-sent events.
 
 const KEY = "mlxctl-key";
+const LOST = "The connection to the server was lost.";
 
 export class ApiError extends Error {
-  constructor(message, status) {
+  constructor(message, status, retrySeconds = null) {
     super(message);
     this.status = status;
+    this.retrySeconds = retrySeconds;
   }
 }
 
@@ -46,7 +48,8 @@ export async function request(path, options = {}, mayAsk = true) {
     sessionStorage.removeItem(KEY);
     if (await askForKey()) return request(path, options, false);
   }
-  throw new ApiError(await messageOf(response), response.status);
+  const retry = Number(response.headers.get("Retry-After"));
+  throw new ApiError(await messageOf(response), response.status, retry > 0 ? retry : null);
 }
 
 async function messageOf(response) {
@@ -69,7 +72,10 @@ export async function post(path, body) {
   return (await request(path, options)).json();
 }
 
-/** Yield the data of each server-sent event of a POST, parsed, until `[DONE]`. */
+/**
+ * Yield the data of each server-sent event of a POST, parsed, until `[DONE]`, and the progress of prefill as
+ * {prefilled, total}. Throws ApiError, also when the connection ends before that.
+ */
 export async function* stream(path, body, signal) {
   const response = await request(path, {
     method: "POST", headers: { "Content-Type": "application/json" }, body: JSON.stringify(body), signal,
@@ -77,11 +83,13 @@ export async function* stream(path, body, signal) {
   const reader = response.body.pipeThrough(new TextDecoderStream()).getReader();
   let rest = "";
   for (;;) {
-    const { value, done } = await reader.read();
-    if (done) return;
+    const { value, done } = await readFrom(reader);
+    if (done) throw new ApiError(LOST, 0);
     const lines = (rest + value).split("\n");
     rest = lines.pop();
     for (const line of lines) {
+      const prefill = line.match(/^:\s*prefill (\d+)\/(\d+)/);
+      if (prefill) yield { prefilled: Number(prefill[1]), total: Number(prefill[2]) };
       if (!line.startsWith("data: ")) continue;
       const data = line.slice(6);
       if (data === "[DONE]") return;
@@ -90,4 +98,18 @@ export async function* stream(path, body, signal) {
       yield event;
     }
   }
+}
+
+async function readFrom(reader) {
+  try {
+    return await reader.read();
+  } catch (error) {
+    if (error.name === "AbortError") throw error;
+    throw new ApiError(LOST, 0);
+  }
+}
+
+/** Send a DELETE. */
+export async function remove(path) {
+  await request(path, { method: "DELETE" });
 }

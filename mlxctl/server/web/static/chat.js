@@ -1,50 +1,92 @@
 // Chat: streams answers of /v1/chat/completions, with thinking, tool calls and images.
 
 import { get, stream } from "./api.js";
-import { el, notice } from "./dom.js";
+import { copyButton, count, el, notice } from "./dom.js";
 import { markdown } from "./markdown.js";
 
 const MAX_IMAGE_BYTES = 8 * 1024 * 1024;
 // Drawing Markdown anew for every token would hold the page.
 const DRAW_MILLISECONDS = 60;
+const SAVED = "mlxctl-chat";
+const NEAR_END_PIXELS = 120;
 
-// Kept while the page is open, so that other sections may be looked at meanwhile.
-const state = { messages: [], images: [], system: "", model: null, running: null, entries: [] };
+// Kept in this tab, also when the page is loaded again. An entry is {message, node}.
+const state = { entries: [], images: [], model: null, running: null, options: {} };
+restore();
+
+// What the buttons of entries do, in the view that is on the page now. A running answer outlives its view.
+let actions = null;
 
 export async function chatView(root) {
-  const select = el("select", { id: "model", onchange: () => { state.model = select.value; } });
-  const system = el("input", { id: "system", placeholder: "System prompt", size: 36, value: state.system,
-    onchange: () => { state.system = system.value; } });
-  const transcript = el("section", { class: "transcript", "aria-label": "Conversation", "aria-live": "polite" }, ...state.entries);
-  const input = el("textarea", { id: "prompt", "aria-label": "Message", placeholder: "Message. Enter sends, Shift-Enter adds a line.", onkeydown: keys });
+  const select = el("select", { id: "model", onchange: () => { state.model = select.value; save(); } });
+  const transcript = el("section", { class: "transcript", "aria-label": "Conversation", "aria-live": "polite" });
+  const input = el("textarea", { id: "prompt", "aria-label": "Message", placeholder: "Message. Enter sends, Shift-Enter adds a line.", onkeydown: keys, oninput: grow });
   const file = el("input", { type: "file", accept: "image/png,image/jpeg,image/webp,image/gif", multiple: true, hidden: true, onchange: attach });
   const hint = el("span", { class: "muted" });
   const send = el("button", { class: "primary", type: "button", onclick: submit }, "Send");
   const stop = el("button", { type: "button", disabled: true, onclick: () => state.running?.abort() }, "Stop");
   root.append(el("div", { class: "chat" },
     el("div", { class: "toolbar" },
-      el("label", { for: "model" }, "Model ", select), system,
-      el("button", { type: "button", onclick: clear }, "New chat")),
+      el("label", { for: "model" }, "Model ", select),
+      el("button", { type: "button", onclick: clear }, "New chat"), optionFields()),
     transcript,
     el("div", { class: "composer" }, input, el("div", { class: "row" }, hint, file,
       el("button", { type: "button", onclick: () => file.click() }, "Attach image"), stop, send))));
+  actions = {
+    edit(entry) {
+      if (!rewind(entry)) return;
+      input.value = textOf(entry.message);
+      grow();
+      input.focus();
+    },
+    again(entry) { if (rewind(entry)) answer(); },
+    update() {
+      // A focused button that gets disabled leaves the focus nowhere.
+      const isFree = [document.body, stop].includes(document.activeElement);
+      send.disabled = state.running !== null;
+      stop.disabled = state.running === null;
+      if (isFree && !state.running) input.focus({ preventScroll: true });
+    },
+  };
+  draw();
+  actions.update();
   input.focus();
 
   const models = (await get("/v1/models")).data.filter((model) => model.kind !== "embeddings" && model.kind !== "speech");
   select.replaceChildren(...models.map((model) => el("option", { value: model.id, disabled: model.state === "failed" }, model.id)));
   if (state.model && models.some((model) => model.id === state.model)) select.value = state.model;
   state.model = select.value || null;
-  if (!state.model) transcript.append(notice("This server has no model for text.", true));
+  if (!state.model) transcript.append(notice("This server has no model for text. Start it with: mlxctl serve --model NAME", true));
 
   function keys(event) {
     if (event.key === "Enter" && !event.shiftKey && !event.isComposing) { event.preventDefault(); submit(); }
     if (event.key === "Escape") state.running?.abort();
   }
 
+  function grow() {
+    input.style.height = "auto";
+    input.style.height = `${input.scrollHeight + 2}px`;
+  }
+
+  function draw() {
+    transcript.replaceChildren(...state.entries.map((entry) => entry.node ??= entryNode(entry)));
+    if (!state.entries.length) transcript.append(el("p", { class: "muted" }, "Ask something. The conversation stays in this tab."));
+  }
+
+  /** Remove an entry and everything after it; returns false while an answer is generated. */
+  function rewind(entry) {
+    if (state.running) return false;
+    state.entries.length = state.entries.indexOf(entry);
+    save();
+    draw();
+    return true;
+  }
+
   function clear() {
     state.running?.abort();
-    state.messages = []; state.images = []; state.entries = [];
-    transcript.replaceChildren();
+    state.entries = []; state.images = [];
+    save();
+    draw();
     hint.textContent = "";
     input.focus();
   }
@@ -58,78 +100,170 @@ export async function chatView(root) {
     if (state.images.length) hint.textContent = `${state.images.length} image(s) attached`;
   }
 
-  function show(...nodes) {
-    state.entries.push(...nodes);
-    transcript.append(...nodes);
-    scrollTo({ top: document.body.scrollHeight });
-  }
-
   async function submit() {
     const text = input.value.trim();
     if (!text || state.running || !state.model) return;
     input.value = "";
+    grow();
     hint.textContent = "";
     const images = state.images.splice(0);
     const content = images.length
       ? [{ type: "text", text }, ...images.map((url) => ({ type: "image_url", image_url: { url } }))] : text;
-    state.messages.push({ role: "user", content });
-    show(el("article", { class: "message user" }, el("h3", {}, "You"), el("div", { class: "body" }, text),
-      ...images.map((src) => el("img", { src, alt: "attached image" }))));
+    state.entries.push({ message: { role: "user", content } });
     await answer();
   }
 
   async function answer() {
-    const view = answerView();
-    show(view.node);
-    state.running = new AbortController();
-    send.disabled = true; stop.disabled = false;
-    const started = performance.now();
+    const entry = { message: { role: "assistant", content: "" } };
+    const view = answerView(entry);
+    const messages = messagesToSend();
+    entry.node = view.node;
+    state.entries.push(entry);
+    save();
+    draw();
+    scrollTo({ top: document.body.scrollHeight });
+    const running = state.running = new AbortController();
+    actions.update();
+    view.start();
     try {
-      const messages = [...(state.system ? [{ role: "system", content: state.system }] : []), ...state.messages];
-      const body = { model: state.model, messages, stream: true, stream_options: { include_usage: true } };
-      for await (const chunk of stream("/v1/chat/completions", body, state.running.signal)) view.add(chunk);
+      await receive(view, { ...body(), messages }, running.signal);
     } catch (error) {
-      if (error.name !== "AbortError") view.fail(error.message);
-      else view.fail("Stopped.");
+      if (error.name === "AbortError") view.say("Stopped.");
+      else view.say(view.isEmpty ? error.message : `${error.message} This answer is incomplete.`, true);
     } finally {
-      view.finish((performance.now() - started) / 1000);
-      // Templates that keep thinking get it back, so that the next prompt begins with the same tokens.
-      if (view.text) state.messages.push({ role: "assistant", content: view.text, reasoning_content: view.thought || undefined });
-      else state.messages.pop();
+      view.finish();
+      entry.message = view.message;
       state.running = null;
-      send.disabled = false; stop.disabled = true;
-      input.focus();
+      save();
+      actions.update();
     }
   }
 }
 
+/** Add the chunks of an answer to `view`; waits while the server loads its model. */
+async function receive(view, body, signal) {
+  for (;;) {
+    try {
+      for await (const chunk of stream("/v1/chat/completions", body, signal)) view.add(chunk);
+      return;
+    } catch (error) {
+      if (error.status !== 503 || error.retrySeconds === null) throw error;
+      view.wait(error.message);
+      await pause(1000 * error.retrySeconds, signal);
+    }
+  }
+}
+
+function pause(milliseconds, signal) {
+  return new Promise((resolve, reject) => {
+    const timer = setTimeout(resolve, milliseconds);
+    signal.addEventListener("abort", () => { clearTimeout(timer); reject(signal.reason); }, { once: true });
+  });
+}
+
+/** The conversation for the server: without answers that have no text, and their questions. */
+function messagesToSend() {
+  const messages = state.options.system ? [{ role: "system", content: state.options.system }] : [];
+  for (const { message } of state.entries) {
+    if (message.role === "user" && messages.at(-1)?.role === "user") messages.pop();
+    if (message.role === "user" || message.content) messages.push(message);
+  }
+  return messages;
+}
+
+function body() {
+  const { temperature, max_tokens, thinking } = state.options;
+  return {
+    model: state.model, stream: true, stream_options: { include_usage: true },
+    ...(temperature !== undefined && { temperature }), ...(max_tokens !== undefined && { max_tokens }),
+    ...(thinking && { chat_template_kwargs: { enable_thinking: thinking === "on" } }),
+  };
+}
+
+function optionFields() {
+  const change = (name, value) => { state.options[name] = value; save(); };
+  const number = (name, label, attributes) => el("label", {}, label, el("input", { type: "number", placeholder: "default", value: state.options[name], ...attributes,
+    onchange: (event) => {
+      if (event.target.reportValidity()) change(name, event.target.value === "" ? undefined : Number(event.target.value));
+    } }));
+  const thinking = el("select", { onchange: () => change("thinking", thinking.value || undefined) },
+    ...[["", "Model default"], ["on", "On"], ["off", "Off"]].map(([value, label]) =>
+      el("option", { value, selected: (state.options.thinking ?? "") === value }, label)));
+  return el("details", { class: "options" }, el("summary", {}, "Options"), el("div", { class: "fields" },
+    el("label", { class: "wide" }, "System prompt", el("input", { id: "system", value: state.options.system, onchange: (event) => change("system", event.target.value || undefined) })),
+    number("temperature", "Temperature", { min: 0, max: 100, step: "any" }), number("max_tokens", "Max tokens", { min: 1, step: 1 }),
+    el("label", {}, "Thinking", thinking)));
+}
+
+function entryNode(entry) {
+  const { message } = entry;
+  if (message.role === "user") {
+    return el("article", { class: "message user" }, el("h3", {}, "You"), el("div", { class: "body" }, textOf(message)),
+      ...imagesOf(message).map((src) => el("img", { src, alt: "attached image" })),
+      el("div", { class: "actions" }, el("button", { type: "button", onclick: () => actions.edit(entry) }, "Edit")));
+  }
+  const view = answerView(entry);
+  view.show(message);
+  return view.node;
+}
+
 /** One answer on the page, drawn at most every DRAW_MILLISECONDS. */
-function answerView() {
+function answerView(entry) {
   const body = el("div", { class: "body" });
   const thoughts = el("div", { class: "body" });
-  const summary = el("summary", {}, "Thinking");
-  const thinking = el("details", { hidden: true }, summary, thoughts);
+  const thinking = el("details", { hidden: true }, el("summary", {}, "Thinking"), thoughts);
   const calls = el("div", {});
-  const facts = el("p", { class: "muted" }, "…");
-  const node = el("article", { class: "message assistant" }, el("h3", {}, "Model"), thinking, body, calls, facts);
+  const facts = el("p", { class: "muted" });
+  const buttons = el("div", { class: "actions", hidden: true },
+    copyButton(() => text), el("button", { type: "button", onclick: () => actions.again(entry) }, "Try again"));
+  const node = el("article", { class: "message assistant" }, el("h3", {}, "Model"), thinking, body, calls, facts, buttons);
   const tools = new Map();
   const started = performance.now();
-  let text = "", thought = "", usage = null, first = null, reason = null, timer = null;
+  let text = "", thought = "", usage = null, first = null, reason = null, timer = null, waiting = null, clock = null;
 
   function draw() {
     timer = null;
+    const isAtEnd = innerHeight + scrollY >= document.body.scrollHeight - NEAR_END_PIXELS;
     thoughts.textContent = thought;
     thinking.hidden = !thought;
     body.replaceChildren(...markdown(text));
     calls.replaceChildren(...[...tools.values()].map((call) => el("details", { open: true },
       el("summary", {}, `Tool call: ${call.name}`), el("pre", {}, el("code", {}, call.arguments)))));
+    if (isAtEnd) scrollTo({ top: document.body.scrollHeight });
+  }
+
+  function tick() {
+    const spent = `${((performance.now() - started) / 1000).toFixed(0)} s`;
+    facts.textContent = first === null ? `${waiting ?? "Waiting for the first token"} · ${spent}` : `Answering · ${spent}`;
   }
 
   return {
     node,
-    get text() { return text; },
-    get thought() { return thought; },
+    get isEmpty() { return !text && !thought && !tools.size; },
+    // Templates that keep thinking get it back, so that the next prompt begins with the same tokens.
+    get message() { return { role: "assistant", content: text, reasoning_content: thought || undefined }; },
+    start() {
+      // Screen readers read the answer when it is complete.
+      node.setAttribute("aria-busy", "true");
+      tick();
+      clock = setInterval(tick, 1000);
+    },
+    show(message) {
+      text = message.content;
+      thought = message.reasoning_content ?? "";
+      draw();
+      buttons.hidden = false;
+    },
+    wait(message) {
+      waiting = message;
+      tick();
+    },
     add(chunk) {
+      if (chunk.total) {
+        waiting = `Prefill: ${count(chunk.prefilled)} of ${count(chunk.total)} tokens`;
+        tick();
+        return;
+      }
       const choice = chunk.choices?.[0];
       const delta = choice?.delta ?? {};
       if (first === null && (delta.content || delta.reasoning_content || delta.tool_calls)) first = (performance.now() - started) / 1000;
@@ -145,14 +279,18 @@ function answerView() {
       reason = choice?.finish_reason ?? reason;
       timer ??= setTimeout(draw, DRAW_MILLISECONDS);
     },
-    fail(message) { node.append(notice(message, true)); },
-    finish(total) {
+    say(message, isError = false) { calls.after(notice(message, isError)); },
+    finish() {
+      const total = (performance.now() - started) / 1000;
       clearTimeout(timer);
+      clearInterval(clock);
       draw();
+      node.removeAttribute("aria-busy");
+      buttons.hidden = false;
       const parts = [];
       if (usage) {
-        parts.push(`${usage.prompt_tokens} prompt tokens (${usage.prompt_tokens_details?.cached_tokens ?? 0} cached)`,
-          `${usage.completion_tokens} completion tokens`);
+        parts.push(`${count(usage.prompt_tokens)} prompt tokens (${count(usage.prompt_tokens_details?.cached_tokens ?? 0)} cached)`,
+          `${count(usage.completion_tokens)} completion tokens`);
         if (first !== null && total > first) parts.push(`${((usage.completion_tokens - 1) / (total - first)).toFixed(1)} tokens/s`);
       }
       if (first !== null) parts.push(`first token ${first.toFixed(2)} s`);
@@ -160,6 +298,32 @@ function answerView() {
       facts.textContent = parts.join(" · ");
     },
   };
+}
+
+function textOf(message) {
+  return typeof message.content === "string" ? message.content : message.content[0].text;
+}
+
+function imagesOf(message) {
+  return typeof message.content === "string" ? [] : message.content.slice(1).map((part) => part.image_url.url);
+}
+
+function save() {
+  const { entries, model, options } = state;
+  try {
+    sessionStorage.setItem(SAVED, JSON.stringify({ messages: entries.map((entry) => entry.message), model, options }));
+  } catch {
+    // Images may be larger than the tab's storage: then the chat is lost when the page is loaded again.
+    sessionStorage.removeItem(SAVED);
+  }
+}
+
+function restore() {
+  const saved = JSON.parse(sessionStorage.getItem(SAVED) ?? "null");
+  if (saved === null) return;
+  state.entries = saved.messages.map((message) => ({ message }));
+  state.model = saved.model;
+  state.options = saved.options;
 }
 
 function dataUrl(file) {

@@ -27,6 +27,17 @@ export function notice(text, isError = false) {
   return el("p", { class: isError ? "notice error" : "notice", role: isError ? "alert" : "status" }, text);
 }
 
+/** A button that copies a text; `text` is a function. Pages of other machines without TLS have no clipboard. */
+export function copyButton(text) {
+  const button = el("button", { type: "button", onclick: async () => {
+    let isCopied = true;
+    try { await navigator.clipboard.writeText(text()); } catch { isCopied = false; }
+    button.textContent = isCopied ? "Copied" : "Not allowed here";
+    setTimeout(() => { button.textContent = "Copy"; }, 1500);
+  } }, "Copy");
+  return button;
+}
+
 /** 1536 -> "1.5 KiB". */
 export function size(bytes) {
   if (bytes === null || bytes === undefined) return null;

@@ -1,11 +1,23 @@
 // Requests: what the server is doing now, and the last ones that ended.
 
-import { get } from "./api.js";
-import { count, el, seconds, size, table } from "./dom.js";
+import { get, remove } from "./api.js";
+import { count, el, notice, seconds, size, table } from "./dom.js";
+
+const OPEN = ["waiting", "reading", "answering"];
 
 export async function requestsView(root, every) {
-  const summary = el("p"), list = el("div");
-  root.append(el("h2", {}, "Load"), summary, el("h2", {}, "Requests"), list);
+  const summary = el("p"), list = el("div"), message = el("div");
+  root.append(el("h2", {}, "Load"), summary, el("h2", {}, "Requests"), message, list);
+
+  async function cancel(number) {
+    message.replaceChildren();
+    try {
+      await remove(`/requests/${number}`);
+    } catch (error) {
+      message.replaceChildren(notice(error.message, true));
+    }
+    await refresh();
+  }
 
   async function refresh() {
     const stats = await get("/stats");
@@ -13,16 +25,20 @@ export async function requestsView(root, every) {
     summary.textContent = `${stats.num_decoding} decoding, ${stats.num_prefilling} prefilling, ${stats.num_waiting} waiting. `
       + `Memory ${size(stats.resident_bytes)}. Prefix cache ${size(stats.cache_bytes)} (${used} %), `
       + `${count(stats.cache_tokens_reused)} tokens reused.`;
-    const found = (await get("/requests")).requests.toReversed();
+    const found = (await get("/requests")).requests;
     list.replaceChildren(table([
       { title: "#", number: true, cell: (request) => String(request.number) },
       { title: "Model", cell: (request) => request.model },
-      { title: "State", cell: (request) => request.state },
+      { title: "State", cell: (request) => request.state.replace("_", " ") },
+      { title: "Agent", cell: (request) => request.agent ?? request.caller },
       { title: "Prompt", number: true, cell: (request) => count(request.num_prompt_tokens) },
       { title: "Cached", number: true, cell: (request) => count(request.num_cached_tokens) },
       { title: "Generated", number: true, cell: (request) => count(request.num_generated_tokens) },
       { title: "First token", number: true, cell: (request) => seconds(request.first_token_seconds) },
       { title: "Tokens/s", number: true, cell: (request) => request.tokens_per_second?.toFixed(1) },
+      { title: "Time", number: true, cell: (request) => seconds(request.age_seconds) },
+      { title: "", cell: (request) => OPEN.includes(request.state)
+        ? el("button", { type: "button", onclick: () => cancel(request.number) }, "Cancel") : "" },
     ], found, "No requests yet."));
   }
 
