@@ -205,6 +205,7 @@ def _some_metrics() -> MetricsSnapshot:
         http=HttpRequestCounts(guardrails=Counter(refused=1), denials=Counter(policy_denied=1)),
         pool=pool,
         rate_limited={"concurrent_requests": 1},
+        agents={"hot": 0},
         agent_turns={"running": 0},
         routes={("NAME", "routed"): 1},
         models=[ServedModel(name="NAME", facts=replace(demo_model, config={**demo_model.config, **experts}))],

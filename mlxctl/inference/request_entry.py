@@ -28,7 +28,8 @@ class RequestView:
 
     `num_read_tokens` of the prompt are prefilled, `num_cached_tokens` of them came from the prefix cache.
     `queue_seconds` is the time in the engine's queue, `prefill_seconds` the time from there to the end of
-    prefill, `vision_seconds` the part of it for images. `hit` is the kind of prefix cache hit.
+    prefill, `vision_seconds` the part of it for images. `hit` is the kind of prefix cache hit. `agent` is the
+    request's `session_id`, or the name that the server derived from the conversation's opening.
     """
 
     number: int
@@ -46,6 +47,7 @@ class RequestView:
     caller: str = ""
     protocol: str | None = None
     session_id: str | None = None
+    agent: str | None = None
     adapter: str | None = None
     finish_reason: str | None = None
     hit: str | None = None
@@ -88,6 +90,7 @@ class RequestEntry:
         "_on_end",
         "_started",
         "adapter",
+        "agent",
         "caller",
         "content",
         "ended",
@@ -130,6 +133,7 @@ class RequestEntry:
         self.request_id = ""
         self.protocol: str | None = None
         self.session_id: str | None = None
+        self.agent: str | None = None
         self.adapter: str | None = None
         self.finish_reason: str | None = None
         self.hit: str | None = None
@@ -232,6 +236,7 @@ class RequestEntry:
             caller=self.caller,
             protocol=self.protocol,
             session_id=self.session_id,
+            agent=self.agent,
             adapter=self.adapter,
             finish_reason=self.finish_reason,
             hit=self.hit,

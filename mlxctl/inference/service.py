@@ -8,6 +8,7 @@ import msgspec
 
 from mlxctl.engine import EngineClient, EngineStatus, Hello, Stats
 from mlxctl.errors import MlxctlError, PermissionDenied, UnknownResource
+from mlxctl.inference.active_agents import ActiveAgents
 from mlxctl.inference.answers import Answers
 from mlxctl.inference.cache import CacheInspector
 from mlxctl.inference.embedding import embed
@@ -64,7 +65,8 @@ class InferenceService:
         self._log = RequestLog()
         self.cache = CacheInspector(engine, self.preparation, self.manager)
         self.tokenization = Tokenization(self.preparation, self.manager)
-        self._submissions = Submissions(engine, self.preparation, self.cache, self._log)
+        self.agents = ActiveAgents(engine)
+        self._submissions = Submissions(engine, self.preparation, self.cache, self.agents, self._log)
         self._opening: asyncio.Task[None] | None = None
         self._failure: MlxctlError | None = None
 
@@ -88,6 +90,7 @@ class InferenceService:
         if self._opening is not None:
             self._opening.cancel()
             await asyncio.wait({self._opening})
+        self.agents.close()
         await self.manager.close()
         await self._engine.stop(drain_seconds=drain_seconds)
         await self.preparation.close()

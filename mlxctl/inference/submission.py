@@ -6,6 +6,7 @@ from functools import partial
 
 from mlxctl.engine import EngineClient
 from mlxctl.errors import InvalidRequest, MlxctlError
+from mlxctl.inference.active_agents import ActiveAgents
 from mlxctl.inference.answers import choice_of
 from mlxctl.inference.cache import CacheInspector
 from mlxctl.inference.generation import Generation
@@ -26,11 +27,17 @@ class Submissions:
     """
 
     def __init__(
-        self, engine: EngineClient, preparation: PreparationPool, cache: CacheInspector, log: RequestLog
+        self,
+        engine: EngineClient,
+        preparation: PreparationPool,
+        cache: CacheInspector,
+        agents: ActiveAgents,
+        log: RequestLog,
     ) -> None:
         self._engine = engine
         self._preparation = preparation
         self._cache = cache
+        self._agents = agents
         self._log = log
 
     def submit(
@@ -91,11 +98,15 @@ class Submissions:
             else request
         )
         salts = prompt_salts(head.cache.prefix_namespace, prepared.images)
+        recorded = self._cache.record(normalized, prepared.token_ids, salts, model=session.name)
+        entry.agent = self._agents.name_of(head, preparation.opening)
+        if entry.agent is not None:
+            self._agents.record(entry.agent, recorded, head)
         return Generation(
             tokens,
             processor,
             entry,
-            self._cache.record(normalized, prepared.token_ids, salts, model=session.name),
+            recorded,
             num_prompt_tokens=num_prompt_tokens,
             on_complete=partial(self._preparation.record_answer, session.name, preparation.opened[number]),
             on_end=lease.share().release,

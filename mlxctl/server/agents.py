@@ -1,7 +1,9 @@
 """/v1/agents: create, read, change, reset and delete agents."""
 
 import asyncio
+from collections import Counter
 from functools import partial
+from typing import get_args
 
 import falcon
 from falcon.asgi import Request, Response
@@ -15,6 +17,7 @@ from mlxctl.protocols import (
     AgentCache,
     AgentCacheStatus,
     AgentPage,
+    AgentStatus,
     encode_agent,
     encode_agent_deletion,
     encode_agents,
@@ -133,6 +136,25 @@ class AgentViews:
             num_cached_tokens=kept.num_cached_tokens,
             num_tokens_on_disk=kept.num_tokens_on_disk,
         )
+
+
+async def count_active_agents(inference: InferenceService) -> dict[AgentStatus, int] | None:
+    """Return the numbers of recently active agents by status.
+
+    None where the engine does not answer.
+    """
+    prompts = await inference.agents.cached_prompts()
+    if prompts is None:
+        return None
+    counts = Counter(
+        AgentCacheStatus.of(
+            num_context_tokens=prompt.num_prompt_tokens,
+            num_cached_tokens=prompt.num_cached_tokens,
+            num_tokens_on_disk=prompt.num_tokens_on_disk,
+        ).status
+        for prompt in prompts
+    )
+    return {status: counts[status] for status in get_args(AgentStatus)}
 
 
 class AgentsResource:

@@ -74,6 +74,7 @@ def audit_record(request: RequestContext) -> AuditRecord:
             min((v.first_token_seconds for v in views if v.first_token_seconds is not None), default=None)
         ),
         duration_ms=round(1000 * request.duration_seconds, 3),
+        agent=entries[0].agent if entries else None,
         adapter=entries[0].adapter if entries else None,
         guardrail=request.guardrail,
         trace_id=request.trace_id,

@@ -14,6 +14,7 @@ from mlxctl.engine import EngineStatus
 from mlxctl.errors import CapacityError, EngineError, EngineRecovering, ModelLoading, ShuttingDown, StoreError
 from mlxctl.inference import InferenceService
 from mlxctl.server.agent_queue import AgentQueue
+from mlxctl.server.agents import count_active_agents
 from mlxctl.server.open_requests import OpenHttpRequests
 from mlxctl.stores import AgentStores
 
@@ -50,15 +51,19 @@ class EngineFacts(Struct):
 
 
 class AgentCounts(Struct):
-    """Agents of all callers, and their open turns.
+    """Agents of all callers, and open turns of the stored ones.
 
-    A turn waits for the agent's last one.
+    A turn waits for the agent's last one. Of the agents that sent requests in the last hour, stored ones or
+    not, `hot` have at least half of their last prompt in memory, `warm` on disk; null is unknown.
     """
 
     on_disk: int
     in_memory: int
     running: int
     waiting: int
+    hot: int | None = None
+    warm: int | None = None
+    cold: int | None = None
 
 
 class Health(Struct):
@@ -200,7 +205,10 @@ class HealthResource:
         except (TimeoutError, StoreError):
             return None
         queue = self._agent_queue
-        return AgentCounts(on_disk, in_memory, running=queue.num_running, waiting=queue.num_waiting)
+        agents = AgentCounts(on_disk, in_memory, running=queue.num_running, waiting=queue.num_waiting)
+        if (active := await count_active_agents(self._inference)) is not None:
+            agents.hot, agents.warm, agents.cold = active["hot"], active["warm"], active["cold"]
+        return agents
 
     def _model_name(self) -> str | None:
         return next((model.name for model in self._inference.models()), None)

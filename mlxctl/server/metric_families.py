@@ -15,6 +15,7 @@ from mlxctl.inference.request_totals import ModelTotals
 from mlxctl.ir.distribution import Distribution
 from mlxctl.models.text_config import text_part
 from mlxctl.models.weights import count_experts
+from mlxctl.protocols import AgentStatus
 
 if TYPE_CHECKING:
     from prometheus_client import Metric
@@ -61,7 +62,8 @@ class MetricsSnapshot:
 
     `engine` is None while the engine does not answer. `routes` counts requests by model and result,
     `rate_limited` refused requests by the limit that they reached,
-    `agent_turns` open turns of agents by state.
+    `agents` recently active agents by status, None where that is unknown, `agent_turns` open turns of agents
+    by state.
     """
 
     totals: Mapping[str, ModelTotals]
@@ -71,6 +73,7 @@ class MetricsSnapshot:
     pool: ModelStats
     rate_limited: Mapping[str, int] = field(default_factory=dict)
     num_audit_dropped: int = 0
+    agents: Mapping[AgentStatus, int] | None = None
     agent_turns: Mapping[str, int] = field(default_factory=dict)
     routes: Mapping[tuple[str, RouteResult], int] = field(default_factory=dict)
     models: Sequence[ServedModel] = ()
@@ -174,6 +177,15 @@ def _server(snapshot: MetricsSnapshot) -> "Iterator[Metric]":
     for state, number in snapshot.agent_turns.items():
         turns.add_metric([state], number)
     yield turns
+    if snapshot.agents is not None:
+        agents = GaugeMetricFamily(
+            "mlxctl_agents",
+            "Agents of the last hour by status: hot in memory, warm on disk, cold in neither.",
+            labels=["status"],
+        )
+        for status, number in snapshot.agents.items():
+            agents.add_metric([status], number)
+        yield agents
 
 
 def _models(snapshot: MetricsSnapshot) -> "Iterator[Metric]":

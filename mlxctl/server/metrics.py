@@ -9,6 +9,7 @@ from mlxctl.errors import MlxctlError
 from mlxctl.inference import InferenceService
 from mlxctl.policy import RateLimiter
 from mlxctl.server.agent_queue import AgentQueue
+from mlxctl.server.agents import count_active_agents
 from mlxctl.server.metric_families import HttpRequestCounts, MetricsSnapshot, metric_families
 from mlxctl.stores.audit import AuditStore
 
@@ -60,6 +61,7 @@ class MetricsResource:
             rate_limited=self._limiter.num_refused,
             num_audit_dropped=self._audit.num_dropped if self._audit is not None else 0,
             pool=inference.manager.stats(),
+            agents=await count_active_agents(inference),
             agent_turns={
                 "running": self._agent_queue.num_running,
                 "waiting": self._agent_queue.num_waiting,

@@ -61,6 +61,7 @@ class AuditRecord(Struct, kw_only=True, omit_defaults=True):
     duration_ms: float
     guardrail: str | None = None
     trace_id: str | None = None
+    agent: str | None = None
     adapter: str | None = None
     was_disconnected: bool = False
     prompt_sha256: list[str] = []

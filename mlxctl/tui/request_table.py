@@ -126,9 +126,9 @@ COLUMNS = (
         drop_order=1,
     ),
     Column(
-        name="session",
-        cell=lambda view: _shorten(view.session_id or ""),
-        value=lambda view: view.session_id,
+        name="agent",
+        cell=lambda view: _shorten(view.agent or ""),
+        value=lambda view: view.agent,
         is_text=True,
         drop_order=0,
     ),
@@ -189,7 +189,7 @@ def describe_request(view: "RequestView") -> list[str]:
     facts = {
         "client": view.caller,
         "protocol": view.protocol,
-        "session": view.session_id,
+        "agent": view.agent,
         "adapter": view.adapter,
         "id": view.request_id,
     }

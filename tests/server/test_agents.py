@@ -336,7 +336,10 @@ def test_agent_is_warm_after_restart_and_lost_without_persist(endless_model: Pat
         assert lost.look()["caches"][0]["status"] == "hot"
         listed = httpx.get(f"{before.url}/v1/agents").json()["data"]
         assert [(one["id"], one["persist"]) for one in listed] == [("sleeper", True), ("lost", False)]
-        assert before.health()["agents"] == {"on_disk": 1, "in_memory": 1, "running": 0, "waiting": 0}
+        counts = before.health()["agents"]
+        assert counts == {
+            "on_disk": 1, "in_memory": 1, "running": 0, "waiting": 0, "hot": 2, "warm": 0, "cold": 0
+        }  # fmt: skip
         before.stop()
     with serving(endless_model, **places) as after:
         assert [one["id"] for one in httpx.get(f"{after.url}/v1/agents").json()["data"]] == ["sleeper"]

@@ -200,16 +200,16 @@ def test_monitor_as_text(snapshot: SnapshotAssertion) -> None:
     ("width", "dropped"),
     [
         (160, set()),
-        (110, {"session"}),
-        (100, {"session", "protocol"}),
-        (78, {"session", "protocol", "client"}),
+        (110, {"agent"}),
+        (100, {"agent", "protocol"}),
+        (78, {"agent", "protocol", "client"}),
     ],
 )
 def test_table_leaves_out_columns_that_do_not_fit(width: int, dropped: set[str]) -> None:
-    view = make_view(12, caller="key_0123456789abcdef", protocol="chat_completions", session_id="session-1")
+    view = make_view(12, caller="key_0123456789abcdef", protocol="chat_completions", agent="session-1")
     fitted = fit_table([view], width=width)
     names = {column.name for column in fitted.columns}
-    assert {"client", "protocol", "session"} - names == dropped
+    assert {"client", "protocol", "agent"} - names == dropped
     sizes = [
         max(len(column.name) + 1, len(cell))
         for column, cell in zip(fitted.columns, fitted.rows[0], strict=True)
@@ -247,13 +247,13 @@ def test_selected_request_is_described_with_client_and_times() -> None:
         7,
         caller="ci",
         protocol="messages",
-        session_id="s1",
+        agent="s1",
         hit="prefix",
         queue_seconds=0.25,
         request_id="r-7",
     )
     first, tokens, times = describe_request(view)
-    assert "client ci  protocol messages  session s1  id r-7" in first
+    assert "client ci  protocol messages  agent s1  id r-7" in first
     assert "750 cached (prefix)" in tokens
     assert times.startswith("queued 0.25 s")
 

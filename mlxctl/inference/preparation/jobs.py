@@ -7,6 +7,8 @@ from dataclasses import dataclass, replace
 from hashlib import blake2b
 from typing import Any
 
+import msgspec
+
 from mlxctl.adapters import ModelAdapter, PreparedInput
 from mlxctl.adapters.prepared import PromptTokens
 from mlxctl.adapters.tokens.encoded_segments import EncodedSegment, OpenSegment
@@ -37,12 +39,13 @@ class Preparation:
 
     Token ids are packed. `opened` are the pickled segments that the answers continue. `normalized` is the
     request as the model gets it, with digests in place of images; None if that equals the original.
-    `phases` are the timed parts of the preparation.
+    `opening` is the digest of the conversation's opening. `phases` are the timed parts of the preparation.
     """
 
     inputs: tuple[PreparedInput, ...]
     opened: tuple[bytes, ...]
     normalized: PackedRequest | None
+    opening: bytes | None = None
     phases: tuple[Phase, ...] = ()
 
 
@@ -86,8 +89,23 @@ def prepare(adapter: ModelAdapter, packed: PackedRequest) -> Preparation:
         ),
         opened=tuple(b"" if each.opened is None else pickle.dumps(each.opened) for each in prepared),
         normalized=_if_changed(original, request),
+        opening=opening_digest(request),
         phases=tuple(phases),
     )
+
+
+def opening_digest(request: GenerationRequest) -> bytes | None:
+    """Return a digest of tools, system messages and first user message.
+
+    All turns of a conversation have the same. None without a user message, as for raw prompts.
+    """
+    roles = [message.role for message in request.messages]
+    if "user" not in roles:
+        return None
+    messages = request.messages[: roles.index("user") + 1]
+    tools = [(tool.name, tool.description, tool.parameters) for tool in request.tools]
+    opening = msgspec.json.encode((tools, tuple(map(_without_bytes, messages))), order="deterministic")
+    return blake2b(opening, digest_size=16).digest()
 
 
 def count_tokens(adapter: ModelAdapter, packed: PackedRequest) -> int:

@@ -83,6 +83,7 @@ class AgentTurnFormatter(OpenAIChatFormatter):
         self.adopt(self._turn, request)
         return replace(
             request,
+            cache=replace(request.cache, session_id=request.cache.session_id or agent.id),
             context_overflow=self._turn.context_overflow or settings.context_overflow,
             max_context_tokens=settings.max_context,
         )
