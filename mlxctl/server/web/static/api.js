@@ -16,40 +16,47 @@ function headers(extra) {
   return { ...extra, ...(key ? { Authorization: `Bearer ${key}` } : {}) };
 }
 
-/** Ask for a key; resolves to whether one was given. */
-function askForKey() {
+/** Ask for a key; resolves to whether one was given. Requests that wait at the same time share the question. */
+function askForKey(hint) {
   const dialog = document.getElementById("key-dialog");
   const input = document.getElementById("key-input");
-  if (dialog.open) return new Promise((resolve) => dialog.addEventListener("close", () => resolve(dialog.returnValue === "use"), { once: true }));
-  input.value = "";
-  dialog.returnValue = "cancel";
-  dialog.showModal();
-  return new Promise((resolve) => {
-    dialog.addEventListener("close", () => {
-      const given = dialog.returnValue === "use" && input.value !== "";
-      if (given) sessionStorage.setItem(KEY, input.value);
-      input.value = "";
-      resolve(given);
-    }, { once: true });
+  const closed = new Promise((resolve) => dialog.addEventListener("close", resolve, { once: true }));
+  if (!dialog.open) {
+    document.getElementById("key-hint").textContent = hint;
+    // Not a submit button: Enter in the field would press the first of these.
+    document.getElementById("key-cancel").onclick = () => dialog.close();
+    dialog.returnValue = "";
+    dialog.showModal();
+  }
+  return closed.then(() => {
+    if (dialog.returnValue === "use" && input.value) sessionStorage.setItem(KEY, input.value);
+    input.value = "";
+    return sessionStorage.getItem(KEY) !== null;
   });
 }
 
-/** Make a request and return the response; asks for a key once when the server wants one. Throws ApiError. */
-export async function request(path, options = {}, mayAsk = true) {
-  let response;
-  try {
-    response = await fetch(path, { ...options, headers: headers(options.headers) });
-  } catch (error) {
-    if (error.name === "AbortError") throw error;
-    throw new ApiError("The server does not answer. Is it still running?", 0);
+/** Make a request and return the response; asks for a key when the server wants one. Throws ApiError. */
+export async function request(path, options = {}) {
+  for (let hint = "This server needs a key. It is kept in this tab only.";;) {
+    let response;
+    const sent = headers(options.headers);
+    try {
+      response = await fetch(path, { ...options, headers: sent });
+    } catch (error) {
+      if (error.name === "AbortError") throw error;
+      throw new ApiError("The server does not answer. Is it still running?", 0);
+    }
+    if (response.ok) return response;
+    if (response.status !== 401) {
+      const retry = Number(response.headers.get("Retry-After"));
+      throw new ApiError(await messageOf(response), response.status, retry > 0 ? retry : null);
+    }
+    if (sent.Authorization) {
+      sessionStorage.removeItem(KEY);
+      hint = "The server does not accept this key. Try another one.";
+    }
+    if (!await askForKey(hint)) throw new ApiError("This server needs an API key.", 401);
   }
-  if (response.ok) return response;
-  if (response.status === 401 && mayAsk) {
-    sessionStorage.removeItem(KEY);
-    if (await askForKey()) return request(path, options, false);
-  }
-  const retry = Number(response.headers.get("Retry-After"));
-  throw new ApiError(await messageOf(response), response.status, retry > 0 ? retry : null);
 }
 
 async function messageOf(response) {

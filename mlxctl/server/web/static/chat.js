@@ -41,11 +41,11 @@ export async function chatView(root) {
     },
     again(entry) { if (rewind(entry)) answer(); },
     update() {
-      // A focused button that gets disabled leaves the focus nowhere.
-      const isFree = [document.body, stop].includes(document.activeElement);
+      // A focused button that is disabled or removed leaves the focus nowhere; in the field Escape stops.
+      const isFree = [document.body, send, stop].includes(document.activeElement);
       send.disabled = state.running !== null;
       stop.disabled = state.running === null;
-      if (isFree && !state.running) input.focus({ preventScroll: true });
+      if (isFree) input.focus({ preventScroll: true });
     },
   };
   draw();
@@ -129,7 +129,7 @@ export async function chatView(root) {
       await receive(view, { ...body(), messages }, running.signal);
     } catch (error) {
       if (error.name === "AbortError") view.say("Stopped.");
-      else view.say(view.isEmpty ? error.message : `${error.message} This answer is incomplete.`, true);
+      else view.say(view.isEmpty ? error.message : `This answer is incomplete: ${error.message}`, true);
     } finally {
       view.finish();
       entry.message = view.message;
@@ -223,13 +223,11 @@ function answerView(entry) {
 
   function draw() {
     timer = null;
-    const isAtEnd = innerHeight + scrollY >= document.body.scrollHeight - NEAR_END_PIXELS;
     thoughts.textContent = thought;
     thinking.hidden = !thought;
     body.replaceChildren(...markdown(text));
     calls.replaceChildren(...[...tools.values()].map((call) => el("details", { open: true },
       el("summary", {}, `Tool call: ${call.name}`), el("pre", {}, el("code", {}, call.arguments)))));
-    if (isAtEnd) scrollTo({ top: document.body.scrollHeight });
   }
 
   function tick() {
@@ -277,16 +275,14 @@ function answerView(entry) {
       }
       usage = chunk.usage ?? usage;
       reason = choice?.finish_reason ?? reason;
-      timer ??= setTimeout(draw, DRAW_MILLISECONDS);
+      timer ??= setTimeout(() => following(draw), DRAW_MILLISECONDS);
     },
-    say(message, isError = false) { calls.after(notice(message, isError)); },
+    say(message, isError = false) { following(() => calls.after(notice(message, isError))); },
     finish() {
       const total = (performance.now() - started) / 1000;
       clearTimeout(timer);
       clearInterval(clock);
-      draw();
       node.removeAttribute("aria-busy");
-      buttons.hidden = false;
       const parts = [];
       if (usage) {
         parts.push(`${count(usage.prompt_tokens)} prompt tokens (${count(usage.prompt_tokens_details?.cached_tokens ?? 0)} cached)`,
@@ -295,9 +291,20 @@ function answerView(entry) {
       }
       if (first !== null) parts.push(`first token ${first.toFixed(2)} s`);
       if (reason === "length") parts.push("stopped at the length limit");
-      facts.textContent = parts.join(" · ");
+      following(() => {
+        draw();
+        buttons.hidden = false;
+        facts.textContent = parts.join(" · ");
+      });
     },
   };
+}
+
+/** Change the page; a reader who is at its end stays there. */
+function following(change) {
+  const isAtEnd = innerHeight + scrollY >= document.body.scrollHeight - NEAR_END_PIXELS;
+  change();
+  if (isAtEnd) scrollTo({ top: document.body.scrollHeight });
 }
 
 function textOf(message) {

@@ -3,7 +3,7 @@
 import { get } from "./api.js";
 import { cacheView } from "./cache.js";
 import { chatView } from "./chat.js";
-import { notice } from "./dom.js";
+import { el, notice } from "./dom.js";
 import { modelsView } from "./models.js";
 import { requestsView } from "./requests.js";
 
@@ -34,6 +34,7 @@ async function show() {
     await VIEWS[name](view, every);
   } catch (error) {
     view.append(notice(error.message, true));
+    if (error.status === 401) view.append(el("button", { type: "button", onclick: show }, "Enter a key"));
   }
 }
 
