@@ -132,6 +132,8 @@ class Generation:
                 usage = update.cache_usage
                 self._entry.prefilled(update.num_processed, usage.num_cached_tokens, hit=usage.hit)
                 self._entry.prefill = update.prefill or self._entry.prefill
+            if update.interruption is not None or update.has_resumed:
+                self._entry.interrupted(update.interruption)
         self._echo.add(updates)
         events += self._echo.take()
         if not token_ids and last.num_processed is not None:

@@ -68,7 +68,7 @@ class RequestContext:
         """Add a generation; it takes over the request's identity."""
         entry.request_id, entry.protocol, entry.stop_cause = self.request_id, self.protocol, self.stop_cause
         if self.phases is not None:
-            entry.slices = []
+            entry.slices, entry.interruptions = [], []
         if len(self.entries) < MAX_ENTRIES:
             self.entries.append(entry)
 

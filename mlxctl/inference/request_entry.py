@@ -13,8 +13,8 @@ from typing import Literal
 from mlxctl.engine import PrefillFigures
 from mlxctl.errors import EngineError, RequestCancelled
 
-MAX_SLICES = 64
-"""Number of prefill slices of one request that are recorded."""
+MAX_EVENTS = 64
+"""Number of prefill slices, and of interruptions, of one request that are recorded."""
 
 StopCause = Literal["stopped", "disconnected", "timed_out"]
 RequestState = Literal[
@@ -81,8 +81,8 @@ class RequestEntry:
     """One request in progress.
 
     PERF: called for every token, so it only counts. `stop_cause` is the state of a request that its caller
-    ends. `content` is set only where it is recorded, and so is `slices`: unix times with the number of
-    prefilled tokens.
+    ends. `content` is set only where it is recorded, and so are `slices`, unix times with the number of
+    prefilled tokens, and `interruptions`, unix times with the reason, None where the answer goes on.
     """
 
     __slots__ = (
@@ -97,6 +97,7 @@ class RequestEntry:
         "finish_reason",
         "first",
         "hit",
+        "interruptions",
         "model",
         "num_cached",
         "num_generated",
@@ -140,6 +141,7 @@ class RequestEntry:
         self.prefill: PrefillFigures | None = None
         self.content: RequestContent | None = None
         self.slices: list[tuple[float, int]] | None = None
+        self.interruptions: list[tuple[float, str | None]] | None = None
         self.num_prefilled = self.num_cached = self.num_generated = self.num_thinking = self.num_images = 0
         self.started_at = time.time()
         self.first: float | None = None
@@ -149,8 +151,13 @@ class RequestEntry:
     def prefilled(self, num_prefilled: int, num_cached: int, *, hit: str | None = None) -> None:
         """Record the number of prefilled tokens and the cached ones among them."""
         self.state, self.num_prefilled, self.num_cached, self.hit = "reading", num_prefilled, num_cached, hit
-        if self.slices is not None and len(self.slices) < MAX_SLICES:
+        if self.slices is not None and len(self.slices) < MAX_EVENTS:
             self.slices.append((time.time(), num_prefilled))
+
+    def interrupted(self, reason: str | None) -> None:
+        """Record that the answer gave its place to another one, or with None that it goes on."""
+        if self.interruptions is not None and len(self.interruptions) < MAX_EVENTS:
+            self.interruptions.append((time.time(), reason))
 
     def generated(self, num_tokens: int) -> None:
         """Record so many new tokens."""

@@ -46,6 +46,9 @@ _OPERATIONS = (
 )
 _OTHER_OPERATION = "generate_content"
 
+SpanEvent = tuple[str, float, dict[str, Any]]
+"""Name, unix time and attributes of an event of a span."""
+
 
 class RequestTracing:
     """Starts and ends the spans of requests. Event-loop thread only.
@@ -170,12 +173,15 @@ class RequestTracing:
             }
             self._add("queue", queued, admitted, below)
             self._add("prefix_cache.lookup", admitted, restored, below, found)
-            slices = [(min(at, prefilled), num) for at, num in entry.slices or ()]
+            slices = [
+                ("prefill.slice", min(at, prefilled), {"mlxctl.prefill.tokens": num})
+                for at, num in entry.slices or ()
+            ]
             self._add(
                 "prefill", restored, prefilled, below, {"mlxctl.vision_seconds": view.vision_seconds}, slices
             )
             if view.num_generated_tokens:
-                self._add("decode", prefilled, ended, below)
+                self._add("decode", prefilled, ended, below, events=_interruptions(entry))
         span.end(end_time=_nanoseconds(ended))
 
     def _add(
@@ -185,15 +191,25 @@ class RequestTracing:
         ended: float,
         context: "Context",
         attributes: Mapping[str, Any] = MappingProxyType({}),
-        slices: Sequence[tuple[float, int]] = (),
+        events: Sequence[SpanEvent] = (),
     ) -> None:
-        """Add a span with the ends of its prefill slices."""
+        """Add a span with its events."""
         span = self._tracer.start_span(
             name, context=context, attributes=_known(attributes), start_time=_nanoseconds(started)
         )
-        for at, num_tokens in slices:
-            span.add_event("prefill.slice", {"mlxctl.prefill.tokens": num_tokens}, timestamp=_nanoseconds(at))
+        for event, at, details in events:
+            span.add_event(event, details, timestamp=_nanoseconds(at))
         span.end(end_time=_nanoseconds(max(started, ended)))
+
+
+def _interruptions(entry: RequestEntry) -> list[SpanEvent]:
+    """Return an event for each time that the answer gave its place to another one, or went on."""
+    return [
+        ("scheduler.fairness.resume", at, {})
+        if reason is None
+        else ("scheduler.fairness.yield", at, {"mlxctl.scheduler.reason": reason})
+        for at, reason in entry.interruptions or ()
+    ]
 
 
 def _request_attributes(request: RequestContext) -> dict[str, Any]:

@@ -39,8 +39,9 @@ def server(endless_model: Path, opa: OpaDouble, collector: OtlpCollector) -> Ite
         "MLXCTL_OPA_URL": opa.url,
         "MLXCTL_OPA_CACHE_SECONDS": "0",
         "MLXCTL_OPA_TIMEOUT_SECONDS": "20",
+        "MLXCTL_SCHEDULER_MAX_TIMESLICE_TOKENS": "4",
     }
-    with serving(endless_model, "--audit", **settings) as running:
+    with serving(endless_model, "--audit", "--max-rows", "1", **settings) as running:
         yield running
 
 
@@ -128,6 +129,23 @@ def test_spans_of_a_request_are_exported(
     assert times == sorted(times)
     assert steps[-1].end_time_unix_nano <= phases[-1].start_time_unix_nano
     assert collector.resources[-1]["service.name"] == "mlxctl"
+
+
+def test_interruptions_are_events_of_the_decode_span(server: ServerProcess, collector: OtlpCollector) -> None:
+    body = {**CHAT, "n": 2, "max_tokens": 24}
+    answer = httpx.post(f"{server.url}/v1/chat/completions", json=body, timeout=60)
+    trace_id = answer.headers["traceparent"].split("-")[1]
+    wait_for(lambda: "POST /v1/chat/completions" in collector.of_trace(trace_id), seconds=20)
+    decoding = [span for span in collector.spans if span.trace_id.hex() == trace_id and span.name == "decode"]
+    for span in decoding:
+        names = [event.name.removeprefix("scheduler.fairness.") for event in span.events]
+        assert names == ["yield", "resume"] * (len(names) // 2)
+        times = [event.time_unix_nano for event in span.events]
+        assert [span.start_time_unix_nano, *times, span.end_time_unix_nano] == sorted(
+            [span.start_time_unix_nano, *times, span.end_time_unix_nano]
+        )
+    yields = [event for span in decoding for event in span.events if event.name.endswith("yield")]
+    assert {attributes(event)["mlxctl.scheduler.reason"] for event in yields} == {"timeslice"}
 
 
 def test_traces_never_have_prompts_or_answers(server: ServerProcess, collector: OtlpCollector) -> None:

@@ -8,15 +8,8 @@ from dataclasses import dataclass
 from typing import Literal
 
 from mlxctl.engine.scheduling.sequence import Sequence
-from mlxctl.engine.wire.reports import Score
+from mlxctl.engine.wire.reports import PreemptionReason, Score
 from mlxctl.ir.cache_usage import NO_CACHE_USAGE, CacheUsage
-
-PreemptionReason = Literal["priority", "timeslice", "share", "pause"]
-"""Why a row gives up its place.
-
-To a row of higher priority, at the end of its time slice, to a caller with fewer rows than its share, or
-since its client does not read.
-"""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

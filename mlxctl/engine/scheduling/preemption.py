@@ -16,11 +16,11 @@ from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from mlxctl.engine.scheduling.batch import PreemptionReason
 from mlxctl.engine.scheduling.fair_queue import FairQueue
 from mlxctl.engine.scheduling.model_queue import ModelQueue
 from mlxctl.engine.scheduling.prefill_planner import PrefillPlanner
 from mlxctl.engine.scheduling.sequence import Sequence
+from mlxctl.engine.wire.reports import PreemptionReason
 from mlxctl.ir.scheduler_policy import SchedulerPolicy
 
 MIN_SLICE_TOKENS = 4

@@ -4,15 +4,17 @@ from collections.abc import Callable, Iterable, Mapping
 from collections.abc import Sequence as Many
 from typing import Literal
 
+import msgspec
+
 from mlxctl.engine.failures import failure_message
-from mlxctl.engine.scheduling.batch import Batch, PreemptionReason, RowResult
+from mlxctl.engine.scheduling.batch import Batch, RowResult
 from mlxctl.engine.scheduling.fair_queue import FairQueue
 from mlxctl.engine.scheduling.model_queue import ModelQueue
 from mlxctl.engine.scheduling.preemption import FairnessCounters
 from mlxctl.engine.scheduling.prefill_batching import padded_tokens
 from mlxctl.engine.scheduling.prefill_pacer import PrefillPacer
 from mlxctl.engine.scheduling.sequence import Sequence
-from mlxctl.engine.wire.reports import PrefillFigures, RowUpdate, Score
+from mlxctl.engine.wire.reports import PreemptionReason, PrefillFigures, RowUpdate, Score
 
 # PERF: shortest interval of progress reports, since each one wakes the front and its client.
 _PROGRESS_SECONDS = 0.1
@@ -43,8 +45,7 @@ class ResultProcessor:
         if batch.phase == "restore":
             return self._apply_restore(results, now)
         if batch.phase == "preempt":
-            interrupted = (self._preempt(result, now, batch.reason) for result in results)
-            return [update for update in interrupted if update is not None]
+            return [self._preempt(result, now, batch.reason) for result in results]
         return self._apply_prefill(batch, results, seconds, now)
 
     def _apply_restore(self, results: Iterable[RowResult], now: float) -> list[RowUpdate]:
@@ -97,17 +98,22 @@ class ResultProcessor:
             and (_is_progress_due(sequence, now) or sequence.sequence_id in scores)
         ]
         if all(sequence.num_tokens_to_prefill == 0 for sequence in batch.prompts):
-            self._start_decoding(queue, batch.prompts)
+            updates += self._start_decoding(queue, batch.prompts)
         return updates
 
-    def _start_decoding(self, queue: ModelQueue, prefilled: Many[Sequence]) -> None:
-        """Start to decode prefilled prompts; a prompt without output tokens is finished."""
+    def _start_decoding(self, queue: ModelQueue, prefilled: Many[Sequence]) -> list[RowUpdate]:
+        """Start to decode prefilled prompts; a prompt without output tokens is finished.
+
+        Returns updates of those that were preempted.
+        """
         for sequence in prefilled:
             if not sequence.max_tokens:
                 self._remove(sequence)
         if decoding := [sequence for sequence in prefilled if sequence.max_tokens]:
             queue.start_decoding(decoding)
-            self.fairness.num_resumes += sum(sequence.was_preempted for sequence in decoding)
+        resumed = [sequence.sequence_id for sequence in decoding if sequence.was_preempted]
+        self.fairness.num_resumes += len(resumed)
+        return [RowUpdate(sequence_id=sequence_id, has_resumed=True) for sequence_id in resumed]
 
     @staticmethod
     def _observe_prefill(pacer: PrefillPacer, batch: Batch, seconds: float) -> None:
@@ -148,20 +154,24 @@ class ResultProcessor:
             finish_reason=reason,
         )
 
-    def _preempt(self, result: RowResult, now: float, reason: PreemptionReason | None) -> RowUpdate | None:
+    def _preempt(self, result: RowResult, now: float, reason: PreemptionReason | None) -> RowUpdate:
         """Append the last token of an interrupted row.
 
         The row waits again unless that token ends it.
         """
         if result.failure:
             return self._fail(result)
-        update = self._append_tokens(result) if result.token_ids else None
-        if not result.sequence.is_finished:
-            self._queues[result.sequence.model].preempt(result.sequence, now=now)
-            # A row that was interrupted for others goes on before its caller's new ones.
-            result.sequence.resumes_first = reason != "timeslice"
-            self.fairness.add_interruption(reason)
-        return update
+        sequence = result.sequence
+        update = (
+            self._append_tokens(result) if result.token_ids else RowUpdate(sequence_id=sequence.sequence_id)
+        )
+        if sequence.is_finished:
+            return update
+        self._queues[sequence.model].preempt(sequence, now=now)
+        # A row that was interrupted for others goes on before its caller's new ones.
+        sequence.resumes_first = reason != "timeslice"
+        self.fairness.add_interruption(reason)
+        return msgspec.structs.replace(update, interruption=reason)
 
     def _charge(self, sequence: Sequence, num_tokens: int) -> None:
         self._fair.charge(sequence, num_tokens)

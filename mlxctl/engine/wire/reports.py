@@ -16,6 +16,12 @@ from mlxctl.ir.tokens import Salt
 FailureKind = Literal["failed", "over_budget", "memory_shortage"]
 LoadFailure = Literal["not_found", "broken", "not_enough_memory"]
 CacheKind = Literal["plain", "sliding", "hybrid"]
+PreemptionReason = Literal["priority", "timeslice", "share", "pause"]
+"""Why a row gives up its place.
+
+To a row of higher priority, at the end of its time slice, to a caller with fewer rows than its share, or
+since its client does not read.
+"""
 
 
 class Report(msgspec.Struct, frozen=True, kw_only=True, tag=True):
@@ -117,7 +123,8 @@ class RowUpdate(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     `scores` are the log-probabilities of `token_ids`, `prompt_scores` those of the next prompt tokens from
     the second on, where they were asked for. Updates before the first token carry `num_processed`, the prompt
     tokens that are computed, and `cache_usage`; the last of them also `prefill`. Of the draft tokens that
-    speculative decoding verified in the step, the accepted ones are among `token_ids`. An update with
+    speculative decoding verified in the step, the accepted ones are among `token_ids`. `interruption` is why
+    the sequence gave its place to another one, `has_resumed` tells that it decodes again. An update with
     `finish_reason` or `failure` is the sequence's last.
     """
 
@@ -130,6 +137,8 @@ class RowUpdate(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     num_rejected_draft_tokens: int = 0
     cache_usage: CacheUsage = NO_CACHE_USAGE
     prefill: PrefillFigures | None = None
+    interruption: PreemptionReason | None = None
+    has_resumed: bool = False
     finish_reason: FinishReason | None = None
     failure: str | None = None
     failure_kind: FailureKind = "failed"
