@@ -112,7 +112,7 @@ _mlxctl_options() {
         " admin guardrails") echo "--help -h" ;;
         " admin guardrails show") echo "--local --url --api-key --config --help -h" ;;
         " admin guardrails set") echo "--local --url --api-key --config --help -h" ;;
-        " admin guardrails test") echo "--local --url --api-key --config --help -h" ;;
+        " admin guardrails test") echo "--request --local --url --api-key --config --help -h" ;;
         " config") echo "--help -h" ;;
         " config path") echo "--config --help -h" ;;
         " config show") echo "--changed --json --config --help -h" ;;
@@ -509,6 +509,7 @@ _mlxctl_value() {
         " admin guardrails set --url") echo "unknown" ;;
         " admin guardrails set --api-key") echo "unknown" ;;
         " admin guardrails set --config") echo "files" ;;
+        " admin guardrails test --request") echo "files" ;;
         " admin guardrails test --url") echo "unknown" ;;
         " admin guardrails test --api-key") echo "unknown" ;;
         " admin guardrails test --config") echo "files" ;;

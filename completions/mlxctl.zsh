@@ -131,6 +131,7 @@ _mlxctl_config() {
 
 _mlxctl_admin_guardrails_test() {
     _arguments \
+        '*--request[A request as JSON instead; it is not run]: :_files' \
         '*--local[Use the policy store of this machine, without a server]' \
         '*--url[The server]: :' \
         '*--api-key[Key for that server]: :' \
@@ -174,7 +175,7 @@ _mlxctl_admin_guardrails() {
         commands=(
             'show:Show the guardrails as JSON'
             'set:Replace the guardrails, from the next request on'
-            'test:Show what the guardrails do to a text'
+            'test:Show what the guardrails do to a text, or to the prompt of a request'
         )
         _describe command commands ;;
     rest)

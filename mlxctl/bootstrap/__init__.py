@@ -87,7 +87,7 @@ def build_services(settings: Settings) -> Services:
         max_waiting=settings.server.max_queue + settings.engine.max_rows,
         # Bodies are parsed where requests are prepared.
         preparation=PreparationPool(
-            modules=["mlxctl.protocols", "mlxctl.policy.guardrails"],
+            modules=["mlxctl.protocols", "mlxctl.policy.request_screen"],
             request_defaults=request_defaults(settings),
         ),
     )

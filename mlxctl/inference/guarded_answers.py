@@ -19,6 +19,7 @@ from mlxctl.ir import (
     ToolCallEnded,
     ToolCallStarted,
 )
+from mlxctl.parsers.json_escapes import EscapeDecoder
 
 
 class TextFilter(Protocol):
@@ -33,6 +34,27 @@ class TextFilter(Protocol):
 
     def finish(self) -> str:
         """Return what was held back."""
+
+
+class JsonFilter:
+    """Filters JSON text as `inner` does, after its escapes, which could hide a match."""
+
+    def __init__(self, inner: TextFilter) -> None:
+        self._inner = inner
+        self._escapes = EscapeDecoder()
+
+    @property
+    def verdict(self) -> str | None:
+        """What was done so far."""
+        return self._inner.verdict
+
+    def feed(self, text: str) -> str:
+        """Take the next piece, and return what may be sent."""
+        return self._inner.feed(self._escapes.feed(text))
+
+    def finish(self) -> str:
+        """Return what was held back."""
+        return self._inner.feed(self._escapes.finish()) + self._inner.finish()
 
 
 class GuardedAnswers(Answers):
@@ -124,7 +146,8 @@ class _GuardedChoice:
             if self.has_ended:
                 return
         if self._filter is None:
-            self._filter = self.create_filter()
+            text_filter = self.create_filter()
+            self._filter = JsonFilter(text_filter) if isinstance(event, ToolArgumentsDelta) else text_filter
         self._last = event
         text = event.json if isinstance(event, ToolArgumentsDelta) else event.text
         if isinstance(event, TextDelta):

@@ -6,11 +6,15 @@ from urllib.parse import quote
 import msgspec
 from rich.table import Table
 
+from mlxctl.inference.preparation import PackedRequest
 from mlxctl.inspector.connection import ServerConnection
 from mlxctl.inspector.rendering import plain
+from mlxctl.inspector.request_file import RequestFile
 from mlxctl.ir.policy import GuardrailRules, KeyLimits, Limits
-from mlxctl.policy.admin import KeyChange, KeyList, KeyView, NewKey, TestedText
-from mlxctl.policy.guardrails import GuardrailTest
+from mlxctl.policy.admin import KeyChange, KeyList, KeyView, NewKey
+from mlxctl.policy.guardrails import Guardrails, GuardrailTest
+from mlxctl.policy.request_screen import InputScreen
+from mlxctl.protocols import PROTOCOLS
 
 Value = TypeVar("Value")
 
@@ -89,11 +93,25 @@ class ServedPolicy:
 
     def test_guardrails(self, text: str) -> GuardrailTest:
         """Return what the guardrails would do to a text."""
-        return self._request("POST", "/admin/guardrails/test", GuardrailTest, TestedText(text=text))
+        return self._request("POST", "/admin/guardrails/test", GuardrailTest, {"text": text})
+
+    def test_request(self, request: RequestFile) -> GuardrailTest:
+        """Return what the guardrails would do to the prompt of a request, which is not run."""
+        body = {"request": request.body, "protocol": request.protocol}
+        return self._request("POST", "/admin/guardrails/test", GuardrailTest, body)
 
     def _request(self, method: str, path: str, kind: type[Value], body: Any = None) -> Value:
         answer = self._server.request(method, path, None if body is None else msgspec.to_builtins(body))
         return msgspec.convert(answer, kind)
+
+
+def screen_request(rules: GuardrailRules, request: RequestFile) -> GuardrailTest:
+    """Return what guardrails of this machine would do to the prompt of a request."""
+    formatter = PROTOCOLS[request.protocol].create_formatter()
+    packed = PackedRequest.of(formatter.parse(msgspec.json.encode(request.body)))
+    if not Guardrails(rules).applies("input", packed.head.model):
+        return GuardrailTest(verdict=None, matches=[])
+    return InputScreen(rules).test(packed)
 
 
 def keys_table(keys: KeyList) -> Table:

@@ -85,9 +85,14 @@ class KeyList(Struct):
 
 
 class TestedText(Struct, kw_only=True, forbid_unknown_fields=True):
-    """A text to try the guardrails with."""
+    """A text to try the guardrails with, or a request, which is not run.
 
-    text: str
+    `protocol` is the wire format of the request.
+    """
+
+    text: str | UnsetType = UNSET
+    request: msgspec.Raw | UnsetType = UNSET
+    protocol: Literal["chat", "messages", "responses"] = "chat"
 
 
 class PolicyAdmin:

@@ -5,14 +5,13 @@ text.
 """
 
 import logging
-from dataclasses import dataclass, fields, is_dataclass, replace
+from collections.abc import Sequence
 from typing import Any, Literal
 
 import regex
-from msgspec import Struct
+from msgspec import UNSET, Struct, UnsetType
 
-from mlxctl.errors import GuardrailMatched, InvalidRequest
-from mlxctl.ir import GenerationRequest
+from mlxctl.errors import InvalidRequest
 from mlxctl.ir.policy import GuardrailRules, is_model_allowed
 
 MAX_MATCH_CHARS = 4096
@@ -32,14 +31,27 @@ _VERDICTS: dict[str, Verdict] = {"refuse": "refused", "redact": "redacted", "fla
 _log = logging.getLogger(__name__)
 
 
-class GuardrailTest(Struct, kw_only=True):
-    """What the guardrails do to a text.
+class GuardrailMatch(Struct, kw_only=True):
+    """A text of a request with a match, as the model may read it.
 
-    `verdict` is null without a match.
+    `where` is its field. Messages are counted from 0, the system prompt included.
+    """
+
+    where: str
+    verdict: Verdict
+    text: str
+
+
+class GuardrailTest(Struct, kw_only=True):
+    """What the guardrails do to a text or to a request.
+
+    `verdict` is null without a match. `text` is the text as it may be sent, `matches` are the texts of a
+    request that match.
     """
 
     verdict: Verdict | None
-    text: str
+    text: str | UnsetType = UNSET
+    matches: list[GuardrailMatch] | UnsetType = UNSET
 
 
 class Guardrails:
@@ -61,10 +73,12 @@ class Guardrails:
         """Return a filter for one text of an answer."""
         return GuardrailFilter(self._patterns, self.rules.action, seconds=_STREAM_SECONDS)
 
-    def check(self, text: str) -> tuple[str, Verdict | None]:
-        """Return a whole text as it may be sent, and the verdict."""
+    def check(self, pieces: Sequence[str]) -> tuple[list[str], Verdict | None]:
+        """Return the pieces of one text as they may be sent, and the verdict."""
         filtered = GuardrailFilter(self._patterns, self.rules.action, seconds=_TEXT_SECONDS)
-        shown = filtered.feed(text) + filtered.finish()
+        shown = [filtered.feed(piece) for piece in pieces]
+        if rest := filtered.finish():
+            shown[-1] += rest
         return shown, filtered.verdict
 
 
@@ -142,49 +156,10 @@ class GuardrailFilter:
         return first - offset, last - offset, is_whole
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Screening:
-    """What guardrails did with a request.
-
-    `request` is None where it is unchanged.
-    """
-
-    request: GenerationRequest | None
-    verdict: Verdict | None
-
-
-class InputScreen:
-    """Applies guardrails to a request, in a preparation process."""
-
-    def __init__(self, rules: GuardrailRules) -> None:
-        self._rules = rules
-
-    def screen(self, packed: Any) -> Screening:
-        """Check all texts of a packed request. Raises GuardrailMatched, InvalidRequest."""
-        guardrails = Guardrails(self._rules)
-        request: GenerationRequest = packed.unpack()
-        if any(not isinstance(prompt, str) for prompt in request.prompts):
-            raise InvalidRequest(
-                "prompt must be text here: the guardrails of this server cannot check token ids",
-                param="prompt",
-            )
-        verdicts: list[Verdict] = []
-        changed = {
-            name: _checked(getattr(request, name), guardrails, verdicts) for name in ("messages", "prompts")
-        }
-        if "refused" in verdicts:
-            raise GuardrailMatched("the prompt has text that this server does not accept")
-        is_redacted = "redacted" in verdicts
-        return Screening(
-            request=replace(request, **changed) if is_redacted else None,
-            verdict=verdicts[0] if verdicts else None,
-        )
-
-
 def try_rules(rules: GuardrailRules, text: str) -> GuardrailTest:
     """Return what the rules do to a text. Raises InvalidRequest."""
-    shown, verdict = Guardrails(rules).check(text)
-    return GuardrailTest(verdict=verdict, text=shown)
+    shown, verdict = Guardrails(rules).check([text])
+    return GuardrailTest(verdict=verdict, text=shown[0])
 
 
 def compile_rules(rules: GuardrailRules) -> tuple[Any, ...]:
@@ -210,25 +185,3 @@ def _compile(pattern: str, param: str, flags: int) -> Any:
     except regex.error as error:
         raise InvalidRequest(f"{param} is not a regular expression: {error}", param=param) from None
     return compiled
-
-
-def _checked(value: Any, guardrails: Guardrails, verdicts: list[Verdict]) -> Any:
-    """Return a value with its texts checked, without names and media."""
-    if isinstance(value, str):
-        shown, verdict = guardrails.check(value)
-        if verdict is not None:
-            verdicts.append(verdict)
-        return shown
-    if isinstance(value, tuple):
-        return tuple(_checked(item, guardrails, verdicts) for item in value)
-    if is_dataclass(value) and not isinstance(value, type):
-        texts = {
-            each.name: _checked(getattr(value, each.name), guardrails, verdicts)
-            for each in fields(value)
-            if each.name in _TEXT_FIELDS
-        }
-        return replace(value, **texts)
-    return value
-
-
-_TEXT_FIELDS = frozenset({"parts", "content", "text", "arguments"})

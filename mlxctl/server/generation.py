@@ -20,7 +20,7 @@ from mlxctl.inference.request_context import RequestContext
 from mlxctl.ir import SamplingParams
 from mlxctl.ir.policy import GuardrailRules
 from mlxctl.ir.timed_phases import timed
-from mlxctl.policy.guardrails import InputScreen, Screening
+from mlxctl.policy.request_screen import InputScreen, Screening
 from mlxctl.protocols import Formatter
 from mlxctl.server.body import read_body
 from mlxctl.server.caller import with_caller

@@ -5,16 +5,21 @@ from typing import Any
 import falcon
 import msgspec
 from falcon.asgi import Request, Response
+from msgspec import UNSET
 
-from mlxctl.errors import Conflict
-from mlxctl.inference.preparation import PreparationPool
+from mlxctl.errors import Conflict, InvalidRequest
+from mlxctl.inference import InferenceService
+from mlxctl.inference.preparation import PackedRequest
 from mlxctl.ir.policy import GuardrailRules, KeyLimits, Limits
 from mlxctl.policy.admin import KeyChange, NewKey, PolicyAdmin, TestedText
-from mlxctl.policy.guardrails import try_rules
+from mlxctl.policy.guardrails import GuardrailTest, try_rules
+from mlxctl.policy.request_screen import InputScreen
+from mlxctl.policy.service import PolicyService
+from mlxctl.protocols import PROTOCOLS
 from mlxctl.server.body import read_json
 
 _MAX_BODY_BYTES = 8 << 20
-_MAX_TESTED_BYTES = 64 * 1024
+_MAX_TESTED_CHARS = 64 * 1024
 
 _NEW_KEYS = msgspec.json.Decoder(NewKey)
 _KEY_CHANGES = msgspec.json.Decoder(KeyChange)
@@ -139,20 +144,39 @@ class GuardrailsResource:
 
 
 class GuardrailTestResource:
-    """POST /admin/guardrails/test: screen a text."""
+    """POST /admin/guardrails/test: screen a text or a request."""
 
-    def __init__(self, admin: PolicyAdmin, preparation: PreparationPool) -> None:
-        self._admin = admin
-        self._preparation = preparation
+    def __init__(self, policy: PolicyService, inference: InferenceService) -> None:
+        self._policy = policy
+        self._inference = inference
 
     async def on_post(self, request: Request, response: Response) -> None:
-        """Return what the guardrails do to a text."""
-        tested = await read_json(request, _TESTED, limit_bytes=_MAX_TESTED_BYTES)
-        rules, text = self._admin.guardrails(), tested.text
-        _answer(
-            response,
-            await self._preparation.call(try_rules, rules, text, num_bytes=len(text), is_slow=True),
+        """Return what the guardrails do to a text, or to the prompt of a request, which is not run.
+
+        Raises InvalidRequest.
+        """
+        tested = await read_json(request, _TESTED, limit_bytes=_MAX_BODY_BYTES)
+        guardrails, preparation = self._policy.guardrails, self._inference.preparation
+        if tested.text is not UNSET and tested.request is not UNSET:
+            raise InvalidRequest("send either text or request", param="text")
+        if tested.text is not UNSET:
+            if len(tested.text) > _MAX_TESTED_CHARS:
+                raise InvalidRequest(f"text may have {_MAX_TESTED_CHARS:,} characters", param="text")
+            found = await preparation.call(
+                try_rules, guardrails.rules, tested.text, num_bytes=len(tested.text), is_slow=True
+            )
+            _answer(response, found)
+            return
+        if tested.request is UNSET:
+            raise InvalidRequest("text or request is missing", param="text")
+        packed: PackedRequest = await preparation.parse_with(
+            PROTOCOLS[tested.protocol].create_formatter(), "parse", bytes(tested.request)
         )
+        if not guardrails.applies("input", self._inference.manager.own_name(packed.head.model)):
+            _answer(response, GuardrailTest(verdict=None, matches=[]))
+            return
+        screen = InputScreen(guardrails.rules).test
+        _answer(response, await preparation.call(screen, packed, num_bytes=packed.num_bytes, is_slow=True))
 
 
 def _answer(response: Response, value: Any) -> None:

@@ -203,7 +203,10 @@ ADMIN_BODIES: dict[str, list[dict[str, Any]]] = {
     "PUT /admin/guardrails": [
         {"blocklist": ["project falcon"], "regex": ["a{2,3}"], "apply_to": ["input"], "action": "flag"}
     ],
-    "POST /admin/guardrails/test": [{"text": "hello"}],
+    "POST /admin/guardrails/test": [
+        {"text": "hello"},
+        {"request": {"model": "tiny", "messages": [{"role": "user", "content": "hi"}]}, "protocol": "chat"},
+    ],
     "PATCH /admin/scheduler": [{"enable_preemption": True, "max_timeslice_tokens": 10}],
     "POST /admin/keys/{key_id}/rotate": [{}],
     "DELETE /admin/keys/{key_id}": [{}],

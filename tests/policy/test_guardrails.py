@@ -1,16 +1,34 @@
 """Guardrails on texts that come in pieces."""
 
+from typing import Any
+
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from mlxctl.errors import GuardrailMatched, InvalidRequest
+from mlxctl.inference.guarded_answers import JsonFilter
 from mlxctl.inference.preparation import PackedRequest
-from mlxctl.ir import GenerationRequest, Message, TextPart, ToolCallPart, ToolResultPart
+from mlxctl.ir import (
+    GenerationRequest,
+    Message,
+    TextPart,
+    ThinkingPart,
+    ToolCallPart,
+    ToolResultPart,
+    ToolSpec,
+    text_message,
+)
 from mlxctl.ir.policy import GuardrailRules
-from mlxctl.policy.guardrails import MAX_RULE_CHARS, Guardrails, InputScreen
+from mlxctl.policy.guardrails import MAX_RULE_CHARS, Guardrails
+from mlxctl.policy.request_screen import InputScreen
 
 RULES = GuardrailRules(blocklist=("ab", "b c"), regex=(r"\d{2,}-x", "(?i)cc+a"), action="redact")
+
+
+def checked(rules: GuardrailRules, text: str) -> tuple[str, str | None]:
+    (shown,), verdict = Guardrails(rules).check([text])
+    return shown, verdict
 
 
 def filtered(rules: GuardrailRules, pieces: list[str]) -> tuple[list[str], str | None]:
@@ -27,7 +45,7 @@ def filtered(rules: GuardrailRules, pieces: list[str]) -> tuple[list[str], str |
 def test_every_chunking_sends_the_same_text(pieces: list[str], action: str) -> None:
     rules = GuardrailRules(blocklist=RULES.blocklist, regex=RULES.regex, action=action)  # type: ignore[arg-type]
     shown, verdict = filtered(rules, pieces)
-    assert ("".join(shown), verdict) == Guardrails(rules).check("".join(pieces))
+    assert ("".join(shown), verdict) == checked(rules, "".join(pieces))
     assert action != "flag" or "".join(shown) == "".join(pieces)
 
 
@@ -44,7 +62,7 @@ def test_every_chunking_sends_the_same_text(pieces: list[str], action: str) -> N
     ],
 )
 def test_matches_are_redacted(text: str, shown: str) -> None:
-    assert Guardrails(RULES).check(text)[0] == shown
+    assert checked(RULES, text)[0] == shown
     assert "".join(filtered(RULES, list(text))[0]) == shown
 
 
@@ -77,6 +95,10 @@ def test_long_open_match_does_not_hold_back_everything() -> None:
 def test_unusable_pattern_names_its_place(rules: GuardrailRules, param: str) -> None:
     with pytest.raises(InvalidRequest, match=param):
         Guardrails(rules)
+
+
+CALL = ToolCallPart(id="1", name="t", arguments=r'{"q": "\u0061\u0062"}')
+SCHEMA = {"type": "object", "properties": {"ab": {"enum": [1]}}}
 
 
 def request(text: str) -> PackedRequest:
@@ -118,6 +140,41 @@ def test_flagged_prompt_stays_and_token_ids_are_refused() -> None:
         InputScreen(RULES).screen(ids)
 
 
+@pytest.mark.parametrize(
+    "hidden",
+    [
+        {"messages": (Message(role="user", parts=(TextPart(text="a"), TextPart(text="b"))),)},
+        {"messages": (Message(role="assistant", parts=(ThinkingPart(text="a"), ThinkingPart(text="b"))),)},
+        {"messages": (Message(role="assistant", parts=(CALL,)),)},
+        {"messages": (text_message("user", "fine"),), "tools": (ToolSpec(name="t", description="ab"),)},
+        {"messages": (text_message("user", "fine"),), "tools": (ToolSpec(name="t", parameters=SCHEMA),)},
+        {"messages": (text_message("user", "fine"),), "template_kwargs": {"date": ["ab"]}},
+        {"prompts": ("fine",), "suffix": "ab"},
+    ],
+)
+def test_text_is_found_wherever_the_model_reads_it(hidden: dict[str, Any]) -> None:
+    packed = PackedRequest.of(GenerationRequest(model="m", **hidden))
+    with pytest.raises(GuardrailMatched):
+        InputScreen(GuardrailRules(blocklist=("ab",))).screen(packed)
+    screened = InputScreen(GuardrailRules(blocklist=("ab",), action="redact")).screen(packed)
+    assert "[redacted]" in str(screened.request)
+    assert InputScreen(GuardrailRules(blocklist=("ba",))).screen(packed).verdict is None
+
+
+def test_match_across_parts_is_redacted_once() -> None:
+    parts = (TextPart(text="x "), TextPart(text="a"), TextPart(text="b y"))
+    packed = PackedRequest.of(GenerationRequest(model="m", messages=(Message(role="user", parts=parts),)))
+    screened = InputScreen(RULES).screen(packed)
+    assert screened.request is not None
+    assert screened.request.messages[0].text == "x [redacted] y"
+
+
+def test_escapes_of_json_hide_no_match() -> None:
+    text_filter = JsonFilter(Guardrails(GuardrailRules(blocklist=("ab",))).text_filter())
+    shown = [text_filter.feed(piece) for piece in (r'{"q": "x \u00', r"61\u", "006", '2"}')]
+    assert ("".join([*shown, text_filter.finish()]), text_filter.verdict) == ('{"q": "x ', "refused")
+
+
 def test_rules_hold_for_their_models_and_directions() -> None:
     guardrails = Guardrails(GuardrailRules(blocklist=("ab",), models=("qwen*",), apply_to=("input",)))
     assert guardrails.applies("input", "qwen3")
@@ -128,6 +185,6 @@ def test_rules_hold_for_their_models_and_directions() -> None:
 
 def test_rules_have_a_limited_size() -> None:
     words = tuple("x" * 1000 for _ in range(MAX_RULE_CHARS // 1000))
-    assert Guardrails(GuardrailRules(blocklist=words)).check("x")[1] is None
+    assert Guardrails(GuardrailRules(blocklist=words)).check(["x"])[1] is None
     with pytest.raises(InvalidRequest, match="100,005 characters together"):
         Guardrails(GuardrailRules(blocklist=words, regex=("a{10}",)))

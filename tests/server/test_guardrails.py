@@ -8,6 +8,9 @@ from typing import Any
 
 import httpx
 import pytest
+from typer.testing import CliRunner
+
+from mlxctl.cli import app
 
 from .process import ServerProcess, serving, wait_for
 
@@ -113,6 +116,33 @@ def test_guardrails_can_be_tried_and_refuse_bad_patterns(server: ServerProcess) 
     assert tried == {"verdict": "redacted", "text": "call [redacted]"}
     refused = httpx.put(f"{server.url}/admin/guardrails", json={"regex": ["("]})
     assert (refused.status_code, "regex[0]" in refused.text) == (400, True)
+
+
+def test_request_is_tried_without_running_it(server: ServerProcess, tmp_path: Path) -> None:
+    set_rules(server, blocklist=["hello there"], action="redact", apply_to=["input"])
+    parts = [{"type": "text", "text": "say hello "}, {"type": "text", "text": "there"}]
+    tools = [{"name": "greet", "description": "Hello there!", "input_schema": {"type": "object"}}]
+    body = {**CHAT, "messages": [{"role": "user", "content": parts}], "tools": tools}
+    tried = post(server, "/admin/guardrails/test", {"request": body, "protocol": "messages"}).json()
+    assert tried == {
+        "verdict": "redacted",
+        "matches": [
+            {"where": "messages[0] (user)", "verdict": "redacted", "text": "say [redacted]"},
+            {"where": "tool 'greet'", "verdict": "redacted", "text": "[redacted]!"},
+        ],
+    }
+    file = tmp_path / "request.json"
+    file.write_text(json.dumps(body))
+    shown = CliRunner().invoke(
+        app, ["admin", "guardrails", "test", "--request", str(file), "--url", server.url]
+    )
+    assert json.loads(shown.stdout) == tried
+
+    set_rules(server, blocklist=["hello there"], models=["other*"])
+    tried = post(server, "/admin/guardrails/test", {"request": CHAT}).json()
+    assert tried == {"verdict": None, "matches": []}
+    for wrong in ({}, {"text": "x", "request": CHAT}, {"request": {"model": "tiny"}}):
+        assert post(server, "/admin/guardrails/test", wrong).status_code == 400
 
 
 def test_request_beyond_its_limit_is_not_searched(server: ServerProcess) -> None:

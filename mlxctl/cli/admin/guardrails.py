@@ -43,7 +43,24 @@ def set_rules(
 @with_policy
 def try_rules(
     policy: PolicyTarget,
-    text: Annotated[str, typer.Argument(metavar="TEXT", help="Text to try the guardrails with.")],
+    text: Annotated[
+        str | None, typer.Argument(metavar="[TEXT]", help="Text to try the guardrails with.")
+    ] = None,
+    file: Annotated[
+        Path | None,
+        typer.Option("--request", metavar="FILE", help="A request as JSON instead; it is not run."),
+    ] = None,
 ) -> None:
-    """Show what the guardrails do to a text."""
-    show(policy.test_guardrails(text))
+    """Show what the guardrails do to a text, or to the prompt of a request."""
+    from mlxctl.errors import SettingsError
+    from mlxctl.inspector.request_file import read_request
+    from mlxctl.inspector.served_policy import ServedPolicy, screen_request
+
+    if text is not None and file is None:
+        show(policy.test_guardrails(text))
+    elif file is None or text is not None:
+        raise SettingsError("name either a TEXT or --request FILE")
+    elif isinstance(policy, ServedPolicy):
+        show(policy.test_request(read_request(file)))
+    else:
+        show(screen_request(policy.guardrails(), read_request(file)))

@@ -102,15 +102,13 @@ POLICY_ROUTES = (
     ),
     Route(
         path="/admin/guardrails/test",
-        resource=lambda context: GuardrailTestResource(
-            context.services.policy.admin, context.services.inference.preparation
-        ),
+        resource=lambda context: GuardrailTestResource(context.services.policy, context.services.inference),
         access="admin",
         covers_all_callers=True,
         operations=(
             Operation(
                 method="post",
-                summary="Try the guardrails with a text",
+                summary="Try the guardrails with a text or a request",
                 body=TestedText,
                 answer=GuardrailTest,
                 errors=(503,),
