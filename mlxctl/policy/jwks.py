@@ -17,6 +17,7 @@ from joserfc.jwk import ECKey, OKPKey, RSAKey
 from mlxctl.certificates import client_context
 from mlxctl.errors import PolicyUnavailable
 from mlxctl.ir.host_names import is_loopback
+from mlxctl.policy.bounded_answer import fetch_bounded
 
 MAX_DOCUMENT_BYTES = 256 * 1024
 MAX_KEYS = 100
@@ -153,15 +154,7 @@ class JwksCache:
             # PERF: reading the trusted certificates takes tens of milliseconds.
             verify = await asyncio.to_thread(client_context, "https:")
             self._client = httpx.AsyncClient(verify=verify, trust_env=False, timeout=self._timeout_seconds)
-        body = bytearray()
-        async with self._client.stream("GET", url) as response:
-            # Redirects are not followed and count as errors.
-            response.raise_for_status()
-            async for part in response.aiter_bytes():
-                body += part
-                if len(body) > MAX_DOCUMENT_BYTES:
-                    raise ValueError(f"{url} has more than {MAX_DOCUMENT_BYTES} bytes")
-        return bytes(body)
+        return await fetch_bounded(self._client, "GET", url, max_bytes=MAX_DOCUMENT_BYTES)
 
 
 def check_provider_url(url: str) -> str:

@@ -1,5 +1,6 @@
 """Decisions of an Open Policy Agent server, over its REST API."""
 
+import asyncio
 import logging
 import time
 from collections import OrderedDict
@@ -8,12 +9,16 @@ from dataclasses import asdict, replace
 from typing import Any, Literal
 
 import httpx
+import msgspec
 
 from mlxctl.errors import PolicyUnavailable
 from mlxctl.ir.host_names import without_credentials
 from mlxctl.policy.backend import ALLOWED, Decision, PolicyBackend, RequestFacts
+from mlxctl.policy.bounded_answer import fetch_bounded
 
 MAX_CACHED = 4096
+_MAX_ANSWER_BYTES = 64 * 1024
+_MAX_IDLE_CONNECTIONS = 20
 _MAX_REASON_CHARS = 512
 
 _log = logging.getLogger(__name__)
@@ -60,7 +65,7 @@ class OpaPolicy:
             return cached[1]
         try:
             decision = await self._ask(facts)
-        except (httpx.HTTPError, httpx.InvalidURL, ValueError) as error:
+        except (httpx.HTTPError, httpx.InvalidURL, TimeoutError, ValueError, RecursionError) as error:
             return self._failed(error)
         self._is_failing = False
         self._cached[facts] = now + self._cache_seconds, decision
@@ -77,11 +82,21 @@ class OpaPolicy:
 
     async def _ask(self, facts: RequestFacts) -> Decision:
         if self._client is None:
-            self._client = httpx.AsyncClient(timeout=self._timeout_seconds, trust_env=False)
+            # As many connections as requests wait for a decision.
+            limits = httpx.Limits(max_connections=None, max_keepalive_connections=_MAX_IDLE_CONNECTIONS)
+            self._client = httpx.AsyncClient(timeout=self._timeout_seconds, limits=limits, trust_env=False)
         document = asdict(replace(facts, scopes=frozenset())) | {"scopes": sorted(facts.scopes)}
-        response = await self._client.post(self._url, json={"input": document}, headers=self._headers())
-        response.raise_for_status()
-        return _decision(response.json())
+        # The client's own timeout starts again with each part of the answer.
+        async with asyncio.timeout(self._timeout_seconds):
+            answer = await fetch_bounded(
+                self._client,
+                "POST",
+                self._url,
+                max_bytes=_MAX_ANSWER_BYTES,
+                json={"input": document},
+                headers=self._headers(),
+            )
+        return _decision(msgspec.json.decode(answer))
 
     def _failed(self, error: Exception) -> Decision:
         if not self._is_failing:

@@ -32,7 +32,7 @@ def double() -> Iterator[OpaDouble]:
 
 def decide(url: str, *facts: RequestFacts, **options: Any) -> list[Decision]:
     async def ask() -> list[Decision]:
-        policy = OpaPolicy(SettingsPolicy(["one"]), url, timeout_seconds=60.0, **options)
+        policy = OpaPolicy(SettingsPolicy(["one"]), url, **{"timeout_seconds": 60.0, **options})
         decisions = [await policy.decide(each) for each in facts]
         await policy.close()
         return decisions
@@ -91,6 +91,21 @@ def test_unusable_answers_fail_closed_by_default(double: OpaDouble, status: int,
     with pytest.raises(PolicyUnavailable, match="does not answer"):
         decide(double.url, FACTS)
     assert decide(double.url, FACTS, on_error="allow") == [Decision(allowed=True)]
+
+
+@pytest.mark.parametrize(
+    "body", [b"x", b'{"result": ', b"[" * 100_000, b'{"result": true, "more": "' + b"x" * 100_000 + b'"}']
+)
+def test_malformed_and_huge_answers_fail_closed(double: OpaDouble, body: bytes) -> None:
+    double.body = body
+    with pytest.raises(PolicyUnavailable, match="does not answer"):
+        decide(double.url, FACTS)
+
+
+def test_answer_without_an_end_is_given_up(double: OpaDouble) -> None:
+    double.drips = True
+    with pytest.raises(PolicyUnavailable, match="does not answer"):
+        decide(double.url, FACTS, timeout_seconds=0.2)
 
 
 def test_absent_server_fails_closed_by_default(caplog: pytest.LogCaptureFixture) -> None:
