@@ -12,6 +12,7 @@ from mlxctl.ir.constraints import Constraint
 from mlxctl.ir.context_edits import ContextEdit
 from mlxctl.ir.lora import LoraChoice
 from mlxctl.ir.messages import Message
+from mlxctl.ir.tokens import namespace_within
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -203,7 +204,8 @@ class CacheOptions:
         """The namespace of the request's prefixes: the caller's, and the LoRA adapters'."""
         if not self.adapters_digest:
             return self.namespace
-        return hashlib.sha256(self.adapters_digest + self.namespace).digest()
+        digest = hashlib.sha256(self.adapters_digest + self.namespace).digest()
+        return namespace_within(self.namespace, digest)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -22,7 +22,7 @@ else:
 class Salt:
     """A digest that separates tokens from equal ids with another origin.
 
-    It covers the tokens `start` to `end` (exclusive): `digest` is of an image's pixels, or of a caller's
+    It covers the tokens `start` to `end` (exclusive): `digest` is of an image's pixels, or a caller's
     namespace. A namespace begins before the first token, where no image can.
     """
 
@@ -34,6 +34,22 @@ class Salt:
     def is_image(self) -> bool:
         """Whether it belongs to an image in the prompt."""
         return self.start >= 0
+
+
+CALLER_BYTES = 16
+ANONYMOUS = bytes(CALLER_BYTES)
+"""Digest that stands for all callers without a key."""
+
+
+def namespace_within(caller: bytes, digest: bytes) -> bytes:
+    """Return a namespace of the caller that a namespace begins with; each digest gives another one."""
+    return (caller[:CALLER_BYTES] or ANONYMOUS) + digest
+
+
+def caller_digest(salts: Sequence[Salt]) -> bytes:
+    """Return the digest of a prompt's caller: the start of its namespace."""
+    namespaces = (salt.digest for salt in salts if not salt.is_image)
+    return next(namespaces, ANONYMOUS)[:CALLER_BYTES]
 
 
 def overlapping(salts: Sequence[Salt], start: int, end: int) -> tuple[Salt, ...]:

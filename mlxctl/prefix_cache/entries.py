@@ -5,7 +5,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Generic, TypeVar
 
-from mlxctl.ir.tokens import Salt, overlapping
+from mlxctl.ir.tokens import ANONYMOUS, Salt, overlapping
 from mlxctl.prefix_cache.chunks import ID_BYTES, Key, from_24_bit
 
 P = TypeVar("P")
@@ -42,9 +42,10 @@ class Chunk(Generic[P]):
     """At most CHUNK_TOKENS consecutive tokens of a prompt, after a parent chunk.
 
     `start` is the position of its first token, `expires_at` is in unix seconds, `salts` are those that cover
-    one of its tokens. `shared_segments` hold the payload of its first tokens, in order; `payload` is that of
-    the rest. Memory per chunk matters, since there are many: `ids` are the tokens in three bytes each,
-    `children` is None for a leaf, and `older` and `newer` link the order of use.
+    one of its tokens, `caller` is the digest of its caller. `shared_segments` hold the payload of its first
+    tokens, in order; `payload` is that of the rest. Memory per chunk matters, since there are many: `ids` are
+    the tokens in three bytes each, `children` is None for a leaf, and `older` and `newer` link the order of
+    use.
     """
 
     key: Key
@@ -54,6 +55,7 @@ class Chunk(Generic[P]):
     payload: P
     payload_bytes: int
     namespace: bytes
+    caller: bytes = ANONYMOUS
     salts: tuple[Salt, ...] = ()
     shared_segments: "tuple[SharedSegment[P], ...]" = ()
     checkpoints: "tuple[Checkpoint[P], ...]" = ()

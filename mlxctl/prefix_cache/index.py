@@ -7,6 +7,8 @@ Pure; payloads are opaque. Policy:
 - A chunk expires after the longest `ttl_seconds` of those who published or used it, counted from the last
   use; without a `ttl_seconds` never. An expired chunk does not match. A parent outlives its children.
 - A pinned chunk neither expires nor is evicted; a leased one is not evicted until its release.
+- With `shares_fairly` every caller with entries has an equal share of the bytes in use. Entries of callers
+  with more than their share are evicted before those of others.
 
 Owned by one thread.
 """
@@ -14,15 +16,18 @@ Owned by one thread.
 import math
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import Generic
+from itertools import chain
+from typing import Generic, TypeVar
 
-from mlxctl.ir.tokens import Salt, Tokens, overlapping
+from mlxctl.ir.tokens import Salt, Tokens, caller_digest, overlapping
 from mlxctl.prefix_cache.chunks import CHUNK_TOKENS, Key, chunk_key, root_key, to_24_bit
 from mlxctl.prefix_cache.entries import Checkpoint, Chunk, P, PrefixMatch
 from mlxctl.prefix_cache.eviction import EvictionLog, have_equal_start
 from mlxctl.prefix_cache.policy import MAX_STATE_SHARE, EvictionReason
 from mlxctl.prefix_cache.shared_segments import ReusablePrefix, SplitPayload, longest_reusable_prefix
 from mlxctl.prefix_cache.tree import ChunkTree, covering, longest_match
+
+E = TypeVar("E")
 
 
 def _one_buffer(_: object) -> int:
@@ -44,6 +49,7 @@ class PrefixIndex(Generic[P]):
         max_buffers: int | None = None,
         buffers_of: Callable[[P], int] = _one_buffer,
         split: "SplitPayload[P] | None" = None,
+        shares_fairly: bool = False,
         clock: Callable[[], float] = time.time,
         on_evict: "Callable[[Chunk[P]], object] | None" = None,
         on_release: Callable[[P], None] | None = None,
@@ -51,6 +57,7 @@ class PrefixIndex(Generic[P]):
         self.max_bytes = max_bytes
         self.max_buffers = max_buffers
         self.num_evicted = self.num_evicted_bytes = 0
+        self._shares_fairly = shares_fairly
         self._clock = clock
         self._on_evict = on_evict
         self._tree: ChunkTree[P] = ChunkTree(buffers_of=buffers_of, split=split, on_release=on_release)
@@ -158,6 +165,7 @@ class PrefixIndex(Generic[P]):
             payload=payload,
             payload_bytes=num_bytes,
             namespace=namespace,
+            caller=parent.caller if parent is not None else caller_digest(salts),
             salts=overlapping(salts, start, start + len(tokens) // 4),
             expires_at=-math.inf,
         )
@@ -250,9 +258,8 @@ class PrefixIndex(Generic[P]):
         """Evict the oldest states beyond their share, then the oldest leaves."""
         states = self._tree.states
         while states.num_bytes > self.max_bytes * MAX_STATE_SHARE:
-            victim = next(
-                (state for state in states if not any(owner.is_protected for owner in state.owners)), None
-            )
+            free = (state for state in states if not any(owner.is_protected for owner in state.owners))
+            victim = self._first_over_share(free, lambda state: state.owners[0].caller)
             if victim is None:
                 break
             self._evict_state(victim)
@@ -266,7 +273,8 @@ class PrefixIndex(Generic[P]):
         while self.num_bytes > max_bytes or (
             self.max_buffers is not None and self.num_buffers > self.max_buffers
         ):
-            victim = next((chunk for chunk in self._tree.order if chunk.is_evictable), None)
+            evictable = (chunk for chunk in self._tree.order if chunk.is_evictable)
+            victim = self._first_over_share(evictable, lambda chunk: chunk.caller)
             if victim is None:
                 return
             if self._on_evict is not None:
@@ -335,6 +343,15 @@ class PrefixIndex(Generic[P]):
         """
         self._tree.check_integrity()
         assert all(chunk.expires_at >= self._next_expiry for chunk in self.chunks())
+
+    def _first_over_share(self, entries: "Iterable[E]", caller: "Callable[[E], bytes]") -> "E | None":
+        """Return the first entry of a caller with more than its share, else the first one."""
+        num_bytes = self._tree.bytes_by_caller
+        first = next(entries := iter(entries), None)
+        if first is None or not self._shares_fairly or len(num_bytes) < 2:
+            return first
+        share = self.num_bytes / len(num_bytes)
+        return next((entry for entry in chain([first], entries) if num_bytes[caller(entry)] > share), first)
 
     def _merge_siblings(self, chunk: Chunk[P]) -> None:
         """Share states with siblings, and replace siblings that the chunk extends."""

@@ -29,7 +29,8 @@ class ChunkTree(Generic[P]):
 
     `buffers_of` counts the buffers of a payload. `split` cuts a payload after some of its tokens; without it,
     siblings share no payload. `on_release` receives each payload that left the tree and must not change it.
-    `depths` counts chunks by the position of their end, rounded up to a power of two.
+    `depths` counts chunks by the position of their end, rounded up to a power of two. `bytes_by_caller`
+    counts payloads and states by the digest of their caller. Callers share nothing with each other.
     """
 
     def __init__(
@@ -44,6 +45,7 @@ class ChunkTree(Generic[P]):
         self._on_release = on_release
         self._chunk_bytes = 0
         self._chunk_buffers = 0
+        self.bytes_by_caller: Counter[bytes] = Counter()
         self.num_tokens = 0
         self.depths: Counter[int] = Counter()
         self._chunks: dict[Key, Chunk[P]] = {}
@@ -100,6 +102,7 @@ class ChunkTree(Generic[P]):
         self.num_tokens += chunk.num_tokens
         self.depths[_depth(chunk)] += 1
         self._chunk_bytes += chunk.payload_bytes
+        self._charge(chunk, chunk.payload_bytes)
         self._chunk_buffers += self._buffers_of(chunk.payload)
         if reused is not None and reused.num_tokens:
             assert self._split is not None, "only payloads that can be split are reused"
@@ -112,6 +115,7 @@ class ChunkTree(Generic[P]):
         These have the same tokens up to its position.
         """
         self.states.add(checkpoint)
+        self._charge(chunk, checkpoint.num_bytes)
         for sibling in self.siblings(chunk).values():
             if sibling is chunk or sibling.agrees_with(chunk, checkpoint.position):
                 self.states.add_owner(checkpoint, sibling)
@@ -128,6 +132,7 @@ class ChunkTree(Generic[P]):
         Its payload is released with the last owner.
         """
         if self.states.remove_owner(checkpoint, chunk):
+            self._charge(chunk, -checkpoint.num_bytes)
             self._release(checkpoint.payload)
 
     def remove(self, chunk: Chunk[P]) -> None:
@@ -145,6 +150,7 @@ class ChunkTree(Generic[P]):
         self.num_tokens -= chunk.num_tokens
         self.depths[_depth(chunk)] -= 1
         self._chunk_bytes -= chunk.payload_bytes
+        self._charge(chunk, -chunk.payload_bytes)
         self._chunk_buffers -= self._buffers_of(chunk.payload)
         self._release(chunk.payload)
         for segment in chunk.shared_segments:
@@ -158,15 +164,26 @@ class ChunkTree(Generic[P]):
         check_links(self._chunks, list(self.order), list(self.states))
         check_payloads(self._chunks.values(), self._buffers_of, self._chunk_bytes, self._chunk_buffers)
         assert self.num_tokens == sum(chunk.num_tokens for chunk in self._chunks.values())
+        assert self.bytes_by_caller.total() == self.num_bytes
+        assert self.bytes_by_caller.keys() <= {chunk.caller for chunk in self._chunks.values()}
+        assert all(
+            chunk.parent is None or chunk.parent.caller == chunk.caller for chunk in self._chunks.values()
+        )
         assert +self.depths == Counter(map(_depth, self._chunks.values()))
         assert self.states.num_bytes == sum(state.num_bytes for state in self.states)
         assert self.states.num_buffers == sum(self._buffers_of(state.payload) for state in self.states)
         assert all(self.siblings(chunk)[chunk.key] is chunk for chunk in self._chunks.values())
 
+    def _charge(self, chunk: Chunk[P], num_bytes: int) -> None:
+        self.bytes_by_caller[chunk.caller] += num_bytes
+        if not self.bytes_by_caller[chunk.caller]:
+            del self.bytes_by_caller[chunk.caller]
+
     def _drop_owner(self, segment: SharedSegment[P], chunk: Chunk[P]) -> None:
         segment.owners.remove(chunk)
         if not segment.owners:
             self._chunk_bytes -= segment.num_bytes
+            self._charge(chunk, -segment.num_bytes)
             self._chunk_buffers -= self._buffers_of(segment.payload)
             self._release(segment.payload)
 

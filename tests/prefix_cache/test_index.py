@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
-from mlxctl.ir.tokens import Salt, Tokens, common_tokens, pack
+from mlxctl.ir.tokens import CALLER_BYTES, Salt, Tokens, common_tokens, namespace_within, pack
 from mlxctl.prefix_cache.chunks import CHUNK_TOKENS, chunk_key, root_key
 from mlxctl.prefix_cache.entries import Checkpoint, Chunk, PrefixMatch
 from mlxctl.prefix_cache.index import PrefixIndex
@@ -263,6 +263,51 @@ def with_state(index: PrefixIndex[Payload], trunk: int, tail: int, state_bytes: 
     state = Checkpoint(100, "state", state_bytes)
     index.add_checkpoint(index.match(NAMESPACE, pack([trunk] * 50 + [tail] * 50)).chunks[-1], state)
     return state
+
+
+def salts_of(caller: bytes, salt: bytes = b"") -> tuple[Salt, ...]:
+    return (Salt(-1, 1, namespace_within(caller * CALLER_BYTES, salt) if salt else caller * CALLER_BYTES),)
+
+
+def num_stored(index: PrefixIndex[Payload], seeds: Sequence[int], salts: Sequence[Salt]) -> int:
+    """Return how many tokens of the sequences of 100 tokens match."""
+    return sum(index.match(NAMESPACE, pack([seed] * 100), salts).num_tokens for seed in seeds)
+
+
+@pytest.mark.parametrize("shares_fairly", [True, False])
+def test_caller_over_its_share_is_evicted_first(shares_fairly: bool) -> None:
+    index = make_index(max_bytes=1000, shares_fairly=shares_fairly)
+    modest, greedy = salts_of(b"m"), salts_of(b"g")
+    for seed in range(3):
+        publish(index, pack([seed] * 100), modest)
+    for seed in range(20):
+        publish(index, pack([seed] * 100), salts_of(b"g", b"salt") if seed % 2 else greedy)
+    index.check_integrity()
+    assert num_stored(index, range(3), modest) == (300 if shares_fairly else 0)
+    newest = num_stored(index, range(14, 20), greedy) + num_stored(
+        index, range(14, 20), salts_of(b"g", b"salt")
+    )
+    assert newest == 600
+
+    for seed in range(30, 50):
+        publish(index, pack([seed] * 100), modest)
+    assert num_stored(index, range(45, 50), modest) == 500
+    assert num_stored(index, range(20), greedy) + num_stored(index, range(20), salts_of(b"g", b"salt")) == (
+        500 if shares_fairly else 0
+    )
+    index.check_integrity()
+
+
+def test_states_of_a_caller_over_its_share_are_evicted_first() -> None:
+    index = make_index(max_bytes=1000, shares_fairly=True)
+    modest, greedy = salts_of(b"m"), salts_of(b"g")
+    for seed, salts in ((0, modest), *((seed, greedy) for seed in range(1, 6))):
+        publish(index, pack([seed] * 20), salts)
+        (chunk,) = index.match(NAMESPACE, pack([seed] * 20), salts).chunks
+        index.add_checkpoint(chunk, Checkpoint(20, "state", 150))
+    index.check_integrity()
+    kept = [bool(chunk.checkpoints) for chunk in sorted(index.chunks(), key=lambda chunk: chunk.ids)]
+    assert kept == [True, False, False, False, True, True]
 
 
 def test_states_stay_within_their_share() -> None:

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from mlxctl.engine import EngineClient
 from mlxctl.ir import CacheOptions
-from mlxctl.ir.tokens import common_tokens, pack, prompt_salts
+from mlxctl.ir.tokens import caller_digest, common_tokens, pack, prompt_salts
 from mlxctl.policy.cache_namespace import cache_namespace, group_scope, key_scope
 from mlxctl.prefix_cache.chunks import CHUNK_TOKENS
 from mlxctl.settings import EngineSettings
@@ -79,6 +79,21 @@ def test_common_prefix_is_counted_only_within_a_namespace(
     expected = num_common if namespaces[0] == namespaces[1] else 0
     assert index.match(NAMESPACE, other, other_salts).num_tokens == expected
     assert common_tokens(one, other, salts, other_salts) == expected
+
+
+def test_salts_and_adapters_stay_with_their_caller() -> None:
+    scopes = [b"", group_scope("alpha"), key_scope(sha256(b"alpha").digest())]
+    callers = []
+    for scope in scopes:
+        namespaces = [
+            CacheOptions(namespace=cache_namespace(scope, salt), adapters_digest=adapters).prefix_namespace
+            for salt in ("", "alpha")
+            for adapters in (b"", b"adapter")
+        ]
+        assert len(set(namespaces)) == 4
+        (caller,) = {caller_digest(prompt_salts(namespace, ())) for namespace in namespaces}
+        callers.append(caller)
+    assert len(set(callers)) == 3
 
 
 def test_namespace_cannot_be_forged_by_another_salt() -> None:

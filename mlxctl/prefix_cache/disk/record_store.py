@@ -55,7 +55,10 @@ class RecordStore:
         )
         # No limit while loading: the order of use is known only after the last row.
         self.index: PrefixIndex[StoredRecord] = PrefixIndex(
-            max_bytes=_UNLIMITED_BYTES, clock=clock, on_release=self._allocator.release
+            max_bytes=_UNLIMITED_BYTES,
+            shares_fairly=True,
+            clock=clock,
+            on_release=self._allocator.release,
         )
         self._load(directory)
         self.index.max_bytes = max_bytes
