@@ -20,6 +20,7 @@ _NUM_CHARS_BEFORE = 400
 _GUIDE_COLUMNS, _MIN_LABEL_COLUMNS = 4, 20
 _HITS = {
     "exact": "the whole prompt was cached",
+    "supersequence": "the whole prompt was cached, with what followed it",
     "prefix": "the prompt continues a cached one",
     "common_prefix": "the prompt shares the beginning of a cached one",
     "checkpoint": "cached up to a checkpoint",

@@ -13,7 +13,7 @@ MLX thread only. Policy:
 import logging
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, get_args
 
 from mlxctl.ir.tokens import Salt, Tokens
 from mlxctl.prefix_cache.checkpoints import surplus
@@ -34,9 +34,7 @@ _log = logging.getLogger(__name__)
 class CacheCounters:
     """Totals of a prefix cache since it was created."""
 
-    hits: dict[str, int] = field(
-        default_factory=lambda: dict.fromkeys(("exact", "prefix", "common_prefix", "checkpoint", "miss"), 0)
-    )
+    hits: dict[str, int] = field(default_factory=lambda: dict.fromkeys(get_args(HitKind), 0))
     num_tokens_reused: int = 0
     num_promotions: int = 0
     num_failures: int = 0

@@ -14,7 +14,13 @@ from mlxctl.prefix_cache.entries import Checkpoint, Chunk, PrefixMatch
 from mlxctl.prefix_cache.packing import Record
 from mlxctl.prefix_cache.policy import MIN_REUSE_TOKENS
 
-HitKind = Literal["exact", "prefix", "common_prefix", "checkpoint", "miss"]
+HitKind = Literal["exact", "supersequence", "prefix", "common_prefix", "checkpoint", "miss"]
+"""How a prompt and the longest match relate.
+
+Both are equal; the stored sequence goes on after the prompt; the prompt goes on after the stored sequence;
+both go on differently; up to a checkpoint; nothing is restored.
+"""
+
 P = TypeVar("P")
 
 
@@ -86,9 +92,10 @@ def _classify(match: PrefixMatch[Record], num_cached: int, at_most: int, *, has_
         return "miss"
     if has_states:
         return "checkpoint"
+    last = match.chunks[-1]
     if num_cached == at_most:
-        return "exact"
-    return "prefix" if match.num_tokens == match.chunks[-1].end else "common_prefix"
+        return "supersequence" if last.end > at_most + 1 or last.children else "exact"
+    return "prefix" if match.num_tokens == last.end else "common_prefix"
 
 
 def _boundaries(tokens: Tokens, boundary_ids: frozenset[int]) -> list[int]:

@@ -80,7 +80,7 @@ def test_cached_prefixes_survive_unloading() -> None:
 
             again = await finish(submit(client, "qwen3", range(20, 420)))
             assert (again.num_cached, again.token_ids) == (399, first.token_ids)
-            assert (await client.stats()).cache_hits["exact"] == 1
+            assert (await client.stats()).cache_hits["supersequence"] == 1
 
     asyncio.run(run())
 

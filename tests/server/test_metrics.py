@@ -174,7 +174,7 @@ def test_stats_and_requests_show_times_and_cache_shares(server: ServerProcess) -
     assert 0 <= shown["queue_seconds"] <= shown["age_seconds"]
     assert 0 < shown["prefill_seconds"] <= shown["first_token_seconds"]
     assert shown["vision_seconds"] is None
-    assert requests[0]["hit"] == "exact"
+    assert requests[0]["hit"] == "supersequence"
     assert 0 < stats["cache_usage_percent"] <= 100
     assert 0 < stats["cache_hit_percent"] <= 100
     assert sum(stats["cache_depths"].values()) == stats["cache_chunks"]
