@@ -7,7 +7,7 @@ owner only. Any thread, one writer.
 import os
 import re
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from datetime import UTC, datetime
 from itertools import count
@@ -15,6 +15,8 @@ from pathlib import Path
 
 import msgspec
 from msgspec import Struct
+
+from mlxctl.stores.audit_index import MAX_GROUPS, AuditIndex, SegmentSummary
 
 MAX_RESULTS = 1000
 """Number of records in one answer of a search."""
@@ -97,6 +99,25 @@ class AuditQuery(Struct, frozen=True, kw_only=True):
         )
 
     @property
+    def is_selective(self) -> bool:
+        """Whether it does not find all records."""
+        wanted = (self.since, self.until, self.key, self.model, self.status, self.after)
+        return any(value is not None for value in wanted)
+
+    def may_match(self, summary: SegmentSummary) -> bool:
+        """Whether a segment can have a record to be found."""
+        if self.after is not None and summary.first_id >= self.after:
+            return False
+        if self.since is not None and summary.last_time < self.since:
+            return False
+        if self.until is not None and summary.first_time > self.until:
+            return False
+        return summary.groups is None or any(
+            self.key in (None, caller) and self.model in (None, model) and self.status in (None, status)
+            for caller, model, status in summary.groups
+        )
+
+    @property
     def parts(self) -> list[bytes]:
         """Parts that the line of a matching record has."""
         wanted = {"caller": self.key, "model": self.model, "status": self.status}
@@ -117,6 +138,7 @@ class AuditFiles:
         self._retention_seconds = retention_days * _DAY_SECONDS
         self._max_bytes = max_bytes
         self._segment_bytes = min(_SEGMENT_BYTES, max(max_bytes // _SEGMENTS_OF_LIMIT, 1))
+        self._index = AuditIndex(directory)
         self._last_id = 0
         # The last line may have been cut off, by a full disk or a crash.
         self._ends_with_newline = False
@@ -144,6 +166,8 @@ class AuditFiles:
         self._ends_with_newline = True
         if is_new:
             self.prune()
+            # The one that is full now.
+            self._summaries(self._segments()[-2:-1])
 
     def search(self, query: AuditQuery) -> list[AuditRecord]:
         """Return matching records, the newest first, at most `query.limit`."""
@@ -173,9 +197,26 @@ class AuditFiles:
             num_deleted += 1
         return num_deleted
 
+    def _summaries(self, segments: Sequence[Path]) -> Mapping[str, SegmentSummary]:
+        """Return the summaries of all full segments; add those of `segments` that are missing."""
+        known = self._index.summaries()
+        added = {
+            segment.name: summary
+            for segment in segments
+            if (segment.name not in known or known[segment.name].num_bytes != _size(segment))
+            and (summary := _summary(segment)) is not None
+        }
+        if added:
+            self._index.add(added.values(), existing=[segment.name for segment in self._segments()])
+        return {**known, **added}
+
     def _newest_first(self, query: AuditQuery) -> Iterator[AuditRecord]:
         parts = query.parts
-        for segment in reversed(self._segments()):
+        segments = self._segments()
+        summaries = self._summaries(segments[:-1]) if query.is_selective else {}
+        for segment in reversed(segments):
+            if (summary := summaries.get(segment.name)) is not None and not query.may_match(summary):
+                continue
             if query.until is not None and _day_of(segment) > _day(query.until):
                 continue
             if query.since is not None and _day_of(segment) < _day(query.since):
@@ -208,6 +249,42 @@ class AuditFiles:
         first = int(segments[-1].stem.rpartition("-")[2]) + 1 if segments else 0
         free = (self.directory / f"audit-{today}-{number:06}.jsonl" for number in count(first))
         return next(path for path in free if not os.path.lexists(path)), True
+
+
+class _Facts(Struct):
+    """The parts of a record that its segment's summary has."""
+
+    id: int
+    time: float
+    status: int
+    caller: str | None = None
+    model: str | None = None
+
+
+_FACTS = msgspec.json.Decoder(_Facts)
+
+
+def _summary(segment: Path) -> SegmentSummary | None:
+    """Return the summary of a segment's records; None without any."""
+    try:
+        content = segment.read_bytes()
+    except FileNotFoundError:  # pruned meanwhile
+        return None
+    records: list[_Facts] = []
+    for line in content.splitlines():
+        with suppress(ValueError, RecursionError):
+            records.append(_FACTS.decode(line))
+    if not records:
+        return None
+    groups = frozenset((record.caller, record.model, record.status) for record in records)
+    return SegmentSummary(
+        name=segment.name,
+        num_bytes=len(content),
+        first_id=min(record.id for record in records),
+        first_time=min(record.time for record in records),
+        last_time=max(record.time for record in records),
+        groups=groups if len(groups) <= MAX_GROUPS else None,
+    )
 
 
 def _day(seconds: float) -> str:

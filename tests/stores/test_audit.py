@@ -15,6 +15,7 @@ import pytest
 
 from mlxctl.stores.audit import AuditContent, AuditStore, read_audit_key
 from mlxctl.stores.audit_files import AuditFiles, AuditQuery, AuditRecord
+from mlxctl.stores.audit_index import INDEX_FILE, AuditIndex
 from mlxctl.stores.damage import set_aside_files
 
 DAY = 86400.0
@@ -57,6 +58,76 @@ def test_search_filters_by_key_model_status_and_time(tmp_path: Path) -> None:
         assert [one.request_id for one in log.search(query)] == ([] if number is None else [f"req-{number}"])
 
 
+def segmented(directory: Path) -> AuditFiles:
+    """Return a log of several full segments, one of which has the record of a rare key."""
+    log = files(directory, max_bytes=120_000)
+    for number in range(100):
+        caller = "rare" if number == 33 else f"key{number % 2}"
+        log.append([record(number, caller=caller, model="m" * 700, status=500 if number % 9 == 0 else 200)])
+    assert len(list(directory.glob("*.jsonl"))) > 4
+    return log
+
+
+def numbers(found: list[AuditRecord]) -> list[int]:
+    return [int(one.request_id.removeprefix("req-")) for one in found]
+
+
+def test_search_reads_only_segments_that_can_match(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    log = segmented(tmp_path)
+    read: list[str] = []
+    read_bytes = Path.read_bytes
+
+    def reading(path: Path) -> bytes:
+        read.append(path.name)
+        return read_bytes(path)
+
+    monkeypatch.setattr(Path, "read_bytes", reading)
+    assert numbers(log.search(AuditQuery(key="rare"))) == [33]
+    assert len(read) <= 2, "the segment with the record, and the last one"
+    assert numbers(log.search(AuditQuery(key="rare", status=500))) == []
+    first = log.search(AuditQuery())[-1]
+    del read[:]
+    assert log.search(AuditQuery(after=first.id)) == []
+    assert len(read) <= 2
+
+
+@pytest.mark.parametrize("damage", [b"no database at all", b""])
+def test_damaged_index_is_built_again(tmp_path: Path, damage: bytes) -> None:
+    segmented(tmp_path)
+    index = tmp_path / INDEX_FILE
+    index.write_bytes(damage)
+    for _ in range(2):
+        log = files(tmp_path)
+        assert numbers(log.search(AuditQuery(key="rare"))) == [33]
+        assert numbers(log.search(AuditQuery(status=500))) == list(range(99, -1, -9))
+    assert index.read_bytes().startswith(b"SQLite format 3")
+    assert index.stat().st_mode & 0o777 == 0o600
+
+
+def test_index_follows_segments_that_change_or_go(tmp_path: Path) -> None:
+    log = segmented(tmp_path)
+    oldest, second, *_ = sorted(tmp_path.glob("*.jsonl"))
+    (tmp_path / "copy").write_bytes(oldest.read_bytes())
+    second.write_bytes((tmp_path / "copy").read_bytes())
+    oldest.unlink()
+    assert numbers(log.search(AuditQuery(status=500)))[-1] == 0
+    assert oldest.name not in AuditIndex(tmp_path).summaries()
+
+
+@pytest.mark.parametrize("key", [None, "key0", "rare", "unknown"])
+@pytest.mark.parametrize("status", [None, 200, 500])
+def test_indexed_search_equals_a_filter_of_all_records(
+    tmp_path: Path, key: str | None, status: int | None
+) -> None:
+    log = segmented(tmp_path)
+    everything = log.search(AuditQuery(limit=1000))
+    assert len(everything) == 100
+    since, until, after = everything[70].time, everything[5].time, everything[20].id
+    for times in ({}, {"since": since, "until": until}, {"after": after}):
+        query = AuditQuery(key=key, status=status, limit=1000, **times)  # type: ignore[arg-type]
+        assert log.search(query) == [one for one in everything if query.matches(one)]
+
+
 def test_times_beyond_the_calendar_find_and_delete_nothing_wrong(tmp_path: Path) -> None:
     log = files(tmp_path, retention_days=1e9)
     log.append([record(0)])
@@ -84,7 +155,7 @@ def test_old_and_excess_segments_are_deleted(tmp_path: Path) -> None:
     for number in range(200):
         log.append([record(number, model="m" * 100)])
     assert not expired.exists()
-    assert sum(path.stat().st_size for path in tmp_path.iterdir()) <= 20_000
+    assert sum(path.stat().st_size for path in tmp_path.glob("*.jsonl")) <= 20_000
     assert log.search(AuditQuery(limit=1))[0].request_id == "req-199"
 
 
