@@ -38,12 +38,12 @@ class DisconnectWatch:
     """
 
     def __init__(self, application: Application, *, body_seconds: float) -> None:
-        self._application = application
+        self.application = application
         self._body_seconds = body_seconds
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
-            await self._application(scope, receive, send)
+            await self.application(scope, receive, send)
             return
         callbacks: list[Callable[[], object]] = []
         scope[_AT_END] = callbacks
@@ -53,7 +53,7 @@ class DisconnectWatch:
         scope["http_version"] = {"1": "1.0"}.get(scope["http_version"], scope["http_version"])
         connection = _HttpConnection(receive, _DeclaredBody.of(scope), seconds=self._body_seconds)
         try:
-            await self._application(scope, connection.receive, send)
+            await self.application(scope, connection.receive, send)
         except asyncio.CancelledError:
             if not connection.has_ended:
                 raise

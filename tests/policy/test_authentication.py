@@ -1,6 +1,9 @@
 """API keys and admin keys."""
 
+import hashlib
+import hmac
 from collections.abc import Mapping, Sequence
+from types import SimpleNamespace
 
 import pytest
 
@@ -54,6 +57,19 @@ def test_either_header_authenticates(authorization: str | None, x_api_key: str |
 def test_other_headers_and_keys_are_rejected(authorization: str | None, x_api_key: str | None) -> None:
     with pytest.raises(AuthenticationFailed):
         policy(["one", "two"]).identify(authorization=authorization, x_api_key=x_api_key)
+
+
+def test_digests_are_compared_in_constant_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    compared: list[tuple[str, str]] = []
+
+    def compare(one: str, other: str) -> bool:
+        compared.append((one, other))
+        return hmac.compare_digest(one, other)
+
+    monkeypatch.setattr("mlxctl.policy.key_table.hmac", SimpleNamespace(compare_digest=compare))
+    policy(["one", "two"]).identify(authorization="Bearer two", x_api_key=None)
+    digest = hashlib.sha256(b"two").hexdigest()
+    assert compared == [(digest, digest)]
 
 
 def test_caller_names_are_stable_and_distinct() -> None:

@@ -81,6 +81,11 @@ def _close_unstarted_apps() -> Iterator[None]:
         falcon.async_to_sync(_UNSTARTED.pop().inference.preparation.close)
 
 
+def unstarted_services() -> Services:
+    """Return the services of the last unstarted application."""
+    return _UNSTARTED[-1]
+
+
 def unstarted_app(
     model: Path,
     settings: ServerSettings,

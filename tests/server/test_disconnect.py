@@ -34,6 +34,12 @@ def num_running(server: ServerProcess) -> int:
     return rows
 
 
+def state(server: ServerProcess) -> str | None:
+    """Return the state of the last request."""
+    requests = httpx.get(f"{server.url}/requests").json()["requests"]
+    return requests[0]["state"] if requests else None
+
+
 @pytest.mark.parametrize("path", ["/v1/chat/completions", "/v1/messages"])
 def test_disconnect_cancels_a_stream(server: ServerProcess, path: str) -> None:
     connection = ask(server, path, stream=True)
@@ -42,15 +48,17 @@ def test_disconnect_cancels_a_stream(server: ServerProcess, path: str) -> None:
         received += connection.recv(65536)
     assert num_running(server) == 1
     connection.close()
-    wait_for(lambda: num_running(server) == 0, seconds=20)
+    wait_for(lambda: num_running(server) == 0, seconds=60)
+    assert state(server) == "disconnected"
 
 
 @pytest.mark.parametrize("path", ["/v1/chat/completions", "/v1/messages"])
 def test_disconnect_cancels_a_whole_answer(server: ServerProcess, path: str) -> None:
     connection = ask(server, path, stream=False)
-    wait_for(lambda: num_running(server) == 1, seconds=20)
+    wait_for(lambda: state(server) == "answering", seconds=60)
     connection.close()
-    wait_for(lambda: num_running(server) == 0, seconds=20)
+    wait_for(lambda: num_running(server) == 0, seconds=60)
+    assert state(server) == "disconnected"
 
 
 def test_disconnect_does_not_affect_other_requests(server: ServerProcess) -> None:

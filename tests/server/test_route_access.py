@@ -3,35 +3,112 @@
 from collections.abc import Iterator
 from pathlib import Path
 
+import falcon.inspect
 import httpx
 import pytest
 from falcon import testing
 
 from mlxctl.ir.policy import SCOPES, USER_SCOPES
+from mlxctl.server import create_app
+from mlxctl.server.disconnect import DisconnectWatch
 from mlxctl.server.route import Route
 from mlxctl.server.routes import all_routes
 from mlxctl.settings import ServerSettings
 
-from .conftest import unstarted_app
+from .conftest import unstarted_app, unstarted_services
 from .process import ServerProcess
 
 ALPHA, BETA, ADMIN = "key-of-alpha", "key-of-beta", "key-of-admin"
 SECRET = "the-safe-opens-with-493817 " * 3
 
 
+ACCESS = {
+    "open": """
+        / /health /healthz /livez /readyz /api/hello
+        /ui/api.js /ui/app.css /ui/cache.js /ui/chat.js /ui/dom.js /ui/main.js /ui/markdown.js /ui/models.js
+        /ui/requests.js /ui/index.html
+    """,
+    "caller": "/openapi.json /props /api/version /requests/{request_id}",
+    "generate": """
+        /v1/chat/completions /chat/completions /v1/completions /completions /v1/messages /messages
+        /v1/messages/count_tokens /v1/responses /responses /v1/responses/input_tokens /responses/input_tokens
+        /v1/responses/compact /responses/compact /v1/responses/{response_id}
+        /v1/responses/{response_id}/cancel /v1/responses/{response_id}/input_items /v1/agents
+        /v1/agents/{agent_id} /v1/agents/{agent_id}/messages /v1/agents/{agent_id}/reset
+        /v1/agents/{agent_id}/generate /api/chat /api/generate /completion /infill /tokenize /v1/tokenize
+        /detokenize /v1/detokenize /apply-template /api/v0/chat/completions /api/v0/completions
+    """,
+    "embed": """
+        /v1/embeddings /embeddings /api/v0/embeddings /api/embed /api/embeddings /v1/rerank /rerank /v2/rerank
+    """,
+    "audio": "/v1/audio/transcriptions /v1/audio/translations",
+    "models:read": """
+        /v1/models /models /v1/models/{name:path} /library /fit /api/tags /api/ps /api/show /api/v0/models
+        /api/v0/models/{name:path}
+    """,
+    "models:write": """
+        /models/load /models/unload /models/pin /models/unpin /downloads /downloads/{repository:path}
+    """,
+    "adapters:write": "/v1/adapters /v1/adapters/{name} /v1/load_lora_adapter /v1/unload_lora_adapter",
+    "cache:read": "/cache /cache/explain",
+    "cache:write": "/cache/pin /cache/unpin /cache/drop /cache/clear /cache/gc",
+    "requests:read": "/requests",
+    "metrics:read": "/stats /metrics",
+    "audit:read": "/admin/audit",
+    "admin": """
+        /admin/keys /admin/keys/{key_id} /admin/keys/{key_id}/rotate /admin/limits /admin/limits/{key_id}
+        /admin/guardrails /admin/guardrails/test /admin/scheduler /admin/cache
+    """,
+}
+"""The access that each path needs. A new route gets its row here."""
+COVERS_ALL_CALLERS = """
+    /cache /cache/explain /cache/pin /cache/unpin /cache/drop /cache/clear /cache/gc /admin/audit /admin/keys
+    /admin/keys/{key_id} /admin/keys/{key_id}/rotate /admin/limits /admin/limits/{key_id} /admin/guardrails
+    /admin/guardrails/test
+"""
 ROUTES = all_routes()
 
 
-def methods_of(route: Route) -> list[str]:
-    return [operation.method.upper() for operation in route.operations]
-
-
-def test_only_open_routes_answer_without_a_key(endless_model: Path) -> None:
-    client = unstarted_app(endless_model, ServerSettings(api_keys=(ALPHA,)))
+def calls() -> Iterator[tuple[Route, str, str]]:
+    """Yield each route with each of its methods and paths."""
     for route in ROUTES:
-        for method in methods_of(route):
-            status = client.simulate_request(method, _address(route.path, "x")).status_code
-            assert (status == 401) == (route.access != "open"), (method, route.path)
+        methods = {operation.method.upper() for operation in route.operations}
+        if "GET" in methods:
+            methods.add("HEAD")
+        # Files of the web page are not described.
+        for method in sorted(methods or {"GET"}):
+            for path in route.paths:
+                yield route, method, path
+
+
+def test_application_has_no_route_outside_the_table(endless_model: Path) -> None:
+    settings = ServerSettings(api_keys=(ALPHA,))
+    unstarted_app(endless_model, settings)
+    watch = create_app(unstarted_services(), settings)
+    assert isinstance(watch, DisconnectWatch)
+    served = {
+        (route.path, method.method)
+        for route in falcon.inspect.inspect_routes(watch.application)
+        for method in route.methods
+        if not method.internal
+    }
+    assert served == {(path, method) for _, method, path in calls()}
+
+
+def test_every_route_has_the_access_of_this_table() -> None:
+    routes = all_routes(allows_downloads=True)
+    access = {path: route.access for route in routes for path in route.paths}
+    assert access == {path: name for name, paths in ACCESS.items() for path in paths.split()}
+    covering = {path for route in routes if route.covers_all_callers for path in route.paths}
+    assert covering == set(COVERS_ALL_CALLERS.split())
+
+
+@pytest.mark.parametrize("headers", [{}, {"x-api-key": "wrong"}, {"authorization": f"Bearer {ALPHA}x"}])
+def test_only_open_routes_answer_without_a_valid_key(endless_model: Path, headers: dict[str, str]) -> None:
+    client = unstarted_app(endless_model, ServerSettings(api_keys=(ALPHA,)))
+    for route, method, path in calls():
+        status = client.simulate_request(method, _address(path, "x"), headers=headers).status_code
+        assert (status == 401) == (route.access != "open"), (method, path)
 
 
 @pytest.mark.parametrize(
@@ -46,13 +123,10 @@ def test_admin_routes_need_an_admin_key(
     endless_model: Path, admin_keys: tuple[str, ...], key: str, missing: set[str] | None
 ) -> None:
     client = unstarted_app(endless_model, ServerSettings(api_keys=(ALPHA, BETA), admin_keys=admin_keys))
-    for route in ROUTES:
-        for method in methods_of(route):
-            result = client.simulate_request(
-                method, _address(route.path, "x"), headers={"x-api-key": key}, body=b"{}"
-            )
-            is_refused = missing is not None and (route.covers_all_callers or route.access in missing)
-            assert (result.status_code == 403) == is_refused, (method, route.path)
+    for route, method, path in calls():
+        result = client.simulate_request(method, _address(path, "x"), headers={"x-api-key": key}, body=b"{}")
+        is_refused = missing is not None and (route.covers_all_callers or route.access in missing)
+        assert (result.status_code == 403) == is_refused, (method, path)
 
 
 def test_only_key_may_administer(endless_model: Path) -> None:
@@ -91,12 +165,10 @@ def test_no_route_reveals_data_of_another_key(server: ServerProcess) -> None:
             alpha.get(f"/v1/responses/{response}").json(),
         )
 
-        for route in ROUTES:
-            for method in methods_of(route):
-                name = response if "response_id" in route.path else agent
-                body = turn if method == "POST" else {}
-                answer = beta.request(method, _address(route.path, name), json=body)
-                _check(answer, route.path, has_name="_id}" in route.path)
+        for _, method, path in calls():
+            name = response if "response_id" in path else agent
+            answer = beta.request(method, _address(path, name), json=turn if method == "POST" else {})
+            _check(answer, path, has_name="_id}" in path)
 
         assert alpha.get("/requests").json()["requests"] != []
         assert beta.get("/requests").json()["requests"] == []
