@@ -29,6 +29,7 @@ from tests.benchmarks import (
     prefix_index,
     quantized_kv,
     serving,
+    team,
     terminal,
 )
 from tests.benchmarks.client_cost import client_cost
@@ -59,6 +60,7 @@ def main() -> None:
         "terminal",
         "client",
         "embedding",
+        "team",
     ]
     parser.add_argument("--only", choices=parts)
     parser.add_argument("--out", type=Path, default=_RESULT)
@@ -86,7 +88,9 @@ def _measure(options: argparse.Namespace) -> Any:
         yield from client_cost(rounds=options.rounds)
     if wanted("embedding"):
         yield from embedding.throughput(rounds=options.rounds)
-    if options.only in ("restart", "packing", "kv", "terminal", "client", "embedding"):
+    if wanted("team"):
+        yield from team.findings(model, rounds=options.rounds, num_tokens=options.tokens)
+    if options.only in ("restart", "packing", "kv", "terminal", "client", "embedding", "team"):
         return
     raw = Raw(model)
     with mlxctl_server(model) as ours, mlx_lm_server(model) as theirs:

@@ -50,8 +50,10 @@ def installed_environment() -> dict[str, str]:
 
 
 @contextmanager
-def mlxctl_server(model: Path, *, cache_directory: Path | None = None) -> Iterator[Server]:
-    """Run `mlxctl serve` with an empty, or the given, cache directory."""
+def mlxctl_server(
+    model: Path, *, cache_directory: Path | None = None, config: Path | None = None
+) -> Iterator[Server]:
+    """Run `mlxctl serve` with an empty, or the given, cache directory, and a settings file."""
     port = free_port()
     command = [
         sys.executable,
@@ -67,6 +69,7 @@ def mlxctl_server(model: Path, *, cache_directory: Path | None = None) -> Iterat
     ]
     with tempfile.TemporaryDirectory() as scratch:
         command += ["--cache-dir", str(cache_directory or scratch)]
+        command += ["--config", str(config)] if config is not None else []
         yield from _running(
             "mlxctl", command, port, live="/livez", ready="/readyz", environment=installed_environment()
         )
