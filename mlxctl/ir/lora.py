@@ -26,19 +26,23 @@ class LoraChoice(msgspec.Struct, frozen=True, kw_only=True):
 class LoraModule(msgspec.Struct, frozen=True, kw_only=True):
     """One adapted layer of an adapter.
 
-    Its path in the model, and the tensors A and B in the adapter's file.
+    Its path in the model, the tensors A and B in the adapter's file, and for DoRA that of the magnitudes.
+    `scale` is this layer's, which differs from the adapter's only with PEFT's patterns.
     """
 
     path: str
     a: str
     b: str
+    rank: int
+    scale: float
+    magnitude: str = ""
 
 
 class LoraSpec(msgspec.Struct, frozen=True, kw_only=True):
     """An adapter as the engine mounts it.
 
-    A layer computes `y + scale * (x A) B`. `digest` (SHA-256) is of the weights and everything else that
-    decides the result; `num_bytes` is the size of the file.
+    A layer computes `y + scale * (x A) B`. `rank` is the highest of its layers. `digest` (SHA-256) is of the
+    weights and everything else that decides the result; `num_bytes` is the size of the file.
     """
 
     name: str
@@ -49,6 +53,11 @@ class LoraSpec(msgspec.Struct, frozen=True, kw_only=True):
     num_bytes: int
     digest: bytes
     modules: tuple[LoraModule, ...]
+
+    @property
+    def is_dora(self) -> bool:
+        """Whether its layers have magnitudes (DoRA)."""
+        return any(module.magnitude for module in self.modules)
 
 
 def stack_digest(chosen: Iterable[tuple[bytes, float]]) -> bytes:

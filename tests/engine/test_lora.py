@@ -1,7 +1,6 @@
 """LoRA adapters in the engine: batched rows equal each alone."""
 
 import asyncio
-import json
 import math
 from collections.abc import Callable
 from dataclasses import replace
@@ -9,8 +8,6 @@ from pathlib import Path
 
 import mlx.core as mx
 import pytest
-from mlx_lm.tuner.utils import load_adapters
-from mlx_lm.utils import load_model
 
 from mlxctl.adapters import PreparedInput
 from mlxctl.engine import EngineClient, Score
@@ -59,6 +56,11 @@ async def run(
     return await finish(stream)
 
 
+def with_dora(specs: dict[str, LoraSpec], base: Path, directory: Path) -> dict[str, LoraSpec]:
+    dora = adapters.random_adapter(base, directory / "dora", seed=4, size=0.2, is_dora=True)
+    return {**specs, "dora": spec_of(dora, base, "dora")}
+
+
 def two_adapters(base: Path, directory: Path) -> dict[str, LoraSpec]:
     one = adapters.random_adapter(base, directory / "one", seed=1, rank=4, size=0.2)
     two = adapters.random_adapter(base, directory / "two", seed=2, rank=12, size=0.2)
@@ -72,12 +74,14 @@ ROWS = (
     (LoraChoice(name="one", scale=0.5),),
     (LoraChoice(name="one"), LoraChoice(name="two", scale=-0.5)),
     (LoraChoice(name="two"),),
+    (LoraChoice(name="dora"),),
+    (LoraChoice(name="two"), LoraChoice(name="dora", scale=0.5)),
 )
 
 
 async def check_mixed_rows(base: Path, directory: Path) -> None:
     """Rows of different adapters in one batch equal each alone."""
-    specs = two_adapters(base, directory)
+    specs = with_dora(two_adapters(base, directory), base, directory)
     model = ModelSpec(name="base", path=base, weights_bytes=1)
     async with running_engine(models=[model], settings=replace(SETTINGS, prefix_cache_bytes=0)) as client:
         plain = await run(client, "base", specs=specs)
@@ -98,7 +102,7 @@ async def check_mixed_rows(base: Path, directory: Path) -> None:
     assert [output.token_ids for output in together] == [output.token_ids for output in alone]
     assert [output.token_ids for output in ragged] == [output.token_ids for output in alone_each]
     assert together[0].token_ids == plain.token_ids
-    assert len({tuple(output.token_ids) for output in alone}) == 5
+    assert len({tuple(output.token_ids) for output in alone}) == 7
 
 
 @pytest.mark.parametrize("family", ["qwen3", "gemma3", "lfm2", "qwen3_next"])
@@ -131,7 +135,7 @@ async def scores_of(client: EngineClient, *choices: LoraChoice) -> list[Score]:
 @pytest.mark.parametrize("family", ["qwen3", "qwen3_next", "gemma3"])
 def test_unmount_restores_logprobs_bit_for_bit(family: str, tmp_path: Path) -> None:
     base = tiny_models.model(family)
-    specs = two_adapters(base, tmp_path)
+    specs = with_dora(two_adapters(base, tmp_path), base, tmp_path)
 
     async def check() -> None:
         model = ModelSpec(name="base", path=base, weights_bytes=1)
@@ -139,43 +143,13 @@ def test_unmount_restores_logprobs_bit_for_bit(family: str, tmp_path: Path) -> N
             before = await scores_of(client)
             await mount(client, "base", *specs.values())
             with_one = await scores_of(client, LoraChoice(name="one"))
-            assert await client.unmount_lora("base", "two") == ""
-            assert await scores_of(client, LoraChoice(name="one")) == with_one
+            for other in ("dora", "two"):
+                assert await client.unmount_lora("base", other) == ""
+                assert await scores_of(client, LoraChoice(name="one")) == with_one
             assert await client.unmount_lora("base", "one") == ""
             after = await scores_of(client)
         assert before == after
         assert with_one != before
-
-    asyncio.run(check())
-
-
-def test_tokens_are_those_of_mlx_lm(tmp_path: Path) -> None:
-    base = tiny_models.model("qwen3")
-    layers_only = adapters.random_adapter(
-        base, tmp_path / "layers", seed=1, size=0.2, adapts=lambda path: ".layers." in path
-    )
-    options = json.loads((layers_only / "adapter_config.json").read_text())
-    names = mx.load(str(layers_only / "adapters.safetensors"))
-    keys = sorted({".".join(name.split(".")[3:-1]) for name in names})
-    options["num_layers"] = 4
-    options["lora_parameters"] |= {"dropout": 0.0, "keys": keys}
-    (layers_only / "adapter_config.json").write_text(json.dumps(options))
-    peft = adapters.as_peft(layers_only, tmp_path / "peft")
-    reference, _ = load_model(base)
-    load_adapters(reference, str(layers_only))
-    expected: list[int] = []
-    for _ in range(16):
-        logits = reference(mx.array([[*PROMPT, *expected]]))[0, -1]
-        expected.append(int(mx.argmax(logits).item()))
-
-    async def check() -> None:
-        specs = {"a": spec_of(layers_only, base, "a"), "b": spec_of(peft, base, "b")}
-        model = ModelSpec(name="base", path=base, weights_bytes=1)
-        async with running_engine(models=[model], settings=SETTINGS) as client:
-            await mount(client, "base", *specs.values())
-            for name in specs:
-                output = await run(client, "base", LoraChoice(name=name), specs=specs, num_tokens=16)
-                assert output.token_ids == expected
 
     asyncio.run(check())
 

@@ -57,7 +57,7 @@ def test_both_formats_name_the_same_layers(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("change", "words"),
     [
-        (lambda c, t: c.update(fine_tune_type="dora"), "'dora' is not supported"),
+        (lambda c, t: c.update(fine_tune_type="dora"), r"q_proj\.m' is missing"),
         (lambda c, t: c.update(fine_tune_type="full"), "'full' is not supported"),
         (lambda c, t: c.pop("lora_parameters"), "lora_parameters is missing"),
         (lambda c, t: c["lora_parameters"].update(rank=8), "has rank 4, adapter_config.json 8"),
@@ -84,16 +84,46 @@ def test_bad_mlx_adapters_are_refused(
 @pytest.mark.parametrize(
     "field",
     [
-        {"use_dora": True},
         {"modules_to_save": ["lm_head"]},
         {"bias": "all"},
-        {"rank_pattern": {"q_proj": 8}},
         {"fan_in_fan_out": True},
+        {"init_lora_weights": "pissa"},
+        {"rank_pattern": {"(q|k)_proj": 8}},
+        {"alpha_pattern": {"q_proj": "8"}},
+        {"use_dora": "yes"},
     ],
 )
 def test_unsupported_peft_options_are_named(field: dict[str, Any], tmp_path: Path) -> None:
     with pytest.raises(BrokenModel, match=next(iter(field))):
         read(write(tmp_path / "bad", PEFT | field, tensors("peft"), "peft"))
+
+
+@pytest.mark.parametrize("ending", [".weight", ""])
+def test_magnitudes_of_dora_belong_to_their_layer(ending: str, tmp_path: Path) -> None:
+    values = tensors("peft")
+    stem = next(iter(values)).removesuffix(".lora_A.weight")
+    values[f"{stem}.lora_magnitude_vector{ending}"] = np.ones(64, np.float32)
+
+    spec = read(write(tmp_path / "good", PEFT | {"use_dora": True}, values, "peft"))
+
+    assert [module.magnitude for module in spec.modules] == [f"{stem}.lora_magnitude_vector{ending}"]
+    with pytest.raises(BrokenModel, match="it belongs to DoRA"):
+        read(write(tmp_path / "bad", PEFT, values, "peft"))
+
+
+def test_ranks_and_scales_of_layers_are_in_the_digest(tmp_path: Path) -> None:
+    plain = read(write(tmp_path / "plain", PEFT, tensors("peft"), "peft"))
+    scaled = read(write(tmp_path / "a", PEFT | {"alpha_pattern": {"q_proj": 2}}, tensors("peft"), "peft"))
+
+    assert (plain.modules[0].scale, scaled.modules[0].scale) == (2.0, 0.5)
+    assert scaled.scale == plain.scale
+    assert scaled.digest != plain.digest
+
+
+def test_saved_weights_of_the_base_are_named(tmp_path: Path) -> None:
+    values = tensors("peft") | {"base_model.model.lm_head.base_layer.weight": np.ones((4, 4), np.float32)}
+    with pytest.raises(BrokenModel, match=r"lm_head\.base_layer\.weight.*save_embedding_layers=False"):
+        read(write(tmp_path / "bad", PEFT, values, "peft"))
 
 
 def test_fingerprint_of_the_base_is_accepted(tmp_path: Path) -> None:

@@ -11,7 +11,7 @@ import numpy as np
 from mlx_lm.models.switch_layers import QuantizedSwitchLinear, SwitchLinear
 from mlx_lm.utils import load_model
 
-from mlxctl.engine.generation.lora_layers import layer_shape
+from mlxctl.engine.generation.lora_layers import layer_shape, weight_rows
 
 from .gradient_descent import descend, print_sometimes
 
@@ -34,16 +34,18 @@ def random_adapter(
     scale: float = 2.0,
     size: float = 0.3,
     adapts: Callable[[str], bool] = lambda path: True,
+    is_dora: bool = False,
 ) -> Path:
     """Write an mlx-lm adapter with random matrices.
 
-    For all layers that `adapts` names.
+    For all layers that `adapts` names; with `is_dora` for those of them that are linear.
     """
     loaded, _ = load_model(model, lazy=True)
     generator = np.random.default_rng(seed)
     tensors = {}
     for path, module in loaded.named_modules():
-        if not isinstance(module, _KINDS) or not adapts(path):
+        kinds = (nn.Linear, nn.QuantizedLinear) if is_dora else _KINDS
+        if not isinstance(module, kinds) or not adapts(path):
             continue
         *experts, num_in, num_out = layer_shape(module)
         shapes = (
@@ -54,7 +56,11 @@ def random_adapter(
         for name, shape in zip(("lora_a", "lora_b"), shapes, strict=True):
             values = generator.standard_normal(shape, dtype=np.float32) * size
             tensors[f"{path}.{name}"] = mx.array(values)
-    return write_adapter(directory, tensors, rank=rank, scale=scale)
+        if is_dora:
+            values = 1 + generator.random(num_out, dtype=np.float32)
+            tensors[f"{path}.m"] = mx.array(values) * mx.linalg.norm(weight_rows(module, 0, num_out), axis=1)
+    kind = {"fine_tune_type": "dora"} if is_dora else {}
+    return write_adapter(directory, tensors, rank=rank, scale=scale, **kind)
 
 
 def write_adapter(
@@ -75,9 +81,16 @@ def as_peft(adapter: Path, directory: Path) -> Path:
     tensors = {}
     for name, value in mx.load(str(adapter / "adapters.safetensors")).items():
         path, _, kind = name.rpartition(".")
-        tensors[f"base_model.model.{path}.lora_{kind[-1].upper()}.weight"] = mx.contiguous(value.T)
+        names = {"lora_a": "lora_A", "lora_b": "lora_B", "m": "lora_magnitude_vector"}
+        tensors[f"base_model.model.{path}.{names[kind]}.weight"] = mx.contiguous(value.T)
     mx.save_safetensors(str(directory / "adapter_model.safetensors"), tensors)
-    options = {"peft_type": "LORA", "r": config["rank"], "lora_alpha": config["scale"] * config["rank"]}
+    options = {
+        "peft_type": "LORA",
+        "r": config["rank"],
+        "lora_alpha": config["scale"] * config["rank"],
+        "use_dora": any(name.endswith("lora_magnitude_vector.weight") for name in tensors),
+        "init_lora_weights": True,
+    }
     (directory / "adapter_config.json").write_text(json.dumps(options))
     return directory
 

@@ -8,14 +8,15 @@ from typing import Any
 import mlx.core as mx
 
 from mlxctl.engine.generation import lora_layers as layers
-from mlxctl.engine.generation.lora_layers import LoraRows, LoraTable
+from mlxctl.engine.generation.lora_layers import LoraMatrices, LoraRows, LoraTable
 from mlxctl.engine.scheduling.sequence import Sequence
-from mlxctl.ir.lora import LoraChoice, LoraSpec
+from mlxctl.ir.lora import LoraChoice, LoraModule, LoraSpec
 
-# VL models have their text model under this path; adapters may leave it out.
+# VL models have their text model under this path. Adapters may leave it out, or name it as transformers does.
 _TEXT_MODEL = "language_model."
-
-Pair = tuple[mx.array, mx.array]
+_TRANSFORMERS_TEXT_MODEL = "model.language_model."
+# Rows of a weight whose norms are computed at once.
+_NORM_ROWS = 512
 
 
 class LoraMismatch(ValueError):
@@ -44,7 +45,7 @@ class LoraAdapters:
     @property
     def num_bytes(self) -> int:
         """Memory of all tables."""
-        return sum(table.a.nbytes + table.b.nbytes for table in self._tables.values())
+        return sum(array.nbytes for table in self._tables.values() for array in table.arrays)
 
     def is_mounted(self, name: str) -> bool:
         """Whether an adapter has this name."""
@@ -70,16 +71,16 @@ class LoraAdapters:
             tensors: Any = mx.load(str(spec.file), format="safetensors")
         except RuntimeError as error:
             raise LoraMismatch(f"{spec.file.name} cannot be read: {error}") from None
-        pairs: dict[str, Pair] = {}
+        found: dict[str, LoraMatrices] = {}
         for module in spec.modules:
             path = self._path(module.path)
-            if path in pairs:
+            if path in found:
                 raise LoraMismatch(f"two tensors adapt layer {path!r}")
-            pairs[path] = self._checked(spec, path, tensors, module.a, module.b)
+            found[path] = yield from self._checked(spec, module, path, tensors)
             yield
         if self.is_mounted(spec.name):
             raise LoraMismatch(f"an adapter {spec.name!r} is mounted already")
-        yield from self._put([*self._mounted, spec], self._mounted, pairs)
+        yield from self._put([*self._mounted, spec], self._mounted, found)
 
     def unmount(self, name: str) -> Generator[None, None, None]:
         """Unmount an adapter that no sequence uses.
@@ -127,98 +128,142 @@ class LoraAdapters:
             self._leaving = None
 
     def _path(self, path: str) -> str:
-        for candidate in (path, _TEXT_MODEL + path):
+        text_path = path.replace(_TRANSFORMERS_TEXT_MODEL, f"{_TEXT_MODEL}model.", 1)
+        for candidate in (path, _TEXT_MODEL + path, text_path):
             if candidate in self._modules:
                 return candidate
         raise LoraMismatch(f"the model has no layer {path!r}")
 
-    def _checked(self, spec: LoraSpec, path: str, tensors: Any, name_a: str, name_b: str) -> Pair:
-        """Return A (in, rank) and B (rank, out) of one layer, checked."""
+    def _checked(
+        self, spec: LoraSpec, lora: LoraModule, path: str, tensors: Any
+    ) -> Generator[None, None, LoraMatrices]:
+        """Return the matrices of one layer, checked."""
         module = self._modules[path]
-        if layers.base_class(module) is None:
-            raise LoraMismatch(f"layer {path!r} is of type {type(module).__name__}, which takes no adapter")
-        is_expert = layers.is_expert_layer(module)
-        parent = self._modules.get(path.rpartition(".")[0])
-        if is_expert and not layers.is_switch_block(parent):
-            raise LoraMismatch(
-                f"layer {path!r} is of experts in a {type(parent).__name__}, which takes no adapter"
-            )
-        a, b = tensors[name_a], tensors[name_b]
-        if spec.form == "peft" or is_expert:
+        if problem := self._layer_problem(spec, lora, path):
+            raise LoraMismatch(f"layer {path!r} {problem}")
+        a, b = tensors[lora.a], tensors[lora.b]
+        if spec.form == "peft" or layers.is_expert_layer(module):
             a, b = a.swapaxes(-1, -2), b.swapaxes(-1, -2)
         *experts, num_in, num_out = layers.layer_shape(module)
-        wanted = (*experts, num_in, spec.rank), (*experts, spec.rank, num_out)
-        for name, array, shape in zip((name_a, name_b), (a, b), wanted, strict=True):
-            if array.shape != shape:
-                raise LoraMismatch(
-                    f"tensor {name!r} has shape {array.shape}, but layer {path!r} of this model needs {shape}"
-                )
+        _check_shape(path, lora.a, a, (*experts, num_in, lora.rank))
+        _check_shape(path, lora.b, b, (*experts, lora.rank, num_out))
+        gain = None
+        if lora.magnitude:
+            _check_shape(path, lora.magnitude, tensors[lora.magnitude], (num_out,))
+            gain = yield from _gain(module, lora, tensors[lora.magnitude].astype(mx.float32), a, b)
+        if lora.scale != spec.scale:
+            b = b.astype(mx.float32) * (lora.scale / spec.scale)
         kind = layers.compute_type(module)
         a, b = (mx.contiguous(array.astype(kind)) for array in (a, b))
-        mx.eval(a, b)
-        for name, array in zip((name_a, name_b), (a, b), strict=True):
-            if not mx.all(mx.isfinite(array)).item():
+        for name, array in ((lora.a, a), (lora.b, b), (lora.magnitude, gain)):
+            if array is not None and not mx.all(mx.isfinite(array)).item():
                 raise LoraMismatch(f"tensor {name!r} has values that are not finite")
-        return a, b
+        return LoraMatrices(a, b, gain, None if gain is None else (gain - 1) / spec.scale)
+
+    def _layer_problem(self, spec: LoraSpec, lora: LoraModule, path: str) -> str:
+        """Return why a layer cannot take its part of an adapter, else ""."""
+        module, parent = self._modules[path], self._modules.get(path.rpartition(".")[0])
+        if layers.base_class(module) is None:
+            return f"is of type {type(module).__name__}, which takes no adapter"
+        is_expert, is_embedding = layers.is_expert_layer(module), layers.is_embedding(module)
+        if is_expert and not layers.is_switch_block(parent):
+            return f"is of experts in a {type(parent).__name__}, which takes no adapter"
+        if lora.magnitude and (is_expert or is_embedding):
+            return f"is of type {type(module).__name__}, for which DoRA is not supported"
+        # PEFT adapts the input of such a layer only, mlx-lm its output as well.
+        if is_embedding and spec.form == "peft" and not self._has_output_head:
+            return "is the output head, too: adapters of PEFT for it are not supported"
+        return ""
+
+    @property
+    def _has_output_head(self) -> bool:
+        return any(path.rpartition(".")[2] == "lm_head" for path in self._modules)
 
     def _put(
-        self, after: list[LoraSpec], before: list[LoraSpec], pairs: dict[str, Pair]
+        self, after: list[LoraSpec], before: list[LoraSpec], new: dict[str, LoraMatrices]
     ) -> Generator[None, None, None]:
-        """Build the tables with a new adapter's `pairs`, then use them.
+        """Build the tables with the matrices of a `new` adapter, then use them.
 
         The tables of `after` are built from those of `before`.
         """
-        old_slots = [before.index(spec) + 1 if spec in before else None for spec in after]
-        paths = {*self._tables, *pairs} if after else set[str]()
+        old_slots = [(before.index(spec) + 1, spec.is_dora) if spec in before else None for spec in after]
+        paths = {*self._tables, *new} if after else set[str]()
         rank = -(-max((spec.rank for spec in after), default=0) // 8) * 8
-        tables: dict[str, Pair] = {}
+        tables: dict[str, LoraTable] = {}
         for path in sorted(paths):
-            tables[path] = self._stacked(path, rank, old_slots, pairs.get(path))
-            mx.eval(*tables[path])
+            old = self._tables.get(path)
+            slots = [
+                new.get(path)
+                if slot is None
+                else None
+                if old is None
+                else old.matrices(slot[0], is_dora=slot[1])
+                for slot in old_slots
+            ]
+            tables[path] = self._stacked(path, rank, slots)
+            mx.eval(*tables[path].arrays)
             yield
         self._use(after, tables)
 
-    def _stacked(self, path: str, rank: int, old_slots: Iterable[int | None], new: Pair | None) -> Pair:
-        """Return the tables of one layer with these slots.
-
-        None is the new adapter's slot.
-        """
-        module, old = self._modules[path], self._tables.get(path)
+    def _stacked(self, path: str, rank: int, slots: Iterable[LoraMatrices | None]) -> LoraTable:
+        """Return the table of one layer; an adapter that lacks it is None."""
+        module = self._modules[path]
         *experts, num_in, num_out = layers.layer_shape(module)
         num_experts = experts[0] if experts else 1
         kind = layers.compute_type(module)
-        zeros = mx.zeros((num_experts, num_in, rank), kind), mx.zeros((num_experts, rank, num_out), kind)
-        slots: list[Pair] = [zeros]
-        for slot in old_slots:
-            if slot is not None and old is not None:
-                these = slice(slot * num_experts, (slot + 1) * num_experts)
-                slots.append((old.a[these], old.b[these]))
-            elif slot is None and new is not None:
-                slots.append(
-                    (new[0].reshape(num_experts, num_in, -1), new[1].reshape(num_experts, -1, num_out))
-                )
-            else:
-                slots.append(zeros)
-        return (
-            mx.concatenate([_padded(a, 2, rank) for a, _ in slots]),
-            mx.concatenate([_padded(b, 1, rank) for _, b in slots]),
+        empty = LoraMatrices(
+            mx.zeros((num_experts, num_in, rank), kind), mx.zeros((num_experts, rank, num_out), kind)
+        )
+        filled = [empty, *(slot or empty for slot in slots)]
+        gain = shift = None
+        if any(each.gain is not None for each in filled):
+            ones, zeros = mx.ones(num_out), mx.zeros(num_out)
+            gain = mx.stack([ones if each.gain is None else each.gain for each in filled])
+            shift = mx.stack([zeros if each.shift is None else each.shift for each in filled])
+        return LoraTable(
+            self._rows,
+            mx.concatenate([_padded(each.a.reshape(num_experts, num_in, -1), 2, rank) for each in filled]),
+            mx.concatenate([_padded(each.b.reshape(num_experts, -1, num_out), 1, rank) for each in filled]),
+            num_experts,
+            gain,
+            shift,
         )
 
-    def _use(self, mounted: list[LoraSpec], tables: dict[str, Pair]) -> None:
+    def _use(self, mounted: list[LoraSpec], tables: dict[str, LoraTable]) -> None:
         for path in {*self._tables} - {*tables}:
             layers.restore(self._modules[path])
             del self._modules[path].lora
             layers.restore(self._modules[path.rpartition(".")[0]])
-        self._mounted, self._tables = mounted, {}
-        for path, (a, b) in tables.items():
+        self._mounted, self._tables = mounted, tables
+        for path, table in tables.items():
             module = self._modules[path]
-            num_experts = module.weight.shape[0] if layers.is_expert_layer(module) else 1
-            module.lora = self._tables[path] = LoraTable(self._rows, a, b, num_experts)
+            module.lora = table
             layers.adapt(module)
             if layers.is_expert_layer(module):
                 block = self._modules[path.rpartition(".")[0]]
                 block.lora_rows = self._rows
                 layers.adapt(block)
+
+
+def _check_shape(path: str, name: str, array: mx.array, wanted: tuple[int, ...]) -> None:
+    if array.shape != wanted:
+        raise LoraMismatch(
+            f"tensor {name!r} has shape {array.shape}, but layer {path!r} of this model needs {wanted}"
+        )
+
+
+def _gain(
+    module: Any, lora: LoraModule, magnitude: mx.array, a: mx.array, b: mx.array
+) -> Generator[None, None, mx.array]:
+    """Return a layer's magnitude (out,) divided by the norm of its adapted weights."""
+    norms: list[mx.array] = []
+    for start in range(0, magnitude.size, _NORM_ROWS):
+        end = min(start + _NORM_ROWS, magnitude.size)
+        change = b[:, start:end].T.astype(mx.float32) @ a.T.astype(mx.float32)
+        norms.append(mx.linalg.norm(layers.weight_rows(module, start, end) + lora.scale * change, axis=1))
+        mx.eval(norms[-1])
+        yield
+    return magnitude / mx.concatenate(norms)
 
 
 def _padded(array: mx.array, axis: int, rank: int) -> mx.array:

@@ -24,22 +24,51 @@ class LoraRows:
     parts: tuple[tuple[mx.array, mx.array], ...] = ()
 
 
+@dataclass(frozen=True, slots=True)
+class LoraMatrices:
+    """One adapter's matrices for one layer: A (in, rank) and B (rank, out).
+
+    DoRA has `gain` and `shift` (out,) in float32, too: the layer adds `shift * W x + gain * (x A) B`, times
+    the adapter's scale. `gain` is the magnitude divided by the norm of the adapted weights, `shift` is
+    (gain - 1) / scale. That is PEFT's DoRA, https://arxiv.org/abs/2402.09353 equation 5.
+    """
+
+    a: mx.array
+    b: mx.array
+    gain: mx.array | None = None
+    shift: mx.array | None = None
+
+
 @dataclass(slots=True, eq=False)
 class LoraTable:
     """Tables A and B of all adapters for one layer.
 
     By slot; slot 0 is zero. `a` is (slots, in, rank) and `b` (slots, rank, out), in the type that the layer
     computes. Layers of experts have (slots * experts, in, rank) in float32, because not every backend
-    multiplies others.
+    multiplies others. `gain` and `shift` (slots, out) are None without DoRA.
     """
 
     rows: LoraRows
     a: mx.array
     b: mx.array
     num_experts: int = 1
+    gain: mx.array | None = None
+    shift: mx.array | None = None
 
-    def delta(self, x: mx.array, y: mx.array) -> mx.array:
-        """Return what to add to `y` = layer(x).
+    @property
+    def arrays(self) -> list[mx.array]:
+        """All tables."""
+        return [array for array in (self.a, self.b, self.gain, self.shift) if array is not None]
+
+    def matrices(self, slot: int, *, is_dora: bool) -> LoraMatrices:
+        """Return those of one slot; of experts, one after the other."""
+        these = slice(slot * self.num_experts, (slot + 1) * self.num_experts)
+        if not is_dora or self.gain is None or self.shift is None:
+            return LoraMatrices(self.a[these], self.b[these])
+        return LoraMatrices(self.a[these], self.b[these], self.gain[slot], self.shift[slot])
+
+    def add_to(self, y: mx.array, x: mx.array, bias: mx.array | None) -> mx.array:
+        """Return `y` = W x + `bias` with the adapters' part.
 
         Rows are the first axis of `x`, or its first part.
         """
@@ -48,6 +77,9 @@ class LoraTable:
             num_rows = slots.shape[0]
             flat = x.reshape(num_rows, -1, x.shape[-1]).astype(self.a.dtype)
             added = (flat @ self.a[slots]) @ self.b[slots]
+            if self.gain is not None and self.shift is not None:
+                base = (y if bias is None else y - bias).reshape(added.shape)
+                added = self.gain[slots][:, None] * added + self.shift[slots][:, None] * base
             total = total + (scales[:, None, None] * added).astype(y.dtype).reshape(y.shape)
         return total
 
@@ -83,7 +115,8 @@ class _LoraLayer:
 class _LoraLinear(_LoraLayer):
     def __call__(self, x: mx.array) -> mx.array:
         y: mx.array = super().__call__(x)  # type: ignore[misc]
-        return self.lora.delta(x, y) if self._is_adapted else y
+        layer: Any = self
+        return self.lora.add_to(y, x, layer.get("bias")) if self._is_adapted else y
 
 
 class _LoraEmbedding(_LoraLayer):
@@ -186,6 +219,28 @@ def restore(module: Any) -> None:
     module.__class__ = _BASES.get(type(module), type(module))
 
 
+def is_embedding(module: Any) -> bool:
+    """Whether a layer is an embedding."""
+    return isinstance(module, nn.Embedding | nn.QuantizedEmbedding)
+
+
+def weight_rows(module: Any, start: int, end: int) -> mx.array:
+    """Return rows (end - start, in) of a linear layer's weight in float32."""
+    weight = module.weight[start:end]
+    if hasattr(module, "bits"):
+        biases = module.get("biases")
+        weight = mx.dequantize(
+            weight,
+            module.scales[start:end],
+            None if biases is None else biases[start:end],
+            group_size=module.group_size,
+            bits=module.bits,
+            mode=module.mode,
+        )
+    rows: mx.array = weight.astype(mx.float32)
+    return rows
+
+
 def layer_shape(module: Any) -> tuple[int, ...]:
     """Return (in, out) of a layer.
 
@@ -194,8 +249,7 @@ def layer_shape(module: Any) -> tuple[int, ...]:
     *experts, rows, columns = module.weight.shape
     if hasattr(module, "bits"):
         columns = columns * 32 // module.bits
-    is_embedding = isinstance(module, nn.Embedding | nn.QuantizedEmbedding)
-    return (rows, columns) if is_embedding else (*experts, columns, rows)
+    return (rows, columns) if is_embedding(module) else (*experts, columns, rows)
 
 
 def compute_type(module: Any) -> mx.Dtype:
