@@ -79,7 +79,7 @@ complete -c mlxctl -n "__mlxctl_at ' serve'" -l cache-ttl -x -d 'Time after the 
 complete -c mlxctl -n "__mlxctl_at ' serve'" -l cache-dir -x -a '(__fish_complete_directories)' -d 'Directory of the prefix cache\'s disk tier'
 complete -c mlxctl -n "__mlxctl_at ' serve'" -l cache-disk-bytes -x -d 'Maximum size of the disk tier'
 complete -c mlxctl -n "__mlxctl_at ' serve'" -l speculation -x -d 'Speculative decoding'
-complete -c mlxctl -n "__mlxctl_at ' serve'" -l draft -x -a '(mlxctl completion models 2>/dev/null)' -d 'Draft model for speculative decoding'
+complete -c mlxctl -n "__mlxctl_at ' serve'" -l draft -x -a '(mlxctl completion models 2>/dev/null)' -d 'Draft model or MTP head for speculative decoding'
 complete -c mlxctl -n "__mlxctl_at ' serve'" -l target-gap-ms -x -d 'Maximum milliseconds between two tokens of an answer during prefill'
 complete -c mlxctl -n "__mlxctl_at ' serve'" -l target-ttft-ms -x -d 'Milliseconds that a prompt may wait before prefill takes precedence over'
 complete -c mlxctl -n "__mlxctl_at ' serve'" -l thinking -x -d 'Thinking, for models that have a switch'

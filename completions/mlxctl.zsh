@@ -1518,7 +1518,7 @@ _mlxctl_serve() {
         '*--cache-dir[Directory of the prefix cache'\''s disk tier]: :_files -/' \
         '*--cache-disk-bytes[Maximum size of the disk tier]: :' \
         '*--speculation[Speculative decoding]: :' \
-        '*--draft[Draft model for speculative decoding]: :{_mlxctl_names models}' \
+        '*--draft[Draft model or MTP head for speculative decoding]: :{_mlxctl_names models}' \
         '*--target-gap-ms[Maximum milliseconds between two tokens of an answer during prefill]: :' \
         '*--target-ttft-ms[Milliseconds that a prompt may wait before prefill takes precedence over]: :' \
         '*--thinking[Thinking, for models that have a switch]: :' \

@@ -33,13 +33,15 @@ class DrafterTrial:
 
 
 def drafter_trials(drafters: Drafters, *, max_draft_models: int) -> list[DrafterTrial]:
-    """Return prompt lookup, the MTP head and the first draft models."""
+    """Return prompt lookup, the MTP heads and the first draft models."""
     own = ("lookup", "mtp") if drafters.has_mtp_head else ("lookup",)
+    others = [("mtp", name) for name in drafters.mtp_heads]
+    others += [("draft", name) for name in drafters.draft_models[:max_draft_models]]
     return [
         *(DrafterTrial(drafter=name, serve_options=("--speculation", name), speedups={}) for name in own),
         *(
-            DrafterTrial(drafter=name, serve_options=("--speculation", "draft", "--draft", name), speedups={})
-            for name in drafters.draft_models[:max_draft_models]
+            DrafterTrial(drafter=name, serve_options=("--speculation", kind, "--draft", name), speedups={})
+            for kind, name in others
         ),
     ]
 

@@ -16,11 +16,13 @@ from mlxctl.ir.transcription import TranscriptionRecipe
 class DraftModelSpec(msgspec.Struct, frozen=True, kw_only=True):
     """The directory of a draft model for speculative decoding.
 
-    It has the vocabulary of the model. `weights_bytes` is the size of its weight files.
+    It has the vocabulary of the model, or is an MTP head that the model's weights lack. `weights_bytes` is
+    the size of its weight files.
     """
 
     path: Path
     weights_bytes: int
+    is_mtp_head: bool = False
 
 
 class TextModelOptions(msgspec.Struct, frozen=True, kw_only=True):

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from mlxctl.models.mtp_heads import mtp_problem
+from mlxctl.models.mtp_heads import MTP_HEAD_TYPE, mtp_problem
 
 if TYPE_CHECKING:
     from mlxctl.models.description import ModelDescription
@@ -22,20 +22,24 @@ _MAX_BYTES = 256 * 1024 * 1024
 class Drafters:
     """What can draft for a text model, beside prompt lookup.
 
-    `draft_models` are names for `--draft`, the smallest model first.
+    `has_mtp_head`: the model's weights have one. `mtp_heads` and `draft_models` are names for `--draft`, the
+    smallest model first.
     """
 
     has_mtp_head: bool
     draft_models: tuple[str, ...]
+    mtp_heads: tuple[str, ...] = ()
 
 
 def find_drafters(model: "ModelDescription", others: Iterable["ModelDescription"]) -> Drafters | None:
     """Return what can draft for a model.
 
-    Of `others` these are the smaller ones with its vocabulary. None for a model that generates no text.
+    Of `others` these are MTP heads of its sizes, and smaller models with its vocabulary. None for a model
+    that generates no text.
     """
     if model.problem is not None or not _generates_text(model) or model.weights is None:
         return None
+    others = list(others)
     tokens, size = _tokens(model.path), model.weights.num_bytes
     fitting = [
         (other.weights.num_bytes, other.name)
@@ -45,8 +49,15 @@ def find_drafters(model: "ModelDescription", others: Iterable["ModelDescription"
         and _can_draft(other)
         and not _difference(tokens, _tokens(other.path))
     ]
+    heads = [
+        other.name
+        for other in others
+        if other.config.get("model_type") == MTP_HEAD_TYPE and not mtp_problem(model.path, other.path)
+    ]
     return Drafters(
-        has_mtp_head=not mtp_problem(model.path), draft_models=tuple(name for _, name in sorted(fitting))
+        has_mtp_head=not mtp_problem(model.path),
+        draft_models=tuple(name for _, name in sorted(fitting)),
+        mtp_heads=tuple(heads),
     )
 
 

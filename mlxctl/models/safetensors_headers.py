@@ -41,6 +41,14 @@ def read_tensors(directory: Path) -> list[Tensor]:
 
 def read_header(file: Path) -> list[Tensor]:
     """Return the tensors of one weight file, and check the file's size."""
+    return read_weight_file(file)[0]
+
+
+def read_weight_file(file: Path) -> tuple[list[Tensor], str | None]:
+    """Return the tensors of one weight file, and the format that it names.
+
+    That is "mlx" or "pt", for example. The size of the file is checked.
+    """
     if file.exists() and not file.is_file():
         raise _broken(file, "is not a regular file")
     try:
@@ -52,6 +60,8 @@ def read_header(file: Path) -> list[Tensor]:
             if length > MAX_HEADER_BYTES:
                 raise _broken(file, f"has a header of {length} bytes, more than {MAX_HEADER_BYTES}")
             header = json.loads(stream.read(length))
+        metadata = header.get("__metadata__")
+        form = metadata.get("format") if isinstance(metadata, dict) else None
         tensors = [
             (_tensor(name, entry), entry["data_offsets"][1])
             for name, entry in header.items()
@@ -64,7 +74,7 @@ def read_header(file: Path) -> list[Tensor]:
     needed = _LENGTH_BYTES + length + max((end for _, end in tensors), default=0)
     if needed > num_bytes:
         raise _broken(file, f"is truncated: it has {num_bytes} of {needed} bytes")
-    return [tensor for tensor, _ in tensors]
+    return [tensor for tensor, _ in tensors], form if isinstance(form, str) else None
 
 
 def _tensor(name: str, entry: dict[str, Any]) -> Tensor:

@@ -95,8 +95,8 @@ class EngineSettings:
     """Speculative decoding: several tokens a step where drafts come true. It changes no answer.
 
     `lookup` drafts what followed the last tokens earlier in the prompt or the answer, where that was measured
-    to be faster. `draft` uses the draft model, `mtp` the MTP head of the model's own weights. `auto` uses all
-    that there are.
+    to be faster. `draft` uses the draft model, `mtp` the MTP head in the model's own weights or in its own
+    directory. `auto` uses all that there are.
     """
 
     stall_seconds: float = bounded(120.0, least=0.1)

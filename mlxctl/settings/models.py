@@ -36,9 +36,9 @@ class ModelSettings:
     """
 
     draft: Path | None = None
-    """Draft model for speculative decoding: a directory, or a name or alias of the library.
+    """Draft model or MTP head for speculative decoding: a directory, or a name or alias of the library.
 
-    Models with another vocabulary are served without it.
+    Models that it does not fit are served without it: those with another vocabulary or other sizes.
     """
 
     kv_group_size: Literal["32", "64", "128"] = "64"

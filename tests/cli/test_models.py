@@ -114,6 +114,7 @@ def test_info_lists_the_drafters_of_a_model(home: Path) -> None:
     assert json.loads(run("info", "large", "--json").stdout)["drafters"] == {
         "has_mtp_head": False,
         "draft_models": ["small"],
+        "mtp_heads": [],
     }
 
 

@@ -17,7 +17,7 @@ from mlxctl.models.capability_lookup import CapabilityLookup
 from mlxctl.settings import EngineSettings, LibrarySettings, ModelSettings, PoolSettings, Settings
 from mlxctl.stores import CapabilityStore
 from tests import tiny_models
-from tests.tiny_models.mtp_heads import with_mtp_head
+from tests.tiny_models.mtp_heads import separate_head, with_mtp_head
 
 
 @pytest.fixture
@@ -180,8 +180,27 @@ def test_mtp_head_is_loaded_where_the_weights_have_one(tmp_path: Path, knowledge
         spec = configure_draft(knowledge, speculation, path=with_head).listed[0].spec
         assert isinstance(spec.task, TextGenerationTask)
         assert spec.task.options.mtp_head is expected
-    with pytest.raises(SettingsError, match=r"'qwen3_5_seer.*no MTP head .* set --speculation lookup"):
+    with pytest.raises(SettingsError, match=r"'qwen3_5_seer.*no MTP head .* or --speculation lookup"):
         configure_draft(knowledge, "mtp", path=base)
+
+
+def test_mtp_head_of_another_directory_is_a_draft(tmp_path: Path, knowledge: CapabilityLookup) -> None:
+    base = tiny_models.model("qwen3_5_seer")
+    head = separate_head(with_mtp_head(base, tmp_path / "with_head"), tmp_path / "head")
+    for speculation in ("mtp", "auto"):
+        model = configure_draft(knowledge, speculation, path=base, draft=head).listed[0]
+        spec = model.spec
+        assert isinstance(spec.task, TextGenerationTask)
+        draft = spec.task.options.draft
+        assert draft is not None
+        assert (draft.path, draft.is_mtp_head, spec.task.options.mtp_head) == (head, True, False)
+        assert spec.weights_bytes == model.facts.weights_bytes + draft.weights_bytes
+    with pytest.raises(SettingsError, match="'head' is an MTP head: set --speculation mtp"):
+        configure_draft(knowledge, "draft", path=base, draft=head)
+    with pytest.raises(SettingsError, match=r"cannot draft for 'qwen3.*model_type 'qwen3' are not supported"):
+        configure_draft(knowledge, "mtp", path=tiny_models.model("qwen3"), draft=head)
+    with pytest.raises(SettingsError, match="speculation is 'mtp': set --speculation auto"):
+        configure_draft(knowledge, "mtp", path=base, draft=tiny_models.model("qwen3"))
 
 
 def test_formats_by_layer_need_a_file_with_quantized_layers(

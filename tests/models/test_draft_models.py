@@ -64,6 +64,29 @@ def test_mtp_head_is_found_by_its_tensors(tmp_path: Path, prefix: str) -> None:
     assert mtp_problem(write_head(tmp_path / "model", *HEAD, prefix=prefix)) == ""
 
 
+def write_separate_head(directory: Path, *names: str, hidden_size: int = 64) -> Path:
+    config = {"model_type": "qwen3_5_mtp", "text_config": QWEN3 | {"hidden_size": hidden_size}}
+    return write_model(directory, config, {f"{name}.weight": ("BF16", (64,)) for name in names})
+
+
+def test_separate_mtp_heads_of_the_same_sizes_can_draft(tmp_path: Path) -> None:
+    tensors = {"model.layers.0.mlp.up_proj.weight": ("BF16", (64, 64))}
+    config = QWEN3_5 | {"architectures": ["Qwen3_5ForCausalLM"]}
+    model = write_model(tmp_path / "model", config, tensors, tokenizer=VOCABULARY)
+    others = [
+        write_separate_head(tmp_path / "fits", *HEAD),
+        write_separate_head(tmp_path / "part", *HEAD[1:]),
+        write_separate_head(tmp_path / "larger", *HEAD, hidden_size=128),
+    ]
+
+    drafters = find_drafters(describe_model(model), map(describe_model, others))
+
+    assert drafters is not None
+    assert drafters.mtp_heads == ("fits",)
+    assert not drafters.has_mtp_head
+    assert mtp_problem(model, others[2]) == "hidden_size is 128 in the MTP head and 64 in the model"
+
+
 def test_unusable_mtp_heads_are_named(tmp_path: Path) -> None:
     assert "no mtp.* tensors" in mtp_problem(write_head(tmp_path / "none"))
     assert "has no mtp.fc.weight" in mtp_problem(write_head(tmp_path / "part", *HEAD[1:]))

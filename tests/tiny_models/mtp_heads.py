@@ -4,6 +4,7 @@ The layers are scaled down, so that the next token depends mostly on the last on
 token only, so most of its drafts are right and some are wrong.
 """
 
+import json
 import shutil
 from pathlib import Path
 
@@ -26,6 +27,24 @@ def with_mtp_head(base: Path, directory: Path, *, is_raw: bool = False) -> Path:
     mx.save_safetensors(
         str(directory / "model.safetensors"), _raw(weights) if is_raw else weights, metadata={"format": "mlx"}
     )
+    return directory
+
+
+def separate_head(model: Path, directory: Path, *, is_raw: bool = False) -> Path:
+    """Write the head of a model that has one to a directory of its own, as mlx-vlm does.
+
+    `is_raw` is that of the model; its tensors then keep their names.
+    """
+    directory.mkdir()
+    weights = {
+        name if is_raw else name.removeprefix("mtp."): array
+        for name, array in mx.load(str(model / "model.safetensors")).items()
+        if name.startswith("mtp.")
+    }
+    mx.save_safetensors(str(directory / "model.safetensors"), weights, metadata={"format": "mlx"})
+    config = json.loads((model / "config.json").read_text())
+    head = {"model_type": "qwen3_5_mtp", "text_config": config["text_config"], "block_size": 3}
+    (directory / "config.json").write_text(json.dumps(head))
     return directory
 
 

@@ -70,7 +70,8 @@ def _drafters(drafters: Drafters | None) -> list[tuple[str, str]]:
     if drafters is None:
         return []
     mtp_head = ["its MTP head"] if drafters.has_mtp_head else []
-    return [("drafters", ", ".join(["prompt lookup", *mtp_head, *drafters.draft_models]))]
+    heads = [f"{name} (MTP head)" for name in drafters.mtp_heads]
+    return [("drafters", ", ".join(["prompt lookup", *mtp_head, *heads, *drafters.draft_models]))]
 
 
 def _speed(speed: MeasuredSpeed | None, given_name: str) -> str:

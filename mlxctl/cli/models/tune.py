@@ -43,7 +43,7 @@ def tune(
 ) -> None:
     """Measure the drafters that fit a model, and name the fastest.
 
-    A server is started for each of them: prompt lookup, the MTP head, and draft models of the library. It
+    A server is started for each of them: prompt lookup, MTP heads, and draft models of the library. It
     gives the same answers with and without speculative decoding, in turn. Run it while the machine does
     nothing else.
     """

@@ -34,8 +34,11 @@ def load_text_model(spec: ModelSpec) -> Generator[int, None, LoadedWeights]:
     model, _ = import_mlx_lm().load_model(spec.path, lazy=True, trust_remote_code=spec.trust_remote_code)
     yield from read_weights(model)
     weights = measure(model, started, options=spec.task.options)
-    if spec.task.options.draft is not None:
-        weights = yield from _with_draft_model(weights, spec.task.options.draft)
+    draft = spec.task.options.draft
+    if draft is not None and not draft.is_mtp_head:
+        weights = yield from _with_draft_model(weights, draft)
+    elif draft is not None:
+        weights = yield from _with_mtp_head(weights, draft.path)
     if spec.task.options.mtp_head:
         weights = yield from _with_mtp_head(weights, spec.path)
     if spec.task.vision is None:

@@ -17,7 +17,7 @@ from mlx_lm.models.cache import KVCache
 from mlx_lm.models.qwen3_5 import DecoderLayer, TextModel
 
 from mlxctl.engine.loading.loader import import_mlx_lm, read_weights
-from mlxctl.models.mtp_heads import find_mtp_files, has_zero_centered_norms, mtp_name
+from mlxctl.models.mtp_heads import find_mtp_tensors
 
 _EXPERTS = "mlp.experts."
 
@@ -37,10 +37,10 @@ class MtpHead(nn.Module):  # type: ignore[misc]
         self.layers = [DecoderLayer(args, index) for index in range(num_layers)]
         self.norm = nn.RMSNorm(width, eps=epsilon)
 
-    def __call__(self, states: mx.array, embeddings: mx.array, caches: list[KVCache]) -> mx.array:
-        """Return the head's states (1, n, width), for the output head.
+    def __call__(self, states: mx.array, embeddings: mx.array, caches: list[Any]) -> mx.array:
+        """Return the head's states (B, n, width), for the output head.
 
-        `states` (1, n, width) are the final hidden states of n tokens, `embeddings` those of the tokens after
+        `states` (B, n, width) are the final hidden states of n tokens, `embeddings` those of the tokens after
         them.
         """
         joined = [self.pre_fc_norm_embedding(embeddings), self.pre_fc_norm_hidden(states)]
@@ -95,7 +95,7 @@ class _RecordedNorm(nn.RMSNorm):  # type: ignore[misc]
 
 
 def load_mtp_head(model: Any, path: Path) -> Generator[int, None, MtpHead]:
-    """Load the head of a model's checkpoint.
+    """Load a model's head from a directory, its checkpoint or the head's own.
 
     Yields the number of bytes read so far. Raises ValueError for another architecture, and for missing or
     unknown tensors.
@@ -104,12 +104,13 @@ def load_mtp_head(model: Any, path: Path) -> Generator[int, None, MtpHead]:
     if not isinstance(text_model, TextModel):
         message = f"MTP heads of {type(model).__name__} are not supported"
         raise ValueError(message)  # noqa: TRY004 -- what a damaged checkpoint raises, too
+    found = find_mtp_tensors(path)
     weights: dict[str, mx.array] = {}
-    for file in find_mtp_files(path):
+    for file in found.files:
         loaded: Any = mx.load(str(file))
-        weights |= {mtp_name(name): array for name, array in loaded.items() if mtp_name(name)}
+        weights |= {found.names[name]: array for name, array in loaded.items() if name in found.names}
     weights = _stacked_experts(weights)
-    if has_zero_centered_norms(path):
+    if found.has_zero_centered_norms:
         weights = {name: array + 1.0 if array.ndim == 1 else array for name, array in weights.items()}
     num_layers = len({name.split(".")[1] for name in weights if name.startswith("layers.")})
     head = MtpHead(text_model.args, num_layers=num_layers)

@@ -10,15 +10,14 @@ from pathlib import Path
 from msgspec import structs
 
 from mlxctl.errors import BrokenModel, ModelError, ModelNotFoundOnDisk, SettingsError
+from mlxctl.inference.models.drafters import DrafterReader
 from mlxctl.inference.models.registry import ModelRegistry
 from mlxctl.inference.models.served_model import ServedModel, UnusableModel
 from mlxctl.ir import ModelFacts
-from mlxctl.ir.model_spec import DraftModelSpec, TextModelOptions
+from mlxctl.ir.model_spec import TextModelOptions
 from mlxctl.models import Library, LibraryEntry, NamedDirectory, read_model
 from mlxctl.models.capability_lookup import CapabilityLookup
-from mlxctl.models.draft_models import vocabulary_problem
 from mlxctl.models.kv_config import KV_CONFIG_FILE
-from mlxctl.models.mtp_heads import mtp_problem
 from mlxctl.models.text_options import kv_bits, text_options
 from mlxctl.settings import Settings
 
@@ -68,6 +67,7 @@ class ModelReader:
         self._library = library
         self._knowledge = knowledge
         self._demo = demo
+        self._drafters = DrafterReader(settings, library)
 
     def registry(self) -> ModelRegistry:
         """Read the configured models into a registry. Raises as `configured_models` does."""
@@ -169,42 +169,16 @@ class ModelReader:
     def _options(self, name: str, model: ServedModel, *, must_fit: bool = False) -> TextModelOptions:
         options = text_options(self._settings, name, model.facts.path)
         self._check_kv_config(name, model, options, must_fit=must_fit)
-        return structs.replace(
-            options,
-            draft=self._draft_for(model, must_fit=must_fit),
-            mtp_head=self._uses_mtp_head(model, must_fit=must_fit),
+        draft = self._drafters.draft_of(model, must_fit=must_fit)
+        uses_own_head = not (draft and draft.is_mtp_head) and self._drafters.uses_own_mtp_head(
+            model, must_fit=must_fit
         )
+        return structs.replace(options, draft=draft, mtp_head=uses_own_head)
 
     @property
     def _default_name(self) -> str:
         first = self._settings.model
         return first.name or (self._demo.name if first.path is None else self._name(first.path))
-
-    def _draft_for(self, model: ServedModel, *, must_fit: bool = False) -> DraftModelSpec | None:
-        """Return the settings' draft model, if it fits the model.
-
-        It fits if it has the same vocabulary. Raises SettingsError where it `must_fit` and does not, and if
-        it cannot be used at all.
-        """
-        chosen, speculation = self._settings.model.draft, self._settings.engine.speculation
-        if chosen is None:
-            if speculation == "draft":
-                raise SettingsError("speculation is 'draft' but there is no draft model: set --draft MODEL")
-            return None
-        if speculation not in ("auto", "draft"):
-            raise SettingsError(f"--draft is set but speculation is {speculation!r}: set --speculation auto")
-        try:
-            found = self._library.resolve(str(chosen))
-            facts = read_model(found.path, trust_remote_code=False)
-        except ModelError as error:
-            raise SettingsError(f"the draft model cannot be used: {error}") from None
-        problem = vocabulary_problem(model.facts.path, facts.path)
-        if not problem and model.facts.purpose == "text":
-            return DraftModelSpec(path=facts.path, weights_bytes=facts.weights_bytes)
-        if must_fit:
-            why = problem or "only models that generate text have a draft model"
-            raise SettingsError(f"model {found.name!r} cannot draft for {model.name!r}: {why}")
-        return None
 
     def _check_kv_config(
         self, name: str, model: ServedModel, options: TextModelOptions, *, must_fit: bool
@@ -220,22 +194,6 @@ class ModelReader:
             if must_fit:
                 raise SettingsError(f"{problem}: set --kv-bits to full, 8 or 4")
             _log.warning("%s: its KV cache is not quantized", problem)
-
-    def _uses_mtp_head(self, model: ServedModel, *, must_fit: bool) -> bool:
-        """Whether the settings use MTP heads and the model has one.
-
-        Raises SettingsError where it must have one.
-        """
-        speculation = self._settings.engine.speculation
-        if speculation not in ("auto", "mtp") or model.facts.purpose != "text":
-            return False
-        problem = mtp_problem(model.facts.path)
-        if problem and must_fit and speculation == "mtp":
-            raise SettingsError(
-                f"speculation is 'mtp' but model {model.name!r} cannot draft for itself: {problem}; "
-                "set --speculation lookup"
-            )
-        return not problem
 
     def _read(self, found: NamedDirectory, *, served_as: str, trust_remote_code: bool) -> ServedModel:
         facts = read_model(found.path, trust_remote_code=trust_remote_code)
