@@ -1,6 +1,7 @@
 """MTP heads of Qwen3.5 checkpoints draft; the answers do not change."""
 
 import asyncio
+import shutil
 from array import array
 from collections.abc import Sequence as Many
 from pathlib import Path
@@ -23,14 +24,14 @@ from mlxctl.engine.speculation import gate_store
 from mlxctl.engine.speculation.drafter import NO_DRAFT, Draft
 from mlxctl.ir import CacheOptions, ModelSpec, SamplingParams, TextGenerationTask
 from mlxctl.ir.lora import LoraChoice, stack_digest
-from mlxctl.ir.model_spec import TextModelOptions
+from mlxctl.ir.model_spec import DraftModelSpec, TextModelOptions
 from mlxctl.models.lora_files import read_lora
 from mlxctl.settings import EngineSettings
 from tests import tiny_models
 from tests.engine.harness import GREEDY, Output, finish, running_engine
 from tests.engine.test_speculation import OpenGate, assert_same
 from tests.tiny_models import adapters
-from tests.tiny_models.mtp_heads import with_mtp_head
+from tests.tiny_models.mtp_heads import separate_head, with_mtp_head
 
 SETTINGS = EngineSettings(max_rows=8, speculation="mtp", prefill_chunk_max_tokens=32)
 SEEDED = SamplingParams(temperature=0.8, seed=11)
@@ -43,11 +44,12 @@ class RecordingDrafter(MtpDrafter):
     seen: ClassVar[list[tuple[list[int], int, "np.ndarray[Any, Any]"]]] = []
 
     def _sample(
-        self, row: Sequence, tokens: list[int], states: mx.array, caches: list[Any], num_tokens: int
-    ) -> list[int]:
-        known = [*row.prompt_token_ids, *row.output_token_ids[row.num_resumed_tokens :]]
-        self.seen.append((known, len(known) - len(tokens), np.array(states[0])))
-        return super()._sample(row, tokens, states, caches, num_tokens)
+        self, rows: Many[Sequence], tokens: Many[list[int]], states: Many[mx.array], num_tokens: int
+    ) -> list[list[int]]:
+        for row, own_tokens, own_states in zip(rows, tokens, states, strict=True):
+            known = [*row.prompt_token_ids, *row.output_token_ids[row.num_resumed_tokens :]]
+            self.seen.append((known, len(known) - len(own_tokens), np.array(own_states[0])))
+        return super()._sample(rows, tokens, states, num_tokens)
 
 
 class SparseDrafter(RecordingDrafter):
@@ -118,6 +120,8 @@ def test_mtp_head_changes_no_token_alone_and_in_a_batch(
             assert_same(one, each)
             assert_same(beside, each)
             assert one.num_accepted > NUM_TOKENS // 4
+            # The drafts of a batch are those of each row alone.
+            assert (beside.num_accepted, beside.num_rejected) == (one.num_accepted, one.num_rejected)
         assert any(one.num_rejected for one in alone)
 
     asyncio.run(check())
@@ -180,6 +184,49 @@ def test_vendors_checkpoint_drafts_like_the_converted_one(checkpoint: Path, tmp_
         return output.token_ids, output.num_accepted, output.num_rejected
 
     assert asyncio.run(drafted(raw)) == asyncio.run(drafted(checkpoint))
+
+
+@pytest.mark.parametrize("is_raw", [False, True])
+def test_head_of_another_directory_drafts_like_the_models_own(
+    checkpoint: Path, tmp_path: Path, is_raw: bool
+) -> None:
+    raw = with_mtp_head(tiny_models.model("qwen3_5_seer"), tmp_path / "raw", is_raw=True)
+    head = separate_head(raw if is_raw else checkpoint, tmp_path / "head", is_raw=is_raw)
+    draft = DraftModelSpec(path=head, weights_bytes=1, is_mtp_head=True)
+    # Most conversions have no head.
+    model = rewrite(Path(shutil.copytree(checkpoint, tmp_path / "model")), without_head)
+    task = TextGenerationTask(options=TextModelOptions(draft=draft))
+    separate = ModelSpec(name="m", path=model, weights_bytes=1, task=task)
+
+    async def drafted(spec: ModelSpec) -> tuple[list[int], int, int]:
+        async with running_engine(models=[spec], settings=SETTINGS) as client:
+            output = await run(client, prompts(1)[0], SEEDED)
+        return output.token_ids, output.num_accepted, output.num_rejected
+
+    tokens, accepted, rejected = asyncio.run(drafted(separate))
+    assert (tokens, accepted, rejected) == asyncio.run(drafted(spec_of(checkpoint)))
+    assert accepted
+
+
+def test_vendors_file_beside_converted_weights_is_read_as_raw(checkpoint: Path, tmp_path: Path) -> None:
+    raw = with_mtp_head(tiny_models.model("qwen3_5_seer"), tmp_path / "raw", is_raw=True)
+    head = {
+        name: array
+        for name, array in mx.load(str(raw / "model.safetensors")).items()
+        if name.startswith("mtp.")
+    }
+    model = rewrite(Path(shutil.copytree(checkpoint, tmp_path / "model")), without_head)
+    mx.save_safetensors(str(model / "mtp.safetensors"), head, metadata={"format": "pt"})
+
+    expected, found = loaded_head(checkpoint), loaded_head(model)
+
+    assert mx.array_equal(expected.norm.weight, found.norm.weight)
+    assert mx.array_equal(expected.layers[0].input_layernorm.weight, found.layers[0].input_layernorm.weight)
+
+
+def without_head(weights: dict[str, mx.array]) -> None:
+    for name in [name for name in weights if name.startswith("mtp.")]:
+        del weights[name]
 
 
 def test_rows_with_adapters_are_drafted_for_in_one_batch(checkpoint: Path, tmp_path: Path) -> None:

@@ -15,8 +15,6 @@ from mlxctl.engine.generation.caches import Caches
 from mlxctl.prefix_cache.records import grows, leaves
 
 _WINDOWS = frozenset({"RotatingKVCache", "BatchRotatingKVCache"})
-# Positions of padding that all rows may have before they are cut off, which copies all rows.
-_SPARE_PADDING = 256
 
 
 def rollback_problem(caches: Caches) -> str:
@@ -61,7 +59,8 @@ class CacheRollback:
         for layer in self._windows:
             _cut_end(layer, num_added - most, paddings)
         kv.align_ends(self._caches, paddings)
-        self._drop_spare_padding(kept)
+        if len(kept) > 1 and self._growing and not self._windows:
+            kv.drop_spare_padding(self._caches)
 
     def _compute_again(
         self, model: Any, tokens: kv.Tokens, kept: Many[int], shifts: dict[str, mx.array]
@@ -75,16 +74,6 @@ class CacheRollback:
             model(mx.array(rows[0])[None], cache=self._caches, **shifts)
         else:
             kv.read(model, self._caches, rows, **shifts)
-
-    def _drop_spare_padding(self, kept: Many[int]) -> None:
-        """Cut off padding that all rows have.
-
-        It grows while rows keep different numbers of tokens.
-        """
-        if len(kept) > 1 and self._growing and not self._windows:
-            spare: Any = mx.min(self._growing[0].left_padding).item()
-            if spare >= _SPARE_PADDING:
-                kv.keep_rows(self._caches, list(range(len(kept))))
 
 
 def _is_window(layer: Any) -> bool:

@@ -22,6 +22,8 @@ Tokens = np.ndarray[Any, np.dtype[np.uint32]]
 
 # Joined layers are evaluated when they take so many bytes: each evaluation waits for the device.
 _JOIN_BYTES = 256 * 1024 * 1024
+# Positions of padding that all rows may have before they are cut off, which copies all rows.
+_SPARE_PADDING = 256
 
 
 def new_caches(model: Any, form: KVFormats | None = None) -> Caches:
@@ -170,6 +172,17 @@ def align_ends(caches: Caches, paddings: list[int]) -> None:
                 array[row : row + 1, :, padding:end] = moved
         layer.offset -= mx.array(paddings)
         layer.left_padding += mx.array(paddings)
+
+
+def drop_spare_padding(caches: Caches) -> None:
+    """Cut off the padding that all rows of a batch have, if it is much.
+
+    It grows while rows drop different numbers of tokens.
+    """
+    padding = next(layer for layer in leaves(caches) if grows(layer)).left_padding
+    least: Any = mx.min(padding).item()
+    if least >= _SPARE_PADDING:
+        keep_rows(caches, list(range(padding.size)))
 
 
 def keep_rows(caches: Caches, indices: list[int]) -> None:

@@ -9,8 +9,10 @@ from collections.abc import Sequence as Many
 from typing import Any
 
 import mlx.core as mx
+import numpy as np
 
 from mlxctl.engine.generation import caches as kv
+from mlxctl.engine.generation.draft_caches import DraftCaches
 from mlxctl.engine.sampling.sampler import BatchSampler
 from mlxctl.engine.scheduling.sequence import Sequence
 from mlxctl.engine.speculation.drafter import NO_DRAFT, Draft
@@ -18,6 +20,8 @@ from mlxctl.prefix_cache.records import grows, leaves
 
 # Prompt tokens that one step may compute for the draft model; rows wait for their next token meanwhile.
 _CATCH_UP_TOKENS = 256
+# Rows that lack more tokens than this read them alone: in a batch all rows would be padded to as many.
+_BATCHED_TOKENS = 16
 
 
 def draft_model_problem(model: Any) -> str:
@@ -26,40 +30,42 @@ def draft_model_problem(model: Any) -> str:
     return f"its layers keep their state in a {min(kinds)}, which cannot be taken back" if kinds else ""
 
 
-def sample_draft(
-    row: Sequence,
+def sample_drafts(
+    rows: Many[Sequence],
     logits: mx.array,
     next_logits: Callable[[mx.array], mx.array],
     *,
-    last_token: int,
+    last_tokens: Many[int],
     num_tokens: int,
     vocabulary_size: int,
-) -> list[int]:
-    """Return tokens that the row's own sampler chooses from a drafter's logits.
+) -> list[list[int]]:
+    """Return tokens that the rows' own samplers choose from a drafter's logits.
 
-    `logits` (1, V) are those after `last_token`; `next_logits` returns those after a token (1,).
+    `num_tokens` for each row. `logits` (B, V) are those after `last_tokens`; `next_logits` returns those
+    after tokens (B,).
     """
-    sampler = BatchSampler([row], inputs=mx.array([last_token]), vocabulary_size=vocabulary_size)
-    num_sampled = row.num_sampled_tokens
-    draft: list[int] = []
+    sampler = BatchSampler(rows, inputs=mx.array(list(last_tokens)), vocabulary_size=vocabulary_size)
+    chosen: list[mx.array] = []
     try:
         while True:
-            token, _ = sampler.sample(_resized(logits, vocabulary_size), [row])
-            row.num_sampled_tokens += 1
-            token_id: Any = token.item()
-            draft.append(token_id)
-            if len(draft) == num_tokens:
-                return draft
-            logits = next_logits(token)
+            tokens, _ = sampler.sample(_resized(logits, vocabulary_size), rows)
+            chosen.append(tokens)
+            for row in rows:
+                row.num_sampled_tokens += 1
+            if len(chosen) == num_tokens:
+                break
+            logits = next_logits(tokens)
     finally:
-        row.num_sampled_tokens = num_sampled
+        for row in rows:
+            row.num_sampled_tokens -= len(chosen)
+    drafts: Any = mx.stack(chosen, axis=1).tolist()
+    return list(drafts)
 
 
 class DraftModel:
-    """Drafts with the row's own sampler.
+    """Drafts with the rows' own samplers.
 
-    So seed and position give both models the same noise. Each row has a cache of its own, and rows are
-    drafted for one after the other.
+    So seed and position give both models the same noise. All rows are drafted for in one batch.
     """
 
     name = "draft"
@@ -68,70 +74,116 @@ class DraftModel:
     def __init__(self, model: Any, *, vocabulary_size: int) -> None:
         self._model = model
         self._vocabulary_size = vocabulary_size
-        self._rows: dict[int, _DraftedRow] = {}
+        self._caches = DraftCaches(lambda: kv.new_caches(model))
+        self._rows: dict[int, _DraftedTokens] = {}
 
     def draft(self, rows: Many[Sequence], max_tokens: Many[int]) -> list[Draft]:
         """Return what the draft model samples next for each row."""
-        return [self._draft(row, num) if num else NO_DRAFT for row, num in zip(rows, max_tokens, strict=True)]
+        ready = [row for row, num in zip(rows, max_tokens, strict=True) if num and self._catch_up(row, rows)]
+        if not ready:
+            return [NO_DRAFT] * len(rows)
+        drafts = dict(zip(ready, self._draft(ready, max(max_tokens)), strict=True))
+        return [
+            Draft(tuple(drafts[row][:num])) if num and row in drafts else NO_DRAFT
+            for row, num in zip(rows, max_tokens, strict=True)
+        ]
 
     def drop(self, sequence_id: int) -> None:
         """Free the cache of a row that ended."""
         self._rows.pop(sequence_id, None)
+        self._caches.drop(sequence_id)
 
-    def _draft(self, row: Sequence, num_tokens: int) -> Draft:
+    def _catch_up(self, row: Sequence, rows: Many[Sequence]) -> bool:
+        """Compute tokens that the row's cache lacks, if they are many.
+
+        Returns whether the row can be drafted for in this step.
+        """
         if row.sequence_id not in self._rows:
-            self._rows[row.sequence_id] = _DraftedRow(row, kv.new_caches(self._model))
+            self._rows[row.sequence_id] = _DraftedTokens(row)
         drafted = self._rows[row.sequence_id]
-        ahead = drafted.tokens_ahead(row)
-        if len(ahead) > _CATCH_UP_TOKENS:
-            self._model(mx.array(ahead[:_CATCH_UP_TOKENS].tolist())[None], cache=drafted.caches)
-            kv.evaluate(drafted.caches)
-            drafted.tokens += ahead[:_CATCH_UP_TOKENS]
-            return NO_DRAFT
-        logits = self._model(mx.array(ahead.tolist())[None], cache=drafted.caches)[:, -1, :]
-        drafted.tokens += ahead
+        num_ahead = drafted.compare(row)
+        if num_ahead <= (_CATCH_UP_TOKENS if len(rows) == 1 else _BATCHED_TOKENS):
+            return True
+        caches, num_rejected = self._caches.of_row(row.sequence_id), drafted.drop_rejected()
+        for layer in leaves(caches):
+            layer.trim(num_rejected)
+        tokens = drafted.take(min(num_ahead - 1, _CATCH_UP_TOKENS))
+        self._model(mx.array(tokens.tolist())[None], cache=caches)
+        kv.evaluate(caches)
+        return num_ahead <= _CATCH_UP_TOKENS
 
-        def next_logits(token: mx.array) -> mx.array:
-            token_id: Any = token.item()
-            drafted.tokens.append(token_id)
-            logits: mx.array = self._model(token[None], cache=drafted.caches)[:, -1, :]
+    def _draft(self, rows: Many[Sequence], num_tokens: int) -> list[list[int]]:
+        drafted = [self._rows[row.sequence_id] for row in rows]
+        caches = self._caches.of_batch([row.sequence_id for row in rows])
+        self._caches.trim([each.drop_rejected() for each in drafted])
+        ahead = [each.take(each.num_ahead) for each in drafted]
+        longest = max(map(len, ahead))
+        paddings = [longest - len(tokens) for tokens in ahead]
+        block = np.array(
+            [[*tokens, *[0] * num] for tokens, num in zip(ahead, paddings, strict=True)], dtype=np.uint32
+        )
+        logits = self._model(mx.array(block), cache=caches)
+        logits = logits[mx.arange(len(rows)), mx.array([len(tokens) - 1 for tokens in ahead])]
+        self._caches.align_ends(paddings)
+
+        def next_logits(tokens: mx.array) -> mx.array:
+            logits: mx.array = self._model(tokens[:, None], cache=caches)[:, -1, :]
             return logits
 
-        draft = sample_draft(
-            row,
+        drafts = sample_drafts(
+            rows,
             logits,
             next_logits,
-            last_token=ahead[-1],
+            last_tokens=[tokens[-1] for tokens in ahead],
             num_tokens=num_tokens,
             vocabulary_size=self._vocabulary_size,
         )
-        return Draft(tuple(draft))
+        for each, draft in zip(drafted, drafts, strict=True):
+            each.tokens += array("I", draft[:-1])
+        return drafts
 
 
-class _DraftedRow:
-    """The draft model's cache of a row, and the tokens in it."""
+class _DraftedTokens:
+    """The tokens in the draft model's cache of a row, and those of the row."""
 
-    def __init__(self, row: Sequence, caches: kv.Caches) -> None:
-        self.caches = caches
+    def __init__(self, row: Sequence) -> None:
         self.tokens = array("I")
         # The prompt of a preempted row has its output as well.
         self._history = array("I", row.prompt_token_ids[: row.num_client_tokens])
         self._num_prompt_tokens = len(self._history)
+        self._num_common = 0
 
-    def tokens_ahead(self, row: Sequence) -> "array[int]":
-        """Drop rejected tokens from the cache; return what it lacks."""
+    @property
+    def num_ahead(self) -> int:
+        """Tokens of the row that the cache lacks, at least one."""
+        return len(self._history) - self._num_common
+
+    def compare(self, row: Sequence) -> int:
+        """Compare the cache with the tokens of the row; return `num_ahead`.
+
+        The last token is always computed again: its logits are needed.
+        """
         num_common = min(len(self.tokens), len(self._history))
         self._history += array("I", row.output_token_ids[len(self._history) - self._num_prompt_tokens :])
-        # At least the last token is computed again: its logits are needed.
         most = min(len(self.tokens), len(self._history) - 1)
         num_common = min(num_common, most)
         while num_common < most and self.tokens[num_common] == self._history[num_common]:
             num_common += 1
-        if (num_rejected := len(self.tokens) - num_common) > 0:
-            for layer in leaves(self.caches):
-                layer.trim(num_rejected)
-            del self.tokens[num_common:]
-        return self._history[num_common:]
+        self._num_common = num_common
+        return self.num_ahead
+
+    def drop_rejected(self) -> int:
+        """Drop the tokens that the row does not have; return their number."""
+        num_rejected = len(self.tokens) - self._num_common
+        del self.tokens[self._num_common :]
+        return num_rejected
+
+    def take(self, num_tokens: int) -> "array[int]":
+        """Return the next tokens of the row, which the cache has from now on."""
+        tokens = self._history[self._num_common : self._num_common + num_tokens]
+        self.tokens += tokens
+        self._num_common += num_tokens
+        return tokens
 
 
 def _resized(logits: mx.array, size: int) -> mx.array:

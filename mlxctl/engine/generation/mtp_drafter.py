@@ -3,12 +3,13 @@
 from collections.abc import Callable
 from collections.abc import Sequence as Many
 from contextlib import AbstractContextManager
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import mlx.core as mx
+import numpy as np
 
-from mlxctl.engine.generation.draft_model import sample_draft
+from mlxctl.engine.generation.draft_caches import DraftCaches
+from mlxctl.engine.generation.draft_model import sample_drafts
 from mlxctl.engine.generation.hidden_states import HiddenStates
 from mlxctl.engine.scheduling.sequence import Sequence
 from mlxctl.engine.speculation.drafter import NO_DRAFT, Draft
@@ -20,22 +21,11 @@ UseAdapters = Callable[[Many[Sequence]], AbstractContextManager[None]]
 """Uses the LoRA adapters of rows in the passes that are built inside."""
 
 
-@dataclass(slots=True)
-class _HeadCaches:
-    """The head's caches of a row.
-
-    They end before the state of the token at index `end`.
-    """
-
-    layers: list[Any]
-    end: int
-
-
 class MtpDrafter:
-    """Drafts with the row's own sampler, from the model's states.
+    """Drafts with the rows' own samplers, from the model's states.
 
     The head reads the states of a row since its last draft, at most the last 256. After that it continues
-    from its own states. Rows are drafted for one after the other.
+    from its own states. All rows are drafted for in one batch.
     """
 
     name = "mtp"
@@ -56,53 +46,83 @@ class MtpDrafter:
         self._states = states
         self._use_adapters = use_adapters
         self._vocabulary_size = vocabulary_size
-        self._caches: dict[int, _HeadCaches] = {}
+        self._caches = DraftCaches(head.new_caches)
+        # The index of the token before whose state a row's caches end.
+        self._ends: dict[int, int] = {}
 
     def draft(self, rows: Many[Sequence], max_tokens: Many[int]) -> list[Draft]:
         """Return what the head samples next for each row."""
-        return [self._draft(row, num) if num else NO_DRAFT for row, num in zip(rows, max_tokens, strict=True)]
+        ready: list[Sequence] = []
+        states: list[mx.array] = []
+        for row, num in zip(rows, max_tokens, strict=True):
+            taken = self._states.take(row) if num else None
+            if taken is not None:
+                start, of_row = taken
+                if self._ends.get(row.sequence_id) != start:
+                    self._caches.drop(row.sequence_id)
+                self._ends[row.sequence_id] = row.length
+                ready.append(row)
+                states.append(of_row)
+        if not ready:
+            return [NO_DRAFT] * len(rows)
+        tokens = [
+            _tokens(row, row.length + 1 - each.shape[1], row.length + 1)
+            for row, each in zip(ready, states, strict=True)
+        ]
+        with self._use_adapters(ready):
+            drafts = dict(zip(ready, self._sample(ready, tokens, states, max(max_tokens)), strict=True))
+        return [
+            Draft(tuple(drafts[row][:num])) if row in drafts else NO_DRAFT
+            for row, num in zip(rows, max_tokens, strict=True)
+        ]
 
     def drop(self, sequence_id: int) -> None:
         """Free what is held for a row that ended."""
-        self._caches.pop(sequence_id, None)
+        self._ends.pop(sequence_id, None)
+        self._caches.drop(sequence_id)
         self._states.drop(sequence_id)
 
-    def _draft(self, row: Sequence, num_tokens: int) -> Draft:
-        if (taken := self._states.take(row)) is None:
-            return NO_DRAFT
-        start, states = taken
-        caches = self._caches.get(row.sequence_id)
-        if caches is None or caches.end != start:
-            caches = self._caches[row.sequence_id] = _HeadCaches(self._head.new_caches(), start)
-        caches.end = row.length
-        tokens = _tokens(row, start + 1, row.length + 1)
-        with self._use_adapters([row]):
-            return Draft(tuple(self._sample(row, tokens, states, caches.layers, num_tokens)))
-
     def _sample(
-        self, row: Sequence, tokens: list[int], states: mx.array, caches: list[Any], num_tokens: int
-    ) -> list[int]:
-        def next_logits(token: mx.array) -> mx.array:
-            nonlocal states
-            states = self._head(states[:, -1:], self._text_model.model.embed_tokens(token[None]), caches)
-            return self._logits(states)
+        self, rows: Many[Sequence], tokens: Many[list[int]], states: Many[mx.array], num_tokens: int
+    ) -> list[list[int]]:
+        """Return `num_tokens` for each row.
 
-        states = self._head(states, self._text_model.model.embed_tokens(mx.array(tokens)[None]), caches)
-        draft = sample_draft(
-            row,
-            self._logits(states),
+        `states` (1, n, width) are those of the tokens before its last n `tokens`.
+        """
+        caches = self._caches.of_batch([row.sequence_id for row in rows])
+        embed = self._text_model.model.embed_tokens
+        longest = max(map(len, tokens))
+        paddings = [longest - len(each) for each in tokens]
+        block = np.array(
+            [each + [0] * num for each, num in zip(tokens, paddings, strict=True)], dtype=np.uint32
+        )
+        padded = [
+            mx.pad(each, [(0, 0), (0, num), (0, 0)]) if num else each
+            for each, num in zip(states, paddings, strict=True)
+        ]
+        found = self._head(mx.concatenate(padded), embed(mx.array(block)), caches)
+        last = found[mx.arange(len(rows)), mx.array([len(each) - 1 for each in tokens])][:, None]
+        self._caches.align_ends(paddings)
+
+        def next_logits(chosen: mx.array) -> mx.array:
+            nonlocal last
+            last = self._head(last, embed(chosen[:, None]), caches)
+            return self._logits(last)
+
+        drafts = sample_drafts(
+            rows,
+            self._logits(last),
             next_logits,
-            last_token=tokens[-1],
+            last_tokens=[each[-1] for each in tokens],
             num_tokens=num_tokens,
             vocabulary_size=self._vocabulary_size,
         )
-        for cache in caches:
-            # The model's own states take the place of the head's.
-            cache.trim(len(draft) - 1)
-        return draft
+        # The model's own states take the place of the head's.
+        self._caches.trim([num_tokens - 1] * len(rows))
+        return drafts
 
     def _logits(self, states: mx.array) -> mx.array:
-        """Return the logits (1, vocabulary) after the last state."""
+        """Return the logits (B, vocabulary) after states (B, 1, width)."""
         last, model = states[:, -1], self._text_model
         logits: mx.array = (
             model.model.embed_tokens.as_linear(last)
