@@ -258,6 +258,12 @@ def _engine(stats: Stats) -> "Iterator[Metric]":
         drafts.add_metric([drafter, "accepted"], accepted)
         drafts.add_metric([drafter, "rejected"], rejected)
     yield drafts
+    per_draft = HistogramMetricFamily(
+        "mlxctl_draft_accepted_tokens", "Accepted tokens of a verified draft.", labels=["drafter"]
+    )
+    for drafter, distribution in stats.draft_accepted.items():
+        per_draft.add_metric([drafter], _buckets(distribution), distribution.total)
+    yield per_draft
     for name, text, distribution in (
         ("mlxctl_decode_step_seconds", "Duration of a decode step.", stats.decode_step_seconds),
         ("mlxctl_batch_rows", "Sequences in a decode step.", stats.batch_rows),

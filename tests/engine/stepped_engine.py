@@ -17,7 +17,7 @@ from mlxctl.engine.wire.reports import RowUpdate, Score, Stats, Step
 from mlxctl.engine.workload import WorkloadContext
 from mlxctl.ir import CacheMode, Guidance, KVFormat, SamplingParams, TextGenerationTask
 from mlxctl.ir.lora import LoraSpec
-from mlxctl.ir.model_spec import TextModelOptions
+from mlxctl.ir.model_spec import NO_TEXT_OPTIONS, TextModelOptions
 from mlxctl.ir.scheduler_policy import SchedulerPolicy
 from mlxctl.ir.tokens import pack
 from mlxctl.models import read_model
@@ -37,15 +37,16 @@ class SteppedEngine:
         *,
         model: Path | None = None,
         kv_format: KVFormat | None = None,
+        options: TextModelOptions = NO_TEXT_OPTIONS,
         settings: EngineSettings = _DEFAULTS,
     ) -> None:
-        """Load a family's tiny model, or the model of another directory."""
+        """Load a family's tiny model, or the model of another directory with `options`."""
         self.memory = EngineMemory(backend=CPU, limit_bytes=1 << 40, prefix_cache_bytes=1 << 28)
         self._updates: dict[int, list[RowUpdate]] = {}
         self._workload = GenerationWorkload(
             WorkloadContext(settings=settings, backend=CPU, memory=self.memory, publish=self._take, wake=int)
         )
-        (spec,) = sources([family]) if model is None else [read_model(model).spec(family)]
+        (spec,) = sources([family]) if model is None else [read_model(model).spec(family, options=options)]
         if kv_format is not None:
             task = TextGenerationTask(options=TextModelOptions(kv_format=kv_format))
             spec = msgspec.structs.replace(spec, path=wide_model(family), task=task)

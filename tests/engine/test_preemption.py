@@ -10,6 +10,7 @@ from mlxctl.engine.generation import draft_steps
 from mlxctl.engine.speculation import gate_store
 from mlxctl.ir import CacheMode, Guidance, KVFormat, Repetition, SamplingParams, TextPart, ThinkingLimit
 from mlxctl.ir.lora import LoraChoice, stack_digest
+from mlxctl.ir.model_spec import DraftModelSpec, TextModelOptions
 from mlxctl.ir.scheduler_policy import SchedulerPolicy
 from mlxctl.models.lora_files import read_lora
 from mlxctl.settings import EngineSettings
@@ -19,6 +20,7 @@ from tests.engine.stepped_engine import SteppedEngine
 from tests.engine.test_speculation import OpenGate, Rehearsed
 from tests.engine.vision_harness import noise, prepared
 from tests.tiny_models.adapters import random_adapter
+from tests.tiny_models.mtp_heads import with_mtp_head
 
 # Plain attention, sliding window, short convolutions, linear attention with experts.
 FAMILIES = ["qwen3", "gemma3", "lfm2", "qwen3_next"]
@@ -36,6 +38,8 @@ SEEDED = SamplingParams(
     repetition=Repetition(multiplier=2.0, allowed_length=1, num_last=32),
     seed=7,
 )
+# Rows with DRY have no drafts.
+SEEDED_DRAFTS = SamplingParams(temperature=0.9, top_p=0.9, presence_penalty=0.7, num_top_logprobs=2, seed=7)
 GRAMMAR = Guidance(grammar=LLMatcher.grammar_from_regex("[a-z ]*"))
 THINKING = Guidance(
     thinking=ThinkingLimit(
@@ -150,22 +154,68 @@ def test_preempted_row_with_image_equals_uninterrupted() -> None:
     check_interruptions(engine, submit)
 
 
-@pytest.mark.parametrize("family", ["qwen3", "lfm2"])
-def test_preempted_row_with_drafts_equals_uninterrupted(family: str, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.fixture
+def open_gate(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(gate_store, "SpeculationGate", OpenGate)
+
+
+@pytest.mark.usefixtures("open_gate")
+@pytest.mark.parametrize(
+    ("family", "sampling"), [("qwen3", GREEDY), ("gemma3", SEEDED_DRAFTS), ("lfm2", SEEDED_DRAFTS)]
+)
+def test_preempted_row_with_drafts_equals_uninterrupted(
+    family: str, sampling: SamplingParams, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(draft_steps, "PromptLookup", Rehearsed)
-    plain = SteppedEngine(family)
-    alone = plain.submit(PROMPT, max_tokens=60)
-    plain.run(lambda: plain.is_done(alone))
-    monkeypatch.setattr(Rehearsed, "answers", {tuple(PROMPT): plain.tokens(alone)})
+    tokens = uninterrupted(SteppedEngine(family), sampling)
+    monkeypatch.setattr(Rehearsed, "answers", {tuple(PROMPT): tokens})
     engine = SteppedEngine(family, settings=EngineSettings(speculation="lookup"))
+    check_drafted_interruptions(engine, "lookup", sampling, tokens)
 
-    tokens = check_interruptions(engine, lambda mode: engine.submit(PROMPT, max_tokens=60, mode=mode))
 
-    assert tokens == plain.tokens(alone)
-    accepted, rejected = engine.stats().draft_tokens["lookup"]
-    assert accepted > 0
-    assert rejected > 0
+@pytest.mark.usefixtures("open_gate")
+def test_preempted_row_with_draft_model_equals_uninterrupted() -> None:
+    model = tiny_models.model("qwen3")
+    options = TextModelOptions(draft=DraftModelSpec(path=model, weights_bytes=1))
+    tokens = uninterrupted(SteppedEngine("m", model=model), SEEDED_DRAFTS)
+    settings = EngineSettings(speculation="draft")
+    engine = SteppedEngine("m", model=model, options=options, settings=settings)
+    check_drafted_interruptions(engine, "draft", SEEDED_DRAFTS, tokens)
+
+
+@pytest.mark.usefixtures("open_gate")
+def test_preempted_row_with_mtp_head_equals_uninterrupted(tmp_path: Path) -> None:
+    model = with_mtp_head(tiny_models.model("qwen3_5_seer"), tmp_path / "model")
+    tokens = uninterrupted(SteppedEngine("m", model=model), SEEDED_DRAFTS)
+    engine = SteppedEngine(
+        "m",
+        model=model,
+        options=TextModelOptions(mtp_head=True),
+        settings=EngineSettings(speculation="mtp"),
+    )
+    check_drafted_interruptions(engine, "mtp", SEEDED_DRAFTS, tokens)
+
+
+def uninterrupted(engine: SteppedEngine, sampling: SamplingParams) -> list[int]:
+    """Return the tokens of an answer without drafts."""
+    row = engine.submit(PROMPT, max_tokens=40, sampling=sampling)
+    engine.run(lambda: engine.is_done(row))
+    return engine.tokens(row)
+
+
+def check_drafted_interruptions(
+    engine: SteppedEngine,
+    drafter: str,
+    sampling: SamplingParams,
+    tokens: list[int],
+) -> None:
+    def submit(mode: CacheMode) -> int:
+        return engine.submit(PROMPT, max_tokens=40, mode=mode, sampling=sampling)
+
+    assert check_interruptions(engine, submit) == tokens
+    stats = engine.stats()
+    assert sum(stats.draft_tokens[drafter]) > 0
+    assert stats.draft_accepted[drafter].total == stats.draft_tokens[drafter][0]
 
 
 def test_client_that_leaves_while_preempted_frees_its_cache() -> None:

@@ -10,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mlxctl.engine.scheduling.sequence import Sequence
+from mlxctl.engine.speculation.draft_counts import DraftCounts
 from mlxctl.engine.speculation.gate import SpeculationGate
 from mlxctl.engine.speculation.prompt_lookup import PromptLookup, TokenHistory
 from mlxctl.engine.speculation.speculator import Speculator
@@ -91,7 +92,7 @@ def test_no_draft_without_an_earlier_occurrence(output: list[int]) -> None:
 @pytest.mark.parametrize(("token", "is_right"), [(50, True), (99, False)])
 def test_draft_for_a_token_in_flight_is_tested_by_it(token: int, is_right: bool) -> None:
     row, gate = make_row([1, 2, 3, 50, 60, 70, 9], [1, 2, 3]), SpeculationGate()
-    speculator = Speculator([PromptLookup()], {"lookup": gate})
+    speculator = Speculator([PromptLookup()], {"lookup": gate}, DraftCounts())
     for _ in range(8):
         gate.observe_plain(1, 10, 0.01)
     row.num_sampled_tokens = 4
@@ -106,7 +107,7 @@ def test_step_without_a_match_costs_few_calls() -> None:
     random = Random(1)
     prompt = [random.randrange(50_000) for _ in range(2000)]
     row, lookup, gate = make_row(prompt, []), PromptLookup(), SpeculationGate()
-    speculator = Speculator([lookup], {"lookup": gate})
+    speculator = Speculator([lookup], {"lookup": gate}, DraftCounts())
     for _ in range(8):
         gate.observe_plain(1, 2000, 0.01)
     gate.observe_block(1, 2000, num_draft_tokens=7, num_emitted=8, seconds=0.012)

@@ -19,8 +19,8 @@ from .test_disconnect import ask
 ROOT = Path(__file__).parents[2]
 GOLDEN = """
 active_memory_bytes agent_turns agents audit_dropped batch_rows buffer_cache_bytes cached_prompt_tokens
-deadlines decode_step_seconds denied disconnects draft_tokens engine_resident_bytes engine_restarts
-engine_steps fairness_pauses fairness_preemptions fairness_resumes fairness_tokens fairness_yields
+deadlines decode_step_seconds denied disconnects draft_accepted_tokens draft_tokens engine_resident_bytes
+engine_restarts engine_steps fairness_pauses fairness_preemptions fairness_resumes fairness_tokens fairness_yields
 generated_tokens guardrail_matches model_evictions moe_requests
 model_healthy model_kv_bytes_per_token model_loaded model_loads model_requests model_routes model_swaps
 model_weights_bytes peak_memory_bytes prefill_seconds prefill_tokens_per_second prefix_cache_bytes

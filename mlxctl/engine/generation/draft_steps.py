@@ -3,6 +3,7 @@
 MLX thread only.
 """
 
+import logging
 import time
 from collections.abc import Iterable
 from collections.abc import Sequence as Many
@@ -19,6 +20,7 @@ from mlxctl.engine.generation.verification import verify_drafts
 from mlxctl.engine.loaded_weights import LoadedWeights
 from mlxctl.engine.scheduling.batch import RowResult
 from mlxctl.engine.scheduling.sequence import Sequence
+from mlxctl.engine.speculation.draft_counts import DraftCounts
 from mlxctl.engine.speculation.drafter import Drafter
 from mlxctl.engine.speculation.gate_store import GateStore
 from mlxctl.engine.speculation.prompt_lookup import PromptLookup
@@ -26,6 +28,8 @@ from mlxctl.engine.speculation.speculator import DraftPlan, Speculator
 
 if TYPE_CHECKING:
     from mlxctl.engine.generation.lora_adapters import LoraAdapters
+
+_log = logging.getLogger(__name__)
 
 
 class VerifiedStep:
@@ -63,15 +67,20 @@ class DraftSteps:
         weights: LoadedWeights,
         lora: "LoraAdapters",
         gates: GateStore,
+        counts: DraftCounts,
         *,
+        name: str,
         digest: str,
         speculation: Literal["off", "auto", "lookup", "draft", "mtp"],
     ) -> "DraftSteps":
-        """Return the steps of a model.
+        """Return the steps of the model served as `name`.
 
         `digest` of its weights names its gates.
         """
-        if speculation == "off" or rollback_problem(weights.create_caches()):
+        if speculation == "off":
+            return cls(None)
+        if problem := rollback_problem(weights.create_caches()):
+            _log.warning("model %s decodes without drafts: %s", name, problem)
             return cls(None)
         drafters: list[Drafter] = []
         states: HiddenStates | None = None
@@ -92,12 +101,7 @@ class DraftSteps:
         if speculation in ("auto", "draft") and weights.draft_model is not None:
             drafters.append(DraftModel(weights.draft_model, vocabulary_size=weights.vocabulary_size))
         by_name = {drafter.name: gates.gate(digest, drafter.name) for drafter in drafters}
-        return cls(Speculator(drafters, by_name) if drafters else None, states)
-
-    @property
-    def counts(self) -> dict[str, tuple[int, int]]:
-        """Accepted and rejected draft tokens of each drafter since the start."""
-        return self._speculator.counts if self._speculator is not None else {}
+        return cls(Speculator(drafters, by_name, counts) if drafters else None, states)
 
     def begin(self, num_groups: int) -> None:
         """Start the clock of a step.

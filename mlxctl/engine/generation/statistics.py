@@ -3,14 +3,12 @@
 MLX thread only.
 """
 
-from collections.abc import Mapping
-
 import mlx.core as mx
 
-from mlxctl.engine.generation.runner import ModelRunner
 from mlxctl.engine.memory import EngineMemory
 from mlxctl.engine.process_memory import resident_bytes
 from mlxctl.engine.scheduling.scheduler import Scheduler
+from mlxctl.engine.speculation.draft_counts import DraftCounts
 from mlxctl.engine.wire.reports import Stats
 from mlxctl.ir.distribution import Distribution
 
@@ -26,17 +24,15 @@ class GenerationStatistics:
         self,
         scheduler: Scheduler,
         memory: EngineMemory,
-        runners: Mapping[str, ModelRunner],
         *,
         prefix_cache_bits: int | None,
     ) -> None:
         """`prefix_cache_bits` is None for a prefix cache that is not quantized."""
         self._scheduler = scheduler
         self._memory = memory
-        self._runners = runners
         self._prefix_cache_bits = prefix_cache_bits
         self.num_steps = 0
-        self._closed_draft_tokens: dict[str, tuple[int, int]] = {}
+        self.drafts = DraftCounts()
         self._decode_step_seconds = Distribution.of(_DECODE_STEP_SECONDS)
         self._batch_rows = Distribution.of(_BATCH_ROWS)
 
@@ -44,10 +40,6 @@ class GenerationStatistics:
         """Add a decode step of so many rows."""
         self._decode_step_seconds.add(seconds)
         self._batch_rows.add(num_rows)
-
-    def add_closed(self, runner: ModelRunner) -> None:
-        """Add the draft tokens of a model that is unloaded."""
-        _add_counts(self._closed_draft_tokens, runner.drafts.counts)
 
     def report(self, token: int) -> Stats:
         """Return all figures, for the query with this `token`."""
@@ -74,7 +66,8 @@ class GenerationStatistics:
             cache_depths=index.depths,
             cache_promotions=caches.num_promotions,
             prefix_cache_bits=self._prefix_cache_bits,
-            draft_tokens=self._draft_tokens(),
+            draft_tokens=dict(self.drafts.tokens),
+            draft_accepted=self.drafts.accepted_per_draft,
             cache_tokens_reused=num_reused,
             cache_hits=hits,
             cache_disk=caches.disk_figures(),
@@ -94,16 +87,3 @@ class GenerationStatistics:
             decode_step_seconds=self._decode_step_seconds,
             batch_rows=self._batch_rows,
         )
-
-    def _draft_tokens(self) -> dict[str, tuple[int, int]]:
-        """Return the accepted and rejected draft tokens by drafter, of all models."""
-        totals = dict(self._closed_draft_tokens)
-        for runner in self._runners.values():
-            _add_counts(totals, runner.drafts.counts)
-        return totals
-
-
-def _add_counts(totals: dict[str, tuple[int, int]], counts: Mapping[str, tuple[int, int]]) -> None:
-    for drafter, (accepted, rejected) in counts.items():
-        before = totals.get(drafter, (0, 0))
-        totals[drafter] = before[0] + accepted, before[1] + rejected

@@ -90,7 +90,6 @@ class GenerationWorkload(Workload):
         self._statistics = GenerationStatistics(
             self._scheduler,
             context.memory,
-            self._runners,
             prefix_cache_bits=None if bits == "full" else int(bits),
         )
 
@@ -119,6 +118,8 @@ class GenerationWorkload(Workload):
             weights,
             lora,
             self._gates,
+            self._statistics.drafts,
+            name=spec.name,
             digest=prefix_cache.namespace.hex(),
             speculation=self._speculation,
         )
@@ -142,7 +143,7 @@ class GenerationWorkload(Workload):
     def close_model(self, name: str) -> None:
         self._scheduler.close_model(name)
         self._compiler.close_model(name)
-        self._statistics.add_closed(self._runners.pop(name))
+        del self._runners[name]
 
     def is_in_use(self, name: str) -> bool:
         return (

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 
 from mlxctl.engine.scheduling.batch import RowResult
 from mlxctl.engine.scheduling.sequence import Sequence
+from mlxctl.engine.speculation.draft_counts import DraftCounts
 from mlxctl.engine.speculation.drafter import MAX_DRAFT_TOKENS, NO_DRAFT, Draft, Drafter
 from mlxctl.engine.speculation.gate import Acceptance, DraftOdds, SpeculationGate
 
@@ -29,16 +30,20 @@ class DraftPlan:
 class Speculator:
     """Chooses drafts for decode batches and measures what they bring.
 
-    `gates` are by drafter name. `counts` are the accepted and rejected draft tokens since the start.
+    `gates` are by drafter name.
     """
 
-    def __init__(self, drafters: Many[Drafter], gates: dict[str, SpeculationGate]) -> None:
+    def __init__(
+        self, drafters: Many[Drafter], gates: dict[str, SpeculationGate], counts: DraftCounts
+    ) -> None:
         self._drafters = drafters
         self._gates = gates
+        self._counts = counts
         self._by_row: dict[int, Acceptance] = {}
         # Drafts for tokens in flight, by sequence: the drafter, and the number of tokens before the draft.
         self._awaited: dict[int, tuple[str, int, Draft]] = {}
-        self.counts = {drafter.name: (0, 0) for drafter in drafters}
+        for drafter in drafters:
+            counts.open(drafter.name)
 
     def plan(self, rows: Many[Sequence]) -> DraftPlan | None:
         """Return the drafts of the next step, None if it decodes without.
@@ -77,14 +82,12 @@ class Speculator:
             num_emitted=sum(len(result.token_ids) for result in results),
             seconds=seconds,
         )
-        accepted, rejected = self.counts[plan.drafter.name]
         for result, draft in zip(results, plan.drafts, strict=True):
             if draft.token_ids:
                 num = result.num_accepted_tokens
                 tested = min(num + 1, len(draft.token_ids))
                 self._add_outcome(gate, result.sequence.sequence_id, draft, num, tested)
-                accepted, rejected = accepted + num, rejected + len(draft.token_ids) - num
-        self.counts[plan.drafter.name] = accepted, rejected
+                self._counts.add(plan.drafter.name, num_accepted=num, num_rejected=len(draft.token_ids) - num)
 
     def drop(self, sequence_id: int) -> None:
         """Free what is held for a row that ended."""

@@ -180,10 +180,11 @@ class Stats(QueryReport, frozen=True, kw_only=True):
     rounded up to a power of two. `cache_promotions` counts prompts whose prefix was read from disk.
     `prefix_cache_bits` is None for stored entries that are not quantized. `decode_step_seconds` and
     `batch_rows` have one value per decode step. `draft_tokens` are the accepted and rejected ones of each
-    drafter. `num_preempted` rows were interrupted and wait; their caches take `preempted_bytes`. Rows gave
-    their place to others in `num_preemptions` for priority and in `num_yields` after a time slice or share,
-    and lost it in `num_pauses` because their clients did not read; `num_resumes` continued. `num_paused` rows
-    wait for their clients. `tokens_by_priority` counts computed tokens.
+    drafter, `draft_accepted` has the accepted tokens of each verified draft. `num_preempted` rows were
+    interrupted and wait; their caches take `preempted_bytes`. Rows gave their place to others in
+    `num_preemptions` for priority and in `num_yields` after a time slice or share, and lost it in
+    `num_pauses` because their clients did not read; `num_resumes` continued. `num_paused` rows wait for their
+    clients. `tokens_by_priority` counts computed tokens.
     """
 
     num_waiting: int
@@ -205,6 +206,7 @@ class Stats(QueryReport, frozen=True, kw_only=True):
     cache_promotions: int
     prefix_cache_bits: int | None
     draft_tokens: dict[str, tuple[int, int]] = {}
+    draft_accepted: dict[str, Distribution] = {}
     cache_tokens_reused: int
     cache_hits: dict[str, int]
     cache_disk: DiskFigures | None
