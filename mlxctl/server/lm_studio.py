@@ -88,23 +88,26 @@ class LMStudioModelsResource:
     async def on_get(self, request: Request, response: Response, name: str | None = None) -> None:  # noqa: ARG002
         """Describe the models. Raises UnknownModel."""
         await self._inference.manager.read_capabilities()
+        lora = self._inference.manager.lora
         models = {model.name: model for model in self._inference.models()}
-        if name is not None and name not in models:
+        if name is not None and lora.base_of(name) not in models:
             raise UnknownModel(name, tuple(models))
-        wanted = models.values() if name is None else [models[name]]
-        described = [await self._describe(model) for model in wanted]
+        adapters = [each.full_name for each in lora.adapters if each.base in models]
+        wanted = [*models, *adapters] if name is None else [name]
+        described = [await self._describe(models[lora.base_of(each)], each) for each in wanted]
         response.data = msgspec.json.encode(LMStudioModels(data=described) if name is None else described[0])
         response.content_type = falcon.MEDIA_JSON
 
     on_head = on_get
 
-    async def _describe(self, model: ServedModel) -> LMStudioModel:
+    async def _describe(self, model: ServedModel, name: str) -> LMStudioModel:
+        """Describe a model, or a LoRA adapter of this name on it."""
         # Reads files the first time, so it runs in a thread.
         described = await asyncio.to_thread(self._catalog.described, model.name, model.facts.path)
         packing = described.quantization
         embeds = model.facts.purpose == "embeddings"
         return LMStudioModel(
-            id=model.name,
+            id=name,
             type="embeddings" if embeds else "vlm" if model.supports_images else "llm",
             arch=model.facts.model_type,
             quantization=None if packing is None else packing.label,

@@ -99,7 +99,7 @@ class OllamaModelsResource:
         self._loaded_only = loaded_only
 
     async def on_get(self, request: Request, response: Response) -> None:  # noqa: ARG002
-        """List the served models."""
+        """List the served models; the served ones with their LoRA adapters."""
         models = [model for model in self._inference.models() if model.memory or not self._loaded_only]
         entries = [await _entry(self._catalog, model) for model in models]
         if self._loaded_only:
@@ -114,7 +114,13 @@ class OllamaModelsResource:
             ]
             response.data = msgspec.json.encode(schema.OllamaLoadedModels(loaded))
         else:
-            listed = [schema.OllamaModel(**entry) for entry in entries]
+            by_name = {entry["name"]: entry for entry in entries}
+            adapters = [
+                _adapter_entry(by_name[each.base], each.full_name)
+                for each in self._inference.manager.lora.adapters
+                if each.base in by_name
+            ]
+            listed = [schema.OllamaModel(**entry) for entry in (*entries, *adapters)]
             response.data = msgspec.json.encode(schema.OllamaModels(listed))
         response.content_type = falcon.MEDIA_JSON
 
@@ -136,12 +142,14 @@ class OllamaShowResource:
         name = model_name(parsed.model or parsed.name or "")
         await self._inference.manager.read_capabilities()
         models = {model.name: model for model in self._inference.models()}
-        if name not in models:
+        base = self._inference.manager.lora.base_of(name)
+        if base not in models:
             raise UnknownModel(name, tuple(models))
-        model = models[name]
+        model = models[base]
+        entry = await _entry(self._catalog, model)
         described = schema.OllamaModelInfo(
             template=model.facts.chat_template or "",
-            details=(await _entry(self._catalog, model))["details"],
+            details=(entry if base == name else _adapter_entry(entry, name))["details"],
             model_info={
                 "general.architecture": model.facts.model_type,
                 f"{model.facts.model_type}.context_length": model.context_length,
@@ -187,6 +195,13 @@ async def _entry(catalog: Catalog, model: ServedModel) -> dict[str, Any]:
         "digest": hashlib.sha256(model.name.encode()).hexdigest(),
         "details": details,
     }
+
+
+def _adapter_entry(base: dict[str, Any], name: str) -> dict[str, Any]:
+    """Return the entry of a LoRA adapter, by that of its base model."""
+    details = msgspec.structs.replace(base["details"], parent_model=base["name"])
+    digest = hashlib.sha256(name.encode()).hexdigest()
+    return {**base, "name": name, "model": name, "digest": digest, "details": details}
 
 
 def _expiry(model: ServedModel) -> str:

@@ -101,6 +101,30 @@ def test_adapters_are_listed_as_models(lora: LoraServer) -> None:
     assert models["tiny:trained"]["parent"] == one["parent"] == "tiny"
 
 
+def test_ollama_and_lm_studio_know_adapters(lora: LoraServer) -> None:
+    body = {"prompt": PROMPTS[0], "raw": True, "stream": False}
+    options = {"temperature": 0, "num_predict": 16}
+    names = (
+        {"model": "tiny:trained"},
+        {"model": "tiny:trained:latest"},
+        {"model": "tiny", "adapter": "trained"},
+    )
+    answers = [
+        lora.post("/api/generate", **body, **fields, options=options).raise_for_status().json()["response"]
+        for fields in names
+    ]
+    tags = {each["name"]: each for each in httpx.get(f"{lora.process.url}/api/tags").json()["models"]}
+    shown = lora.post("/api/show", model="tiny:trained").raise_for_status().json()
+    listed = httpx.get(f"{lora.process.url}/api/v0/models").json()["data"]
+
+    assert answers == [ANSWER] * 3
+    assert tags["tiny:trained"]["details"] == shown["details"]
+    assert shown["details"] == tags["tiny"]["details"] | {"parent_model": "tiny"}
+    assert "tiny:trained" in [each["id"] for each in listed]
+    assert httpx.get(f"{lora.process.url}/api/v0/models/tiny:trained").json()["id"] == "tiny:trained"
+    assert lora.post("/api/show", model="tiny:missing").status_code == 404
+
+
 def test_adapter_is_mounted_and_unmounted(lora: LoraServer) -> None:
     plain = lora.complete()
     mounted = lora.post("/v1/adapters", id="noise", path="noise").raise_for_status().json()

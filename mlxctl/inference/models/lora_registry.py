@@ -75,6 +75,10 @@ class LoraRegistry:
         """All adapters, in order of addition."""
         return tuple(self._adapters.values())
 
+    def base_of(self, name: str) -> str:
+        """Return the base model of an adapter's full name; other names are returned unchanged."""
+        return next((each.base for each in self.adapters if each.full_name == name), name)
+
     def apply(self, request: PackedRequest) -> PackedRequest:
         """Return the request with its base model and final adapters.
 

@@ -20,6 +20,7 @@ from mlxctl.ir import (
     ToolCallPart,
     ToolResultPart,
 )
+from mlxctl.protocols.adapter_fields import adapter_choices
 from mlxctl.protocols.decoding import check_nesting, decode_body
 from mlxctl.protocols.media import image_from_bytes
 from mlxctl.protocols.ollama import schema
@@ -126,12 +127,14 @@ def _request(request: schema.OllamaRequest, **more: object) -> GenerationRequest
             frequency_penalty=options.frequency_penalty,
             seed=seed_option(options.seed),
             num_top_logprobs=(request.top_logprobs or 0) if request.logprobs else None,
+            speculation=request.speculation,
         ),
         thinking=_thinking(request.think),
         constraint=_constraint(request.format),
         max_tokens=None if limit is None or limit < 0 else limit,
         stop=(stop,) if isinstance(stop, str) else tuple(stop or ()),
         stream=request.stream is not False,
+        adapters=adapter_choices(request),
         **more,  # type: ignore[arg-type]
     )
 
