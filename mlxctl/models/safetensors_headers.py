@@ -45,9 +45,9 @@ def read_header(file: Path) -> list[Tensor]:
 
 
 def read_weight_file(file: Path) -> tuple[list[Tensor], str | None]:
-    """Return the tensors of one weight file, and the format that it names.
+    """Return the tensors of one weight file, and its format.
 
-    That is "mlx" or "pt", for example. The size of the file is checked.
+    The file names its format, for example "mlx" or "pt". Its size is checked.
     """
     if file.exists() and not file.is_file():
         raise _broken(file, "is not a regular file")

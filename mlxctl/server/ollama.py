@@ -198,7 +198,7 @@ async def _entry(catalog: Catalog, model: ServedModel) -> dict[str, Any]:
 
 
 def _adapter_entry(base: dict[str, Any], name: str) -> dict[str, Any]:
-    """Return the entry of a LoRA adapter, by that of its base model."""
+    """Return the entry of a LoRA adapter on a model."""
     details = msgspec.structs.replace(base["details"], parent_model=base["name"])
     digest = hashlib.sha256(name.encode()).hexdigest()
     return {**base, "name": name, "model": name, "digest": digest, "details": details}

@@ -40,7 +40,7 @@ class SteppedEngine:
         options: TextModelOptions = NO_TEXT_OPTIONS,
         settings: EngineSettings = _DEFAULTS,
     ) -> None:
-        """Load a family's tiny model, or the model of another directory with `options`."""
+        """Load a family's tiny model, or a directory with `options`."""
         self.memory = EngineMemory(backend=CPU, limit_bytes=1 << 40, prefix_cache_bytes=1 << 28)
         self._updates: dict[int, list[RowUpdate]] = {}
         self._workload = GenerationWorkload(

@@ -9,7 +9,7 @@ from mlxctl.engine.generation.draft_caches import DraftCaches
 
 
 def add(caches: list[KVCache], columns: list[list[float]]) -> None:
-    """Add tokens to each row; the number of a token is its key and value."""
+    """Add tokens to each row; their numbers are keys and values."""
     states = mx.array(columns)[:, None, :, None]
     for layer in caches:
         layer.update_and_fetch(states, -states)

@@ -1,4 +1,4 @@
-"""Adapters in the formats of mlx-lm and PEFT give the tokens of merged weights."""
+"""Adapters of mlx-lm and PEFT give the tokens of merged weights."""
 
 import asyncio
 import json

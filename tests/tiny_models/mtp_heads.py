@@ -31,9 +31,9 @@ def with_mtp_head(base: Path, directory: Path, *, is_raw: bool = False) -> Path:
 
 
 def separate_head(model: Path, directory: Path, *, is_raw: bool = False) -> Path:
-    """Write the head of a model that has one to a directory of its own, as mlx-vlm does.
+    """Write the head of a model to its own directory.
 
-    `is_raw` is that of the model; its tensors then keep their names.
+    As mlx-vlm does. `is_raw` is that of the model; its tensors then keep their names.
     """
     directory.mkdir()
     weights = {

@@ -175,7 +175,7 @@ def align_ends(caches: Caches, paddings: list[int]) -> None:
 
 
 def drop_spare_padding(caches: Caches) -> None:
-    """Cut off the padding that all rows of a batch have, if it is much.
+    """Cut off much padding that all rows of a batch have.
 
     It grows while rows drop different numbers of tokens.
     """

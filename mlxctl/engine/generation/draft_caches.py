@@ -7,7 +7,7 @@ from mlxctl.prefix_cache.records import leaves
 
 
 class DraftCaches:
-    """Caches of one batch of rows, and of rows that are not in it now.
+    """Caches of a batch of rows, and of rows outside of it.
 
     All layers keep every token. Rows are copied when the batch changes.
     """
@@ -20,7 +20,10 @@ class DraftCaches:
         self._batch: kv.Caches = []
 
     def of_batch(self, sequence_ids: list[int]) -> kv.Caches:
-        """Return the caches of these rows, in order; those of new rows are empty."""
+        """Return the caches of these rows, in order.
+
+        Those of new rows are empty.
+        """
         if sequence_ids != self._ids:
             self._divide()
             parts = [self.of_row(each) for each in sequence_ids]
@@ -46,7 +49,7 @@ class DraftCaches:
         self.align_ends([num - least for num in num_tokens])
 
     def align_ends(self, paddings: list[int]) -> None:
-        """Drop so many last tokens of each row of the batch; they become padding."""
+        """Drop the last tokens of each row; they become padding."""
         if any(paddings):
             kv.align_ends(self._batch, paddings)
             kv.drop_spare_padding(self._batch)

@@ -144,7 +144,7 @@ class DraftModel:
 
 
 class _DraftedTokens:
-    """The tokens in the draft model's cache of a row, and those of the row."""
+    """The tokens of a row, and those in its draft cache."""
 
     def __init__(self, row: Sequence) -> None:
         self.tokens = array("I")
@@ -179,7 +179,10 @@ class _DraftedTokens:
         return num_rejected
 
     def take(self, num_tokens: int) -> "array[int]":
-        """Return the next tokens of the row, which the cache has from now on."""
+        """Return the next tokens of the row.
+
+        The cache counts as having them.
+        """
         tokens = self._history[self._num_common : self._num_common + num_tokens]
         self.tokens += tokens
         self._num_common += num_tokens

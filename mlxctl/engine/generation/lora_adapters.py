@@ -161,7 +161,7 @@ class LoraAdapters:
         return LoraMatrices(a, b, gain, None if gain is None else (gain - 1) / spec.scale)
 
     def _layer_problem(self, spec: LoraSpec, lora: LoraModule, path: str) -> str:
-        """Return why a layer cannot take its part of an adapter, else ""."""
+        """Return why a layer cannot be adapted, else ""."""
         module, parent = self._modules[path], self._modules.get(path.rpartition(".")[0])
         if layers.base_class(module) is None:
             return f"is of type {type(module).__name__}, which takes no adapter"
@@ -182,7 +182,7 @@ class LoraAdapters:
     def _put(
         self, after: list[LoraSpec], before: list[LoraSpec], new: dict[str, LoraMatrices]
     ) -> Generator[None, None, None]:
-        """Build the tables with the matrices of a `new` adapter, then use them.
+        """Build tables with a new adapter's matrices, then use them.
 
         The tables of `after` are built from those of `before`.
         """
@@ -206,7 +206,10 @@ class LoraAdapters:
         self._use(after, tables)
 
     def _stacked(self, path: str, rank: int, slots: Iterable[LoraMatrices | None]) -> LoraTable:
-        """Return the table of one layer; an adapter that lacks it is None."""
+        """Return the table of one layer.
+
+        A slot is None where its adapter does not adapt the layer.
+        """
         module = self._modules[path]
         *experts, num_in, num_out = layers.layer_shape(module)
         num_experts = experts[0] if experts else 1
@@ -255,7 +258,7 @@ def _check_shape(path: str, name: str, array: mx.array, wanted: tuple[int, ...])
 def _gain(
     module: Any, lora: LoraModule, magnitude: mx.array, a: mx.array, b: mx.array
 ) -> Generator[None, None, mx.array]:
-    """Return a layer's magnitude (out,) divided by the norm of its adapted weights."""
+    """Return magnitudes (out,) divided by norms of the adapted weights."""
     norms: list[mx.array] = []
     for start in range(0, magnitude.size, _NORM_ROWS):
         end = min(start + _NORM_ROWS, magnitude.size)

@@ -26,11 +26,11 @@ class LoraRows:
 
 @dataclass(frozen=True, slots=True)
 class LoraMatrices:
-    """One adapter's matrices for one layer: A (in, rank) and B (rank, out).
+    """Matrices of one adapter for one layer.
 
-    DoRA has `gain` and `shift` (out,) in float32, too: the layer adds `shift * W x + gain * (x A) B`, times
-    the adapter's scale. `gain` is the magnitude divided by the norm of the adapted weights, `shift` is
-    (gain - 1) / scale. That is PEFT's DoRA, https://arxiv.org/abs/2402.09353 equation 5.
+    A is (in, rank), B is (rank, out). DoRA has `gain` and `shift` (out,) in float32, too: the layer adds
+    `shift * W x + gain * (x A) B`, times the adapter's scale. `gain` is the magnitude divided by the norm of
+    the adapted weights, `shift` is (gain - 1) / scale. That is equation 5 of Liu et al. 2024, as in PEFT.
     """
 
     a: mx.array
@@ -225,7 +225,7 @@ def is_embedding(module: Any) -> bool:
 
 
 def weight_rows(module: Any, start: int, end: int) -> mx.array:
-    """Return rows (end - start, in) of a linear layer's weight in float32."""
+    """Return rows (n, in) of a linear layer's weight in float32."""
     weight = module.weight[start:end]
     if hasattr(module, "bits"):
         biases = module.get("biases")

@@ -95,7 +95,7 @@ class _RecordedNorm(nn.RMSNorm):  # type: ignore[misc]
 
 
 def load_mtp_head(model: Any, path: Path) -> Generator[int, None, MtpHead]:
-    """Load a model's head from a directory, its checkpoint or the head's own.
+    """Load a model's head, from its checkpoint or another directory.
 
     Yields the number of bytes read so far. Raises ValueError for another architecture, and for missing or
     unknown tensors.

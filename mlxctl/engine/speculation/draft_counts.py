@@ -1,4 +1,4 @@
-"""Counts of draft tokens since the engine's start, over all models. MLX thread only."""
+"""Counts of draft tokens, over all models. MLX thread only."""
 
 from mlxctl.engine.speculation.drafter import MAX_DRAFT_TOKENS
 from mlxctl.ir.distribution import Distribution

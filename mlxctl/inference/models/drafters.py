@@ -21,7 +21,7 @@ class DrafterReader:
         self._library = library
 
     def draft_of(self, model: ServedModel, *, must_fit: bool = False) -> DraftModelSpec | None:
-        """Return the settings' draft model or MTP head, if it fits the model.
+        """Return the draft model or MTP head that fits the model.
 
         A draft model fits if it has the same vocabulary. Raises SettingsError where it `must_fit` and does
         not, and if it cannot be used at all.

@@ -76,7 +76,10 @@ class LoraRegistry:
         return tuple(self._adapters.values())
 
     def base_of(self, name: str) -> str:
-        """Return the base model of an adapter's full name; other names are returned unchanged."""
+        """Return the base model of an adapter's full name.
+
+        Other names are returned unchanged.
+        """
         return next((each.base for each in self.adapters if each.full_name == name), name)
 
     def apply(self, request: PackedRequest) -> PackedRequest:
