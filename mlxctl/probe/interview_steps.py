@@ -14,6 +14,7 @@ from mlxctl.probe.embedding_check import check_embeddings
 from mlxctl.probe.image_check import check_vision
 from mlxctl.probe.interview import Interview
 from mlxctl.probe.limit_checks import check_batch, check_limits
+from mlxctl.probe.rerank_check import check_reranking
 from mlxctl.probe.schema_check import check_schema
 from mlxctl.probe.thinking_check import check_thinking
 from mlxctl.probe.tool_results import check_tools
@@ -49,6 +50,9 @@ STEPS = (
 
 EMBEDDING_STEPS = (ProbeStep(title="embeddings", questions=("embeddings",), check=check_embeddings),)
 """Steps for embedding models."""
+
+RERANKING_STEPS = (ProbeStep(title="scores", questions=("reranking",), check=check_reranking),)
+"""Steps for cross-encoders."""
 
 TRANSCRIPTION_STEPS = (ProbeStep(title="speech", questions=("audio",), check=check_transcription),)
 """Steps for transcription models."""

@@ -8,19 +8,21 @@ from mlxctl.stores import QUESTIONS, Finding
 _MODALITIES: dict[str, tuple[Kind, ...]] = {
     "vision": ("vision",),
     "embeddings": ("embeddings",),
+    "reranking": ("reranker",),
     "audio": ("speech-to-text", "text-to-speech"),
 }
 _NOT_RUN = {
     "vision": f"images are tested only with {', '.join(VISION_MODEL_TYPES)} models here, with "
     "mlxctl[vision] installed",
     "embeddings": "only embedding models are tested for vectors",
+    "reranking": "only cross-encoders are tested for scores",
     "audio": f"only {', '.join(TRANSCRIPTION_MODEL_TYPES)} models transcribe here, with mlxctl[audio] "
     "installed; there is no speech synthesis",
 }
 
 
 def check_modalities(detection: Detection) -> tuple[Finding, ...]:
-    """Return findings on vision, embeddings and audio by detected kind."""
+    """Return findings on vision, embeddings, reranking and audio by detected kind."""
     return tuple(_check_modality(question, detection) for question in _MODALITIES)
 
 

@@ -9,6 +9,7 @@ from mlxctl.errors import BrokenModel, RequestError
 from mlxctl.installed import version_of
 from mlxctl.ir import GenerationRequest, ModelFacts, text_message
 from mlxctl.models import ModelDescription, NamedDirectory, describe_model, read_model
+from mlxctl.models.cross_encoder import is_cross_encoder
 from mlxctl.models.detection import Detection
 from mlxctl.models.fingerprint import fingerprint
 from mlxctl.models.transcription_recipe import supports_transcription
@@ -38,8 +39,8 @@ def read_subject(found: NamedDirectory, *, trust_remote_code: bool) -> ProbeSubj
     served.
     """
     described = describe_model(found.path, name=found.name)
-    is_unsupported = described.detection.kind in _UNSUPPORTED_KINDS and not supports_transcription(
-        described.config
+    is_unsupported = described.detection.kind in _UNSUPPORTED_KINDS and not (
+        supports_transcription(described.config) or is_cross_encoder(described.config)
     )
     facts = None if is_unsupported else read_model(found.path, trust_remote_code=trust_remote_code)
     if facts is not None and facts.purpose == "text":

@@ -68,6 +68,13 @@ EMBEDDING_TEXTS = (
 )
 """Texts of different lengths, so that all but one are padded in a batch."""
 
+RERANKING_PAIRS = (
+    ("When does the ferry leave?", "The ferry to the island leaves at noon every day."),
+    ("How is bread made?", "Bread is baked from a dough of flour, water, salt and yeast."),
+    ("What is the capital of Japan?", "Tokyo is the capital and the largest city of Japan."),
+)
+"""Queries, each with the one document that answers it."""
+
 SCHEMA_QUESTION = "Which city is the capital of France, and on which continent is it?"
 _CONTINENTS = ["Africa", "Antarctica", "Asia", "Australia", "Europe", "North America", "South America"]
 _MAX_CITY_CHARS = 40

@@ -12,7 +12,13 @@ from mlxctl.errors import MlxctlError, StoreError
 from mlxctl.ir import ModelFacts
 from mlxctl.models import NamedDirectory
 from mlxctl.probe.interview import Interview
-from mlxctl.probe.interview_steps import EMBEDDING_STEPS, QUESTIONS_VERSION, TRANSCRIPTION_STEPS, StepRunner
+from mlxctl.probe.interview_steps import (
+    EMBEDDING_STEPS,
+    QUESTIONS_VERSION,
+    RERANKING_STEPS,
+    TRANSCRIPTION_STEPS,
+    StepRunner,
+)
 from mlxctl.probe.media_checks import check_modalities, unsupported_findings
 from mlxctl.probe.observer import ProbeObserver
 from mlxctl.probe.probed_model import ProbeSubject, read_subject, versions
@@ -181,20 +187,21 @@ class ProbeRun:
 
 def _step_runner(subject: ProbeSubject, known: Sequence[Finding]) -> StepRunner:
     """Return the steps for the model's purpose, with untested findings."""
-    purpose = "text" if subject.facts is None else subject.facts.purpose
-    if purpose == "text":
-        has_vision = subject.facts is not None and subject.facts.vision is not None
+    facts = subject.facts
+    if facts is None or facts.purpose == "text":
+        has_vision = facts is not None and facts.vision is not None
         known_findings = [
             finding
             for finding in check_modalities(subject.detection)
             if not (has_vision and finding.question == "vision")
         ]
         return StepRunner([*known_findings, *known])
-    steps, with_tools = (
-        (EMBEDDING_STEPS, "embeddings") if purpose == "embeddings" else (TRANSCRIPTION_STEPS, "audio")
-    )
+    steps = EMBEDDING_STEPS if facts.embedding is not None else TRANSCRIPTION_STEPS
+    if facts.embedding is not None and facts.embedding.scores_pairs:
+        steps = RERANKING_STEPS
+    tested = {question for step in steps for question in step.questions}
     known_findings = [
-        finding for finding in unsupported_findings(subject.detection) if finding.question != with_tools
+        finding for finding in unsupported_findings(subject.detection) if finding.question not in tested
     ]
     return StepRunner([*known_findings, *known], steps)
 

@@ -19,6 +19,7 @@ QUESTIONS: Mapping[str, str] = {
     "structured_output": "JSON schema",
     "vision": "vision",
     "embeddings": "embeddings",
+    "reranking": "reranking",
     "audio": "audio",
 }
 """All questions, in display order, with their text."""

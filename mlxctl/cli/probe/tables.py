@@ -19,10 +19,11 @@ _OVERVIEW = {
     "batch_safe": "batch",
     "vision": "vision",
     "embeddings": "vectors",
+    "reranking": "scores",
     "audio": "audio",
 }
 # Shown only if a model has the capability: few have.
-_RARE = ("embeddings", "audio")
+_RARE = ("embeddings", "reranking", "audio")
 
 
 def summary(result: ModelResult) -> Text:
