@@ -18,7 +18,7 @@ def is_control_token(marker: str) -> bool:
 class MarkerSet:
     """A set of literal markers, and the characters trimmed before them.
 
-    Where one marker begins another, it is found once the longer one has become impossible.
+    Where one marker is in another, it is found once the longer one has become impossible.
     """
 
     __slots__ = ("_attention", "_longest", "_partials", "_pattern", "trims")
@@ -41,12 +41,12 @@ class MarkerSet:
         return self._attention.search(text) is None
 
     def find(self, text: str, *, is_final: bool = False) -> re.Match[str] | None:
-        """Return the first marker that cannot become a longer one.
+        """Return the first marker that is neither the beginning nor a part of a longer one.
 
         Final text cannot grow.
         """
         found = self._pattern.search(text)
-        if found is None or is_final or text[found.start() :] not in self._partials:
+        if found is None or is_final or len(text) - self.partial_length(text) > found.start():
             return found
         return None
 

@@ -226,7 +226,7 @@ class TaggedCallsBody:
         """Return where a key without a value ends, None for other keys."""
         closer = self._tags.key_closer
         end = text.find(closer, at, at + MAX_TAG_CHARS) if closer else -1
-        if end < 0:
+        if end < 0 or any(tag in text[at:end] for tag in (self._tags.key_end, self._tags.call_closer)):
             return None
         after = _skip_white_space(text, end + len(closer))
         has_no_value = text.startswith((self._tags.key_opener, self._tags.call_closer), after)

@@ -1,8 +1,8 @@
-"""Tool calls of DeepSeek in three formats.
+"""Tool calls of DeepSeek in four formats.
 
 All use special tokens with a wide bar. V3 and R1 write a type before the name and a JSON code block after it;
-V3.1 writes only name and arguments; V3.2 and later write DSML: a tag for each argument, with a flag for
-string values.
+V3.1 writes only name and arguments; V3.2 and V4 write DSML: a tag for each argument, with a flag for string
+values; V4.1 writes a space behind the bar of each of these tags.
 """
 
 import re
@@ -20,8 +20,9 @@ _CALLS, _CALL, _SEPARATOR, _CALL_END = (
     "<｜tool▁call▁end｜>",
 )
 _CALLS_END = "<｜tool▁calls▁end｜>"
-_DSML = "｜DSML｜"
-_BLOCKS = ("function_calls", "tool_calls")
+_DSML, _SPACED_DSML = "｜DSML｜", "｜DSML｜ "
+# Each with the beginning of its tags: V3.2, V4, V4.1.
+_BLOCKS = {"function_calls": _DSML, "tool_calls": _DSML, "calls": _SPACED_DSML}
 # How models misspell the beginning of a block.
 _MISSPELLED = ("toolcalls", "tool")
 
@@ -45,23 +46,28 @@ def _read_parameter(tag: str) -> tuple[str, bool | None] | None:
     return found["name"], None if found["string"] is None else found["string"] == "true"
 
 
-_TAGS = CallTags(
-    call_opener=f"<{_DSML}invoke name=",
-    name_ends=">",
-    call_closer=f"</{_DSML}invoke>",
-    key_opener=f"<{_DSML}parameter name=",
-    key_end=">",
-    value_closer=f"</{_DSML}parameter>",
-    value_ends=(f"<{_DSML}parameter name=", f"</{_DSML}invoke>"),
-    block_closers=tuple(f"</{_DSML}{block}>" for block in _BLOCKS),
-    read_key=_read_parameter,
-)
+def _tags(dsml: str) -> CallTags:
+    return CallTags(
+        call_opener=f"<{dsml}invoke name=",
+        name_ends=">",
+        call_closer=f"</{dsml}invoke>",
+        key_opener=f"<{dsml}parameter name=",
+        key_end=">",
+        value_closer=f"</{dsml}parameter>",
+        value_ends=(f"<{dsml}parameter name=", f"</{dsml}invoke>"),
+        block_closers=tuple(f"</{dsml}{block}>" for block, begin in _BLOCKS.items() if begin == dsml),
+        read_key=_read_parameter,
+    )
+
+
+_TAGS = {dsml: _tags(dsml) for dsml in (_DSML, _SPACED_DSML)}
 
 
 def _open_body(opening: Opening) -> BodyReader:
     if _DSML not in opening.marker:
         return HeadedJsonBody(_HEAD, opening.tools)
-    return TaggedCallsBody(_TAGS, opening.tools, is_named=opening.marker == _TAGS.call_opener)
+    tags = _TAGS[_SPACED_DSML if _SPACED_DSML in opening.marker else _DSML]
+    return TaggedCallsBody(tags, opening.tools, is_named=opening.marker == tags.call_opener)
 
 
 def _force_plain(name: str | None) -> str:
@@ -74,22 +80,25 @@ def _force_typed(name: str | None) -> str:
 
 
 def _force_dsml(block: str, name: str | None) -> str:
-    begin = f'<{_DSML}{block}>\n<{_DSML}invoke name="'
+    dsml = _BLOCKS[block]
+    begin = f'<{dsml}{block}>\n<{dsml}invoke name="'
     return begin if name is None else f'{begin}{name}">\n'
 
 
 def _close_dsml(block: str) -> Closing:
+    dsml = _BLOCKS[block]
+    tags = _TAGS[dsml]
     return Closing(
-        prefix_start=f"<{_DSML}{block}>",
+        prefix_start=f"<{dsml}{block}>",
         prefix_end='">\n',
-        call_end=f"</{_DSML}invoke>\n</{_DSML}{block}>",
+        call_end=f"{tags.call_closer}\n</{dsml}{block}>",
         call_separator="",
-        block=(f"<{_DSML}{block}>\n", f"</{_DSML}{block}>"),
+        block=(f"<{dsml}{block}>\n", f"</{dsml}{block}>"),
         notation=TagNotation(
-            begin=f'<{_DSML}parameter name="{{name}}" string="false">',
-            begin_string=f'<{_DSML}parameter name="{{name}}" string="true">',
-            end=f"{_TAGS.value_closer}\n",
-            ends=(_TAGS.value_closer,),
+            begin=f'<{dsml}parameter name="{{name}}" string="false">',
+            begin_string=f'<{dsml}parameter name="{{name}}" string="true">',
+            end=f"{tags.value_closer}\n",
+            ends=(tags.value_closer,),
         ),
     )
 
@@ -97,9 +106,14 @@ def _close_dsml(block: str) -> Closing:
 TOOLS = ToolParser(
     id="deepseek",
     opener=_CALLS,
-    other_openers=(_CALL, _TAGS.call_opener, *(f"<{_DSML}{block}>" for block in (*_BLOCKS, *_MISSPELLED))),
+    other_openers=(
+        _CALL,
+        *(tags.call_opener for tags in _TAGS.values()),
+        *(f"<{dsml}{block}>" for block, dsml in _BLOCKS.items()),
+        *(f"<{_DSML}{block}>" for block in _MISSPELLED),
+    ),
     closer=_CALLS_END,
-    other_closers=tuple(f"</{_DSML}{block}>" for block in _BLOCKS),
+    other_closers=tuple(f"</{dsml}{block}>" for block, dsml in _BLOCKS.items()),
     open_body=_open_body,
     inner_markers=(_SEPARATOR, _CALL_END, _DSML),
     forced_prefix=_force_plain,
