@@ -57,12 +57,25 @@ def test_tool_call_is_streamed_whole_and_its_result_is_used(client: httpx.Client
     assert "21 degrees and sunny" in "".join(line["message"]["content"] for line in answer)
 
 
+def test_result_whose_call_was_left_out_is_used(client: httpx.Client) -> None:
+    history = [
+        QUESTION,
+        {"role": "assistant", "content": ""},
+        {"role": "tool", "content": "21 degrees and sunny"},
+    ]
+    answer = lines(client, "/api/chat", messages=history, tools=[TOOL])
+    assert "21 degrees and sunny" in "".join(line["message"]["content"] for line in answer)
+
+
 def test_stream_and_whole_answer_are_the_same(client: httpx.Client) -> None:
     body = {"messages": [{"role": "user", "content": "Hello"}], "options": {"temperature": 0}}
     streamed = lines(client, "/api/chat", **body)
     whole = client.post("/api/chat", json={"model": f"{MODEL}:latest", "stream": False, **body}).json()
     for field in ("content", "thinking"):
         assert "".join(line["message"].get(field, "") for line in streamed) == whole["message"][field]
+    for end in (whole, streamed[-1]):
+        assert 0 < end["prompt_eval_duration"] < end["total_duration"]
+        assert 0 < end["eval_duration"] < end["total_duration"]
 
 
 def test_thinking_is_turned_off(client: httpx.Client) -> None:
@@ -101,10 +114,10 @@ def test_model_lists_and_details(client: httpx.Client) -> None:
     [
         ("chat", {"model": "nothing", "messages": [QUESTION]}, 404, "nothing"),
         ("chat", {"model": MODEL, "messages": "Hi"}, 400, "messages"),
-        ("chat", {"model": MODEL, "messages": [{"role": "tool", "content": "R"}]}, 400, "open call"),
         ("chat", {"model": MODEL, "messages": [QUESTION], "think": "hard"}, 400, "think"),
         ("chat", {"model": MODEL, "messages": [QUESTION], "format": "yaml"}, 400, "format"),
         ("generate", {"model": MODEL, "prompt": "Hi", "suffix": "there"}, 400, "suffix"),
+        ("generate", {"model": MODEL, "prompt": "Hi", "context": [1, 2]}, 400, "context"),
         ("embed", {"model": MODEL, "input": "Hi"}, 400, "embedding model"),
         ("show", {}, 400, "model"),
         ("generate", {"model": MODEL, "keep_alive": "soon"}, 400, "keep_alive"),

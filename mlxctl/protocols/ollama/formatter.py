@@ -109,13 +109,16 @@ class OllamaFormatter:
             case ToolCallEnded():
                 assert self._call is not None, "a call starts before it ends"
                 started, pieces = self._call
-                return self._line(
-                    calls=[ToolCallPart(id=started.id, name=started.name, arguments="".join(pieces))]
-                )
+                call = ToolCallPart(id=started.id, name=started.name, arguments="".join(pieces))
+                return self._line(calls=[_call(call, started.index)])
             case PromptProgress():
                 return b""
             case Finished():
-                return self._line(done=self._done(event.reason, event.usage, is_stream=True))
+                now = time.perf_counter_ns()
+                first = self._first_ns or now
+                return self._line(
+                    done=self._done(event.reason, event.usage, first - self._started_ns, now - first)
+                )
             case _:
                 assert_never(event)
 
@@ -137,9 +140,14 @@ class OllamaFormatter:
         return self._line(
             text=result.text,
             thinking=result.thinking,
-            calls=list(result.tool_calls),
+            calls=[_call(call, index) for index, call in enumerate(result.tool_calls)],
             logprobs=result.logprobs,
-            done=self._done(result.reason, result.usage, is_stream=False),
+            done=self._done(
+                result.reason,
+                result.usage,
+                round(result.prefill_seconds * 1e9),
+                round(result.decode_seconds * 1e9),
+            ),
         ).rstrip(b"\n")
 
     @property
@@ -154,25 +162,22 @@ class OllamaFormatter:
         """
         return self._line(done={"done_reason": "unload" if is_unloaded else "load"}).rstrip(b"\n")
 
-    def _done(self, reason: FinishReason, usage: Usage, *, is_stream: bool) -> dict[str, Any]:
-        now = time.perf_counter_ns()
-        counts: dict[str, Any] = {
+    def _done(self, reason: FinishReason, usage: Usage, prefill_ns: int, decode_ns: int) -> dict[str, Any]:
+        return {
             "done_reason": "length" if reason == "length" else "stop",
-            "total_duration": now - self._started_ns,
+            "total_duration": time.perf_counter_ns() - self._started_ns,
             "prompt_eval_count": usage.num_prompt_tokens,
+            "prompt_eval_duration": prefill_ns,
             "eval_count": usage.num_completion_tokens,
+            "eval_duration": decode_ns,
         }
-        if is_stream and self._first_ns is not None:
-            counts["prompt_eval_duration"] = self._first_ns - self._started_ns
-            counts["eval_duration"] = now - self._first_ns
-        return counts
 
     def _line(
         self,
         *,
         text: str = "",
         thinking: str = "",
-        calls: list[ToolCallPart] | None = None,
+        calls: list[schema.OllamaCall] | None = None,
         logprobs: tuple[TokenLogprob, ...] = (),
         done: dict[str, Any] | None = None,
     ) -> bytes:
@@ -189,7 +194,7 @@ class OllamaFormatter:
                 role="assistant",
                 content=text,
                 thinking=thinking or UNSET,
-                tool_calls=[_call(call, index) for index, call in enumerate(calls or ())] or UNSET,
+                tool_calls=calls or UNSET,
             )
             answer = schema.OllamaChatAnswer(message=message, **common)
         else:

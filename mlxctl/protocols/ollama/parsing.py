@@ -55,6 +55,10 @@ def decode_generate(body: bytes) -> schema.OllamaGenerateRequest:
     request = decode_body(body, _GENERATE)
     if request.template:
         raise InvalidRequest("template is not supported; leave it out", param="template")
+    if request.context:
+        raise InvalidRequest(
+            "context is not supported; send the conversation as messages to /api/chat", param="context"
+        )
     return request
 
 
@@ -160,7 +164,8 @@ def _constraint(wanted: str | dict[str, object] | None) -> Constraint | None:
 def _messages(messages: Sequence[schema.OllamaMessage], *, in_list: bool = True) -> tuple[Message, ...]:
     """Translate messages of an Ollama request.
 
-    Calls without an id get one, and results refer to calls in their order.
+    Calls without an id get one, and results refer to calls in their order. A result without a call keeps its
+    text: clients that leave calls out of the history still send their results.
     """
     translated: list[Message] = []
     pending: dict[str, str] = {}
@@ -168,7 +173,7 @@ def _messages(messages: Sequence[schema.OllamaMessage], *, in_list: bool = True)
     for index, message in enumerate(messages):
         path = f"messages[{index}]." if in_list else ""
         if message.role == "tool":
-            call_id = _answered(message, pending, f"{path}tool_call_id")
+            call_id = _answered(message, pending) or f"result_{index}"
             content = tuple(part for part in _content(message, path) if not isinstance(part, ThinkingPart))
             translated.append(Message(role="tool", parts=(ToolResultPart(call_id=call_id, content=content),)))  # type: ignore[arg-type]
             continue
@@ -184,19 +189,16 @@ def _messages(messages: Sequence[schema.OllamaMessage], *, in_list: bool = True)
     return tuple(translated)
 
 
-def _answered(message: schema.OllamaMessage, pending: dict[str, str], path: str) -> str:
-    """Return the id of the call that a result answers.
+def _answered(message: schema.OllamaMessage, pending: dict[str, str]) -> str | None:
+    """Return the id of the call that a result answers, None without one.
 
     By id, by name, or the first open one.
     """
     wanted, name = message.tool_call_id, message.tool_name
     named = (call_id for call_id, call_name in pending.items() if name in (None, "", call_name))
     call_id = wanted if wanted in pending else next(named, None)
-    if call_id is None:
-        raise InvalidRequest(
-            f"{path}: no earlier message has an open call for this tool result; send it too", param=path
-        )
-    del pending[call_id]
+    if call_id is not None:
+        del pending[call_id]
     return call_id
 
 

@@ -104,7 +104,8 @@ class OllamaChatRequest(OllamaRequest, kw_only=True):
 class OllamaGenerateRequest(OllamaRequest, kw_only=True):
     """Body of /api/generate; without a prompt the model is loaded.
 
-    A `raw` prompt is continued as it is, without chat template.
+    A `raw` prompt is continued as it is, without chat template. `context` (tokens of an earlier
+    answer) is refused by name: no answer has it.
     """
 
     prompt: str | None = None
@@ -113,6 +114,7 @@ class OllamaGenerateRequest(OllamaRequest, kw_only=True):
     raw: bool | None = None
     suffix: str | None = None
     template: str | None = None
+    context: list[int] | None = None
 
 
 class OllamaAnswerMessage(Struct, kw_only=True):
@@ -125,10 +127,7 @@ class OllamaAnswerMessage(Struct, kw_only=True):
 
 
 class OllamaCounts(Struct, kw_only=True):
-    """The end of an answer: durations in nanoseconds, and token counts.
-
-    A whole answer has the total duration only.
-    """
+    """The end of an answer: durations in nanoseconds, and token counts."""
 
     model: str
     created_at: str
