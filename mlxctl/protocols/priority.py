@@ -9,7 +9,7 @@ MIN_PRIORITY, MAX_PRIORITY = -100, 100
 Priority = Annotated[int, Meta(ge=MIN_PRIORITY, le=MAX_PRIORITY)]
 """As in vLLM: a request with a lower value is served first; 0 is the default."""
 
-ServiceTier = Literal["auto", "default", "flex", "scale", "priority"]
+ServiceTier = Literal["auto", "default", "flex", "scale", "priority", "fast", "ultrafast"]
 ServedTier = Literal["default", "flex", "priority"]
 
 PRIORITY_CLASSES = {"interactive": -10, "default": 0, "background": 10}
@@ -21,6 +21,8 @@ _TIERS: dict[ServiceTier, int | None] = {
     "scale": 0,
     "flex": PRIORITY_CLASSES["background"],
     "priority": PRIORITY_CLASSES["interactive"],
+    "fast": PRIORITY_CLASSES["interactive"],
+    "ultrafast": PRIORITY_CLASSES["interactive"],
 }
 
 

@@ -55,7 +55,7 @@ def test_null_equals_absent_in_every_field() -> None:
         "stream_options reasoning_effort "
         "enable_thinking think thinking reasoning chat_template_kwargs n response_format modalities "
         "functions function_call "
-        "web_search_options"
+        "web_search_options moderation"
     )
     assert parse(**dict.fromkeys(optional.split())) == parse()
 
@@ -250,6 +250,7 @@ def test_remote_images_are_refused(url: str) -> None:
         ({"function_call": "auto"}, "function_call"),
         ({"modalities": ["text", "audio"]}, "modalities"),
         ({"web_search_options": {}}, "web_search_options"),
+        ({"moderation": {"model": "omni-moderation-latest"}}, "moderation"),
         ({"messages": [{"role": "assistant", "function_call": {"name": "f"}}]}, "messages[0].function_call"),
     ],
 )

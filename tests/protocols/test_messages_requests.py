@@ -352,6 +352,22 @@ def test_tools_that_the_vendor_ran_become_calls_and_results() -> None:
     assert messages[3].text == "Found."
 
 
+def test_marks_of_the_vendors_service_leave_its_summary_and_advice() -> None:
+    summary = {"type": "compaction", "content": "They met.", "encrypted_content": "zz"}
+    asked = {"type": "server_tool_use", "id": "s1", "name": "advisor", "input": {}}
+    advice = {
+        "type": "advisor_tool_result",
+        "tool_use_id": "s1",
+        "content": {"type": "advisor_result", "text": "Wait."},
+    }
+    listing = {"type": "mcp_tool_listing", "mcp_server_name": "x", "tools": []}
+    fallback = {"type": "fallback", "to": {"model": "m"}, "trigger": None}
+    messages = parse(messages=[assistant(summary, listing, asked, advice, fallback)]).messages
+    assert [message.role for message in messages] == ["assistant", "tool"]
+    assert messages[0].text.endswith("They met.")
+    assert "Wait." in messages[1].tool_results[0].text
+
+
 @pytest.mark.parametrize(
     ("kind", "name", "required"),
     [
@@ -376,6 +392,7 @@ def test_client_run_tools_have_their_published_schema(kind: str, name: str, requ
         ({"thread": {"type": "continue", "previous_message_id": "msg_1"}}, "thread.type"),
         ({"container": "c1"}, "container"),
         ({"mcp_servers": [{"type": "url", "url": "http://x", "name": "x"}]}, "mcp_servers"),
+        ({"compaction": {"type": "summarize"}}, "compaction"),
         ({"tools": [{"name": "clock"}]}, "tools[0].input_schema"),
     ],
 )

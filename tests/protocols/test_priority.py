@@ -49,6 +49,7 @@ def test_priority_out_of_range_is_refused_by_name(create: type[Any], priority: A
     ("fields", "priority"),
     [
         ({"service_tier": "priority"}, -10),
+        ({"service_tier": "fast"}, -10),
         ({"service_tier": "flex"}, 10),
         ({"service_tier": "default"}, 0),
         ({"service_tier": "auto"}, None),

@@ -355,6 +355,7 @@ def test_missing_stored_items_are_refused_by_name() -> None:
         ({"background": True}, "background"),
         ({"conversation": "conv_1"}, "conversation"),
         ({"prompt": {"id": "pmpt_1"}}, "prompt"),
+        ({"moderation": {"model": "omni-moderation-latest"}}, "moderation"),
     ],
 )
 def test_unsupported_fields_are_refused_by_name(fields: dict[str, Any], param: str) -> None:

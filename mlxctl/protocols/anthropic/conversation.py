@@ -88,7 +88,10 @@ class AnthropicConversation:
         block: schema.AnthropicText
         | schema.AnthropicThinking
         | schema.RedactedThinking
-        | schema.AnthropicToolUse,
+        | schema.AnthropicToolUse
+        | schema.AnthropicCompaction
+        | schema.McpToolListing
+        | schema.FallbackMark,
         path: str,
     ) -> Iterable[Part]:
         match block:
@@ -98,8 +101,11 @@ class AnthropicConversation:
                 thought = block.thinking or thinking_from_signature(block.signature)
                 if thought:
                     yield ThinkingPart(text=thought, signature=block.signature)
-            case schema.RedactedThinking():
+            case schema.RedactedThinking() | schema.McpToolListing() | schema.FallbackMark():
                 pass
+            case schema.AnthropicCompaction(content=summary):
+                if summary:
+                    yield TextPart(text=f"Summary of the conversation so far:\n{summary}")
             case schema.AnthropicToolUse():
                 self._call_ids.add(block.id)
                 arguments = _object_text(block.input, f"{path}.input")

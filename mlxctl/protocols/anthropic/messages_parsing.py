@@ -139,7 +139,7 @@ def to_prompt_request(
 def _check_supported(request: schema.CountTokensRequest) -> None:
     if not request.messages:
         raise InvalidRequest("messages is empty; send at least one message", param="messages")
-    for field in ("container", "mcp_servers"):
+    for field in ("container", "mcp_servers", "compaction"):
         if getattr(request, field):
             raise InvalidRequest(f"{field} is not supported; leave it out", param=field)
 

@@ -158,6 +158,25 @@ class McpToolResult(ServerToolResult, tag_field="type", tag="mcp_tool_result"):
     """The result of an MCP server's tool."""
 
 
+class AdvisorResult(ServerToolResult, tag_field="type", tag="advisor_tool_result"):
+    """The advice of another model."""
+
+
+class AnthropicCompaction(Struct, tag_field="type", tag="compaction"):
+    """The summary of the messages before it; null for a failed one."""
+
+    content: str | None = None
+    cache_control: CacheControl | None = None
+
+
+class McpToolListing(Struct, tag_field="type", tag="mcp_tool_listing"):
+    """Tools that an MCP server listed for Anthropic; ignored."""
+
+
+class FallbackMark(Struct, tag_field="type", tag="fallback"):
+    """The place where another model continued an answer; ignored."""
+
+
 class ToolReference(Struct, tag_field="type", tag="tool_reference"):
     """The name of a deferred tool, whose definition is inserted here."""
 
@@ -218,6 +237,10 @@ class AnthropicAssistantMessage(Struct, tag_field="role", tag="assistant"):
                 | EditorExecutionResult
                 | ToolSearchResult
                 | McpToolResult
+                | AdvisorResult
+                | AnthropicCompaction
+                | McpToolListing
+                | FallbackMark
             ],
             MessageLimit,
         ]
@@ -300,7 +323,8 @@ class ContinueThread(Struct, tag_field="type", tag="continue"):
 class CountTokensRequest(AdapterFields, kw_only=True):
     """Body of `count_tokens`: the fields that decide the prompt.
 
-    `container` and `mcp_servers` concern state and servers at Anthropic; they are refused by name.
+    `container`, `mcp_servers` and `compaction` concern state and services at Anthropic; they are refused by
+    name.
     """
 
     model: Name
@@ -320,6 +344,7 @@ class CountTokensRequest(AdapterFields, kw_only=True):
     thread: CreateThread | ContinueThread | None = None
     container: Any = None
     mcp_servers: list[Any] | None = None
+    compaction: Any = None
 
 
 class MessagesRequest(CountTokensRequest, kw_only=True):

@@ -86,11 +86,9 @@ def check_supported(request: schema.ChatRequest) -> None:
         _refuse("functions", "functions is the retired form of tools; send tools")
     if request.function_call is not None:
         _refuse("function_call", "function_call is the retired form of tool_choice; send tool_choice")
-    if request.web_search_options is not None:
-        _refuse(
-            "web_search_options",
-            "web_search_options is not supported; leave it out",
-        )
+    for field in ("web_search_options", "moderation"):
+        if getattr(request, field) is not None:
+            _refuse(field, f"{field} is not supported; leave it out")
 
 
 def _refuse(param: str, message: str) -> None:

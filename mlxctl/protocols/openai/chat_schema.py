@@ -290,3 +290,4 @@ class ChatRequest(CacheFields, kw_only=True):
     functions: list[Any] | None = None
     function_call: Any = None
     web_search_options: Any = None
+    moderation: Any = None

@@ -100,6 +100,8 @@ def decode_responses(body: bytes) -> schema.ResponsesRequest:
             "prompt",
             "prompt is not supported; send instructions and input",
         )
+    if request.moderation is not None:
+        _refuse("moderation", "moderation is not supported; leave it out")
     return request
 
 

@@ -279,3 +279,4 @@ class ResponsesRequest(CacheFields, kw_only=True):
     background: bool | None = None
     conversation: Any = None
     prompt: Any = None
+    moderation: Any = None
