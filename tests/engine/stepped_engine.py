@@ -101,6 +101,10 @@ class SteppedEngine:
             self._workload.step()
 
     @property
+    def loaded_model(self) -> Any:
+        return self._workload._runners[self.family]._model
+
+    @property
     def prompt_amid_pass(self) -> Sequence | None:
         """The prompt of a pass that is computed in part, after one that ended at no checkpoint."""
         for row in self._workload._scheduler.sequences:

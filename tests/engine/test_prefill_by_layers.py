@@ -1,5 +1,6 @@
 """Prefill passes in turns of some layers, with decode steps in between."""
 
+import json
 from typing import Any
 
 import mlx.core as mx
@@ -8,10 +9,11 @@ from mlx_lm import load
 
 from mlxctl.engine.generation import caches as kv
 from mlxctl.engine.generation.prefill_pass import PrefillPass
-from mlxctl.ir import SamplingParams
+from mlxctl.ir import SamplingParams, TextPart
 from mlxctl.ir.scheduler_policy import SchedulerPolicy
 from tests import tiny_models
 from tests.engine.stepped_engine import SteppedEngine
+from tests.engine.vision_harness import noise, prepared
 
 # Plain attention, sliding window, short convolutions, linear attention with experts.
 FAMILIES = ["qwen3", "gemma3", "lfm2", "qwen3_next"]
@@ -67,6 +69,41 @@ def test_prompt_in_turns_and_rows_beside_it_get_their_tokens_alone(engine: Stepp
     engine.run(lambda: engine.is_done(stream, long, short))
 
     assert [engine.tokens(row) for row in (stream, long, short)] == [engine.tokens(row) for row in alone]
+
+
+@pytest.mark.parametrize("name", ["pixtral_colors", "qwen2_5_vl_colors", *tiny_models.VISION_NAMES])
+def test_image_encoded_in_turns_beside_a_stream_gets_the_tokens_alone(name: str) -> None:
+    model = tiny_models.model(name) if name in tiny_models.VISION_NAMES else tiny_models.trained(name)
+    prompt = prepared(model, noise(1), TextPart(text="What color is this?"))
+    engine = SteppedEngine("m", model=model)
+    rows = []
+    for policy in (SchedulerPolicy(), SHORT_TURNS):
+        engine.configure(policy)
+        stream = engine.submit(STREAM, max_tokens=10_000, mode="off")
+        engine.run(lambda stream=stream: bool(engine.tokens(stream)))
+        image = list(prompt.images)
+        rows.append(engine.submit(list(prompt.token_ids), max_tokens=20, mode="off", images=image))
+        engine.run(lambda row=rows[-1]: engine.is_done(row))
+        engine.cancel(stream)
+
+    assert engine.tokens(rows[0]) == engine.tokens(rows[1])
+
+
+def test_image_is_encoded_one_layer_a_turn() -> None:
+    path = tiny_models.trained("pixtral_colors")
+    prompt = prepared(path, noise(1), TextPart(text="What color is this?"))
+    model = SteppedEngine("m", model=path).loaded_model
+    caches = model.make_cache()
+
+    layers = model.view(mx.array(prompt.token_ids), prompt.images).read(0, len(prompt.token_ids), caches)
+    encoding = PrefillPass(caches, states=None, encoder_layers=layers)
+    num_turns = 1
+    while not encoding.run(0.0):
+        num_turns += 1
+
+    num_encoder_layers = json.loads((path / "config.json").read_text())["vision_config"]["num_hidden_layers"]
+    assert num_turns == num_encoder_layers + 1 + len(caches) - 1
+    assert encoding.encode_seconds > 0
 
 
 def test_state_amid_a_pass_is_not_stored_when_the_client_leaves(engine: SteppedEngine) -> None:

@@ -129,6 +129,7 @@ def _join_vision(text_model: Any, tower: Any, recipe: VisionRecipe) -> VisionLan
     encoder = create_vision_encoder(recipe, tower)
     image, token_ids = _empty_image(recipe)
     features = encoder(image, token_ids)
+    encoder.recorder.take()
     wanted = embed_tokens(token_ids).shape
     for states in (features.states, *features.deep):
         if states.shape != wanted:

@@ -216,7 +216,10 @@ class ModelRunner:
             states = self.drafts.take_states()
         else:
             begun = state.unfinished_pass or self._begin_pass(state, caches, start, end)
+            encoded = begun.encode_seconds
             state.unfinished_pass = None if begun.run(max_seconds) else begun
+            if sequence.images:
+                sequence.vision_seconds = (sequence.vision_seconds or 0.0) + begun.encode_seconds - encoded
             if state.unfinished_pass is not None:
                 return None
             states = begun.states
@@ -227,14 +230,13 @@ class ModelRunner:
 
     def _begin_pass(self, state: PrefillState, caches: kv.Caches, start: int, end: int) -> PrefillPass:
         """Build a pass. Its logits are never evaluated, so the output head costs nothing."""
-        sequence = state.sequence
+        sequence, encoder_layers = state.sequence, []
         with self.lora.of_rows([sequence]):
             if state.view is None:
                 self._model(mx.array(_tokens(sequence, start, end))[None], cache=caches)
             else:
-                state.view.read(start, end, caches)
-                sequence.vision_seconds = state.view.encode_seconds
-        return PrefillPass(caches, states=self.drafts.take_states())
+                encoder_layers = state.view.read(start, end, caches)
+        return PrefillPass(caches, states=self.drafts.take_states(), encoder_layers=encoder_layers)
 
     def _score_prompt(self, sequence: Sequence, caches: kv.Caches, start: int, end: int) -> list[Score]:
         """Compute a pass and return the scores of the tokens after each of its tokens."""

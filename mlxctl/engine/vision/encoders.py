@@ -4,6 +4,7 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 import mlx.core as mx
+import mlx.nn as nn
 import numpy as np
 
 from mlxctl.ir import ProcessedImage, VisionRecipe
@@ -20,11 +21,40 @@ class ImageFeatures:
     deep: tuple[mx.array, ...] = ()
 
 
+class LayerRecorder:
+    """Holds what the layers of an encoder return, until it is taken."""
+
+    def __init__(self, layers: list[Any]) -> None:
+        """Replace `layers` by ones that record."""
+        self._states: list[mx.array] = []
+        layers[:] = [_RecordedLayer(layer, self._states) for layer in layers]
+
+    def take(self) -> list[mx.array]:
+        """Return the states after each layer of the passes since the last call."""
+        states = self._states.copy()
+        self._states.clear()
+        return states
+
+
+class _RecordedLayer(nn.Module):  # type: ignore[misc]
+    def __init__(self, layer: Any, states: list[mx.array]) -> None:
+        super().__init__()
+        self.layer = layer
+        self._states = states
+
+    def __call__(self, *inputs: Any, **options: Any) -> mx.array:
+        states: mx.array = self.layer(*inputs, **options)
+        self._states.append(states)
+        return states
+
+
 class VisionEncoder(Protocol):
     """Encodes one image for a language model.
 
-    `token_ids` (tokens,) are its tokens. The result may be lazy.
+    `token_ids` (tokens,) are its tokens. The result is lazy; `recorder` has the layers that it depends on.
     """
+
+    recorder: LayerRecorder
 
     def __call__(self, image: ProcessedImage, token_ids: mx.array) -> ImageFeatures:
         """Return the features of the image."""
@@ -43,6 +73,7 @@ class PixtralEncoder:
     def __init__(self, model: Any, recipe: VisionRecipe) -> None:
         self._model = model
         self._recipe = recipe
+        self.recorder = LayerRecorder(model.vision_tower.vision_model.transformer.layers)
 
     def __call__(self, image: ProcessedImage, token_ids: mx.array) -> ImageFeatures:
         pixels = _colors(image, self._recipe).transpose(2, 0, 1)[None]
@@ -58,6 +89,7 @@ class QwenEncoder:
     def __init__(self, model: Any, recipe: VisionRecipe) -> None:
         self._tower = model.vision_tower
         self._recipe = recipe
+        self.recorder = LayerRecorder(self._tower.blocks)
         shape = model.config.vision_config
         self._patch_size, self._num_frames = int(shape.patch_size), int(shape.temporal_patch_size)
 
@@ -90,6 +122,7 @@ class GemmaEncoder:
     def __init__(self, model: Any, recipe: VisionRecipe) -> None:
         self._tower, self._projector = model.vision_tower, model.multi_modal_projector
         self._recipe = recipe
+        self.recorder = LayerRecorder(self._tower.vision_model.encoder.layers)
         # The text model multiplies all its inputs by this, as it has to for token embeddings.
         self._scale = mx.array(model.config.text_config.hidden_size**0.5, mx.bfloat16)
         mx.eval(self._scale)

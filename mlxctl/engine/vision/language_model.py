@@ -3,7 +3,6 @@
 MLX thread only.
 """
 
-import time
 from collections.abc import Sequence
 from typing import Any
 
@@ -71,18 +70,20 @@ class VisionLanguageModel:
 
         return list(make_prompt_cache(self._text_model))
 
-    def encode(self, image: ProcessedImage, token_ids: mx.array) -> ImageFeatures:
-        """Return the evaluated features of an image, in the embeddings' precision.
+    def encode(
+        self, image: ProcessedImage, token_ids: mx.array
+    ) -> tuple[ImageFeatures, list[Sequence[mx.array]]]:
+        """Return the features of an image, in the embeddings' precision, and the encoder's layers.
 
-        `token_ids` (tokens,) are its tokens.
+        `token_ids` (tokens,) are its tokens. The layers' states, and then the features, are not evaluated.
         """
         encoded = self._encoder(image, token_ids)
         kind = self.embed_tokens(token_ids[:1]).dtype
         features = ImageFeatures(
             encoded.states.astype(kind), tuple(states.astype(kind) for states in encoded.deep)
         )
-        mx.eval(features.states, *features.deep)
-        return features
+        layers = [[states] for states in self._encoder.recorder.take()]
+        return features, [*layers, [features.states, *features.deep]]
 
     def view(self, token_ids: mx.array, images: Sequence[ProcessedImage]) -> "MultimodalPrompt":
         """Return a prompt (tokens,) with images, ready for prefill."""
@@ -114,8 +115,7 @@ class MultimodalPrompt:
     """The prefill of a prompt with images.
 
     An image is encoded when the first slice reaches it, and its features are held until its end. Images in a
-    cached prefix are never encoded, and other rows get their turn between two images. `encode_seconds` is
-    the time of the vision encoder so far.
+    cached prefix are never encoded.
     """
 
     def __init__(
@@ -125,10 +125,10 @@ class MultimodalPrompt:
         self._token_ids = token_ids
         self._images = images
         self._encoded: dict[int, ImageFeatures] = {}
-        self.encode_seconds = 0.0
+        self._encoder_layers: list[Sequence[mx.array]] = []
 
-    def read(self, start: int, end: int, cache: Any) -> None:
-        """Build the pass over the slice.
+    def read(self, start: int, end: int, cache: Any) -> list[Sequence[mx.array]]:
+        """Build the pass over the slice; return the encoder's layers, to be evaluated first.
 
         Raises ValueError when an image cannot be encoded.
         """
@@ -142,6 +142,8 @@ class MultimodalPrompt:
         for image in self._images:
             if image.end <= end:
                 self._encoded.pop(image.start, None)
+        layers, self._encoder_layers = self._encoder_layers, []
+        return layers
 
     def features(self, start: int, end: int) -> ImageFeatures:
         """Return what replaces the token embeddings of the slice."""
@@ -156,9 +158,9 @@ class MultimodalPrompt:
 
     def _encode(self, image: ProcessedImage) -> ImageFeatures:
         if image.start not in self._encoded:
-            started = time.monotonic()
-            self._encoded[image.start] = self._model.encode(image, self._token_ids[image.start : image.end])
-            self.encode_seconds += time.monotonic() - started
+            token_ids = self._token_ids[image.start : image.end]
+            self._encoded[image.start], layers = self._model.encode(image, token_ids)
+            self._encoder_layers += layers
         return self._encoded[image.start]
 
 
