@@ -27,8 +27,11 @@ def check_server_files(
     if certificate is None or key is None:
         raise SettingsError("TLS needs both --tls-cert and --tls-key")
     for name, path in (("tls_cert", certificate), ("tls_key", key), ("tls_client_ca", client_ca)):
-        if path is not None and not os.access(path, os.R_OK):
-            raise SettingsError(f"server.{name}: {str(path)!r} does not exist or cannot be read")
+        if path is not None and not (path.is_file() and os.access(path, os.R_OK)):
+            raise SettingsError(f"server.{name}: {str(path)!r} is no file that can be read")
+    for name, path in (("tls_cert", certificate), ("tls_client_ca", client_ca)):
+        if path is not None and not _has_certificate(path):
+            raise SettingsError(f"server.{name}: {str(path)!r} has no valid certificate in PEM format")
     if is_encrypted(key) and password is None:
         raise SettingsError(
             f"server.tls_key: {str(key)!r} is encrypted; name a file with its password with "
@@ -38,20 +41,23 @@ def check_server_files(
     try:
         context.load_cert_chain(certificate, key, password=lambda: password or "")
     except (ssl.SSLError, ValueError) as error:
-        # OpenSSL has no reason for a wrong password.
-        known = getattr(error, "reason", None)
-        unknown = "check the password of the key" if is_encrypted(key) else str(error)
-        reason = known.replace("_", " ").lower() if known else unknown
-        raise SettingsError(
-            f"{str(certificate)!r} and {str(key)!r} cannot be used for TLS: {reason}"
-        ) from None
-    if client_ca is not None:
-        try:
-            context.load_verify_locations(client_ca)
-        except ssl.SSLError:
-            raise SettingsError(
-                f"server.tls_client_ca: {str(client_ca)!r} has no certificate in PEM format"
-            ) from None
+        # OpenSSL has no reason for a wrong password and for what is no key at all.
+        if known := getattr(error, "reason", None):
+            reason = known.replace("_", " ").lower()
+            problem = f"{str(certificate)!r} and {str(key)!r} cannot be used for TLS: {reason}"
+        elif is_encrypted(key):
+            problem = f"server.tls_key: {str(key)!r} cannot be decrypted; check its password"
+        else:
+            problem = f"server.tls_key: {str(key)!r} has no valid private key in PEM format"
+        raise SettingsError(problem) from None
+
+
+def _has_certificate(path: Path) -> bool:
+    try:
+        ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER).load_verify_locations(path)
+    except ssl.SSLError:
+        return False
+    return True
 
 
 def is_encrypted(key: Path) -> bool:

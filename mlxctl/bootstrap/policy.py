@@ -8,6 +8,7 @@ from mlxctl import locations
 from mlxctl.errors import InvalidRequest, SettingsError, StoreUnavailable
 from mlxctl.inference.request_context import trace_headers
 from mlxctl.installed import missing_for
+from mlxctl.ir.host_names import is_http_url
 from mlxctl.ir.policy import GuardrailRules, Limits, Scope
 from mlxctl.policy import PolicyService, SettingsPolicy
 from mlxctl.policy.guardrails import compile_rules
@@ -25,6 +26,10 @@ def policy_service(settings: Settings) -> PolicyService:
     of_settings, stored = open_policy(settings)
     opa = None
     if settings.opa.url is not None:
+        if not is_http_url(settings.opa.url):
+            raise SettingsError(
+                f"opa.url: {settings.opa.url!r} is no URL such as http://127.0.0.1:8181/v1/data/mlxctl/decision"
+            )
         # Imports httpx, which most servers do not need.
         from mlxctl.policy.opa import OpaPolicy
 

@@ -14,6 +14,15 @@ def is_loopback(host: str) -> bool:
         return False
 
 
+def is_http_url(url: str) -> bool:
+    """Whether a text is an http or https URL with a host."""
+    try:
+        parts = urlsplit(url)
+        return parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
+    except ValueError:
+        return False
+
+
 def without_credentials(url: str) -> str:
     """Return a URL for logs, without user name and password."""
     parts = urlsplit(url)

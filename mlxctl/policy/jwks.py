@@ -121,7 +121,7 @@ class JwksCache:
         try:
             async with asyncio.timeout(self._timeout_seconds):
                 self._keys = await self._fetch()
-        except (httpx.HTTPError, httpx.InvalidURL, TimeoutError, ValueError) as error:
+        except (httpx.HTTPError, httpx.InvalidURL, TimeoutError, ValueError, RecursionError) as error:
             if not self._num_failures:
                 _log.error("the keys of the identity provider %s cannot be fetched: %r", self._issuer, error)
             self._url = self._configured_url

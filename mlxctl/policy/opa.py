@@ -123,5 +123,7 @@ def _decision(answer: Any) -> Decision:
         raise ValueError("the result is neither a boolean nor an object with 'allow'")  # noqa: TRY004 -- wrong content, not a wrong call
     if result["allow"]:
         return ALLOWED
-    reason = str(result.get("reason") or "the policy of this server denies the request")
+    reason = result.get("reason")
+    if not isinstance(reason, str) or not reason:
+        reason = "the policy of this server denies the request"
     return Decision(allowed=False, reason=reason[:_MAX_REASON_CHARS])

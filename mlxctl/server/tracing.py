@@ -10,14 +10,13 @@ import logging
 from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
-from urllib.parse import urlsplit
 
 from mlxctl import __version__
 from mlxctl.errors import SettingsError
 from mlxctl.inference.request_context import RequestContext
 from mlxctl.inference.request_entry import RequestEntry
 from mlxctl.installed import missing_for
-from mlxctl.ir.host_names import without_credentials
+from mlxctl.ir.host_names import is_http_url, without_credentials
 from mlxctl.ir.timed_phases import recorded_phases
 from mlxctl.server.access_log import finish_reason
 from mlxctl.settings import TelemetrySettings
@@ -59,8 +58,7 @@ class RequestTracing:
 
     def __init__(self, settings: TelemetrySettings) -> None:
         assert settings.otlp_endpoint is not None, "only created with an endpoint"
-        parts = urlsplit(settings.otlp_endpoint)
-        if parts.scheme not in ("http", "https") or not parts.hostname:
+        if not is_http_url(settings.otlp_endpoint):
             raise SettingsError(
                 f"telemetry.otlp_endpoint: {settings.otlp_endpoint!r} is no URL such as http://127.0.0.1:4318"
             )

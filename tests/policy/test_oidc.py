@@ -249,7 +249,14 @@ def test_keys_hold_for_a_while_when_the_provider_fails(
 
 @pytest.mark.parametrize(
     "document",
-    [b"{", b"[]", b'{"keys": []}', b'{"keys": [7, {"kty": "RSA"}]}', b" " * (MAX_DOCUMENT_BYTES + 1)],
+    [
+        b"{",
+        b"[" * 100_000,
+        b"[]",
+        b'{"keys": []}',
+        b'{"keys": [7, {"kty": "RSA"}]}',
+        b" " * (MAX_DOCUMENT_BYTES + 1),
+    ],
 )
 def test_unusable_documents_leave_tokens_unchecked(provider: IdentityProvider, document: bytes) -> None:
     provider.documents["/keys"] = document

@@ -3,15 +3,18 @@
 import asyncio
 from collections.abc import Iterator
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
 
-from mlxctl.errors import PolicyUnavailable
+from mlxctl.bootstrap.policy import policy_service
+from mlxctl.errors import PolicyUnavailable, SettingsError
 from mlxctl.ir.policy import USER_SCOPES
 from mlxctl.policy import SettingsPolicy
 from mlxctl.policy.backend import Decision, RequestFacts
 from mlxctl.policy.opa import OpaPolicy
+from mlxctl.settings import OpaSettings, PolicySettings, Settings
 from tests.policy.opa_double import OpaDouble, opa_double
 
 FACTS = RequestFacts(
@@ -63,6 +66,7 @@ def test_local_rules_hold_before_the_policy_server(
         (False, False, "denies"),
         (None, False, "denies"),
         ({"allow": False, "reason": "only at night"}, False, "only at night"),
+        ({"allow": False, "reason": {"code": 7}}, False, "denies"),
         ({"allow": True, "reason": "x"}, True, ""),
     ],
 )
@@ -124,3 +128,12 @@ def test_log_has_no_credentials_of_the_policy_server(
         decide(url.replace("://", "://me:secret@"), FACTS, on_error="allow")
     assert [url in caplog.text for url in (double.url, "http://127.0.0.1:9/", "status 500")] == [True] * 3
     assert "secret" not in caplog.text
+
+
+@pytest.mark.parametrize(
+    "url", ["127.0.0.1:8181", "opa", "ftp://127.0.0.1/v1", "http://", "http://[", "http://h:x"]
+)
+def test_setting_must_be_a_url(tmp_path: Path, url: str) -> None:
+    store = PolicySettings(path=tmp_path / "policy.sqlite")
+    with pytest.raises(SettingsError, match=r"opa\.url"):
+        policy_service(Settings(opa=OpaSettings(url=url), policy=store))

@@ -206,15 +206,17 @@ def test_files_that_cannot_be_used_are_named(certificates: Path, tmp_path: Path)
     broken.write_text("no certificate")
     for files, reason in {
         (server, None, None): "needs both --tls-cert and --tls-key",
-        (server, tmp_path / "none", None): "does not exist",
+        (server, tmp_path / "none", None): "server.tls_key: .* is no file",
+        (tmp_path, key, None): "server.tls_cert: .* is no file",
         (server, certificates / "client.key", None): "key values mismatch",
         (server, certificates / "encrypted.key", None): "is encrypted; name a file with its password",
-        (broken, key, None): "cannot be used for TLS",
-        (server, key, broken): "server.tls_client_ca",
+        (broken, key, None): "server.tls_cert: .* has no valid certificate",
+        (server, broken, None): "server.tls_key: .* has no valid private key",
+        (server, key, broken): "server.tls_client_ca: .* has no valid certificate",
         (None, None, certificates / "ca.pem"): "needs server.tls_cert",
     }.items():
         with pytest.raises(SettingsError, match=reason):
             check_server_files(*files)
-    with pytest.raises(SettingsError, match="check the password") as refused:
+    with pytest.raises(SettingsError, match="check its password") as refused:
         check_server_files(server, certificates / "encrypted.key", None, password="wrong 4712")
     assert "4712" not in str(refused.value)

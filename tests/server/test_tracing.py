@@ -26,7 +26,9 @@ def test_absent_collector_is_logged_once(
     assert "secret" not in caplog.text
 
 
-@pytest.mark.parametrize("endpoint", ["127.0.0.1:4318", "collector", "ftp://127.0.0.1", "http://"])
+@pytest.mark.parametrize(
+    "endpoint", ["127.0.0.1:4318", "collector", "ftp://127.0.0.1", "http://", "http://[", "http://h:x"]
+)
 def test_endpoint_must_be_a_url(endpoint: str) -> None:
     with pytest.raises(SettingsError, match=r"telemetry\.otlp_endpoint"):
         RequestTracing(TelemetrySettings(otlp_endpoint=endpoint))
