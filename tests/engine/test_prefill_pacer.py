@@ -10,9 +10,15 @@ STEP = 0.02
 
 
 def make_pacer(
-    *, step: float | None = STEP, gap_seconds: float | None = None, max_tokens: int = 2048
+    *,
+    step: float | None = STEP,
+    gap_seconds: float | None = None,
+    max_tokens: int = 2048,
+    num_layers: int = 1,
 ) -> PrefillPacer:
-    pacer = PrefillPacer(slice_seconds=0.5, max_tokens=max_tokens, gap_seconds=gap_seconds)
+    pacer = PrefillPacer(
+        slice_seconds=0.5, max_tokens=max_tokens, gap_seconds=gap_seconds, num_layers=num_layers
+    )
     for _ in range(5 if step is not None else 0):
         pacer.observe_decode(step or 0.0, alone=True)
     return pacer
@@ -169,6 +175,24 @@ def test_steps_of_many_rows_lengthen_only_passes_beside_them() -> None:
     assert 0.001 + 0.0005 * pacer.chunk_tokens(rows=16) == pytest.approx(0.06, rel=0.1)
     assert pacer.chunk_tokens(rows=1) == beside_one
     assert pacer.chunk_tokens(rows=0) == alone
+
+
+def test_one_layer_of_a_pass_by_layers_takes_two_steps() -> None:
+    pacer, passes = make_pacer(num_layers=11), [(32, 0.1)]
+    for _ in range(20):
+        num_tokens = pacer.chunk_tokens(rows=1, last_passes=passes[-3:])
+        passes.append((num_tokens, 0.02 + 0.001 * num_tokens))
+
+    assert passes[-1][1] == pytest.approx(10 * 2 * STEP, rel=0.05)
+    assert pacer.turn_seconds(rows=1) == pytest.approx(2 * STEP)
+
+
+def test_size_of_pass_by_layers_follows_costs_and_not_single_delays() -> None:
+    pacer, usual = make_pacer(num_layers=11), (380, 0.4)
+
+    assert pacer.chunk_tokens(rows=1, last_passes=[usual, usual, (380, 4.0)]) == pytest.approx(380, abs=1)
+    assert pacer.chunk_tokens(rows=1, last_passes=[(380, 4.0)] * 3) == 190
+    assert pacer.chunk_tokens(rows=1, last_passes=[(380, 0.04)] * 3) == 760
 
 
 @settings(max_examples=50)
