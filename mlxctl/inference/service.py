@@ -217,10 +217,9 @@ class InferenceService:
         is generated.
         """
         request = self.manager.lora.apply(request)
-        choices = request.head.adapters
         session, lease = await self.manager.use(request.head.model)
         try:
-            await self.manager.lora.ensure_mounted(session.name, choices)
+            await self.manager.lora.ensure_mounted(session.name, request.head)
             prepared: jobs.Preparation = await self.preparation.run_on(
                 jobs.prepare, request, model=session.name
             )
@@ -229,8 +228,8 @@ class InferenceService:
                 # Prompt log-probabilities are computed without the cache; explanations must say the same.
                 request = request.with_head(cache=replace(request.head.cache, mode="off"))
             await review(session, request, prepared)
-            # Nothing waits between this check and the submission, and the engine keeps what it has taken.
-            self.manager.lora.check_mounted(session.name, choices)
+            # Nothing waits between this and the submission, and the engine keeps what it has taken.
+            await self.manager.lora.ensure_mounted(session.name, request.head)
             generations = self._submissions.submit(session, lease, request, prepared)
         finally:
             lease.release()

@@ -7,6 +7,7 @@ import os
 import shutil
 import signal
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -158,7 +159,9 @@ def test_adapter_is_mounted_by_vllm_names(lora: LoraServer) -> None:
     [
         ("/etc", "not below a directory of adapters.dirs"),
         ("../trained", "not below a directory of adapters.dirs"),
-        ("nothing", "nothing"),
+        ("nothing", "there is no adapter 'nothing'"),
+        ("no\0thing", "printable characters"),
+        ("a" * 300, "File name too long"),
         ("other_base", "has no layer"),
         ("link", "leads out"),
     ],
@@ -177,6 +180,20 @@ def test_bad_paths_are_refused(lora: LoraServer, path: str, words: str, tmp_path
     assert words in answer.json()["error"]["message"]
     assert answer.json()["error"]["param"] == "path"
     assert lora.complete() == before
+
+
+def test_refused_unmount_disturbs_no_request(lora: LoraServer) -> None:
+    body = {"model": "tiny:trained", "prompt": "x", "stream": True, "min_tokens": 1500, "max_tokens": 1500}
+    url = f"{lora.process.url}/v1/completions"
+    with httpx.stream("POST", url, json=body, timeout=60) as stream, ThreadPoolExecutor(8) as pool:
+        lines = stream.iter_lines()
+        next(lines)
+        removals = [
+            pool.submit(httpx.delete, f"{lora.process.url}/v1/adapters/trained", timeout=60) for _ in range(8)
+        ]
+        texts = [pool.submit(lora.complete, model="tiny:trained") for _ in range(8)]
+        assert [each.result().status_code for each in removals] == [409] * 8
+        assert [each.result() for each in texts] == [ANSWER] * 8
 
 
 def test_unknown_adapters_are_named(lora: LoraServer) -> None:

@@ -2,20 +2,32 @@
 
 import asyncio
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Coroutine, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any, TypeVar
 
 from mlxctl.engine import EngineClient, ModelLoaded
-from mlxctl.errors import BrokenModel, Conflict, InvalidRequest, ModelError, UnknownModel, UnknownResource
+from mlxctl.errors import (
+    BrokenModel,
+    Conflict,
+    InvalidRequest,
+    ModelError,
+    ModelNotFoundOnDisk,
+    UnknownModel,
+    UnknownResource,
+)
 from mlxctl.inference.models.registry import ModelRegistry
 from mlxctl.inference.preparation import PackedRequest
+from mlxctl.ir import GenerationRequest
 from mlxctl.ir.lora import MAX_STACKED_ADAPTERS, LoraChoice, LoraSpec, stack_digest
 from mlxctl.models.lora_files import read_lora
 from mlxctl.settings import AdapterSettings
 
 NO_ADAPTERS = "none"
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,127}")
+_MAX_PATH_LENGTH = 4096
+Changed = TypeVar("Changed")
 FindDirectory = Callable[[str], Path]
 
 
@@ -61,6 +73,9 @@ class LoraRegistry:
         # What the engine has, for one load of a model.
         self._mounted: dict[str, tuple[ModelLoaded, set[str]]] = {}
         self._changing = asyncio.Lock()
+        # Requests that choose it wait until the engine has unmounted it or not.
+        self._leaving: ServedAdapter | None = None
+        self._tasks: set[asyncio.Task[Any]] = set()
         for text, path in settings.paths.items():
             base, _, name = text.rpartition(":")
             own_name = self._own_name(base or None)
@@ -100,7 +115,8 @@ class LoraRegistry:
                 else request.with_head(model=base, adapters=())
             )
         own_name = self._models.own_name(base) or base
-        found = [self._chosen(own_name, each) for each in choices]
+        for each in choices:
+            self._chosen(own_name, each)
         if len({each.name for each in choices}) < len(choices):
             raise InvalidRequest("adapter names one adapter twice; set its scale instead", param="adapter")
         if len(choices) > MAX_STACKED_ADAPTERS:
@@ -108,27 +124,20 @@ class LoraRegistry:
                 f"adapter names {len(choices)} adapters; a request may use {MAX_STACKED_ADAPTERS}",
                 param="adapter",
             )
-        scales = (each.scale for each in choices)
-        digest = stack_digest(
-            (adapter.spec.digest, scale) for adapter, scale in zip(found, scales, strict=True)
-        )
-        cache = replace(head.cache, adapters_digest=digest)
+        cache = replace(head.cache, adapters_digest=self._digest(own_name, choices))
         return request.with_head(model=base, adapters=choices, cache=cache)
 
-    def check_mounted(self, own_name: str, choices: Sequence[LoraChoice] | None) -> None:
-        """Check that a prepared request's adapters were not unmounted meanwhile. Raises InvalidRequest."""
-        for each in choices or ():
-            self._chosen(own_name, each)
-
-    async def ensure_mounted(self, own_name: str, choices: Sequence[LoraChoice] | None) -> None:
+    async def ensure_mounted(self, own_name: str, head: GenerationRequest) -> None:
         """Mount the adapters of a request on its loaded model.
 
-        Raises InvalidRequest, EngineError.
+        They stay mounted until the caller waits for something else than its answer. Raises InvalidRequest,
+        Conflict, EngineError.
         """
-        for each in choices or ():
-            if each.name not in self._names_mounted(own_name):
-                async with self._changing:
-                    await self._mount(self._chosen(own_name, each))
+        choices = head.adapters or ()
+        while missing := [each for each in choices if not self._is_ready(self._chosen(own_name, each))]:
+            await self._finish(self._mount_chosen(own_name, missing[0]))
+        if choices and self._digest(own_name, choices) != head.cache.adapters_digest:
+            raise Conflict("an adapter of this request was mounted anew meanwhile; send the request again")
 
     async def mount_configured(self) -> None:
         """Mount all adapters of loaded models. Raises BrokenModel, EngineError."""
@@ -144,7 +153,33 @@ class LoraRegistry:
 
         `path` as in `_directory`. Raises UnknownModel, InvalidRequest, Conflict, EngineError.
         """
-        own_name = self._own_name(base)
+        return await self._finish(self._add(self._own_name(base), name, path))
+
+    async def remove(self, name: str, base: str | None) -> ServedAdapter:
+        """Unmount an adapter. Raises UnknownModel, UnknownResource, Conflict, EngineError."""
+        return await self._finish(self._remove(self._own_name(base), name))
+
+    async def _finish(self, change: Coroutine[Any, Any, Changed]) -> Changed:
+        """Run a change to its end, also if the caller is cancelled meanwhile.
+
+        The engine ends what it began, and the names must agree with it.
+        """
+        task = asyncio.create_task(change)
+        self._tasks.add(task)
+        task.add_done_callback(self._end_task)
+        return await asyncio.shield(task)
+
+    def _end_task(self, task: "asyncio.Task[Any]") -> None:
+        self._tasks.discard(task)
+        if not task.cancelled():
+            # A cancelled caller does not read the error.
+            task.exception()
+
+    async def _mount_chosen(self, own_name: str, choice: LoraChoice) -> None:
+        async with self._changing:
+            await self._mount(self._chosen(own_name, choice))
+
+    async def _add(self, own_name: str, name: str, path: str) -> ServedAdapter:
         async with self._changing:
             self._check_new(own_name, name)
             if len(self._adapters) >= self._settings.max_mounted:
@@ -157,21 +192,22 @@ class LoraRegistry:
             self._adapters[own_name, name] = adapter
             return adapter
 
-    async def remove(self, name: str, base: str | None) -> ServedAdapter:
-        """Unmount an adapter. Raises UnknownModel, UnknownResource, Conflict, EngineError."""
-        own_name = self._own_name(base)
+    async def _remove(self, own_name: str, name: str) -> ServedAdapter:
         async with self._changing:
             adapter = self._adapters.get((own_name, name))
             if adapter is None:
                 raise UnknownResource(f"adapter {name!r} is not mounted on model {own_name!r}")
-            mounted = self._names_mounted(own_name)
-            # New requests must not choose it while the engine unmounts it.
+            if name in self._names_mounted(own_name):
+                self._leaving = adapter
+                try:
+                    failure = await self._engine.unmount_lora(own_name, name)
+                finally:
+                    self._leaving = None
+                # A model that was unloaded meanwhile has no adapters.
+                if failure and name in self._names_mounted(own_name):
+                    raise Conflict(failure)
+            self._names_mounted(own_name).discard(name)
             del self._adapters[own_name, name]
-            failure = await self._engine.unmount_lora(own_name, name) if name in mounted else ""
-            if failure:
-                self._adapters[own_name, name] = adapter
-                raise Conflict(failure)
-            mounted.discard(name)
             return adapter
 
     def own_name(self, base: str | None) -> str:
@@ -217,6 +253,13 @@ class LoraRegistry:
             )
         return adapter
 
+    def _is_ready(self, adapter: ServedAdapter) -> bool:
+        return adapter is not self._leaving and adapter.name in self._names_mounted(adapter.base)
+
+    def _digest(self, own_name: str, choices: Sequence[LoraChoice]) -> bytes:
+        """Return the digest of chosen adapters and scales. Raises InvalidRequest."""
+        return stack_digest((self._chosen(own_name, each).spec.digest, each.scale) for each in choices)
+
     def _check_new(self, own_name: str, name: str) -> None:
         if not _NAME.fullmatch(name) or name == NO_ADAPTERS:
             raise InvalidRequest(
@@ -241,16 +284,32 @@ class LoraRegistry:
 
         SEC: clients must not read other directories; links that lead out are not followed.
         """
-        for root in (each.resolve() for each in self._settings.dirs):
-            directory = (root / path).resolve()
-            if directory != root and directory.is_relative_to(root) and directory.is_dir():
-                files = [file.resolve() for file in directory.iterdir() if file.is_symlink()]
-                if not all(file.is_relative_to(root) for file in files):
-                    raise InvalidRequest(f"adapter {path!r} has a link that leads out", param="path")
-                return directory
+        if len(path) > _MAX_PATH_LENGTH or not path.isprintable():
+            raise InvalidRequest(
+                f"path must have at most {_MAX_PATH_LENGTH} printable characters", param="path"
+            )
+        try:
+            for root in (each.resolve() for each in self._settings.dirs):
+                directory = (root / path).resolve()
+                if directory != root and directory.is_relative_to(root) and directory.is_dir():
+                    files = [file.resolve() for file in directory.iterdir() if file.is_symlink()]
+                    if not all(file.is_relative_to(root) for file in files):
+                        raise InvalidRequest(f"adapter {path!r} has a link that leads out", param="path")
+                    return directory
+        except OSError as error:
+            raise InvalidRequest(
+                f"path {path[:64]!r} cannot be read: {error.strerror}", param="path"
+            ) from None
         if Path(path).is_absolute() or ".." in Path(path).parts:
             raise InvalidRequest(f"path {path!r} is not below a directory of adapters.dirs", param="path")
-        return self._find(path)
+        try:
+            return self._find(path)
+        except ModelNotFoundOnDisk:
+            raise InvalidRequest(
+                f"there is no adapter {path!r} in the directories of adapters.dirs, and none of this name in "
+                "the library",
+                param="path",
+            ) from None
 
     def _names_mounted(self, own_name: str) -> set[str]:
         """Return the adapters mounted since the model was loaded last."""

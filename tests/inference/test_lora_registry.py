@@ -1,0 +1,70 @@
+"""Names of LoRA adapters agree with the engine."""
+
+import asyncio
+import contextlib
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import pytest
+
+from mlxctl.bootstrap import DEMO_MODEL
+from mlxctl.errors import Conflict, InvalidRequest
+from mlxctl.inference.models.configured_models import ModelReader
+from mlxctl.inference.models.lora_registry import LoraRegistry
+from mlxctl.inference.preparation import PackedRequest
+from mlxctl.ir import GenerationRequest
+from mlxctl.models import Library
+from mlxctl.models.capability_lookup import CapabilityLookup
+from mlxctl.settings import AdapterSettings, LibrarySettings, ModelSettings, Settings
+from mlxctl.stores import CapabilityStore
+from tests import tiny_models
+from tests.engine.harness import running_engine
+from tests.tiny_models.adapters import random_adapter
+
+
+@asynccontextmanager
+async def registry_of(directory: Path) -> AsyncIterator[LoraRegistry]:
+    """Open a model for the adapters `one` and `two`."""
+    base = tiny_models.model("qwen3")
+    for seed, name in enumerate(("one", "two")):
+        random_adapter(base, directory / "adapters" / name, seed=seed)
+    library = Library(LibrarySettings(hub_cache=directory))
+    knowledge = CapabilityLookup(CapabilityStore(directory / "store.sqlite"), directory / "none.toml")
+    settings = Settings(model=ModelSettings(path=base, name="m"))
+    models = ModelReader(settings, library, knowledge, demo=DEMO_MODEL).registry()
+    async with running_engine(models=[models.model("m").spec]) as client:
+        dirs = AdapterSettings(dirs=(directory / "adapters",))
+        yield LoraRegistry(client, models, dirs, lambda name: library.find_named(name).path)
+
+
+def test_mount_of_a_cancelled_request_is_finished(tmp_path: Path) -> None:
+    async def check() -> None:
+        async with registry_of(tmp_path) as lora:
+            mounting = asyncio.create_task(lora.add("a", "one", None))
+            await asyncio.sleep(0)
+            mounting.cancel()
+            with contextlib.suppress(asyncio.CancelledError):
+                await mounting
+            with pytest.raises(Conflict, match="mounted on model 'm' already"):
+                await lora.add("a", "two", None)
+            assert (await lora.remove("a", None)).shown_path == "one"
+            assert (await lora.add("a", "two", None)).shown_path == "two"
+
+    asyncio.run(check())
+
+
+def test_adapter_that_was_replaced_is_a_conflict(tmp_path: Path) -> None:
+    async def check() -> None:
+        async with registry_of(tmp_path) as lora:
+            await lora.add("a", "one", None)
+            head = lora.apply(PackedRequest.of(GenerationRequest(model="m:a"))).head
+            await lora.ensure_mounted("m", head)
+            await lora.remove("a", None)
+            with pytest.raises(InvalidRequest, match="'a' is not mounted"):
+                await lora.ensure_mounted("m", head)
+            await lora.add("a", "two", None)
+            with pytest.raises(Conflict, match="mounted anew"):
+                await lora.ensure_mounted("m", head)
+
+    asyncio.run(check())
