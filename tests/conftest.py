@@ -1,4 +1,4 @@
-"""The same hypothesis examples in every run; no state of the user; time for slow machines."""
+"""Repeatable examples, no state of the user, and time for slow machines."""
 
 import os
 import signal

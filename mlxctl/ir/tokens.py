@@ -85,8 +85,8 @@ def pack(token_ids: Sequence[int]) -> Tokens:
     return array("I", token_ids)
 
 
-def common_length(one: memoryview | bytes, other: memoryview | bytes) -> int:
-    """Return the number of leading bytes that agree.
+def common_length(one: memoryview | bytes | str, other: memoryview | bytes | str) -> int:
+    """Return the number of leading bytes, or characters, that agree.
 
     PERF: bisection over memcmp costs little more than one comparison of the whole.
     """

@@ -52,7 +52,7 @@ def create_app(
         resource = route.resource(context)
         for path in route.paths:
             app.add_route(path, resource)
-    app.add_sink(refuse_unknown_path)
+    app.add_sink(refuse_unknown_path, prefix="")
     app.req_options.strip_url_path_trailing_slash = True
     ErrorHandlers(
         {

@@ -190,7 +190,8 @@ class HealthResource:
             return
         health.memory_limit_bytes = engine.memory_limit_bytes
         with suppress(TimeoutError, CapacityError, EngineError):
-            stats = await asyncio.wait_for(self._inference.engine_stats(), _STATS_SECONDS)
+            async with asyncio.timeout(_STATS_SECONDS):
+                stats = await self._inference.engine_stats()
             health.memory_bytes = stats.active_memory_bytes
             health.cache_bytes, health.cache_max_bytes = stats.cache_bytes, stats.cache_max_bytes
 
@@ -200,8 +201,8 @@ class HealthResource:
         None where the store does not answer soon.
         """
         try:
-            counts = asyncio.to_thread(self._agents.counts)
-            on_disk, in_memory = await asyncio.wait_for(counts, _STATS_SECONDS)
+            async with asyncio.timeout(_STATS_SECONDS):
+                on_disk, in_memory = await asyncio.to_thread(self._agents.counts)
         except (TimeoutError, StoreError):
             return None
         queue = self._agent_queue

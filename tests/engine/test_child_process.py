@@ -7,7 +7,9 @@ import sys
 
 import pytest
 
+from mlxctl.engine import EngineProcess
 from mlxctl.engine.client.child_process import ChildProcess, describe_exit
+from mlxctl.settings import EngineSettings
 
 SLEEP = [sys.executable, "-c", "import time; time.sleep(60)"]
 
@@ -39,6 +41,27 @@ def test_exit_status_survives_repeated_kills() -> None:
                 await asyncio.sleep(0)
             assert await asyncio.wait_for(child.wait(), 60) == -signal.SIGKILL
             child.kill()
+
+    asyncio.run(run())
+
+
+@pytest.mark.parametrize("num_turns", range(8))
+def test_cancellation_is_not_lost_when_the_engine_ends_at_once(num_turns: int) -> None:
+    """Otherwise the supervisor starts another engine, for which `stop` waits."""
+
+    async def run() -> None:
+        launcher = EngineProcess(EngineSettings())
+        launcher._process = child = ChildProcess(SLEEP)
+        waiting = asyncio.create_task(launcher.end(grace_seconds=60))
+        await asyncio.sleep(0.01)
+        child._note_end(0)
+        for _ in range(num_turns):
+            await asyncio.sleep(0)
+        if waiting.cancel():
+            with pytest.raises(asyncio.CancelledError):
+                await waiting
+        child.kill()
+        await asyncio.to_thread(child._process.wait)
 
     asyncio.run(run())
 

@@ -6,50 +6,44 @@ Beside decoding rows.
 import asyncio
 import os
 import signal
-from collections.abc import AsyncIterator, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import Sequence
+from contextlib import AbstractAsyncContextManager
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import pytest
 
-from mlxctl.engine import EngineClient, EngineProcess, InlineEngine
+from mlxctl.engine import EngineClient
 from mlxctl.errors import EngineDied, SequenceFailed
 from mlxctl.ir import EmbeddingRecipe, Pooling
 from mlxctl.models import read_model
 from mlxctl.settings import EngineSettings
 from tests import tiny_models
 
-from .harness import finish, sources, submit
+from .harness import finish, running_engine, submit
 
 TEXTS = [[1, 2, 3], [7] * 90, [11, 12], list(range(100, 400)), [5]]
 LAST = EmbeddingRecipe(pooling=("last_token",), is_normalized=True, max_length=1024)
 
 
-@asynccontextmanager
-async def embedding_engine(
+def embedding_engine(
     recipe: EmbeddingRecipe = LAST,
     *others: str,
     settings: EngineSettings | None = None,
     own_process: bool = False,
-) -> AsyncIterator[EngineClient]:
+) -> AbstractAsyncContextManager[EngineClient]:
     """An engine with the tiny embedding model and text models.
 
     It embeds by `recipe`.
     """
-    chosen = settings or EngineSettings(max_rows=8, prefill_chunk_max_tokens=64)
-    client = EngineClient(
-        EngineProcess(chosen) if own_process else InlineEngine(chosen), chosen, max_queue=100
+    embedder = replace(read_model(tiny_models.model("embedder")), embedding=recipe).spec("embedder")
+    return running_engine(
+        *others,
+        models=[embedder],
+        settings=settings or EngineSettings(max_rows=8, prefill_chunk_max_tokens=64),
+        own_process=own_process,
     )
-    facts = read_model(tiny_models.model("embedder"))
-    embedder = replace(facts, embedding=recipe).spec("embedder")
-    await client.start([embedder, *sources(others)])
-    try:
-        await client.wait_ready()
-        yield client
-    finally:
-        await client.stop(drain_seconds=0)
 
 
 async def embed(

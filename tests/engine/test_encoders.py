@@ -3,8 +3,8 @@
 import asyncio
 import json
 import shutil
-from collections.abc import AsyncIterator, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import Sequence
+from contextlib import AbstractAsyncContextManager
 from pathlib import Path
 from typing import Any
 
@@ -15,14 +15,14 @@ from hypothesis import strategies as st
 from tokenizers import Tokenizer
 
 from mlxctl.adapters import create_adapter
-from mlxctl.engine import EngineClient, InlineEngine
+from mlxctl.engine import EngineClient
 from mlxctl.ir import EmbeddingRecipe, ModelSpec
 from mlxctl.models import read_model
 from mlxctl.settings import EngineSettings
 from tests import tiny_models
 
 from .encoder_reference import Reference
-from .harness import sources, submit
+from .harness import running_engine, submit
 
 # Shorter and longer than the windows; one token, and as many as there are places for.
 TEXTS = [[1, 2, 3], [7] * 90, [11, 12], list(range(100, 400)), [5], list(range(20, 420))]
@@ -33,23 +33,16 @@ def spec(kind: str) -> ModelSpec:
     return read_model(tiny_models.encoder(kind)).spec(kind)
 
 
-@asynccontextmanager
-async def engine(
+def engine(
     *kinds: str | ModelSpec, others: Sequence[str] = (), max_slice: int = 4096
-) -> AsyncIterator[EngineClient]:
+) -> AbstractAsyncContextManager[EngineClient]:
     """An engine with tiny encoders and text models.
 
     It computes at most `max_slice` tokens at a time.
     """
     chosen = EngineSettings(max_rows=8, prefill_chunk_max_tokens=max_slice)
-    client = EngineClient(InlineEngine(chosen), chosen, max_queue=100)
     encoders = [spec(kind) if isinstance(kind, str) else kind for kind in kinds]
-    await client.start([*encoders, *sources(others)])
-    try:
-        await client.wait_ready()
-        yield client
-    finally:
-        await client.stop(drain_seconds=0)
+    return running_engine(*others, models=encoders, settings=chosen)
 
 
 async def embed(

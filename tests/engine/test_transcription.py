@@ -3,8 +3,7 @@
 import asyncio
 import io
 import wave
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import AbstractAsyncContextManager
 from dataclasses import replace
 from functools import cache
 from typing import Any
@@ -12,7 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from mlxctl.engine import AudioWindow, EngineClient, InlineEngine, TranscribedWindow
+from mlxctl.engine import AudioWindow, EngineClient, TranscribedWindow
 from mlxctl.engine.audio.transcriber import TokenRules, Transcriber
 from mlxctl.engine.audio.workload import TranscriptionWorkload, open_transcriber
 from mlxctl.engine.backend import CPU
@@ -25,10 +24,10 @@ from mlxctl.models import read_model
 from mlxctl.probe.questions import SPOKEN_SENTENCES
 from mlxctl.settings import EngineSettings
 from tests import tiny_models
-from tests.engine.harness import result_of
+from tests.engine.harness import result_of, running_engine
 from tests.tiny_models.audio_samples import speech_audio
 
-from .harness import finish, sources, submit
+from .harness import finish, submit
 
 FACTS = read_model(tiny_models.trained("whisper_words"))
 
@@ -60,17 +59,8 @@ def window(sentence: str = SPOKEN_SENTENCES[0], **fields: Any) -> AudioWindow:
     return AudioWindow(model="whisper_words", samples=speech(sentence), **fields)
 
 
-@asynccontextmanager
-async def hearing_engine(*others: str, path: Any = FACTS.path) -> AsyncIterator[EngineClient]:
-    settings = EngineSettings(max_rows=8)
-    client = EngineClient(InlineEngine(settings), settings, max_queue=100)
-    listener = replace(FACTS, path=path).spec("whisper_words")
-    await client.start([listener, *sources(others)])
-    try:
-        await client.wait_ready()
-        yield client
-    finally:
-        await client.stop(drain_seconds=0)
+def hearing_engine(*others: str, path: Any = FACTS.path) -> AbstractAsyncContextManager[EngineClient]:
+    return running_engine(*others, models=[replace(FACTS, path=path).spec("whisper_words")])
 
 
 def written_by_the_layers(asked: AudioWindow) -> list[int]:

@@ -1,8 +1,7 @@
 """A running engine with a vision model for tests, and its images."""
 
 import io
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import AbstractAsyncContextManager
 from pathlib import Path
 from typing import Any
 
@@ -10,13 +9,13 @@ import numpy as np
 from PIL import Image
 
 from mlxctl.adapters import PreparedInput, create_adapter
-from mlxctl.engine import EngineClient, InlineEngine
+from mlxctl.engine import EngineClient
 from mlxctl.ir import CacheOptions, GenerationRequest, ImagePart, Message, TextPart
 from mlxctl.models import read_model
 from mlxctl.probe.image_check import one_color_png
 from mlxctl.settings import EngineSettings
 
-from .harness import GREEDY, Output, finish
+from .harness import GREEDY, Output, finish, running_engine
 
 RED, BLUE = (220, 20, 20), (20, 40, 220)
 NUM_TOKENS = 8
@@ -40,20 +39,10 @@ def noise(seed: int, *, width: int = 64, height: int = 48) -> ImagePart:
     return ImagePart(data=file.getvalue(), media_type="image/png")
 
 
-@asynccontextmanager
-async def seeing_engine(model: Path, **settings: Any) -> AsyncIterator[EngineClient]:
-    """Start an engine with the model as "m".
-
-    It has ended when the block is left.
-    """
+def seeing_engine(model: Path, **settings: Any) -> AbstractAsyncContextManager[EngineClient]:
+    """Start an engine with the model as "m"."""
     chosen = EngineSettings(**{"max_rows": 8, **settings})
-    client = EngineClient(InlineEngine(chosen), chosen, max_queue=100)
-    await client.start([read_model(model).spec("m")])
-    try:
-        await client.wait_ready()
-        yield client
-    finally:
-        await client.stop(drain_seconds=0)
+    return running_engine(models=[read_model(model).spec("m")], settings=chosen)
 
 
 def prepared(model: Path, *parts: ImagePart | TextPart) -> PreparedInput:

@@ -212,6 +212,11 @@ def test_broken_body_returns_400_where_none_is_used(server: ServerProcess, start
     assert status_of(send(server, head.encode() + chunks)) == 400
 
 
+def test_asterisk_as_target_returns_404(server: ServerProcess) -> None:
+    answer = send(server, b"OPTIONS * HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\r\n")
+    assert (status_of(answer), error_of(answer)["code"]) == (404, "not_found")
+
+
 def test_unused_body_is_dropped_up_to_64_kilobytes(server: ServerProcess) -> None:
     for num_bytes, status in ((0, 200), (2, 200), (1 << 16, 200), ((1 << 16) + 1, 413)):
         head = f"GET /livez HTTP/1.1\r\nhost: localhost\r\ncontent-length: {num_bytes}\r\n"

@@ -4,6 +4,7 @@ import math
 import operator
 import shutil
 from collections.abc import Iterator
+from functools import partial
 from typing import Any
 
 import anthropic
@@ -14,8 +15,8 @@ from openai.types import CreateEmbeddingResponse
 
 from tests import tiny_models
 
-from .long_jobs import open_requests, running_job
-from .process import ServerProcess, serving, wait_for
+from .long_jobs import check_chat_continues_beside, check_disconnect_frees
+from .process import ServerProcess, serving
 
 MODEL = "vectors"
 TEXTS = [
@@ -134,25 +135,15 @@ def test_model_list_names_embedding_models(model_server: ServerProcess) -> None:
     assert models["endless"]["kind"] == "text"
 
 
-def test_chat_continues_while_texts_are_embedded(model_server: ServerProcess, sdk: openai.OpenAI) -> None:
-    with running_job(model_server, MODEL, lambda: embed_for_long(model_server)):
-        answer = sdk.chat.completions.create(
-            model="endless", messages=[{"role": "user", "content": "Hello!"}], max_tokens=16, temperature=0
-        )
-    assert answer.usage is not None
-    assert answer.usage.completion_tokens == 16
+def test_chat_continues_while_texts_are_embedded(model_server: ServerProcess) -> None:
+    check_chat_continues_beside(model_server, MODEL, lambda: embed_for_long(model_server, 60))
 
 
 def test_disconnect_cancels_the_work(model_server: ServerProcess) -> None:
-    with pytest.raises(httpx.ReadTimeout):
-        embed_for_long(model_server, seconds=1)
-    wait_for(lambda: not open_requests(model_server, MODEL), seconds=30)
-    assert (
-        httpx.post(f"{model_server.url}/models/unload", json={"model": MODEL}, timeout=60).status_code == 200
-    )
+    check_disconnect_frees(model_server, MODEL, partial(embed_for_long, model_server))
 
 
-def embed_for_long(server: ServerProcess, *, seconds: float = 60) -> httpx.Response:
+def embed_for_long(server: ServerProcess, seconds: float) -> httpx.Response:
     body = {"model": MODEL, "input": [[1] * 1000] * 280}
     return httpx.post(f"{server.url}/v1/embeddings", json=body, timeout=seconds)
 

@@ -3,7 +3,6 @@
 import shutil
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -12,17 +11,7 @@ import pytest
 
 from tests import tiny_models
 
-from .process import ServerProcess, wait_for
-
-
-@contextmanager
-def running(*arguments: str, **environment: str) -> Iterator[ServerProcess]:
-    server = ServerProcess(*arguments, environment=environment)
-    try:
-        server.wait_ready()
-        yield server
-    finally:
-        server.kill()
+from .process import ServerProcess, serving, wait_for
 
 
 @pytest.fixture(scope="module")
@@ -56,7 +45,9 @@ def test_preload_pin_alias_and_library_options(library: Path, tmp_path: Path) ->
     settings = tmp_path / "mlxctl.toml"
     settings.write_text(f'[library]\nmodels_dirs = ["{library}"]\n\n[library.aliases]\nquick = "llama3"\n')
     named = ["--model", str(tiny_models.model("endless")), "--name", "first", "--config", str(settings)]
-    with running(*named, "--preload", "--max-models", "2", "--pin", "first", "--any-library-model") as server:
+    with serving(
+        None, *named, "--preload", "--max-models", "2", "--pin", "first", "--any-library-model"
+    ) as server:
         wait_for(lambda: resident(server) == {"first", "quick"}, seconds=60)
         for name in ("quick", "llama3"):
             assert ask(server, name).json()["model"] == name
@@ -70,7 +61,7 @@ def test_preload_pin_alias_and_library_options(library: Path, tmp_path: Path) ->
 
 def test_idle_model_is_unloaded_and_pinned_one_stays(library: Path) -> None:
     named = ["--model", str(library / "qwen3"), "--model", str(library / "llama3"), "--pin", "qwen3"]
-    with running(*named, "--model-ttl", "0.5") as server:
+    with serving(None, *named, "--model-ttl", "0.5") as server:
         assert ask(server, "llama3").status_code == 200
         wait_for(lambda: resident(server) == {"qwen3"}, seconds=20)
         assert ask(server, "llama3").status_code == 200
@@ -82,7 +73,7 @@ def narrow(library: Path) -> Iterator[ServerProcess]:
     endless = str(tiny_models.model("endless"))
     named = ["--model", endless, "--name", "endless", "--any-library-model", "--max-models", "1"]
     places = {"MLXCTL_LIBRARY_MODELS_DIRS": str(library), "MLXCTL_SERVER_PING_INTERVAL_SECONDS": "0.1"}
-    with running(*named, "--max-queue", "0", **places, MLXCTL_ENGINE_MAX_ROWS="1") as server:
+    with serving(None, *named, "--max-queue", "0", **places, MLXCTL_ENGINE_MAX_ROWS="1") as server:
         yield server
 
 

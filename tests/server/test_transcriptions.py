@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Iterator
+from functools import partial
 from typing import Any
 
 import httpx
@@ -14,9 +15,9 @@ from tests import tiny_models
 from tests.tiny_models.audio_samples import silence, speech_audio
 from tests.tiny_models.whisper_words import WINDOW_SECONDS
 
-from .long_jobs import open_requests, running_job
+from .long_jobs import check_chat_continues_beside, check_disconnect_frees
 from .openapi_validation import check_answer
-from .process import ServerProcess, serving, wait_for
+from .process import ServerProcess, serving
 
 MODEL = "whisper_words"
 TRANSCRIPTIONS = "/v1/audio/transcriptions"
@@ -202,24 +203,14 @@ def test_model_list_and_metrics_name_the_transcription_model(
     )
 
 
-def test_chat_continues_while_a_file_is_transcribed(model_server: ServerProcess, sdk: openai.OpenAI) -> None:
-    with running_job(model_server, MODEL, lambda: transcribe_for_long(model_server)):
-        answer = sdk.chat.completions.create(
-            model="endless", messages=[{"role": "user", "content": "Hello!"}], max_tokens=16, temperature=0
-        )
-    assert answer.usage is not None
-    assert answer.usage.completion_tokens == 16
+def test_chat_continues_while_a_file_is_transcribed(model_server: ServerProcess) -> None:
+    check_chat_continues_beside(model_server, MODEL, lambda: transcribe_for_long(model_server, 60))
 
 
 def test_disconnect_cancels_the_work(model_server: ServerProcess) -> None:
-    with pytest.raises(httpx.ReadTimeout):
-        transcribe_for_long(model_server, seconds=1)
-    wait_for(lambda: not open_requests(model_server, MODEL), seconds=30)
-    assert (
-        httpx.post(f"{model_server.url}/models/unload", json={"model": MODEL}, timeout=60).status_code == 200
-    )
+    check_disconnect_frees(model_server, MODEL, partial(transcribe_for_long, model_server))
 
 
-def transcribe_for_long(server: ServerProcess, *, seconds: float = 60) -> httpx.Response:
+def transcribe_for_long(server: ServerProcess, seconds: float) -> httpx.Response:
     form: dict[str, Any] = {"data": {"model": MODEL}, "files": {"file": silence(800)}}
     return httpx.post(f"{server.url}{TRANSCRIPTIONS}", **form, timeout=seconds)

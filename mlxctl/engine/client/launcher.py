@@ -72,7 +72,8 @@ class EngineProcess:
         if process is None:
             return None
         with contextlib.suppress(TimeoutError):
-            await asyncio.wait_for(process.wait(), grace_seconds)
+            async with asyncio.timeout(grace_seconds):
+                await process.wait()
         had_ended = process.exit_status is not None
         if not had_ended:
             process.kill()

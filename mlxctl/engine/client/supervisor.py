@@ -135,7 +135,8 @@ class EngineSupervisor:
         """
         self.status = "draining"
         with contextlib.suppress(TimeoutError):
-            await asyncio.wait_for(self._requests.wait_idle(), drain_seconds)
+            async with asyncio.timeout(drain_seconds):
+                await self._requests.wait_idle()
         self._requests.fail_all(ShuttingDown("the server is shutting down"))
         if self._supervisor is not None:
             self._supervisor.cancel()

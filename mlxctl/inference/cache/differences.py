@@ -14,7 +14,6 @@ from mlxctl.inference.cache.prompt_sections import (
     PromptSection,
     find_section,
     message_section,
-    num_common,
     rendered,
     tool_section,
 )
@@ -29,6 +28,7 @@ from mlxctl.ir import (
     ToolResultPart,
     ToolSpec,
 )
+from mlxctl.ir.tokens import common_length
 
 ChangeReason = Literal[
     "tool_order",
@@ -59,13 +59,13 @@ def find_change(
     text = adapter.prompt_text(newer)
     older_prompt = rendered(older, adapter) or ""
     older_text = older_prompt + answer
-    num_agreeing = num_common(text, older_text)
+    num_agreeing = common_length(text, older_text)
     # The answer in the newer request replaces the generated one.
     for undone, change in _changes(newer, older):
         other = rendered(undone, adapter)
         # Options can change only what follows the older prompt, where its answer stands.
         if other is not None and (
-            num_common(other, older_text) > num_agreeing or other == older_prompt != text
+            common_length(other, older_text) > num_agreeing or other == older_prompt != text
         ):
             return _narrow_change(change, newer, older, older_text, num_agreeing, adapter)
     section = find_section(newer, num_agreeing, adapter)
@@ -180,7 +180,7 @@ def _narrow_change(
         parts = (*message.parts[:number], before.parts[number], *message.parts[number + 1 :])
         messages = (*newer.messages[:index], replace(message, parts=parts), *newer.messages[index + 1 :])
         other = rendered(replace(newer, messages=messages), adapter)
-        if other is not None and num_common(other, older_text) > num_agreeing:
+        if other is not None and common_length(other, older_text) > num_agreeing:
             return replace(change, section=replace(change.section, part=_part_name(*pairs[number])))
     return change
 

@@ -20,7 +20,7 @@ from mlxctl.ir import (
     ToolResultPart,
     ToolSpec,
 )
-from mlxctl.ir.tokens import Salt
+from mlxctl.ir.tokens import Salt, common_length
 
 Span = tuple[int, int]
 
@@ -98,18 +98,6 @@ def find_section(request: GenerationRequest, num_chars: int, adapter: ModelAdapt
     )
 
 
-def num_common(one: str, other: str) -> int:
-    """Return the number of equal leading characters, by bisection."""
-    low, high = 0, min(len(one), len(other)) + 1
-    while high - low > 1:
-        middle = (low + high) // 2
-        if one[low:middle] == other[low:middle]:
-            low = middle
-        else:
-            high = middle
-    return low
-
-
 def rendered(request: GenerationRequest, adapter: ModelAdapter) -> str | None:
     """Return the prompt of a changed request.
 
@@ -148,7 +136,7 @@ def _is_before_header(request: GenerationRequest, text: str, num_chars: int, ada
     """Whether the character precedes even the header of the first message."""
     same = replace(request.messages[0], role="user" if request.messages[0].role == "system" else "system")
     other = rendered(replace(request, messages=(same, *request.messages[1:])), adapter)
-    return other is not None and num_chars < num_common(text, other)
+    return other is not None and num_chars < common_length(text, other)
 
 
 def _tool_at(request: GenerationRequest, text: str, num_chars: int, adapter: ModelAdapter) -> int | None:
@@ -176,9 +164,9 @@ def _span(text: str, marked: GenerationRequest, adapter: ModelAdapter) -> Span |
     other = rendered(marked, adapter)
     if other is None or other == text:
         return None
-    start = num_common(text, other)
+    start = common_length(text, other)
     rest = min(len(text), len(other)) - start
-    behind = num_common(text[::-1][:rest], other[::-1][:rest])
+    behind = common_length(text[::-1][:rest], other[::-1][:rest])
     return start, len(text) - behind
 
 

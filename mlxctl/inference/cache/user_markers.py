@@ -1,8 +1,9 @@
 """Markers that a chat template writes around user messages. Pure."""
 
 from mlxctl.adapters import ModelAdapter
-from mlxctl.inference.cache.prompt_sections import num_common, rendered
+from mlxctl.inference.cache.prompt_sections import rendered
 from mlxctl.ir import GenerationRequest, text_message
+from mlxctl.ir.tokens import common_length
 
 _FIRST, _REPLY, _SECOND = "Qfirstq", "Qreplyq", "Qsecondq"
 _MESSAGES = (text_message("user", _FIRST), text_message("assistant", _REPLY), text_message("user", _SECOND))
@@ -26,6 +27,6 @@ def user_markers(adapter: ModelAdapter) -> tuple[str, str] | None:
             afters += [between.partition(_REPLY)[0], after]
     if not all(befores) or not befores:
         return None
-    num_before = min(num_common(befores[0][::-1], other[::-1]) for other in befores)
-    num_after = min(num_common(afters[0], other) for other in afters)
+    num_before = min(common_length(befores[0][::-1], other[::-1]) for other in befores)
+    num_after = min(common_length(afters[0], other) for other in afters)
     return befores[0][len(befores[0]) - num_before :], afters[0][:num_after]

@@ -41,7 +41,7 @@ class UnusedBodies:
 
 
 async def refuse_unknown_path(req: Request, resp: Response | None, **_: Any) -> None:  # noqa: ARG001
-    """Raise UnknownResource for a path without route, and InvalidRequest for a broken body."""
+    """Refuse a path without route. Raises UnknownResource, InvalidRequest, BodyTooSlow."""
     with suppress(BodyTooLarge):
         await _discard(req)
     raise UnknownResource(f"there is no route {req.path!r}")
