@@ -159,9 +159,10 @@ class Simulation:
         self._scheduler.observe_step(batch, seconds=seconds)
 
     def _turn(self, batch: Batch) -> tuple[float, bool]:
-        """Return the undisturbed seconds of a batch, and whether its pass is finished.
+        """Return the seconds of a batch, and whether its pass is finished.
 
-        How many layers fit into a turn follows from the duration of the last batch.
+        The seconds are without disturbance. How many layers fit into a turn follows from the duration of the
+        last batch.
         """
         seconds, num_layers = self.machine.seconds(batch), self.machine.num_layers
         if batch.phase != "prefill" or len(batch.prompts) > 1:

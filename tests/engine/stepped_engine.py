@@ -106,7 +106,7 @@ class SteppedEngine:
 
     @property
     def prompt_amid_pass(self) -> Sequence | None:
-        """The prompt of a pass that is computed in part, after one that ended at no checkpoint."""
+        """The prompt of an unfinished pass that began at no checkpoint."""
         for row in self._workload._scheduler.sequences:
             has_more = row.num_computed_tokens > row.num_cached_tokens
             if (

@@ -133,13 +133,13 @@ class DraftSteps:
         return VerifiedStep(self._results)
 
     def take_states(self) -> mx.array | None:
-        """Return the final hidden states of the last pass, where a drafter needs them."""
+        """Return the last pass's final hidden states, if a drafter needs them."""
         return self._states.take_pass() if self._states is not None else None
 
     def add_prefill(
         self, rows: Many[Sequence], starts: Many[int], ends: Many[int], states: mx.array | None
     ) -> None:
-        """Collect the states (rows, tokens, width) of a prefill pass, if it has some."""
+        """Collect the states (rows, tokens, width) of a prefill pass."""
         if self._states is not None and states is not None:
             self._states.add_prefill(rows, starts, ends, states)
 

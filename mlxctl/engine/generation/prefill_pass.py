@@ -36,7 +36,7 @@ class PrefillPass:
         self._layer_seconds: float | None = None
 
     def run(self, max_seconds: float | None) -> bool:
-        """Evaluate the next layers, at least one; return whether it was the last.
+        """Evaluate at least one layer; return whether it was the last.
 
         They take about `max_seconds`; None evaluates all.
         """
@@ -55,9 +55,9 @@ class PrefillPass:
         return not self._remaining
 
     def _num_layers_within(self, seconds: float | None) -> int:
-        """Return how many layers to evaluate next, by the duration of the last ones.
+        """Return how many layers to evaluate next.
 
-        They are layers of the encoder or of the model.
+        By the duration of the last ones. All are layers of the encoder, or of the model.
         """
         num_encoder_layers = len(self._remaining) - self._num_layers
         maximum = num_encoder_layers if num_encoder_layers > 0 else len(self._remaining)

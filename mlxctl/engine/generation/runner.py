@@ -205,7 +205,7 @@ class ModelRunner:
     def _compute(
         self, state: PrefillState, caches: kv.Caches, start: int, end: int, max_seconds: float | None
     ) -> list[Score] | None:
-        """Compute a pass, or go on with it, and return the scores of its tokens.
+        """Begin or continue a pass; return the scores of its tokens.
 
         None if it is still unfinished after `max_seconds`.
         """
@@ -229,7 +229,10 @@ class ModelRunner:
         return scores
 
     def _begin_pass(self, state: PrefillState, caches: kv.Caches, start: int, end: int) -> PrefillPass:
-        """Build a pass. Its logits are never evaluated, so the output head costs nothing."""
+        """Build a pass.
+
+        Its logits are never evaluated, so the output head costs nothing.
+        """
         sequence, encoder_layers = state.sequence, []
         with self.lora.of_rows([sequence]):
             if state.view is None:
@@ -239,7 +242,7 @@ class ModelRunner:
         return PrefillPass(caches, states=self.drafts.take_states(), encoder_layers=encoder_layers)
 
     def _score_prompt(self, sequence: Sequence, caches: kv.Caches, start: int, end: int) -> list[Score]:
-        """Compute a pass and return the scores of the tokens after each of its tokens."""
+        """Compute a pass; return the scores of each next token."""
         tokens, num_top = _tokens(sequence, start, end + 1), sequence.sampling.num_top_logprobs or 0
         num_at_once = max(1, _LOGITS_BYTES // (4 * self.vocabulary_size))
         scores: list[Score] = []

@@ -119,9 +119,9 @@ class PrefillPacer:
         self._last_step: float | None = None
 
     def turn_seconds(self, *, rows: int, num_waiting: int = 1, lateness: float = 0.0) -> float:
-        """Return how long a turn of a pass over part of a prompt may keep the thread.
+        """Return how long a turn of a pass may take.
 
-        A turn is the whole pass, or some of its layers.
+        A turn is the whole pass over part of a prompt, or some of its layers.
         """
         target = self._turn_target(rows=rows, num_waiting=num_waiting, lateness=lateness)
         return target + self._overlap_seconds(rows)
@@ -197,7 +197,7 @@ class PrefillPacer:
         return seconds is not None and seconds > _SHORT_JOIN * self._single_row_step()
 
     def added_seconds(self, seconds: float, *, rows: int) -> float:
-        """Return how much longer a turn and a decode step take than a step alone."""
+        """Return how much a turn adds to the decode step before it."""
         return max(seconds - self._overlap_seconds(rows), seconds / 8)
 
     def observe_prefill(
@@ -213,7 +213,7 @@ class PrefillPacer:
         return seconds
 
     def _overlap_seconds(self, rows: int) -> float:
-        """Return how much of a decode step runs during the pass after it.
+        """Return the part of a decode step that overlaps the next pass.
 
         On Metal a step runs while the pass is prepared, on a CPU it does not.
         """

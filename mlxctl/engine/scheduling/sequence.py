@@ -238,12 +238,12 @@ class Sequence:
 
     @property
     def has_unfinished_pass(self) -> bool:
-        """Whether a pass over part of the prompt was interrupted for other rows."""
+        """Whether a pass was interrupted for other rows."""
         return self.num_pass_tokens > 0
 
     @property
     def has_begun_prefill(self) -> bool:
-        """Whether more of the prompt is computed than was restored, or being computed."""
+        """Whether a pass over the prompt has begun."""
         return self.num_computed_tokens > self.num_cached_tokens or self.has_unfinished_pass
 
     @property

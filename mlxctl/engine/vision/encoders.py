@@ -30,7 +30,7 @@ class LayerRecorder:
         layers[:] = [_RecordedLayer(layer, self._states) for layer in layers]
 
     def take(self) -> list[mx.array]:
-        """Return the states after each layer of the passes since the last call."""
+        """Return the states after each layer since the last call."""
         states = self._states.copy()
         self._states.clear()
         return states

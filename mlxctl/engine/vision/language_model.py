@@ -73,9 +73,10 @@ class VisionLanguageModel:
     def encode(
         self, image: ProcessedImage, token_ids: mx.array
     ) -> tuple[ImageFeatures, list[Sequence[mx.array]]]:
-        """Return the features of an image, in the embeddings' precision, and the encoder's layers.
+        """Return the features of an image, and the encoder's layers.
 
-        `token_ids` (tokens,) are its tokens. The layers' states, and then the features, are not evaluated.
+        `token_ids` (tokens,) are its tokens. The features have the embeddings' precision. They are not
+        evaluated; the layers' states come before them.
         """
         encoded = self._encoder(image, token_ids)
         kind = self.embed_tokens(token_ids[:1]).dtype
@@ -128,9 +129,9 @@ class MultimodalPrompt:
         self._encoder_layers: list[Sequence[mx.array]] = []
 
     def read(self, start: int, end: int, cache: Any) -> list[Sequence[mx.array]]:
-        """Build the pass over the slice; return the encoder's layers, to be evaluated first.
+        """Build the pass over the slice; return the encoder's layers.
 
-        Raises ValueError when an image cannot be encoded.
+        These are evaluated first. Raises ValueError when an image cannot be encoded.
         """
         try:
             features = self.features(start, end)
