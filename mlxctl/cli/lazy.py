@@ -7,6 +7,7 @@ import difflib
 import importlib
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import partial
 from typing import Any, ClassVar, NamedTuple
 
 import typer
@@ -74,8 +75,34 @@ def _suggesting_closest_option() -> Iterator[None]:
         raise
 
 
+def _parameters(get_params: Any, context: Any) -> list[Any]:
+    """Return a command's parameters, which convert values only if necessary.
+
+    PERF: to convert a value Typer imports Pydantic, which takes a tenth of a second.
+    """
+    parameters: list[Any] = get_params(context)
+    for parameter in parameters:
+        if "process_value" not in vars(parameter):
+            parameter.process_value = partial(_process_value, parameter, parameter.process_value)
+    return parameters
+
+
+def _process_value(parameter: Any, process: Any, context: Any, value: Any) -> Any:
+    """Return the value of a parameter; Typer converts all but plain text for a text."""
+    if value is None and not parameter.required:
+        value = () if parameter.multiple or parameter.nargs == -1 else None
+    else:
+        kind = getattr(getattr(parameter, "type_descriptor", None), "annotation", None)
+        if not (kind is str and isinstance(value, str) and value.isascii()):
+            return process(context, value)
+    return value if parameter.callback is None else parameter.callback(context, parameter, value)
+
+
 class SuggestingGroup(TyperGroup):
     """A group whose errors name the closest known command or option."""
+
+    def get_params(self, ctx: Any) -> list[Any]:
+        return _parameters(super().get_params, ctx)
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         with _suggesting_closest_option():
@@ -85,7 +112,7 @@ class SuggestingGroup(TyperGroup):
         with _suggesting_closest_option():
             return super().invoke(ctx)
 
-    def resolve_command(self, ctx: Any, args: list[str]) -> Any:
+    def resolve_command(self, ctx: Any, args: list[str]) -> tuple[Any, Any, list[str]]:
         """Return the command that `args` names.
 
         An unknown one is a usage error.
@@ -95,7 +122,11 @@ class SuggestingGroup(TyperGroup):
             close = difflib.get_close_matches(args[0], names, n=1, cutoff=0.5)
             hint = f"Did you mean {close[0]!r}?" if close else f"There are {', '.join(names)}."
             ctx.fail(f"No such command {args[0]!r}. {hint}")
-        return super().resolve_command(ctx, args)
+        found: tuple[Any, Any, list[str]] = super().resolve_command(ctx, args)
+        command = found[1]
+        if not isinstance(command, SuggestingGroup):
+            command.get_params = partial(_parameters, command.get_params)
+        return found
 
 
 class LazyGroup(SuggestingGroup):
@@ -123,10 +154,12 @@ class LazyGroup(SuggestingGroup):
             formatter.write_dl([(name, command.summary) for name, command in self.table.items()])
 
 
-def create_app(**options: Any) -> typer.Typer:
+def create_app(*, cls: type[TyperGroup] = SuggestingGroup, **options: Any) -> typer.Typer:
     """Return a Typer app with mlxctl's defaults and these options."""
     # The scripts of `mlxctl completion` are faster than Typer's.
-    return typer.Typer(rich_markup_mode=None, pretty_exceptions_enable=False, add_completion=False, **options)
+    return typer.Typer(
+        cls=cls, rich_markup_mode=None, pretty_exceptions_enable=False, add_completion=False, **options
+    )
 
 
 def lazy_group(name: str, table: dict[str, LazyCommand], *, example: str) -> typer.Typer:

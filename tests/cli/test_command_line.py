@@ -33,6 +33,12 @@ def test_help_and_version_import_no_heavy_package(arguments: list[str]) -> None:
     )
 
 
+@pytest.mark.parametrize("arguments", [["config", "path"], ["chat", "--list", "--system", "Be brief."]])
+def test_pydantic_is_imported_only_to_convert_values(arguments: list[str]) -> None:
+    assert "pydantic" not in modules_after(*arguments)
+    assert "pydantic" in modules_after("chat", "--list", "--max-tokens", "9")
+
+
 def test_command_table_has_the_summary_of_each_command() -> None:
     page = runner.invoke(app, ["--help"]).output
     for name, command in COMMANDS.items():

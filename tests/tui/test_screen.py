@@ -378,6 +378,7 @@ def test_first_frame_imports_no_heavy_modules() -> None:
         "mlxctl.adapters",
         "mlxctl.engine",
         "mlxctl.inference",
+        "mlxctl.ir.model_spec",
         "mlxctl.protocols",
         "httpx",
         "jinja2",

@@ -6,10 +6,10 @@ from typing import Annotated
 import typer
 
 from mlxctl.cli.admin.target import show, with_policy
-from mlxctl.cli.lazy import SuggestingGroup, create_app
+from mlxctl.cli.lazy import create_app
 from mlxctl.inspector.served_policy import PolicyTarget
 
-app = create_app(cls=SuggestingGroup, no_args_is_help=True, epilog="Example: mlxctl admin guardrails show")
+app = create_app(no_args_is_help=True, epilog="Example: mlxctl admin guardrails show")
 app.callback(help="Show, set and try guardrails.")(lambda: None)
 
 

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from mlxctl.cli.admin.target import show, with_policy
-from mlxctl.cli.lazy import SuggestingGroup, create_app
+from mlxctl.cli.lazy import create_app
 from mlxctl.cli.options import AsJson
 from mlxctl.inspector.served_policy import PolicyTarget
 
@@ -34,7 +34,7 @@ Days = Annotated[
     float | None, typer.Option("--expires-days", metavar="DAYS", help="Time until the key expires.")
 ]
 
-app = create_app(cls=SuggestingGroup, no_args_is_help=True, epilog="Example: mlxctl admin keys ls")
+app = create_app(no_args_is_help=True, epilog="Example: mlxctl admin keys ls")
 app.callback(help="List, add, change, rotate and revoke API keys.")(lambda: None)
 
 

@@ -5,13 +5,13 @@ from typing import Annotated
 import typer
 
 from mlxctl.cli.admin.target import show, with_policy
-from mlxctl.cli.lazy import SuggestingGroup, create_app
+from mlxctl.cli.lazy import create_app
 from mlxctl.inspector.served_policy import PolicyTarget
 
 KeyId = Annotated[
     str | None, typer.Option("--key", metavar="KEY_ID", help="Key.  [default: keys without own limits]")
 ]
-app = create_app(cls=SuggestingGroup, no_args_is_help=True, epilog="Example: mlxctl admin limits show")
+app = create_app(no_args_is_help=True, epilog="Example: mlxctl admin limits show")
 app.callback(help="Show and set rate limits.")(lambda: None)
 
 

@@ -6,7 +6,6 @@ They read no file and open no connection. Errors of a call become its result, no
 from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
 from typing import Any
-from zoneinfo import ZoneInfo, available_timezones
 
 import msgspec
 
@@ -21,11 +20,16 @@ def tell_time(timezone: str = "", *, now: datetime | None = None) -> str:
     `timezone` is an IANA name or its city; empty means local time. Raises ValueError with a message for the
     model.
     """
+    # PERF: not imported before the first frame of a chat.
+    from zoneinfo import ZoneInfo
+
     zone = ZoneInfo(_find_zone(timezone)) if timezone else None
     return (now or datetime.now(UTC)).astimezone(zone).strftime("%A, %Y-%m-%d %H:%M:%S %Z")
 
 
 def _find_zone(name: str) -> str:
+    from zoneinfo import available_timezones
+
     wanted = name.strip().replace(" ", "_").casefold()
     zones = sorted(available_timezones())
     for spelled in (str.casefold, _city):
