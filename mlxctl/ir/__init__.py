@@ -50,8 +50,21 @@ if TYPE_CHECKING:
         ToolResultPart,
         text_message,
     )
-    from mlxctl.ir.model_spec import EmbeddingTask, ModelSpec, ModelTask, TextGenerationTask, TranscriptionTask
-    from mlxctl.ir.models import ModelCapabilities, ModelFacts, ModelState, ProbeVerdict, Purpose, ToolDelivery
+    from mlxctl.ir.model_spec import (
+        EmbeddingTask,
+        ModelSpec,
+        ModelTask,
+        TextGenerationTask,
+        TranscriptionTask,
+    )
+    from mlxctl.ir.models import (
+        ModelCapabilities,
+        ModelFacts,
+        ModelState,
+        ProbeVerdict,
+        Purpose,
+        ToolDelivery,
+    )
     from mlxctl.ir.notations import BraceNotation, JsonNotation, Notation, PythonNotation, TagNotation
     from mlxctl.ir.requests import (
         CacheBreakpoint,

@@ -49,13 +49,14 @@ __getattr__ = on_demand(
     __name__,
     __all__,
     (
+        # PERF: a chat needs it before the first frame.
+        "sessions",
         "agents",
         "agent_stores",
         "capabilities",
         "probe_findings",
         "overrides",
         "responses",
-        "sessions",
         "speeds",
     ),
 )
