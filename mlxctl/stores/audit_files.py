@@ -149,6 +149,8 @@ class AuditFiles:
         Begins a new segment and prunes when the last one is full.
         """
         self.directory.mkdir(mode=0o700, parents=True, exist_ok=True)
+        # The clock may have been set back since the last start.
+        self._last_id = self._last_id or self._newest_id()
         for record in records:
             record.id = self._last_id = max(self._last_id + 1, time.time_ns())
         data = b"".join(msgspec.json.encode(record) + b"\n" for record in records)
@@ -168,6 +170,11 @@ class AuditFiles:
             self.prune()
             # The one that is full now.
             self._summaries(self._segments()[-2:-1])
+
+    def _newest_id(self) -> int:
+        """Return the last id of the newest segment; 0 without one."""
+        newest = self._segments()[-1:]
+        return max((facts.id for segment in newest for facts in _facts(segment.read_bytes())), default=0)
 
     def search(self, query: AuditQuery) -> list[AuditRecord]:
         """Return matching records, the newest first, at most `query.limit`."""
@@ -264,16 +271,20 @@ class _Facts(Struct):
 _FACTS = msgspec.json.Decoder(_Facts)
 
 
+def _facts(content: bytes) -> Iterator[_Facts]:
+    for line in content.splitlines():
+        # A line that a full disk cut off, or that is damaged, is skipped.
+        with suppress(ValueError, RecursionError):
+            yield _FACTS.decode(line)
+
+
 def _summary(segment: Path) -> SegmentSummary | None:
     """Return the summary of a segment's records; None without any."""
     try:
         content = segment.read_bytes()
     except FileNotFoundError:  # pruned meanwhile
         return None
-    records: list[_Facts] = []
-    for line in content.splitlines():
-        with suppress(ValueError, RecursionError):
-            records.append(_FACTS.decode(line))
+    records = list(_facts(content))
     if not records:
         return None
     groups = frozenset((record.caller, record.model, record.status) for record in records)

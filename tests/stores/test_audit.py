@@ -136,6 +136,17 @@ def test_times_beyond_the_calendar_find_and_delete_nothing_wrong(tmp_path: Path)
     assert log.search(AuditQuery(since=1e300)) == log.search(AuditQuery(until=-1e300)) == []
 
 
+def test_pages_are_complete_after_the_clock_was_set_back(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    files(tmp_path).append([record(0), record(1)])
+    monkeypatch.setattr(time, "time_ns", lambda: 5)
+    log = files(tmp_path)
+    log.append([record(2)])
+    (newest,) = log.search(AuditQuery(limit=1))
+    assert numbers([newest, *log.search(AuditQuery(after=newest.id))]) == [2, 1, 0]
+
+
 def test_records_survive_a_restart_and_a_line_that_was_cut_off(tmp_path: Path) -> None:
     files(tmp_path).append([record(0)])
     (segment,) = tmp_path.iterdir()
