@@ -61,6 +61,7 @@ def main() -> None:
         "client",
         "embedding",
         "team",
+        "controls",
     ]
     parser.add_argument("--only", choices=parts)
     parser.add_argument("--out", type=Path, default=_RESULT)
@@ -89,8 +90,10 @@ def _measure(options: argparse.Namespace) -> Any:
     if wanted("embedding"):
         yield from embedding.throughput(rounds=options.rounds)
     if wanted("team"):
-        yield from team.findings(model, rounds=options.rounds, num_tokens=options.tokens)
-    if options.only in ("restart", "packing", "kv", "terminal", "client", "embedding", "team"):
+        yield from team.findings(model, rounds=options.rounds)
+    if wanted("controls"):
+        yield from team.cost(model, rounds=options.rounds, num_tokens=options.tokens)
+    if options.only in ("restart", "packing", "kv", "terminal", "client", "embedding", "team", "controls"):
         return
     raw = Raw(model)
     with mlxctl_server(model) as ours, mlx_lm_server(model) as theirs:

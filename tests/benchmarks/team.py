@@ -41,15 +41,20 @@ blocklist = ["words that no answer has", "another phrase"]
 """
 
 
-def findings(model: Path, *, rounds: int, num_tokens: int) -> Iterator[Finding]:
-    """Yield the cost of everything on, decisions, disconnects, and searches."""
+def findings(model: Path, *, rounds: int) -> Iterator[Finding]:
+    """Yield decisions, audit searches and disconnects."""
     yield _decisions(rounds)
     yield from _searches(rounds)
+    with mlxctl_server(model) as server:
+        yield _disconnects(server, rounds=10 * rounds)
+
+
+def cost(model: Path, *, rounds: int, num_tokens: int) -> Iterator[Finding]:
+    """Yield the cost of keys, limits, guardrails and audit, in alternating rounds."""
     with tempfile.TemporaryDirectory() as scratch:
         config = Path(scratch) / "mlxctl.toml"
         config.write_text(_SETTINGS + f'[audit]\nenabled = true\npath = "{scratch}/audit"\n')
         with mlxctl_server(model) as plain, mlxctl_server(model, config=config) as controlled:
-            yield _disconnects(plain, rounds=10 * rounds)
             yield _cost(plain, controlled, rounds=rounds, num_tokens=num_tokens)
 
 
