@@ -188,9 +188,18 @@ class PromptWriter:
                 {"role": "system", "content": self._text_calls.tool_definitions(definitions)},
             )
         shape = self._shape if definitions else self._shape_without_tools
+        merged = replace(shape, takes_system=False)
         text = self._render_without_loss(
             messages,
-            dict.fromkeys((shape, replace(shape, takes_text_beside_calls=False), _MINIMAL_SHAPE)),
+            dict.fromkeys(
+                (
+                    shape,
+                    merged,
+                    replace(shape, takes_text_beside_calls=False),
+                    replace(merged, takes_text_beside_calls=False),
+                    _MINIMAL_SHAPE,
+                )
+            ),
             tools=() if self._injects_tools else definitions,
             options=self._options(request, wants_thinking),
             add_generation_prompt=is_open,

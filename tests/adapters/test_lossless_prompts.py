@@ -34,6 +34,10 @@ RESULT = Message(role="tool", parts=(ToolResultPart(call_id="c1", content=(TextP
 _TURNS = "{% for m in messages %}<{{ m.role }}>{{ m.content }}{% endfor %}"
 _LIST = "{% if tools %}List of tools: {{ tools | tojson }}{% endif %}"
 _CALLS = "{% for c in m.tool_calls or [] %}<tool_call>\n{{ c.function | tojson }}\n</tool_call>{% endfor %}"
+_SYSTEM_WITHOUT_TOOLS = (
+    _LIST
+    + "{% for m in messages if not (tools and m.role == 'system') %}<{{ m.role }}>{{ m.content }}{% endfor %}"
+)
 # What vendors' templates leave out, each in a template of its own.
 SHAPES = {
     "lists of parts": (
@@ -51,6 +55,7 @@ SHAPES = {
         "{{ s if loop.last and m.role == 'user' }}{{ m.content }}{% endfor %}"
     ),
     "tools without past calls": _LIST + _TURNS,
+    "a system message without tools": _SYSTEM_WITHOUT_TOOLS,
     "tools under another name": _TURNS + "{% if xml_tools %}{{ xml_tools | tojson }}{% endif %}",
     "a list of tools in any case": _TURNS + "{% for t in tools %}{{ t | tojson }}{% endfor %}",
     "past calls if tools are offered": (
@@ -129,6 +134,26 @@ def test_every_text_is_in_the_prompt(
     tools = (WEATHER,) if offers_tools and adapter.supports_tools else ()
     prompt = prompt_of(adapter, ask(*messages, tools=tools))
     assert [word for word in words if word not in prompt] == []
+
+
+def test_system_message_keeps_its_place_in_conversations_without_tools(tmp_path: Path) -> None:
+    adapter = adapter_of(write_model(tmp_path, template=_SYSTEM_WITHOUT_TOOLS))
+    messages = (text_message("system", "Be brief"), USER)
+    assert prompt_of(adapter, ask(*messages)) == "<system>Be brief<user>Hi"
+    assert prompt_of(adapter, ask(*messages, tools=(WEATHER,))).endswith("<user>Be brief\n\nHi")
+
+
+def test_empty_answer_gets_a_placeholder_only_where_it_is_refused(tmp_path: Path) -> None:
+    refusing = (
+        "{% for m in messages if not m.content %}{{ raise_exception('No content') }}{% endfor %}" + _TURNS
+    )
+    messages = (USER, Message(role="assistant", parts=()), text_message("user", "Still there?"))
+    prompts = [
+        prompt_of(adapter_of(write_model(tmp_path / name, template=template)), ask(*messages))
+        for name, template in (("taken", _TURNS), ("refused", refusing))
+    ]
+    assert prompts[0] == "<user>Hi<assistant><user>Still there?"
+    assert prompts[1] == "<user>Hi<assistant>(nothing said)<user>Still there?"
 
 
 def test_message_that_no_form_shows_is_named(tmp_path: Path) -> None:

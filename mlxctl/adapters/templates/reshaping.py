@@ -10,6 +10,7 @@ two messages of one role          one, separated by a blank line
 a turn that begins with the       a placeholder message in between
 assistant, or results without
 an answer
+an answer without content         one with a placeholder
 """
 
 from collections.abc import Sequence
@@ -31,7 +32,7 @@ def reshape(
 
 
 def _fill_turns(messages: list[TemplateMessage], shape: TemplateShape) -> list[TemplateMessage]:
-    """Insert the messages without which a template rejects the conversation.
+    """Insert the messages and contents without which a template rejects the conversation.
 
     They are missing where a client truncated it, or a user interrupted.
     """
@@ -43,6 +44,8 @@ def _fill_turns(messages: list[TemplateMessage], shape: TemplateShape) -> list[T
             filled.append({"role": "user", "content": _PLACEHOLDER})
         if role == "user" and before == "tool" and not shape.takes_unanswered_results:
             filled.append({"role": "assistant", "content": _PLACEHOLDER})
+        if role == "assistant" and not (message["content"] or "tool_calls" in message):
+            message = message if shape.takes_empty_answers else {**message, "content": _PLACEHOLDER}
         filled.append(message)
         before = role
     return filled

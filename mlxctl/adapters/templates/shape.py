@@ -40,6 +40,7 @@ _TOOL = {
 class TemplateShape:
     """What the template renders without loss.
 
+    `takes_system` is that of a conversation without tools: beside tools some templates lose the message.
     `rendered_call` is a conversation with a past tool call, "" if none is rendered, and `generated_call` the
     end of it that the model would have generated. Requirements for calls: `wants_arguments_text`, JSON text
     instead of an object; `wants_null_content`, null instead of an empty text; `wants_short_ids`, ids of nine
@@ -53,6 +54,7 @@ class TemplateShape:
     takes_later_system: bool = False
     takes_repeated_roles: bool = False
     takes_leading_assistant: bool = False
+    takes_empty_answers: bool = False
     takes_unanswered_results: bool = False
     takes_tools: bool = False
     takes_results: bool = False
@@ -137,7 +139,8 @@ def probe_shape(template: ChatTemplate, *, placeholder: str | None = None) -> Te
     prompt = _render(template, [_USER], tools=[_TOOL])
     field = _thinking_field(template, style)
     return TemplateShape(
-        takes_system=_takes_system(template, style if rendered_call else None),
+        takes_system=_shows(template, [_SYSTEM, _USER])
+        and _shows(template, [_SYSTEM, _USER, _REPLY, _OTHER_USER]),
         takes_lone_system=_shows(template, [_SYSTEM]),
         takes_later_system=_shows(template, [_SYSTEM, _USER, _LATER])
         and _shows(template, [_USER, _REPLY, _LATER, _OTHER_USER]),
@@ -145,6 +148,7 @@ def probe_shape(template: ChatTemplate, *, placeholder: str | None = None) -> Te
         and _shows(template, [_USER, _REPLY, _OTHER_REPLY, _OTHER_USER]),
         takes_leading_assistant=_shows(template, [_REPLY, _USER])
         and (not rendered_call or _shows(template, [style.call(), style.result(), _REPLY, _USER], [_TOOL])),
+        takes_empty_answers=_shows(template, [_USER, {"role": "assistant", "content": ""}, _OTHER_USER]),
         takes_unanswered_results=_shows(
             template, [_USER, style.call() if rendered_call else _REPLY, style.result(), _OTHER_USER], [_TOOL]
         ),
@@ -193,14 +197,6 @@ def _find_efforts(template: ChatTemplate, variable: str) -> tuple[str, ...]:
         return ()
     efforts = tuple(effort for effort in _EFFORTS if _render(template, [_USER], options={variable: effort}))
     return () if len(efforts) == len(_EFFORTS) else efforts
-
-
-def _takes_system(template: ChatTemplate, style: "_CallStyle | None") -> bool:
-    """Whether a system message is rendered at every point of a conversation."""
-    turns = [[_USER], [_USER, _REPLY, _OTHER_USER]]
-    if style is not None:
-        turns.append([_USER, style.call(), style.result()])
-    return all(_shows(template, [_SYSTEM, *turn], tools=tools) for turn in turns for tools in ((), (_TOOL,)))
 
 
 def _find_call_style(template: ChatTemplate) -> _CallStyle | None:
