@@ -681,7 +681,7 @@ complete -c mlxctl -n "__mlxctl_at ' admin limits set'" -l config -r -F -d 'Sett
 complete -c mlxctl -n "__mlxctl_at ' admin limits set'" -l help -s h -d 'Show this message and exit.'
 complete -c mlxctl -n "__mlxctl_at ' admin guardrails'" -a show -d 'Show the guardrails as JSON'
 complete -c mlxctl -n "__mlxctl_at ' admin guardrails'" -a set -d 'Replace the guardrails, from the next request on'
-complete -c mlxctl -n "__mlxctl_at ' admin guardrails'" -a test -d 'Show what the guardrails do to a text, or to the prompt of a request'
+complete -c mlxctl -n "__mlxctl_at ' admin guardrails'" -a test -d 'Show what the guardrails do to a text or a request'
 complete -c mlxctl -n "__mlxctl_at ' admin guardrails'" -l help -s h -d 'Show this message and exit.'
 complete -c mlxctl -n "__mlxctl_at ' admin guardrails show'" -l local -d 'Use the policy store of this machine, without a server'
 complete -c mlxctl -n "__mlxctl_at ' admin guardrails show'" -l url -x -d 'The server'

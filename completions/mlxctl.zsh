@@ -175,7 +175,7 @@ _mlxctl_admin_guardrails() {
         commands=(
             'show:Show the guardrails as JSON'
             'set:Replace the guardrails, from the next request on'
-            'test:Show what the guardrails do to a text, or to the prompt of a request'
+            'test:Show what the guardrails do to a text or a request'
         )
         _describe command commands ;;
     rest)

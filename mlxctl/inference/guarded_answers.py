@@ -37,7 +37,10 @@ class TextFilter(Protocol):
 
 
 class JsonFilter:
-    """Filters JSON text as `inner` does, after its escapes, which could hide a match."""
+    """Filters JSON text as `inner` filters what it stands for.
+
+    Escapes could hide a match.
+    """
 
     def __init__(self, inner: TextFilter) -> None:
         self._inner = inner

@@ -155,7 +155,10 @@ class RequestEntry:
             self.slices.append((time.time(), num_prefilled))
 
     def interrupted(self, reason: str | None) -> None:
-        """Record that the answer gave its place to another one, or with None that it goes on."""
+        """Record that another answer took its place, and why.
+
+        None: it goes on.
+        """
         if self.interruptions is not None and len(self.interruptions) < MAX_EVENTS:
             self.interruptions.append((time.time(), reason))
 

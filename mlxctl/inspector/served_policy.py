@@ -96,7 +96,10 @@ class ServedPolicy:
         return self._request("POST", "/admin/guardrails/test", GuardrailTest, {"text": text})
 
     def test_request(self, request: RequestFile) -> GuardrailTest:
-        """Return what the guardrails would do to the prompt of a request, which is not run."""
+        """Return what the guardrails do to a request's prompt.
+
+        The request is not run.
+        """
         body = {"request": request.body, "protocol": request.protocol}
         return self._request("POST", "/admin/guardrails/test", GuardrailTest, body)
 
@@ -106,7 +109,7 @@ class ServedPolicy:
 
 
 def screen_request(rules: GuardrailRules, request: RequestFile) -> GuardrailTest:
-    """Return what guardrails of this machine would do to the prompt of a request."""
+    """Return what this machine's guardrails do to a request's prompt."""
     formatter = PROTOCOLS[request.protocol].create_formatter()
     packed = PackedRequest.of(formatter.parse(msgspec.json.encode(request.body)))
     if not Guardrails(rules).applies("input", packed.head.model):

@@ -42,7 +42,10 @@ ANONYMOUS = bytes(CALLER_BYTES)
 
 
 def namespace_within(caller: bytes, digest: bytes) -> bytes:
-    """Return a namespace of the caller that a namespace begins with; each digest gives another one."""
+    """Return a namespace within a caller's, another one for each digest.
+
+    `caller` is a namespace of that caller.
+    """
     return (caller[:CALLER_BYTES] or ANONYMOUS) + digest
 
 

@@ -85,9 +85,9 @@ class KeyList(Struct):
 
 
 class TestedText(Struct, kw_only=True, forbid_unknown_fields=True):
-    """A text to try the guardrails with, or a request, which is not run.
+    """A text or a request to try the guardrails with.
 
-    `protocol` is the wire format of the request.
+    The request is not run. `protocol` is the wire format of the request.
     """
 
     text: str | UnsetType = UNSET

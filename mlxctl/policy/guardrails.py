@@ -32,9 +32,10 @@ _log = logging.getLogger(__name__)
 
 
 class GuardrailMatch(Struct, kw_only=True):
-    """A text of a request with a match, as the model may read it.
+    """A text of a request with a match.
 
-    `where` is its field. Messages are counted from 0, the system prompt included.
+    `text` is what the model may read, `where` its field. Messages are counted from 0, the system prompt
+    included.
     """
 
     where: str
@@ -74,7 +75,7 @@ class Guardrails:
         return GuardrailFilter(self._patterns, self.rules.action, seconds=_STREAM_SECONDS)
 
     def check(self, pieces: Sequence[str]) -> tuple[list[str], Verdict | None]:
-        """Return the pieces of one text as they may be sent, and the verdict."""
+        """Return the allowed pieces of one text, and the verdict."""
         filtered = GuardrailFilter(self._patterns, self.rules.action, seconds=_TEXT_SECONDS)
         shown = [filtered.feed(piece) for piece in pieces]
         if rest := filtered.finish():

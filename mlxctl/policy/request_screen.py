@@ -23,7 +23,7 @@ class Screening:
 
 
 class InputScreen:
-    """Applies guardrails to all texts that the model reads of a request, except names."""
+    """Applies guardrails to the texts of a request, except names."""
 
     def __init__(self, rules: GuardrailRules) -> None:
         self._rules = rules
@@ -55,7 +55,7 @@ class _RequestCheck:
         self._guardrails = guardrails
 
     def request(self, request: GenerationRequest) -> GenerationRequest:
-        """Return the request with its texts as they may be read. Raises InvalidRequest."""
+        """Return the request with its allowed texts. Raises InvalidRequest."""
         prompts = [prompt for prompt in request.prompts if isinstance(prompt, str)]
         if len(prompts) < len(request.prompts):
             raise InvalidRequest(

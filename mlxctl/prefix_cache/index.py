@@ -345,7 +345,10 @@ class PrefixIndex(Generic[P]):
         assert all(chunk.expires_at >= self._next_expiry for chunk in self.chunks())
 
     def _first_over_share(self, entries: "Iterable[E]", caller: "Callable[[E], bytes]") -> "E | None":
-        """Return the first entry of a caller with more than its share, else the first one."""
+        """Return the first entry of a caller over its share.
+
+        Or the first one of all.
+        """
         num_bytes = self._tree.bytes_by_caller
         first = next(entries := iter(entries), None)
         if first is None or not self._shares_fairly or len(num_bytes) < 2:

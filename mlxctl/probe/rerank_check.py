@@ -46,9 +46,10 @@ async def check_reranking(interview: Interview, known: ModelCapabilities) -> tup
 
 
 def judge(scores: Sequence[Sequence[float]], alone: Sequence[float]) -> tuple[ProbeVerdict, str]:
-    """Return the verdict for the scores of each query with all documents, in order.
+    """Return the verdict for the scores of all pairs.
 
-    The document at a query's own position matches it. `alone` are the last query's scores, pair by pair.
+    `scores` has a row for each query, with all documents in order. The document at a query's own position
+    matches it. `alone` are the last query's scores, pair by pair.
     """
     if not all(map(math.isfinite, [*alone, *(score for row in scores for score in row)])):
         return "no", "its scores contain values that are no numbers"

@@ -151,9 +151,9 @@ class GuardrailTestResource:
         self._inference = inference
 
     async def on_post(self, request: Request, response: Response) -> None:
-        """Return what the guardrails do to a text, or to the prompt of a request, which is not run.
+        """Return what the guardrails do to a text or a prompt.
 
-        Raises InvalidRequest.
+        The request with the prompt is not run. Raises InvalidRequest.
         """
         tested = await read_json(request, _TESTED, limit_bytes=_MAX_BODY_BYTES)
         guardrails, preparation = self._policy.guardrails, self._inference.preparation

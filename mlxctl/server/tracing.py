@@ -201,7 +201,7 @@ class RequestTracing:
 
 
 def _interruptions(entry: RequestEntry) -> list[SpanEvent]:
-    """Return an event for each time that the answer gave its place to another one, or went on."""
+    """Return an event for each interruption and resumption of the answer."""
     return [
         ("scheduler.fairness.resume", at, {})
         if reason is None

@@ -205,7 +205,10 @@ class AuditFiles:
         return num_deleted
 
     def _summaries(self, segments: Sequence[Path]) -> Mapping[str, SegmentSummary]:
-        """Return the summaries of all full segments; add those of `segments` that are missing."""
+        """Return the summaries of all full segments.
+
+        Adds those of `segments` that are missing.
+        """
         known = self._index.summaries()
         added = {
             segment.name: summary

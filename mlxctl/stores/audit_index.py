@@ -1,4 +1,4 @@
-"""Index of the audit log: which callers, models and statuses each full segment has.
+"""Index of the audit log: callers, models and statuses of full segments.
 
 It is derived from the segments. One that is missing or damaged is built again; without a usable one, searches
 read all segments.
@@ -46,7 +46,10 @@ _GROUPS = msgspec.json.Decoder(frozenset[Group] | None)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SegmentSummary:
-    """What a full segment of `num_bytes` has; `groups` is None where there are too many of them."""
+    """What a full segment of `num_bytes` has.
+
+    `groups` is None where there are too many of them.
+    """
 
     name: str
     num_bytes: int
@@ -70,7 +73,7 @@ class AuditIndex:
         return self._tried(self._read, {})
 
     def add(self, summaries: Iterable[SegmentSummary], *, existing: Iterable[str]) -> None:
-        """Add summaries, and delete those of segments that do not exist any more."""
+        """Add summaries, and delete those of deleted segments."""
         self._tried(lambda: self._add(summaries, frozenset(existing)), None)
 
     def _add(self, summaries: Iterable[SegmentSummary], existing: frozenset[str]) -> None:

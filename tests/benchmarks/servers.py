@@ -53,7 +53,7 @@ def installed_environment() -> dict[str, str]:
 def mlxctl_server(
     model: Path, *, cache_directory: Path | None = None, config: Path | None = None
 ) -> Iterator[Server]:
-    """Run `mlxctl serve` with an empty, or the given, cache directory, and a settings file."""
+    """Run `mlxctl serve` with an empty or the given cache directory."""
     port = free_port()
     command = [
         sys.executable,

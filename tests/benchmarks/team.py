@@ -1,4 +1,7 @@
-"""A server for a team: cost of its controls, time until a client that left frees its row, audit search."""
+"""Costs of a server for a team.
+
+Of its controls, time until a client that left frees its row, audit search.
+"""
 
 import asyncio
 import json

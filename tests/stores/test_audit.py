@@ -59,7 +59,7 @@ def test_search_filters_by_key_model_status_and_time(tmp_path: Path) -> None:
 
 
 def segmented(directory: Path) -> AuditFiles:
-    """Return a log of several full segments, one of which has the record of a rare key."""
+    """Return a log of several segments; one has a rare key."""
     log = files(directory, max_bytes=120_000)
     for number in range(100):
         caller = "rare" if number == 33 else f"key{number % 2}"

@@ -51,7 +51,7 @@ def try_rules(
         typer.Option("--request", metavar="FILE", help="A request as JSON instead; it is not run."),
     ] = None,
 ) -> None:
-    """Show what the guardrails do to a text, or to the prompt of a request."""
+    """Show what the guardrails do to a text or a request."""
     from mlxctl.errors import SettingsError
     from mlxctl.inspector.request_file import read_request
     from mlxctl.inspector.served_policy import ServedPolicy, screen_request

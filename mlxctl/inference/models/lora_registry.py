@@ -160,7 +160,7 @@ class LoraRegistry:
         return await self._finish(self._remove(self._own_name(base), name))
 
     async def _finish(self, change: Coroutine[Any, Any, Changed]) -> Changed:
-        """Run a change to its end, also if the caller is cancelled meanwhile.
+        """Run a change to its end, even if its caller is cancelled.
 
         The engine ends what it began, and the names must agree with it.
         """

@@ -190,9 +190,9 @@ def _messages(messages: Sequence[schema.OllamaMessage], *, in_list: bool = True)
 
 
 def _answered(message: schema.OllamaMessage, pending: dict[str, str]) -> str | None:
-    """Return the id of the call that a result answers, None without one.
+    """Return the id of the call that a result answers.
 
-    By id, by name, or the first open one.
+    None without one. By id, by name, or the first open one.
     """
     wanted, name = message.tool_call_id, message.tool_name
     named = (call_id for call_id, call_name in pending.items() if name in (None, "", call_name))
