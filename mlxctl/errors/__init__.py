@@ -63,6 +63,7 @@ from mlxctl.errors.base import (
     StoreError,
     StoreUnavailable,
     describe_bytes,
+    shortened,
 )
 from mlxctl.errors.capacity import (
     CapacityError,
@@ -164,4 +165,5 @@ __all__ = [
     "UnknownResource",
     "UnknownThread",
     "describe_bytes",
+    "shortened",
 ]

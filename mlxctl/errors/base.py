@@ -1,5 +1,8 @@
 """Base of all errors, and errors of settings, stores and commands."""
 
+# Messages with a list of names stay below it.
+_MAX_CHARS = 4000
+
 
 def describe_bytes(num_bytes: int) -> str:
     """Return a size with a unit."""
@@ -7,6 +10,11 @@ def describe_bytes(num_bytes: int) -> str:
         if num_bytes >= unit / 10:
             return f"{num_bytes / unit:.2f} {name}"
     return f"{num_bytes / 1e3:.2f} kB"
+
+
+def shortened(text: str) -> str:
+    """Return a text, without its middle if it is long."""
+    return text if len(text) <= _MAX_CHARS else f"{text[: _MAX_CHARS // 2]} ... {text[-_MAX_CHARS // 4 :]}"
 
 
 class MlxctlError(Exception):

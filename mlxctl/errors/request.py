@@ -1,6 +1,6 @@
 """Errors of requests: the caller has to change the request."""
 
-from mlxctl.errors.base import MlxctlError
+from mlxctl.errors.base import MlxctlError, shortened
 
 # Names in an error message, and the length up to which names are compared.
 _MAX_NAMES = 20
@@ -9,6 +9,9 @@ _MAX_COMPARED_CHARS = 256
 
 class RequestError(MlxctlError):
     """The request can never work unchanged."""
+
+    def __init__(self, message: str) -> None:
+        super().__init__(shortened(message))
 
 
 class InvalidRequest(RequestError):
@@ -19,7 +22,7 @@ class InvalidRequest(RequestError):
 
     def __init__(self, message: str, *, param: str | None = None, code: str | None = None) -> None:
         super().__init__(message)
-        self.param = param
+        self.param = param and shortened(param)
         self.code = code
 
 

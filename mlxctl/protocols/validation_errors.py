@@ -6,7 +6,7 @@ from typing import Any
 
 from msgspec import inspect
 
-from mlxctl.errors import InvalidRequest
+from mlxctl.errors import InvalidRequest, shortened
 
 _JSON_NAMES = {
     "str": "a string",
@@ -36,7 +36,7 @@ def explain(
 
     `read_body` decodes the body untyped. A part of the body has its path in `root`.
     """
-    match = _COMPLAINT.fullmatch(complaint)
+    match = _COMPLAINT.fullmatch(shortened(complaint))
     assert match is not None, "the pattern takes any text"
     what, path = match["what"], match["path"] or ""
     field = (root + path.removesuffix("[...]")).removeprefix(".")

@@ -20,6 +20,7 @@ Send = Callable[[dict[str, Any]], Awaitable[None]]
 Application = Callable[[Scope, Receive, Send], Awaitable[None]]
 
 _AT_END = "mlxctl.at_end"
+_CONNECTION = "mlxctl.connection"
 
 
 def call_at_end(scope: Scope, callback: Callable[[], object]) -> None:
@@ -28,6 +29,12 @@ def call_at_end(scope: Scope, callback: Callable[[], object]) -> None:
     However it ends; the callback must not raise. The last registered one is called first.
     """
     scope[_AT_END].append(callback)
+
+
+def has_unread_body(scope: Scope) -> bool:
+    """Whether the body of a request was not read to its end."""
+    connection: _HttpConnection = scope[_CONNECTION]
+    return connection.has_unread_body
 
 
 class DisconnectWatch:
@@ -52,6 +59,7 @@ class DisconnectWatch:
         # NOTE: Granian writes "1" for HTTP/1.0, which Falcon refuses.
         scope["http_version"] = {"1": "1.0"}.get(scope["http_version"], scope["http_version"])
         connection = _HttpConnection(receive, _DeclaredBody.of(scope), seconds=self._body_seconds)
+        scope[_CONNECTION] = connection
         try:
             await self.application(scope, connection.receive, send)
         except asyncio.CancelledError:
@@ -92,6 +100,7 @@ class _HttpConnection:
 
     def __init__(self, receive: Receive, announced: _DeclaredBody, *, seconds: float) -> None:
         self.has_ended = False
+        self.has_unread_body = announced.is_there
         self._receive = receive
         # NOTE: Falcon asks for a first event where it cannot answer with an error, before it knows route and
         # caller.
@@ -112,6 +121,7 @@ class _HttpConnection:
             return {"type": "http.request", "body": b"", "more_body": True}
         event = await self._next()
         if event["type"] == "http.request" and self._is_last(event):
+            self.has_unread_body = False
             self._watcher = asyncio.create_task(self._watch())
         return event
 

@@ -212,6 +212,14 @@ def test_broken_body_returns_400_where_none_is_used(server: ServerProcess, start
     assert status_of(send(server, head.encode() + chunks)) == 400
 
 
+def test_only_an_unread_body_ends_the_connection(server: ServerProcess) -> None:
+    url, body = f"{server.url}/v1/chat/completions", {"model": "tiny", "messages": [], "max_tokens": 1}
+    unread = httpx.post(url, content=bytes(3_000_000), headers={"content-encoding": "gzip"})
+    read = httpx.post(url, json=body)
+    assert (unread.status_code, unread.headers.get("connection")) == (400, "close")
+    assert (read.status_code, read.headers.get("connection")) == (400, None)
+
+
 def test_asterisk_as_target_returns_404(server: ServerProcess) -> None:
     answer = send(server, b"OPTIONS * HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\r\n")
     assert (status_of(answer), error_of(answer)["code"]) == (404, "not_found")

@@ -76,6 +76,14 @@ def test_error_quotes_only_the_start_of_long_values(server: ServerProcess) -> No
     assert len(error["message"]) < 5000
 
 
+@pytest.mark.parametrize("body", [{"k" * 50_000: 1}, {"model": "m" * 50_000}])
+@pytest.mark.parametrize("path", ["/v1/agents", "/models/load", "/v1/load_lora_adapter"])
+def test_error_quotes_no_long_name_whole(server: ServerProcess, path: str, body: dict[str, Any]) -> None:
+    answer = httpx.post(f"{server.url}{path}", json=body)
+    assert answer.status_code in (400, 404)
+    assert len(answer.content) < 20_000
+
+
 def test_schema_size_is_bounded(server: ServerProcess) -> None:
     schema = {"type": "object", "description": "x" * 5 * _MIB}
     tools = [{"type": "function", "function": {"name": "f", "parameters": schema}}]

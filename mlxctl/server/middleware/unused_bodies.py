@@ -1,4 +1,4 @@
-"""Reads bodies that no operation uses, to find broken ones."""
+"""Reads bodies that no operation uses; announces unread ones."""
 
 from collections.abc import Iterable
 from contextlib import suppress
@@ -8,6 +8,7 @@ from falcon.asgi import Request, Response
 
 from mlxctl.errors import BodyTooLarge, UnknownResource
 from mlxctl.server.body import discard_body
+from mlxctl.server.disconnect import has_unread_body
 from mlxctl.server.route import Route
 
 _MAX_BODY_BYTES = 64 * 1024
@@ -38,6 +39,14 @@ class UnusedBodies:
         """Read an unused body. Raises InvalidRequest, BodyTooLarge, BodyTooSlow."""
         if (request.uri_template, request.method) not in self._with_body:
             await _discard(request)
+
+    async def process_response(self, request: Request, response: Response, _: object, __: bool) -> None:
+        """Announce the end of a connection with an unread body.
+
+        The server closes it then, and a client that uses it again would get no answer.
+        """
+        if has_unread_body(request.scope):
+            response.set_header("connection", "close")
 
 
 async def refuse_unknown_path(req: Request, resp: Response | None, **_: Any) -> None:  # noqa: ARG001
