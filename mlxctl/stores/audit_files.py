@@ -24,6 +24,8 @@ _SEGMENT_BYTES = 4 << 20
 # A segment ends with the batch that fills it; a damaged one may have any size.
 _MAX_READ_BYTES = 256 << 20
 _SEGMENTS_OF_LIMIT = 8
+# Ids are nanoseconds since 1970. A damaged one may be larger than SQLite and msgspec have it.
+_MAX_ID = 1 << 62
 _DAY_SECONDS = 86400.0
 # The end of the year 9999, the last that `datetime` has.
 _LAST_SECOND = 253_402_300_799.0
@@ -174,7 +176,8 @@ class AuditFiles:
     def _newest_id(self) -> int:
         """Return the last id of the newest segment; 0 without one."""
         newest = self._segments()[-1:]
-        return max((facts.id for segment in newest for facts in _facts(segment.read_bytes())), default=0)
+        ids = (facts.id for segment in newest for facts in _facts(_read(segment)))
+        return min(max(ids, default=0), _MAX_ID)
 
     def search(self, query: AuditQuery) -> list[AuditRecord]:
         """Return matching records, the newest first, at most `query.limit`."""
@@ -232,8 +235,7 @@ class AuditFiles:
             if query.since is not None and _day_of(segment) < _day(query.since):
                 return
             try:
-                with segment.open("rb") as file:
-                    content = file.read(_MAX_READ_BYTES)
+                content = _read(segment)
             except FileNotFoundError:  # pruned meanwhile
                 continue
             # PERF: a rare key, model or status is in few segments, and there in few lines.
@@ -261,6 +263,11 @@ class AuditFiles:
         return next(path for path in free if not os.path.lexists(path)), True
 
 
+def _read(segment: Path) -> bytes:
+    with segment.open("rb") as file:
+        return file.read(_MAX_READ_BYTES)
+
+
 class _Facts(Struct):
     """The parts of a record that its segment's summary has."""
 
@@ -284,7 +291,7 @@ def _facts(content: bytes) -> Iterator[_Facts]:
 def _summary(segment: Path) -> SegmentSummary | None:
     """Return the summary of a segment's records; None without any."""
     try:
-        content = segment.read_bytes()
+        content = _read(segment)
     except FileNotFoundError:  # pruned meanwhile
         return None
     records = list(_facts(content))
@@ -294,7 +301,7 @@ def _summary(segment: Path) -> SegmentSummary | None:
     return SegmentSummary(
         name=segment.name,
         num_bytes=len(content),
-        first_id=min(record.id for record in records),
+        first_id=min(_MAX_ID, *(record.id for record in records)),
         first_time=min(record.time for record in records),
         last_time=max(record.time for record in records),
         groups=groups if len(groups) <= MAX_GROUPS else None,

@@ -4,6 +4,7 @@ import hashlib
 import hmac
 import logging
 import os
+import re
 import resource
 import time
 from collections.abc import Iterator
@@ -75,20 +76,19 @@ def numbers(found: list[AuditRecord]) -> list[int]:
 def test_search_reads_only_segments_that_can_match(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     log = segmented(tmp_path)
     read: list[str] = []
-    read_bytes = Path.read_bytes
 
     def reading(path: Path) -> bytes:
         read.append(path.name)
-        return read_bytes(path)
+        return path.read_bytes()
 
-    monkeypatch.setattr(Path, "read_bytes", reading)
+    monkeypatch.setattr("mlxctl.stores.audit_files._read", reading)
     assert numbers(log.search(AuditQuery(key="rare"))) == [33]
-    assert len(read) <= 2, "the segment with the record, and the last one"
+    assert 1 <= len(read) <= 2, "the segment with the record, and the last one"
     assert numbers(log.search(AuditQuery(key="rare", status=500))) == []
     first = log.search(AuditQuery())[-1]
     del read[:]
     assert log.search(AuditQuery(after=first.id)) == []
-    assert len(read) <= 2
+    assert 1 <= len(read) <= 2
 
 
 @pytest.mark.parametrize("damage", [b"no database at all", b""])
@@ -102,6 +102,16 @@ def test_damaged_index_is_built_again(tmp_path: Path, damage: bytes) -> None:
         assert numbers(log.search(AuditQuery(status=500))) == list(range(99, -1, -9))
     assert index.read_bytes().startswith(b"SQLite format 3")
     assert index.stat().st_mode & 0o777 == 0o600
+
+
+def test_damaged_ids_do_not_stop_the_log(tmp_path: Path) -> None:
+    segmented(tmp_path)
+    for segment in tmp_path.glob("*.jsonl"):
+        segment.write_bytes(re.sub(rb'"id":\d+', b'"id":18446744073709551615', segment.read_bytes()))
+    log = files(tmp_path)
+    log.append([record(100), record(101)])
+    assert numbers(log.search(AuditQuery(key="rare"))) == [33]
+    assert numbers(log.search(AuditQuery(limit=2))) == [101, 100]
 
 
 def test_index_follows_segments_that_change_or_go(tmp_path: Path) -> None:

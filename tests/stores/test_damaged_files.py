@@ -100,7 +100,7 @@ WRITERS = {
     "stores/audit.py": "audit.key",
     "stores/audit_files.py": "audit/audit.jsonl",
     "stores/database_file.py": "agents.sqlite, responses.sqlite, capabilities.sqlite, speeds.sqlite, "
-    "policy.sqlite, chats.db, manifest.sqlite",
+    "policy.sqlite, chats.db, manifest.sqlite; the index of the audit log (tests/stores/test_audit.py)",
     "tui/export.py": "chat.json",
     "tui/external_editor.py": "the question in an editor, in a temporary directory",
     "tui/preferences.py": "screen.json",
