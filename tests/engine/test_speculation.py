@@ -9,11 +9,17 @@ from typing import Any, ClassVar
 
 import pytest
 from llguidance import LLMatcher
+from mlx_lm.models.cache import ChunkedKVCache
+from mlx_lm.utils import load_model
 
 from mlxctl.engine import EngineClient
 from mlxctl.engine.generation import draft_steps
+from mlxctl.engine.generation.draft_steps import DraftSteps
+from mlxctl.engine.generation.lora_adapters import LoraAdapters
+from mlxctl.engine.generation.measurement import measure
 from mlxctl.engine.scheduling.sequence import Sequence
 from mlxctl.engine.speculation import gate_store
+from mlxctl.engine.speculation.draft_counts import DraftCounts
 from mlxctl.engine.speculation.drafter import NO_DRAFT, Draft
 from mlxctl.engine.speculation.gate import DraftOdds, SpeculationGate
 from mlxctl.engine.speculation.prompt_lookup import PromptLookup
@@ -136,6 +142,21 @@ def test_prefix_cache_stores_only_emitted_tokens() -> None:
 
     for model in ("qwen3", "qwen3_next"):
         asyncio.run(check(model))
+
+
+def test_model_whose_caches_cannot_be_taken_back_is_named(caplog: pytest.LogCaptureFixture) -> None:
+    model, _ = load_model(tiny_models.model("qwen3"), lazy=True)
+    weights = replace(measure(model, 0.0), create_caches=lambda: [ChunkedKVCache(64)])
+    DraftSteps.of_model(
+        weights,
+        LoraAdapters(model),
+        gate_store.GateStore(None),
+        DraftCounts(),
+        name="m",
+        digest="",
+        speculation="lookup",
+    )
+    assert "model m decodes without drafts: its layers keep their state in a ChunkedKVCache" in caplog.text
 
 
 def with_draft(name: str) -> ModelSpec:
