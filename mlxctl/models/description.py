@@ -20,6 +20,7 @@ from mlxctl.models.encoders import ENCODER_KINDS
 from mlxctl.models.files import read_json_object
 from mlxctl.models.kv_cache import CacheShape, find_cache_shape
 from mlxctl.models.layer_plan import plan_layers
+from mlxctl.models.mtp_heads import MTP_HEAD_TYPE
 from mlxctl.models.names import display_name
 from mlxctl.models.quantization import Quantization, find_quantization
 from mlxctl.models.runtimes import find_runtimes
@@ -145,9 +146,9 @@ def _with_text_facts(blank: ModelDescription) -> ModelDescription:
 
 def _with_serving_facts(described: ModelDescription) -> tuple[ModelDescription, str | None]:
     """Add facts that reading the model for serving yields, or its error."""
-    # Reading these names the missing extra.
-    has_extra = described.model_type in (*TRANSCRIPTION_MODEL_TYPES, *ENCODER_KINDS)
-    if described.runtimes == () and not has_extra:
+    # Reading these names the missing extra, or what an MTP head is for.
+    has_own_error = described.model_type in (*TRANSCRIPTION_MODEL_TYPES, *ENCODER_KINDS, MTP_HEAD_TYPE)
+    if described.runtimes == () and not has_own_error:
         return (
             described,
             (
@@ -155,7 +156,7 @@ def _with_serving_facts(described: ModelDescription) -> tuple[ModelDescription, 
                 f"{described.model_type!r}"
             ),
         )
-    if described.detection.kind in ("text", "vision", "embeddings", "unknown") or has_extra:
+    if described.detection.kind in ("text", "vision", "embeddings", "unknown") or has_own_error:
         try:
             facts = read_model(described.path)
         except ModelError as error:

@@ -13,6 +13,7 @@ from mlxctl.models.detection import detect
 from mlxctl.models.embedding_recipe import read_embedding_recipe
 from mlxctl.models.families import find_family
 from mlxctl.models.files import read_json_object
+from mlxctl.models.mtp_heads import MTP_HEAD_TYPE
 from mlxctl.models.names import display_name
 from mlxctl.models.text_config import whole_number
 from mlxctl.models.transcription_recipe import read_transcription_recipe
@@ -36,6 +37,10 @@ def read_model(path: Path, *, trust_remote_code: bool = False) -> ModelFacts:
     tokenizer_config = read_json_object(path, "tokenizer_config.json") or {}
     if not trust_remote_code:
         _refuse_code(path, {"config.json": config, "tokenizer_config.json": tokenizer_config})
+    if config.get("model_type") == MTP_HEAD_TYPE:
+        raise BrokenModel(
+            path, f"{display_name(path)!r} is an MTP head: give it to --draft beside the model it drafts for"
+        )
     if not (path / "tokenizer.json").is_file():
         raise BrokenModel(path, f"model {display_name(path)!r} has no tokenizer.json")
     model_type, template = _model_type(path, config), find_chat_template(path, tokenizer_config)

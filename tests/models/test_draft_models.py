@@ -84,6 +84,7 @@ def test_separate_mtp_heads_of_the_same_sizes_can_draft(tmp_path: Path) -> None:
     assert drafters is not None
     assert drafters.mtp_heads == ("fits",)
     assert not drafters.has_mtp_head
+    assert "'fits' is an MTP head: give it to --draft" in str(describe_model(others[0]).problem)
     assert mtp_problem(model, others[2]) == "hidden_size is 128 in the MTP head and 64 in the model"
 
 
