@@ -46,6 +46,7 @@ MlxctlError
     ├── EngineDied
     ├── SequenceFailed
     ├── RequestCancelled         cancelled by an operator or its own caller
+    │   └── KeyRevoked           its API key is no longer valid
     ├── ClientTooSlow            the client does not read its stream
     ├── ModelUnavailable
     ├── ConnectionLost           another server's answer broke off
@@ -83,6 +84,7 @@ from mlxctl.errors.engine import (
     DeadlineExceeded,
     EngineDied,
     EngineError,
+    KeyRevoked,
     ModelUnavailable,
     RequestCancelled,
     SequenceFailed,
@@ -137,6 +139,7 @@ __all__ = [
     "InsufficientScope",
     "InvalidRequest",
     "InvalidToken",
+    "KeyRevoked",
     "MemoryShortage",
     "MethodNotAllowed",
     "MlxctlError",

@@ -19,6 +19,13 @@ class RequestCancelled(EngineError):
     """The request was cancelled by name, not by its client leaving."""
 
 
+class KeyRevoked(RequestCancelled):
+    """The API key of an open request was revoked or has expired."""
+
+    def __init__(self) -> None:
+        super().__init__("the API key of this request is no longer valid")
+
+
 class ClientTooSlow(EngineError):
     """The client left the stream of its answer unread for too long."""
 

@@ -6,11 +6,10 @@ from contextvars import ContextVar
 from dataclasses import dataclass, field
 from typing import Any
 
-from mlxctl.errors import AuthenticationFailed
+from mlxctl.errors import KeyRevoked
 from mlxctl.inference.request_entry import RequestEntry, StopCause
 from mlxctl.ir.timed_phases import Phase
 
-REVOKED = "the API key of this request is no longer valid"
 MAX_ENTRIES = 256
 """Number of generations of one request whose figures are recorded."""
 
@@ -87,12 +86,12 @@ class RequestContext:
         """End the request: the key of its caller is no longer valid."""
         self.is_revoked = True
         for entry in self.entries:
-            entry.cancel(REVOKED)
+            entry.cancel(KeyRevoked())
 
     def check_key(self) -> None:
-        """Raise AuthenticationFailed if the key was revoked meanwhile."""
+        """Raise KeyRevoked if the key was revoked meanwhile."""
         if self.is_revoked:
-            raise AuthenticationFailed(REVOKED)
+            raise KeyRevoked
 
     @property
     def trace_id(self) -> str | None:

@@ -216,14 +216,14 @@ class RequestEntry:
         first = end if self.first is None else self.first
         return first - self._started, end - first
 
-    def cancel(self, reason: str | None = None) -> None:
-        """Let the request fail with RequestCancelled.
+    def cancel(self, error: RequestCancelled | None = None) -> None:
+        """Let the request fail with `error`, or RequestCancelled.
 
         Idempotent; ended requests stay as they are.
         """
         if self.on_cancel is not None and self.ended is None:
             on_cancel, self.on_cancel = self.on_cancel, None
-            on_cancel(RequestCancelled(reason or f"request {self.number} was cancelled"))
+            on_cancel(error or RequestCancelled(f"request {self.number} was cancelled"))
 
     def view(self) -> RequestView:
         """Return its present state."""

@@ -9,6 +9,7 @@ from mlxctl.errors import (
     EngineError,
     InsufficientScope,
     InvalidToken,
+    KeyRevoked,
     MethodNotAllowed,
     MlxctlError,
     ModelUnavailable,
@@ -35,7 +36,7 @@ def error_headers(error: MlxctlError) -> dict[str, str]:
         case InvalidToken():
             problem = f'error="invalid_token", error_description="{error.reason}"'
             return {"WWW-Authenticate": f'Bearer realm="mlxctl", {problem}'}
-        case AuthenticationFailed():
+        case AuthenticationFailed() | KeyRevoked():
             return {"WWW-Authenticate": 'Bearer realm="mlxctl"'}
         case InsufficientScope():
             scope = f'error="insufficient_scope", scope="{error.scope}"'

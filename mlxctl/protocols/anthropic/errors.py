@@ -30,6 +30,7 @@ _ANSWERS: dict[type[MlxctlError], tuple[int, str]] = {
     errors.ShuttingDown: (503, "overloaded_error"),
     errors.StoreUnavailable: (503, "api_error"),
     errors.RequestCancelled: (499, "api_error"),
+    errors.KeyRevoked: (401, "authentication_error"),
     errors.ClientTooSlow: (408, "timeout_error"),
     errors.DeadlineExceeded: (504, "timeout_error"),
     errors.MlxctlError: (500, "api_error"),

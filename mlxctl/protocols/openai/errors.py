@@ -49,6 +49,7 @@ _ANSWERS: dict[type[MlxctlError], tuple[int, str, str | None]] = {
     errors.ModelUnavailable: (500, "server_error", "model_unavailable"),
     # 499: the SDKs repeat a request after every status from 500 on.
     errors.RequestCancelled: (499, "request_cancelled", "request_cancelled"),
+    errors.KeyRevoked: (401, "authentication_error", "invalid_api_key"),
     errors.ClientTooSlow: (408, "timeout_error", "client_too_slow"),
     errors.DeadlineExceeded: (504, "timeout_error", "deadline_exceeded"),
     errors.MlxctlError: (500, "server_error", "internal_error"),
