@@ -4,6 +4,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from mlxctl.parsers.argument_values import value_as_json
+from mlxctl.parsers.json_value import quote
 from mlxctl.parsers.schemas import SchemaNode
 
 
@@ -19,6 +20,11 @@ def plain_key(tag: str) -> tuple[str, bool | None] | None:
 def plain_value(text: str, schema: SchemaNode) -> str:
     """Return the JSON text of a value without tags."""
     return value_as_json(text, schema.kinds)
+
+
+def untyped_as_string(text: str, schema: SchemaNode) -> str:
+    """Return the JSON text of a value; a string where the schema has no type for it."""
+    return quote(text) if schema.kinds is None else plain_value(text, schema)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -4,7 +4,7 @@ The outer tag is the format's own.
 """
 
 from mlxctl.ir import TagNotation
-from mlxctl.parsers.call_tags import CallTags
+from mlxctl.parsers.call_tags import CallTags, untyped_as_string
 from mlxctl.parsers.declarations import BodyReader, Closing, Opening, ToolParser
 from mlxctl.parsers.first_character import FirstCharacterBody
 from mlxctl.parsers.json_calls import JsonCallsBody
@@ -26,6 +26,7 @@ def invoke_parser(parser_id: str, *, opener: str, closer: str, takes_json: bool 
         key_end=">",
         value_closer="</parameter>",
         block_closers=(closer,),
+        read_value=untyped_as_string,
     )
 
     def open_body(opening: Opening) -> BodyReader:

@@ -5,7 +5,7 @@ own. The models sometimes omit the outer tag before a call, or a parameter's clo
 """
 
 from mlxctl.ir import TagNotation
-from mlxctl.parsers.call_tags import CallTags
+from mlxctl.parsers.call_tags import CallTags, untyped_as_string
 from mlxctl.parsers.declarations import Closing, Opening, ToolParser
 from mlxctl.parsers.tagged_calls import TaggedCallsBody
 
@@ -22,6 +22,7 @@ TAGS = CallTags(
     value_ends=("\n" + _PARAMETER, "\n" + _FUNCTION_CLOSER),
     trims="\n",
     block_closers=("</tool_call>", "</seed:tool_call>"),
+    read_value=untyped_as_string,
 )
 
 NOTATION = TagNotation(
