@@ -198,7 +198,7 @@ def test_preempted_row_with_mtp_head_equals_uninterrupted(tmp_path: Path) -> Non
 
 def uninterrupted(engine: SteppedEngine, sampling: SamplingParams) -> list[int]:
     """Return the tokens of an answer without drafts."""
-    row = engine.submit(PROMPT, max_tokens=40, sampling=sampling)
+    row = engine.submit(PROMPT, max_tokens=28, sampling=sampling)
     engine.run(lambda: engine.is_done(row))
     return engine.tokens(row)
 
@@ -210,7 +210,7 @@ def check_drafted_interruptions(
     tokens: list[int],
 ) -> None:
     def submit(mode: CacheMode) -> int:
-        return engine.submit(PROMPT, max_tokens=40, mode=mode, sampling=sampling)
+        return engine.submit(PROMPT, max_tokens=28, mode=mode, sampling=sampling)
 
     assert check_interruptions(engine, submit) == tokens
     stats = engine.stats()
