@@ -214,7 +214,11 @@ def _find_outside_link(path: Path, name: str, roots: list[Path]) -> str | None:
     for num_files, file in enumerate(_files(path)):
         if num_files >= MAX_ENTRIES:
             return f"model {name!r}: its directory has more than {MAX_ENTRIES:,} files"
-        target = file.resolve()
+        try:
+            target = file.resolve()
+        except RuntimeError:
+            # A link to itself, which nothing can read.
+            continue
         if not any(target.is_relative_to(root) for root in inside):
             return f"model {name!r}: {str(file.relative_to(path))!r} is a link that leads out of the library"
     return None

@@ -1,6 +1,7 @@
 """Models are loaded and unloaded beside decoding rows; memory is freed."""
 
 import asyncio
+import json
 import re
 import shutil
 from pathlib import Path
@@ -195,6 +196,22 @@ def test_broken_model_does_not_affect_others(tmp_path: Path) -> None:
             assert len((await finish(stream)).token_ids) == 100
             assert await active_bytes(client) - before < 1_000_000
             await client.load(source("llama3"))
+
+    asyncio.run(run())
+
+
+def test_any_error_of_the_library_breaks_only_its_model(tmp_path: Path) -> None:
+    """It reads a variable here that it has not set."""
+    model = Path(shutil.copytree(tiny_models.model("qwen3"), tmp_path / "m"))
+    config = json.loads((model / "config.json").read_text())
+    config["quantization_config"] = {"quant_method": "gptq"}
+    (model / "config.json").write_text(json.dumps(config))
+
+    async def run() -> None:
+        async with running_engine("endless") as client:
+            with pytest.raises(BrokenModel, match="cannot be loaded"):
+                await client.load(source("m", model))
+            assert len((await finish(submit(client, "endless", PROMPT, max_tokens=5))).token_ids) == 5
 
     asyncio.run(run())
 

@@ -135,6 +135,17 @@ def test_model_directory_may_be_a_link(directories: tuple[Path, Path], tmp_path:
     )
 
 
+def test_links_to_themselves_break_only_their_model(directories: tuple[Path, Path]) -> None:
+    write_model(directories[0] / "good", CONFIG, WEIGHTS)
+    looped = write_model(directories[0] / "looped", CONFIG, WEIGHTS) / "config.json"
+    looped.unlink()
+    looped.symlink_to("config.json")
+    shelf = library(directories)
+    problems = {entry.name: shelf.describe(entry).problem for entry in shelf.entries()}
+    assert problems["good"] is None
+    assert "config.json" in (problems["looped"] or "")
+
+
 def test_linked_model_is_checked_for_outside_links(directories: tuple[Path, Path], tmp_path: Path) -> None:
     outside = write_model(tmp_path / "disk" / "a", CONFIG, WEIGHTS)
     (tmp_path / "disk" / "secret.json").write_text("{}")
