@@ -23,7 +23,7 @@ def plain_value(text: str, schema: SchemaNode) -> str:
 
 
 def untyped_as_string(text: str, schema: SchemaNode) -> str:
-    """Return the JSON text of a value; an untyped one is a string."""
+    """Return a value as JSON text; an untyped one is a string."""
     return quote(text) if schema.kinds is None else plain_value(text, schema)
 
 
