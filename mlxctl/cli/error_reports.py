@@ -8,7 +8,7 @@ from contextlib import contextmanager
 
 import typer
 
-from mlxctl.errors import MlxctlError
+from mlxctl.errors import MlxctlError, ServerUnreachable
 
 
 @contextmanager
@@ -17,5 +17,8 @@ def report_errors() -> Iterator[None]:
     try:
         yield
     except MlxctlError as error:
-        typer.echo(f"mlxctl: {error}", err=True)
+        hint = (
+            "; `mlxctl serve` starts one, --url names another" if isinstance(error, ServerUnreachable) else ""
+        )
+        typer.echo(f"mlxctl: {error}{hint}", err=True)
         raise typer.Exit(1) from None

@@ -6,7 +6,7 @@ from typing import Any, Literal
 
 from rich.table import Table
 
-from mlxctl.errors import InvalidRequest, ServerUnreachable
+from mlxctl.errors import InvalidRequest, ServerUnreachable, describe_bytes
 from mlxctl.inspector.connection import ServerConnection
 from mlxctl.inspector.rendering import plain
 
@@ -65,7 +65,7 @@ def served_models_table(rows: Iterable[ServedModelRow]) -> Table:
         table.add_row(
             plain(row.name),
             plain(row.problem or row.state.replace("_", " ") + (", pinned" if row.is_pinned else "")),
-            "–" if row.weights_bytes is None else f"{row.weights_bytes / 2**30:.2f} GiB",
+            "–" if row.weights_bytes is None else describe_bytes(row.weights_bytes),
             "–" if row.context_length is None else f"{row.context_length:,}",
             "–" if row.num_requests is None else str(row.num_requests),
             "–" if row.idle_seconds is None else f"{row.idle_seconds:.0f} s",

@@ -3,7 +3,7 @@
 Unknown keys and invalid values are errors that name the key and its source.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import fields
 from pathlib import Path
 from typing import Any, NamedTuple, get_type_hints
@@ -13,6 +13,8 @@ from mlxctl.errors import SettingsError
 from mlxctl.settings.documents import DocumentError, parse_toml, read_text
 from mlxctl.settings.sections import Settings
 from mlxctl.settings.values import convert
+
+_MAX_COMPARED_CHARS = 100
 
 ENVIRONMENT_PREFIX = "MLXCTL_"
 CONFIG_VARIABLE = "MLXCTL_CONFIG"
@@ -90,7 +92,7 @@ def _from_file(explicit: Path | None) -> Iterator[SettingValue]:
     for section, table in content.items():
         if section not in _sections():
             raise SettingsError(
-                f"unknown section {section!r} in {str(path)!r}; known: {', '.join(_sections())}"
+                f"unknown section {section!r} in {str(path)!r}; {_offer(section, _sections())}"
             )
         if not isinstance(table, dict):
             raise SettingsError(
@@ -99,7 +101,7 @@ def _from_file(explicit: Path | None) -> Iterator[SettingValue]:
         for key, value in table.items():
             if key not in _keys(section):
                 raise SettingsError(
-                    f"unknown key '{section}.{key}' in {str(path)!r}; known: {', '.join(_keys(section))}"
+                    f"unknown key '{section}.{key}' in {str(path)!r}; {_offer(key, _keys(section))}"
                 )
             yield SettingValue(section, key, value, f"'{section}.{key}' in {str(path)!r}")
 
@@ -117,8 +119,17 @@ def _from_environment(environment: Mapping[str, str]) -> Iterator[SettingValue]:
             yield SettingValue(section, key, text, f"environment variable {variable}")
         elif variable.startswith(prefixes):
             raise SettingsError(
-                f"environment variable {variable} names no setting; known: {', '.join(known)}"
+                f"environment variable {variable} names no setting; {_offer(variable, known)}"
             )
+
+
+def _offer(name: str, known: Iterable[str]) -> str:
+    """Return a question that offers the most similar name, or all names."""
+    from difflib import get_close_matches
+
+    names = list(known)
+    close = get_close_matches(name[:_MAX_COMPARED_CHARS], names, n=1)
+    return f"did you mean {close[0]}?" if close else f"known: {', '.join(names)}"
 
 
 def _from_flags(

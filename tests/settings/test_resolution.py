@@ -89,9 +89,9 @@ def test_environment_lists_are_split_at_commas() -> None:
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("[server]\nprot = 1\n", "unknown key 'server.prot'"),
-        ("[sever]\nport = 1\n", "unknown section 'sever'"),
-        ("port = 1\n", "unknown section 'port'"),
+        ("[server]\nprot = 1\n", "unknown key 'server.prot' in .*; did you mean port"),
+        ("[sever]\nport = 1\n", "unknown section 'sever' in .*; did you mean server"),
+        ("port = 1\n", "unknown section 'port' in .*; known: server, engine"),
         ("server = 1\n", "'server' in .* must be a table"),
         ('[server]\nport = "eighty"\n', "'server.port' in .*expected a whole number, got 'eighty'"),
         ("[server]\nport = 70000\n", "'server.port' in .*expected at most 65535"),
@@ -132,7 +132,9 @@ def test_explicit_settings_file_must_exist(tmp_path: Path) -> None:
 
 
 def test_unknown_environment_variable_is_rejected() -> None:
-    with pytest.raises(SettingsError, match="MLXCTL_SERVER_PROT names no setting"):
+    with pytest.raises(
+        SettingsError, match="MLXCTL_SERVER_PROT names no setting; did you mean MLXCTL_SERVER_PORT"
+    ):
         resolve(environment={"MLXCTL_SERVER_PROT": "1"})
 
 
