@@ -1,6 +1,7 @@
 """`mlxctl` and `python -m mlxctl`."""
 
 import gc
+import signal
 import sys
 
 _OBJECTS_BETWEEN_COLLECTIONS = 20_000
@@ -23,8 +24,14 @@ def main() -> None:
 
             print("\n".join(read_agent_ids(agents_file())))
             return
+    # Ctrl-C during the imports ends the program without a stack trace.
+    is_interruptible = signal.getsignal(signal.SIGINT) is signal.default_int_handler
+    if is_interruptible:
+        signal.signal(signal.SIGINT, signal.SIG_DFL)
     from mlxctl.cli import app
 
+    if is_interruptible:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
     app(prog_name="mlxctl")
 
 

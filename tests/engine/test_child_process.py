@@ -8,7 +8,7 @@ import sys
 import pytest
 
 from mlxctl.engine import EngineProcess
-from mlxctl.engine.client.child_process import ChildProcess, describe_exit
+from mlxctl.engine.client.child_process import ChildProcess, describe_exit, start_child
 from mlxctl.settings import EngineSettings
 
 SLEEP = [sys.executable, "-c", "import time; time.sleep(60)"]
@@ -81,3 +81,13 @@ def test_exit_status_is_known_with_an_inherited_ignored_sigchld() -> None:
         preexec_fn=lambda: signal.signal(signal.SIGCHLD, signal.SIG_IGN),
     )
     assert output.stdout == "3\n"
+
+
+def test_child_ignores_ctrl_c_from_its_first_moment() -> None:
+    program = "import signal, sys; sys.exit(signal.getsignal(signal.SIGINT) is not signal.SIG_IGN)"
+    handler = signal.getsignal(signal.SIGINT)
+
+    child = start_child([sys.executable, "-c", program])
+
+    assert child.wait(60) == 0
+    assert signal.getsignal(signal.SIGINT) is handler

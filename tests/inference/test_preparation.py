@@ -2,6 +2,9 @@
 
 import asyncio
 import os
+import socket
+import subprocess
+import sys
 import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -151,3 +154,15 @@ def test_slow_functions_never_run_in_the_front() -> None:
             assert await pool.call(os.getpid, num_bytes=0, is_slow=True) != os.getpid()
 
     asyncio.run(run())
+
+
+def test_process_whose_front_has_ended_ends_quietly() -> None:
+    ours, theirs = socket.socketpair()
+    command = [sys.executable, "-m", "mlxctl.inference.preparation.process", str(theirs.fileno())]
+    with theirs:
+        ours.close()
+        ended = subprocess.run(
+            command, pass_fds=[theirs.fileno()], capture_output=True, text=True, timeout=60, check=False
+        )
+
+    assert (ended.returncode, ended.stderr) == (0, "")

@@ -256,7 +256,8 @@ def test_unreachable_url_is_one_line_and_exit_code_1() -> None:
     assert (run.returncode, run.stdout) == (1, "")
     assert run.stderr == (
         "mlxctl: no server answers at http://127.0.0.1:1/v1:"
-        " the connection is refused, or there is no such host\n"
+        " the connection is refused, or there is no such host;"
+        " `mlxctl serve` starts one, --url names another\n"
     )
 
 

@@ -4,7 +4,7 @@ import asyncio
 import signal
 import subprocess
 import threading
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 
 _HINTS = {
@@ -25,7 +25,7 @@ class ChildProcess:
         _let_children_be_waited_for()
         self._loop = asyncio.get_running_loop()
         self._ended: asyncio.Future[int] = self._loop.create_future()
-        self._process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL)  # noqa: S603 -- our own
+        self._process = start_child(command)
         self.pid = self._process.pid
         threading.Thread(target=self._wait, name="engine-exit", daemon=True).start()
 
@@ -54,6 +54,28 @@ class ChildProcess:
     def _note_end(self, status: int) -> None:
         if not self._ended.done():
             self._ended.set_result(status)
+
+
+def start_child(
+    command: Sequence[str], *, pass_fds: Sequence[int] = (), environment: Mapping[str, str] | None = None
+) -> "subprocess.Popen[bytes]":
+    """Start a process of ours without input and output, which ignores SIGINT.
+
+    The terminal sends Ctrl-C to it as well, also before it can ignore signals itself.
+    """
+    is_main = threading.current_thread() is threading.main_thread()
+    previous = signal.signal(signal.SIGINT, signal.SIG_IGN) if is_main else None
+    try:
+        return subprocess.Popen(  # noqa: S603 -- our own
+            command,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            pass_fds=pass_fds,
+            env=environment,
+        )
+    finally:
+        if previous is not None:
+            signal.signal(signal.SIGINT, previous)
 
 
 def describe_exit(status: int) -> str:

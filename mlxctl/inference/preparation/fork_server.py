@@ -11,6 +11,7 @@ import sys
 from collections.abc import Sequence
 from typing import Any
 
+from mlxctl.engine.client.child_process import start_child
 from mlxctl.inference.preparation.frames import connected_pair
 from mlxctl.inference.preparation.limits import LOAD_SECONDS
 from mlxctl.inference.preparation.messages import Fork
@@ -54,13 +55,7 @@ class ForkServer:
             # It returns when the program was found, and does not wait for it.
             # macOS kills forks that use Objective-C, which some libraries do at import.
             environment = {**os.environ, "OBJC_DISABLE_INITIALIZE_FORK_SAFETY": "YES"}
-            self._process = subprocess.Popen(  # noqa: S603, ASYNC220
-                command,
-                stdin=subprocess.DEVNULL,
-                stdout=subprocess.DEVNULL,
-                pass_fds=[theirs.fileno()],
-                env=environment,
-            )
+            self._process = start_child(command, pass_fds=[theirs.fileno()], environment=environment)
         self.generation += 1
         self._worker = Worker(ours, generation=self.generation)
         await self._worker.begin()

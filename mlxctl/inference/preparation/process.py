@@ -12,6 +12,7 @@ import signal
 import socket
 import sys
 import traceback
+from contextlib import suppress
 from typing import Any
 
 from mlxctl.adapters import ModelAdapter, create_adapter
@@ -41,15 +42,13 @@ class PreparationProcess:
 
     def serve(self) -> None:
         """Execute commands until the front closes the connection."""
-        self._report_started()
-        while True:
-            try:
+        with suppress(ConnectionEnded, OSError):
+            self._report_started()
+            while True:
                 command, descriptor = receive(self._connection)
                 self._execute(command, descriptor)
-            except (ConnectionEnded, OSError):
-                return
-            # Free the command before waiting for the next one.
-            del command
+                # Free the command before waiting for the next one.
+                del command
 
     def _execute(self, command: object, descriptor: int | None) -> None:
         match command:
