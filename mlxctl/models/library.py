@@ -165,7 +165,7 @@ class Library:
     def _in_cache(self) -> Iterator[LibraryEntry]:
         for cached in cached_repositories(self._cache, most=MAX_ENTRIES):
             path = cached.snapshot or cached.folder
-            problem = cached.problem or _find_outside_link(path, cached.name, self._roots())
+            problem = cached.problem or _find_bad_file(path, cached.name, self._roots())
             yield LibraryEntry(
                 name=cached.name, path=path, folder=cached.folder, origin="hub cache", problem=problem
             )
@@ -183,7 +183,7 @@ class Library:
                     )
 
     def _entry(self, path: Path, name: str) -> LibraryEntry:
-        problem = _find_outside_link(path, name, self._roots())
+        problem = _find_bad_file(path, name, self._roots())
         return LibraryEntry(name=name, path=path, folder=path, origin="models directory", problem=problem)
 
     def _roots(self) -> list[Path]:
@@ -205,10 +205,10 @@ def _is_model(directory: Path) -> bool:
     return (directory / "config.json").is_file() or any(directory.glob("*.safetensors"))
 
 
-def _find_outside_link(path: Path, name: str, roots: list[Path]) -> str | None:
-    """Return the problem of a link out of the library, or None.
+def _find_bad_file(path: Path, name: str, roots: list[Path]) -> str | None:
+    """Return the problem of a file that must not be read, or None.
 
-    SEC: a downloaded model could contain a link to any file of this machine; it must not be read.
+    SEC: a downloaded model could contain a link to any file of this machine. A pipe would block its reader.
     """
     inside = (*roots, _allowed_root(path))
     for num_files, file in enumerate(_files(path)):
@@ -221,6 +221,8 @@ def _find_outside_link(path: Path, name: str, roots: list[Path]) -> str | None:
             continue
         if not any(target.is_relative_to(root) for root in inside):
             return f"model {name!r}: {str(file.relative_to(path))!r} is a link that leads out of the library"
+        if target.exists() and not (target.is_file() or target.is_dir()):
+            return f"model {name!r}: {str(file.relative_to(path))!r} is not a regular file"
     return None
 
 

@@ -1,5 +1,6 @@
 """The library: which models it finds, their names, and their removal."""
 
+import os
 from pathlib import Path
 
 import pytest
@@ -144,6 +145,13 @@ def test_links_to_themselves_break_only_their_model(directories: tuple[Path, Pat
     problems = {entry.name: shelf.describe(entry).problem for entry in shelf.entries()}
     assert problems["good"] is None
     assert "config.json" in (problems["looped"] or "")
+
+
+def test_pipe_in_a_model_is_not_read(directories: tuple[Path, Path]) -> None:
+    os.mkfifo(write_model(directories[0] / "piped", CONFIG, WEIGHTS) / "generation_config.json")
+    assert "'generation_config.json' is not a regular file" in (
+        library(directories).find("piped").problem or ""
+    )
 
 
 def test_linked_model_is_checked_for_outside_links(directories: tuple[Path, Path], tmp_path: Path) -> None:
