@@ -30,7 +30,7 @@ _UNSUPPORTED_PEFT: dict[str, tuple[object, ...]] = {
     "use_qalora": (None, False),
     "alora_invocation_tokens": (None, []),
     "arrow_config": (None,),
-    "use_bdlora": (None,),
+    "use_bdlora": (None, False),
 }
 # Other ways to initialize an adapter change the weights of its base, too.
 _INIT_WITH_SAME_BASE = (None, True, False, "gaussian", "orthogonal", "eva")
