@@ -206,7 +206,7 @@ def _is_model(directory: Path) -> bool:
 
 
 def _find_bad_file(path: Path, name: str, roots: list[Path]) -> str | None:
-    """Return the problem of a file that must not be read, or None.
+    """Return why a file must not be read, or None.
 
     SEC: a downloaded model could contain a link to any file of this machine. A pipe would block its reader.
     """
