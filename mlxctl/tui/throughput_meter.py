@@ -10,8 +10,6 @@ from mlxctl.tui.answer_statistics import AnswerStatistics
 from mlxctl.tui.turn_updates import RoundStarted, Update
 
 _WINDOW_SECONDS = 2.0
-# Tokens that arrive together after a delay have no speed of their own.
-_MIN_SECONDS = 0.05
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -119,4 +117,4 @@ def _rate(answer: _AnswerTimes) -> float | None:
         num_tokens, spent = len(answer.recent) - 1, answer.recent[-1] - answer.recent[0]
     else:
         return None
-    return num_tokens / spent if num_tokens > 0 and spent >= _MIN_SECONDS else None
+    return num_tokens / spent if num_tokens > 0 and spent > 0 else None
