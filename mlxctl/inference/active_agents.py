@@ -92,10 +92,10 @@ class ActiveAgents:
         if is_due and (self._refresh is None or self._refresh.done()):
             self._refreshed_at = now
             self._refresh = asyncio.create_task(self._look_up(), name="look-up-agents")
-        if self._refresh is not None:
-            done, _ = await asyncio.wait({self._refresh}, timeout=_WAIT_SECONDS)
-            if done:
-                self._cached = self._refresh.result()
+        if (refresh := self._refresh) is not None:
+            done, _ = await asyncio.wait({refresh}, timeout=_WAIT_SECONDS)
+            if done and not refresh.cancelled():
+                self._cached = refresh.result()
         return self._cached
 
     def close(self) -> None:
