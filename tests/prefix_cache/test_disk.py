@@ -5,6 +5,7 @@ Also after a restart.
 
 import asyncio
 import logging
+import shutil
 import threading
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -179,6 +180,19 @@ def test_files_stay_within_limit_and_keep_last_used(tmp_path: Path, family: str)
         async with running_engine(family, settings=smaller):
             pass
         assert segment_bytes(tmp_path) <= quota // 4
+
+    asyncio.run(run())
+
+
+def test_deleted_directory_is_a_miss_and_no_failure(tmp_path: Path) -> None:
+    async def run() -> None:
+        prompts = [text(600, seed) for seed in range(4)]
+        settings = on_disk(tmp_path / "cache", memory_bytes=ONE_PROMPT)
+        async with running_engine("qwen3", settings=settings) as client:
+            before = await answers(client, "qwen3", prompts)
+            shutil.rmtree(tmp_path / "cache")
+            after = await answers(client, "qwen3", prompts)
+        assert tokens(after) == tokens(before)
 
     asyncio.run(run())
 

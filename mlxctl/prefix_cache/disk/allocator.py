@@ -18,9 +18,13 @@ def max_file_bytes(
 ) -> int:
     """Return the allowed length of all segment files together.
 
-    `num_pending_bytes` of them are not written yet, so the disk still counts them as free.
+    `num_pending_bytes` of them are not written yet, so the disk still counts them as free. Without the
+    directory, which may be deleted while it is in use, they cannot grow.
     """
-    free = shutil.disk_usage(path).free - num_pending_bytes
+    try:
+        free = shutil.disk_usage(path).free - num_pending_bytes
+    except OSError:
+        return min(max_bytes, space.num_bytes)
     return min(max_bytes, max(0, space.num_bytes + free - min_free_bytes))
 
 
