@@ -59,7 +59,7 @@ def test_heavy_modules_are_not_imported_at_the_start() -> None:
 
 
 def test_stop_signal_drains_and_leaves_no_processes(endless_model: Path) -> None:
-    with serving(endless_model, MLXCTL_SERVER_DRAIN_SECONDS="2") as server:
+    with serving(endless_model, MLXCTL_SERVER_DRAIN_SECONDS="4") as server:
         engine = server.engine_pid()
         with (
             httpx.Client() as client,
@@ -105,7 +105,7 @@ def usual_signals() -> Iterator[None]:
 
 
 def test_second_sighup_does_not_interrupt_the_drain(endless_model: Path) -> None:
-    with serving(endless_model) as server:
+    with serving(endless_model, MLXCTL_SERVER_DRAIN_SECONDS="60") as server:
         # Long enough that the drain lasts until both signals have come.
         body = {**BODY, "stream": True, "max_tokens": 1500}
         with httpx.stream("POST", f"{server.url}/v1/chat/completions", json=body, timeout=30) as response:
