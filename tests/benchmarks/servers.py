@@ -15,6 +15,7 @@ from pathlib import Path
 
 _OPENBLAS = Path("/usr/lib/x86_64-linux-gnu/libopenblas.so.0")
 _START_SECONDS = 240
+_MODEL_NAME = "default_model"
 
 
 @dataclass
@@ -28,7 +29,7 @@ class Server:
     port: int
     process: subprocess.Popen[bytes]
     seconds_to_live: float
-    model: str = "default_model"
+    model: str
 
 
 def blas_environment() -> dict[str, str]:
@@ -63,7 +64,7 @@ def mlxctl_server(
         "--model",
         str(model),
         "--name",
-        "default_model",
+        _MODEL_NAME,
         "--port",
         str(port),
     ]
@@ -91,8 +92,16 @@ def mlx_lm_server(model: Path) -> Iterator[Server]:
         "--log-level",
         "ERROR",
     ]
+    environment = blas_environment()
+    # It lists the model by its path.
     yield from _running(
-        "mlx_lm.server", command, port, live="/health", ready="/health", environment=blas_environment()
+        "mlx_lm.server",
+        command,
+        port,
+        live="/health",
+        ready="/health",
+        environment=environment,
+        model=str(model),
     )
 
 
@@ -100,7 +109,7 @@ def mlx_lm_server(model: Path) -> Iterator[Server]:
 def rapid_mlx_server(model: Path, *, program: str) -> Iterator[Server]:
     """Yield a running server of rapid-mlx, installed as `program`."""
     port = free_port()
-    command = [program, "serve", str(model), "--served-model-name", "default_model", "--port", str(port)]
+    command = [program, "serve", str(model), "--served-model-name", _MODEL_NAME, "--port", str(port)]
     environment = blas_environment() | {"HF_HUB_OFFLINE": "1"}
     yield from _running(
         "rapid-mlx", command, port, live="/health", ready="/v1/models", environment=environment
@@ -108,7 +117,14 @@ def rapid_mlx_server(model: Path, *, program: str) -> Iterator[Server]:
 
 
 def _running(
-    name: str, command: list[str], port: int, *, live: str, ready: str, environment: dict[str, str]
+    name: str,
+    command: list[str],
+    port: int,
+    *,
+    live: str,
+    ready: str,
+    environment: dict[str, str],
+    model: str = _MODEL_NAME,
 ) -> Iterator[Server]:
     started = time.perf_counter()
     process = subprocess.Popen(command, env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
@@ -116,7 +132,7 @@ def _running(
         _wait_for(f"http://127.0.0.1:{port}{live}", process)
         seconds_to_live = time.perf_counter() - started
         _wait_for(f"http://127.0.0.1:{port}{ready}", process)
-        yield Server(name, port, process, seconds_to_live)
+        yield Server(name, port, process, seconds_to_live, model)
     finally:
         process.terminate()
         try:
