@@ -81,8 +81,8 @@ def _modules(
     for name in sorted(by_name):
         for suffix_a, suffix_b in _SUFFIXES[form].items():
             if name.endswith(suffix_a):
-                stem = name.removesuffix(suffix_a)
-                modules.append(_module(directory, form, by_name, config, stem, suffix_a, suffix_b))
+                prefix = name.removesuffix(suffix_a)
+                modules.append(_module(directory, form, by_name, config, prefix, suffix_a, suffix_b))
     known = {tensor for module in modules for tensor in (module.a, module.b, module.magnitude)}
     for name in sorted(by_name):
         if name not in known:
@@ -97,25 +97,25 @@ def _module(
     form: LoraFormat,
     tensors: Mapping[str, Tensor],
     config: LoraConfig,
-    stem: str,
+    prefix: str,
     suffix_a: str,
     suffix_b: str,
 ) -> LoraModule:
-    """Return the layer whose tensors begin with `stem`, checked."""
-    path = stem.removeprefix(_PEFT_PREFIX) if form == "peft" else stem
-    if stem + suffix_b not in tensors:
-        raise broken(directory, f"tensor {stem + suffix_b!r} is missing")
+    """Return the layer with the tensor names of `prefix`, checked."""
+    path = prefix.removeprefix(_PEFT_PREFIX) if form == "peft" else prefix
+    if prefix + suffix_b not in tensors:
+        raise broken(directory, f"tensor {prefix + suffix_b!r} is missing")
     rank, scale = config.of_layer(path)
-    _check_pair(directory, form, tensors[stem + suffix_a], tensors[stem + suffix_b], rank)
+    _check_pair(directory, form, tensors[prefix + suffix_a], tensors[prefix + suffix_b], rank)
     magnitude = ""
     if config.is_dora:
-        names = [stem + suffix for suffix in _MAGNITUDES[form]]
+        names = [prefix + suffix for suffix in _MAGNITUDES[form]]
         magnitude = next((name for name in names if name in tensors), "")
         if not magnitude:
             raise broken(directory, f"tensor {names[0]!r} is missing")
         _check_floats(directory, tensors[magnitude], (1,))
     return LoraModule(
-        path=path, a=stem + suffix_a, b=stem + suffix_b, magnitude=magnitude, rank=rank, scale=scale
+        path=path, a=prefix + suffix_a, b=prefix + suffix_b, magnitude=magnitude, rank=rank, scale=scale
     )
 
 
