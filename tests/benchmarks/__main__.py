@@ -49,8 +49,8 @@ def main() -> None:
     parts = [
         "throughput",
         "latency",
-        "values",
-        "forms",
+        "sampling-values",
+        "structured-output",
         "start",
         "memory",
         "prefix",
@@ -99,14 +99,14 @@ def _measure(options: argparse.Namespace) -> Any:
     with mlxctl_server(model) as ours, mlx_lm_server(model) as theirs:
         if wanted("throughput"):
             yield from serving.throughput(ours, theirs, raw, rounds=options.rounds, num_tokens=options.tokens)
-        if wanted("forms"):
+        if wanted("structured-output"):
             yield from serving.structured_output(ours, rounds=options.rounds, num_tokens=options.tokens)
         for server in (ours, theirs):
             if wanted("latency"):
                 # A server without chunked prefill takes minutes per round.
                 yield from serving.latency(server, rounds=options.rounds if server is ours else 1)
-            if wanted("values"):
-                yield from serving.new_values(server, rounds=4 * options.rounds)
+            if wanted("sampling-values"):
+                yield from serving.new_sampling_values(server, rounds=4 * options.rounds)
         if wanted("prefix"):
             yield from prefix.time_to_first_token(ours, theirs, rounds=options.rounds)
             yield from prefix.fan_out(ours, model, rounds=options.rounds)

@@ -29,7 +29,7 @@ def measure() -> Iterator[Finding]:
     """Measure both models with 8 and 4 bits."""
     for name, path, prompts in (
         ("demo model", demo.MODEL_DIR, list(conversations())),
-        ("forged 5M model", tiny_models.model("bench5m"), list(random_tokens())),
+        ("5M model", tiny_models.model("bench5m"), list(random_tokens())),
     ):
         model = load_model(Path(path))[0]
         for bits in (8, 4):

@@ -27,7 +27,7 @@ def measure(rounds: int) -> Iterator[Finding]:
     """Measure both models with 8 and 4 bits."""
     for name, path, prompts in (
         ("demo model", demo.MODEL_DIR, list(islice(conversations(), _NUM_ROWS))),
-        ("forged 5M model", tiny_models.model("bench5m"), list(islice(random_tokens(), _NUM_ROWS))),
+        ("5M model", tiny_models.model("bench5m"), list(islice(random_tokens(), _NUM_ROWS))),
     ):
         model = load_model(Path(path))[0]
         for bits in _BARS:

@@ -76,7 +76,7 @@ def latency(server: Server, *, rounds: int) -> Iterator[Finding]:
             "ttft_idle",
             5.0,
         ),
-        ("p99 gap while a long prompt is read / idle gap", "gap_beside_prompt_p99", "gap_idle", 4.0),
+        ("p99 gap during a long prefill / idle gap", "gap_beside_prompt_p99", "gap_idle", 4.0),
     ):
         values, idle = [sample[figure] for sample in samples], [sample[other] for sample in samples]
         yield Finding(
@@ -84,7 +84,7 @@ def latency(server: Server, *, rounds: int) -> Iterator[Finding]:
         )
 
 
-def new_values(server: Server, *, rounds: int) -> Iterator[Finding]:
+def new_sampling_values(server: Server, *, rounds: int) -> Iterator[Finding]:
     """Measure requests with new sampling values, relative to repeated ones."""
     generator = random.Random(1)
     known = {"temperature": 0.7, "top_p": 0.9, "min_p": 0.05}
@@ -106,19 +106,25 @@ def new_values(server: Server, *, rounds: int) -> Iterator[Finding]:
 def structured_output(server: Server, *, rounds: int, num_tokens: int) -> Iterator[Finding]:
     """Measure the cost of structured output, also for concurrent streams."""
     free = chat_body(_SHORT, max_tokens=num_tokens)
-    held = free | {"guided_regex": "[a-z ]*"}
-    asyncio.run(run_stream(server.port, held))
-    alone, alone_free, beside_held, beside_free = [], [], [], []
+    constrained_body = free | {"guided_regex": "[a-z ]*"}
+    asyncio.run(run_stream(server.port, constrained_body))
+    constrained, free_alone, beside_constrained, beside_free = [], [], [], []
     for _ in range(rounds):
-        alone_free.append(asyncio.run(_rate_beside(server.port, free, None, num_tokens)))
-        alone.append(asyncio.run(_rate_beside(server.port, held, None, num_tokens)))
+        free_alone.append(asyncio.run(_rate_beside(server.port, free, None, num_tokens)))
+        constrained.append(asyncio.run(_rate_beside(server.port, constrained_body, None, num_tokens)))
         beside_free.append(asyncio.run(_rate_beside(server.port, free, free, num_tokens)))
-        beside_held.append(asyncio.run(_rate_beside(server.port, free, held, num_tokens)))
+        beside_constrained.append(asyncio.run(_rate_beside(server.port, free, constrained_body, num_tokens)))
     yield Finding(
-        "1 stream in a form / free", Ratio.of(alone, alone_free), 0.9, True, _rates(alone, alone_free)
+        "1 constrained stream / free",
+        Ratio.of(constrained, free_alone),
+        0.9,
+        True,
+        _rates(constrained, free_alone),
     )
-    name = "7 free streams beside one in a form / beside a free one"
-    yield Finding(name, Ratio.of(beside_held, beside_free), 0.9, True, _rates(beside_held, beside_free))
+    name = "7 free streams beside a constrained one / beside a free one"
+    yield Finding(
+        name, Ratio.of(beside_constrained, beside_free), 0.9, True, _rates(beside_constrained, beside_free)
+    )
 
 
 async def _rate_beside(

@@ -49,10 +49,12 @@ def findings(rounds: int) -> Iterator[Finding]:
         )
     for moment, seconds in stalls.items():
         yield _finding(
-            f"chat: longest hold of the screen at {_TOKENS_PER_SECOND} tokens/s{moment}, s", seconds, bar=0.05
+            f"chat: longest pause of the screen at {_TOKENS_PER_SECOND} tokens/s{moment}, s",
+            seconds,
+            bar=0.05,
         )
     pages = [asyncio.run(_longest_paging_stall()) for _ in range(rounds)]
-    yield _finding(f"chat: longest hold while paging through {_LONG_TOKENS:,} tokens, s", pages, bar=0.05)
+    yield _finding(f"chat: longest pause while paging through {_LONG_TOKENS:,} tokens, s", pages, bar=0.05)
 
 
 def _finding(name: str, seconds: list[float], *, bar: float) -> Finding:

@@ -38,3 +38,19 @@ def test_chat_image_equals_the_snapshot() -> None:
     assert (ROOT / "docs" / "assets" / "chat.svg").read_text(encoding="utf-8") == snapshot.read_text(
         encoding="utf-8"
     )
+
+
+def test_benchmark_table_has_the_stored_figures() -> None:
+    stored = [json.loads(path.read_text()) for path in (ROOT / "bench_results").glob("*.json")]
+    figures = {each["name"]: each for document in stored for each in document.get("findings", ())}
+    page = (ROOT / "docs" / "benchmarks" / "results.md").read_text(encoding="utf-8")
+    table = page.partition("| --- | --- | --- | --- |\n")[2].partition("\n\n")[0]
+    rows = [row.strip("| ").split(" | ") for row in table.splitlines()]
+    assert len(rows) > 50
+    for name, values, aim, detail in rows:
+        ratio = figures[name]["ratio"]
+        numbers = [number.replace(",", "") for number in re.findall(r"[\d,.]*\d", values)]
+        for number, key in zip(numbers, ("median", "lowest", "highest"), strict=True):
+            assert abs(float(number) - ratio[key]) <= 0.51 * 10 ** -len(number.partition(".")[2]), name
+        assert float(aim[2:].replace(",", "")) == figures[name]["bar"], name
+        assert detail == figures[name]["detail"], name
