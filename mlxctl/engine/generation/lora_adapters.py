@@ -192,14 +192,12 @@ class LoraAdapters:
         tables: dict[str, LoraTable] = {}
         for path in sorted(paths):
             old = self._tables.get(path)
-            slots = [
-                new.get(path)
-                if slot is None
-                else None
-                if old is None
-                else old.matrices(slot[0], is_dora=slot[1])
-                for slot in old_slots
-            ]
+            slots: list[LoraMatrices | None] = []
+            for slot in old_slots:
+                if slot is None:
+                    slots.append(new.get(path))
+                else:
+                    slots.append(None if old is None else old.matrices(slot[0], is_dora=slot[1]))
             tables[path] = self._stacked(path, rank, slots)
             mx.eval(*tables[path].arrays)
             yield

@@ -78,12 +78,15 @@ class VisionLanguageModel:
         `token_ids` (tokens,) are its tokens. The features have the embeddings' precision. They are not
         evaluated; the layers' states come before them.
         """
-        encoded = self._encoder(image, token_ids)
+        try:
+            encoded = self._encoder(image, token_ids)
+        finally:
+            # Also those of an image that failed: the next one must not depend on them.
+            layers = [[states] for states in self._encoder.recorder.take()]
         kind = self.embed_tokens(token_ids[:1]).dtype
         features = ImageFeatures(
             encoded.states.astype(kind), tuple(states.astype(kind) for states in encoded.deep)
         )
-        layers = [[states] for states in self._encoder.recorder.take()]
         return features, [*layers, [features.states, *features.deep]]
 
     def view(self, token_ids: mx.array, images: Sequence[ProcessedImage]) -> "MultimodalPrompt":
