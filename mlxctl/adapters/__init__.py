@@ -1,6 +1,6 @@
 """Model families: prompts, parsing of answers, media and token ids.
 
-Imported by inference, probe, inspector and the command line. Never imports mlx or transformers.
+Imported by inference, probe, inspector, bootstrap, server and cli. Never imports mlx or transformers.
 """
 
 from mlxctl.adapters.adapter import ModelAdapter

@@ -240,18 +240,11 @@ class ModelAdapter(AnswerReader):
         self._encoder.max_tokens(request, prompt.token_ids)
         return prompt
 
-    def store_answer(self, prepared: PreparedInput, generated_ids: Sequence[int]) -> None:
-        """Store the ids of a finished answer.
-
-        Its text is encoded to the same ids when a client sends it back.
-        """
-        if prepared.opened is not None:
-            self.store_segments(self.answer_segments(prepared.opened, generated_ids))
-
     def answer_segments(self, opened: OpenSegment, generated_ids: Sequence[int]) -> list[EncodedSegment]:
         """Return the segments of a finished answer that are worth storing.
 
-        For `store_segments`, here or in another process.
+        For `store_segments`, here or in another process: the answer's text is then encoded to the same ids
+        when a client sends it back.
         """
         return list(self._encoder.segments.segments_of(opened, generated_ids))
 

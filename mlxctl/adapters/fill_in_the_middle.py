@@ -22,7 +22,7 @@ _LAYOUTS: tuple[tuple[str | object, ...], ...] = (
     ("<[fim-suffix]>", _SUFFIX, "<[fim-prefix]>", _PREFIX, "<[fim-middle]>"),
     ("[SUFFIX]", _SUFFIX, "[PREFIX]", _PREFIX),
 )
-# Models write these behind the middle.
+# Models write these after the middle.
 _ENDS = (
     "<|endoftext|>", "<|fim_pad|>", "<|file_sep|>", "<|repo_name|>", "<fim_pad>", "<file_sep>",
     "<|file_separator|>", "▁<EOT>", "<EOT>",

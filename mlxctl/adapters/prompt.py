@@ -24,7 +24,7 @@ _RESERVED_OPTIONS = frozenset(
 _NO_PROFILE = FamilyProfile()
 # Every template takes turns of user and assistant.
 _MINIMAL_SHAPE = TemplateShape(takes_unanswered_results=True)
-# Marks the end of a message that is continued; a template may put anything behind it.
+# Marks the end of a message that is continued; a template may put anything after it.
 _END_MARK = "END-OF-THE-CONTINUED-TEXT"
 _EFFORTS_WITHOUT_THINKING = ("none", "minimal")
 _NO_TOOLS = (
@@ -128,7 +128,7 @@ class PromptWriter:
     def _write_start_of_answer(self, request: GenerationRequest, tools: Sequence[ToolSpec]) -> Prompt:
         """Write a prompt that ends with the text of the last message.
 
-        What the template puts behind that text is cut off.
+        What the template puts after that text is cut off.
         """
         last = request.messages[-1]
         if not last.is_start_of_answer:

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from mlxctl.adapters import ModelAdapter
+from mlxctl.adapters import ModelAdapter, PreparedInput
 from mlxctl.adapters.tokens.encoded_segments import EncodedSegments
 from mlxctl.adapters.tokens.vocabulary import Vocabulary
 from mlxctl.ir import Message, TextPart, ThinkingPart, ToolCallPart, ToolChoice, text_message
@@ -52,7 +52,7 @@ def test_stored_answer_encodes_to_its_generated_ids(name: str, data: st.DataObje
     prompt = data.draw(PIECES) + "<|im_start|>assistant\n"
     generated = data.draw(st.lists(st.integers(0, tokenizer.get_vocab_size() - 1), max_size=20))
     prompt_ids, opened = known.encode(prompt)
-    known.store_answer(opened, generated)
+    known.store(known.segments_of(opened, generated))
 
     later = (
         prompt + tokenizer.decode(generated, skip_special_tokens=False) + "<|im_end|>\n" + data.draw(PIECES)
@@ -69,7 +69,7 @@ def test_generated_token_boundary_is_kept_in_a_longer_text() -> None:
     generated = [vocabulary.encode(letter)[-1] for letter in "the"]
     assert generated != vocabulary.encode("the")
     prompt_ids, opened = known.encode("<|im_start|>a\n")
-    known.store_answer(opened, [*generated, vocabulary.cuts["<|im_end|>"]])
+    known.store(known.segments_of(opened, [*generated, vocabulary.cuts["<|im_end|>"]]))
 
     ids, _ = known.encode("<|im_start|>a\nthe<|im_end|>more")
 
@@ -83,7 +83,7 @@ def test_answer_that_ends_inside_a_character_is_not_stored() -> None:
     _, opened = known.encode("<|im_start|>a\n")
     num_bytes = known.num_bytes
 
-    known.store_answer(opened, vocabulary.encode("你")[:1])
+    known.store(known.segments_of(opened, vocabulary.encode("你")[:1]))
 
     assert known.num_bytes == num_bytes
 
@@ -97,6 +97,11 @@ def test_least_recently_used_segments_are_evicted() -> None:
     assert 0 < known.num_bytes <= 4000
 
 
+def store_answer(adapter: ModelAdapter, prepared: PreparedInput, generated_ids: list[int]) -> None:
+    assert prepared.opened is not None
+    adapter.store_segments(adapter.answer_segments(prepared.opened, generated_ids))
+
+
 def test_next_prompt_reuses_the_generated_ids(qwen: ModelAdapter) -> None:
     question = text_message("user", "Hello")
     prepared = qwen.prepare_input(ask(question))
@@ -104,7 +109,7 @@ def test_next_prompt_reuses_the_generated_ids(qwen: ModelAdapter) -> None:
     assert letters != qwen.vocabulary.encode("the answer")
     before = qwen.prepare_input(ask(question, text_message("assistant", "the answer"), question))
 
-    qwen.store_answer(prepared, [*letters, min(qwen.stop_token_ids)])
+    store_answer(qwen, prepared, [*letters, min(qwen.stop_token_ids)])
     after = qwen.prepare_input(ask(question, text_message("assistant", "the answer"), question))
 
     num_prompt = len(prepared.token_ids)
@@ -124,14 +129,14 @@ def test_next_prompt_reuses_the_generated_ids(qwen: ModelAdapter) -> None:
     ],
     ids=["other text", "other thinking", "a call"],
 )
-def test_edited_answer_is_encoded_anew(qwen: ModelAdapter, answer: Message) -> None:
+def test_edited_answer_is_encoded_again(qwen: ModelAdapter, answer: Message) -> None:
     question = text_message("user", "What is the time?")
     request = ask(question, answer, question)
     before = qwen.prepare_input(request).token_ids
 
     prepared = qwen.prepare_input(ask(question))
-    qwen.store_answer(
-        prepared, [token_id for letter in "the answer" for token_id in qwen.vocabulary.encode(letter)]
+    store_answer(
+        qwen, prepared, [token_id for letter in "the answer" for token_id in qwen.vocabulary.encode(letter)]
     )
 
     assert qwen.prepare_input(request).token_ids == before
@@ -157,7 +162,7 @@ def test_stored_answers_are_used_only_in_their_namespace() -> None:
     known = EncodedSegments(vocabulary)
     prompt, answer = "<|im_start|>assistant\n", "the answer"
     letters = [token for letter in answer for token in tokenizer.encode(letter, add_special_tokens=False).ids]
-    known.store_answer(known.encode(prompt, b"alpha")[1], letters)
+    known.store(known.segments_of(known.encode(prompt, b"alpha")[1], letters))
     usual = vocabulary.encode(prompt + answer)
     assert known.encode(prompt + answer, b"beta")[0] == known.encode(prompt + answer)[0] == usual
     assert known.encode(prompt + answer, b"alpha")[0] == [*vocabulary.encode(prompt), *letters] != usual

@@ -107,10 +107,6 @@ class EncodedSegments:
             parent=parent, before=segment.before, text=segment.text, token_ids=tuple(ids or ())
         )
 
-    def store_answer(self, opened: OpenSegment, generated_ids: Sequence[int]) -> None:
-        """Store an answer's ids, its stop token included."""
-        self.store(self.segments_of(opened, generated_ids))
-
     def store(self, segments: Iterable[EncodedSegment]) -> None:
         """Store segments from `segments_of`, here or in another process."""
         for segment in segments:
@@ -119,7 +115,8 @@ class EncodedSegments:
     def segments_of(self, opened: OpenSegment, generated_ids: Sequence[int]) -> Iterator[EncodedSegment]:
         """Yield the segments of an answer that are worth storing.
 
-        Ends at the first segment that the tokenizer would not decode to exactly its characters.
+        `generated_ids` include its stop token. Ends at the first segment that the tokenizer would not decode
+        to exactly its characters.
         """
         parent, before, text, ids = opened.parent, opened.before, opened.text, [*opened.token_ids]
         for run, end_id in _split(generated_ids, self._texts):
