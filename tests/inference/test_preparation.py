@@ -9,6 +9,7 @@ import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
@@ -64,12 +65,15 @@ def test_crash_fails_only_its_own_request() -> None:
     asyncio.run(run())
 
 
-def test_cancel_stops_preparation_at_once() -> None:
+def test_cancel_stops_preparation_at_once(tmp_path: Path) -> None:
+    started = tmp_path / "started"
+    program = f"import time, pathlib; pathlib.Path({str(started)!r}).touch(); time.sleep(60)"
+
     async def run() -> None:
         async with running() as pool:
             first = await pool.run(os.getpid, num_bytes=0)
-            left = asyncio.create_task(pool.run(time.sleep, 60, num_bytes=0))
-            await asyncio.sleep(0.1)
+            left = asyncio.create_task(pool.run(exec, program, num_bytes=0))
+            await asyncio.to_thread(wait_for, started.exists, seconds=20)
             left.cancel()
             second = await asyncio.wait_for(pool.run(os.getpid, num_bytes=0), 50)
             assert second != first
