@@ -90,7 +90,7 @@ def _parameters(get_params: Any, context: Any) -> list[Any]:
 def _process_value(parameter: Any, process: Any, context: Any, value: Any) -> Any:
     """Return the value of a parameter.
 
-    Typer converts it, unless it is missing or ASCII text for a text.
+    Typer converts it, unless it is missing, or a string of ASCII characters for a parameter of type str.
     """
     if value is None and not parameter.required:
         value = () if parameter.multiple or parameter.nargs == -1 else None

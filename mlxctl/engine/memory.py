@@ -21,7 +21,7 @@ from mlxctl.prefix_cache.packing import Packing
 
 # Share of the memory limit for cached prefixes, where the settings give no size.
 _PREFIX_CACHE_SHARE = 0.2
-# A process may have so many buffers, however small; the prefix cache may hold its share of them.
+# A process may have a limited number of buffers, however small. The prefix cache may hold this share of them.
 _BUFFERS_SHARE = 0.5
 
 
@@ -139,7 +139,7 @@ class EngineMemory:
         return weights_bytes, before - int(mx.get_active_memory())
 
     def configure_cache(self, policy: CachePolicy) -> None:
-        """Change size, quantization and times to live of the prefix cache.
+        """Change size and times to live of the prefix cache.
 
         A smaller size evicts at once.
         """

@@ -1,4 +1,4 @@
-"""Ask a model: the room where requests meet adapters and the engine.
+"""Requests to models: admission, preparation, generation, embedding, transcription.
 
 Knows no HTTP and no wire format.
 """

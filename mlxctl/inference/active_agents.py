@@ -62,7 +62,8 @@ class ActiveAgents:
     def name_of(self, head: GenerationRequest, opening: bytes | None) -> str | None:
         """Return the agent of a request.
 
-        `opening` is the digest of its conversation's opening. None for a request without both.
+        `opening` is the digest of its conversation's opening. None for a request with neither that nor a
+        `session_id`.
         """
         if head.cache.session_id is not None or opening is None:
             return head.cache.session_id

@@ -82,7 +82,7 @@ class RequestEntry:
 
     PERF: called for every token, so it only counts. `stop_cause` is the state of a request that its caller
     ends. `content` is set only where it is recorded, and so are `slices`, unix times with the number of
-    prefilled tokens, and `interruptions`, unix times with the reason, None where the answer goes on.
+    prefilled tokens, and `interruptions`, unix times with the reason, None where the answer continues.
     """
 
     __slots__ = (
@@ -155,15 +155,15 @@ class RequestEntry:
             self.slices.append((time.time(), num_prefilled))
 
     def interrupted(self, reason: str | None) -> None:
-        """Record that another answer took its place, and why.
+        """Record that the scheduler interrupted the answer, and why.
 
-        None: it goes on.
+        A `reason` of None records that it continues.
         """
         if self.interruptions is not None and len(self.interruptions) < MAX_EVENTS:
             self.interruptions.append((time.time(), reason))
 
     def generated(self, num_tokens: int) -> None:
-        """Record so many new tokens."""
+        """Add generated tokens."""
         if self.first is None:
             self.state, self.first, self.num_prefilled = "answering", self._clock(), self.num_prompt
         self.num_generated += num_tokens

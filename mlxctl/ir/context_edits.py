@@ -39,7 +39,8 @@ ContextEdit = ClearToolUses | ClearThinking
 class AppliedEdit:
     """What an edit removed.
 
-    `num_cleared` tool results, or the thinking of so many answers, which were `num_tokens` prompt tokens.
+    `num_cleared` counts tool results, or answers whose thinking was removed; together they were `num_tokens`
+    prompt tokens.
     """
 
     kind: Literal["tool_uses", "thinking"]

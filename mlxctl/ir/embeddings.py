@@ -6,7 +6,7 @@ from typing import Literal
 
 Pooling = Literal["cls", "max", "mean", "mean_sqrt_len", "weighted_mean", "last_token"]
 EncoderKind = Literal["bert", "xlm_roberta", "modernbert", "gemma3_text", "llama_bidirec"]
-"""The architectures here whose tokens see those behind them, too."""
+"""The architectures here whose tokens attend to later tokens, too."""
 Activation = Literal["identity", "tanh", "relu", "gelu", "sigmoid", "silu"]
 
 

@@ -55,7 +55,7 @@ class Catalog:
             return self._machine
 
     def models(self) -> list[ModelDescription]:
-        """Describe all models of the library, read anew."""
+        """Describe all models of the library, read again each time."""
         return [self.library.describe(entry) for entry in self.library.entries()]
 
     def is_probed(self, model: ModelDescription) -> bool:

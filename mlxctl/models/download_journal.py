@@ -21,7 +21,7 @@ DownloadState = Literal["waiting", "running", "done", "failed", "cancelled"]
 JOURNAL_SECONDS = 1.0
 """How often a process writes its downloads while one is running."""
 
-# A file that was not written for so long belongs to a process that has ended.
+# A file that was not written for this time belongs to a process that has ended.
 _LOST_SECONDS = 15.0
 _REMEMBERED_SECONDS = 86_400.0
 _MAX_FILES = 64

@@ -1,4 +1,4 @@
-"""Modules of sentence-transformers behind the layers, from `modules.json`.
+"""Modules of sentence-transformers after the layers, from `modules.json`.
 
 The pooling module's directory names the hidden states that are pooled; each Dense module's has the transform
 of the pooled vector. Format: the files that sentence-transformers saves. A conversion may lack them.

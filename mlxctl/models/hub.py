@@ -28,13 +28,13 @@ _NUM_WORKERS = 4
 _PIECE_BYTES = 1024**2
 # A killed process leaves partial files, under names that are never used again.
 _STALE_SECONDS = 86_400
-# The rate of a download is that of the last seconds, from samples that are so far apart.
+# The rate of a download is that of its last seconds; samples for it are taken at this interval.
 _RATE_SECONDS, _SAMPLE_SECONDS = 5.0, 0.25
 _MAX_SAMPLES = 64
 
 
 class Cancelled(Exception):
-    """The download was canceled by the operator or at exit."""
+    """The download was cancelled by the operator or at exit."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

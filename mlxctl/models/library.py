@@ -49,7 +49,7 @@ class NamedDirectory:
 
 
 class Library:
-    """The models on this machine, read anew at each call."""
+    """The models on this machine; every call reads the disk."""
 
     def __init__(self, settings: LibrarySettings) -> None:
         self._directories = list(settings.models_dirs)

@@ -1,6 +1,6 @@
 """Parsers of generated text: formats declare markers, one machine parses.
 
-Knows no tokens and no models. Imported by adapters and probe.
+Knows no tokens and no models. Imported by adapters, models, probe, inference and policy.
 """
 
 from mlxctl.parsers.call_writer import write_calls

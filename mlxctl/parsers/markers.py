@@ -41,9 +41,9 @@ class MarkerSet:
         return self._attention.search(text) is None
 
     def find(self, text: str, *, is_final: bool = False) -> re.Match[str] | None:
-        """Return the first marker that is no part of a longer one.
+        """Return the first marker.
 
-        Nor may become one: only final text cannot grow.
+        None while it may still be part of a longer one; final text does not grow.
         """
         found = self._pattern.search(text)
         if found is None or is_final or len(text) - self.partial_length(text) > found.start():

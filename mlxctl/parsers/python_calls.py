@@ -251,7 +251,7 @@ class PythonCallsBody:
         if _PARTIAL_ESCAPE.match(text, at):
             return None
         found = _ESCAPE.match(text, at)
-        assert found is not None, "a backslash with a character behind it"
+        assert found is not None, "a backslash with a character after it"
         return found.end(), _arguments_delta(escape(unescape(found[0])))
 
     def _read_value_end(self, text: str, at: int) -> Step | None:

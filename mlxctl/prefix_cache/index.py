@@ -345,9 +345,9 @@ class PrefixIndex(Generic[P]):
         assert all(chunk.expires_at >= self._next_expiry for chunk in self.chunks())
 
     def _first_over_share(self, entries: "Iterable[E]", caller: "Callable[[E], bytes]") -> "E | None":
-        """Return the first entry of a caller over its share.
+        """Return the first entry of a caller with more than its share.
 
-        Or the first one of all.
+        The first of all entries if there is no such caller, or without fair shares.
         """
         num_bytes = self._tree.bytes_by_caller
         first = next(entries := iter(entries), None)

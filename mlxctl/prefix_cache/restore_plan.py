@@ -15,10 +15,14 @@ from mlxctl.prefix_cache.packing import Record
 from mlxctl.prefix_cache.policy import MIN_REUSE_TOKENS
 
 HitKind = Literal["exact", "supersequence", "prefix", "common_prefix", "checkpoint", "miss"]
-"""How a prompt and the longest match relate.
+"""How a prompt and the stored sequence with the longest match relate.
 
-Both are equal; the stored sequence goes on after the prompt; the prompt goes on after the stored sequence;
-both go on differently; up to a checkpoint; nothing is restored.
+- `exact`: they are equal.
+- `supersequence`: the stored sequence is longer.
+- `prefix`: the prompt is longer.
+- `common_prefix`: they differ after the match.
+- `checkpoint`: the match is restored up to a checkpoint.
+- `miss`: nothing is restored.
 """
 
 P = TypeVar("P")

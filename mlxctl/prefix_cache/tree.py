@@ -1,8 +1,8 @@
 """Chunk tree: storage of the prefix index, without a policy. Pure.
 
 Invariants, recounted by `check_integrity`: a chunk's parent is in the tree as long as the chunk is; a chunk
-shorter than CHUNK_TOKENS has no children; `num_bytes` is the sum of all payloads, `num_state_bytes` that of
-the states among them, `num_buffers` that of their buffers.
+shorter than CHUNK_TOKENS has no children; `num_bytes` is the sum of all payloads, `num_buffers` that of their
+buffers.
 """
 
 from collections import Counter

@@ -9,13 +9,13 @@ class ProbeObserver(Protocol):
     """Called on the event loop's thread; must return quickly."""
 
     def model_started(self, model: str, num_steps: int) -> None:
-        """Probing of a model begins, with so many steps."""
+        """Called when the probe of a model begins."""
 
     def step_started(self, title: str) -> None:
         """Called when a step of the probe begins."""
 
     def tokens_generated(self, num_tokens: int) -> None:
-        """The model generated so many more tokens."""
+        """Called when the model has generated further tokens."""
 
     def found(self, finding: Finding) -> None:
         """A question was answered."""

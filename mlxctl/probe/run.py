@@ -64,7 +64,7 @@ class Stopwatch:
 class ProbeRun:
     """A run over any number of models.
 
-    `outcomes` grow, so that a canceled run keeps them. A model that was probed completely with this version
+    `outcomes` grow, so that a cancelled run keeps them. A model that was probed completely with this version
     of the questions is skipped, unless `is_forced`. Findings of an incomplete or failed run are kept, and
     only the missing steps run, if no package version has changed.
     """
@@ -177,7 +177,7 @@ class ProbeRun:
     def _keep(self, target: ProbeTarget, record: ProbeRecord, watch: Stopwatch) -> None:
         """Write the record into the store.
 
-        A small write, on the event loop, that a canceled run must not lose.
+        A small write, on the event loop, that a cancelled run must not lose.
         """
         kept = self._store.save(record)
         self.outcomes.append(

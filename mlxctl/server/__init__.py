@@ -1,4 +1,4 @@
-"""HTTP: routes, what stands before them, and the process around them.
+"""HTTP server: routes, middleware, streaming, start and end of the process.
 
 Knows protocols by their formatters, models by name.
 """

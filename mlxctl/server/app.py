@@ -1,4 +1,4 @@
-"""The ASGI application: the table of routes behind the middleware."""
+"""The ASGI application: the table of routes, and the middleware before it."""
 
 from collections.abc import Sequence
 from typing import Any

@@ -1,4 +1,4 @@
-"""Persistent data: SQLite files, and overrides in TOML.
+"""Persistent data: SQLite files, the audit log, and overrides in TOML.
 
 Knows no wire formats and no models.
 """

@@ -18,7 +18,7 @@ _SIGNATURES = ((b"\x89PNG\r\n\x1a\n", "image/png"), (b"\xff\xd8\xff", "image/jpe
 def read_images(paths: Sequence[Path], *, existing: Sequence[ImagePart] = ()) -> tuple[ImagePart, ...]:
     """Return the images of these files.
 
-    `existing` are the images that the chat has already; they count towards the limit. Raises StoreError.
+    `existing` are the images that the chat has already; they count toward the limit. Raises StoreError.
     """
     images: list[ImagePart] = []
     num_bytes = sum(len(image.data) for image in existing)

@@ -1,6 +1,6 @@
 """Readable colors in every theme: text contrast of at least 4.5 (WCAG).
 
-A line filter behind all others, so that it also sees the colors of Textual's widgets and of NO_COLOR. ANSI
+A line filter after all others, so that it also sees the colors of Textual's widgets and of NO_COLOR. ANSI
 colors, which only the terminal resolves, are left alone.
 """
 
@@ -20,7 +20,7 @@ _BLACK, _WHITE = ColorTriplet(0, 0, 0), ColorTriplet(255, 255, 255)
 
 
 class ReadableColors(LineFilter):
-    """Moves text colors towards black or white until they are readable.
+    """Moves text colors toward black or white until they are readable.
 
     Block characters, which draw edges and bars, keep their colors.
     """

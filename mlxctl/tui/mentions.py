@@ -40,7 +40,7 @@ def read_mentions(
     """Read the files that the question names.
 
     Only `shown` is searched, by default the question: what was typed, without pasted text. `existing_images`
-    of the chat count towards the limit of images. Raises StoreError for a file that cannot be sent.
+    of the chat count toward the limit of images. Raises StoreError for a file that cannot be sent.
     """
     texts: list[str] = []
     images: list[Path] = []

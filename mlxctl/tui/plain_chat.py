@@ -144,7 +144,7 @@ class PlainChat:
         try:
             _, model = await asyncio.gather(self._tools.open(), self._open())
             for problem in self._tools.problems:
-                self._print_diagnostic(f"mlxctl: {problem}. The chat goes on without it.")
+                self._print_diagnostic(f"mlxctl: {problem}. The chat continues without it.")
             self._model_name = model.name
             if self._images and (reason := model.image_rejection):
                 raise InvalidRequest(reason, param="image")

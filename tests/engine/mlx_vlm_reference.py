@@ -43,7 +43,7 @@ def _qwen(whole: Any, model: Path, prompt: list[int], images: list[Any], num_tok
 
 
 def _pixtral(whole: Any, model: Path, prompt: list[int], images: list[Any], num_tokens: int) -> list[int]:
-    """Its model, reading everything anew for every token."""
+    """Its model, computing everything again for every token."""
     from mlx_vlm.models.pixtral.image_processing_pixtral import PixtralImageProcessor
 
     vision = read_model(model).vision
@@ -64,7 +64,7 @@ def _pixtral(whole: Any, model: Path, prompt: list[int], images: list[Any], num_
 def _gemma(whole: Any, model: Path, prompt: list[int], images: list[Any], num_tokens: int) -> list[int]:
     """Layers of Gemma under the masks that it was trained with.
 
-    Reads everything anew, because mlx-vlm's own generation leaves the masks causal.
+    Computes everything again, because mlx-vlm's own generation leaves the masks causal.
     """
     vision = read_model(model).vision
     assert vision is not None
@@ -89,7 +89,7 @@ def _gemma(whole: Any, model: Path, prompt: list[int], images: list[Any], num_to
 def _gemma_logits(words: Any, states: Any, is_image: Any) -> Any:
     config = words.config
     place = np.arange(len(is_image))
-    # Pictures are numbered; their tokens stand one behind the other.
+    # Images are numbered; their tokens follow each other.
     owner = np.where(is_image, np.cumsum(np.diff(is_image, prepend=False) & is_image), -1)
     both_ways = (owner[:, None] == owner[None]) & is_image[None]
     causal = place[:, None] >= place[None]

@@ -47,7 +47,7 @@ class Machine:
         return self.pass_seconds(num_tokens, context=context) if batch.num_tokens else 0.0
 
     def pass_seconds(self, num_tokens: int, *, context: int = 0) -> float:
-        """Return how long a prefill pass after so many tokens takes."""
+        """Return the seconds of a prefill pass after `context` tokens."""
         per_token = self.pass_token + self.pass_attention * context
         return self.pass_fixed + self.pass_context * context + per_token * num_tokens
 
@@ -102,7 +102,7 @@ class Simulation:
         self._slowness = 1.0
 
     def ask(self, num_prompt_tokens: int, *, num_tokens: int) -> Request:
-        """Add a request for so many output tokens, with a unique prompt."""
+        """Add a request with a unique prompt."""
         sequence_id = len(self._requests) + 1
         sequence = engine.Sequence(
             sequence_id=sequence_id,

@@ -29,7 +29,7 @@ def test_measurements_are_read_at_the_next_start(tmp_path: Path) -> None:
     gate = GateStore(tmp_path).gate("model", "lookup")
     assert gate.seconds[1, 0].blocks[7].seconds == before.seconds[1, 0].blocks[7].seconds
     assert gate.rate(2).rate == before.rate(2).rate
-    # Steps without drafts are measured anew before the first draft.
+    # Steps without drafts are measured again before the first draft.
     assert gate.block_length(1, 100, DRAFT) == 0
     for _ in range(4):
         gate.observe_plain(1, 100, 0.01)

@@ -11,7 +11,7 @@ NO_PAUSES = ReadingRules(max_unread_tokens=1000, max_pause_seconds=60.0, on_paus
 
 
 def waiting(**numbers: int) -> OpenRequests:
-    """Return waiting sequences, so many for each caller."""
+    """Return waiting sequences; the arguments are their numbers by caller."""
     requests = OpenRequests(num_rows=4)
     callers = [caller for caller, number in numbers.items() for _ in range(number)]
     for sequence_id, caller in enumerate(callers):

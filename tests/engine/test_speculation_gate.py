@@ -22,7 +22,7 @@ class Machine:
         self._random = Random(1)
 
     def run(self, num_tokens: int) -> float:
-        """Emit about so many tokens a row; return the speedup."""
+        """Emit about `num_tokens` a row; return the speedup."""
         seconds, tokens = self.seconds, self.tokens
         while self.tokens - tokens < num_tokens * self.width:
             self._step()

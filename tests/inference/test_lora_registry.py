@@ -64,7 +64,7 @@ def test_adapter_that_was_replaced_is_a_conflict(tmp_path: Path) -> None:
             with pytest.raises(InvalidRequest, match="'a' is not mounted"):
                 await lora.ensure_mounted("m", head)
             await lora.add("a", "two", None)
-            with pytest.raises(Conflict, match="mounted anew"):
+            with pytest.raises(Conflict, match="mounted again"):
                 await lora.ensure_mounted("m", head)
 
     asyncio.run(check())

@@ -229,7 +229,7 @@ def test_model_larger_than_estimated_evicts_others_before_failing() -> None:
 
         assert loader.operations == ["+d", "-d"]
         assert residency.state("c") == "not_loaded"
-        # A shortage is measured anew by every request: no time passes on this clock.
+        # A shortage is measured again by every request: no time passes on this clock.
         del loader.failures["c"]
         assert (await residency.lease("c")).name == "c"
 

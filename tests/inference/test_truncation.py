@@ -18,7 +18,7 @@ CONTEXT_LENGTH = 100
 
 
 def conversation(*message_sizes: tuple[Role, int], max_tokens: int | None = None) -> GenerationRequest:
-    """A conversation of messages that are so many tokens long."""
+    """A conversation of messages with these roles and numbers of tokens."""
     messages = tuple(text_message(role, "x" * num_tokens) for role, num_tokens in message_sizes)
     return GenerationRequest(model="small", messages=messages, max_tokens=max_tokens)
 

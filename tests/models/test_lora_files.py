@@ -101,12 +101,12 @@ def test_unsupported_peft_options_are_named(field: dict[str, Any], tmp_path: Pat
 @pytest.mark.parametrize("ending", [".weight", ""])
 def test_magnitudes_of_dora_belong_to_their_layer(ending: str, tmp_path: Path) -> None:
     values = tensors("peft")
-    stem = next(iter(values)).removesuffix(".lora_A.weight")
-    values[f"{stem}.lora_magnitude_vector{ending}"] = np.ones(64, np.float32)
+    path = next(iter(values)).removesuffix(".lora_A.weight")
+    values[f"{path}.lora_magnitude_vector{ending}"] = np.ones(64, np.float32)
 
     spec = read(write(tmp_path / "good", PEFT | {"use_dora": True}, values, "peft"))
 
-    assert [module.magnitude for module in spec.modules] == [f"{stem}.lora_magnitude_vector{ending}"]
+    assert [module.magnitude for module in spec.modules] == [f"{path}.lora_magnitude_vector{ending}"]
     with pytest.raises(BrokenModel, match="it belongs to DoRA"):
         read(write(tmp_path / "bad", PEFT, values, "peft"))
 

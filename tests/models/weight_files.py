@@ -41,7 +41,7 @@ def write_model(
     Further JSON files by their name without suffix.
     """
     directory.mkdir(parents=True, exist_ok=True)
-    for stem, value in {"config": config, "tokenizer": {}, **files}.items():
-        (directory / f"{stem}.json").write_text(json.dumps(value), encoding="utf-8")
+    for name, value in {"config": config, "tokenizer": {}, **files}.items():
+        (directory / f"{name}.json").write_text(json.dumps(value), encoding="utf-8")
     write_weights(directory / "model.safetensors", tensors)
     return directory

@@ -14,7 +14,7 @@ from mlxctl.policy import Caller, PolicyService, RateLimiter, Reservation, Setti
 
 
 class Step(NamedTuple):
-    """A request that begins or ends so many seconds later."""
+    """A request that begins or ends some seconds after the last step."""
 
     seconds: float
     begins: bool

@@ -134,8 +134,8 @@ def test_slow_disk_does_not_block_other_rows(tmp_path: Path, monkeypatch: pytest
         async with running_engine("qwen3", settings=on_disk(tmp_path)) as client:
             waiting = submit(client, "qwen3", cached, max_tokens=4)
             meanwhile = await ask(client, "qwen3", other)
-            canceled = submit(client, "qwen3", [*cached, 7, 8, 9], max_tokens=4)
-            canceled.cancel()
+            cancelled = submit(client, "qwen3", [*cached, 7, 8, 9], max_tokens=4)
+            cancelled.cancel()
             may_read.set()
             late = await finish(waiting)
         assert meanwhile.num_cached == 0

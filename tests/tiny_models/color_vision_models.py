@@ -38,7 +38,7 @@ class ColorModel(ABC):
 
     @abstractmethod
     def image_placeholder(self, num_rows: int, num_columns: int) -> str:
-        """Return the prompt's text for an image of so many cells."""
+        """Return the prompt's text for an image with these cells."""
 
     @abstractmethod
     def embed(self, model: Any, values: dict[str, Any], ids: Any, images: Any) -> dict[str, Any]:

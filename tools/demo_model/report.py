@@ -35,7 +35,7 @@ only asks that it stops by itself.
 _RECALL = """\
 ## Remembering a codeword over a distance
 
-A codeword in the system prompt, then so many tokens of other conversation, then the question (thinking off).
+A codeword in the system prompt, other messages of this length in tokens, then the question (thinking off).
 Training conversations are mostly shorter than 300 tokens and never longer than about 600:
 `max_position_embeddings` says what the architecture accepts, not what was trained.
 

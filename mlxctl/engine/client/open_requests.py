@@ -1,4 +1,4 @@
-"""Unfinished requests of the engine, and the expected wait behind them.
+"""Unfinished requests of the engine, and the wait for new ones.
 
 Event-loop thread only.
 """

@@ -108,7 +108,7 @@ class TokenStream:
         return updates
 
     def nudge(self) -> None:
-        """Let a waiting `next` return without updates; the stream goes on."""
+        """Let a waiting `next` return without updates; the stream continues."""
         self._is_nudged = True
         self._wake()
 

@@ -35,9 +35,9 @@ class Embedder(Protocol):
 
     @property
     def bytes_for(self) -> Callable[[int], int]:
-        """Return the memory that a text of so many tokens needs.
+        """Return the function from a text's tokens to its memory.
 
-        In bytes, while it is computed.
+        In bytes, while the text is computed.
         """
         ...
 

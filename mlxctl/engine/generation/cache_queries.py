@@ -12,7 +12,7 @@ from mlxctl.prefix_cache.entries import Chunk
 from mlxctl.prefix_cache.index import PrefixIndex
 
 MAX_PAGE_CHUNKS = 1000
-"""A page of so many chunks takes about a megabyte."""
+"""Chunks of one page, which takes about a megabyte."""
 
 
 class CacheQueries:

@@ -20,7 +20,7 @@ from mlxctl.prefix_cache.records import growing_arrays, grows, hold, leaves
 Caches = list[Any]
 Tokens = np.ndarray[Any, np.dtype[np.uint32]]
 
-# Joined layers are evaluated when they take so many bytes: each evaluation waits for the device.
+# Joined layers are evaluated together up to this size: each evaluation waits for the device.
 _JOIN_BYTES = 256 * 1024 * 1024
 # Positions of padding that all rows may have before they are cut off, which copies all rows.
 _SPARE_PADDING = 256

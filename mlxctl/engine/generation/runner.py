@@ -29,11 +29,11 @@ from mlxctl.engine.wire.reports import Score
 if TYPE_CHECKING:
     from mlxctl.engine.generation.lora_adapters import LoraAdapters
 
-# After so many tokens of one prompt, MLX keeps many buffers that fit nothing else: each pass has a longer
-# context, and other sizes.
+# From this length of a prompt on, MLX keeps many buffers that are never used again: each pass has a longer
+# context, and so buffers of other sizes.
 _MANY_SIZES_TOKENS = 4096
-# PERF: the logits of a whole prompt may be larger than the weights. Those of a piece take so much, and what
-# is made of them a few times that.
+# PERF: the logits of a whole prompt may be larger than the weights, so they are computed in pieces of this
+# size. The scores of a piece take a few times as much.
 _LOGITS_BYTES = 64 * 1024 * 1024
 
 
@@ -164,7 +164,7 @@ class ModelRunner:
                 state = self._states[row.sequence_id]
                 self.prefixes.store(state, row.length, batch.caches, row=None if is_alone else index)
         if is_alone:
-            self.prefixes.keep_last(self._states[batch.rows[0].sequence_id], batch.caches)
+            self.prefixes.keep_last(batch.rows[0], batch.caches)
         if staying := [row for row in batch.rows if row.sequence_id not in dropped]:
             batch.keep(staying)
         else:

@@ -24,16 +24,20 @@ class GenerationStatistics:
         self,
         scheduler: Scheduler,
         memory: EngineMemory,
+        *,
+        prefix_cache_bits: int | None,
     ) -> None:
+        """`prefix_cache_bits` is None for a prefix cache that is not quantized."""
         self._scheduler = scheduler
         self._memory = memory
+        self._prefix_cache_bits = prefix_cache_bits
         self.num_steps = 0
         self.drafts = DraftCounts()
         self._decode_step_seconds = Distribution.of(_DECODE_STEP_SECONDS)
         self._batch_rows = Distribution.of(_BATCH_ROWS)
 
     def add_decode_step(self, seconds: float, *, num_rows: int) -> None:
-        """Add a decode step of so many rows."""
+        """Add the duration of a decode step, and its number of rows."""
         self._decode_step_seconds.add(seconds)
         self._batch_rows.add(num_rows)
 
@@ -61,7 +65,7 @@ class GenerationStatistics:
             cache_oldest_seconds=index.oldest_seconds(),
             cache_depths=index.depths,
             cache_promotions=caches.num_promotions,
-            prefix_cache_bits=caches.packing.bits if caches.packing is not None else None,
+            prefix_cache_bits=self._prefix_cache_bits,
             draft_tokens=dict(self.drafts.tokens),
             draft_accepted=self.drafts.accepted_per_draft,
             cache_tokens_reused=num_reused,

@@ -86,7 +86,12 @@ class GenerationWorkload(Workload):
         self._gates = GateStore(context.settings.cache_dir)
         self._memory_wait_seconds = context.settings.memory_wait_seconds
         self._is_waiting = False
-        self._statistics = GenerationStatistics(self._scheduler, context.memory)
+        bits = context.settings.prefix_cache_bits
+        self._statistics = GenerationStatistics(
+            self._scheduler,
+            context.memory,
+            prefix_cache_bits=None if bits == "full" else int(bits),
+        )
 
     @property
     def has_work(self) -> bool:
@@ -115,7 +120,7 @@ class GenerationWorkload(Workload):
             self._gates,
             self._statistics.drafts,
             name=spec.name,
-            digest=prefix_cache.storage.namespace.hex(),
+            digest=prefix_cache.namespace.hex(),
             speculation=self._speculation,
         )
         if self._allocation_stream is None:

@@ -19,7 +19,7 @@ class Batch:
     - Restore: fill the caches of `prompts` from the prefix cache.
     - Prefill: compute the next `num_tokens` of one prompt, or all remaining tokens of several, between two
       decode steps of `num_decoding_rows` rows. With `max_seconds` a pass over one prompt stops after some
-      layers, and the same batch goes on with it later.
+      layers, and the same batch continues it later.
     - Decode: one token for every row of `groups`; with `joins` some of them are joined first.
     - Preempt: read the tokens in flight of the rows in `groups`, and keep what they have computed, for a
       `reason`.
@@ -42,7 +42,7 @@ class RowResult:
 
     Decode and preempt: the tokens read back, with their `scores` where wanted; of `num_draft_tokens` verified
     ones `num_accepted_tokens` are among them. Prefill: `prompt_scores` of the tokens after each computed
-    one; with `is_unfinished` the pass goes on in a later batch. Restore: `cache_usage`, and the
+    one; with `is_unfinished` the pass continues in a later batch. Restore: `cache_usage`, and the
     `checkpoint_positions` where prefill has to pause; with `is_restoring` nothing is restored yet, since the
     records are read from disk first. `failure` ends the row.
     """

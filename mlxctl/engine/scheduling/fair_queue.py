@@ -54,7 +54,7 @@ class FairQueue:
         return int((now - sequence.served_at) / self.aging_seconds)
 
     def _rank(self, sequence: Sequence, ages: Mapping[int, int], now: float) -> tuple[float, ...]:
-        # After a time slice, a sequence waits behind those that have not had a row yet.
+        # After a time slice, a sequence waits after those that have not had a row yet.
         order = (
             (1, sequence.served_at)
             if sequence.was_preempted

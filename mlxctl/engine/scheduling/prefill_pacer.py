@@ -62,8 +62,8 @@ class StepCosts:
     def observe(self, seconds: float, *, rows: int, alone: bool) -> None:
         """Add the duration of a decode step.
 
-        One that was not `alone` counts until one that was is known for so many rows. `alone` means that no
-        prefill ran before or after it.
+        `alone` means that no prefill ran before or after it. Other steps count only while none that was alone
+        was measured for this number of rows.
         """
         measured = self._alone if alone else self._beside_prefill
         measured.setdefault(rows.bit_length(), deque(maxlen=_MAX_MEASURED_STEPS)).append(seconds)

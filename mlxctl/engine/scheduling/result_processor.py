@@ -168,7 +168,7 @@ class ResultProcessor:
         if sequence.is_finished:
             return update
         self._queues[sequence.model].preempt(sequence, now=now)
-        # A row that was interrupted for others goes on before its caller's new ones.
+        # A row that was interrupted for others continues before its caller's new ones.
         sequence.resumes_first = reason != "timeslice"
         self.fairness.add_interruption(reason)
         return msgspec.structs.replace(update, interruption=reason)

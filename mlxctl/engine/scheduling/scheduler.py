@@ -112,7 +112,7 @@ class Scheduler:
                 sequence.is_paused, sequence.has_place = True, False
 
     def unpause(self, sequence_ids: Iterable[int], *, now: float) -> None:
-        """Let paused sequences go on."""
+        """Let paused sequences continue."""
         for sequence_id in sequence_ids:
             if sequence := self._by_id.get(sequence_id):
                 # The pause is no wait that counts for aging or the target time to first token.

@@ -60,8 +60,8 @@ class Sequence:
     A preempted sequence waits again: its first `num_resumed_tokens` output tokens are then the end of
     `prompt_token_ids`. `admitted_priority` is its priority value after aging when it got its place;
     `num_slice_tokens` counts the output tokens since then. With `has_place` another one was preempted for it.
-    With `resumes_first` it goes on before new sequences of its caller and priority. While `is_paused` it gets
-    no place.
+    With `resumes_first` it continues before new sequences of its caller and priority. While `is_paused` it
+    gets no place.
     """
 
     sequence_id: int

@@ -18,7 +18,7 @@ _MAX_GROWTH = 1.5
 # After so many verified blocks some steps run without a draft, so that both sides stay measured.
 _PLAIN_EVERY = 256
 _PROBE_BUDGET = 0.005
-# Where not even the best draft pays, so many steps pass before the costs are compared again.
+# Steps until the costs are compared again, where not even the best draft pays.
 _CLOSED_STEPS = 16
 _MIN_PROBE_STEPS, _MAX_PROBE_STEPS = 64, 4096
 # First guess of what a draft token adds to a pass.

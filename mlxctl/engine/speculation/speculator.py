@@ -9,7 +9,7 @@ from mlxctl.engine.speculation.draft_counts import DraftCounts
 from mlxctl.engine.speculation.drafter import MAX_DRAFT_TOKENS, NO_DRAFT, Draft, Drafter
 from mlxctl.engine.speculation.gate import Acceptance, DraftOdds, SpeculationGate
 
-# A row's own acceptance counts beside that of all rows as if these had been so many tokens.
+# Weight, in tokens, of the acceptance of all rows against a row's own acceptance.
 _COMMON_TOKENS = 4.0
 _ROW_MEMORY, _COMMON_MEMORY = 0.9, 0.99
 
@@ -99,7 +99,7 @@ class Speculator:
     def _test_awaited(self, rows: Many[Sequence]) -> None:
         """Compare drafts for tokens in flight with these tokens.
 
-        Such a draft is made again with the token, so a wrong one is never verified, but its step was in vain.
+        Such a draft is made again with the token, so a wrong one is never verified; only its step was wasted.
         """
         awaited, self._awaited = self._awaited, {}
         for row in rows:

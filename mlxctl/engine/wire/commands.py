@@ -95,7 +95,7 @@ class Pause(Command, frozen=True, kw_only=True):
 
 
 class Unpause(Command, frozen=True, kw_only=True):
-    """Let paused sequences go on; without an answer."""
+    """Let paused sequences continue; no answer follows."""
 
     ids: list[int]
 
@@ -124,7 +124,7 @@ class LookUp(QueryCommand, frozen=True, kw_only=True):
 class AskCache(QueryCommand, frozen=True, kw_only=True):
     """Query or change the prefix cache; answered by CacheAnswer.
 
-    `keys` name chunks to pin or unpin, or to drop with all chunks behind them. `clear` drops everything, `gc`
+    `keys` name chunks to pin or unpin, or to drop with all chunks after them. `clear` drops everything, `gc`
     what has expired; chunks that are in use or pinned stay.
     """
 

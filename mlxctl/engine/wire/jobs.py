@@ -88,7 +88,7 @@ class TranscribedWindow(msgspec.Struct, frozen=True, kw_only=True):
 class Transcribed(JobReport, frozen=True, kw_only=True):
     """The transcript of a window.
 
-    Without one, and without a failure, the work goes on.
+    Without one, and without a failure, the work continues.
     """
 
     window: TranscribedWindow | None = None

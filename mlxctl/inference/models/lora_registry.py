@@ -57,7 +57,7 @@ class LoraRegistry:
     """Adapters by model and name.
 
     The engine mounts an adapter when it is added, and again before the first request after its model or the
-    engine was loaded anew. `find` returns the directory of a name of the library; it raises
+    engine was loaded again. `find` returns the directory of a name of the library; it raises
     ModelNotFoundOnDisk.
     """
 
@@ -137,7 +137,7 @@ class LoraRegistry:
         while missing := [each for each in choices if not self._is_ready(self._chosen(own_name, each))]:
             await self._finish(self._mount_chosen(own_name, missing[0]))
         if choices and self._digest(own_name, choices) != head.cache.adapters_digest:
-            raise Conflict("an adapter of this request was mounted anew meanwhile; send the request again")
+            raise Conflict("an adapter of this request was mounted again meanwhile; send the request again")
 
     async def mount_configured(self) -> None:
         """Mount all adapters of loaded models. Raises BrokenModel, EngineError."""

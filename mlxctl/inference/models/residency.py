@@ -35,7 +35,7 @@ from mlxctl.inference.models.eviction import (
 from mlxctl.inference.models.leases import Lease, LeaseQueue
 from mlxctl.ir.models import ModelState
 
-# Requests for a model that could not be loaded fail for so long without another attempt.
+# Time after a failed load in which requests for the model fail without another attempt.
 RETRY_SECONDS = 30.0
 
 _log = logging.getLogger(__name__)

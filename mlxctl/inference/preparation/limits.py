@@ -15,7 +15,7 @@ GROWTH_BYTES = 256 * 1024**2
 """A process whose memory has grown by more is replaced, since it does not shrink after a large request."""
 
 MAX_COMMAND_SECONDS = 120
-"""A process ends by itself after so long with one command, in case that the front is gone."""
+"""Time with one command after which a process ends by itself, in case the front has ended."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -82,7 +82,7 @@ class ModelWorkers:
         self._is_closed = False
 
     def queue(self, num_bytes: int) -> WorkerQueue:
-        """Return the queue for a request of so many bytes."""
+        """Return the queue for a request of `num_bytes`."""
         return self._short if num_bytes < SHORT_BYTES else self._long
 
     def model(self, name: str) -> PreparedModel | None:

@@ -2,7 +2,7 @@
 
 All use special tokens with a wide bar. V3 and R1 write a type before the name and a JSON code block after it;
 V3.1 writes only name and arguments; V3.2 and V4 write DSML: a tag for each argument, with a flag for string
-values; V4.1 writes a space behind the bar of each of these tags.
+values; V4.1 writes a space after the bar of each of these tags.
 """
 
 import re

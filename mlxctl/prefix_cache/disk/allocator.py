@@ -31,7 +31,7 @@ def max_file_bytes(
 class DiskAllocator:
     """Allocates records in segment files, and evicts for them.
 
-    Freed extents are queued behind the writer's earlier jobs.
+    Freed extents are queued after the writer's earlier jobs.
     """
 
     def __init__(

@@ -74,7 +74,7 @@ class DiskSizes:
 
 
 class DiskInspector:
-    """The disk tier in a cache directory, read anew by each call."""
+    """The disk tier in a cache directory; every call reads it."""
 
     def __init__(self, manifest: Manifest, files: SegmentFiles) -> None:
         self._manifest = manifest

@@ -152,7 +152,7 @@ class OpenAICompletionsFormatter:
         return fmean(token.logprob or 0.0 for token in generated) if generated else float("-inf")
 
     def _frame(self, number: int) -> tuple[bytes, bytes]:
-        """Return the bytes of a chunk before and behind its text."""
+        """Return the bytes of a chunk before and after its text."""
         # Inside a JSON string the quotes would be escaped, so the pattern occurs once.
         head, tail = self._chunk(number).split(b'"text":""')
         return head + b'"text":', tail

@@ -239,7 +239,7 @@ OPENAI_ROUTES = (
         operations=(
             Operation(
                 method="post",
-                summary="Always refused: only background responses can be canceled",
+                summary="Always refused: only background responses can be cancelled",
                 answer=ResponseAnswer,
                 errors=(404,),
             ),

@@ -227,7 +227,7 @@ class ChatScreen(ChatAnswers):
             self._opening_notice.set_message(ready_text(self._model))
         await tools
         for problem in self._tools.problems:
-            await self._transcript.add(Notice(f"{problem}. The chat goes on without it.", kind="warning"))
+            await self._transcript.add(Notice(f"{problem}. The chat continues without it.", kind="warning"))
         limit_collections()
         self._opened.set()
 

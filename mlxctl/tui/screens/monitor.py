@@ -31,7 +31,7 @@ Observe = Callable[[], Awaitable[Observation]]
 Cancel = Callable[[str], Awaitable[list[int]]]
 """Cancels an open request by its number; returns the numbers of its answers. Raises MlxctlError."""
 ListEntries = Callable[[int], "Awaitable[Sequence[CacheEntry]]"]
-"""Returns the prefix-cache entries that were used last, at most so many. Raises MlxctlError."""
+"""Returns a number of prefix-cache entries, the most recently used first. Raises MlxctlError."""
 
 _MAX_ROWS = 100
 # The server detokenizes each of them.

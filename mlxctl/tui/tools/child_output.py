@@ -15,7 +15,7 @@ class ChildOutput:
     """
 
     def __init__(self, *, num_first: int = 0, num_last: int) -> None:
-        """Keep so many bytes of the begin and of the end."""
+        """Keep the first and last bytes, up to these numbers."""
         reader, writer = os.pipe()
         os.set_blocking(reader, False)
         self.writer = os.fdopen(writer, "w")

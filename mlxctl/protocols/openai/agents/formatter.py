@@ -60,7 +60,7 @@ class AgentTurnFormatter(OpenAIChatFormatter):
         """
         self._turn = decode_body(body, _DECODER)
         if (self._turn.n or 1) > 1:
-            raise InvalidRequest("n must be 1: an agent goes on from one answer", param="n")
+            raise InvalidRequest("n must be 1: an agent continues from one answer", param="n")
         check_supported(self._turn)
         self._new = tuple(_encode(message) for message in self._turn.messages)
         return sum(map(len, self._new))

@@ -294,7 +294,7 @@ class EventWriter:
         return b"event: %b\ndata: %b\n\n" % (event.type.encode(), _encode(event))
 
     def _freeze(self, empty: DeltaEvent) -> None:
-        """Keep the bytes of a delta before and behind its text.
+        """Keep the bytes of a delta before and after its text.
 
         `empty` has no text and the sequence number 0.
         """
