@@ -32,7 +32,7 @@ from mlxctl.errors import ModelError, ModelNotFoundOnDisk, NotEnoughMemory
 from mlxctl.ir import ModelSpec
 from mlxctl.prefix_cache.disk.tier import DiskTier
 from mlxctl.prefix_cache.packing import Packing
-from mlxctl.settings import EngineSettings
+from mlxctl.settings import EngineSettings, cache_policy
 
 WORKLOADS = (GenerationWorkload, EmbeddingWorkload, TranscriptionWorkload)
 """All kinds of work, in the order of their steps."""
@@ -69,7 +69,7 @@ class EngineLoop:
             limit_bytes=settings.memory_limit_bytes or loader.default_memory_limit(),
             prefix_cache_bytes=settings.prefix_cache_bytes,
             disk=self._open_disk(settings),
-            packing=_packing(settings),
+            packing=Packing.of(cache_policy(settings)),
             overhead=overhead,
         )
         context = WorkloadContext(
@@ -253,9 +253,3 @@ def _failed_load(name: str, error: ModelError) -> ModelFailed:
         )
     failure: LoadFailure = "not_found" if isinstance(error, ModelNotFoundOnDisk) else "broken"
     return ModelFailed(name=name, failure=failure, message=str(error))
-
-
-def _packing(settings: EngineSettings) -> Packing | None:
-    if settings.prefix_cache_bits == "full":
-        return None
-    return Packing(bits=int(settings.prefix_cache_bits), exact_tokens=settings.prefix_cache_exact_tokens)

@@ -139,7 +139,7 @@ class EngineMemory:
         return weights_bytes, before - int(mx.get_active_memory())
 
     def configure_cache(self, policy: CachePolicy) -> None:
-        """Change size and times to live of the prefix cache.
+        """Change size, quantization and times to live of the prefix cache.
 
         A smaller size evicts at once.
         """

@@ -4,6 +4,7 @@ MLX thread only.
 """
 
 import time
+from collections.abc import Callable
 from hashlib import blake2b
 
 from mlxctl.engine.wire.reports import DiskFigures
@@ -11,7 +12,7 @@ from mlxctl.installed import version_of
 from mlxctl.ir import KVFormat, ModelSpec, TextGenerationTask
 from mlxctl.ir.cache_policy import CachePolicy
 from mlxctl.models.fingerprint import fingerprint
-from mlxctl.prefix_cache.cache import PrefixCache
+from mlxctl.prefix_cache.cache import PrefixCache, StorageFormat
 from mlxctl.prefix_cache.disk.reader import FetchedRecord
 from mlxctl.prefix_cache.disk.tier import DiskTier
 from mlxctl.prefix_cache.index import PrefixIndex
@@ -21,6 +22,8 @@ from mlxctl.prefix_cache.splitting import split_record
 
 # Time at the engine's end to write cached prefixes to disk.
 _FLUSH_SECONDS = 8.0
+# Packings of this run whose records are still read where they are exact enough.
+_MAX_PACKINGS = 4
 # Changes with the meaning of stored records.
 _RECORDS_VERSION = 2
 
@@ -34,9 +37,10 @@ class PrefixCaches:
     def __init__(
         self, *, max_bytes: int, max_buffers: int, disk: DiskTier | None, packing: Packing | None
     ) -> None:
-        """`max_buffers` bounds the arrays of all records, `packing` quantizes them."""
+        """`max_buffers` bounds the arrays of all records, `packing` quantizes new ones."""
         self.disk = disk
-        self._packing = packing
+        # The one in force, then earlier ones.
+        self._packings = [packing]
         self.index: PrefixIndex[Record] = PrefixIndex(
             max_bytes=max_bytes,
             max_buffers=max_buffers,
@@ -44,27 +48,41 @@ class PrefixCaches:
             split=split_record,
             on_evict=disk.store if disk is not None else None,
         )
-        # By namespace, of unloaded models as well: the same weights may be loaded again.
-        self._caches: dict[bytes, PrefixCache] = {}
+        # By namespace of exact records, of unloaded models as well: the same weights may be loaded again.
+        self._caches: dict[bytes, tuple[PrefixCache, NamespaceOf]] = {}
         self._names: dict[bytes, str] = {}
+
+    @property
+    def packing(self) -> Packing | None:
+        """The packing of new records; None if they are exact."""
+        return self._packings[0]
 
     def of_model(self, spec: ModelSpec, layout: CacheLayout) -> PrefixCache:
         """Return the prefix cache of a loaded model.
 
         Equal weights share it. Raises BrokenModel.
         """
-        namespace = prefix_namespace(spec, self._packing)
-        self._names[namespace] = spec.name
-        if self.disk is not None:
-            self.disk.set_model_name(namespace, spec.name)
-        if namespace not in self._caches:
-            self._caches[namespace] = PrefixCache(
-                self.index, namespace=namespace, layout=layout, disk=self.disk, packing=self._packing
-            )
-        return self._caches[namespace]
+        namespace_of = prefix_namespaces(spec)
+        key, storage = namespace_of(None), self._storage(namespace_of)
+        self._name(storage.namespace, spec.name)
+        if key not in self._caches:
+            cache = PrefixCache(self.index, storage=storage, layout=layout, disk=self.disk)
+            self._caches[key] = cache, namespace_of
+        return self._caches[key][0]
 
     def configure(self, policy: CachePolicy) -> None:
-        """Change size and times to live; a smaller size evicts at once."""
+        """Change size, times to live and packing of new records.
+
+        A smaller size evicts at once.
+        """
+        packing = Packing.of(policy)
+        if packing != self.packing:
+            earlier = [each for each in self._packings if each != packing]
+            self._packings = [packing, *earlier][:_MAX_PACKINGS]
+            for cache, namespace_of in self._caches.values():
+                name = self._names[cache.storage.namespace]
+                cache.storage = self._storage(namespace_of)
+                self._name(cache.storage.namespace, name)
         if policy.prefix_cache_bytes is not None:
             self.index.max_bytes = policy.prefix_cache_bytes
         if self.disk is not None:
@@ -79,15 +97,15 @@ class PrefixCaches:
     def hits(self) -> tuple[dict[str, int], int]:
         """Return hits by kind and reused tokens, over all models."""
         hits: dict[str, int] = {}
-        for cache in self._caches.values():
+        for cache, _ in self._caches.values():
             for kind, num in cache.counters.hits.items():
                 hits[kind] = hits.get(kind, 0) + num
-        return hits, sum(cache.counters.num_tokens_reused for cache in self._caches.values())
+        return hits, sum(cache.counters.num_tokens_reused for cache, _ in self._caches.values())
 
     @property
     def num_promotions(self) -> int:
         """Number of prompts whose prefix was read from disk."""
-        return sum(cache.counters.num_promotions for cache in self._caches.values())
+        return sum(cache.counters.num_promotions for cache, _ in self._caches.values())
 
     def disk_figures(self) -> DiskFigures | None:
         """Return figures of the disk tier; None without one."""
@@ -125,25 +143,49 @@ class PrefixCaches:
             self.disk.touch(leaf.key)
         self.disk.close(deadline=deadline)
 
+    def _name(self, namespace: bytes, model: str) -> None:
+        self._names[namespace] = model
+        if self.disk is not None:
+            self.disk.set_model_name(namespace, model)
 
-def prefix_namespace(spec: ModelSpec, packing: Packing | None) -> bytes:
-    """Return a digest of all that keys and values depend on.
+    def _storage(self, namespace_of: "NamespaceOf") -> StorageFormat:
+        packing, *earlier = self._packings
+        readable = [each for each in earlier if each is not None and each.is_as_exact_as(packing)]
+        return StorageFormat(
+            namespace=namespace_of(packing),
+            packing=packing,
+            # Those of earlier runs are known only where they are exact.
+            readable=tuple(map(namespace_of, [*readable, *([None] if packing is not None else [])])),
+        )
 
-    It stays the same where the directory is moved or renamed. The fingerprint covers a sample of every
+
+NamespaceOf = Callable[[Packing | None], bytes]
+"""The namespace of a model's records, by their packing."""
+
+
+def prefix_namespaces(spec: ModelSpec) -> NamespaceOf:
+    """Return the digests of all that keys and values depend on.
+
+    They stay the same where the directory is moved or renamed. The fingerprint covers a sample of every
     tensor, which tells apart different weights of equal sizes and times; sizes and times cover weights edited
     in place. Packing and quantization of the cache are part of it. Raises BrokenModel.
     """
     home = spec.path.resolve()
     kv_format = spec.task.options.kv_format if isinstance(spec.task, TextGenerationTask) else None
-    digest = blake2b(b"%d:" % _RECORDS_VERSION + (version_of("mlx-lm") or "").encode())
-    digest.update(fingerprint(home).encode())
+    model = blake2b(b"%d:" % _RECORDS_VERSION + (version_of("mlx-lm") or "").encode())
+    model.update(fingerprint(home).encode())
     for file in sorted(home.glob("*.safetensors")):
         status = file.stat()
-        digest.update(f"{file.name}:{status.st_size}:{status.st_mtime_ns}".encode())
-    if packing is not None:
-        digest.update(f"{packing.bits} bits after {packing.exact_tokens}".encode())
-    if isinstance(kv_format, KVFormat):
-        digest.update(f"keys and values in {kv_format.bits} bits by {kv_format.group_size}".encode())
-    elif kv_format is not None:
-        digest.update(f"keys and values by layer {kv_format}".encode())
-    return digest.digest()
+        model.update(f"{file.name}:{status.st_size}:{status.st_mtime_ns}".encode())
+
+    def namespace_of(packing: Packing | None) -> bytes:
+        digest = model.copy()
+        if packing is not None:
+            digest.update(packing.label.encode())
+        if isinstance(kv_format, KVFormat):
+            digest.update(f"keys and values in {kv_format.bits} bits by {kv_format.group_size}".encode())
+        elif kv_format is not None:
+            digest.update(f"keys and values by layer {kv_format}".encode())
+        return digest.digest()
+
+    return namespace_of

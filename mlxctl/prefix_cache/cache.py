@@ -6,6 +6,8 @@ MLX thread only. Policy:
   states at checkpoints. Stored records are immutable and shared; a sequence computes in its own caches.
 - The longest stored prefix of at least MIN_REUSE_TOKENS tokens is restored: to the token in models whose
   layers can all be cut, else up to the last checkpoint.
+- A record keeps the precision in which it was stored. A prompt restores records that are at least as exact as
+  those that would be stored for it now: their chunks are in other namespaces of the same model.
 - A failure in this package is a miss, logged once, never an error of the request: `restore` and `store` catch
   every exception.
 """
@@ -13,14 +15,14 @@ MLX thread only. Policy:
 import logging
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any, get_args
+from typing import Any, TypeVar, get_args
 
 from mlxctl.ir.tokens import Salt, Tokens
 from mlxctl.prefix_cache.checkpoints import surplus
 from mlxctl.prefix_cache.chunks import CHUNK_TOKENS
 from mlxctl.prefix_cache.disk.promotion import Promotion, RecordRequest
 from mlxctl.prefix_cache.disk.tier import DiskTier
-from mlxctl.prefix_cache.entries import Checkpoint, Chunk
+from mlxctl.prefix_cache.entries import Checkpoint, Chunk, PrefixMatch
 from mlxctl.prefix_cache.index import PrefixIndex
 from mlxctl.prefix_cache.packing import Packing, Record, pack_record, unpack_record
 from mlxctl.prefix_cache.policy import MIN_REUSE_TOKENS, UNLIMITED_LIFETIME, EvictionReason, Lifetime
@@ -28,6 +30,8 @@ from mlxctl.prefix_cache.records import CacheLayout, KVRecord, StateRecord
 from mlxctl.prefix_cache.restore_plan import HitKind, RestorePlan, make_plan, usable_part
 
 _log = logging.getLogger(__name__)
+
+P = TypeVar("P")
 
 
 @dataclass(slots=True)
@@ -40,22 +44,35 @@ class CacheCounters:
     num_failures: int = 0
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StorageFormat:
+    """Packing of new records, and the namespace of their chunks.
+
+    `readable` are other namespaces of the model with records that are at least as exact.
+    """
+
+    namespace: bytes
+    packing: Packing | None = None
+    readable: tuple[bytes, ...] = ()
+
+
 class PrefixCache:
-    """Prefixes of one model; index and disk tier serve all models."""
+    """Prefixes of one model; index and disk tier serve all models.
+
+    `storage` may be replaced at any time; a sequence stores in the format in which it was restored.
+    """
 
     def __init__(
         self,
         index: PrefixIndex[Record],
         *,
-        namespace: bytes,
+        storage: StorageFormat,
         layout: CacheLayout,
         disk: DiskTier | None = None,
-        packing: Packing | None = None,
     ) -> None:
         self._index = index
         self._disk = disk
-        self._packing = packing
-        self.namespace = namespace
+        self.storage = storage
         self._layout = layout
         self.counters = CacheCounters()
 
@@ -76,7 +93,7 @@ class PrefixCache:
         Its last token never is. `boundary_ids` are the tokens that end a message, `salts` those of the
         prompt.
         """
-        match = self._index.match(self.namespace, tokens, salts)
+        match = self._match(self._index, tokens, salts)
         return make_plan(match, tokens, boundary_ids=boundary_ids, has_states=self.has_states)
 
     def eviction_reason(self, tokens: Tokens, plan: RestorePlan) -> EvictionReason | None:
@@ -84,13 +101,13 @@ class PrefixCache:
 
         None if none was.
         """
-        return self._index.eviction_reason(self.namespace, plan.match, tokens)
+        return self._index.eviction_reason(self.storage.namespace, plan.match, tokens)
 
     def num_on_disk(self, tokens: Tokens, salts: Sequence[Salt] = ()) -> int:
         """Return how many tokens of a prompt could be restored from disk."""
         if self._disk is None:
             return 0
-        match = self._disk.index.match(self.namespace, tokens, salts)
+        match = self._match(self._disk.index, tokens, salts)
         return usable_part(match, len(tokens) - 1, has_states=self.has_states)[0]
 
     def promote(self, tokens: Tokens, plan: RestorePlan, salts: Sequence[Salt] = ()) -> Promotion | None:
@@ -100,7 +117,7 @@ class PrefixCache:
         """
         if self._disk is None:
             return None
-        match = self._disk.index.match(self.namespace, tokens, salts)
+        match = self._match(self._disk.index, tokens, salts)
         num_cached, chunks, checkpoint = usable_part(match, len(tokens) - 1, has_states=self.has_states)
         if num_cached < plan.num_cached + MIN_REUSE_TOKENS:
             return None
@@ -127,9 +144,10 @@ class PrefixCache:
     ) -> "tuple[int, Chunk[Record] | None]":
         """Fill empty caches with the planned tokens.
 
-        Returns their number and the last full chunk. The caches get room for `capacity` tokens, the used
-        chunks the `lifetime`. With `is_lazy` the copy is not evaluated yet. After a failure the number is 0
-        and the caches are in an undefined state.
+        Returns their number and the last full chunk, None for one in another namespace than the one that is
+        stored in. The caches get room for `capacity` tokens, the used chunks the `lifetime`. With `is_lazy`
+        the copy is not evaluated yet. After a failure the number is 0 and the caches are in an undefined
+        state.
         """
         num_cached = plan.num_cached
         chunks = [chunk for chunk in plan.chunks if chunk.start < num_cached]
@@ -155,22 +173,22 @@ class PrefixCache:
             finally:
                 self._index.release(plan.match)
         self._count_hit(plan.hit, num_cached)
-        return num_cached, _last_full(chunks, num_cached)
+        return num_cached, self._last_full(chunks, num_cached)
 
     def record_reuse(
         self, plan: RestorePlan, num_tokens: int, *, lifetime: Lifetime = UNLIMITED_LIFETIME
     ) -> "Chunk[Record] | None":
         """Count the hit of a sequence that continues in a working cache.
 
-        That cache holds `num_tokens`, at least the planned ones; nothing is copied. Returns their last full
-        chunk in the index.
+        That cache holds `num_tokens`, at least the planned ones; nothing is copied. Returns what `restore`
+        does.
         """
         for chunk in plan.chunks:
             chunk.num_hits += 1
         if plan.chunks:
             self._touch_path(plan.chunks[-1], lifetime)
         self._count_hit(plan.hit if plan.num_cached else "prefix", num_tokens)
-        return _last_full(plan.chunks, num_tokens)
+        return self._last_full(plan.chunks, num_tokens)
 
     def store(
         self,
@@ -181,19 +199,31 @@ class PrefixCache:
         row: int | None = None,
         last_chunk: "Chunk[Record] | None",
         at_checkpoint: bool,
+        storage: StorageFormat | None = None,
         lifetime: Lifetime = UNLIMITED_LIFETIME,
         salts: Sequence[Salt] = (),
     ) -> "Chunk[Record] | None":
         """Store the first `num_tokens` tokens of the caches.
 
         Those up to the full chunk `last_chunk` are stored already. `row` selects one row of a batch. With
-        `at_checkpoint` the partial chunk and the layer states at `num_tokens` are stored, too. Returns the
-        last full chunk that is stored now.
+        `at_checkpoint` the partial chunk and the layer states at `num_tokens` are stored, too. `storage` is
+        the format in which the sequence was restored; default: the one in force. Returns the last full chunk
+        that is stored now.
         """
         if not self.is_cacheable(num_tokens):
             return last_chunk
         try:
-            return self._store(tokens, num_tokens, caches, row, last_chunk, at_checkpoint, lifetime, salts)
+            return self._store(
+                tokens,
+                num_tokens,
+                caches,
+                row,
+                last_chunk,
+                at_checkpoint,
+                storage or self.storage,
+                lifetime,
+                salts,
+            )
         except Exception:
             self._log_failure("storing")
             return last_chunk
@@ -206,6 +236,7 @@ class PrefixCache:
         row: int | None,
         last_full: "Chunk[Record] | None",
         at_checkpoint: bool,
+        storage: StorageFormat,
         lifetime: Lifetime,
         salts: Sequence[Salt],
     ) -> "Chunk[Record] | None":
@@ -213,7 +244,9 @@ class PrefixCache:
         start = last_full.end if last_full is not None else 0
         while start + CHUNK_TOKENS <= num_tokens or (at_checkpoint and start < num_tokens):
             end = min(start + CHUNK_TOKENS, num_tokens)
-            chunk = self._store_chunk(tokens[start:end].tobytes(), caches, row, last_full, lifetime, salts)
+            chunk = self._store_chunk(
+                tokens[start:end].tobytes(), caches, row, last_full, storage, lifetime, salts
+            )
             if chunk is None:
                 return last_full
             start = end
@@ -238,6 +271,7 @@ class PrefixCache:
         caches: list[Any],
         row: int | None,
         parent: "Chunk[Record] | None",
+        storage: StorageFormat,
         lifetime: Lifetime,
         salts: Sequence[Salt],
     ) -> "Chunk[Record] | None":
@@ -246,14 +280,15 @@ class PrefixCache:
         Tokens whose payload is stored already are not copied.
         """
         start = parent.end if parent is not None else 0
-        stored = self._index.covering(self.namespace, parent, piece, salts)
+        stored = self._index.covering(storage.namespace, parent, piece, salts)
         if stored is not None:
             return stored
-        reused = self._index.reusable_prefix(self.namespace, parent, piece, salts)
+        reused = self._index.reusable_prefix(storage.namespace, parent, piece, salts)
         end = start + len(piece) // 4
-        record = self._packed(self._layout.cut(caches, start + reused.num_tokens, end, row=row), start)
+        exact = self._layout.cut(caches, start + reused.num_tokens, end, row=row)
+        record = _packed(exact, start, storage.packing)
         return self._index.publish(
-            self.namespace,
+            storage.namespace,
             parent,
             piece,
             record,
@@ -272,10 +307,25 @@ class PrefixCache:
             if last is not None and last is not chunk:
                 self._index.touch(last, ttl_seconds=lifetime.long_ttl_seconds)
 
-    def _packed(self, record: KVRecord, start: int) -> Record:
-        if self._packing is None or start < self._packing.exact_tokens:
-            return record
-        return pack_record(record, self._packing.bits)
+    def _match(self, index: PrefixIndex[P], tokens: Tokens, salts: Sequence[Salt]) -> PrefixMatch[P]:
+        """Return the match that restores most, in any readable namespace.
+
+        Among equal ones that of the namespace that is stored in.
+        """
+        matches = [
+            index.match(namespace, tokens, salts)
+            for namespace in (self.storage.namespace, *self.storage.readable)
+        ]
+        if len(matches) == 1:
+            return matches[0]
+        return max(
+            matches,
+            key=lambda match: usable_part(match, len(tokens) - 1, has_states=self.has_states)[0],
+        )
+
+    def _last_full(self, chunks: "Sequence[Chunk[Record]]", num_tokens: int) -> "Chunk[Record] | None":
+        full = [chunk for chunk in chunks if chunk.num_tokens == CHUNK_TOKENS and chunk.end <= num_tokens]
+        return full[-1] if full and full[-1].namespace == self.storage.namespace else None
 
     def _drop_surplus_checkpoints(self, chunk: Chunk[Record]) -> None:
         checkpoints = {
@@ -296,9 +346,10 @@ class PrefixCache:
             _log.exception("prefix cache: %s failed; it counts as a miss; logged only this once", what)
 
 
-def _last_full(chunks: "Sequence[Chunk[Record]]", num_tokens: int) -> "Chunk[Record] | None":
-    full = [chunk for chunk in chunks if chunk.num_tokens == CHUNK_TOKENS and chunk.end <= num_tokens]
-    return full[-1] if full else None
+def _packed(record: KVRecord, start: int, packing: Packing | None) -> Record:
+    if packing is None or start < packing.exact_tokens:
+        return record
+    return pack_record(record, packing.bits, group_size=packing.group_size)
 
 
 def _state_of(checkpoint: Checkpoint[Record] | None) -> StateRecord | None:

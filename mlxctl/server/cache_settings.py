@@ -1,13 +1,16 @@
 """GET and PATCH /admin/cache: live settings of the prefix cache."""
 
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 import msgspec
 from msgspec import UNSET, Meta, Struct, UnsetType
 
 from mlxctl.errors import InvalidRequest
 from mlxctl.inference import InferenceService
+from mlxctl.ir.cache_policy import PrefixCacheBits, PrefixCacheGroupSize
 from mlxctl.server.live_settings import LiveSettingsResource
+
+_CHOICES = ("prefix_cache_bits", "prefix_cache_group_size")
 
 
 class CacheSettingsState(Struct, kw_only=True):
@@ -17,6 +20,9 @@ class CacheSettingsState(Struct, kw_only=True):
     """
 
     prefix_cache_bytes: int | None
+    prefix_cache_bits: PrefixCacheBits
+    prefix_cache_group_size: PrefixCacheGroupSize
+    prefix_cache_exact_tokens: int
     cache_ttl_seconds: float | None
     cache_disk_ttl_seconds: float
 
@@ -25,10 +31,14 @@ class CacheSettingsChange(Struct, kw_only=True, forbid_unknown_fields=True):
     """Settings to change; the others stay.
 
     A smaller `prefix_cache_bytes` evicts entries at once. Times to live hold for entries that are stored or
-    used from then on.
+    used from then on. `prefix_cache_bits`, `prefix_cache_group_size` and `prefix_cache_exact_tokens` hold for
+    requests from then on; earlier entries are used as they are where they are at least as exact.
     """
 
     prefix_cache_bytes: Annotated[int, Meta(ge=1)] | UnsetType = UNSET
+    prefix_cache_bits: PrefixCacheBits | Literal[8, 4] | UnsetType = UNSET
+    prefix_cache_group_size: PrefixCacheGroupSize | Literal[32, 64, 128] | UnsetType = UNSET
+    prefix_cache_exact_tokens: Annotated[int, Meta(ge=0)] | UnsetType = UNSET
     cache_ttl_seconds: Annotated[float, Meta(ge=0)] | UnsetType | None = UNSET
     cache_disk_ttl_seconds: Annotated[float, Meta(ge=0)] | UnsetType = UNSET
 
@@ -57,4 +67,6 @@ class CacheSettingsResource(LiveSettingsResource):
                 param="prefix_cache_bytes",
             )
         cache = self._inference.cache
-        cache.configure(msgspec.structs.replace(cache.policy, **values))
+        # Numbers are accepted where the settings have names, so that a command line needs no quotes.
+        chosen = {name: str(values[name]) for name in _CHOICES if name in values}
+        cache.configure(msgspec.structs.replace(cache.policy, **{**values, **chosen}))

@@ -32,6 +32,13 @@ class EngineSettings:
     Fewer bits hold more tokens, but reuse is not exact. `kv_bits` takes precedence.
     """
 
+    prefix_cache_group_size: Literal["32", "64", "128"] = "64"
+    """Numbers that share a scale in quantized prefix-cache entries.
+
+    Smaller groups are closer to the original and take more bytes. Smaller sizes are used where it does not
+    divide the model's head size.
+    """
+
     prefix_cache_exact_tokens: int = bounded(4096, least=0)
     """Number of tokens at the start of every prompt that the prefix cache never quantizes."""
 
@@ -168,6 +175,9 @@ def cache_policy(engine: EngineSettings) -> "CachePolicy":
 
     return CachePolicy(
         prefix_cache_bytes=engine.prefix_cache_bytes,
+        prefix_cache_bits=engine.prefix_cache_bits,
+        prefix_cache_group_size=engine.prefix_cache_group_size,
+        prefix_cache_exact_tokens=engine.prefix_cache_exact_tokens,
         cache_ttl_seconds=engine.cache_ttl_seconds,
         cache_disk_ttl_seconds=engine.cache_disk_ttl_seconds,
     )

@@ -8,7 +8,7 @@ import pytest
 from mlx_lm.models.cache import KVCache
 
 from mlxctl.ir.tokens import pack
-from mlxctl.prefix_cache.cache import PrefixCache
+from mlxctl.prefix_cache.cache import PrefixCache, StorageFormat
 from mlxctl.prefix_cache.index import PrefixIndex
 from mlxctl.prefix_cache.packing import Record
 from mlxctl.prefix_cache.policy import UNLIMITED_LIFETIME, Lifetime
@@ -28,7 +28,9 @@ class StoredPrompt:
         self.index: PrefixIndex[Record] = PrefixIndex(
             max_bytes=1 << 30, clock=self.clock, buffers_of=lambda record: record.num_buffers
         )
-        self.cache = PrefixCache(self.index, namespace=b"weights", layout=CacheLayout([KVCache()]))
+        self.cache = PrefixCache(
+            self.index, storage=StorageFormat(namespace=b"weights"), layout=CacheLayout([KVCache()])
+        )
 
     def store(self, lifetime: Lifetime, num_tokens: int = 2000) -> None:
         self.cache.store(

@@ -4,10 +4,12 @@ import asyncio
 from pathlib import Path
 
 import mlx.core as mx
+import msgspec
 import pytest
 
-from mlxctl.engine.prefix_caches import prefix_namespace
+from mlxctl.engine.prefix_caches import prefix_namespaces
 from mlxctl.ir import KVFormat, ModelSpec, TextGenerationTask
+from mlxctl.ir.cache_policy import CachePolicy
 from mlxctl.ir.model_spec import TextModelOptions
 from mlxctl.prefix_cache.disk.encoding import decode, encode
 from mlxctl.prefix_cache.packing import PackedKVRecord, Packing, pack_record, unpack_record
@@ -62,6 +64,7 @@ def test_packed_and_exact_prefixes_never_mix() -> None:
         Packing(bits=8, exact_tokens=0),
         Packing(bits=4, exact_tokens=0),
         Packing(bits=4, exact_tokens=256),
+        Packing(bits=4, exact_tokens=256, group_size=32),
     )
     forms = (
         None,
@@ -73,8 +76,105 @@ def test_packed_and_exact_prefixes_never_mix() -> None:
     )
     tasks = [TextGenerationTask(options=TextModelOptions(kv_format=form)) for form in forms]
     specs = [ModelSpec(name="m", path=model, weights_bytes=1, task=task) for task in tasks]
-    namespaces = {prefix_namespace(spec, packing) for packing in packings for spec in specs}
+    namespaces = {prefix_namespaces(spec)(packing) for packing in packings for spec in specs}
     assert len(namespaces) == len(packings) * len(forms)
+
+
+def test_smaller_group_size_is_closer_and_never_larger_than_asked() -> None:
+    exact = record(dim=128)
+    sizes = {}
+    for asked in (128, 64, 32):
+        packed = pack_record(exact, 4, group_size=asked)
+        assert isinstance(packed, PackedKVRecord)
+        assert packed.group_size == asked
+        sizes[asked] = packed.num_bytes
+    assert sizes[128] < sizes[64] < sizes[32]
+    narrow = pack_record(record(dim=64), 4, group_size=128)
+    assert isinstance(narrow, PackedKVRecord)
+    assert narrow.group_size == 64
+
+
+@pytest.mark.parametrize(
+    ("stored", "in_force", "is_read"),
+    [
+        (("8", 64, 512), ("4", 64, 512), True),
+        (("8", 64, 512), ("8", 64, 256), True),
+        (("8", 32, 512), ("8", 64, 512), True),
+        (("4", 64, 512), ("8", 64, 512), False),
+        (("8", 64, 256), ("8", 64, 512), False),
+        (("8", 64, 512), ("8", 32, 512), False),
+    ],
+)
+def test_only_packings_that_are_as_exact_are_read(
+    stored: tuple[str, int, int], in_force: tuple[str, int, int], is_read: bool
+) -> None:
+    def packing(bits: str, group_size: int, exact_tokens: int) -> Packing:
+        return Packing(bits=int(bits), group_size=group_size, exact_tokens=exact_tokens)
+
+    assert packing(*stored).is_as_exact_as(packing(*in_force)) is is_read
+    assert not packing(*stored).is_as_exact_as(None)
+
+
+def test_live_switch_reads_exact_entries_and_packs_new_ones() -> None:
+    exact = CachePolicy(prefix_cache_bytes=1 << 30, prefix_cache_exact_tokens=512)
+    packed = msgspec.structs.replace(exact, prefix_cache_bits="8")
+    prompts = [text(1000, seed) for seed in (1, 2, 3)]
+
+    async def run() -> None:
+        async with engine("qwen3", None, COLD) as client:
+            expected = [(await ask(client, "qwen3", prompt)).token_ids for prompt in prompts]
+        async with engine("qwen3", None, EngineSettings(prefix_cache_bytes=1 << 30)) as client:
+
+            async def hit(number: int) -> tuple[int, bool]:
+                output = await ask(client, "qwen3", prompts[number])
+                return output.num_cached, output.token_ids == expected[number]
+
+            async def size() -> tuple[int | None, int]:
+                found = await client.stats()
+                return found.prefix_cache_bits, found.cache_bytes
+
+            client.configure_cache(exact)
+            assert await hit(0) == (0, True)
+            _, exact_bytes = await size()
+
+            client.configure_cache(packed)
+            # Read from the exact entry, and stored once more: now quantized.
+            assert await hit(0) == (999, True)
+            bits, bytes_of_both = await size()
+            assert bits == 8
+            assert bytes_of_both - exact_bytes < 0.7 * exact_bytes
+            await ask(client, "qwen3", prompts[1])
+            assert (await hit(1))[0] == 999
+
+            client.configure_cache(exact)
+            # The quantized entry is not used: reuse is exact again.
+            assert await hit(1) == (0, True)
+            assert await hit(0) == (999, True)
+            assert (await size())[0] is None
+
+    asyncio.run(run())
+
+
+def test_row_that_ends_after_a_switch_does_not_reach_exact_prompts() -> None:
+    exact = CachePolicy(prefix_cache_bytes=1 << 30, prefix_cache_exact_tokens=0)
+    packed = msgspec.structs.replace(exact, prefix_cache_bits="4")
+
+    async def run() -> None:
+        async with engine("qwen3", None, COLD) as client:
+            expected = (await ask(client, "qwen3", prompt)).token_ids
+        async with engine("qwen3", None, EngineSettings(prefix_cache_bytes=1 << 30)) as client:
+            client.configure_cache(packed)
+            await ask(client, "qwen3", [*prompt, 1, 2, 3])
+            running = asyncio.ensure_future(ask(client, "qwen3", prompt, num=200))
+            while not (await client.stats()).num_decoding:
+                await asyncio.sleep(0)
+            client.configure_cache(exact)
+            await running
+            after = await ask(client, "qwen3", prompt)
+            assert (after.num_cached, after.token_ids) == (0, expected)
+
+    prompt = text(200, 5)
+    asyncio.run(run())
 
 
 def test_packing_engine_stores_more_and_keeps_first_tokens_exact(tmp_path: Path) -> None:
@@ -83,7 +183,7 @@ def test_packing_engine_stores_more_and_keeps_first_tokens_exact(tmp_path: Path)
             prefix_cache_bytes=1 << 30,
             prefix_cache_bits=bits,
             prefix_cache_exact_tokens=512,
-            cache_dir=tmp_path,
+            cache_dir=tmp_path / bits,
         )
 
     async def run() -> None:

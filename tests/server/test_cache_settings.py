@@ -68,6 +68,20 @@ def test_ttl_of_zero_stores_nothing_from_then_on(server: ServerProcess) -> None:
     assert [count_cached_tokens(server, text) > 0 for _ in range(2)] == [False, True]
 
 
+def test_quantization_of_new_entries_changes(server: ServerProcess, settings: dict[str, Any]) -> None:
+    text = f"{secrets.token_hex(8)} tells of the woods. " * 20
+    count_cached_tokens(server, text)
+    changed = change(server, prefix_cache_bits=8, prefix_cache_group_size=32, prefix_cache_exact_tokens=0)
+
+    assert changed == settings | {
+        "prefix_cache_bits": "8",
+        "prefix_cache_group_size": "32",
+        "prefix_cache_exact_tokens": 0,
+    }
+    assert stats(server)["prefix_cache_bits"] == 8
+    assert count_cached_tokens(server, text) > 0
+
+
 @pytest.mark.usefixtures("settings")
 def test_command_line_shows_and_changes(server: ServerProcess) -> None:
     def run(*arguments: str) -> str:
@@ -76,6 +90,7 @@ def test_command_line_shows_and_changes(server: ServerProcess) -> None:
     assert "cache_disk_ttl_seconds=60.0" in run("cache_disk_ttl_seconds=60")
     assert json.loads(run("--json"))["cache_disk_ttl_seconds"] == 60
     assert "cache_ttl_seconds" in run("cache_ttl_seconds=never")
+    assert 'prefix_cache_bits="4"' in run("prefix_cache_bits=4")
 
 
 @pytest.mark.parametrize(
@@ -84,6 +99,10 @@ def test_command_line_shows_and_changes(server: ServerProcess) -> None:
         ({"prefix_cache_bytes": 0}, "prefix_cache_bytes"),
         ({"prefix_cache_bytes": 1 << 60}, "prefix_cache_bytes"),
         ({"prefix_cache_bytes": None}, "prefix_cache_bytes"),
+        ({"prefix_cache_bits": 2}, "prefix_cache_bits"),
+        ({"prefix_cache_bits": None}, "prefix_cache_bits"),
+        ({"prefix_cache_group_size": 48}, "prefix_cache_group_size"),
+        ({"prefix_cache_exact_tokens": -1}, "prefix_cache_exact_tokens"),
         ({"cache_ttl_seconds": -1}, "cache_ttl_seconds"),
         ({"cache_disk_ttl_seconds": "day"}, "cache_disk_ttl_seconds"),
         ({"cache_ttl": 3}, "cache_ttl"),

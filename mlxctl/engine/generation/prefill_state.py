@@ -13,6 +13,7 @@ from mlxctl.engine.generation.caches import Caches
 from mlxctl.engine.generation.prefill_pass import PrefillPass
 from mlxctl.engine.scheduling.sequence import OUTPUT_RESERVE_TOKENS, Sequence, cache_capacity
 from mlxctl.engine.vision.language_model import MultimodalPrompt
+from mlxctl.prefix_cache.cache import StorageFormat
 from mlxctl.prefix_cache.disk.promotion import Promotion
 from mlxctl.prefix_cache.entries import Chunk
 from mlxctl.prefix_cache.packing import Record
@@ -28,7 +29,8 @@ class PrefillState:
 
     `unfinished_pass` is one that decode steps interrupt; until its end the caches hold no usable state.
     `view` reads a prompt with images. `last_chunk` is its last full chunk in the prefix cache, used until the
-    sequence ends. `promotion` loads the prompt's prefix from disk, once at most.
+    sequence ends; `storage` is the format in which it was restored. `promotion` loads the prompt's prefix
+    from disk, once at most.
     """
 
     sequence: Sequence
@@ -37,6 +39,7 @@ class PrefillState:
     view: MultimodalPrompt | None = None
     preallocator: "CachePreallocator | None" = None
     last_chunk: Chunk[Record] | None = None
+    storage: StorageFormat | None = None
     promotion: Promotion | None = None
 
     def take_caches(self) -> Caches:

@@ -16,7 +16,7 @@ from mlxctl.engine.scheduling.batch import RowResult
 from mlxctl.engine.scheduling.sequence import Sequence, cache_capacity
 from mlxctl.ir.cache_usage import CacheUsage
 from mlxctl.ir.tokens import Salt, Tokens, common_tokens
-from mlxctl.prefix_cache.cache import PrefixCache
+from mlxctl.prefix_cache.cache import PrefixCache, StorageFormat
 from mlxctl.prefix_cache.disk.reader import FetchedRecord
 from mlxctl.prefix_cache.policy import UNLIMITED_LIFETIME
 from mlxctl.prefix_cache.records import grows, leaves
@@ -37,32 +37,36 @@ class PreemptedCaches:
     """
 
     caches: Caches
+    storage: StorageFormat | None
     num_bytes: int
 
     @classmethod
-    def of(cls, caches: Caches) -> "PreemptedCaches":
+    def of(cls, state: PrefillState, caches: Caches) -> "PreemptedCaches":
         """Take the caches over from their row."""
         kv.evaluate(caches)
-        return cls(caches, sum(array.nbytes for array in kv.arrays(caches)))
+        return cls(caches, state.storage, sum(array.nbytes for array in kv.arrays(caches)))
 
 
 @dataclass(frozen=True, slots=True)
 class LastConversation:
     """Caches of the row that finished last, with tokens and salts.
 
-    The prefix cache holds the same tokens. A sequence that takes the caches owns them; nothing is copied.
+    The prefix cache holds the same tokens, in the format `storage`. A sequence that takes the caches owns
+    them; nothing is copied.
     """
 
     tokens: Tokens
     caches: Caches
+    storage: StorageFormat | None
     num_bytes: int
     salts: tuple[Salt, ...] = ()
 
     @classmethod
-    def of(cls, tokens: Tokens, caches: Caches, salts: tuple[Salt, ...] = ()) -> "LastConversation":
+    def of(cls, state: PrefillState, tokens: Tokens, caches: Caches) -> "LastConversation":
         """Take the caches over from their row."""
         kv.evaluate(caches)
-        return cls(tokens, caches, sum(array.nbytes for array in kv.arrays(caches)), salts)
+        num_bytes = sum(array.nbytes for array in kv.arrays(caches))
+        return cls(tokens, caches, state.storage, num_bytes, state.sequence.salts)
 
     def num_usable(self, prompt: Tokens, salts: tuple[Salt, ...] = ()) -> int:
         """Return how many tokens of a prompt the caches hold.
@@ -115,13 +119,14 @@ class PrefixCoordinator:
         """
         sequence = state.sequence
         if preempted := self._preempted.pop(sequence.sequence_id, None):
-            state.caches = preempted.caches
+            state.caches, state.storage = preempted.caches, preempted.storage
             usage = replace(sequence.cache_usage, num_cached_tokens=sequence.num_prompt_tokens - 1)
             return RowResult(sequence=sequence, cache_usage=usage)
         if sequence.cache_mode == "off":
             state.caches = self._create_caches()
             return RowResult(sequence=sequence)
         tokens, salts = sequence.prompt_token_ids, sequence.salts
+        state.storage = self._prefix_cache.storage
         plan = self._prefix_cache.plan(tokens, boundary_ids=sequence.stop_token_ids, salts=salts)
         usage = self._usage(tokens, plan)
         if taken := self._take_last(state, plan, usage):
@@ -175,6 +180,7 @@ class PrefixCoordinator:
             row=row,
             last_chunk=state.last_chunk,
             at_checkpoint=at_checkpoint,
+            storage=state.storage,
             lifetime=sequence.lifetime,
             salts=sequence.salts,
         )
@@ -182,20 +188,21 @@ class PrefixCoordinator:
     def keep_preempted(self, state: PrefillState, caches: Caches) -> None:
         """Keep the caches of a preempted row, which `store` has stored."""
         state.promotion = None
-        self._preempted[state.sequence.sequence_id] = PreemptedCaches.of(caches)
+        self._preempted[state.sequence.sequence_id] = PreemptedCaches.of(state, caches)
 
-    def keep_last(self, row: Sequence, caches: Caches) -> None:
+    def keep_last(self, state: PrefillState, caches: Caches) -> None:
         """Keep the caches of a row that decoded alone.
 
         Only if all of it may be cached without a time limit.
         """
+        row = state.sequence
         if row.cache_mode != "full" or row.lifetime != UNLIMITED_LIFETIME:
             return
         tokens = row.tokens_in_cache(row.length)
         if len(tokens) == row.length and self._prefix_cache.is_cacheable(len(tokens)):
             self._last = None
             with contextlib.suppress(*FOREIGN_ERRORS):
-                self._last = LastConversation.of(tokens, caches, row.salts)
+                self._last = LastConversation.of(state, tokens, caches)
 
     def take_fetched(self, records: Iterable[FetchedRecord]) -> list[Sequence]:
         """Put records that were read from disk into memory.
@@ -259,8 +266,10 @@ class PrefixCoordinator:
         Unless the prefix cache has more of its prompt.
         """
         sequence, last = state.sequence, self._last
-        num_tokens = last.num_usable(sequence.prompt_token_ids, sequence.salts) if last is not None else 0
-        if last is None or num_tokens < plan.num_cached or not self._prefix_cache.is_cacheable(num_tokens):
+        if last is None or last.storage != state.storage:
+            return None
+        num_tokens = last.num_usable(sequence.prompt_token_ids, sequence.salts)
+        if num_tokens < plan.num_cached or not self._prefix_cache.is_cacheable(num_tokens):
             return None
         state.last_chunk = self._prefix_cache.record_reuse(plan, num_tokens, lifetime=sequence.lifetime)
         state.caches = last.take(num_tokens)

@@ -164,7 +164,7 @@ class ModelRunner:
                 state = self._states[row.sequence_id]
                 self.prefixes.store(state, row.length, batch.caches, row=None if is_alone else index)
         if is_alone:
-            self.prefixes.keep_last(batch.rows[0], batch.caches)
+            self.prefixes.keep_last(self._states[batch.rows[0].sequence_id], batch.caches)
         if staying := [row for row in batch.rows if row.sequence_id not in dropped]:
             batch.keep(staying)
         else:

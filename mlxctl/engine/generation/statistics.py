@@ -24,13 +24,9 @@ class GenerationStatistics:
         self,
         scheduler: Scheduler,
         memory: EngineMemory,
-        *,
-        prefix_cache_bits: int | None,
     ) -> None:
-        """`prefix_cache_bits` is None for a prefix cache that is not quantized."""
         self._scheduler = scheduler
         self._memory = memory
-        self._prefix_cache_bits = prefix_cache_bits
         self.num_steps = 0
         self.drafts = DraftCounts()
         self._decode_step_seconds = Distribution.of(_DECODE_STEP_SECONDS)
@@ -65,7 +61,7 @@ class GenerationStatistics:
             cache_oldest_seconds=index.oldest_seconds(),
             cache_depths=index.depths,
             cache_promotions=caches.num_promotions,
-            prefix_cache_bits=self._prefix_cache_bits,
+            prefix_cache_bits=caches.packing.bits if caches.packing is not None else None,
             draft_tokens=dict(self.drafts.tokens),
             draft_accepted=self.drafts.accepted_per_draft,
             cache_tokens_reused=num_reused,

@@ -86,12 +86,7 @@ class GenerationWorkload(Workload):
         self._gates = GateStore(context.settings.cache_dir)
         self._memory_wait_seconds = context.settings.memory_wait_seconds
         self._is_waiting = False
-        bits = context.settings.prefix_cache_bits
-        self._statistics = GenerationStatistics(
-            self._scheduler,
-            context.memory,
-            prefix_cache_bits=None if bits == "full" else int(bits),
-        )
+        self._statistics = GenerationStatistics(self._scheduler, context.memory)
 
     @property
     def has_work(self) -> bool:
@@ -120,7 +115,7 @@ class GenerationWorkload(Workload):
             self._gates,
             self._statistics.drafts,
             name=spec.name,
-            digest=prefix_cache.namespace.hex(),
+            digest=prefix_cache.storage.namespace.hex(),
             speculation=self._speculation,
         )
         if self._allocation_stream is None:
