@@ -7,12 +7,34 @@ except in xtc, which leaves another likely one.
 
 from collections.abc import Callable
 from collections.abc import Sequence as Many
+from typing import Protocol
 
 import mlx.core as mx
 import numpy as np
 
 from mlxctl.engine.sampling.penalties import column
 from mlxctl.ir import SamplingParams
+
+
+class TokenFilter(Protocol):
+    """Removes tokens from the logits of a batch."""
+
+    def apply(self, logits: mx.array) -> mx.array:
+        """Return the logits with -inf for removed tokens."""
+        ...
+
+
+def token_filters(params: Many[SamplingParams], vocabulary_size: int) -> list[TokenFilter]:
+    """Return the filters that the rows use, in their order.
+
+    All but xtc, which needs the position of each row.
+    """
+    filters = (
+        TopKTopPFilter.of(params, vocabulary_size),
+        MinPFilter.of(params),
+        TypicalFilter.of(params),
+    )
+    return [each for each in filters if each is not None]
 
 
 class TopKTopPFilter:

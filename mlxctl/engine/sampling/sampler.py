@@ -15,7 +15,7 @@ from typing import Any
 import mlx.core as mx
 import numpy as np
 
-from mlxctl.engine.sampling.filters import MinPFilter, TopKTopPFilter, TypicalFilter, XtcFilter
+from mlxctl.engine.sampling.filters import XtcFilter, token_filters
 from mlxctl.engine.sampling.logit_constraints import LogitConstraints
 from mlxctl.engine.sampling.logprobs import ScoresInFlight, scores_of
 from mlxctl.engine.sampling.penalties import MinTokens, Penalties, column
@@ -66,15 +66,7 @@ class BatchSampler:
         self._penalties = Penalties.of(rows, inputs, vocabulary_size)
         self._min_tokens = MinTokens.of(rows, vocabulary_size)
         self._tone_curves = ToneCurves.of(params)
-        self._filters = [
-            token_filter
-            for token_filter in (
-                TopKTopPFilter.of(params, vocabulary_size),
-                MinPFilter.of(params),
-                TypicalFilter.of(params),
-            )
-            if token_filter
-        ]
+        self._filters = token_filters(params, vocabulary_size)
         self._xtc = XtcFilter.of(params)
 
     def sample(
