@@ -13,7 +13,7 @@ from mlxctl.ir.policy import ApiKey, GuardrailRules, Limits
 from mlxctl.policy.backend import Decision, RequestFacts, decide_locally
 from mlxctl.policy.key_table import KeyTable
 from mlxctl.policy.settings_backend import SettingsPolicy
-from mlxctl.stores.policy import PolicyStore
+from mlxctl.stores.policy import PolicyStore, Record
 
 _CHECK_SECONDS = 0.5
 _USES_SECONDS = 60.0
@@ -27,8 +27,9 @@ class StoredPolicy:
     """Keys, limits and guardrails of a store; implements `PolicyBackend`.
 
     What the store does not have comes from the `defaults`. Changes by other processes are noticed within half
-    a second of use. While the file cannot be read, what was read last holds. `on_change` is called after each
-    change. Raises SettingsError and StoreUnavailable if the file cannot be read at the start.
+    a second of use. While the file cannot be read, what was read last holds; the next change writes all of it
+    to a new file where the old one is missing or damaged. `on_change` is called after each change. Raises
+    SettingsError and StoreUnavailable if the file cannot be read at the start.
     """
 
     def __init__(
@@ -57,8 +58,14 @@ class StoredPolicy:
         return self._table.keys
 
     def last_used(self) -> dict[str, float]:
-        """Return when keys were last used, in unix seconds. Reads the file."""
-        return self._store.last_uses() | self._uses
+        """Return when keys were last used, in unix seconds.
+
+        Reads the file; without a usable one, returns the uses since it was last written.
+        """
+        try:
+            return self._store.last_uses() | self._uses
+        except StoreUnavailable:
+            return dict(self._uses)
 
     def put_key(self, key: ApiKey, /) -> None:
         """Add a key, or replace the one with its id."""
@@ -118,13 +125,19 @@ class StoredPolicy:
             self._uses = uses | self._uses
 
     def _put(self, kind: str, name: str, value: object) -> None:
-        self._store.put(kind, name, msgspec.json.encode(value))
+        record = Record(kind, name, msgspec.json.encode(value))
+        if self._version is not None and self._store.is_lost():
+            # What was read last holds, so it is what the new file must have.
+            self._store.restore([*self._records, record])
+        else:
+            self._store.put(*record)
         self._version = self._store.version()
         self._read()
         self.on_change()
 
     def _read(self) -> None:
         records = self._store.read()
+        self._records = records
         keys = [_decoded(record.value, ApiKey) for record in records if record.kind == "key"]
         one = {record.kind: record.value for record in records if record.kind != "key"}
         limits = _decoded(one["limits"], Limits) if "limits" in one else None

@@ -80,7 +80,8 @@ class AgentStore:
 
         Raises Conflict when the id is taken, InvalidRequest at the limit of agents.
         """
-        with self._database.transaction() as connection:
+
+        def create(connection: sqlite3.Connection) -> StoredAgent:
             self._delete_expired(connection)
             if _find(connection, owner, agent_id) is not None:
                 raise Conflict(
@@ -103,13 +104,14 @@ class AgentStore:
             )
             return _update_checksum(connection, owner, agent_id)
 
+        return self._database.write(create)
+
     def find(self, owner: str, agent_id: str) -> StoredAgent | None:
         """Return an agent of this owner.
 
         None when it does not exist or is another caller's.
         """
-        with self._database.reading() as connection:
-            return _find(connection, owner, agent_id)
+        return self._database.read(lambda connection: _find(connection, owner, agent_id))
 
     def page(self, owner: str, *, after: str | None, limit: int) -> tuple[tuple[StoredAgent, ...], bool]:
         """Return a page of agents, and whether there are more.
@@ -117,7 +119,8 @@ class AgentStore:
         Up to `limit` agents after the id `after`, oldest first. Raises InvalidRequest when there is no agent
         `after`.
         """
-        with self._database.reading() as connection:
+
+        def read_page(connection: sqlite3.Connection) -> tuple[tuple[StoredAgent, ...], bool]:
             start = 0
             if after is not None:
                 last = _find(connection, owner, after)
@@ -132,31 +135,43 @@ class AgentStore:
             ).fetchall()
             return tuple(_agent(row) for row in rows[:limit]), len(rows) > limit
 
+        return self._database.read(read_page)
+
     def messages(
         self, agent: StoredAgent, *, after: int = -1, limit: int = -1
     ) -> tuple[tuple[int, bytes], ...]:
         """Return messages after a position, each with its position.
 
-        In order; `limit` -1 is all.
+        In order; `limit` -1 is all. Raises Conflict when the agent was deleted, or its file.
         """
-        with self._database.reading() as connection:
+
+        def read(connection: sqlite3.Connection) -> tuple[tuple[int, bytes], ...]:
+            query = "SELECT 1 FROM agents WHERE number = ? AND id = ? AND created = ?"
+            if connection.execute(query, _identity(agent)).fetchone() is None:
+                raise Conflict(f"agent {agent.id!r} was deleted while its messages were read")
             return _messages(connection, agent.number, after=after, limit=limit)
+
+        return self._database.read(read)
 
     def count(self) -> int:
         """Return the number of agents of all callers."""
         if self._database.is_blank:
             return 0
-        with self._database.reading() as connection:
+
+        def count(connection: sqlite3.Connection) -> int:
             num_agents: int
             (num_agents,) = connection.execute("SELECT count(*) FROM agents").fetchone()
             return num_agents
+
+        return self._database.read(count)
 
     def begin_turn(self, owner: str, agent_id: str) -> tuple[StoredAgent, tuple[bytes, ...]] | None:
         """Return an agent with its history, and update its last use.
 
         None if missing.
         """
-        with self._database.transaction() as connection:
+
+        def begin(connection: sqlite3.Connection) -> tuple[StoredAgent, tuple[bytes, ...]] | None:
             self._delete_expired(connection)
             agent = _find(connection, owner, agent_id)
             if agent is None:
@@ -167,17 +182,20 @@ class AgentStore:
             agent = _update_checksum(connection, owner, agent_id)
             return agent, tuple(body for _, body in _messages(connection, agent.number))
 
+        return self._database.write(begin)
+
     def end_turn(self, agent: StoredAgent, bodies: Sequence[bytes], *, model: str) -> None:
         """Append messages to the history that the turn began with.
 
         A model set meanwhile stays, else `model` is stored. Raises Conflict when the history has changed or
         the agent was deleted.
         """
-        with self._database.transaction() as connection:
+
+        def append(connection: sqlite3.Connection) -> None:
             changed = connection.execute(
                 "UPDATE agents SET revision = revision + 1, last_access = ?, model = iif(model = ?, ?, model)"
-                " WHERE number = ? AND revision = ?",
-                (self._now(), agent.model, model, agent.number, agent.revision),
+                " WHERE number = ? AND id = ? AND created = ? AND revision = ?",
+                (self._now(), agent.model, model, *_identity(agent), agent.revision),
             )
             if not changed.rowcount:
                 raise Conflict(
@@ -191,6 +209,8 @@ class AgentStore:
                 )
             self._delete_oldest(connection)
 
+        self._database.write(append)
+
     def change(
         self, owner: str, agent_id: str, *, model: str | None, settings: Callable[[bytes], bytes]
     ) -> StoredAgent | None:
@@ -198,7 +218,8 @@ class AgentStore:
 
         None if the agent is missing. The history stays, and a running turn continues with its old settings.
         """
-        with self._database.transaction() as connection:
+
+        def update(connection: sqlite3.Connection) -> StoredAgent | None:
             agent = _find(connection, owner, agent_id)
             if agent is None:
                 return None
@@ -207,6 +228,8 @@ class AgentStore:
                 (model or agent.model, settings(agent.settings), self._now(), agent.number),
             )
             return _update_checksum(connection, owner, agent_id)
+
+        return self._database.write(update)
 
     def reset(self, owner: str, agent_id: str) -> StoredAgent | None:
         """Delete an agent's history; None if missing. Works on a full disk."""
@@ -253,6 +276,14 @@ class AgentStore:
             connection.execute(
                 "DELETE FROM agents WHERE number = (SELECT number FROM agents ORDER BY last_access LIMIT 1)"
             )
+
+
+def _identity(agent: StoredAgent) -> tuple[int, str, float]:
+    """Return what tells an agent from others.
+
+    Numbers begin again in a file that replaces a deleted one.
+    """
+    return agent.number, agent.id, agent.created
 
 
 def _find(connection: sqlite3.Connection, owner: str, agent_id: str) -> StoredAgent | None:

@@ -5,6 +5,7 @@ read all segments.
 """
 
 import logging
+import sqlite3
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -78,7 +79,8 @@ class AuditIndex:
 
     def _add(self, summaries: Iterable[SegmentSummary], existing: frozenset[str]) -> None:
         marks = ", ".join("?" * 6)
-        with self._database.transaction() as connection:
+
+        def update(connection: sqlite3.Connection) -> None:
             known = {name for (name,) in connection.execute("SELECT name FROM segments")}
             connection.executemany(
                 "DELETE FROM segments WHERE name = ?", [(name,) for name in known - existing]
@@ -97,12 +99,16 @@ class AuditIndex:
                     (*values, *values),
                 )
 
+        self._database.write(update)
+
     def _read(self) -> Mapping[str, SegmentSummary]:
-        with self._database.reading() as connection:
+        def read(connection: sqlite3.Connection) -> Mapping[str, SegmentSummary]:
             rows = connection.execute(
                 f"SELECT {_COLUMNS}, checksum({_COLUMNS}) = checksum FROM segments"  # noqa: S608 -- ours
             ).fetchall()
             return {row[0]: _summary(row) for row in rows}
+
+        return self._database.read(read)
 
     def _tried(self, action: Callable[[], Value], otherwise: Value) -> Value:
         """Run an action; a failure is logged once."""

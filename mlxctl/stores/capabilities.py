@@ -52,7 +52,8 @@ class CapabilityStore:
 
         Return what is stored. A question that failed or was skipped this time keeps its stored finding.
         """
-        with self._database.transaction() as connection:
+
+        def replace_record(connection: sqlite3.Connection) -> ProbeRecord:
             kept = replace(record, findings=_settled(record, _find(connection, record.fingerprint)))
             connection.execute("DELETE FROM probes WHERE fingerprint = ?", (kept.fingerprint,))
             connection.execute("INSERT INTO probes VALUES (?, ?, ?, ?, ?, ?, ?)", _probe_row(kept))
@@ -61,21 +62,23 @@ class CapabilityStore:
                 for position, finding in enumerate(kept.findings)
             ]
             connection.executemany("INSERT INTO findings VALUES (?, ?, ?, ?, ?, ?, ?, ?)", rows)
-        return kept
+            return kept
+
+        return self._database.write(replace_record)
 
     def find(self, fingerprint: str) -> ProbeRecord | None:
         """Return the record of this fingerprint; None if never probed."""
         if self._database.is_blank:
             return None
-        with self._database.reading() as connection:
-            return _find(connection, fingerprint)
+        return self._database.read(lambda connection: _find(connection, fingerprint))
 
     def has_records(self) -> bool:
         """Whether any model was probed."""
         if self._database.is_blank:
             return False
-        with self._database.reading() as connection:
-            return connection.execute("SELECT 1 FROM probes LIMIT 1").fetchone() is not None
+        return self._database.read(
+            lambda connection: connection.execute("SELECT 1 FROM probes LIMIT 1").fetchone() is not None
+        )
 
     def close(self) -> None:
         """Close the file. Idempotent."""

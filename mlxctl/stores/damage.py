@@ -22,6 +22,7 @@ _DAMAGE_CODES = frozenset(
         sqlite3.SQLITE_ERROR,  # fixed statements fail only on changed tables
         sqlite3.SQLITE_INTERNAL,
         sqlite3.SQLITE_CORRUPT,
+        sqlite3.SQLITE_CONSTRAINT,  # ... or added triggers and constraints
         sqlite3.SQLITE_MISMATCH,
         sqlite3.SQLITE_FORMAT,
         sqlite3.SQLITE_NOTADB,
@@ -56,10 +57,11 @@ def needs_check(error: BaseException) -> bool:
 
     Then the file must be checked.
     """
+    code = (getattr(error, "sqlite_errorcode", None) or 0) & 0xFF
     # `checksum` fails only on text that is not UTF-8.
-    return getattr(
-        error, "sqlite_errorcode", 0
-    ) & 0xFF == sqlite3.SQLITE_ERROR and "user-defined function" not in str(error)
+    return code == sqlite3.SQLITE_CONSTRAINT or (
+        code == sqlite3.SQLITE_ERROR and "user-defined function" not in str(error)
+    )
 
 
 def is_disk_full(error: BaseException | None) -> bool:
@@ -90,6 +92,12 @@ def set_aside(path: Path) -> Path:
     for old in set_aside_files(path)[:-MAX_KEPT]:
         _remove(old)
     return target
+
+
+def remove_side_files(path: Path) -> None:
+    """Delete what SQLite left beside a file that is gone. Raises OSError."""
+    for suffix in SIDE_FILES:
+        path.with_name(path.name + suffix).unlink(missing_ok=True)
 
 
 def set_aside_files(path: Path) -> list[Path]:

@@ -6,14 +6,20 @@ Knows no tables.
 import os
 import sqlite3
 import threading
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import TypeVar
 
 from mlxctl.errors import StoreUnavailable
 from mlxctl.stores.damage import DATABASE_ERRORS, is_damage, is_disk_full, needs_check
-from mlxctl.stores.database_file import open_database, open_in_memory, replace_damaged
+from mlxctl.stores.database_file import (
+    file_identity,
+    open_database,
+    open_in_memory,
+    replace_damaged,
+    replace_missing,
+)
 
 MAX_FREE_BYTES = 64 * 1024
 """Free pages in a file, in bytes, that are not returned to the disk."""
@@ -21,14 +27,15 @@ MAX_FREE_BYTES = 64 * 1024
 _INCREMENTAL = 2
 
 Result = TypeVar("Result")
+Action = Callable[[sqlite3.Connection], Result]
 
 
 class Database:
     """A SQLite file, opened or created at the first transaction.
 
-    Any thread may call; one transaction runs at a time. A damaged file is set aside with one log line and
-    replaced by an empty one; the transaction that found the damage raises. Every method raises
-    StoreUnavailable when the file cannot be used.
+    Any thread may call; one transaction runs at a time. A file that was deleted, or that is damaged and set
+    aside, is replaced by an empty one with one log line, and the transaction runs again on that; so an action
+    must do nothing but use its connection. Every method raises StoreUnavailable when the file cannot be used.
     """
 
     def __init__(self, path: Path, migrations: Sequence[str], *, is_transient: bool = False) -> None:
@@ -43,61 +50,65 @@ class Database:
         self._lock = threading.Lock()
         self._connection: sqlite3.Connection | None = None
         self._file: tuple[int, int] | None = None
+        self._schema_version = 0
 
     @property
     def is_blank(self) -> bool:
         """Whether there is no file yet."""
         return self._connection is None and not os.path.lexists(self._path)
 
-    @contextmanager
-    def reading(self) -> Iterator[sqlite3.Connection]:
-        """Return a context of a read-only transaction, which needs no disk space."""
-        with self._lock, self._guarded() as connection:
-            yield from _transaction(connection, "BEGIN")
+    def read(self, action: Action[Result]) -> Result:
+        """Run `action` in a read-only transaction, which needs no disk space."""
+        return self._perform(lambda connection: _run(connection, action, "BEGIN"))
 
-    @contextmanager
-    def transaction(self) -> Iterator[sqlite3.Connection]:
-        """Return a context of a transaction; an exception rolls it back."""
-        with self._lock, self._guarded() as connection:
-            yield from _transaction(connection, "BEGIN IMMEDIATE")
+    def write(self, action: Action[Result]) -> Result:
+        """Run `action` in a transaction; an exception rolls it back."""
+        return self._perform(lambda connection: _run(connection, action))
 
-    def delete(self, action: Callable[[sqlite3.Connection], Result]) -> Result:
+    def delete(self, action: Action[Result]) -> Result:
         """Run `action`, which deletes rows, and shrink the file.
 
         Works on a full disk.
         """
-        with self._lock, self._guarded() as connection:
-            try:
-                result = _run(connection, action)
-            except sqlite3.Error as error:
-                if not is_disk_full(error):
-                    raise
-                result = _with_memory_journal(connection, action)
-            _shrink(connection)
-            return result
+        return self._perform(lambda connection: _delete(connection, action))
 
     def shrink(self) -> None:
         """Return free pages to the disk, as far as possible.
 
         The change itself needs space.
         """
-        with self._lock, self._guarded() as connection:
-            _shrink(connection)
+        self._perform(_shrink)
 
     def close(self) -> None:
         """Close the file; the next transaction opens it again. Idempotent."""
         with self._lock:
             self._close()
 
-    @contextmanager
-    def _guarded(self) -> Iterator[sqlite3.Connection]:
-        """Yield the open connection; turn its errors into StoreUnavailable."""
-        try:
-            yield self._connection or self._open()
-        except DATABASE_ERRORS as error:
-            if is_damage(error):
-                self._recover(error)
-            raise StoreUnavailable(self._path.stem, f"cannot use {str(self._path)!r}: {error}") from error
+    def _perform(self, action: Action[Result]) -> Result:
+        """Run `action` on the open connection, and again after damage was repaired."""
+        with self._lock:
+            try:
+                try:
+                    self._close_if_changed()
+                    return action(self._connection or self._open())
+                except DATABASE_ERRORS as error:
+                    if not is_damage(error):
+                        raise
+                    self._recover(error)
+                    return action(self._open())
+            except DATABASE_ERRORS as error:
+                raise StoreUnavailable(self._path.stem, f"cannot use {str(self._path)!r}: {error}") from error
+
+    def _close_if_changed(self) -> None:
+        """Close a file that lost its name, which cannot be written, or that has other tables."""
+        if self._connection is None or self._file is None:
+            return
+        is_same = file_identity(self._path) == self._file
+        if is_same and _schema_version(self._connection) == self._schema_version:
+            return
+        self._close()
+        if not os.path.lexists(self._path):
+            replace_missing(self._path)
 
     def _open(self) -> sqlite3.Connection:
         self._connection = open_database(self._path, self._migrations)
@@ -105,7 +116,8 @@ class Database:
             # PERF: saves two fsyncs per transaction (5 ms in a virtual machine). Data survives the end of the
             # process.
             self._connection.execute("PRAGMA synchronous = OFF")
-        self._file = _identity(self._path)
+        self._file = file_identity(self._path)
+        self._schema_version = _schema_version(self._connection)
         return self._connection
 
     def _close(self) -> None:
@@ -115,10 +127,10 @@ class Database:
             self._connection = None
 
     def _recover(self, error: BaseException) -> None:
-        """Set the file aside, unless another process has already done so."""
+        """Close the file and set it aside, unless it is to be checked or another process has done so."""
         was_open = self._connection is not None
         self._close()
-        if was_open and not needs_check(error) and self._file == _identity(self._path):
+        if was_open and not needs_check(error) and self._file == file_identity(self._path):
             replace_damaged(self._path, error)
 
 
@@ -134,22 +146,33 @@ class MemoryDatabase(Database):
         return self._connection
 
 
-def _transaction(connection: sqlite3.Connection, begin: str) -> Iterator[sqlite3.Connection]:
+def _schema_version(connection: sqlite3.Connection) -> int:
+    """Return a number that changes with the tables."""
+    version: int
+    (version,) = connection.execute("PRAGMA schema_version").fetchone()
+    return version
+
+
+def _run(connection: sqlite3.Connection, action: Action[Result], begin: str = "BEGIN IMMEDIATE") -> Result:
     if connection.in_transaction:
         connection.rollback()
     connection.execute(begin)
     with connection:
-        yield connection
-
-
-def _run(connection: sqlite3.Connection, action: Callable[[sqlite3.Connection], Result]) -> Result:
-    with contextmanager(_transaction)(connection, "BEGIN IMMEDIATE"):
         return action(connection)
 
 
-def _with_memory_journal(
-    connection: sqlite3.Connection, action: Callable[[sqlite3.Connection], Result]
-) -> Result:
+def _delete(connection: sqlite3.Connection, action: Action[Result]) -> Result:
+    try:
+        result = _run(connection, action)
+    except sqlite3.Error as error:
+        if not is_disk_full(error):
+            raise
+        result = _with_memory_journal(connection, action)
+    _shrink(connection)
+    return result
+
+
+def _with_memory_journal(connection: sqlite3.Connection, action: Action[Result]) -> Result:
     """Run `action` with the journal in memory; changes are written in place.
 
     A crash during it damages the file.
@@ -182,11 +205,3 @@ def _vacuum(connection: sqlite3.Connection) -> None:
     connection.executescript(
         "PRAGMA incremental_vacuum" if mode == _INCREMENTAL else "PRAGMA auto_vacuum = INCREMENTAL; VACUUM"
     )
-
-
-def _identity(path: Path) -> tuple[int, int] | None:
-    try:
-        status = path.stat()
-    except OSError:
-        return None
-    return status.st_dev, status.st_ino

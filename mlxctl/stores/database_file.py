@@ -13,7 +13,14 @@ from pathlib import Path
 from typing import Any, Literal
 
 from mlxctl.errors import StoreUnavailable
-from mlxctl.stores.damage import DATABASE_ERRORS, SIDE_FILES, DamageError, is_damage, set_aside
+from mlxctl.stores.damage import (
+    DATABASE_ERRORS,
+    SIDE_FILES,
+    DamageError,
+    is_damage,
+    remove_side_files,
+    set_aside,
+)
 from mlxctl.stores.rows import checksum
 
 # Another mlxctl process may hold the write lock for several small transactions.
@@ -143,6 +150,24 @@ def replace_damaged(path: Path, error: BaseException) -> None:
     )
 
 
+def replace_missing(path: Path) -> None:
+    """Log that an open file was deleted, and delete its side files. Raises StoreUnavailable."""
+    try:
+        remove_side_files(path)
+    except OSError as error:
+        raise StoreUnavailable(path.stem, f"cannot use {str(path)!r}: {error}") from error
+    _log.warning("%s was deleted while it was in use; it is replaced by an empty one", path)
+
+
+def file_identity(path: Path) -> tuple[int, int] | None:
+    """Return what tells a file from another one that takes its name; None without a file."""
+    try:
+        status = path.stat()
+    except OSError:
+        return None
+    return status.st_dev, status.st_ino
+
+
 def _set_journal(connection: sqlite3.Connection, journal: Journal) -> None:
     if journal == "WAL":
         connection.execute("PRAGMA journal_mode = WAL")
@@ -162,26 +187,31 @@ def _set_journal(connection: sqlite3.Connection, journal: Journal) -> None:
 
 
 def _check_tables(connection: sqlite3.Connection, migrations: tuple[str, ...]) -> None:
-    missing = _columns(migrations) - _read_columns(connection)
-    if missing:
-        raise DamageError(f"it has no column {'.'.join(min(missing))}")
+    expected, found = _schema(migrations), _read_schema(connection)
+    if missing := expected - found:
+        raise DamageError(f"it has no {' '.join(min(missing))}")
+    if added := found - expected:
+        raise DamageError(f"it has an unknown {' '.join(min(added))}")
 
 
 @cache
-def _columns(migrations: tuple[str, ...]) -> frozenset[tuple[str, str]]:
+def _schema(migrations: tuple[str, ...]) -> frozenset[tuple[str, str]]:
     with closing(sqlite3.connect(":memory:")) as connection:
         connection.create_function("checksum", -1, checksum, deterministic=True)
         for script in migrations:
             connection.executescript(script)
-        return _read_columns(connection)
+        return _read_schema(connection)
 
 
-def _read_columns(connection: sqlite3.Connection) -> frozenset[tuple[str, str]]:
+def _read_schema(connection: sqlite3.Connection) -> frozenset[tuple[str, str]]:
+    """Return kind and name of every column, index, trigger and view, without SQLite's own."""
     return frozenset(
         connection.execute(
-            "SELECT tables.name, columns.name FROM sqlite_schema AS tables, pragma_table_info(tables.name) "
-            "AS columns"
-            " WHERE tables.type = 'table'"
+            "SELECT 'column', tables.name || '.' || columns.name FROM sqlite_schema AS tables,"
+            " pragma_table_xinfo(tables.name) AS columns"
+            " WHERE tables.type = 'table' AND tables.name NOT LIKE 'sqlite\\_%' ESCAPE '\\'"
+            " UNION ALL SELECT type, name FROM sqlite_schema"
+            " WHERE type <> 'table' AND name NOT LIKE 'sqlite\\_%' ESCAPE '\\'"
         )
     )
 

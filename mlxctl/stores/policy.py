@@ -1,16 +1,17 @@
 """API keys, limits and guardrails in an SQLite file, optionally encrypted."""
 
 import hashlib
+import logging
 import secrets
 import sqlite3
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import NamedTuple
 
 from mlxctl.errors import SettingsError, StoreUnavailable
 from mlxctl.installed import missing_for
-from mlxctl.stores.damage import DATABASE_ERRORS, DamageError
+from mlxctl.stores.damage import DATABASE_ERRORS, DamageError, is_damage, remove_side_files, set_aside
 from mlxctl.stores.database_file import open_database
 
 SALT_BYTES = 16
@@ -42,6 +43,8 @@ _TOTAL = (
 )
 _CHECK, _CHECKED = "facts/check", b"mlxctl policy"
 MAX_RECORDS = 10_000
+
+_log = logging.getLogger(__name__)
 
 
 class Record(NamedTuple):
@@ -93,19 +96,55 @@ class PolicyStore:
 
         The file is created with the first.
         """
+        self._put_all([Record(kind, name, value)])
+
+    def _put_all(self, records: Iterable[Record]) -> None:
         with self._connected() as connection, connection:
             connection.execute("BEGIN IMMEDIATE")
-            others = "SELECT count(*) FROM records WHERE (kind, id) <> (?, ?)"
-            (num_others,) = connection.execute(others, (kind, name)).fetchone()
-            if num_others >= MAX_RECORDS:
-                raise StoreUnavailable("policy", f"the policy store has {MAX_RECORDS} records, its maximum")
-            connection.execute(
-                "INSERT OR REPLACE INTO records VALUES (?, ?, ?)", (kind, name, self._seal(kind, name, value))
+            connection.executemany(
+                "INSERT OR REPLACE INTO records VALUES (?, ?, ?)",
+                [(kind, name, self._seal(kind, name, value)) for kind, name, value in records],
             )
+            (num_records,) = connection.execute("SELECT count(*) FROM records").fetchone()
+            if num_records > MAX_RECORDS:
+                raise StoreUnavailable("policy", f"the policy store has {MAX_RECORDS} records, its maximum")
             _update_total(connection)
 
+    def is_lost(self) -> bool:
+        """Whether the file is missing or damaged.
+
+        Raises StoreUnavailable or SettingsError when it cannot be used for another reason.
+        """
+        if self.version() is None:
+            return True
+        try:
+            self.read()
+        except StoreUnavailable as error:
+            if not is_damage(error.__cause__):
+                raise
+            return True
+        return False
+
+    def restore(self, records: Iterable[Record]) -> None:
+        """Write `records` to a new file; a damaged one is set aside."""
+        try:
+            if self.version() is None:
+                remove_side_files(self.path)
+            else:
+                set_aside(self.path)
+        except OSError as error:
+            problem = f"{str(self.path)!r} is damaged and cannot be set aside: {error}"
+            raise StoreUnavailable("policy", problem) from error
+        self._put_all(records)
+        _log.warning("%s was lost or damaged; it was written again from what the server uses", self.path)
+
     def record_uses(self, uses: dict[str, float]) -> None:
-        """Store when keys were last used, in unix seconds."""
+        """Store when keys were last used, in unix seconds.
+
+        A missing file stays missing: an empty one would mean that there are no keys.
+        """
+        if self.version() is None:
+            return
         with self._connected() as connection, connection:
             connection.execute("BEGIN IMMEDIATE")
             connection.executemany(
@@ -130,7 +169,7 @@ class PolicyStore:
             raise StoreUnavailable(
                 "policy",
                 f"{str(self.path)!r} is empty; restore it from a backup, or delete it to start without keys",
-            )
+            ) from DamageError("the file is empty")
         connection = open_database(self.path, _MIGRATIONS, replaces_damaged=False)
         try:
             _check_total(connection)

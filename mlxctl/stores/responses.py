@@ -107,7 +107,8 @@ class ResponseStore:
         """
         if _num_bytes(response) > self._max_bytes:
             return
-        with self._database.transaction() as connection:
+
+        def insert(connection: sqlite3.Connection) -> None:
             self._expire(connection)
             if (
                 earlier
@@ -121,11 +122,14 @@ class ResponseStore:
             self._insert(connection, owner, response)
             self._touch(connection, owner, response.id)
             self._evict(connection)
+
+        self._database.write(insert)
         self._database.shrink()
 
     def find(self, owner: str, response_id: str) -> StoredResponse | None:
         """Return a response; None when missing or another caller's."""
-        with self._database.reading() as connection:
+
+        def read(connection: sqlite3.Connection) -> StoredResponse | None:
             row = connection.execute(
                 "SELECT previous_id, body, checksum(id, previous_id, body) = checksum FROM responses"
                 " WHERE owner = ? AND id = ? AND NOT is_hidden AND last_used > ?",
@@ -134,14 +138,17 @@ class ResponseStore:
             if row is None:
                 return None
             check_row(row[2], f"response {response_id!r}")
-            found = StoredResponse(
+            return StoredResponse(
                 id=response_id,
                 previous_id=row[0],
                 body=row[1],
                 input=_items(connection, owner, response_id, is_output=False),
                 output=_items(connection, owner, response_id, is_output=True),
             )
-        self._note_use(owner, response_id)
+
+        found = self._database.read(read)
+        if found is not None:
+            self._note_use(owner, response_id)
         return found
 
     def conversation(self, owner: str, response_id: str) -> tuple[StoredItem, ...] | None:
@@ -149,20 +156,25 @@ class ResponseStore:
 
         None when an ancestor is missing.
         """
-        with self._database.reading() as connection:
+
+        def collect(connection: sqlite3.Connection) -> tuple[StoredItem, ...] | None:
             if not self._is_kept(connection, owner, response_id):
                 return None
             chain = connection.execute(_ANCESTORS, {"owner": owner, "id": response_id}).fetchall()
             if chain[0][1] is not None:
                 return None
-            found = tuple(item for ancestor, _ in chain for item in _items(connection, owner, ancestor))
-        self._note_use(owner, response_id)
+            return tuple(item for ancestor, _ in chain for item in _items(connection, owner, ancestor))
+
+        found = self._database.read(collect)
+        if found is not None:
+            self._note_use(owner, response_id)
         return found
 
     def items(self, owner: str, item_ids: Collection[str]) -> dict[str, bytes]:
         """Return the stored items with these ids."""
-        found: dict[str, bytes] = {}
-        with self._database.reading() as connection:
+
+        def collect(connection: sqlite3.Connection) -> dict[str, bytes]:
+            found: dict[str, bytes] = {}
             for item_id in item_ids:
                 row = connection.execute(
                     "SELECT items.body, checksum(position, is_output, items.id, items.body) = items.checksum"
@@ -174,7 +186,9 @@ class ResponseStore:
                 if row is not None:
                     check_row(row[1], f"item {item_id!r}")
                     found[item_id] = row[0]
-        return found
+            return found
+
+        return self._database.read(collect)
 
     def delete(self, owner: str, response_id: str) -> bool:
         """Delete a response; return whether it existed.
@@ -201,12 +215,15 @@ class ResponseStore:
         """Return number and size of stored responses."""
         if self._database.is_blank:
             return StoreFacts(num_responses=0, num_bytes=0)
-        with self._database.reading() as connection:
+
+        def count(connection: sqlite3.Connection) -> StoreFacts:
             num_responses, num_bytes = connection.execute(
                 "SELECT total(NOT is_hidden), total(num_bytes) FROM responses WHERE last_used > ?",
                 (self._oldest,),
             ).fetchone()
             return StoreFacts(num_responses=int(num_responses), num_bytes=int(num_bytes))
+
+        return self._database.read(count)
 
     def close(self) -> None:
         """Close the file. Idempotent."""
@@ -255,8 +272,9 @@ class ResponseStore:
 
         A failure is ignored: reading succeeds all the same.
         """
-        with suppress(StoreUnavailable), self._database.transaction() as connection:
-            self._touch(connection, owner, response_id)
+
+        with suppress(StoreUnavailable):
+            self._database.write(lambda connection: self._touch(connection, owner, response_id))
 
     def _touch(self, connection: sqlite3.Connection, owner: str, response_id: str) -> None:
         chain = connection.execute(_ANCESTORS, {"owner": owner, "id": response_id}).fetchall()

@@ -3,6 +3,7 @@
 Knows no message formats.
 """
 
+import sqlite3
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -75,13 +76,16 @@ class SessionStore:
             session.text,
             session.body,
         )
-        with self._database.transaction() as connection:
+
+        def replace(connection: sqlite3.Connection) -> None:
             connection.execute("INSERT OR REPLACE INTO sessions VALUES (?, ?, ?, ?, ?, ?, ?, ?)", row)
             connection.execute(
                 "DELETE FROM sessions WHERE id NOT IN (SELECT id FROM sessions ORDER BY used_at DESC LIMIT "
                 "?)",
                 (self._max_sessions,),
             )
+
+        self._database.write(replace)
 
     def search(self, words: str = "", *, limit: int = MAX_SESSIONS) -> tuple[SessionSummary, ...]:
         """Return chats with all of the words, most recently used first.
@@ -93,8 +97,11 @@ class SessionStore:
         patterns = [f"%{_escaped(word)}%" for word in words.split()]
         where = "".join(" AND (title || ' ' || text) LIKE ? ESCAPE '\\'" for _ in patterns)
         query = f"SELECT {_SUMMARY} FROM sessions WHERE 1{where} ORDER BY used_at DESC LIMIT ?"  # noqa: S608
-        with self._database.reading() as connection:
+
+        def list_chats(connection: sqlite3.Connection) -> tuple[SessionSummary, ...]:
             return tuple(_summary(row) for row in connection.execute(query, (*patterns, limit)))
+
+        return self._database.read(list_chats)
 
     def find(self, chat_id: str) -> Session | None:
         """Return the chat whose id has this prefix.
@@ -104,12 +111,15 @@ class SessionStore:
         if self._database.is_blank or not chat_id:
             return None
         query = f"SELECT {_SUMMARY}, text, body FROM sessions WHERE id LIKE ? ESCAPE '\\' LIMIT 2"  # noqa: S608
-        with self._database.reading() as connection:
+
+        def read(connection: sqlite3.Connection) -> Session | None:
             rows = connection.execute(query, (f"{_escaped(chat_id)}%",)).fetchall()
             if len(rows) != 1:
                 return None
             text, body = convert_row(rows[0][6:], tuple[str, bytes], f"chat {chat_id!r}")
             return Session(summary=_summary(rows[0][:6]), text=text, body=body)
+
+        return self._database.read(read)
 
     def delete(self, chat_id: str) -> None:
         """Delete a chat, if stored. Works on a full disk."""

@@ -1,5 +1,6 @@
 """Measured speeds by model fingerprint and machine."""
 
+import sqlite3
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -71,7 +72,8 @@ class SpeedStore:
             speed.version,
         )
         marks = ", ".join("?" * len(values))
-        with self._database.transaction() as connection:
+
+        def replace(connection: sqlite3.Connection) -> None:
             connection.execute(
                 f"INSERT OR REPLACE INTO speeds VALUES ({marks}, checksum({marks}))",  # noqa: S608 -- only marks
                 (*values, *values),
@@ -82,6 +84,8 @@ class SpeedStore:
                 (_MAX_ROWS,),
             )
 
+        self._database.write(replace)
+
     def find(self, fingerprint: str, machine: str) -> MeasuredSpeed | None:
         """Return the speed of a model on a machine.
 
@@ -89,18 +93,21 @@ class SpeedStore:
         """
         if self._database.is_blank:
             return None
-        with self._database.reading() as connection:
+
+        def read(connection: sqlite3.Connection) -> MeasuredSpeed | None:
             row = connection.execute(
                 f"SELECT {_COLUMNS}, checksum({_COLUMNS}) = checksum FROM speeds"  # noqa: S608 -- ours
                 " WHERE fingerprint = ? AND machine = ?",
                 (fingerprint, machine),
             ).fetchone()
-        if row is None:
-            return None
-        *values, is_sound = row
-        check_row(is_sound, f"the speed of model {fingerprint[:12]}")
-        named = dict(zip(_COLUMNS.split(", "), values, strict=True))
-        return convert_row(named, MeasuredSpeed, f"the speed of model {fingerprint[:12]}")
+            if row is None:
+                return None
+            *values, is_sound = row
+            check_row(is_sound, f"the speed of model {fingerprint[:12]}")
+            named = dict(zip(_COLUMNS.split(", "), values, strict=True))
+            return convert_row(named, MeasuredSpeed, f"the speed of model {fingerprint[:12]}")
+
+        return self._database.read(read)
 
     def close(self) -> None:
         """Close the file. Idempotent."""

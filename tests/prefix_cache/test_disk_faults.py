@@ -257,6 +257,27 @@ def test_manifest_damaged_at_runtime_is_replaced(
     closed(again)
 
 
+@pytest.mark.parametrize("statement", [None, "DROP TABLE chunks", "DROP TABLE records"])
+def test_manifest_lost_at_runtime_is_created_again(filled: Path, statement: str | None) -> None:
+    tier = opened(filled)
+    if statement is None:
+        (filled / MANIFEST).unlink()
+    else:
+        with sqlite3.connect(filled / MANIFEST) as connection:
+            connection.execute(statement)
+        connection.close()
+    store(tier, 4)
+    assert tier._writer.wait_below(0, deadline=time.monotonic() + 60)
+    tier.maintain()
+    assert len(tier.index) == 0
+    store(tier, 5)
+    closed(tier)
+    assert problems(filled) == []
+    again = opened(filled)
+    assert read_all(again) == (5, 0)
+    closed(again)
+
+
 def unwritable(number: int) -> Callable[..., int]:
     def fail(*_: object, **options: object) -> int:
         raise OSError(number, os.strerror(number))

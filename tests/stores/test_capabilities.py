@@ -109,7 +109,5 @@ def test_invalid_record_is_logged_once_and_set_aside(store: CapabilityStore, pat
     connection.execute("UPDATE findings SET value = '{'")
     connection.commit()
     connection.close()
-    with pytest.raises(StoreError, match="capabilities"):
-        store.find("aa")
     assert store.find("aa") is None
     assert len(list(path.parent.glob(f"{path.name}.damaged-*"))) == 1

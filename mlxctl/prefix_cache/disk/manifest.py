@@ -17,13 +17,22 @@ from mlxctl.errors import StoreError, StoreUnavailable
 from mlxctl.ir.tokens import Salt
 from mlxctl.prefix_cache.chunks import Key
 from mlxctl.prefix_cache.disk.space import Extent
-from mlxctl.stores.damage import DATABASE_ERRORS, SIDE_FILES, is_disk_full, remove_set_aside
+from mlxctl.stores.damage import (
+    DATABASE_ERRORS,
+    SIDE_FILES,
+    DamageError,
+    is_disk_full,
+    needs_check,
+    remove_set_aside,
+)
 from mlxctl.stores.database_file import (
     check_pages,
+    file_identity,
     open_database,
     open_exclusive,
     open_read_only,
     replace_damaged,
+    replace_missing,
 )
 
 MIGRATIONS = (
@@ -99,6 +108,7 @@ class Manifest:
     def __init__(self, connection: sqlite3.Connection, path: Path) -> None:
         self._connection = connection
         self._path = path
+        self._file = file_identity(path)
 
     @classmethod
     def open(cls, path: Path) -> "Manifest":
@@ -121,10 +131,13 @@ class Manifest:
     def replaced(self, error: Exception) -> "Manifest":
         """Rename this file because of `error` and return an empty manifest.
 
-        Raises StoreError.
+        Where the error has another cause, the file stays. Raises StoreError.
         """
         self.close()
-        replace_damaged(self._path, error)
+        if file_identity(self._path) is None:
+            replace_missing(self._path)
+        elif not needs_check(error):
+            replace_damaged(self._path, error)
         return Manifest.open(self._path)
 
     @classmethod
@@ -220,7 +233,8 @@ class Manifest:
 
     def set_model_name(self, namespace: bytes, model: str) -> None:
         """Store the name of a namespace's model, for display."""
-        self._connection.execute("INSERT OR REPLACE INTO namespaces VALUES (?, ?)", (namespace, model))
+        with self._transaction():
+            self._connection.execute("INSERT OR REPLACE INTO namespaces VALUES (?, ?)", (namespace, model))
 
     def add(self, record: RecordRow, chunk: ChunkRow | None) -> None:
         """Add a record, with its chunk if the chunk is new."""
@@ -270,6 +284,8 @@ class Manifest:
             )
 
     def _transaction(self) -> sqlite3.Connection:
+        if file_identity(self._path) != self._file:
+            raise DamageError("it was deleted or replaced while it was in use")
         self._connection.execute("BEGIN IMMEDIATE")
         return self._connection
 

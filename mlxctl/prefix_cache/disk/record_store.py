@@ -245,7 +245,7 @@ class RecordStore:
         """Drop the records that could not be written."""
         if self.writer.has_lost_manifest:
             self.writer.has_lost_manifest = False
-            self._count_damage("the manifest was damaged", num=len(self.index))
+            self._count_damage("the manifest was damaged or deleted", num=len(self.index))
             for lost in list(self.index.chunks()):
                 if self.index.contains(lost):
                     self.index.discard(lost)

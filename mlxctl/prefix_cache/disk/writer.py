@@ -17,7 +17,7 @@ from mlxctl.prefix_cache.disk.manifest import ChunkRow, Manifest, RecordRow
 from mlxctl.prefix_cache.disk.segments import SegmentFiles
 from mlxctl.prefix_cache.disk.space import Extent
 from mlxctl.prefix_cache.disk.stored import StoredRecord, digest_of
-from mlxctl.stores.damage import is_damage, needs_check
+from mlxctl.stores.damage import is_damage
 
 _log = logging.getLogger(__name__)
 
@@ -187,7 +187,7 @@ class Writer:
             )
         if isinstance(job, WriteRecord):
             self.failed.append(job.stored)
-        if is_damage(error) and not needs_check(error):
+        if is_damage(error):
             self._replace_manifest(error)
         elif isinstance(job, RemoveRows):
             self._postponed.append(job)
