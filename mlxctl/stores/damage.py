@@ -75,6 +75,11 @@ def is_disk_full(error: BaseException | None) -> bool:
     )
 
 
+def is_read_only(error: BaseException) -> bool:
+    """Whether the error means that the file cannot be written."""
+    return (getattr(error, "sqlite_errorcode", None) or 0) & 0xFF == sqlite3.SQLITE_READONLY
+
+
 def set_aside(path: Path) -> Path:
     """Rename a damaged file and its side files to `NAME.damaged-TIME`.
 

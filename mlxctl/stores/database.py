@@ -12,9 +12,16 @@ from pathlib import Path
 from typing import TypeVar
 
 from mlxctl.errors import StoreUnavailable
-from mlxctl.stores.damage import DATABASE_ERRORS, is_damage, is_disk_full, needs_check
+from mlxctl.stores.damage import (
+    DATABASE_ERRORS,
+    is_damage,
+    is_disk_full,
+    is_read_only,
+    needs_check,
+)
 from mlxctl.stores.database_file import (
     file_identity,
+    journal_in_memory,
     open_database,
     open_in_memory,
     replace_damaged,
@@ -97,6 +104,9 @@ class Database:
                     self._recover(error)
                     return action(self._open())
             except DATABASE_ERRORS as error:
+                if is_read_only(error):
+                    # Opened anew with the next transaction, which may then write.
+                    self._close()
                 raise StoreUnavailable(self._path.stem, f"cannot use {str(self._path)!r}: {error}") from error
 
     def _close_if_changed(self) -> None:
@@ -167,23 +177,11 @@ def _delete(connection: sqlite3.Connection, action: Action[Result]) -> Result:
     except sqlite3.Error as error:
         if not is_disk_full(error):
             raise
-        result = _with_memory_journal(connection, action)
+        with journal_in_memory(connection):
+            result = _run(connection, action)
+            _vacuum(connection)
     _shrink(connection)
     return result
-
-
-def _with_memory_journal(connection: sqlite3.Connection, action: Action[Result]) -> Result:
-    """Run `action` with the journal in memory; changes are written in place.
-
-    A crash during it damages the file.
-    """
-    connection.execute("PRAGMA journal_mode = MEMORY")
-    try:
-        result = _run(connection, action)
-        _vacuum(connection)
-        return result
-    finally:
-        connection.execute("PRAGMA journal_mode = TRUNCATE")
 
 
 def _shrink(connection: sqlite3.Connection) -> None:

@@ -3,11 +3,12 @@
 Knows no tables.
 """
 
+import errno
 import logging
 import os
 import sqlite3
-from collections.abc import Callable, Sequence
-from contextlib import closing
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import closing, contextmanager
 from functools import cache
 from pathlib import Path
 from typing import Any, Literal
@@ -27,6 +28,8 @@ from mlxctl.stores.rows import checksum
 _LOCK_SECONDS = 5.0
 # Larger files are not checked as a whole when opened; damage is found when read.
 _MAX_CHECKED_BYTES = 32 * 1024**2
+
+_READ_ONLY_ERRORS = (errno.EROFS, errno.EACCES, errno.EPERM)
 
 Journal = Literal["TRUNCATE", "WAL"]
 """TRUNCATE: a journal file per transaction. WAL: readers and a writer do not block each other."""
@@ -48,8 +51,8 @@ def open_database(
 
     A migration is SQL statements separated by semicolons, which may occur nowhere else; they may call
     `checksum(...)`. A damaged file, or one in which `check` finds damage, is set aside and an empty one is
-    created if `replaces_damaged`. The connection may be used by any thread, one at a time, and commits by
-    itself. Raises StoreUnavailable.
+    created if `replaces_damaged`. A file on a read-only disk is opened for reading. The connection may be
+    used by any thread, one at a time, and commits by itself. Raises StoreUnavailable.
     """
     try:
         try:
@@ -94,6 +97,19 @@ def open_exclusive(path: Path) -> sqlite3.Connection:
     return connection
 
 
+@contextmanager
+def journal_in_memory(connection: sqlite3.Connection) -> Iterator[None]:
+    """Return a context in which changes need no disk space for a journal; they are written in place.
+
+    A crash in it damages the file.
+    """
+    connection.execute("PRAGMA journal_mode = MEMORY")
+    try:
+        yield
+    finally:
+        connection.execute("PRAGMA journal_mode = TRUNCATE")
+
+
 def check_pages(connection: sqlite3.Connection) -> None:
     """Read the whole file. Raises DamageError or sqlite3.Error for damage."""
     (verdict,) = connection.execute("PRAGMA quick_check(1)").fetchone()
@@ -104,15 +120,15 @@ def check_pages(connection: sqlite3.Connection) -> None:
 def _opened(
     path: Path, migrations: tuple[str, ...], journal: Journal, check: Check | None
 ) -> sqlite3.Connection:
-    path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-    path.touch(mode=0o600)
+    is_writable = _create(path)
     for file in (path, *(path.with_name(path.name + suffix) for suffix in SIDE_FILES)):
         if os.path.lexists(file) and not file.is_file():
             raise DamageError(f"{file.name} is not a file")
-    connection = _connect(str(path), uri=False)
+    connection = _connect(str(path), uri=False) if is_writable else open_read_only(path)
     try:
         connection.create_function("checksum", -1, checksum, deterministic=True)
-        _set_journal(connection, journal)
+        if is_writable:
+            _set_journal(connection, journal)
         # PERF: WAL without fsync per commit; a crash of the machine may lose the last commits, never the
         # file.
         connection.execute("PRAGMA synchronous = NORMAL")
@@ -129,6 +145,18 @@ def _opened(
         connection.close()
         raise
     return connection
+
+
+def _create(path: Path) -> bool:
+    """Create the file if it is missing; return whether it can be written. Raises OSError."""
+    try:
+        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        path.touch(mode=0o600)
+    except OSError as error:
+        if error.errno not in _READ_ONLY_ERRORS or not path.is_file():
+            raise
+        return False
+    return True
 
 
 def replace_damaged(path: Path, error: BaseException) -> None:

@@ -4,15 +4,22 @@ import hashlib
 import logging
 import secrets
 import sqlite3
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import NamedTuple
 
 from mlxctl.errors import SettingsError, StoreUnavailable
 from mlxctl.installed import missing_for
-from mlxctl.stores.damage import DATABASE_ERRORS, DamageError, is_damage, remove_side_files, set_aside
-from mlxctl.stores.database_file import open_database
+from mlxctl.stores.damage import (
+    DATABASE_ERRORS,
+    DamageError,
+    is_damage,
+    is_disk_full,
+    remove_side_files,
+    set_aside,
+)
+from mlxctl.stores.database_file import journal_in_memory, open_database
 
 SALT_BYTES = 16
 _NONCE_BYTES = 12
@@ -99,16 +106,16 @@ class PolicyStore:
         self._put_all([Record(kind, name, value)])
 
     def _put_all(self, records: Iterable[Record]) -> None:
-        with self._connected() as connection, connection:
-            connection.execute("BEGIN IMMEDIATE")
-            connection.executemany(
-                "INSERT OR REPLACE INTO records VALUES (?, ?, ?)",
-                [(kind, name, self._seal(kind, name, value)) for kind, name, value in records],
-            )
-            (num_records,) = connection.execute("SELECT count(*) FROM records").fetchone()
-            if num_records > MAX_RECORDS:
-                raise StoreUnavailable("policy", f"the policy store has {MAX_RECORDS} records, its maximum")
-            _update_total(connection)
+        with self._connected() as connection:
+            rows = [(kind, name, self._seal(kind, name, value)) for kind, name, value in records]
+            try:
+                _replace(connection, rows)
+            except sqlite3.Error as error:
+                if not is_disk_full(error):
+                    raise
+                # A key can be revoked on a full disk.
+                with journal_in_memory(connection):
+                    _replace(connection, rows)
 
     def is_lost(self) -> bool:
         """Whether the file is missing or damaged.
@@ -234,6 +241,16 @@ class PolicyStore:
                 f"{kind} {name!r} in the policy store {str(self.path)!r} was changed by another program; "
                 "restore the file from a backup"
             ) from None
+
+
+def _replace(connection: sqlite3.Connection, rows: Sequence[tuple[str, str, bytes]]) -> None:
+    with connection:
+        connection.execute("BEGIN IMMEDIATE")
+        connection.executemany("INSERT OR REPLACE INTO records VALUES (?, ?, ?)", rows)
+        (num_records,) = connection.execute("SELECT count(*) FROM records").fetchone()
+        if num_records > MAX_RECORDS:
+            raise StoreUnavailable("policy", f"the policy store has {MAX_RECORDS} records, its maximum")
+        _update_total(connection)
 
 
 def _check_total(connection: sqlite3.Connection) -> None:

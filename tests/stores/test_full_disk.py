@@ -11,11 +11,16 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 from mlxctl.errors import StoreUnavailable
 from mlxctl.ir import StoredItem, StoredResponse
+from mlxctl.ir.policy import ApiKey
+from mlxctl.policy import SettingsPolicy
+from mlxctl.policy.store_backend import StoredPolicy
 from mlxctl.prefix_cache.disk import maintenance
 from mlxctl.stores import AgentStore, ResponseStore
+from mlxctl.stores.policy import PolicyStore
 from tests.prefix_cache.disk_records import closed, opened, store
 from tests.prefix_cache.test_disk_faults import problems
 
@@ -48,6 +53,11 @@ def run(*command: str) -> None:
             f"{command[0]}: {done.stderr.strip()}\nThese tests mount a small file system. On Linux run them "
             "as root, or after `unshare --map-root-user --mount`."
         )
+
+
+def remount(disk: Path, mode: str) -> None:
+    option = {"ro": "-ur", "rw": "-uw"}[mode]
+    run(*(("mount", option) if sys.platform == "darwin" else ("mount", "-o", f"remount,{mode}")), str(disk))
 
 
 def fill(disk: Path) -> None:
@@ -105,6 +115,41 @@ def test_responses_can_be_continued_and_deleted_on_a_full_disk(disk: Path) -> No
     assert responses.delete("ann", "b")
     assert shutil.disk_usage(disk).free >= 500_000
     responses.close()
+
+
+def test_keys_can_be_revoked_on_a_full_disk(disk: Path) -> None:
+    policy = StoredPolicy(PolicyStore(disk / "policy.sqlite"), SettingsPolicy((), (), {}))
+    keys = [
+        ApiKey(id=str(number), name=f"key {number}", sha256=f"{number:064}", scopes=(), created=number)
+        for number in range(30)
+    ]
+    for key in keys:
+        policy.put_key(key)
+    fill(disk)
+    for key in keys[:9]:
+        policy.put_key(replace(key, revoked_at=1.0))
+    again = StoredPolicy(PolicyStore(disk / "policy.sqlite"), SettingsPolicy((), (), {}))
+    assert [key.revoked_at for key in again.all_keys()] == [1.0] * 9 + [None] * 21
+
+
+def test_stores_on_a_read_only_disk_can_be_read(disk: Path) -> None:
+    agents = AgentStore(disk / "agents.sqlite", max_agents=9)
+    agents.create("ann", "one", model="m", settings=b"{}")
+    agents.close()
+    PolicyStore(disk / "policy.sqlite").put("key", "one", b"{}")
+    remount(disk, "ro")
+    assert [record.id for record in PolicyStore(disk / "policy.sqlite").read()] == ["one"]
+    assert agents.find("ann", "one") is not None
+    for action in (
+        lambda: agents.create("ann", "two", model="m", settings=b"{}"),
+        lambda: PolicyStore(disk / "policy.sqlite").put("key", "two", b"{}"),
+    ):
+        with pytest.raises(StoreUnavailable, match="readonly"):
+            action()
+    remount(disk, "rw")
+    agents.create("ann", "two", model="m", settings=b"{}")
+    agents.close()
+    assert len(list(disk.iterdir())) == 4
 
 
 def test_cached_prefixes_can_be_dropped_on_a_full_disk(disk: Path) -> None:
