@@ -100,7 +100,7 @@ def set_aside(path: Path) -> Path:
 
 
 def remove_side_files(path: Path) -> None:
-    """Delete what SQLite left beside a file that is gone. Raises OSError."""
+    """Delete what SQLite left beside a deleted file. Raises OSError."""
     for suffix in SIDE_FILES:
         path.with_name(path.name + suffix).unlink(missing_ok=True)
 

@@ -65,7 +65,10 @@ class Database:
         return self._connection is None and not os.path.lexists(self._path)
 
     def read(self, action: Action[Result]) -> Result:
-        """Run `action` in a read-only transaction, which needs no disk space."""
+        """Run `action` in a read-only transaction.
+
+        It needs no disk space.
+        """
         return self._perform(lambda connection: _run(connection, action, "BEGIN"))
 
     def write(self, action: Action[Result]) -> Result:
@@ -92,7 +95,7 @@ class Database:
             self._close()
 
     def _perform(self, action: Action[Result]) -> Result:
-        """Run `action` on the open connection, and again after damage was repaired."""
+        """Run `action`, and run it again after replacing a damaged file."""
         with self._lock:
             try:
                 try:
@@ -110,7 +113,7 @@ class Database:
                 raise StoreUnavailable(self._path.stem, f"cannot use {str(self._path)!r}: {error}") from error
 
     def _close_if_changed(self) -> None:
-        """Close a file that lost its name, which cannot be written, or that has other tables."""
+        """Close a file that was deleted, replaced or given other tables."""
         if self._connection is None or self._file is None:
             return
         is_same = file_identity(self._path) == self._file
@@ -137,7 +140,10 @@ class Database:
             self._connection = None
 
     def _recover(self, error: BaseException) -> None:
-        """Close the file and set it aside, unless it is to be checked or another process has done so."""
+        """Close the file and set it aside.
+
+        Not where it must be checked first, or another process has set it aside.
+        """
         was_open = self._connection is not None
         self._close()
         if was_open and not needs_check(error) and self._file == file_identity(self._path):

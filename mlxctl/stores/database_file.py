@@ -99,9 +99,9 @@ def open_exclusive(path: Path) -> sqlite3.Connection:
 
 @contextmanager
 def journal_in_memory(connection: sqlite3.Connection) -> Iterator[None]:
-    """Return a context in which changes need no disk space for a journal; they are written in place.
+    """Return a context of changes whose journal is in memory.
 
-    A crash in it damages the file.
+    They need no disk space for it, and are written in place; a crash in it damages the file.
     """
     connection.execute("PRAGMA journal_mode = MEMORY")
     try:
@@ -148,7 +148,10 @@ def _opened(
 
 
 def _create(path: Path) -> bool:
-    """Create the file if it is missing; return whether it can be written. Raises OSError."""
+    """Create the file if missing; return whether it can be written.
+
+    Raises OSError.
+    """
     try:
         path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         path.touch(mode=0o600)
@@ -179,7 +182,10 @@ def replace_damaged(path: Path, error: BaseException) -> None:
 
 
 def replace_missing(path: Path) -> None:
-    """Log that an open file was deleted, and delete its side files. Raises StoreUnavailable."""
+    """Log that an open file was deleted, and delete its side files.
+
+    Raises StoreUnavailable.
+    """
     try:
         remove_side_files(path)
     except OSError as error:
@@ -188,7 +194,7 @@ def replace_missing(path: Path) -> None:
 
 
 def file_identity(path: Path) -> tuple[int, int] | None:
-    """Return what tells a file from another one that takes its name; None without a file."""
+    """Return device and inode of a file; None without a file."""
     try:
         status = path.stat()
     except OSError:
@@ -232,7 +238,10 @@ def _schema(migrations: tuple[str, ...]) -> frozenset[tuple[str, str]]:
 
 
 def _read_schema(connection: sqlite3.Connection) -> frozenset[tuple[str, str]]:
-    """Return kind and name of every column, index, trigger and view, without SQLite's own."""
+    """Return kind and name of columns, indexes, triggers and views.
+
+    Without SQLite's own.
+    """
     return frozenset(
         connection.execute(
             "SELECT 'column', tables.name || '.' || columns.name FROM sqlite_schema AS tables,"

@@ -1,4 +1,4 @@
-"""Files that are deleted or damaged while a server uses them: each store answers all the same."""
+"""Stores answer after their files were deleted or damaged while open."""
 
 import shutil
 import sqlite3
