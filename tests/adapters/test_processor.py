@@ -226,7 +226,7 @@ class TestLogprobs:
         assert "".join(delta.text for delta in deltas) == "a <b the"
         assert all("".join(score.token for score in delta.logprobs) == delta.text for delta in deltas)
 
-    def test_text_behind_a_call_has_its_own_tokens(self) -> None:
+    def test_text_after_a_call_has_its_own_tokens(self) -> None:
         call = '<tool_call>{"name": "f", "arguments": {}}\n</tool_call>'
         result = collect(self._scored(f"the fox{call} the dog", tools="hermes_json"))
         assert "".join(score.token for score in result.logprobs) == result.text == "the fox the dog"

@@ -60,7 +60,7 @@ def test_markup_in_a_message_stays_text(page: Page, server: ServerProcess) -> No
     assert page.locator(".transcript img, .transcript script").count() == 0
 
 
-def test_the_conversation_survives_a_look_at_other_sections(page: Page, server: ServerProcess) -> None:
+def test_the_conversation_survives_a_change_of_the_section(page: Page, server: ServerProcess) -> None:
     open_chat(page, server)
     ask(page, "Hello!")
     page.get_by_role("link", name="Requests").click()

@@ -250,7 +250,7 @@ def test_diff_on_disk_compares_two_branches(readable: Path) -> None:
     assert report["num_shared_tokens"] == 1506
 
 
-def test_show_without_tokenizer_says_text_is_unknown(filled: Path) -> None:
+def test_show_without_tokenizer_names_text_as_unknown(filled: Path) -> None:
     one, other = leaves(filled)
 
     assert "its model is neither served nor on this machine" in run(filled, "show", one)

@@ -70,7 +70,7 @@ def test_draft_continues_the_longest_of_two_matches() -> None:
     assert lookup.draft([row], [0])[0].token_ids == ()
 
 
-def test_draft_of_a_repeated_cycle_goes_on_repeating() -> None:
+def test_draft_of_a_repeated_cycle_continues_it() -> None:
     row = make_row([1, 2, 3, 50, 60, 50, 60, 50, 60], [50])
     assert PromptLookup().draft([row], [5])[0].token_ids == (60, 50, 60, 50, 60)
 

@@ -126,7 +126,7 @@ def test_cached_prompt_belongs_to_its_key_after_restart(clients: Clients, ask: A
 
 
 @pytest.mark.parametrize("ask", ASKING)
-def test_guesses_of_a_cached_secret_look_alike(clients: Clients, ask: Ask) -> None:
+def test_guesses_of_a_cached_secret_get_equal_answers(clients: Clients, ask: Ask) -> None:
     token_text = f"guess {prompt_with_secret(ask)}"
     ask(clients[ALPHA], token_text, {})
     start = token_text[: token_text.index("493817")]

@@ -70,7 +70,7 @@ def test_matching_text_of_a_stream_is_never_sent(server: ServerProcess, path: st
     assert post(server, path, CHAT).text.replace(" ", "").count(reason) == 1
 
 
-def test_redacted_answer_goes_on(server: ServerProcess) -> None:
+def test_redacted_answer_continues(server: ServerProcess) -> None:
     whole = answer_of(server)
     forbidden = whole[20:28]
     set_rules(server, regex=[re.escape(forbidden)], action="redact")

@@ -106,7 +106,7 @@ def fairness(server: ServerProcess) -> dict[str, float]:
     }
 
 
-def test_live_change_lets_an_urgent_request_interrupt_a_running_one(server: ServerProcess) -> None:
+def test_live_change_allows_an_urgent_request_to_interrupt(server: ServerProcess) -> None:
     # Long enough that the change and the urgent request come before its end.
     num_tokens = 1000
     alone = chat(server, max_tokens=num_tokens, stop=["\u0000"])["choices"][0]["message"]["content"]

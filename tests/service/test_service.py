@@ -80,7 +80,7 @@ def test_status_and_removal(environment: dict[str, str], tmp_path: Path) -> None
     assert not (tmp_path / ".config" / "systemd" / "user" / "mlxctl.service").exists()
 
 
-def test_a_failing_system_tool_leaves_nothing_behind(environment: dict[str, str], tmp_path: Path) -> None:
+def test_a_failing_system_tool_leaves_no_file(environment: dict[str, str], tmp_path: Path) -> None:
     (tmp_path / "broken").touch()
     done = service(environment, "install")
     assert (done.returncode, "unit is masked" in done.stderr) == (1, True)

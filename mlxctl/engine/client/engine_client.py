@@ -10,7 +10,7 @@ from typing import Any, Literal
 from mlxctl.engine.client.connection import EngineConnection
 from mlxctl.engine.client.launcher import Launcher
 from mlxctl.engine.client.open_requests import OpenRequests
-from mlxctl.engine.client.pending_jobs import VectorCollector, transcribed_window
+from mlxctl.engine.client.pending_jobs import VectorCollector
 from mlxctl.engine.client.supervisor import EngineStatus, EngineSupervisor
 from mlxctl.engine.client.token_stream import ReadingRules, TokenStream
 from mlxctl.engine.wire.commands import (
@@ -29,7 +29,7 @@ from mlxctl.engine.wire.commands import (
     UnmountLora,
     Unpause,
 )
-from mlxctl.engine.wire.jobs import AudioWindow, Embed, Transcribe, TranscribedWindow
+from mlxctl.engine.wire.jobs import AudioWindow, Embed, Transcribe, Transcribed, TranscribedWindow
 from mlxctl.engine.wire.reports import (
     CacheAnswer,
     Hello,
@@ -286,7 +286,7 @@ class EngineClient:
         Cancelling the task stops the work. Raises as `embed`.
         """
         command = partial(Transcribe, window=window, request_id=request_id)
-        return await self._requests.jobs.run(self._begin(), next(self._numbers), command, transcribed_window)
+        return await self._requests.jobs.run(self._begin(), next(self._numbers), command, _transcript)
 
     def read_grammar_vocabulary(self, name: str, stop_token_ids: frozenset[int]) -> None:
         """Prepare grammar matching for a loaded model.
@@ -382,3 +382,8 @@ def _lifetime(cache: CacheOptions, num_long_ttl_tokens: int, *, default_seconds:
         num_long_ttl_tokens=num_long_ttl_tokens,
         long_ttl_seconds=long_ttl_seconds,
     )
+
+
+def _transcript(report: Transcribed) -> TranscribedWindow | None:
+    """Return the transcript once the report has one."""
+    return report.window

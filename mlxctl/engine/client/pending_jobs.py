@@ -8,16 +8,11 @@ from typing import Any, TypeVar
 
 from mlxctl.engine.client.connection import EngineConnection
 from mlxctl.engine.wire.commands import Cancel, QueryCommand
-from mlxctl.engine.wire.jobs import Embedded, JobCommand, JobReport, Transcribed, TranscribedWindow
+from mlxctl.engine.wire.jobs import Embedded, JobCommand, JobReport
 from mlxctl.engine.wire.reports import QueryReport
 from mlxctl.errors import MlxctlError, SequenceFailed
 
 Answer = TypeVar("Answer")
-
-
-def transcribed_window(report: Transcribed) -> TranscribedWindow | None:
-    """Return the transcript once the report has one."""
-    return report.window
 
 
 class VectorCollector:

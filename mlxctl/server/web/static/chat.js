@@ -128,8 +128,8 @@ export async function chatView(root) {
     try {
       await receive(view, { ...body(), messages }, running.signal);
     } catch (error) {
-      if (error.name === "AbortError") view.say("Stopped.");
-      else view.say(view.isEmpty ? error.message : `This answer is incomplete: ${error.message}`, true);
+      if (error.name === "AbortError") view.notify("Stopped.");
+      else view.notify(view.isEmpty ? error.message : `This answer is incomplete: ${error.message}`, true);
     } finally {
       view.finish();
       entry.message = view.message;
@@ -277,7 +277,7 @@ function answerView(entry) {
       reason = choice?.finish_reason ?? reason;
       timer ??= setTimeout(() => following(draw), DRAW_MILLISECONDS);
     },
-    say(message, isError = false) { following(() => calls.after(notice(message, isError))); },
+    notify(message, isError = false) { following(() => calls.after(notice(message, isError))); },
     finish() {
       const total = (performance.now() - started) / 1000;
       clearTimeout(timer);
