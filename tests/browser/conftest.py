@@ -1,4 +1,4 @@
-"""A real Chromium, headless, on a real server.
+"""A real Chromium, headless, on real servers.
 
 `CHROMIUM` names another browser than the usual ones.
 """
@@ -8,12 +8,18 @@ import shutil
 from collections.abc import Iterator
 
 import pytest
-from playwright.sync_api import Browser, Page, sync_playwright
+from playwright.sync_api import Browser, Page, expect, sync_playwright
 
+from tests import tiny_models
+from tests.models.tiny_hub import TinyHub, running
 from tests.server.process import ServerProcess, serving
 
+KEY = "web-page-key"
+SLOW_REPOSITORY = "org/slow"
 _NAMES = ("chromium", "chromium-browser", "google-chrome")
 _ON_MACOS = "/Applications/Google Chrome.app/Contents/MacOS/Google Chrome"
+# Long enough for a busy machine; a condition that holds ends the wait at once.
+expect.set_options(timeout=30_000)
 
 
 @pytest.fixture(scope="session")
@@ -29,10 +35,24 @@ def browser() -> Iterator[Browser]:
 
 
 @pytest.fixture(scope="session")
-def server() -> Iterator[ServerProcess]:
-    """A server of the demo model."""
-    with serving(None) as running:
-        yield running
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServerProcess]:
+    """A server of the demo model, and a slow hub."""
+    files = {"config.json": b"{}", "model.safetensors": bytes(64 * 1024 * 2000)}
+    with running(TinyHub(files={SLOW_REPOSITORY: files}, seconds_per_piece=0.02)) as hub:
+        variables = {
+            "HF_ENDPOINT": hub.url,
+            "MLXCTL_LIBRARY_HUB_CACHE": str(tmp_path_factory.mktemp("hub")),
+            "MLXCTL_LIBRARY_ALLOW_DOWNLOADS": "yes",
+        }
+        with serving(None, **variables) as process:
+            yield process
+
+
+@pytest.fixture(scope="session")
+def locked_server() -> Iterator[ServerProcess]:
+    """A server with a key and endless answers."""
+    with serving(tiny_models.model("endless"), "--api-key", KEY) as process:
+        yield process
 
 
 @pytest.fixture

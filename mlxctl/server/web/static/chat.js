@@ -40,12 +40,20 @@ export async function chatView(root) {
       input.focus();
     },
     again(entry) { if (rewind(entry)) answer(); },
+    /** Send what the tools of the last answer returned; `results` are {role: "tool"} messages. */
+    async continueWith(entry, results) {
+      if (state.running || state.entries.at(-1) !== entry) return;
+      entry.node = null;
+      state.entries.push(...results.map((message) => ({ message })));
+      await answer();
+    },
     update() {
       // A focused button that is disabled or removed leaves the focus nowhere; in the field Escape stops.
-      const isFree = [document.body, send, stop].includes(document.activeElement);
+      const active = document.activeElement;
+      const isFree = [document.body, send, stop].includes(active) || (active === input && !input.value);
       send.disabled = state.running !== null;
       stop.disabled = state.running === null;
-      if (isFree) input.focus({ preventScroll: true });
+      if (isFree) (transcript.querySelector(".results input") ?? input).focus({ preventScroll: true });
     },
   };
   draw();
@@ -106,6 +114,9 @@ export async function chatView(root) {
     input.value = "";
     grow();
     hint.textContent = "";
+    const last = state.entries.at(-1);
+    // Its fields for tool results go.
+    if (last?.message.tool_calls) last.node = null;
     const images = state.images.splice(0);
     const content = images.length
       ? [{ type: "text", text }, ...images.map((url) => ({ type: "image_url", image_url: { url } }))] : text;
@@ -161,22 +172,25 @@ function pause(milliseconds, signal) {
   });
 }
 
-/** The conversation for the server: without answers that have no text, and their questions. */
+/** The conversation for the server: without answers that have no text, and their questions, and without calls that have no results. */
 function messagesToSend() {
   const messages = state.options.system ? [{ role: "system", content: state.options.system }] : [];
-  for (const { message } of state.entries) {
+  for (const [index, { message }] of state.entries.entries()) {
     if (message.role === "user" && messages.at(-1)?.role === "user") messages.pop();
-    if (message.role === "user" || message.content) messages.push(message);
+    const { tool_calls: calls, ...answer } = message;
+    if (message.role !== "assistant" || (calls && state.entries[index + 1]?.message.role === "tool")) messages.push(message);
+    else if (answer.content) messages.push(answer);
   }
   return messages;
 }
 
 function body() {
-  const { temperature, max_tokens, thinking } = state.options;
+  const { temperature, max_tokens, thinking, tools } = state.options;
   return {
     model: state.model, stream: true, stream_options: { include_usage: true },
     ...(temperature !== undefined && { temperature }), ...(max_tokens !== undefined && { max_tokens }),
     ...(thinking && { chat_template_kwargs: { enable_thinking: thinking === "on" } }),
+    ...(tools && { tools: JSON.parse(tools) }),
   };
 }
 
@@ -189,10 +203,30 @@ function optionFields() {
   const thinking = el("select", { onchange: () => change("thinking", thinking.value || undefined) },
     ...[["", "Model default"], ["on", "On"], ["off", "Off"]].map(([value, label]) =>
       el("option", { value, selected: (state.options.thinking ?? "") === value }, label)));
+  const tools = el("textarea", { id: "tools", rows: 3, spellcheck: "false",
+    placeholder: '[{"type": "function", "function": {"name": "get_time", "parameters": {"type": "object", "properties": {}}}}]',
+    oninput: () => tools.setCustomValidity(""),
+    onchange: () => {
+      tools.setCustomValidity(problemOfTools(tools.value.trim()));
+      if (tools.reportValidity()) change("tools", tools.value.trim() || undefined);
+    } }, state.options.tools ?? "");
   return el("details", { class: "options" }, el("summary", {}, "Options"), el("div", { class: "fields" },
     el("label", { class: "wide" }, "System prompt", el("input", { id: "system", value: state.options.system, onchange: (event) => change("system", event.target.value || undefined) })),
     number("temperature", "Temperature", { min: 0, max: 100, step: "any" }), number("max_tokens", "Max tokens", { min: 1, step: 1 }),
-    el("label", {}, "Thinking", thinking)));
+    el("label", {}, "Thinking", thinking),
+    el("label", { class: "wide" }, "Tools (JSON array, as in the API). You enter what they return.", tools)));
+}
+
+/** Return what is wrong with the text of the tools, or "". */
+function problemOfTools(text) {
+  if (!text) return "";
+  try {
+    const tools = JSON.parse(text);
+    if (Array.isArray(tools) && tools.every((tool) => tool?.function?.name)) return "";
+    return 'Expected an array of {"type": "function", "function": {"name": ...}}.';
+  } catch (error) {
+    return `This is not JSON: ${error.message}`;
+  }
 }
 
 function entryNode(entry) {
@@ -201,6 +235,9 @@ function entryNode(entry) {
     return el("article", { class: "message user" }, el("h3", {}, "You"), el("div", { class: "body" }, textOf(message)),
       ...imagesOf(message).map((src) => el("img", { src, alt: "attached image" })),
       el("div", { class: "actions" }, el("button", { type: "button", onclick: () => actions.edit(entry) }, "Edit")));
+  }
+  if (message.role === "tool") {
+    return el("article", { class: "message tool" }, el("h3", {}, "Tool result"), el("div", { class: "body" }, message.content));
   }
   const view = answerView(entry);
   view.show(message);
@@ -219,7 +256,7 @@ function answerView(entry) {
   const node = el("article", { class: "message assistant" }, el("h3", {}, "Model"), thinking, body, calls, facts, buttons);
   const tools = new Map();
   const started = performance.now();
-  let text = "", thought = "", usage = null, first = null, reason = null, timer = null, waiting = null, clock = null;
+  let text = "", thought = "", usage = null, first = null, reason = null, areCallsComplete = false, timer = null, waiting = null, clock = null;
 
   function draw() {
     timer = null;
@@ -228,6 +265,15 @@ function answerView(entry) {
     body.replaceChildren(...markdown(text));
     calls.replaceChildren(...[...tools.values()].map((call) => el("details", { open: true },
       el("summary", {}, `Tool call: ${call.name}`), el("pre", {}, el("code", {}, call.arguments)))));
+  }
+
+  /** Fields for what the tools returned, under the last answer. */
+  function resultFields() {
+    const fields = [...tools.values()].map((call) => [call, el("input", { required: true, "aria-label": `Result of ${call.name}`, placeholder: `Result of ${call.name}` })]);
+    calls.append(el("form", { class: "results", onsubmit: (event) => {
+      event.preventDefault();
+      actions.continueWith(entry, fields.map(([call, field]) => ({ role: "tool", tool_call_id: call.id, content: field.value })));
+    } }, ...fields.map(([, field]) => field), el("button", { class: "primary" }, "Send results")));
   }
 
   function tick() {
@@ -239,7 +285,10 @@ function answerView(entry) {
     node,
     get isEmpty() { return !text && !thought && !tools.size; },
     // Templates that keep thinking get it back, so that the next prompt begins with the same tokens.
-    get message() { return { role: "assistant", content: text, reasoning_content: thought || undefined }; },
+    get message() {
+      const called = [...tools.values()].map(({ id, name, arguments: given }) => ({ id, type: "function", function: { name, arguments: given } }));
+      return { role: "assistant", content: text, reasoning_content: thought || undefined, tool_calls: areCallsComplete ? called : undefined };
+    },
     start() {
       // Screen readers read the answer when it is complete.
       node.setAttribute("aria-busy", "true");
@@ -249,7 +298,10 @@ function answerView(entry) {
     show(message) {
       text = message.content;
       thought = message.reasoning_content ?? "";
+      for (const [index, { id, function: called }] of (message.tool_calls ?? []).entries()) tools.set(index, { id, ...called });
       draw();
+      areCallsComplete = tools.size > 0;
+      if (areCallsComplete && state.entries.at(-1) === entry) resultFields();
       buttons.hidden = false;
     },
     wait(message) {
@@ -268,7 +320,7 @@ function answerView(entry) {
       text += delta.content ?? "";
       thought += delta.reasoning_content ?? "";
       for (const call of delta.tool_calls ?? []) {
-        const kept = tools.get(call.index) ?? { name: "", arguments: "" };
+        const kept = tools.get(call.index) ?? { id: call.id, name: "", arguments: "" };
         kept.name += call.function?.name ?? "";
         kept.arguments += call.function?.arguments ?? "";
         tools.set(call.index, kept);
@@ -293,6 +345,8 @@ function answerView(entry) {
       if (reason === "length") parts.push("stopped at the length limit");
       following(() => {
         draw();
+        areCallsComplete = reason === "tool_calls";
+        if (areCallsComplete) resultFields();
         buttons.hidden = false;
         facts.textContent = parts.join(" · ");
       });

@@ -1,21 +1,27 @@
 // Models: what is served, what is on this machine and fits, and downloads.
 
-import { get, post } from "./api.js";
+import { get, post, remove } from "./api.js";
 import { count, el, notice, size, table } from "./dom.js";
+
+const OPEN = ["waiting", "running"];
 
 export async function modelsView(root, every) {
   const served = el("div"), library = el("div"), downloads = el("div"), message = el("div");
   root.append(message, el("h2", {}, "Served"), served, el("h2", {}, "On this machine"), library,
     el("h2", {}, "Downloads"), downloads);
 
-  async function change(action, model) {
+  async function change(action) {
     message.replaceChildren();
     try {
-      await post(`/models/${action}`, { model });
+      await action();
     } catch (error) {
       message.replaceChildren(notice(error.message, true));
     }
     await refresh();
+  }
+
+  function modelButton(label, model) {
+    return el("button", { type: "button", onclick: () => change(() => post(`/models/${label.toLowerCase()}`, { model: model.id })) }, label);
   }
 
   async function fits(name, cell) {
@@ -46,16 +52,15 @@ export async function modelsView(root, every) {
       { title: "Tools", cell: (model) => model.supports_tools ? "yes" : "no" },
       { title: "Probed", cell: (model) => model.probed ? "yes" : "no" },
       { title: "", cell: (model) => el("span", {},
-        el("button", { type: "button", onclick: () => change(model.state === "loaded" ? "unload" : "load", model.id) },
-          model.state === "loaded" ? "Unload" : "Load"), " ",
-        el("button", { type: "button", onclick: () => change(model.pinned ? "unpin" : "pin", model.id) },
-          model.pinned ? "Unpin" : "Pin")) },
+        modelButton(model.state === "loaded" ? "Unload" : "Load", model), " ", modelButton(model.pinned ? "Unpin" : "Pin", model)) },
     ], models, "No models are served."));
     const found = (await get("/downloads")).downloads;
     downloads.replaceChildren(table([
       { title: "Repository", cell: (download) => download.repo },
       { title: "State", cell: (download) => stateOf(download) },
       { title: "Progress", cell: (download) => progress(download) },
+      { title: "", cell: (download) => OPEN.includes(download.state)
+        ? el("button", { type: "button", onclick: () => change(() => remove(`/downloads/${download.repo}`)) }, "Cancel") : "" },
     ], found, "No downloads. Start one with: mlxctl models pull ORGANIZATION/NAME"));
   }
 
@@ -72,7 +77,7 @@ export async function modelsView(root, every) {
       return cell;
     } },
   ], models, "No models in the library yet."));
-  every(3000, refresh);
+  every(1000, refresh);
 }
 
 function stateOf(download) {

@@ -1,0 +1,103 @@
+"""The chat section of the web page."""
+
+import json
+
+from playwright.sync_api import Page, expect
+
+from tests.browser.chat_section import COMPLETE, ask, open_chat, open_locked_chat, send
+from tests.browser.conftest import KEY
+from tests.server.process import ServerProcess, serving
+from tests.tiny_models import model
+
+WEATHER = {
+    "type": "function",
+    "function": {
+        "name": "get_weather",
+        "description": "Get the weather of a city",
+        "parameters": {"type": "object", "properties": {"city": {"type": "string"}}, "required": ["city"]},
+    },
+}
+
+
+def test_answer_streams_with_thinking_and_token_counts(page: Page, server: ServerProcess) -> None:
+    open_chat(page, server)
+    ask(page, "Hello!")
+    answer = page.locator(".assistant")
+    expect(answer).to_contain_text("Hello! How can I help you?")
+    expect(answer).to_contain_text("10 prompt tokens")
+    answer.get_by_text("Thinking").click()
+    expect(answer).to_contain_text("The user greets me.")
+
+
+def test_markup_in_a_message_stays_text(page: Page, server: ServerProcess) -> None:
+    open_chat(page, server)
+    ask(page, "<img src=x onerror=alert(1)> <script>alert(2)</script>")
+    expect(page.locator(".user")).to_contain_text("<img src=x onerror=alert(1)>")
+    assert page.locator(".transcript img, .transcript script").count() == 0
+
+
+def test_conversation_survives_other_sections_and_a_reload(page: Page, server: ServerProcess) -> None:
+    open_chat(page, server)
+    ask(page, "Hello!")
+    page.get_by_role("link", name="Requests").click()
+    expect(page.get_by_role("table")).to_contain_text("finished")
+    page.get_by_role("link", name="Chat").click()
+    expect(page.locator(".assistant")).to_contain_text("Hello! How can I help you?")
+    page.reload()
+    expect(page.locator(".assistant")).to_contain_text("Hello! How can I help you?")
+
+
+def test_edited_message_replaces_the_answer_after_it(page: Page, server: ServerProcess) -> None:
+    open_chat(page, server)
+    ask(page, "Hello!")
+    page.get_by_role("button", name="Edit").click()
+    expect(page.locator(".message")).to_have_count(0)
+    expect(page.get_by_label("Message")).to_have_value("Hello!")
+
+
+def test_tool_call_is_shown_and_its_result_continues_the_answer(page: Page, server: ServerProcess) -> None:
+    open_chat(page, server)
+    page.get_by_text("Options").click()
+    tools = page.locator("#tools")
+    tools.fill('{"name": "get_weather"}')
+    page.keyboard.press("Tab")
+    assert "Expected an array" in tools.evaluate("field => field.validationMessage")
+    tools.fill(json.dumps([WEATHER]))
+    page.keyboard.press("Tab")
+
+    ask(page, "What is the weather in Paris?")
+    expect(page.locator(".assistant")).to_contain_text("Tool call: get_weather")
+    expect(page.locator(".assistant code")).to_have_text('{"city": "Paris"}')
+    result = page.get_by_label("Result of get_weather")
+    expect(result).to_be_focused()
+    page.reload()
+    result.fill("sunny, 21 degrees")
+    page.keyboard.press("Enter")
+    expect(page.locator(".assistant").nth(1)).to_contain_text(COMPLETE)
+    expect(page.locator(".assistant").nth(1)).to_contain_text("sunny, 21 degrees")
+    expect(result).to_have_count(0)
+
+
+def test_stop_keeps_the_partial_answer(page: Page, locked_server: ServerProcess) -> None:
+    open_locked_chat(page, locked_server, KEY)
+    send(page, "Go on")
+    answer = page.locator(".assistant")
+    expect(answer.locator(".body").last).not_to_be_empty()
+    expect(answer.get_by_role("button", name="Copy")).to_be_hidden()
+    page.keyboard.press("Escape")
+    expect(answer).to_contain_text("Stopped.")
+    expect(answer.locator(".body").last).not_to_be_empty()
+    expect(page.get_by_role("button", name="Send")).to_be_enabled()
+
+
+def test_lost_server_leaves_an_incomplete_answer_and_is_named(page: Page) -> None:
+    with serving(model("endless")) as server:
+        page.goto(f"{server.url}/")
+        expect(page.locator("#status")).to_contain_text("ready")
+        expect(page.locator("#model option")).to_have_text(["tiny"])
+        send(page, "Go on")
+        expect(page.locator(".assistant .body").last).not_to_be_empty()
+        server.process.kill()
+        expect(page.get_by_role("alert")).to_contain_text("This answer is incomplete")
+    page.get_by_role("link", name="Models").click()
+    expect(page.get_by_role("alert")).to_contain_text("does not answer")

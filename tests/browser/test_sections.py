@@ -1,0 +1,49 @@
+"""Models, downloads, requests and cache on the web page."""
+
+import httpx
+from playwright.sync_api import Page, expect
+
+from tests.browser.chat_section import ask, open_chat, open_locked_chat, send
+from tests.browser.conftest import KEY, SLOW_REPOSITORY
+from tests.server.process import ServerProcess
+
+
+def test_models_are_listed_and_can_be_pinned(page: Page, server: ServerProcess) -> None:
+    open_chat(page, server)
+    page.get_by_role("link", name="Models").click()
+    served = page.get_by_role("table").first
+    expect(served).to_contain_text("mlxctl-demo")
+    served.get_by_role("button", name="Pin", exact=True).click()
+    served.get_by_role("button", name="Unpin").click()
+    expect(served.get_by_role("button", name="Pin", exact=True)).to_be_visible()
+
+
+def test_running_download_shows_progress_and_is_cancelled(page: Page, server: ServerProcess) -> None:
+    httpx.post(f"{server.url}/downloads", json={"repo": SLOW_REPOSITORY}).raise_for_status()
+    page.goto(f"{server.url}/#models")
+    row = page.get_by_role("row").filter(has_text=SLOW_REPOSITORY)
+    expect(row.get_by_role("progressbar")).to_contain_text("of 125 MiB")
+    row.get_by_role("button", name="Cancel").click()
+    expect(row).to_contain_text("cancelled")
+
+
+def test_cache_shows_conversations_and_explains_a_hit(page: Page, server: ServerProcess) -> None:
+    open_chat(page, server)
+    for _ in range(2):
+        page.get_by_role("button", name="New chat").click()
+        ask(page, "Count to ten, please, and then count to ten once more, slowly.")
+    page.get_by_role("link", name="Cache").click()
+    expect(page.locator(".tree").first).to_contain_text("slowly")
+    expect(page.get_by_role("row").nth(1)).to_contain_text("mlxctl-demo")
+    expect(page.get_by_role("row").nth(1)).to_contain_text("the whole prompt was cached")
+
+
+def test_open_request_is_cancelled_from_the_list(page: Page, locked_server: ServerProcess) -> None:
+    open_locked_chat(page, locked_server, KEY)
+    send(page, "Go on")
+    expect(page.locator(".assistant .body").last).not_to_be_empty()
+    page.get_by_role("link", name="Requests").click()
+    page.get_by_role("button", name="Cancel").click()
+    expect(page.get_by_role("row").nth(1)).to_contain_text("stopped")
+    page.get_by_role("link", name="Chat").click()
+    expect(page.get_by_role("alert")).to_contain_text("This answer is incomplete")
