@@ -6,7 +6,7 @@ from typing import Any
 from falcon.asgi import App, Request, Response
 
 from mlxctl.bootstrap import Services
-from mlxctl.protocols import anthropic_error, openai_error
+from mlxctl.protocols import OLLAMA, anthropic_error, openai_error
 from mlxctl.server.access_log import AccessLog
 from mlxctl.server.agent_queue import AgentQueue
 from mlxctl.server.audit import AuditRecorder
@@ -62,6 +62,8 @@ def create_app(
             for path in route.paths
         },
         by_header={"anthropic-version": anthropic_error},
+        # LM Studio's paths are below Ollama's.
+        by_prefix={"/api/v0/": openai_error, "/api/": OLLAMA.render_error},
         default=openai_error,
     ).install(app)
     longest = max(settings.request_timeout_seconds, *settings.timeouts.values(), 0.0)

@@ -30,7 +30,7 @@ class ErrorHandlers:
     """Renders errors by route.
 
     `by_route` is by template. A route that is not in it uses `by_header` if the request has that header, else
-    `default`.
+    `default`. An unknown path uses `by_prefix`, of which the first match counts, before that.
     """
 
     def __init__(
@@ -38,13 +38,13 @@ class ErrorHandlers:
         by_route: Mapping[str, ErrorRenderer],
         *,
         default: ErrorRenderer,
+        by_prefix: Mapping[str, ErrorRenderer],
         by_header: Mapping[str, ErrorRenderer],
     ) -> None:
         self._by_route = by_route
         # Errors before routing have no template.
-        self._by_prefix = {
-            route.partition("{")[0]: render for route, render in by_route.items() if "{" in route
-        }
+        prefixes = {route.partition("{")[0]: render for route, render in by_route.items() if "{" in route}
+        self._by_prefix = {**prefixes, **by_prefix}
         self._default = default
         self._by_header = by_header
 

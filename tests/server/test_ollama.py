@@ -133,6 +133,19 @@ def test_errors_have_ollamas_shape(
     assert message in answer.json()["error"]
 
 
+@pytest.mark.parametrize("path", ["pull", "blobs/sha256:0"])
+def test_unknown_path_returns_404_in_ollamas_shape(client: httpx.Client, path: str) -> None:
+    answer = client.post(f"/api/{path}", json={"model": MODEL})
+    assert answer.status_code == 404
+    assert isinstance(answer.json()["error"], str)
+
+
+def test_unknown_lm_studio_path_returns_404_in_openais_shape(client: httpx.Client) -> None:
+    answer = client.get("/api/v0/nothing")
+    assert answer.status_code == 404
+    assert "message" in answer.json()["error"]
+
+
 def test_keep_alive_decides_how_long_the_model_stays(client: httpx.Client) -> None:
     def expiry() -> list[str]:
         return [model["expires_at"][:4] for model in client.get("/api/ps").json()["models"]]
