@@ -279,3 +279,22 @@ def test_template_that_needs_argument_descriptions_gets_them(tmp_path: Path) -> 
     adapter = adapter_of(write_model(tmp_path, template=template))
     tool = ToolSpec(name="look", parameters={"properties": {"place": {"type": "string"}}})
     assert prompt_of(adapter, ask(USER, tools=(tool,))).startswith("<tool_call>look place?: \n")
+
+
+def test_template_that_needs_types_of_values_gets_them(tmp_path: Path) -> None:
+    template = (
+        """{%- macro kind(schema) -%}{%- if schema.type == 'object' -%}
+{{- 'map of ' + kind(schema.additionalProperties) -}}
+{%- else -%}{{- schema.type or 'any' -}}{%- endif -%}{%- endmacro -%}
+{%- for tool in tools or [] -%}{{- '<tool_call>' + tool.function.name + ' ' -}}
+{%- for name, value in tool.function.parameters.properties.items() -%}
+{{- name + ': ' + kind(value) + '; ' + (value.description or '') + '\n' -}}
+{%- endfor -%}{%- endfor -%}"""
+        + PLAIN_TEMPLATE
+    )
+    adapter = adapter_of(write_model(tmp_path, template=template))
+    members = {"deep": {"type": "integer"}}
+    properties = {"a": {"type": "object"}, "b": {"type": "object", "properties": members}}
+    tool = ToolSpec(name="look", parameters={"type": "object", "properties": properties})
+    shown = prompt_of(adapter, ask(USER, tools=(tool,)))
+    assert shown.startswith('<tool_call>look a: map of any; \nb: map of any; {"deep": {"type": "integer"}}\n')

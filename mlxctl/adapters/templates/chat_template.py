@@ -4,7 +4,7 @@ PERF: Jinja is imported with the first template, not when the server starts.
 """
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any
@@ -22,14 +22,17 @@ _ROLES: dict[str, list["TemplateMessage"]] = {
     "system": [],
     "tool": [{"role": "user", "content": "probe question"}, {"role": "assistant", "content": "probe reply"}],
 }
-_TOOL = {
-    "type": "function",
-    "function": {
-        "name": "probe",
-        "description": "A tool.",
-        "parameters": {"type": "object", "properties": {"subject": {"type": "string"}}},
-    },
-}
+
+
+def _tool_of(kind: str) -> dict[str, Any]:
+    """Return a tool with one argument of a JSON type."""
+    parameters = {"type": "object", "properties": {"subject": {"type": kind}}}
+    return {
+        "type": "function",
+        "function": {"name": "probe", "description": "A tool.", "parameters": parameters},
+    }
+
+
 _TOOLS_VARIABLES = ("xml_tools", "functions")
 # Templates add this variable to text: it is a JSON list of functions.
 _TEXT_VARIABLE = "functions"
@@ -44,17 +47,22 @@ class TemplateInputs:
     Messages of `listed_roles` have a list of parts instead of a string. `tools_variable` is the variable of
     the tool definitions: `functions` is JSON text; others are None without tools, or an empty list where the
     template does not take None. With `wants_descriptions`, every argument of a tool needs a description, and
-    every tool a list of required arguments.
+    every tool a list of required arguments; with `wants_value_types`, every object the type of its values.
     """
 
     listed_roles: frozenset[str] = frozenset()
     tools_variable: str = "tools"
     takes_no_tools: bool = True
     wants_descriptions: bool = False
+    wants_value_types: bool = False
 
     def tools(self, tools: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]] | str | None:
         """Return the tool definitions as the template takes them."""
-        definitions = [_with_descriptions(tool) if self.wants_descriptions else tool for tool in tools]
+        definitions = list(tools)
+        if self.wants_descriptions:
+            definitions = [_with_arguments(tool, _with_description) for tool in definitions]
+        if self.wants_value_types:
+            definitions = [_with_arguments(tool, _with_value_type) for tool in definitions]
         if self.tools_variable == _TEXT_VARIABLE:
             return json.dumps([tool["function"] for tool in definitions], ensure_ascii=False, indent=4)
         return definitions or (None if self.takes_no_tools else [])
@@ -168,10 +176,16 @@ class ChatTemplate:
             listed = replace(inputs, listed_roles=inputs.listed_roles | {role})
             if not self._shows(messages, inputs) and self._shows(messages, listed):
                 inputs = listed
-        described = replace(inputs, wants_descriptions=True)
-        if not self._shows([user], inputs, tools=(_TOOL,)) and self._shows([user], described, tools=(_TOOL,)):
-            inputs = described
-        return inputs
+        inputs = self._first_that_shows(inputs, replace(inputs, wants_descriptions=True), kind="string")
+        return self._first_that_shows(inputs, replace(inputs, wants_value_types=True), kind="object")
+
+    def _first_that_shows(
+        self, inputs: "TemplateInputs", completed: "TemplateInputs", *, kind: str
+    ) -> "TemplateInputs":
+        """Return `completed` if only they render a tool with an argument of the type."""
+        user, tools = {"role": "user", "content": _TEXT}, (_tool_of(kind),)
+        is_needed = not self._shows([user], inputs, tools) and self._shows([user], completed, tools)
+        return completed if is_needed else inputs
 
     def _shows(
         self,
@@ -200,19 +214,43 @@ class ChatTemplate:
         return "".join(pieces)
 
 
-def _with_descriptions(tool: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Add empty descriptions to a tool's arguments, where they lack one."""
+def _with_arguments(
+    tool: Mapping[str, Any], complete: Callable[[Mapping[str, Any]], Mapping[str, Any]]
+) -> Mapping[str, Any]:
+    """Complete the schemas of a tool's arguments, and its required ones."""
     function = tool["function"]
     parameters = function["parameters"]
     properties = parameters.get("properties")
-    described = {
-        name: {"description": "", **schema} if isinstance(schema, Mapping) else schema
+    completed = {
+        name: complete(schema) if isinstance(schema, Mapping) else schema
         for name, schema in (properties.items() if isinstance(properties, Mapping) else ())
     }
     return {
         **tool,
-        "function": {**function, "parameters": {"required": [], **parameters, "properties": described}},
+        "function": {**function, "parameters": {"required": [], **parameters, "properties": completed}},
     }
+
+
+def _with_description(schema: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Add an empty description to an argument that has none."""
+    return {"description": "", **schema}
+
+
+def _with_value_type(schema: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Add the type of an object's values where it has none: any.
+
+    Members that the object declares are shown in its description.
+    """
+    if schema.get("type") != "object":
+        return schema
+    values = schema.get("additionalProperties")
+    members = schema.get("properties")
+    value_type = _with_value_type(values) if isinstance(values, Mapping) else {"type": None}
+    completed = {**schema, "additionalProperties": value_type}
+    if members:
+        shown = f"{schema.get('description', '')} {json.dumps(members, ensure_ascii=False)}"
+        completed["description"] = shown.strip()
+    return completed
 
 
 def special_token_texts(tokenizer_config: Mapping[str, Any]) -> dict[str, str]:
