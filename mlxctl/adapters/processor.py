@@ -113,7 +113,7 @@ class StreamProcessor:
             return []
         return [
             *self._feed_machine(self._detokenizer.finish()),
-            *self._machine.finish(),
+            *self._machine.finish(is_cut_off=reason == "length"),
             self._finished(reason),
         ]
 

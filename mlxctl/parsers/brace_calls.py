@@ -26,8 +26,9 @@ from mlxctl.parsers.steps import Step, read_steps
 
 MAX_HEAD_CHARS = 256
 _HEAD = re.compile(r"\s*(?:call)?:\s*(?P<name>[^\s{}:,<>]+)\s*\{")
-_MAY_BEGIN = re.compile(r"\s*(?:c(?:a(?:l(?:l)?)?)?|(?:call)?:\s*[^\s{}:,<>]*\s*)?")
-_WORD_END = {"key": re.compile(r"[,:{}\[\]]"), "value": re.compile(r"[,{}\[\]]")}
+# A name with spaces is malformed; the client answers such a call.
+_MAY_BEGIN = re.compile(r"\s*(?:c(?:a(?:l(?:l)?)?)?|(?:call)?:[^{}:,<>\n]*(?:<[^{}<>\n]*)?)?")
+_WORD_END = {"key": r"[,:{}\[\]]", "value": r"[,{}\[\]]"}
 _CLOSER = {"{": "}", "[": "]"}
 
 State = Literal["head", "key", "value", "colon", "next"]
@@ -36,13 +37,17 @@ State = Literal["head", "key", "value", "colon", "next"]
 class BraceCallsBody:
     """Parses one block; `mark` encloses every string, key or value.
 
-    `_open` are the open brackets; `_is_empty` is true while the last of them has no content.
+    Before the block's `closer` a call may lack its braces, the last one or both. `_open` are the open
+    brackets; `_is_empty` is true while the last of them has no content.
     """
 
-    def __init__(self, tools: ToolSchemas, mark: str) -> None:
+    def __init__(self, tools: ToolSchemas, mark: str, closer: str) -> None:
         self._tools = tools
         self._mark = mark
         self._marks = MarkerSet((mark,))
+        end = re.escape(closer)
+        self._head_without_braces = re.compile(rf"\s*(?:call)?:\s*(?P<name>[^{{}}:,<>\n]+?)\s*(?={end})")
+        self._word_end = {kind: re.compile(f"{chars}|{end}") for kind, chars in _WORD_END.items()}
         self._state: State = "head"
         self._in_string = False
         self._is_empty = True
@@ -59,7 +64,9 @@ class BraceCallsBody:
         """End a started call as incomplete; other text is rejected."""
         if self._state == "head":
             return (BodyEnded(),) if self._num_calls and not rest.strip() else (BodyRejected(),)
-        cut = escape(rest) if self._in_string else '"' + escape(rest.strip()) if rest.strip() else ""
+        has_value = self._state == "value" and rest.strip()
+        string = rest[: len(rest) - self._marks.partial_length(rest)]
+        cut = escape(string) if self._in_string else self._value(rest.strip()) if has_value else ""
         return *_arguments_delta(cut), CallEnded(is_complete=False), BodyEnded()
 
     def _step(self, text: str, at: int) -> Step | None:
@@ -85,6 +92,10 @@ class BraceCallsBody:
             self._name = self._tools.resolve(head["name"])
             self._open, self._state, self._is_empty = ["{"], "key", True
             return head.end(), (CallStarted(name=self._name), CallArguments(json="{"))
+        if (head := self._head_without_braces.match(text, at)) is not None:
+            self._num_calls += 1
+            started = CallStarted(name=self._tools.resolve(head["name"]))
+            return head.end(), (started, CallArguments(json="{}"), CallEnded(is_complete=True))
         if _MAY_BEGIN.fullmatch(text, at) and len(text) - at <= MAX_HEAD_CHARS:
             return None
         return at, (BodyEnded() if self._num_calls else BodyRejected(),)
@@ -110,12 +121,13 @@ class BraceCallsBody:
             return at + 1, (CallArguments(json=text[at]),)
         if text.startswith(_CLOSER[self._open[-1]], at) and self._is_empty:
             return self._close(at)
-        end = _WORD_END[self._state].search(text, at)
+        end = self._word_end[self._state].search(text, at)
         if end is None:
-            return None
+            is_key = self._state != "key" or len(text) - at <= MAX_HEAD_CHARS
+            return None if is_key else self._break(text, at)
         token = text[at : end.start()].strip()
         if not token:
-            return self._break(at)
+            return self._break(text, end.start())
         if self._state == "key":
             self._key, self._state = token, "colon"
             return end.start(), (CallArguments(json=quote(token)),)
@@ -140,7 +152,7 @@ class BraceCallsBody:
             case "next", char if char == _CLOSER[self._open[-1]]:
                 return self._close(at)
             case _:
-                return self._break(at)
+                return self._break(text, at)
 
     def _close(self, at: int) -> Step:
         closed = CallArguments(json=_CLOSER[self._open.pop()])
@@ -151,8 +163,9 @@ class BraceCallsBody:
         self._num_calls += 1
         return at + 1, (closed, CallEnded(is_complete=True))
 
-    def _break(self, at: int) -> Step:
-        return at, (CallEnded(is_complete=False), BodyEnded())
+    def _break(self, text: str, at: int) -> Step:
+        """End the call; before the block's closer only brackets are missing."""
+        return at, (CallEnded(is_complete=False, lacks_only_end=text[at] == "<"), BodyEnded())
 
 
 def _arguments_delta(json: str) -> tuple[Signal, ...]:

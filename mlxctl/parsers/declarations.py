@@ -38,9 +38,13 @@ class CallArguments:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CallEnded:
-    """The current call ended; complete if its arguments are a JSON object."""
+    """The current call ended; complete if its arguments are a JSON object.
+
+    `lacks_only_end` is true where the model only forgot to close the arguments.
+    """
 
     is_complete: bool
+    lacks_only_end: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -22,7 +22,9 @@ class JsonArguments:
         end = self._scanner.scan(text, at)
         more: tuple[Signal, ...] = (CallArguments(json=text[at:end]),) if end > at else ()
         if self._scanner.is_broken:
-            return end, (*more, CallEnded(is_complete=False), BodyEnded())
+            # A marker follows instead of the last brackets.
+            ended = CallEnded(is_complete=False, lacks_only_end=text[end] == "<")
+            return end, (*more, ended, BodyEnded())
         if not self._scanner.is_whole:
             return end, more
         self.is_whole = True

@@ -12,6 +12,7 @@ _PLAIN_IN_STRING = re.compile(r'[^"\\]*')
 _PLAIN_BETWEEN = re.compile(r"[\s\w+\-.,:]*", re.ASCII)
 _SCALAR = re.compile(r"[\w+\-.]*", re.ASCII)
 _OPENER_OF = {"}": "{", "]": "["}
+_CLOSER_OF = {opener: closer for closer, opener in _OPENER_OF.items()}
 _SURROGATE = re.compile("[\ud800-\udfff]")
 
 
@@ -45,6 +46,12 @@ class JsonValueScanner:
             at = self._scan_string(text, at) if self._in_string else self._scan_between(text, at)
         self._pieces.append(text[start:at])
         return at
+
+    @property
+    def closing(self) -> str:
+        """The quotation mark and brackets that close what is open."""
+        mark = ("\\" * self._escaped + '"') * self._in_string
+        return mark + "".join(_CLOSER_OF[opener] for opener in reversed(self._open))
 
     def parse(self) -> Any:
         """Return the value; raises ValueError for invalid JSON."""
@@ -132,6 +139,17 @@ def is_json_object(text: str) -> bool:
         return isinstance(parse_json(text), dict)
     except ValueError:
         return False
+
+
+def missing_end(text: str) -> str | None:
+    """Return what an unfinished object lacks at its end.
+
+    None where closing what is open does not make it an object.
+    """
+    scanner = JsonValueScanner()
+    scanner.scan(text, 0)
+    closing = scanner.closing if text else "{}"
+    return closing if is_json_object(text + closing) else None
 
 
 def _refuse_constant(name: str) -> Any:

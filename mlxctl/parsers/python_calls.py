@@ -97,8 +97,8 @@ class PythonCallsBody:
 
     def _finish(self, rest: str) -> Sequence[Signal]:
         if self._is_started:
-            value = self._scanner.text if self._state == "value" else ""
-            cut = escape(rest) if self._state == "string" else '"' + escape(value + rest) if value else ""
+            value = self._scanner.text + rest if self._state == "value" else ""
+            cut = escape(rest) if self._state == "string" else self._value(value) if value.strip() else ""
             return *_arguments_delta(cut), CallEnded(is_complete=False), BodyEnded()
         if self._state == "argument" and not self._syntax.is_bare and _CUT_KEYWORD.fullmatch(rest):
             return CallStarted(name=self._name), CallEnded(is_complete=False), BodyEnded()

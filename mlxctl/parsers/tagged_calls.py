@@ -23,7 +23,7 @@ from mlxctl.parsers.declarations import (
 )
 from mlxctl.parsers.json_arguments import JsonArguments
 from mlxctl.parsers.json_value import escape, json_text, parse_json, quote
-from mlxctl.parsers.markers import MarkerSet, is_control_token
+from mlxctl.parsers.markers import MarkerSet
 from mlxctl.parsers.python_value import literal_as_json
 from mlxctl.parsers.schemas import STRING, SchemaNode, ToolSchemas
 from mlxctl.parsers.steps import Step, read_steps
@@ -131,14 +131,17 @@ class TaggedCallsBody:
         return at, (CallStarted(name=self._name), CallArguments(json="{}"), CallEnded(is_complete=True))
 
     def _read_name_tag(self, text: str, at: int) -> Step | None:
-        end = text.find(self._tags.name_end, at)
+        # Some models go on without the end of the name.
+        ends = (self._tags.name_end, self._tags.key_opener, self._tags.call_closer)
+        found_ends = ((text.find(tag, at), tag) for tag in ends if tag in text[at:])
+        end, tag = min(found_ends, default=(-1, ""))
         if end < 0 and len(text) - at <= MAX_TAG_CHARS:
             return None
         found = _NAME_TAG.fullmatch(text, at, max(end, at))
         if found is None:
             return at, (BodyRejected(),)
         self._begin_call(unescape(found["quoted"] or found["bare"]))
-        return end + len(self._tags.name_end), ()
+        return end + len(tag) * (tag == self._tags.name_end), ()
 
     def _begin_call(self, name: str) -> None:
         self._name, self._state, self._num_arguments = self._tools.resolve(name), "named", 0
@@ -320,23 +323,14 @@ class TaggedCallsBody:
         return (CallArguments(json=json_text(arguments)[:-1]),) if arguments else ()
 
     def _unfinished_value(self, rest: str) -> Sequence[Signal]:
-        """Return the JSON of a key or value that never ended."""
-        match self._state:
-            case "key":
-                return (CallArguments(json=self._separator + '"' + escape(rest.strip())),)
-            case "value" | "value_start":
-                has_tokens = is_control_token(self._value_closer)
-                more = self._take(
-                    rest[: len(rest) - self._closer.partial_length(rest)] if has_tokens else rest
-                )
-                opening = self._open_value() if self._is_wrapper else ""
-                return (
-                    more
-                    if self._is_streaming
-                    else (CallArguments(json=opening + '"' + escape("".join(self._pieces))),)
-                )
-            case _:
-                return ()
+        """Return the JSON of a value that never ended.
+
+        A string stays open. A key without a value is dropped.
+        """
+        if self._state not in ("value", "value_start"):
+            return ()
+        more = self._take(rest[: len(rest) - self._closer.partial_length(rest)])
+        return more if self._is_streaming else self._end_value()
 
 
 def _wrapped_arguments(json: str, names: Sequence[str]) -> dict[str, Any] | None:

@@ -61,9 +61,11 @@ def _spoken(text: str, *, tools: str = "null", thinking: str = "null", **more: A
     return _processor(Transcript(id="", text=text, expect=(), tools=tools, thinking=thinking, **more))
 
 
-def _run(processor: StreamProcessor, groups: Sequence[Sequence[int]]) -> list[StreamEvent]:
+def _run(
+    processor: StreamProcessor, groups: Sequence[Sequence[int]], *, is_cut_off: bool = False
+) -> list[StreamEvent]:
     events = [event for group in groups for event in processor.feed(group)]
-    return events + processor.finish("stop")
+    return events + processor.finish("length" if is_cut_off else "stop")
 
 
 @settings(max_examples=300, deadline=None)
@@ -72,10 +74,11 @@ def test_events_do_not_depend_on_token_grouping(transcript: Transcript, places: 
     ids = [*VOCABULARY.encode(transcript.text), END]
     edges = sorted({0, len(ids), *(place for place in places if place < len(ids))})
     groups = [ids[start:end] for start, end in pairwise(edges)]
-    events = _run(_processor(transcript), groups)
+    events = _run(_processor(transcript), groups, is_cut_off=transcript.is_cut_off)
     num_complete = sum(part[0] == "call" for part in transcript.expect)
     assert fold(events, num_complete_calls=num_complete) == list(transcript.expect)
-    one_by_one = _run(_processor(transcript), [[token_id] for token_id in ids])
+    pieces = [[token_id] for token_id in ids]
+    one_by_one = _run(_processor(transcript), pieces, is_cut_off=transcript.is_cut_off)
     assert events[-1] == one_by_one[-1]
 
 

@@ -31,7 +31,8 @@ def test_example_transcripts_parse_under_every_chunking() -> None:
     for case in tomllib.loads(example("toml"))["transcript"]:
         for chunks in chunkings(case["text"]):
             machine = AnswerMachine(tools=parser)
-            events = [event for chunk in chunks for event in machine.feed(chunk)] + machine.finish()
+            events = [event for chunk in chunks for event in machine.feed(chunk)]
+            events += machine.finish(is_cut_off=case.get("is_cut_off", False))
             parsed = fold(events, num_complete_calls=machine.num_complete_calls)
             assert parsed == [tuple(part) for part in case["expect"]]
 

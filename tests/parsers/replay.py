@@ -2,9 +2,10 @@
 
 A new format brings one file in `transcripts/`. `expect` lists the events in order: `["text", …]`,
 `["thinking", …]`, `["call", name, arguments]`, and `["broken call", name, arguments]` for a call that was cut
-off or malformed. `continued` is how a model continues after the forced prefix of a call of `f`, one text for
-each dialect, with the arguments `{"text": "x \\"y\\" ü", "count": 7}`. `[[tool]]` tables are the available
-tools: a `name`, and `parameters` as JSON text.
+off or cannot be closed. `is_cut_off` is true where the model did not end the answer itself. `continued` is
+how a model continues after the forced prefix of a call of `f`, one text for each dialect, with the arguments
+`{"text": "x \\"y\\" ü", "count": 7}`. `[[tool]]` tables are the available tools: a `name`, and `parameters`
+as JSON text.
 """
 
 import json
@@ -51,6 +52,7 @@ class Transcript:
     stop: tuple[str, ...] = ()
     max_calls: int | None = None
     stop_sequence: str | None = None
+    is_cut_off: bool = False
 
     @property
     def tool_parser(self) -> ToolParser:
@@ -112,7 +114,7 @@ def play(transcript: Transcript, chunks: Iterable[str]) -> list[tuple[str, ...]]
     for chunk in chunks:
         if not machine.is_over:
             events += machine.feed(chunk)
-    events += machine.finish()
+    events += machine.finish(is_cut_off=transcript.is_cut_off)
     parsed = fold(events, num_complete_calls=machine.num_complete_calls)
     assert machine.stop_sequence == transcript.stop_sequence
     return parsed

@@ -182,7 +182,7 @@ def test_text_without_a_call_loses_only_control_tokens(parser_id: str, data: st.
         return
     before, after = _without_tokens(text, tools), _without_tokens(message.text, tools)
     assert before.startswith(after)
-    assert len(before) - len(after) < max(map(len, tools.markers))
+    assert len(before) - len(after) <= max(map(len, tools.markers))
 
 
 def _without_tokens(text: str, tools: ToolParser) -> str:
@@ -289,4 +289,5 @@ def test_string_arguments_stream(parser_id: str) -> None:
     force, text = [*zip((tools.forced_prefix, *tools.dialects), CONTINUED[parser_id], strict=True)][-1]
     machine = AnswerMachine(tools=tools, tool_specs=TYPED, prompt_tail=force("f") or "")
     before = text[: text.index("x ") + 2]
-    assert fold([*machine.feed(before), *machine.finish()])[0][:3] == ("call", "f", '{"text": "x ')
+    events = [*machine.feed(before), *machine.finish(is_cut_off=True)]
+    assert fold(events)[0][:3] == ("call", "f", '{"text": "x ')

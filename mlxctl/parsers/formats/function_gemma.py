@@ -4,11 +4,11 @@ from mlxctl.ir import BraceNotation
 from mlxctl.parsers.brace_calls import BraceCallsBody
 from mlxctl.parsers.declarations import Closing, Opening, ToolParser
 
-_OPENER, _MARK = "<start_function_call>", "<escape>"
+_OPENER, _CLOSER, _MARK = "<start_function_call>", "<end_function_call>", "<escape>"
 
 
 def _open_body(opening: Opening) -> BraceCallsBody:
-    return BraceCallsBody(opening.tools, _MARK)
+    return BraceCallsBody(opening.tools, _MARK, _CLOSER)
 
 
 def _force_call(name: str | None) -> str:
@@ -18,10 +18,10 @@ def _force_call(name: str | None) -> str:
 TOOLS = ToolParser(
     id="function_gemma",
     opener=_OPENER,
-    closer="<end_function_call>",
+    closer=_CLOSER,
     open_body=_open_body,
     inner_markers=(_MARK,),
     forced_prefix=_force_call,
-    closings=(Closing(prefix_end="{", call_end="}<end_function_call>", notation=BraceNotation(mark=_MARK)),),
+    closings=(Closing(prefix_end="{", call_end=f"}}{_CLOSER}", notation=BraceNotation(mark=_MARK)),),
     separator="",
 )

@@ -4,11 +4,11 @@ from mlxctl.ir import BraceNotation
 from mlxctl.parsers.brace_calls import BraceCallsBody
 from mlxctl.parsers.declarations import Closing, Opening, ToolParser
 
-_OPENER, _MARK = "<|tool_call>", '<|"|>'
+_OPENER, _CLOSER, _MARK = "<|tool_call>", "<tool_call|>", '<|"|>'
 
 
 def _open_body(opening: Opening) -> BraceCallsBody:
-    return BraceCallsBody(opening.tools, _MARK)
+    return BraceCallsBody(opening.tools, _MARK, _CLOSER)
 
 
 def _force_call(name: str | None) -> str:
@@ -18,10 +18,10 @@ def _force_call(name: str | None) -> str:
 TOOLS = ToolParser(
     id="gemma4",
     opener=_OPENER,
-    closer="<tool_call|>",
+    closer=_CLOSER,
     open_body=_open_body,
     inner_markers=(_MARK,),
     forced_prefix=_force_call,
-    closings=(Closing(prefix_end="{", call_end="}<tool_call|>", notation=BraceNotation(mark=_MARK)),),
+    closings=(Closing(prefix_end="{", call_end=f"}}{_CLOSER}", notation=BraceNotation(mark=_MARK)),),
     separator="",
 )

@@ -1,7 +1,7 @@
 """Tool calls of Hunyuan's Hy3: key and value tags.
 
 `<tool_calls>` contains `<tool_call>f<tool_sep>` with a key and a value for each argument. All tags are
-tokens, which the published models write with the suffix `:opensource`.
+tokens, which the published models write with the suffix `:opensource`. Hy4 leaves out `<tool_sep>`.
 """
 
 from mlxctl.ir import TagNotation

@@ -72,6 +72,7 @@ _TAGS = CallTags(
     key_opener=f"{_MARK}<",
     key_end=">",
     value_closer=f"{_MARK}</{{name}}>",
+    value_ends=(f"{_MARK}</invoke>",),
     read_value=_read_tree,
 )
 

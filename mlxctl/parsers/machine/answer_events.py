@@ -12,6 +12,7 @@ from mlxctl.ir import (
     ToolCallEnded,
     ToolCallStarted,
 )
+from mlxctl.parsers.json_value import missing_end
 
 LogprobsBetween = Callable[[int, int], tuple[TokenLogprob, ...]]
 """Returns the log-probabilities of the tokens that begin between two character offsets."""
@@ -87,6 +88,7 @@ class AnswerEvents:
         self.num_complete_calls = 0
         self.pending: list[StreamEvent] = []
         self._max_calls = max_calls
+        self._arguments: list[str] = []
         self._logprobs_between = logprobs_between
         self._stops = StopStrings(stop)
         self._stops_start = 0
@@ -125,15 +127,25 @@ class AnswerEvents:
     def start_call(self, name: str) -> None:
         """Emit the start of a call with a new id."""
         self.release_stops()
+        self._arguments.clear()
         call_id = f"call_{secrets.token_hex(12)}"
         self.pending.append(ToolCallStarted(index=self.num_calls, id=call_id, name=name))
 
     def add_arguments(self, json: str) -> None:
         """Emit more of the current call's arguments."""
+        self._arguments.append(json)
         self.pending.append(ToolArgumentsDelta(index=self.num_calls, json=json))
 
-    def end_call(self, *, is_complete: bool) -> None:
-        """Emit the end of the current call."""
+    def end_call(self, *, is_complete: bool, lacks_only_end: bool) -> None:
+        """Emit the end of the current call.
+
+        Arguments that the model forgot to close are closed.
+        """
+        if lacks_only_end:
+            closing = missing_end("".join(self._arguments))
+            is_complete = closing is not None
+            if closing:
+                self.add_arguments(closing)
         self.pending.append(ToolCallEnded(index=self.num_calls))
         self.num_calls += 1
         self.is_blank = True

@@ -12,11 +12,12 @@
 Text is emitted as soon as it cannot become a marker, so joined deltas are the same for every chunking. These
 are dropped: a closing think marker without an opening one, an opening one at the very start of thinking (the
 template may have opened it already), and a format's wrappers. A call in a thought that is never closed is a
-call, and ends the thought: it has to name an available tool, or stand at the end of the answer. In a closed
-thought it is quoted, and part of the thought. White space is dropped where a format puts it: on the inner
-sides of thinking and after it, before a call, and where there is nothing else before thinking, between calls
-or after the last. Control tokens of calls are never text, nor is the beginning of a marker at the end of the
-answer or thought. Nothing else is ever lost.
+call, and ends the thought: it has to name an available tool, or stand at the end of the answer. So does a
+control token of calls. In a closed thought it is quoted, and part of the thought. White space is dropped
+where a format puts it: on the inner sides of thinking and after it, before a call, and where there is nothing
+else before thinking, between calls or after the last. Control tokens of calls are never text, nor is at the
+end of the answer or thought a call's marker, or the beginning of a marker. Nothing else is ever lost. A call
+that the model leaves open is closed, unless the answer was cut off.
 """
 
 import re
@@ -100,6 +101,7 @@ class AnswerMachine:
         )
         self._body: BodyReader | None = None
         self._dropped_opener = ""
+        self._is_cut_off = False
         self._events.pending = self.feed(prompt_tail)
 
     @property
@@ -139,10 +141,15 @@ class AnswerMachine:
             pass
         return events.take()
 
-    def finish(self) -> list[StreamEvent]:
-        """End the answer and return the events of what was held back."""
+    def finish(self, *, is_cut_off: bool = False) -> list[StreamEvent]:
+        """End the answer and return the events of what was held back.
+
+        `is_cut_off` is true where the model did not end the answer itself. A call that it has not closed then
+        stays open, because a client must not run half a call; another one is closed.
+        """
         if self.is_over:
             return []
+        self._is_cut_off = is_cut_off
         self._finish_reading()
         return self._events.take()
 
@@ -315,7 +322,11 @@ class AnswerMachine:
                 case CallArguments():
                     self._events.add_arguments(signal.json)
                 case CallEnded():
-                    self._events.end_call(is_complete=signal.is_complete)
+                    was_left_open = is_final and not (signal.is_complete or self._is_cut_off)
+                    self._events.end_call(
+                        is_complete=signal.is_complete,
+                        lacks_only_end=signal.lacks_only_end or was_left_open,
+                    )
                 case Punctuation():
                     pass
                 case BodyEnded():
@@ -338,6 +349,8 @@ class AnswerMachine:
             return
         self._state = "text"
         held = self._buffer.held
+        if is_final and held.strip(WHITESPACE) in self._tools.openers:
+            return
         pieces = list(self._pieces_without_tokens(self._without_partial_marker(held) if is_final else held))
         if not "".join(piece for piece, _ in pieces).strip():
             return

@@ -19,7 +19,7 @@ from mlxctl.parsers.declarations import (
 )
 from mlxctl.parsers.machine.answer_events import AnswerEvents
 from mlxctl.parsers.machine.text_buffer import TextBuffer
-from mlxctl.parsers.markers import MarkerSet
+from mlxctl.parsers.markers import MarkerSet, is_control_token
 from mlxctl.parsers.schemas import ToolSchemas
 
 Decision = Literal["undecided", "quoted", "no call"]
@@ -29,7 +29,8 @@ class ThoughtCall:
     """Follows a thought from a call's marker on, without consuming it.
 
     `marker_end` is where the marker ends in the buffer, which only grows meanwhile; `closer_at` and
-    `closer_length` are where the thought is closed, once the decision is "quoted".
+    `closer_length` are where the thought is closed, once the decision is "quoted". No thought quotes a
+    `is_control_token` marker, so what follows one is held even if it is no call.
     """
 
     def __init__(
@@ -40,8 +41,10 @@ class ThoughtCall:
         *,
         closers: Collection[str],
         marker_end: int,
+        is_control_token: bool,
     ) -> None:
         self.marker_end = marker_end
+        self._is_control_token = is_control_token
         self.closer_at = -1
         self.closer_length = 0
         self._body = body
@@ -65,7 +68,7 @@ class ThoughtCall:
             return "quoted"
         self._searched += self._closers.certain_length(buffer[self._searched :])
         self._follow(buffer)
-        if self._has_known_call or not self._is_over:
+        if self._has_known_call or self._is_control_token or not self._is_over:
             return "undecided"
         # A call of an unknown tool counts only at the end of the answer.
         return (
@@ -75,7 +78,9 @@ class ThoughtCall:
         )
 
     def counts_at_end(self, buffer: str) -> bool:
-        """Whether an answer that ends here made a call."""
+        """Whether an answer that ends here made a call, or began one."""
+        if self._is_control_token or not buffer[self.marker_end :].strip(WHITESPACE):
+            return True
         if not self._is_over and not self._has_known_call:
             self._take(self._body.finish(buffer[self._read_to :]))
         return self._has_call
@@ -208,6 +213,7 @@ class ThinkingReader:
             self._tools,
             closers=self._thinking.closers,
             marker_end=begin + len(marker),
+            is_control_token=is_control_token(marker),
         )
 
     def _advance_call(self, call: ThoughtCall) -> bool:
