@@ -15,7 +15,15 @@ import mlx.core as mx
 from mlx.utils import tree_flatten, tree_map
 
 # Cache classes of one sequence and of a batch.
-_GROWING = frozenset({"KVCache", "BatchKVCache", "PreallocatedQuantizedKVCache", "BatchQuantizedKVCache"})
+_GROWING = frozenset(
+    {
+        "KVCache",
+        "BatchKVCache",
+        "SpareRowsKVCache",
+        "PreallocatedQuantizedKVCache",
+        "BatchQuantizedKVCache",
+    }
+)
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,15 +1,20 @@
-"""Batches are joined in one copy, with space for the output."""
+"""Rows join and leave a batch without copies of the others, and with space for the output."""
 
 from typing import Any
 
 import mlx.core as mx
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from mlx_lm import load
+from mlx_lm.models.cache import KVCache
 
 from mlxctl.engine.generation import caches as kv
+from mlxctl.engine.generation.quantized_cache import PreallocatedQuantizedKVCache
 from mlxctl.engine.scheduling.sequence import OUTPUT_RESERVE_TOKENS
+from mlxctl.ir import KVFormat
 from tests import tiny_models
-from tests.engine.cache_reading import next_logits, read
+from tests.engine.cache_reading import held, keys_of, next_logits, read
 
 
 @pytest.fixture(scope="module")
@@ -44,3 +49,62 @@ def test_joining_frees_the_caches_of_single_rows(model: Any) -> None:
     kv.join(parts, [1, 1])
 
     assert all(layer.keys is None for part in parts for layer in part)
+
+
+def row_of(number: int, length: int, *, is_quantized: bool) -> kv.Caches:
+    layer = PreallocatedQuantizedKVCache(KVFormat(bits=8, group_size=64)) if is_quantized else KVCache()
+    if length:
+        layer.update_and_fetch(keys_of(number, length), -keys_of(number, length))
+    return [layer]
+
+
+@settings(max_examples=60, deadline=None, derandomize=True)
+@given(data=st.data())
+def test_rows_keep_their_tokens_when_others_join_and_leave(data: st.DataObject) -> None:
+    is_quantized, has_spare_rows = data.draw(st.booleans(), label="quantized"), data.draw(st.booleans())
+    rows: list[int] = []
+    lengths: dict[int, int] = {}
+    batch: kv.Caches = []
+    for number in range(7):
+        length = data.draw(st.integers(0, 300), label="length")
+        parts = [batch] * bool(rows) + [row_of(number, length, is_quantized=is_quantized)]
+        batch = kv.join(parts, [len(rows), 1] if rows else [1], has_spare_rows=has_spare_rows)
+        rows, lengths[number] = [*rows, number], length
+        new = mx.concatenate([keys_of(row, lengths[row] + 1)[:, :, -1:] for row in rows])
+        batch[0].update_and_fetch(new, -new)
+        lengths |= {row: lengths[row] + 1 for row in rows}
+        staying = data.draw(st.sets(st.sampled_from(range(len(rows))), min_size=1), label="staying")
+        order = kv.fewest_moves(sorted(staying))
+        kv.keep_rows(batch, order)
+        rows = [rows[place] for place in order]
+
+        for place, row in enumerate(rows):
+            assert held(kv.extract_row(batch, place)[0]) == keys_of(row, lengths[row])[0, 0, :, 0].tolist()
+
+
+def test_a_row_that_joins_or_leaves_moves_no_other_row(model: Any) -> None:
+    batch = kv.join([read(model, [20] * 100), read(model, [21] * 100)], [1, 1], has_spare_rows=True)
+    kv.keep_rows(batch, [0])
+    shapes = [layer.keys.shape for layer in batch]
+
+    joined = kv.join([batch, read(model, [22] * 90), read(model, [23] * 80)], [1, 1, 1])
+
+    assert joined[0] is batch[0]
+    assert [layer.keys.shape for layer in joined] == shapes
+
+
+def test_rows_of_long_prompts_leave_their_memory(model: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(kv, "_SPARE_ROWS_BYTES", 1)
+    batch = kv.join([read(model, [20] * 100), read(model, [21] * 100), read(model, [22] * 90)], [1, 1, 1])
+
+    kv.keep_rows(batch, [0, 1])
+
+    assert {layer.keys.shape[0] for layer in batch} == {2}
+
+
+def test_padding_of_the_rows_that_stay_is_cut_off(model: Any) -> None:
+    batch = kv.join([read(model, [20] * 300), read(model, [21] * 20), read(model, [22] * 30)], [1, 1, 1])
+
+    kv.keep_rows(batch, [2, 1])
+
+    assert batch[0].size() == 30

@@ -5,8 +5,6 @@ from typing import Any
 import mlx.core as mx
 import numpy as np
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 from mlx_lm import load
 from mlx_lm.models.cache import ArraysCache, CacheList, KVCache, QuantizedKVCache, RotatingKVCache
 from mlx_lm.utils import _get_classes, load_model
@@ -20,7 +18,7 @@ from mlxctl.engine.generation.quantized_cache import (
 )
 from mlxctl.ir import KVFormat
 from tests import tiny_models
-from tests.engine.cache_reading import next_logits, read
+from tests.engine.cache_reading import held, keys_of, next_logits, read
 from tests.tiny_models.wide_heads import wide_model
 
 FORM = KVFormat(bits=8, group_size=64)
@@ -29,26 +27,6 @@ FORM = KVFormat(bits=8, group_size=64)
 @pytest.fixture(scope="module")
 def model() -> Any:
     return load(str(tiny_models.model("bench5m")))[0]
-
-
-def keys_of(number: int, num_tokens: int) -> mx.array:
-    """Keys that encode their row and token.
-
-    Every group of them is the same number, which quantizing keeps.
-    """
-    tokens = mx.arange(num_tokens) + 1000.0 * number
-    return mx.broadcast_to(tokens[None, None, :, None], (1, 2, num_tokens, 64))
-
-
-def held(layer: PreallocatedQuantizedKVCache) -> list[float]:
-    """Return the token numbers in a row, checked against its values."""
-    keys, values = (
-        mx.dequantize(*(array[:, :, : layer.offset] for array in packed), group_size=64, bits=8)
-        for packed in (layer.keys, layer.values)
-    )
-    assert mx.array_equal(keys, -values)
-    numbers: list[float] = keys[0, 0, :, 0].tolist()
-    return numbers
 
 
 def test_single_row_computes_as_mlx_lms_quantized_cache(model: Any) -> None:
@@ -71,32 +49,6 @@ def test_joined_rows_of_any_length_compute_as_alone(model: Any) -> None:
 
     together = next_logits(model, batch, [5] * 4)
     assert all(mx.allclose(one, other, atol=1e-2) for one, other in zip(alone, together, strict=True))
-
-
-@settings(max_examples=40, deadline=None, derandomize=True)
-@given(data=st.data())
-def test_rows_keep_their_tokens_when_others_join_and_leave(data: st.DataObject) -> None:
-    rows: list[int] = []
-    lengths: dict[int, int] = {}
-    batch: kv.Caches = []
-    for number in range(6):
-        length = data.draw(st.integers(0, 300), label="length")
-        single = PreallocatedQuantizedKVCache(FORM)
-        if length:
-            single.update_and_fetch(keys_of(number, length), -keys_of(number, length))
-        batch = kv.join([batch, [single]], [len(rows), 1]) if rows else kv.join([[single]], [1])
-        rows, lengths[number] = [*rows, number], length
-        new = mx.concatenate([keys_of(row, lengths[row] + 1)[:, :, -1:] for row in rows])
-        batch[0].update_and_fetch(new, -new)
-        lengths |= {row: lengths[row] + 1 for row in rows}
-        keep = data.draw(
-            st.lists(st.sampled_from(range(len(rows))), min_size=1, unique=True).map(sorted), label="keep"
-        )
-        kv.keep_rows(batch, keep)
-        rows = [rows[place] for place in keep]
-
-        for place, row in enumerate(rows):
-            assert held(kv.extract_row(batch, place)[0]) == keys_of(row, lengths[row])[0, 0, :, 0].tolist()
 
 
 def test_extracted_row_can_be_trimmed_and_continued(model: Any) -> None:

@@ -2,7 +2,8 @@
 
 MLX thread only. Uses mlx-lm's cache classes (`merge`, `extend`, `filter`, `extract`) and our quantized ones,
 and decides when their arrays are evaluated, because a lazy slice pins the buffer that it was cut from. Caches
-are a list with one object per layer, as `make_prompt_cache` returns it.
+are a list with one object per layer, as `make_prompt_cache` returns it. Growing layers of a batch have spare
+rows where these take little memory, so that rows join and leave without a copy of the others.
 """
 
 from collections.abc import Sequence as Many
@@ -24,6 +25,12 @@ Tokens = np.ndarray[Any, np.dtype[np.uint32]]
 _JOIN_BYTES = 256 * 1024 * 1024
 # Positions of padding that all rows may have before they are cut off, which copies all rows.
 _SPARE_PADDING = 256
+# Of a batch whose rows leave without a copy, this share of the positions may be padding of all rows.
+_SPARE_PADDING_SHARE = 8
+# Memory of the spare rows of a batch; rows of long prompts have none.
+_SPARE_ROWS_BYTES = 256 * 1024 * 1024
+# A batch that was copied has room for half as many rows more, and for so many at least.
+_MIN_SPARE_ROWS = 4
 
 
 def new_caches(model: Any, form: KVFormats | None = None) -> Caches:
@@ -50,16 +57,20 @@ def evaluate(caches: Caches) -> None:
     mx.eval(arrays(caches))
 
 
-def join(parts: Many[Caches], num_rows: Many[int]) -> Caches:
+def join(parts: Many[Caches], num_rows: Many[int], *, has_spare_rows: bool = False) -> Caches:
     """Return one batch of all rows, in order.
 
-    `num_rows` are those of each part. The parts must not be used again. They are copied some layers at a
-    time, so that memory does not double. A part with one row may be caches of a single sequence.
+    `num_rows` are those of each part. The parts must not be used again. If the first is a batch and the
+    longest, the others are written behind its rows, after one copy if it has too few spare rows. Otherwise
+    all are copied, some layers at a time, so that memory does not double. A copy has new spare rows on
+    request. A part with one row may be caches of a single sequence.
     """
+    extends = _first_is_longest_batch(parts)
+    num_spare = _affordable_spare_rows(parts, num_rows) if has_spare_rows else 0
     joined: Caches = []
     num_bytes = 0
     for layers in zip(*parts, strict=True):
-        joined.append(_joined(layers, num_rows))
+        joined.append(_joined(layers, num_rows, num_spare, extends=extends))
         for layer in layers:
             if layer is not joined[-1] and hasattr(layer, "keys"):
                 layer.keys = layer.values = None
@@ -71,13 +82,36 @@ def join(parts: Many[Caches], num_rows: Many[int]) -> Caches:
     return joined
 
 
-def _joined(layers: Many[Any], num_rows: Many[int]) -> Any:
+def _first_is_longest_batch(parts: Many[Caches]) -> bool:
+    """Whether the rows of the other parts fit behind those of the first."""
+    growing = [layers for layers in zip(*(leaves(part) for part in parts), strict=True) if grows(layers[0])]
+    return bool(growing) and all(
+        hasattr(first, "left_padding")
+        and growing_arrays(first)
+        and first.size() >= max(other.size() for other in others)
+        for first, *others in growing
+    )
+
+
+def _affordable_spare_rows(parts: Many[Caches], num_rows: Many[int]) -> int:
+    longest = max((layer.size() for part in parts for layer in leaves(part) if grows(layer)), default=0)
+    row_bytes = max(sum(map(_position_bytes, leaves(part))) for part in parts)
+    row_bytes *= longest + OUTPUT_RESERVE_TOKENS
+    return min(max(sum(num_rows) // 2, _MIN_SPARE_ROWS), _SPARE_ROWS_BYTES // max(1, row_bytes))
+
+
+def _position_bytes(layer: Any) -> int:
+    """Return the bytes of one position of a row in a growing layer."""
+    held = growing_arrays(layer) if grows(layer) else []
+    return sum(array.shape[1] * array.shape[3] * array.itemsize for array in held)
+
+
+def _joined(layers: Many[Any], num_rows: Many[int], num_spare: int, *, extends: bool) -> Any:
     if hasattr(layers[0], "caches"):
-        return type(layers[0])(
-            *(_joined(parts, num_rows) for parts in zip(*(layer.caches for layer in layers), strict=True))
-        )
+        parts = zip(*(layer.caches for layer in layers), strict=True)
+        return type(layers[0])(*(_joined(part, num_rows, num_spare, extends=extends) for part in parts))
     if grows(layers[0]):
-        return _joined_growing(layers, num_rows)
+        return (_extended if extends else _joined_growing)(layers, num_rows, num_spare)
     first, *others = [
         layer if num > 1 else layer.merge([layer]) for layer, num in zip(layers, num_rows, strict=True)
     ]
@@ -86,53 +120,81 @@ def _joined(layers: Many[Any], num_rows: Many[int]) -> Any:
     return first
 
 
-def _joined_growing(layers: Many[Any], num_rows: Many[int]) -> Any:
-    """Join growing layers in one copy, with space for the answer.
+def _extended(layers: Many[Any], num_rows: Many[int], num_spare: int) -> Any:
+    """Write the rows of the other layers behind those of the first."""
+    first, *others = layers
+    held = growing_arrays(first)
+    if sum(num_rows) > held[0].shape[0]:
+        held = [_with_rows(array, sum(num_rows) + num_spare) for array in held]
+        hold(first, held)
+    place, end = num_rows[0], first.size()
+    for layer, num in zip(others, num_rows[1:], strict=True):
+        length = layer.size()
+        if length:
+            for array, added in zip(held, growing_arrays(layer), strict=True):
+                array[place : place + num, :, end - length : end] = added[:num, :, :length]
+        place += num
+    first.left_padding = mx.array(_paddings(layers, end))
+    first.offset = end - first.left_padding
+    return first
+
+
+def _with_rows(array: mx.array, num_rows: int) -> mx.array:
+    """Return a copy with room for `num_rows` rows."""
+    more = num_rows - array.shape[0]
+    return mx.concatenate([array, mx.zeros((more, *array.shape[1:]), dtype=array.dtype)])
+
+
+def _paddings(layers: Many[Any], end: int) -> list[int]:
+    """Return the padding of each row in a batch of `end` positions."""
+    return [
+        padding + end - layer.size()
+        for layer in layers
+        for padding in (layer.left_padding.tolist() if hasattr(layer, "left_padding") else [0])
+    ]
+
+
+def _joined_growing(layers: Many[Any], num_rows: Many[int], num_spare: int) -> Any:
+    """Join growing layers in one copy, with space for the answer and for `num_spare` more rows.
 
     `merge` and `extend` copy more.
     """
     lengths = [layer.size() for layer in layers]
-    paddings = [layer.left_padding.tolist() if hasattr(layer, "left_padding") else [0] for layer in layers]
     longest = max(lengths)
-    joined = _empty_batch(
-        layers[0],
-        [
-            padding + longest - length
-            for rows, length in zip(paddings, lengths, strict=True)
-            for padding in rows
-        ],
-    )
+    joined = _empty_batch(layers[0], _paddings(layers, longest))
     held = [growing_arrays(layer) for layer in layers]
     if num_arrays := max(map(len, held)):
         columns = ([arrays[place] if arrays else None for arrays in held] for place in range(num_arrays))
-        hold(joined, [_stacked(column, num_rows, lengths) for column in columns])
+        hold(joined, [_stacked(column, num_rows, lengths, num_spare) for column in columns])
         joined.state = joined.keys, joined.values, joined.offset + longest, joined.left_padding, longest
     return joined
 
 
 def _empty_batch(layer: Any, left_padding: list[int]) -> Any:
     """Return an empty batch of the layer's kind."""
-    from mlx_lm.models.cache import BatchKVCache
+    if hasattr(layer, "form"):
+        return BatchQuantizedKVCache(layer.form, left_padding)
+    # PERF: it imports mlx_lm's layers, which the engine need not have at its start.
+    from mlxctl.engine.generation.spare_rows import SpareRowsKVCache
 
-    return (
-        BatchQuantizedKVCache(layer.form, left_padding)
-        if hasattr(layer, "form")
-        else BatchKVCache(left_padding)
-    )
+    return SpareRowsKVCache(left_padding)
 
 
-def _stacked(arrays: Many[mx.array | None], num_rows: Many[int], lengths: Many[int]) -> mx.array:
+def _stacked(
+    arrays: Many[mx.array | None], num_rows: Many[int], lengths: Many[int], num_spare: int
+) -> mx.array:
     """Return one array (rows, heads, tokens, dim) of all rows.
 
     Rows are aligned at their ends. None stands for a row without content.
     """
     first = next(array for array in arrays if array is not None)
     (_, heads, _, dim), dtype, longest = first.shape, first.dtype, max(lengths)
-    stacked = mx.zeros((sum(num_rows), heads, longest + OUTPUT_RESERVE_TOKENS, dim), dtype=dtype)
+    shape = sum(num_rows) + num_spare, heads, longest + OUTPUT_RESERVE_TOKENS, dim
+    stacked = mx.zeros(shape, dtype=dtype)
     place = 0
     for array, num, length in zip(arrays, num_rows, lengths, strict=True):
         if array is not None and length:
-            stacked[place : place + num, :, longest - length : longest] = array[..., :length, :]
+            stacked[place : place + num, :, longest - length : longest] = array[:num, :, :length]
         place += num
     return stacked
 
@@ -185,11 +247,59 @@ def drop_spare_padding(caches: Caches) -> None:
         keep_rows(caches, list(range(padding.size)))
 
 
-def keep_rows(caches: Caches, indices: list[int]) -> None:
-    """Drop all rows but `indices`, in place."""
-    for layer in caches:
-        layer.filter(indices)
+def keep_rows(caches: Caches, rows: list[int]) -> None:
+    """Drop all rows but `rows`, which are in this order from then on.
+
+    Where the dropped rows take little memory, only rows that change their place are copied.
+    """
+    moves = _may_stay_allocated(caches, rows)
+    for layer in leaves(caches):
+        if moves and grows(layer):
+            _move(layer, rows)
+        else:
+            layer.filter(rows)
     evaluate(caches)
+
+
+def fewest_moves(rows: list[int]) -> list[int]:
+    """Return ascending `rows` in the order that changes the fewest places.
+
+    The last ones take the places of those that are missing.
+    """
+    last = [row for row in rows if row >= len(rows)]
+    staying = set(rows)
+    return [place if place in staying else last.pop() for place in range(len(rows))]
+
+
+def _may_stay_allocated(caches: Caches, rows: list[int]) -> bool:
+    """Whether the places of rows that leave a batch may become spare rows.
+
+    Not if these take much memory, or if all other rows have much padding, which a copy cuts off.
+    """
+    growing = [layer for layer in leaves(caches) if grows(layer) and growing_arrays(layer)]
+    if not growing:
+        return False
+    num_bytes = sum(
+        array.nbytes // array.shape[0] * (array.shape[0] - len(rows))
+        for layer in growing
+        for array in growing_arrays(layer)
+    )
+    padding: Any = mx.min(growing[0].left_padding[mx.array(rows)]).item()
+    allowed = min(_SPARE_PADDING - 1, growing[0].size() // _SPARE_PADDING_SHARE)
+    return num_bytes <= _SPARE_ROWS_BYTES and padding <= allowed
+
+
+def _move(layer: Any, rows: list[int]) -> None:
+    """Move `rows` to the first places of a growing layer."""
+    moved = [(place, row) for place, row in enumerate(rows) if place != row]
+    end = layer.size()
+    for array in growing_arrays(layer) if moved else ():
+        copies = [mx.contiguous(array[row : row + 1, :, :end]) for _, row in moved]
+        mx.eval(copies)
+        for (place, _), copy in zip(moved, copies, strict=True):
+            array[place : place + 1, :, :end] = copy
+    chosen = mx.array(rows)
+    layer.offset, layer.left_padding = layer.offset[chosen], layer.left_padding[chosen]
 
 
 def extract_row(caches: Caches, index: int) -> Caches:

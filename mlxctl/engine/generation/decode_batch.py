@@ -83,8 +83,14 @@ class DecodeBatch:
 
         The given batches must not be used again.
         """
+        # The largest is most likely to have spare rows for the others.
+        batches = sorted(batches, key=lambda batch: -len(batch.rows))
         first = batches[0]
-        shared = kv.join([batch.caches for batch in batches], [len(batch.rows) for batch in batches])
+        shared = kv.join(
+            [batch.caches for batch in batches],
+            [len(batch.rows) for batch in batches],
+            has_spare_rows=True,
+        )
         inputs = mx.concatenate([batch.inputs for batch in batches])
         rows = [row for batch in batches for row in batch.rows]
         result = cls(
@@ -157,11 +163,17 @@ class DecodeBatch:
         return [read.get(row.sequence_id, RowResult(sequence=row)) for row in rows]
 
     def keep(self, rows: Many[Sequence]) -> None:
-        """Drop all rows but `rows`; their memory is free on return."""
-        indices = [index for index, row in enumerate(self.rows) if row in rows]
+        """Drop all rows but `rows`.
+
+        Their memory is free on return, or spare for rows that join.
+        """
+        indices = kv.fewest_moves([index for index, row in enumerate(self.rows) if row in rows])
         if len(indices) == len(self.rows):
             return
         self.settle_scores()
+        # The graph of a pass that was built would hold the arrays, and writing into them would copy them.
+        mx.eval(self.inputs)
+        kv.evaluate(self.caches)
         if len(indices) == 1:
             self.caches = kv.extract_row(self.caches, indices[0])
         else:

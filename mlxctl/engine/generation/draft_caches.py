@@ -59,7 +59,7 @@ class DraftCaches:
         self._apart.pop(sequence_id, None)
         if sequence_id not in self._ids:
             return
-        staying = [index for index, each in enumerate(self._ids) if each != sequence_id]
+        staying = kv.fewest_moves([index for index, each in enumerate(self._ids) if each != sequence_id])
         self._ids = [self._ids[index] for index in staying]
         if len(staying) > 1:
             kv.keep_rows(self._batch, staying)

@@ -49,17 +49,18 @@ class _Growing:
         new_end = end + keys.shape[2]
         self.keys = self._put(self.keys, keys, end, new_end)
         self.values = self._put(self.values, values, end, new_end)
-        return _first(self.keys, new_end), _first(self.values, new_end)
+        num_rows = keys.shape[0]
+        return _first(self.keys, num_rows, new_end), _first(self.values, num_rows, new_end)
 
     def _put(self, held: Packed | None, new: mx.array, end: int, new_end: int) -> Packed:
         packed = mx.quantize(new, group_size=self.group_size, bits=self.bits)
         if held is None or new_end > held[0].shape[2]:
             room = -(-(new_end - end) // _STEP_TOKENS) * _STEP_TOKENS
             held = tuple(
-                _grown(array, part, end, room) for array, part in zip(held or [None] * 3, packed, strict=True)
+                grown(array, part, end, room) for array, part in zip(held or [None] * 3, packed, strict=True)
             )
         for array, part in zip(held, packed, strict=True):
-            array[..., end:new_end, :] = part
+            array[: part.shape[0], :, end:new_end] = part
         return held
 
 
@@ -103,7 +104,8 @@ class PreallocatedQuantizedKVCache(_Growing):
 class BatchQuantizedKVCache(_Growing):
     """The cache of several rows, aligned at their ends by `left_padding`.
 
-    `offset` (rows,) are the tokens of each row, `length` those of the longest with its padding.
+    `offset` (rows,) are the tokens of each row, `length` those of the longest with its padding. The arrays
+    may have room for more rows, behind these.
     """
 
     def __init__(self, form: KVFormat, left_padding: list[int]) -> None:
@@ -189,11 +191,15 @@ def _quantized_layer(layer: Any, form: KVFormat) -> Any:
     return PreallocatedQuantizedKVCache(form) if type(layer).__name__ == "KVCache" else layer
 
 
-def _first(packed: Packed, end: int) -> Packed:
-    return tuple(array[..., :end, :] for array in packed)
+def grown(array: mx.array | None, part: mx.array, end: int, num_more: int) -> mx.array:
+    """Return `array` up to position `end` with room for more positions.
 
-
-def _grown(array: mx.array | None, part: mx.array, end: int, num_more: int) -> mx.array:
-    rows, heads, _, width = part.shape
+    None for the first `part` that is written.
+    """
+    rows, heads, _, width = part.shape if array is None else array.shape
     room = mx.zeros((rows, heads, num_more, width), dtype=part.dtype)
-    return room if array is None else mx.concatenate([array[..., :end, :], room], axis=2)
+    return room if array is None else mx.concatenate([array[:, :, :end], room], axis=2)
+
+
+def _first(packed: Packed, num_rows: int, end: int) -> Packed:
+    return tuple(array[:num_rows, :, :end] for array in packed)
