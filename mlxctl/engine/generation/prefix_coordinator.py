@@ -62,11 +62,18 @@ class LastConversation:
     salts: tuple[Salt, ...] = ()
 
     @classmethod
-    def of(cls, state: PrefillState, tokens: Tokens, caches: Caches) -> "LastConversation":
+    def of(
+        cls,
+        tokens: Tokens,
+        caches: Caches,
+        *,
+        storage: StorageFormat | None = None,
+        salts: tuple[Salt, ...] = (),
+    ) -> "LastConversation":
         """Take the caches over from their row."""
         kv.evaluate(caches)
         num_bytes = sum(array.nbytes for array in kv.arrays(caches))
-        return cls(tokens, caches, state.storage, num_bytes, state.sequence.salts)
+        return cls(tokens, caches, storage, num_bytes, salts)
 
     def num_usable(self, prompt: Tokens, salts: tuple[Salt, ...] = ()) -> int:
         """Return how many tokens of a prompt the caches hold.
@@ -202,7 +209,9 @@ class PrefixCoordinator:
         if len(tokens) == row.length and self._prefix_cache.is_cacheable(len(tokens)):
             self._last = None
             with contextlib.suppress(*FOREIGN_ERRORS):
-                self._last = LastConversation.of(state, tokens, caches)
+                self._last = LastConversation.of(
+                    tokens, caches, storage=state.storage, salts=state.sequence.salts
+                )
 
     def take_fetched(self, records: Iterable[FetchedRecord]) -> list[Sequence]:
         """Put records that were read from disk into memory.
