@@ -24,7 +24,8 @@ from mlxctl.models.catalog import Catalog
 from mlxctl.models.layer_plan import Kept, plan_layers
 from mlxctl.models.text_config import text_part
 from mlxctl.policy import Caller
-from mlxctl.server.metric_families import HttpRequestCounts, hit_ratio
+from mlxctl.server.engine_metrics import hit_ratio
+from mlxctl.server.metric_families import HttpRequestCounts
 from mlxctl.settings import ServerSettings
 from mlxctl.stores import ResponseStore
 

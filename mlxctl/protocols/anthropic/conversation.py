@@ -12,6 +12,7 @@ import msgspec
 
 from mlxctl.errors import InvalidRequest
 from mlxctl.ir import ImagePart, Message, Part, TextPart, ThinkingPart, ToolCallPart, ToolResultPart, ToolSpec
+from mlxctl.protocols.anthropic import content_blocks as blocks
 from mlxctl.protocols.anthropic import messages_schema as schema
 from mlxctl.protocols.decoding import check_nesting, decode_json
 from mlxctl.protocols.media import image_from_base64
@@ -20,13 +21,13 @@ from mlxctl.protocols.tool_checks import check_result_id
 
 BlockType = TypeVar("BlockType")
 UserBlock = (
-    schema.AnthropicText
-    | schema.AnthropicImage
-    | schema.AnthropicDocument
-    | schema.SearchResult
-    | schema.AnthropicToolResult
+    blocks.AnthropicText
+    | blocks.AnthropicImage
+    | blocks.AnthropicDocument
+    | blocks.SearchResult
+    | blocks.AnthropicToolResult
 )
-ShownBlock = schema.AnthropicText | schema.AnthropicImage | schema.AnthropicDocument | schema.SearchResult
+ShownBlock = blocks.AnthropicText | blocks.AnthropicImage | blocks.AnthropicDocument | blocks.SearchResult
 # What only Anthropic's own models can read.
 _ENCRYPTED = ("encrypted_content", "encrypted_index", "encrypted_stdout")
 
@@ -72,7 +73,7 @@ class AnthropicConversation:
         pending_parts: list[Part] = []
         has_results = False
         for index, block in enumerate(message.content):
-            if isinstance(block, schema.ServerToolResult):
+            if isinstance(block, blocks.ServerToolResult):
                 if pending_parts:
                     yield Message(role="assistant", parts=tuple(pending_parts))
                     pending_parts = []
@@ -85,35 +86,35 @@ class AnthropicConversation:
 
     def _answer_parts(
         self,
-        block: schema.AnthropicText
-        | schema.AnthropicThinking
-        | schema.RedactedThinking
-        | schema.AnthropicToolUse
-        | schema.AnthropicCompaction
-        | schema.McpToolListing
-        | schema.FallbackMark,
+        block: blocks.AnthropicText
+        | blocks.AnthropicThinking
+        | blocks.RedactedThinking
+        | blocks.AnthropicToolUse
+        | blocks.AnthropicCompaction
+        | blocks.McpToolListing
+        | blocks.FallbackMark,
         path: str,
     ) -> Iterable[Part]:
         match block:
-            case schema.AnthropicText():
+            case blocks.AnthropicText():
                 yield from _texts([block])
-            case schema.AnthropicThinking():
+            case blocks.AnthropicThinking():
                 thought = block.thinking or thinking_from_signature(block.signature)
                 if thought:
                     yield ThinkingPart(text=thought, signature=block.signature)
-            case schema.RedactedThinking() | schema.McpToolListing() | schema.FallbackMark():
+            case blocks.RedactedThinking() | blocks.McpToolListing() | blocks.FallbackMark():
                 pass
-            case schema.AnthropicCompaction(content=summary):
+            case blocks.AnthropicCompaction(content=summary):
                 if summary:
                     yield TextPart(text=f"Summary of the conversation so far:\n{summary}")
-            case schema.AnthropicToolUse():
+            case blocks.AnthropicToolUse():
                 self._call_ids.add(block.id)
                 arguments = _object_text(block.input, f"{path}.input")
                 yield ToolCallPart(id=block.id, name=block.name, arguments=arguments)
             case _:
                 assert_never(block)
 
-    def _server_result(self, block: schema.ServerToolResult, path: str) -> ToolResultPart:
+    def _server_result(self, block: blocks.ServerToolResult, path: str) -> ToolResultPart:
         """Return a result as JSON text.
 
         The result of a tool search becomes the definitions of the tools.
@@ -131,11 +132,11 @@ class AnthropicConversation:
         )
 
     def _question(self, message: schema.AnthropicUserMessage, path: str) -> Iterable[Message]:
-        blocks: Iterable[UserBlock] = _blocks(message.content)
+        user_blocks: Iterable[UserBlock] = _blocks(message.content)
         pending_parts: list[Part] = []
         num_results = 0
-        for index, block in enumerate(blocks):
-            if not isinstance(block, schema.AnthropicToolResult):
+        for index, block in enumerate(user_blocks):
+            if not isinstance(block, blocks.AnthropicToolResult):
                 pending_parts.extend(_shown(block, f"{path}[{index}]"))
                 continue
             if pending_parts:
@@ -146,11 +147,11 @@ class AnthropicConversation:
         if pending_parts or not num_results:
             yield Message(role="user", parts=tuple(pending_parts))
 
-    def _result(self, block: schema.AnthropicToolResult, path: str) -> ToolResultPart:
+    def _result(self, block: blocks.AnthropicToolResult, path: str) -> ToolResultPart:
         check_result_id(block.tool_use_id, self._call_ids, path=f"{path}.tool_use_id")
         parts: list[TextPart | ImagePart] = []
         for index, inner in enumerate(_blocks(block.content or "")):
-            if isinstance(inner, schema.ToolReference):
+            if isinstance(inner, blocks.ToolReference):
                 parts.append(TextPart(text=self._definition(inner.tool_name)))
             else:
                 parts.extend(_shown(inner, f"{path}.content[{index}]", is_result=True))
@@ -164,11 +165,11 @@ class AnthropicConversation:
         return msgspec.json.encode({"type": "function", "function": function}).decode()
 
 
-def _blocks(content: str | list[BlockType]) -> Iterable[schema.AnthropicText | BlockType]:
-    return (schema.AnthropicText(text=content),) if isinstance(content, str) else content
+def _blocks(content: str | list[BlockType]) -> Iterable[blocks.AnthropicText | BlockType]:
+    return (blocks.AnthropicText(text=content),) if isinstance(content, str) else content
 
 
-def _texts(content: str | list[schema.AnthropicText]) -> Iterable[TextPart]:
+def _texts(content: str | list[blocks.AnthropicText]) -> Iterable[TextPart]:
     """Yield the non-empty texts.
 
     A string equals a list of one block.
@@ -182,17 +183,17 @@ def _shown(block: ShownBlock, path: str, *, is_result: bool = False) -> Iterable
     Raises InvalidRequest for one that cannot be read.
     """
     match block:
-        case schema.AnthropicText():
+        case blocks.AnthropicText():
             return _texts([block])
-        case schema.AnthropicImage(source=schema.Base64Source() as source):
+        case blocks.AnthropicImage(source=blocks.Base64Source() as source):
             return (image_from_base64(source.data, source.media_type, f"{path}.source"),)
-        case schema.SearchResult():
+        case blocks.SearchResult():
             text = "\n".join(part.text for part in block.content)
             head = f"<search_result source={_quoted(block.source)} title={_quoted(block.title)}>"
             return (TextPart(text=f"{head}\n{text}\n</search_result>\n"),)
-        case schema.AnthropicDocument():
+        case blocks.AnthropicDocument():
             return _document(block, path, is_result=is_result)
-        case schema.AnthropicImage():
+        case blocks.AnthropicImage():
             raise InvalidRequest(
                 f"{path}.source.type must be 'base64'; remote images and files are not fetched, so send the "
                 "bytes",
@@ -203,7 +204,7 @@ def _shown(block: ShownBlock, path: str, *, is_result: bool = False) -> Iterable
 
 
 def _document(
-    block: schema.AnthropicDocument, path: str, *, is_result: bool
+    block: blocks.AnthropicDocument, path: str, *, is_result: bool
 ) -> Iterable[TextPart | ImagePart]:
     """Return a document between tags.
 
@@ -215,18 +216,18 @@ def _document(
     head = TextPart(text=f"<document{title}>\n{context}")
     end = TextPart(text="\n</document>\n")
     match block.source:
-        case schema.PlainTextSource(data=text) | schema.ContentSource(content=str(text)):
+        case blocks.PlainTextSource(data=text) | blocks.ContentSource(content=str(text)):
             return (TextPart(text=f"{head.text}{text}{end.text}"),)
-        case schema.ContentSource(content=blocks):
-            assert not isinstance(blocks, str), "the case above has the texts"
+        case blocks.ContentSource(content=content):
+            assert not isinstance(content, str), "the case above has the texts"
             inner = [
                 part
-                for index, each in enumerate(blocks)
+                for index, each in enumerate(content)
                 for part in _shown(each, f"{path}.source.content[{index}]")
             ]
             return (head, *inner, end)
-        case schema.Base64Source() | schema.UrlSource() | schema.FileSource() as source:
-            kind = source.media_type if isinstance(source, schema.Base64Source) else "a remote file"
+        case blocks.Base64Source() | blocks.UrlSource() | blocks.FileSource() as source:
+            kind = source.media_type if isinstance(source, blocks.Base64Source) else "a remote file"
             if is_result:
                 note = f"This document ({kind}) was not read: the server reads documents as text only."
                 return (TextPart(text=f"{head.text}{note}{end.text}"),)

@@ -12,6 +12,7 @@ from msgspec import Struct
 
 from mlxctl.errors import InvalidRequest
 from mlxctl.ir import StoredItem, StoredResponse
+from mlxctl.protocols.anthropic import content_blocks as blocks
 from mlxctl.protocols.anthropic import messages_schema as schema
 from mlxctl.protocols.anthropic.messages_answers import AnswerBlock
 
@@ -21,7 +22,7 @@ _FIXED_FIELDS = ("system", "tools")
 class ThreadFields(Struct):
     """The fields that a thread takes from its first request."""
 
-    system: str | list[schema.AnthropicText] | None = None
+    system: str | list[blocks.AnthropicText] | None = None
     tools: list[schema.AnthropicTool] | None = None
 
 
