@@ -48,7 +48,7 @@ from mlxctl.parsers.markers import MarkerSet, is_control_token
 from mlxctl.parsers.schemas import ToolSchemas
 
 # The beginning of a tag or token that ends an answer; shorter ones and words may be text.
-_PARTIAL_MARKER = re.compile(r"[<\[\]]\W*\w.*", re.DOTALL)
+_PARTIAL_MARKER = re.compile(r"[<\[\]]\W*\w.*|.*<\|.*", re.DOTALL)
 
 
 class AnswerMachine:
