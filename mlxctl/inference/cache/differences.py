@@ -135,15 +135,15 @@ def _message_change(newer: GenerationRequest, older: GenerationRequest, index: i
     num_behind = min(len(messages), len(before)) - index - 1
     if num_behind and all(map(_are_similar, messages[index + 1 :], before[index + 1 :])):
         pass
-    elif _goes_on(messages[index:], before[index + 1 :]):
+    elif _occurs_in(messages[index:], before[index + 1 :]):
         reason = "message_removed"
-    elif _goes_on(before[index:], messages[index + 1 :]):
+    elif _occurs_in(before[index:], messages[index + 1 :]):
         reason = "message_inserted"
     part = _changed_part(messages[index], before[index]) if reason == "message_changed" else None
     return PromptChange(reason=reason, section=message_section(messages, index, part=part))
 
 
-def _goes_on(messages: Sequence[Message], others: Sequence[Message]) -> bool:
+def _occurs_in(messages: Sequence[Message], others: Sequence[Message]) -> bool:
     """Whether the messages occur in the others, unchanged and in order."""
     for start in range(len(others)):
         num = min(len(messages), len(others) - start)

@@ -48,7 +48,7 @@ class _QueuedRequest:
 class LeaseQueue:
     """Requests that wait for leases, in order of arrival.
 
-    `changed` is set when a request leaves the queue, or by others who wake what waits for that.
+    `changed` is set when a request leaves the queue. Other code may set it to wake a task that waits for it.
     """
 
     def __init__(self, *, max_waiting: int) -> None:
