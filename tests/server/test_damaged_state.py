@@ -59,13 +59,12 @@ def test_server_starts_on_damaged_files_and_names_them(endless_model: Path, tmp_
         assert call(server, "GET", f"/v1/responses/{kept}").status_code == 404
         assert call(server, "GET", "/v1/agents/one").status_code == 200
 
-        # And while it runs.
+        # And while it runs: an empty store takes its place.
         with (home / "agents.sqlite").open("r+b") as file:
             file.write(generator.randbytes(30_000))
-        refused = call(server, "GET", "/v1/agents/one")
-        assert (refused.status_code, refused.json()["error"]["code"]) == (503, "store_unavailable")
-        assert "store of agents" in refused.json()["error"]["message"]
-        assert str(tmp_path) not in refused.text
+        lost = call(server, "GET", "/v1/agents/one")
+        assert (lost.status_code, lost.json()["error"]["code"]) == (404, "not_found")
+        assert str(tmp_path) not in lost.text
         assert call(server, "GET", "/v1/agents").json()["data"] == []
         assert answer(server) == expected
         assert server.stop() == 0
