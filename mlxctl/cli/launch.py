@@ -2,13 +2,16 @@
 
 import os
 import shutil
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from mlxctl.cli.error_reports import report_errors
 from mlxctl.cli.lazy import create_app
 from mlxctl.errors import ClientNotReady
+
+if TYPE_CHECKING:
+    from mlxctl.launch import Client
 
 app = create_app()
 Option = typer.Option
@@ -46,7 +49,6 @@ def launch(
     with report_errors():
         from mlxctl import locations
         from mlxctl.launch import (
-            CLIENTS,
             AvailableModel,
             choose_model,
             find_or_start,
@@ -56,12 +58,7 @@ def launch(
         from mlxctl.launch.clients import Endpoint, write_files
         from mlxctl.settings import resolve
 
-        chosen = CLIENTS.get(client)
-        if chosen is None:
-            raise ClientNotReady(f"unknown client {client!r}; known are {', '.join(CLIENTS)}")
-        executable = shutil.which(chosen.executable)
-        if executable is None:
-            raise ClientNotReady(f"{chosen.executable} is not installed; install it: {chosen.install}")
+        chosen, executable = _find_client(client)
         settings = resolve(environment=os.environ)
         root = (url or default_url(settings)).rstrip("/").removesuffix("/v1")
         keys = settings.server.api_keys
@@ -99,6 +96,19 @@ def launch(
             )
         typer.echo(f"{chosen.name} with {found.name} at {root}", err=True)
         os.execve(executable, command, {**os.environ, **environment})  # noqa: S606 -- what was asked for
+
+
+def _find_client(name: str) -> "tuple[Client, str]":
+    """Return a client and the path of its program. Raises ClientNotReady."""
+    from mlxctl.launch import CLIENTS
+
+    client = CLIENTS.get(name)
+    if client is None:
+        raise ClientNotReady(f"unknown client {name!r}; known are {', '.join(CLIENTS)}")
+    executable = shutil.which(client.executable)
+    if executable is None:
+        raise ClientNotReady(f"{client.executable} is not installed; install it: {client.install}")
+    return client, executable
 
 
 def _print_plan(command: list[str], environment: dict[str, str], *, secret: str | None) -> None:

@@ -55,20 +55,7 @@ def _convert_one(value: object, target: Any, *, is_size: bool, is_secret: bool) 
         strings = _as_list(value, shown)
         return strings if get_args(target)[0] is str else tuple(Path(text).expanduser() for text in strings)
     if get_origin(target) is dict:
-        kind = get_args(target)[1]
-        if get_origin(kind) is tuple:
-            return _as_list_table(value, shown)
-        if get_origin(kind) is Literal and isinstance(value, Mapping):
-            # As for a single value, 8 means "8".
-            value = {name: str(choice) if type(choice) is int else choice for name, choice in value.items()}
-        if kind is float and isinstance(value, Mapping):
-            value = {name: text if isinstance(text, bool) else str(text) for name, text in value.items()}
-        names = _as_table(value, shown)
-        if get_origin(get_args(target)[0]) is Literal:
-            _check_names(names, get_args(get_args(target)[0]))
-        return {
-            name: _convert_one(text, kind, is_size=False, is_secret=is_secret) for name, text in names.items()
-        }
+        return _convert_table(value, *get_args(target), shown=shown, is_secret=is_secret)
     if get_origin(target) is Literal:
         choices, written = get_args(target), value if isinstance(value, bool) else str(value)
         if written not in choices:
@@ -85,6 +72,23 @@ def _convert_one(value: object, target: Any, *, is_size: bool, is_secret: bool) 
     if target in (int, float):
         return _as_number(value, target, shown)
     raise ValueError(f"expected {_NAMES[target]}, got {shown}")
+
+
+def _convert_table(value: object, name_type: Any, kind: Any, *, shown: str, is_secret: bool) -> object:
+    """Return a table whose names are a `name_type` and whose values are a `kind`."""
+    if get_origin(kind) is tuple:
+        return _as_list_table(value, shown)
+    if get_origin(kind) is Literal and isinstance(value, Mapping):
+        # As for a single value, 8 means "8".
+        value = {name: str(choice) if type(choice) is int else choice for name, choice in value.items()}
+    if kind is float and isinstance(value, Mapping):
+        value = {name: text if isinstance(text, bool) else str(text) for name, text in value.items()}
+    table = _as_table(value, shown)
+    if get_origin(name_type) is Literal:
+        _check_names(table, get_args(name_type))
+    return {
+        name: _convert_one(text, kind, is_size=False, is_secret=is_secret) for name, text in table.items()
+    }
 
 
 def _as_list(value: object, shown: str) -> tuple[str, ...]:
