@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 app = create_app(
     no_args_is_help=True,
-    epilog="Example: mlxctl service install -- --model mlx-community/Qwen3-8B-4bit",
+    epilog="Example: mlxctl service install --model mlx-community/Qwen3-8B-4bit",
 )
 
 # Variables that decide where files lie and how the network is reached; keys are never copied into the file.
@@ -42,13 +42,14 @@ def service() -> None:
 
 
 @app.command(
-    epilog="Example: mlxctl service install -- --model mlx-community/Qwen3-8B-4bit --port 8080",
-    context_settings={"ignore_unknown_options": False},
+    epilog="Example: mlxctl service install --model mlx-community/Qwen3-8B-4bit --port 8080",
+    # They are options of `serve`, which checks them.
+    context_settings={"ignore_unknown_options": True},
 )
 def install(
     arguments: Annotated[
         list[str] | None,
-        typer.Argument(help="Options of `mlxctl serve`, after `--`.", metavar="[-- OPTIONS]"),
+        typer.Argument(help="Options of `mlxctl serve`.", metavar="[SERVE OPTIONS]"),
     ] = None,
     force: Annotated[bool, typer.Option("--force", help="Replace a service that is installed.")] = False,
 ) -> None:
@@ -138,7 +139,9 @@ def logs(
         try:
             _print_log(path, lines, follow=follow)
         except FileNotFoundError:
-            raise ServiceFailed(f"there is no log yet: {path}") from None
+            raise ServiceFailed(
+                f"there is no log yet: {path}; `mlxctl service install` starts the server that writes it"
+            ) from None
         except KeyboardInterrupt:
             raise typer.Exit(130) from None
 

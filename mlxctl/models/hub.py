@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from mlxctl.errors import DownloadFailed
+from mlxctl.errors import DownloadFailed, describe_bytes
 from mlxctl.models.names import folder_of_repository, is_repository
 
 MODEL_FILES = ("*.safetensors", "*.json", "*.jinja", "*.txt", "*.model", "*.tiktoken", "*.npz")
@@ -202,10 +202,10 @@ def _check_room(plan: DownloadPlan, cache: Path) -> None:
     existing = next(path for path in (cache, *cache.absolute().parents) if path.is_dir())
     free = shutil.disk_usage(existing).free
     if plan.num_bytes_left + _SPARE_BYTES > free:
-        needed, room = f"{plan.num_bytes_left / 1e9:.2f} GB", f"{free / 1e9:.2f} GB"
+        needed, room = describe_bytes(plan.num_bytes_left), describe_bytes(free)
         message = (
             f"model {plan.repository!r} needs {needed} more on the disk of {str(cache)!r}, which has {room} "
-            "left"
+            "left; free space, or name another directory in HF_HUB_CACHE"
         )
         raise DownloadFailed(plan.repository, message)
 

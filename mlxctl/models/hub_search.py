@@ -41,7 +41,11 @@ def search_hub(text: str, *, limit: int) -> list[HubModel]:
         )
         found = msgspec.json.decode(answer.raise_for_status().content, type=list[_Found])
     except (httpx.HTTPError, msgspec.MsgspecError) as error:
-        raise DownloadFailed(text, f"the hub cannot be searched: {error}") from None
+        message = (
+            f"the hub cannot be searched: {constants.ENDPOINT}: {error}; `mlxctl models ls` lists those of "
+            "this machine"
+        )
+        raise DownloadFailed(text, message) from None
     return [HubModel(model.id, model.downloads, (model.lastModified or "")[:10] or None) for model in found]
 
 

@@ -26,7 +26,7 @@ from tests.benchmarks.rounds import Finding, Ratio
 from tests.tui.scripted_backend import ScriptedBackend
 
 _TOKENS_PER_SECOND = 200
-_SECONDS = 8
+_SECONDS = 4
 _HEARTBEAT_SECONDS = 0.005
 _LONG_TOKENS = 50_000
 _TURN_TOKENS = 1_000

@@ -1,5 +1,7 @@
 """The files of the web page and their headers."""
 
+import base64
+import hashlib
 import re
 from pathlib import Path
 
@@ -40,12 +42,15 @@ def test_the_policy_allows_no_foreign_or_inline_code(client: TestClient) -> None
     policy = answer.headers["content-security-policy"]
     assert "default-src 'none'" in policy
     assert "unsafe" not in policy
+    style = re.findall(r"<style>(.*?)</style>", answer.text, re.DOTALL)
+    digests = [base64.b64encode(hashlib.sha256(text.encode()).digest()).decode() for text in style]
+    assert [f"style-src 'sha256-{digest}'" in policy for digest in digests] == [True]
     assert not re.search(r"<script(?! type=\"module\" src=)|style=|onclick=|https?://", answer.text)
 
 
 def test_an_unchanged_file_is_not_sent_again(client: TestClient) -> None:
-    first = client.simulate_get("/ui/app.css")
-    again = client.simulate_get("/ui/app.css", headers={"If-None-Match": first.headers["etag"]})
+    first = client.simulate_get("/ui/main.js")
+    again = client.simulate_get("/ui/main.js", headers={"If-None-Match": first.headers["etag"]})
     assert (again.status_code, again.content) == (httpx.codes.NOT_MODIFIED, b"")
 
 

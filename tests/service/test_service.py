@@ -90,7 +90,7 @@ def test_a_failing_system_tool_leaves_no_file(environment: dict[str, str], tmp_p
 def test_options_that_serve_refuses_are_refused_before_anything_is_written(
     environment: dict[str, str], tmp_path: Path
 ) -> None:
-    unknown = service(environment, "install", "--", "--modle", "x")
+    unknown = service(environment, "install", "--modle", "x")
     keys = service(environment, "install", "--", "--api-key", "secret")
     assert "No such option: --modle" in unknown.stderr
     assert "server.api_keys" in keys.stderr
