@@ -2,7 +2,7 @@
 
 The content is the arguments. The recipient follows the channel or the role: `<|channel|>commentary
 to=functions.f <|constrain|>json` or `<|start|>assistant to=functions.f<|channel|>commentary json`, then
-`<|message|>{"a": 1}<|call|>`.
+`<|message|>{"a": 1}<|call|>`. The models also write `code` instead of `json`.
 """
 
 import re
@@ -15,8 +15,8 @@ _CALL = "<|call|>"
 
 _HEAD = CallHead(
     pattern=re.compile(
-        r"(?:functions\.)?(?P<name>[^\s<|{}]+)\s*(?:<\|channel\|>(?:commentary|analysis))?\s*(?:<\|constrain\|>)?\s*(?:json)?\s*"
-        r"<\|message\|>\s*"
+        r"(?P<functions>functions\.)?(?P<name>[^\s<|{}]+)\s*(?:<\|channel\|>(?:commentary|analysis))?\s*"
+        r"(?:<\|constrain\|>)?\s*(?(functions)(?:json|code)?|(?:json)?)\s*<\|message\|>\s*"
     ),
     may_begin=re.compile(
         r"[^\s<{}]*\s*(?:<\|channel\|>\w*)?\s*(?:<\|constrain\|>)?\s*\w*\s*(?:<\|message\|>\s*)?(?:<[|a-z]*)?"
