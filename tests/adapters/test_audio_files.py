@@ -117,7 +117,7 @@ def test_compressed_files_are_decoded(data: bytes, seconds: float) -> None:
         (b"\0\0\0\x20ftypM4A \0\0\0\0", "file is MP4 [(]M4A[)], which is not supported"),
         (b"\x1a\x45\xdf\xa3" + bytes(40), "file is WebM or Matroska"),
         (b"OggS\0\2" + bytes(22) + b"OpusHead" + bytes(30), "file is Ogg, which is not supported"),
-        (b"RIFF\x24\0\0\0WAVEjunk", "file cannot be decoded"),
+        (b"RIFF\x24\0\0\0WAVEjunk", "file is damaged, or of an unsupported kind; send WAV"),
         (silence(0.05), "file holds 0.05 seconds of audio; at least 0.1 are needed"),
     ],
 )

@@ -114,6 +114,7 @@ SOUND = file(Image.linear_gradient("L").convert("RGB"))
         ([SOUND, file(Image.new("RGB", (4, 4)), "BMP")], "image 2 is none of PNG, JPEG, WEBP, GIF"),
         ([bomb(9000, 9000)], "image 1 has 9000 x 9000 pixels; it may have 50000000"),
         ([bomb(1 << 20, 1 << 20)], "image 1 cannot be decoded"),
+        ([bomb(1, 49_000_000)], "image 1 has 1 x 49000000 pixels; a side may have 65535"),
         ([bomb(7000, 7000)] * 5, "the images have 245000000 pixels together; a request may have 200000000"),
         ([SOUND] * (MAX_IMAGES + 1), f"there are {MAX_IMAGES + 1} images; a request may have {MAX_IMAGES}"),
     ],

@@ -84,7 +84,9 @@ class AudioFile:
             )  # signed 16 bits are its default
             yield from (chunk.tobytes() for chunk in chunks)
         except miniaudio.MiniaudioError as error:
-            raise InvalidRequest(f"file cannot be decoded: {error}; {_SUPPORTED}", param="file") from error
+            # miniaudio's messages are names of its functions with numbers.
+            message = f"file is damaged, or of an unsupported kind; {_SUPPORTED}"
+            raise InvalidRequest(message, param="file") from error
 
 
 def _check_kind(data: bytes) -> None:

@@ -15,6 +15,8 @@ MAX_IMAGES = 16
 """The most images of one prompt."""
 
 _MAX_PIXELS = 50_000_000
+# Resizing takes memory for each pixel of a side: 2 GB for 1 x 49,000,000. Only PNG has longer sides.
+_MAX_SIDE = 65_535
 # Sum over all images of a prompt: about two seconds of decoding.
 _MAX_TOTAL_PIXELS = 200_000_000
 _FORMATS = ("PNG", "JPEG", "WEBP", "GIF")
@@ -70,6 +72,9 @@ def _opened(image: ImagePart, name: str) -> Any:
         raise InvalidRequest(f"{name} cannot be decoded: {error}", param="messages") from error
     if opened.width * opened.height > _MAX_PIXELS:
         message = f"{name} has {opened.width} x {opened.height} pixels; it may have {_MAX_PIXELS} pixels"
+        raise InvalidRequest(message, param="messages")
+    if max(opened.size) > _MAX_SIDE:
+        message = f"{name} has {opened.width} x {opened.height} pixels; a side may have {_MAX_SIDE}"
         raise InvalidRequest(message, param="messages")
     return opened
 
