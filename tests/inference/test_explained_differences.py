@@ -1,6 +1,7 @@
 """Explanations of cache misses name the change, its position and its size."""
 
 from array import array
+from dataclasses import replace
 from itertools import zip_longest
 from random import Random
 from zlib import crc32
@@ -12,7 +13,7 @@ from mlxctl.errors import InvalidRequest
 from mlxctl.inference.cache.explanation import Explanation, explain
 from mlxctl.inference.cache.recent_prompts import RecordedPrompt
 from mlxctl.inference.preparation import PackedRequest
-from mlxctl.ir import GenerationRequest
+from mlxctl.ir import GenerationRequest, text_message
 from mlxctl.ir.cache_usage import CacheUsage
 from tests.adapters.families import CASES, adapter_for
 from tests.inference.changed_requests import KINDS, Changed, changed_request, conversation
@@ -33,6 +34,32 @@ def adapters(tmp_path_factory: pytest.TempPathFactory) -> dict[str, ModelAdapter
 @pytest.mark.parametrize("template", _TEMPLATES)
 def test_difference_is_explained(kind: str, template: str, adapters: dict[str, ModelAdapter]) -> None:
     check(kind, adapters[template], Random(crc32(f"{kind} {template}".encode())))
+
+
+def test_tokens_cached_from_a_third_request_are_named(adapters: dict[str, ModelAdapter]) -> None:
+    random, adapter = Random(5), adapters["qwen3"]
+    before, other = conversation(random, num_tools=0), conversation(random, num_tools=0)
+    line = "Today is Monday, the 12th of June, and it is 10:15 in the morning in Lisbon.\n"
+    after, with_line = (_with_head(request, line) for request in (before, other))
+    earlier = [recorded(number, request, adapter) for number, request in enumerate((with_line, before), 1)]
+    newest = recorded(3, after, adapter, earlier)
+
+    found = explain(newest, earlier, adapter)
+
+    assert found.compared_with == 2
+    assert found.divergence is not None
+    assert found.num_cached_tokens > found.divergence.position
+    assert (
+        f"{found.num_cached_tokens} tokens were cached from requests that begin like this" in found.sentence
+    )
+    assert "nothing could be reused" not in found.sentence
+    alone = explain(recorded(3, after, adapter, earlier[1:]), earlier[1:], adapter)
+    assert "nothing could be reused" in alone.sentence
+
+
+def _with_head(request: GenerationRequest, line: str) -> GenerationRequest:
+    head = text_message("system", line + request.messages[0].text)
+    return replace(request, messages=(head, *request.messages[1:]))
 
 
 def check(kind: str, adapter: ModelAdapter, random: Random) -> None:

@@ -21,7 +21,8 @@ Reason = Literal[
 _SENTENCES: dict[str, str] = {
     "all_known": "the whole prompt was cached; the last token of a prompt is always computed",
     "continued": "all of request {other} was cached; only the tokens after it were computed",
-    "first": "no earlier request in this server's memory is similar",
+    "first": "no earlier request in this server's memory is similar; those with another key or cache_salt do "
+    "not count",
     "cache_off": "the request set cache_mode to off",
     "not_kept": "request {other} was not stored: its cache_mode or ttl forbids it, or the cache has no room "
     "at all",
@@ -37,7 +38,7 @@ _SENTENCES: dict[str, str] = {
     "one adapter cannot serve another",
 }
 _DIVERGENCES: dict[str, str] = {
-    "head_changed": "the beginning of the prompt changed, so nothing after it could be reused",
+    "head_changed": "the beginning of the prompt changed",
     "volatile_header": "a line changed that the agent rewrites for each call; it is removed unless "
     "--keep-agent-headers is given",
     "tool_order": "the same tools are offered in another order",
@@ -50,6 +51,8 @@ _DIVERGENCES: dict[str, str] = {
     "image_changed": "the image is a different one",
     "message_changed": "the {part} changed",
 }
+_NOTHING_CACHED = ", so nothing could be reused"
+_CACHED_ELSEWHERE = "; {num:,} tokens were cached from requests that begin like this one"
 _SAME_LATER = (
     "; {num:,} later {tokens} the same as before, but cached tokens are reusable only up to "
     "the first difference"
@@ -61,8 +64,8 @@ class Explanation:
     """How much of a prompt was cached, and why not more.
 
     `compared_with` is the number of the most similar request; `sentence` is the text for `reason`. A request
-    that was not sent has the next number. `head_changed` is a changed message so early that nothing could be
-    reused.
+    that was not sent has the next number. `head_changed` is a changed message so early that nothing of that
+    request could be reused.
     """
 
     number: int
@@ -115,7 +118,7 @@ def explain(
         num_prompt_tokens=len(recorded.prompt_ids),
         num_cached_tokens=recorded.cache_usage.num_cached_tokens,
         reason=reason,
-        sentence=_sentence(reason, other, divergence),
+        sentence=_sentence(reason, other, divergence, recorded.cache_usage.num_cached_tokens),
         compared_with=other.number if other is not None else None,
         divergence=divergence,
     )
@@ -185,7 +188,10 @@ def _divergence(
 
 
 def _sentence(
-    reason: Reason | MissReason, other: RecordedPrompt | None, divergence: Divergence | None
+    reason: Reason | MissReason,
+    other: RecordedPrompt | None,
+    divergence: Divergence | None,
+    num_cached_tokens: int,
 ) -> str:
     number, model = (f"#{other.number}", other.model) if other is not None else ("", "")
     part = divergence.part if divergence is not None and divergence.part is not None else "text"
@@ -193,5 +199,10 @@ def _sentence(
     if divergence is not None and reason == divergence.reason:
         num = divergence.num_same_later_tokens
         same = _SAME_LATER.format(num=num, tokens="token is" if num == 1 else "tokens are") if num else ""
-        return f"in {divergence.place}, {sentence}{same}"
+        cached = ""
+        if num_cached_tokens > divergence.position:
+            cached = _CACHED_ELSEWHERE.format(num=num_cached_tokens)
+        elif not num_cached_tokens and reason == "head_changed":
+            cached = _NOTHING_CACHED
+        return f"in {divergence.place}, {sentence}{cached}{same}"
     return sentence
