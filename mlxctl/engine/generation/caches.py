@@ -29,8 +29,6 @@ _SPARE_PADDING = 256
 _SPARE_PADDING_SHARE = 8
 # Memory of the spare rows of a batch; rows of long prompts have none.
 _SPARE_ROWS_BYTES = 256 * 1024 * 1024
-# A batch that was copied has room for half as many rows more, and for so many at least.
-_MIN_SPARE_ROWS = 4
 
 
 def new_caches(model: Any, form: KVFormats | None = None) -> Caches:
@@ -94,10 +92,11 @@ def _first_is_longest_batch(parts: Many[Caches]) -> bool:
 
 
 def _affordable_spare_rows(parts: Many[Caches], num_rows: Many[int]) -> int:
+    """Return half as many rows as there are, unless they take much memory."""
     longest = max((layer.size() for part in parts for layer in leaves(part) if grows(layer)), default=0)
     row_bytes = max(sum(map(_position_bytes, leaves(part))) for part in parts)
     row_bytes *= longest + OUTPUT_RESERVE_TOKENS
-    return min(max(sum(num_rows) // 2, _MIN_SPARE_ROWS), _SPARE_ROWS_BYTES // max(1, row_bytes))
+    return min(sum(num_rows) // 2, _SPARE_ROWS_BYTES // max(1, row_bytes))
 
 
 def _position_bytes(layer: Any) -> int:
@@ -125,7 +124,8 @@ def _extended(layers: Many[Any], num_rows: Many[int], num_spare: int) -> Any:
     first, *others = layers
     held = growing_arrays(first)
     if sum(num_rows) > held[0].shape[0]:
-        held = [_with_rows(array, sum(num_rows) + num_spare) for array in held]
+        num_more = sum(num_rows) + num_spare - held[0].shape[0]
+        held = [mx.pad(array, [(0, num_more), (0, 0), (0, 0), (0, 0)]) for array in held]
         hold(first, held)
     place, end = num_rows[0], first.size()
     for layer, num in zip(others, num_rows[1:], strict=True):
@@ -137,12 +137,6 @@ def _extended(layers: Many[Any], num_rows: Many[int], num_spare: int) -> Any:
     first.left_padding = mx.array(_paddings(layers, end))
     first.offset = end - first.left_padding
     return first
-
-
-def _with_rows(array: mx.array, num_rows: int) -> mx.array:
-    """Return a copy with room for `num_rows` rows."""
-    more = num_rows - array.shape[0]
-    return mx.concatenate([array, mx.zeros((more, *array.shape[1:]), dtype=array.dtype)])
 
 
 def _paddings(layers: Many[Any], end: int) -> list[int]:
