@@ -123,8 +123,8 @@ class BraceCallsBody:
             return self._close(at)
         end = self._word_end[self._state].search(text, at)
         if end is None:
-            is_key = self._state != "key" or len(text) - at <= MAX_HEAD_CHARS
-            return None if is_key else self._break(text, at)
+            is_no_key = self._state == "key" and len(text) - at > MAX_HEAD_CHARS
+            return self._break(text, at) if is_no_key else None
         token = text[at : end.start()].strip()
         if not token:
             return self._break(text, end.start())

@@ -29,8 +29,9 @@ class ThoughtCall:
     """Follows a thought from a call's marker on, without consuming it.
 
     `marker_end` is where the marker ends in the buffer, which only grows meanwhile; `closer_at` and
-    `closer_length` are where the thought is closed, once the decision is "quoted". No thought quotes a
-    `is_control_token` marker, so what follows one is held even if it is no call.
+    `closer_length` are where the thought is closed, once the decision is "quoted". With `is_token` the marker
+    is a control token: it ends a thought that is never closed even if no call follows, so it is held until
+    then.
     """
 
     def __init__(
@@ -41,10 +42,10 @@ class ThoughtCall:
         *,
         closers: Collection[str],
         marker_end: int,
-        is_control_token: bool,
+        is_token: bool,
     ) -> None:
         self.marker_end = marker_end
-        self._is_control_token = is_control_token
+        self._is_token = is_token
         self.closer_at = -1
         self.closer_length = 0
         self._body = body
@@ -68,7 +69,7 @@ class ThoughtCall:
             return "quoted"
         self._searched += self._closers.certain_length(buffer[self._searched :])
         self._follow(buffer)
-        if self._has_known_call or self._is_control_token or not self._is_over:
+        if self._has_known_call or self._is_token or not self._is_over:
             return "undecided"
         # A call of an unknown tool counts only at the end of the answer.
         return (
@@ -79,7 +80,7 @@ class ThoughtCall:
 
     def counts_at_end(self, buffer: str) -> bool:
         """Whether an answer that ends here made a call, or began one."""
-        if self._is_control_token or not buffer[self.marker_end :].strip(WHITESPACE):
+        if self._is_token or not buffer[self.marker_end :].strip(WHITESPACE):
             return True
         if not self._is_over and not self._has_known_call:
             self._take(self._body.finish(buffer[self._read_to :]))
@@ -213,7 +214,7 @@ class ThinkingReader:
             self._tools,
             closers=self._thinking.closers,
             marker_end=begin + len(marker),
-            is_control_token=is_control_token(marker),
+            is_token=is_control_token(marker),
         )
 
     def _advance_call(self, call: ThoughtCall) -> bool:
