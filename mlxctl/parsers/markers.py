@@ -3,14 +3,17 @@
 import re
 from collections.abc import Iterable
 
-_CONTROL_TOKEN = re.compile(r"</?\w*[|｜]|[|｜]>|\A\[/?[A-Z_]+\]\Z|\A\]<\]|:opensource>\Z", re.ASCII)
+_CONTROL_TOKEN = re.compile(
+    r"</?\w*[|｜]|[|｜]>|\A\[/?[A-Z_]+\]\Z|\A\]<\]|:opensource>\Z|\A</?(?:minimax:|seed:|dots_|longcat_)",
+    re.ASCII,
+)
 
 
 def is_control_token(marker: str) -> bool:
     """Whether the marker is spelled like a control token.
 
-    Such as `<|call|>` or `[ARGS]`. Text that quotes another marker, such as `<tool_call>`, is likely; text
-    that quotes a control token is not.
+    Such as `<|call|>` or `[ARGS]`, or a tag with a vendor's name. Text that quotes another marker, such as
+    `<tool_call>`, is likely; text that quotes a control token is not.
     """
     return _CONTROL_TOKEN.search(marker) is not None
 
