@@ -43,7 +43,14 @@ async def read_json(request: Request, decoder: msgspec.json.Decoder[Body], *, li
 
 
 async def _chunks(request: Request, limit_bytes: int) -> AsyncGenerator[bytes, None]:
-    """Yield the chunks of the body up to the limit. Raises BodyTooLarge."""
+    """Yield the chunks of the body up to the limit.
+
+    Raises BodyTooLarge, and InvalidRequest for a body that is not sent as it is.
+    """
+    # With chunks, hyper drops a Content-Length (RFC 9112, 6.3); it leaves other encodings undecoded.
+    encoding = request.get_header("transfer-encoding")
+    if encoding is not None and encoding.lower() != "chunked":
+        raise InvalidRequest(f"transfer-encoding {encoding!r} is not accepted; send the body as it is")
     num_bytes_left = limit_bytes
     if (request.content_length or 0) > limit_bytes:
         raise BodyTooLarge(limit_bytes=limit_bytes)

@@ -80,8 +80,9 @@ def test_oversized_body_returns_413(client: testing.TestClient) -> None:
     assert client.simulate_post(CHAT, body=b" " * 2048).status_code == 400
 
 
-def test_unsupported_content_encoding_is_refused(client: testing.TestClient) -> None:
-    result = client.simulate_post(CHAT, body=b"\x1f\x8b", headers={"content-encoding": "gzip"})
+@pytest.mark.parametrize("headers", [{"content-encoding": "gzip"}, {"transfer-encoding": "gzip, chunked"}])
+def test_unsupported_encoding_is_refused(client: testing.TestClient, headers: dict[str, str]) -> None:
+    result = client.simulate_post(CHAT, body=b"\x1f\x8b", headers=headers)
     assert result.status_code == 400
     assert "gzip" in result.json["error"]["message"]
 
