@@ -11,6 +11,7 @@ import typer
 
 from mlxctl.cli.error_reports import report_errors
 from mlxctl.cli.lazy import create_app
+from mlxctl.cli.models import open_library
 from mlxctl.errors import ServiceFailed
 
 if TYPE_CHECKING:
@@ -62,6 +63,7 @@ def install(
         manager = system_manager()
         definition = ServiceDefinition(
             command=(sys.executable, "-m", "mlxctl", "serve", *options),
+            directory=Path.cwd(),
             log_file=manager.log_file,
             environment={name: os.environ[name] for name in _KEPT_VARIABLES if name in os.environ},
         )
@@ -149,7 +151,7 @@ def logs(
 def _check_options(options: tuple[str, ...]) -> None:
     """Raise ServiceFailed for options that `mlxctl serve` does not accept.
 
-    And for keys, which the service's file would show.
+    And for keys, which the service's file would show. Raises ModelNotFoundOnDisk for an unknown model.
     """
     if any(option.split("=")[0] in ("--api-key", "--admin-key", "--cache-group") for option in options):
         raise ServiceFailed(
@@ -159,9 +161,14 @@ def _check_options(options: tuple[str, ...]) -> None:
     from mlxctl.cli.serve import app as serve_app
 
     try:
-        typer.main.get_command(serve_app).make_context("mlxctl serve", list(options), resilient_parsing=False)
+        context = typer.main.get_command(serve_app).make_context("mlxctl serve", list(options))
     except typer.BadParameter.__base__ as error:  # type: ignore[misc]
         raise ServiceFailed(f"mlxctl serve would refuse these options: {error.format_message()}") from None
+    # Started anyway, it would end and be started again and again.
+    if models := context.params["models"]:
+        library = open_library(context.params["config"])
+        for name in models:
+            library.resolve(name)
 
 
 def _print_log(path: Path, lines: int, *, follow: bool) -> None:

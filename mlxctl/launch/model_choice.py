@@ -129,5 +129,6 @@ def _no_model(models: Iterable[AvailableModel], client: Client) -> str:
     return (
         f"no model suffices for {client.name}, which needs tool calls and {client.min_context:,} tokens "
         f"of context{':' if reasons else '.'}{''.join(reasons)}\n"
-        "Download one (mlxctl models pull ORGANIZATION/NAME), or name one with --model"
+        "`mlxctl models recommend` lists models that fit, `mlxctl models pull ORGANIZATION/NAME` downloads "
+        "one; or name one with --model"
     )

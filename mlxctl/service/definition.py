@@ -19,13 +19,15 @@ _ESCAPED = str.maketrans({"\\": "\\\\", '"': '\\"', "%": "%%", "$": "$$", "\n": 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ServiceDefinition:
-    """The command line of the service, its log file and its environment.
+    """The command line of the service, its directory, log file and environment.
 
-    `command` begins with the absolute path of the Python that has mlxctl. Secrets do not belong here: the
+    `command` begins with the absolute path of the Python that has mlxctl; other paths in it are relative to
+    `directory`. Secrets do not belong here: the
     file is readable for every program of the user; keys come from the settings file.
     """
 
     command: tuple[str, ...]
+    directory: Path
     log_file: Path
     environment: dict[str, str]
 
@@ -35,6 +37,7 @@ class ServiceDefinition:
             {
                 "Label": LABEL,
                 "ProgramArguments": list(self.command),
+                "WorkingDirectory": str(self.directory),
                 "EnvironmentVariables": self.environment,
                 "RunAtLoad": True,
                 # A server that was stopped on purpose (exit code 0) stays stopped.
@@ -59,6 +62,7 @@ class ServiceDefinition:
             "\n"
             "[Service]\n"
             f"ExecStart={' '.join(map(_quoted, self.command))}\n"
+            f"WorkingDirectory={_path(self.directory)}\n"
             f"{environment}"
             "Restart=on-failure\n"
             f"RestartSec={_RESTART_SECONDS}\n"

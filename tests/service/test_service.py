@@ -12,6 +12,7 @@ from mlxctl.service import ServiceDefinition
 
 DEFINITION = ServiceDefinition(
     command=("/opt/my python/bin/python", "-m", "mlxctl", "serve", "--model", 'we"ird $HOME 100%'),
+    directory=Path("/home/user/100% models"),
     log_file=Path("/home/user/service.log"),
     environment={"HF_HOME": "/data/my models"},
 )
@@ -45,6 +46,7 @@ def test_the_launchd_agent_starts_at_login_and_restarts_after_failures() -> None
     assert plist["ProgramArguments"] == list(DEFINITION.command)
     assert (plist["RunAtLoad"], plist["KeepAlive"]) == (True, {"SuccessfulExit": False})
     assert plist["StandardErrorPath"] == "/home/user/service.log"
+    assert plist["WorkingDirectory"] == "/home/user/100% models"
 
 
 def test_the_systemd_unit_escapes_quotes_variables_and_specifiers() -> None:
@@ -52,6 +54,7 @@ def test_the_systemd_unit_escapes_quotes_variables_and_specifiers() -> None:
     assert '"/opt/my python/bin/python" "-m" "mlxctl" "serve"' in unit
     assert r'"we\"ird $$HOME 100%%"' in unit
     assert 'Environment="HF_HOME=/data/my models"' in unit
+    assert "WorkingDirectory=/home/user/100%% models\n" in unit
 
 
 def test_installing_writes_the_unit_and_enables_it(environment: dict[str, str], tmp_path: Path) -> None:
@@ -93,6 +96,8 @@ def test_options_that_serve_refuses_are_refused_before_anything_is_written(
     unknown = service(environment, "install", "--modle", "x")
     keys = service(environment, "install", "--", "--api-key", "secret")
     assert "No such option: --modle" in unknown.stderr
+    missing = service(environment, "install", "--model", "mlxctl-dem")
+    assert (missing.returncode, "did you mean mlxctl-demo?" in missing.stderr) == (1, True)
     assert "server.api_keys" in keys.stderr
     assert "secret" not in keys.stderr
     assert not (tmp_path / "calls").exists()
