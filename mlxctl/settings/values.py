@@ -75,7 +75,7 @@ def _convert_one(value: object, target: Any, *, is_size: bool, is_secret: bool) 
 
 
 def _convert_table(value: object, name_type: Any, kind: Any, *, shown: str, is_secret: bool) -> object:
-    """Return a table whose names are a `name_type` and whose values are a `kind`."""
+    """Return a table with names of `name_type` and values of `kind`."""
     if get_origin(kind) is tuple:
         return _as_list_table(value, shown)
     if get_origin(kind) is Literal and isinstance(value, Mapping):

@@ -1,4 +1,4 @@
-"""Rows join and leave a batch without copies of the others, and with space for the output."""
+"""Rows join and leave a batch without copies of the others."""
 
 from typing import Any
 

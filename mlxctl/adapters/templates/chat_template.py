@@ -182,7 +182,7 @@ class ChatTemplate:
     def _first_that_shows(
         self, inputs: "TemplateInputs", completed: "TemplateInputs", *, kind: str
     ) -> "TemplateInputs":
-        """Return `completed` if only they render a tool with an argument of the type."""
+        """Return `completed` if only these inputs render an argument of `kind`."""
         user, tools = {"role": "user", "content": _TEXT}, (_tool_of(kind),)
         is_needed = not self._shows([user], inputs, tools) and self._shows([user], completed, tools)
         return completed if is_needed else inputs

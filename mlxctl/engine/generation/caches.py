@@ -81,7 +81,7 @@ def join(parts: Many[Caches], num_rows: Many[int], *, has_spare_rows: bool = Fal
 
 
 def _first_is_longest_batch(parts: Many[Caches]) -> bool:
-    """Whether the rows of the other parts fit behind those of the first."""
+    """Whether the rows of other parts can follow those of the first."""
     growing = [layers for layers in zip(*(leaves(part) for part in parts), strict=True) if grows(layers[0])]
     return bool(growing) and all(
         hasattr(first, "left_padding")
@@ -92,7 +92,7 @@ def _first_is_longest_batch(parts: Many[Caches]) -> bool:
 
 
 def _affordable_spare_rows(parts: Many[Caches], num_rows: Many[int]) -> int:
-    """Return half as many rows as there are, unless they take much memory."""
+    """Return half the number of rows, less where they take much memory."""
     longest = max((layer.size() for part in parts for layer in leaves(part) if grows(layer)), default=0)
     row_bytes = max(sum(map(_position_bytes, leaves(part))) for part in parts)
     row_bytes *= longest + OUTPUT_RESERVE_TOKENS
@@ -100,7 +100,7 @@ def _affordable_spare_rows(parts: Many[Caches], num_rows: Many[int]) -> int:
 
 
 def _position_bytes(layer: Any) -> int:
-    """Return the bytes of one position of a row in a growing layer."""
+    """Return the bytes of a row's position in a growing layer."""
     held = growing_arrays(layer) if grows(layer) else []
     return sum(array.shape[1] * array.shape[3] * array.itemsize for array in held)
 
@@ -149,9 +149,9 @@ def _paddings(layers: Many[Any], end: int) -> list[int]:
 
 
 def _joined_growing(layers: Many[Any], num_rows: Many[int], num_spare: int) -> Any:
-    """Join growing layers in one copy, with space for the answer and for `num_spare` more rows.
+    """Join growing layers in one copy.
 
-    `merge` and `extend` copy more.
+    With space for the answer and for `num_spare` more rows. `merge` and `extend` copy more.
     """
     lengths = [layer.size() for layer in layers]
     longest = max(lengths)
@@ -242,7 +242,7 @@ def drop_spare_padding(caches: Caches) -> None:
 
 
 def keep_rows(caches: Caches, rows: list[int]) -> None:
-    """Drop all rows but `rows`, which are in this order from then on.
+    """Drop all rows but `rows`, and put these in order.
 
     Where the dropped rows take little memory, only rows that change their place are copied.
     """
@@ -266,7 +266,7 @@ def fewest_moves(rows: list[int]) -> list[int]:
 
 
 def _may_stay_allocated(caches: Caches, rows: list[int]) -> bool:
-    """Whether the places of rows that leave a batch may become spare rows.
+    """Whether places of rows that leave may become spare rows.
 
     Not if these take much memory, or if all other rows have much padding, which a copy cuts off.
     """

@@ -21,7 +21,7 @@ class SpareRowsKVCache(BatchKVCache):  # type: ignore[misc]
     _idx: int
 
     def update_and_fetch(self, keys: mx.array, values: mx.array) -> tuple[mx.array, mx.array]:
-        """Add keys and values (rows, heads, tokens, dim); return all of these rows."""
+        """Add keys and values (rows, heads, tokens, dim); return all of them."""
         num_rows, _, num_tokens, _ = keys.shape
         start, end = self._idx, self._idx + num_tokens
         if self.keys is None or end > self.keys.shape[2]:
