@@ -43,7 +43,7 @@ def test_open_request_is_cancelled_from_the_list(page: Page, locked_server: Serv
     send(page, "Go on")
     expect(page.locator(".assistant .body").last).not_to_be_empty()
     page.get_by_role("link", name="Requests").click()
-    page.get_by_role("button", name="Cancel").click()
+    page.get_by_role("button", name="Cancel").first.click()
     expect(page.get_by_role("row").nth(1)).to_contain_text("stopped")
     page.get_by_role("link", name="Chat").click()
     expect(page.get_by_role("alert")).to_contain_text("This answer is incomplete")

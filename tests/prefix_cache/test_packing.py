@@ -166,7 +166,7 @@ def test_row_that_ends_after_a_switch_does_not_reach_exact_prompts() -> None:
             client.configure_cache(packed)
             await ask(client, "qwen3", [*prompt, 1, 2, 3])
             running = asyncio.ensure_future(ask(client, "qwen3", prompt, num=200))
-            while not (await client.stats()).num_decoding:
+            while not (await client.stats()).num_decoding and not running.done():
                 await asyncio.sleep(0)
             client.configure_cache(exact)
             await running
