@@ -106,6 +106,9 @@ class EngineSettings:
     directory. `auto` uses all that there are.
     """
 
+    max_draft_tokens: int = bounded(7, least=1, most=7)
+    """Maximum number of tokens drafted a step for a request. Fewer where that was measured to be faster."""
+
     stall_seconds: float = bounded(120.0, least=0.1)
     """Time without any token, while requests run, after which the engine is restarted."""
 

@@ -151,5 +151,11 @@ class AdapterSettings:
     dirs: tuple[Path, ...] = ()
     """Directory below which clients may mount adapters with `POST /v1/adapters`."""
 
+    default: str | None = None
+    """Adapter of `paths` for requests to its model that choose none; `a+b` for several.
+
+    A request chooses no adapter with `adapter: "none"` or the model's name with `:none`.
+    """
+
     max_mounted: int = bounded(16, least=0, most=256)
     """Maximum number of adapters. Further ones are refused until one is unmounted."""

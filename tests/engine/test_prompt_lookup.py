@@ -103,6 +103,19 @@ def test_draft_for_a_token_in_flight_is_tested_by_it(token: int, is_right: bool)
     assert (gate.rate(0).rate > before) is is_right
 
 
+def test_no_draft_is_longer_than_the_setting() -> None:
+    row, gate = make_row([*range(1, 40)], [1, 2, 3]), SpeculationGate()
+    speculator = Speculator([PromptLookup()], {"lookup": gate}, DraftCounts(), max_draft_tokens=2)
+    for _ in range(8):
+        gate.observe_plain(1, 10, 0.01)
+    row.num_sampled_tokens = 3
+
+    plan = speculator.plan([row])
+
+    assert plan is not None
+    assert plan.drafts[0].token_ids == (4, 5)
+
+
 def test_step_without_a_match_costs_few_calls() -> None:
     random = Random(1)
     prompt = [random.randrange(50_000) for _ in range(2000)]

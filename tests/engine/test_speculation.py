@@ -155,6 +155,7 @@ def test_model_whose_caches_cannot_be_taken_back_is_named(caplog: pytest.LogCapt
         name="m",
         digest="",
         speculation="lookup",
+        max_draft_tokens=7,
     )
     assert "model m decodes without drafts: its layers keep their state in a ChunkedKVCache" in caplog.text
 

@@ -5,6 +5,7 @@ import contextlib
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -24,8 +25,8 @@ from tests.tiny_models.adapters import random_adapter
 
 
 @asynccontextmanager
-async def registry_of(directory: Path) -> AsyncIterator[LoraRegistry]:
-    """Open a model for the adapters `one` and `two`."""
+async def registry_of(directory: Path, **chosen: Any) -> AsyncIterator[LoraRegistry]:
+    """Open a model for the adapters `one` and `two`; `chosen` are settings of adapters."""
     base = tiny_models.model("qwen3")
     for seed, name in enumerate(("one", "two")):
         random_adapter(base, directory / "adapters" / name, seed=seed)
@@ -34,7 +35,7 @@ async def registry_of(directory: Path) -> AsyncIterator[LoraRegistry]:
     settings = Settings(model=ModelSettings(path=base, name="m"))
     models = ModelReader(settings, library, knowledge, demo=DEMO_MODEL).registry()
     async with running_engine(models=[models.model("m").spec]) as client:
-        dirs = AdapterSettings(dirs=(directory / "adapters",))
+        dirs = AdapterSettings(dirs=(directory / "adapters",), **chosen)
         yield LoraRegistry(client, models, dirs, lambda name: library.find_named(name).path)
 
 
@@ -66,5 +67,31 @@ def test_adapter_that_was_replaced_is_a_conflict(tmp_path: Path) -> None:
             await lora.add("a", "two", None)
             with pytest.raises(Conflict, match="mounted again"):
                 await lora.ensure_mounted("m", head)
+
+    asyncio.run(check())
+
+
+def test_default_adapter_is_that_of_requests_that_choose_none(tmp_path: Path) -> None:
+    def names(lora: LoraRegistry, **fields: Any) -> list[str]:
+        head = lora.apply(PackedRequest.of(GenerationRequest(**{"model": "m"} | fields))).head
+        return [each.name for each in head.adapters or ()]
+
+    async def check() -> None:
+        paths = {name: tmp_path / "adapters" / name for name in ("one", "two")}
+        async with registry_of(tmp_path, paths=paths, default="one") as lora:
+            assert names(lora) == ["one"]
+            assert names(lora, model="m:two") == ["two"]
+            assert names(lora, model="m:none") == names(lora, adapters=()) == []
+            with pytest.raises(Conflict, match=r"is adapters\.default"):
+                await lora.remove("one", None)
+
+    asyncio.run(check())
+
+
+def test_unknown_default_adapter_ends_the_start(tmp_path: Path) -> None:
+    async def check() -> None:
+        with pytest.raises(InvalidRequest, match=r"adapters\.default names 'three'"):
+            async with registry_of(tmp_path, default="three"):
+                pass
 
     asyncio.run(check())

@@ -72,6 +72,7 @@ class DraftSteps:
         name: str,
         digest: str,
         speculation: Literal["off", "auto", "lookup", "draft", "mtp"],
+        max_draft_tokens: int,
     ) -> "DraftSteps":
         """Return the steps of the model served as `name`.
 
@@ -101,7 +102,9 @@ class DraftSteps:
         if speculation in ("auto", "draft") and weights.draft_model is not None:
             drafters.append(DraftModel(weights.draft_model, vocabulary_size=weights.vocabulary_size))
         by_name = {drafter.name: gates.gate(digest, drafter.name) for drafter in drafters}
-        return cls(Speculator(drafters, by_name, counts) if drafters else None, states)
+        if not drafters:
+            return cls(None, states)
+        return cls(Speculator(drafters, by_name, counts, max_draft_tokens=max_draft_tokens), states)
 
     def begin(self, num_groups: int) -> None:
         """Start the clock of a step.

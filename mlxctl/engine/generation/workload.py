@@ -83,6 +83,7 @@ class GenerationWorkload(Workload):
         self._submitted: list[Submit] = []
         self._lora_changes = LoraChanges(context.memory, context.publish, self._uses_adapter)
         self._speculation = context.settings.speculation
+        self._max_draft_tokens = context.settings.max_draft_tokens
         self._gates = GateStore(context.settings.cache_dir)
         self._memory_wait_seconds = context.settings.memory_wait_seconds
         self._is_waiting = False
@@ -117,6 +118,7 @@ class GenerationWorkload(Workload):
             name=spec.name,
             digest=prefix_cache.storage.namespace.hex(),
             speculation=self._speculation,
+            max_draft_tokens=self._max_draft_tokens,
         )
         if self._allocation_stream is None:
             # MLX keeps a thread for every stream until the process ends.

@@ -34,9 +34,15 @@ class Speculator:
     """
 
     def __init__(
-        self, drafters: Many[Drafter], gates: dict[str, SpeculationGate], counts: DraftCounts
+        self,
+        drafters: Many[Drafter],
+        gates: dict[str, SpeculationGate],
+        counts: DraftCounts,
+        *,
+        max_draft_tokens: int = MAX_DRAFT_TOKENS,
     ) -> None:
         self._drafters = drafters
+        self._max_draft_tokens = max_draft_tokens
         self._gates = gates
         self._counts = counts
         self._by_row: dict[int, Acceptance] = {}
@@ -52,7 +58,7 @@ class Speculator:
         """
         if self._awaited:
             self._test_awaited(rows)
-        limits = [_limit(row) for row in rows]
+        limits = [_limit(row, self._max_draft_tokens) for row in rows]
         if not any(limits):
             return None
         for drafter in self._drafters:
@@ -152,12 +158,12 @@ class Speculator:
         return (own.accepted + common.rate * _COMMON_TOKENS) / (own.tested + _COMMON_TOKENS)
 
 
-def _limit(row: Sequence) -> int:
+def _limit(row: Sequence, maximum: int) -> int:
     """Return the longest draft that a row can use."""
     if not row.sampling.speculation:
         return 0
     # One more token is sampled after the draft.
-    num = min(MAX_DRAFT_TOKENS, row.max_tokens - row.num_sampled_tokens - 1)
+    num = min(maximum, row.max_tokens - row.num_sampled_tokens - 1)
     if row.constraint is not None:
         num = min(num, row.constraint.num_free_positions(row.num_sampled_tokens) - 1)
     return max(num, 0)

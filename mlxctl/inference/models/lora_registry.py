@@ -84,6 +84,10 @@ class LoraRegistry:
             self._check_new(own_name, name)
             spec = read_lora(directory, name=name, base=models.model(own_name).facts.path)
             self._adapters[own_name, name] = ServedAdapter(base=own_name, spec=spec, shown_path=path.name)
+        self._default = tuple(LoraChoice(name=name) for name in (settings.default or "").split("+") if name)
+        configured = {name for _, name in self._adapters}
+        if missing := [each.name for each in self._default if each.name not in configured]:
+            raise InvalidRequest(f"adapters.default names {missing[0]!r}, which is not in adapters.paths")
 
     @property
     def adapters(self) -> tuple[ServedAdapter, ...]:
@@ -107,6 +111,8 @@ class LoraRegistry:
         if head.adapters is not None and named:
             raise InvalidRequest("adapter is set, and model names one too; use one of them", param="adapter")
         choices = named if head.adapters is None else head.adapters
+        if head.adapters is None and not named:
+            choices = self._default_of(base)
         choices = tuple(each for each in choices if each.name != NO_ADAPTERS)
         if not choices:
             return (
@@ -197,6 +203,8 @@ class LoraRegistry:
             adapter = self._adapters.get((own_name, name))
             if adapter is None:
                 raise UnknownResource(f"adapter {name!r} is not mounted on model {own_name!r}")
+            if name in {each.name for each in self._default_of(own_name)}:
+                raise Conflict(f"adapter {name!r} is adapters.default of model {own_name!r}")
             if name in self._names_mounted(own_name):
                 self._leaving = adapter
                 try:
@@ -241,6 +249,12 @@ class LoraRegistry:
             return base, tuple(LoraChoice(name=each) for each in names)
         bases = {adapter.base for adapter in self.adapters if adapter.name == name}
         return (bases.pop(), (LoraChoice(name=name),)) if len(bases) == 1 else (name, ())
+
+    def _default_of(self, name: str) -> tuple[LoraChoice, ...]:
+        """Return the adapters of requests that choose none, if the model has all of them."""
+        own_name = self._models.own_name(name)
+        has_all = all((own_name, each.name) in self._adapters for each in self._default)
+        return self._default if has_all else ()
 
     def _chosen(self, own_name: str, choice: LoraChoice) -> ServedAdapter:
         adapter = self._adapters.get((own_name, choice.name))
