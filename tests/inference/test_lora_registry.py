@@ -26,7 +26,10 @@ from tests.tiny_models.adapters import random_adapter
 
 @asynccontextmanager
 async def registry_of(directory: Path, **chosen: Any) -> AsyncIterator[LoraRegistry]:
-    """Open a model for the adapters `one` and `two`; `chosen` are settings of adapters."""
+    """Open a model for the adapters `one` and `two`.
+
+    `chosen` are settings of adapters.
+    """
     base = tiny_models.model("qwen3")
     for seed, name in enumerate(("one", "two")):
         random_adapter(base, directory / "adapters" / name, seed=seed)

@@ -251,7 +251,7 @@ class LoraRegistry:
         return (bases.pop(), (LoraChoice(name=name),)) if len(bases) == 1 else (name, ())
 
     def _default_of(self, name: str) -> tuple[LoraChoice, ...]:
-        """Return the adapters of requests that choose none, if the model has all of them."""
+        """Return the default adapters, if the model has all of them."""
         own_name = self._models.own_name(name)
         has_all = all((own_name, each.name) in self._adapters for each in self._default)
         return self._default if has_all else ()
