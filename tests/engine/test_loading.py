@@ -1,10 +1,12 @@
 """Importing MLX and loading models: limits, BLAS, one-line errors."""
 
 import ctypes
+import shutil
 import subprocess
 import sys
 from pathlib import Path
 
+import mlx.core as mx
 import pytest
 
 from mlxctl.engine.generation.loading import load_text_model
@@ -80,6 +82,17 @@ def test_invalid_config_raises_a_one_line_error(tmp_path: Path, config: str) -> 
         load(tmp_path)
 
     assert "\n" not in str(failure.value)
+
+
+def test_model_without_a_finite_output_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "m"
+    shutil.copytree(tiny_models.model("qwen3"), path)
+    weights = dict(mx.load(str(path / "model.safetensors")))
+    weights["model.norm.weight"] = mx.full(weights["model.norm.weight"].shape, float("nan"))
+    mx.save_safetensors(str(path / "model.safetensors"), weights, {"format": "mlx"})
+
+    with pytest.raises(BrokenModel, match="no finite number; its weights are damaged"):
+        load(path)
 
 
 def test_weights_larger_than_memory_are_not_read() -> None:

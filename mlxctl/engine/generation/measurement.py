@@ -27,7 +27,7 @@ def measure(
     """Measure a decoder whose weights are read.
 
     Loading it began at `started` (monotonic seconds). With `embedding` it has no head. Raises ValueError when
-    its caches cannot be quantized as `options` say.
+    its output has no finite number, or its caches cannot be quantized as `options` say.
     """
     model.eval()
     kv_format = options.kv_format
@@ -38,6 +38,9 @@ def measure(
     token = mx.array([[0]], dtype=mx.uint32)
     output = (model if embedding is None else model.model)(token, cache=caches)
     mx.eval(output, kv.arrays(caches))
+    has_numbers: Any = mx.isfinite(output).any().item()
+    if not has_numbers:
+        raise ValueError("its output has no finite number; its weights are damaged, download it again")
     return LoadedWeights(
         model=model,
         vocabulary_size=int(
