@@ -41,6 +41,9 @@ _FIRST_TOKENS = 128
 _FIRST_TOKENS_BESIDE_ROWS = 32
 # Largest growth of a pass over the largest measured one: beyond it, the cost is a guess.
 _GROWTH = 2
+# Context after which attention takes as long as the rest of a pass. Measured with 5M parameters on 2 cores; for
+# larger models it is longer, and passes are a little smaller than they could be.
+_ATTENTION_CONTEXT = 512
 # Without decoding rows: ratio of the tokens' cost to the fixed cost, if that fits into the slice.
 _ALONE_BALANCE = 3
 _MAX_MEASURED_STEPS = 32
@@ -133,20 +136,23 @@ class PrefillPacer:
         num_waiting: int = 1,
         lateness: float = 0.0,
         context: int = 0,
-        last_passes: Sequence[tuple[int, float]] = (),
+        last_passes: Sequence[tuple[int, float, int]] = (),
     ) -> int:
         """Return the size of the next pass over part of a prompt.
 
-        `last_passes` have tokens and seconds of the prompt's last passes. Beside rows, the next one is so
-        large that one layer of it takes a turn: its size follows from the quickest of them, since costs grow
-        with the context and delays only lengthen a pass.
+        `last_passes` have tokens, seconds and context of the prompt's last passes. Beside rows, the next one
+        is so large that one layer of it takes a turn: its size follows from the quickest of them, since
+        delays only lengthen a pass, and from the growth of the context.
         """
         seconds = self._turn_target(rows=rows, num_waiting=num_waiting, lateness=lateness)
         if not rows or self._max_turns == 1 or not last_passes:
             return self._tokens(seconds, rows, context)
-        seconds_per_token = min(duration / num_tokens for num_tokens, duration in last_passes)
+        last_tokens, _, _ = last_passes[-1]
+        seconds_per_token = min(
+            duration / num_tokens / (_ATTENTION_CONTEXT + before + num_tokens / 2)
+            for num_tokens, duration, before in last_passes
+        ) * (_ATTENTION_CONTEXT + context + last_tokens / 2)
         wanted = int(seconds * self._max_turns / seconds_per_token)
-        last_tokens, _ = last_passes[-1]
         return max(1, min(max(wanted, last_tokens // _GROWTH), _GROWTH * last_tokens, self._max_tokens))
 
     def final_pass_tokens(

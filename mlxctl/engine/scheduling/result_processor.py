@@ -130,7 +130,7 @@ class ResultProcessor:
             earlier_seconds=batch.prompts[0].pass_seconds,
         )
         if len(batch.prompts) == 1 and seconds > 0:
-            batch.prompts[0].last_passes.append((num_tokens, seconds))
+            batch.prompts[0].last_passes.append((num_tokens, seconds, context))
 
     def _append_tokens(self, result: RowResult) -> RowUpdate:
         sequence, token_ids = result.sequence, list(result.token_ids)

@@ -49,8 +49,8 @@ class Sequence:
 
     `num_computed_tokens` prompt tokens are in the cache, of which `num_cached_tokens` were restored. The last
     prompt token is never prefilled: it is the first input of decoding, so prefill needs no logits. A pass
-    over `num_pass_tokens` is unfinished, after `pass_seconds` of work; `last_passes` have tokens and seconds
-    of the last ones that are not.
+    over `num_pass_tokens` is unfinished, after `pass_seconds` of work; `last_passes` have tokens, seconds
+    and context of the last ones that are not.
     `num_sampled_tokens` counts tokens of which sampling has started; at most one of them is in flight and not
     yet in `output_token_ids`. Prefill pauses at `checkpoint_positions`. `producer` is a sequence that is
     computing the first `shared_length` tokens of the prompt. `memory_short_since` is when memory alone began
@@ -88,7 +88,7 @@ class Sequence:
     num_computed_tokens: int = 0
     num_pass_tokens: int = 0
     pass_seconds: float = 0.0
-    last_passes: deque[tuple[int, float]] = field(default_factory=lambda: deque(maxlen=_MAX_LAST_PASSES))
+    last_passes: deque[tuple[int, float, int]] = field(default_factory=lambda: deque(maxlen=_MAX_LAST_PASSES))
     num_sampled_tokens: int = 0
     output_token_ids: list[int] = field(default_factory=list)
     checkpoint_positions: list[int] = field(default_factory=list)
