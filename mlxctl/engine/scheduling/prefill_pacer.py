@@ -41,8 +41,8 @@ _FIRST_TOKENS = 128
 _FIRST_TOKENS_BESIDE_ROWS = 32
 # Largest growth of a pass over the largest measured one: beyond it, the cost is a guess.
 _GROWTH = 2
-# Context after which attention takes as long as the rest of a pass. Measured with 5M parameters on 2 cores; for
-# larger models it is longer, and passes are a little smaller than they could be.
+# Context after which attention takes as long as the rest of a pass. Measured with 5M parameters on 2 cores;
+# for larger models it is longer, and passes are a little smaller than they could be.
 _ATTENTION_CONTEXT = 512
 # Without decoding rows: ratio of the tokens' cost to the fixed cost, if that fits into the slice.
 _ALONE_BALANCE = 3
