@@ -15,15 +15,7 @@ import mlx.core as mx
 from mlx.utils import tree_flatten, tree_map
 
 # Cache classes of one sequence and of a batch.
-_GROWING = frozenset(
-    {
-        "KVCache",
-        "BatchKVCache",
-        "SpareRowsKVCache",
-        "PreallocatedQuantizedKVCache",
-        "BatchQuantizedKVCache",
-    }
-)
+_GROWING = frozenset({"KVCache", "SpareRowsKVCache", "PreallocatedQuantizedKVCache", "BatchQuantizedKVCache"})
 
 
 @dataclass(frozen=True, slots=True)

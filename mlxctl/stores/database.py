@@ -11,7 +11,6 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TypeVar
 
-from mlxctl.errors import StoreUnavailable
 from mlxctl.stores.damage import (
     DATABASE_ERRORS,
     is_damage,
@@ -26,6 +25,7 @@ from mlxctl.stores.database_file import (
     open_in_memory,
     replace_damaged,
     replace_missing,
+    store_error,
 )
 
 MAX_FREE_BYTES = 64 * 1024
@@ -48,8 +48,8 @@ class Database:
     def __init__(self, path: Path, migrations: Sequence[str], *, is_transient: bool = False) -> None:
         """Prepare the file; nothing is opened.
 
-        `transient` data may be lost when the machine crashes; other data is on the disk when its transaction
-        ends.
+        Data that `is_transient` may be lost when the machine crashes; other data is on the disk when its
+        transaction ends.
         """
         self._path = path
         self._is_transient = is_transient
@@ -108,9 +108,9 @@ class Database:
                     return action(self._open())
             except DATABASE_ERRORS as error:
                 if is_read_only(error):
-                    # Opened anew with the next transaction, which may then write.
+                    # Opened again with the next transaction, which may then write.
                     self._close()
-                raise StoreUnavailable(self._path.stem, f"cannot use {str(self._path)!r}: {error}") from error
+                raise store_error(self._path, f"cannot use {str(self._path)!r}: {error}") from error
 
     def _close_if_changed(self) -> None:
         """Close a file that was deleted, replaced or given other tables."""

@@ -63,7 +63,7 @@ def open_database(
             replace_damaged(path, error)
             return _opened(path, tuple(migrations), journal, check)
     except (*DATABASE_ERRORS, OSError) as error:
-        raise StoreUnavailable(path.stem, f"cannot use {str(path)!r}: {error}") from error
+        raise store_error(path, f"cannot use {str(path)!r}: {error}") from error
 
 
 def open_in_memory(path: Path, migrations: Sequence[str]) -> sqlite3.Connection:
@@ -170,9 +170,8 @@ def replace_damaged(path: Path, error: BaseException) -> None:
         _log.warning(
             "%s is damaged (%s) and cannot be set aside: %s", path, error, failure.strerror or failure
         )
-        raise StoreUnavailable(
-            path.stem, f"{str(path)!r} is damaged ({error}) and cannot be set aside: {failure}"
-        ) from failure
+        problem = f"{str(path)!r} is damaged ({error}) and cannot be set aside: {failure}"
+        raise store_error(path, problem) from failure
     _log.warning(
         "%s is damaged (%s); it was set aside as %s and replaced by an empty one",
         path,
@@ -189,8 +188,13 @@ def replace_missing(path: Path) -> None:
     try:
         remove_side_files(path)
     except OSError as error:
-        raise StoreUnavailable(path.stem, f"cannot use {str(path)!r}: {error}") from error
+        raise store_error(path, f"cannot use {str(path)!r}: {error}") from error
     _log.warning("%s was deleted while it was in use; it is replaced by an empty one", path)
+
+
+def store_error(path: Path, problem: str) -> StoreUnavailable:
+    """Return the error of a store, named for its file."""
+    return StoreUnavailable(path.with_suffix("").name, problem)
 
 
 def file_identity(path: Path) -> tuple[int, int] | None:
@@ -263,7 +267,7 @@ def _migrate(connection: sqlite3.Connection, path: Path, migrations: tuple[str, 
         (version,) = connection.execute("PRAGMA user_version").fetchone()
         if version > len(migrations):
             problem = f"{str(path)!r} was written by a newer mlxctl; move it away, or use that version"
-            raise StoreUnavailable(path.stem, problem)
+            raise store_error(path, problem)
         if version < 0:
             raise DamageError(f"it has version {version}")
         for script in migrations[version:]:

@@ -38,14 +38,12 @@ def browser() -> Iterator[Browser]:
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServerProcess]:
     """A server of the demo model, and a slow hub."""
     files = {"config.json": b"{}", "model.safetensors": bytes(64 * 1024 * 2000)}
-    with running(TinyHub(files={SLOW_REPOSITORY: files}, seconds_per_piece=0.02)) as hub:
-        variables = {
-            "HF_ENDPOINT": hub.url,
-            "MLXCTL_LIBRARY_HUB_CACHE": str(tmp_path_factory.mktemp("hub")),
-            "MLXCTL_LIBRARY_ALLOW_DOWNLOADS": "yes",
-        }
-        with serving(None, **variables) as process:
-            yield process
+    cache_dir = tmp_path_factory.mktemp("hub")
+    with (
+        running(TinyHub(files={SLOW_REPOSITORY: files}, seconds_per_piece=0.02)) as hub,
+        serving(None, **hub.server_settings(cache_dir)) as process,
+    ):
+        yield process
 
 
 @pytest.fixture(scope="session")

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
 
 COMMIT = "0123456789abcdef0123456789abcdef01234567"
 
@@ -31,6 +32,14 @@ class TinyHub:
         return [
             line.rpartition("/")[2] for line in self.asked if line.startswith("GET") and "/resolve/" in line
         ]
+
+    def server_settings(self, cache_dir: Path) -> dict[str, str]:
+        """Return the settings of a server that downloads into `cache_dir`."""
+        return {
+            "HF_ENDPOINT": self.url,
+            "MLXCTL_LIBRARY_HUB_CACHE": str(cache_dir),
+            "MLXCTL_LIBRARY_ALLOW_DOWNLOADS": "yes",
+        }
 
     def found(self) -> list[dict[str, object]]:
         """The answer to a search that names all repositories, with made-up counts."""

@@ -209,14 +209,12 @@ def server(endless_model: Path, tmp_path_factory: pytest.TempPathFactory) -> Ite
         "config.json": json.dumps(CONFIG).encode(),
         "model.safetensors": (2).to_bytes(8, "little") + b"{}",
     }
-    with running(TinyHub(files={"org/tiny": files})) as hub:
-        variables = {
-            "HF_ENDPOINT": hub.url,
-            "MLXCTL_LIBRARY_HUB_CACHE": str(tmp_path_factory.mktemp("hub")),
-            "MLXCTL_LIBRARY_ALLOW_DOWNLOADS": "yes",
-        }
-        with serving(endless_model, **variables) as process:
-            yield process
+    cache_dir = tmp_path_factory.mktemp("hub")
+    with (
+        running(TinyHub(files={"org/tiny": files})) as hub,
+        serving(endless_model, **hub.server_settings(cache_dir)) as process,
+    ):
+        yield process
 
 
 def test_downloaded_model_is_in_the_library(server: ServerProcess) -> None:

@@ -25,8 +25,8 @@ Tokens = np.ndarray[Any, np.dtype[np.uint32]]
 _JOIN_BYTES = 256 * 1024 * 1024
 # Positions of padding that all rows may have before they are cut off, which copies all rows.
 _SPARE_PADDING = 256
-# Of a batch whose rows leave without a copy, this share of the positions may be padding of all rows.
-_SPARE_PADDING_SHARE = 8
+# Rows leave without a copy while at most one position in eight is padding of all other rows.
+_POSITIONS_PER_SPARE_PADDING = 8
 # Memory of the spare rows of a batch; rows of long prompts have none.
 _SPARE_ROWS_BYTES = 256 * 1024 * 1024
 
@@ -279,7 +279,7 @@ def _may_stay_allocated(caches: Caches, rows: list[int]) -> bool:
         for array in growing_arrays(layer)
     )
     padding: Any = mx.min(growing[0].left_padding[mx.array(rows)]).item()
-    allowed = min(_SPARE_PADDING - 1, growing[0].size() // _SPARE_PADDING_SHARE)
+    allowed = min(_SPARE_PADDING - 1, growing[0].size() // _POSITIONS_PER_SPARE_PADDING)
     return num_bytes <= _SPARE_ROWS_BYTES and padding <= allowed
 
 
