@@ -9,7 +9,7 @@ from mlxctl.adapters.prompt import Prompt, PromptWriter
 from mlxctl.adapters.templates.result_images import shown_images
 from mlxctl.adapters.tokens.encoded_segments import EncodedSegments, OpenSegment
 from mlxctl.adapters.tokens.vocabulary import Vocabulary
-from mlxctl.errors import ContextTooLong, InvalidRequest
+from mlxctl.errors import ContextTooLong, InvalidRequest, PracticalContextExceeded
 from mlxctl.ir import CacheBreakpoint, EmbeddingRecipe, GenerationRequest, ModelFacts, ToolChoice, ToolSpec
 from mlxctl.ir.timed_phases import timed
 
@@ -40,6 +40,7 @@ class PromptEncoder:
         self._name = name
         self._vocabulary_size = vocabulary_size
         self._context_length = facts.context_length
+        self._context_limit = facts.context_limit
 
     def write(self, request: GenerationRequest) -> Prompt:
         """Return the text of a prompt. Raises InvalidRequest."""
@@ -132,7 +133,7 @@ class PromptEncoder:
         bound = self._vocabulary.token_lower_bound
         num_tokens = sum(bound.of(text, may_lose_spaces=may_lose_spaces) for text in long)
         if num_tokens > self._context_length:
-            raise ContextTooLong(num_prompt_tokens=num_tokens, context_length=self._context_length)
+            raise self._too_long(num_tokens, self._context_length)
 
     def context_length(self, request: GenerationRequest) -> int:
         """Return the limit of prompt and answer together, in tokens."""
@@ -143,8 +144,16 @@ class PromptEncoder:
         context_length = self.context_length(request)
         rest, num_needed = context_length - len(token_ids), 0 if request.max_tokens == 0 else 1
         if rest < num_needed:
-            raise ContextTooLong(num_prompt_tokens=len(token_ids), context_length=context_length)
+            raise self._too_long(len(token_ids), context_length)
         return rest if request.max_tokens is None else min(request.max_tokens, rest)
+
+    def _too_long(self, num_tokens: int, context_length: int) -> ContextTooLong:
+        """Return the error of a prompt beyond `context_length`, which may be the request's own limit."""
+        limit = self._context_limit if context_length == self._context_length else None
+        kind = PracticalContextExceeded if limit is not None and limit.is_memory else ContextTooLong
+        return kind(
+            num_prompt_tokens=num_tokens, context_length=context_length, reason=limit.reason if limit else ""
+        )
 
     def _writer_for(self, request: GenerationRequest) -> PromptWriter:
         """Return the template writer for a request with or without tools."""

@@ -17,6 +17,7 @@ MlxctlError
 ├── RequestError                 the caller has to change the request
 │   ├── InvalidRequest
 │   ├── ContextTooLong
+│   │   └── PracticalContextExceeded  memory does not suffice, as probing measured
 │   ├── ContextOverBudget        prompt and output can never fit into the memory limit
 │   ├── UnknownModel
 │   ├── UnknownResource          a route or an object that does not exist
@@ -111,6 +112,7 @@ from mlxctl.errors.request import (
     MethodNotAllowed,
     PermissionDenied,
     PolicyDenied,
+    PracticalContextExceeded,
     RequestError,
     UnknownModel,
     UnknownResource,
@@ -153,6 +155,7 @@ __all__ = [
     "PermissionDenied",
     "PolicyDenied",
     "PolicyUnavailable",
+    "PracticalContextExceeded",
     "QueueFull",
     "RateLimited",
     "RequestCancelled",

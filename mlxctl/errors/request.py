@@ -27,12 +27,20 @@ class InvalidRequest(RequestError):
 
 
 class ContextTooLong(RequestError):
-    """The prompt alone exceeds the model's context length."""
+    """The prompt alone exceeds the context length, in tokens.
 
-    def __init__(self, *, num_prompt_tokens: int, context_length: int) -> None:
-        super().__init__(f"prompt is too long: {num_prompt_tokens} tokens > {context_length} maximum")
+    `reason` is why that is less than the model's own, and how to change it.
+    """
+
+    def __init__(self, *, num_prompt_tokens: int, context_length: int, reason: str = "") -> None:
+        words = f"prompt is too long: {num_prompt_tokens} tokens > {context_length} maximum"
+        super().__init__(f"{words}; {reason}" if reason else words)
         self.num_prompt_tokens = num_prompt_tokens
         self.context_length = context_length
+
+
+class PracticalContextExceeded(ContextTooLong):
+    """The prompt exceeds the context for which probing found memory."""
 
 
 class ContextOverBudget(RequestError):

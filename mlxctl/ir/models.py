@@ -29,11 +29,24 @@ ModelState = Literal["loaded", "loading", "not_loaded", "failed"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class ContextLimit:
+    """Why a model's context is shorter than its files say.
+
+    `reason` names the source and how to change it. `is_memory`: there is no memory for more; else the
+    operator set it.
+    """
+
+    reason: str
+    is_memory: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ModelFacts:
     """A model's configuration files, checked, and what follows from them.
 
     `family` is the key of the family's profile, None if unknown. `context_length` is the maximum number of
-    tokens of prompt and answer together. `weights_bytes` is the size of the weight files on disk.
+    tokens of prompt and answer together, `context_limit` why it is less than its files say, if it is.
+    `weights_bytes` is the size of the weight files on disk.
     `chat_template` is None for a model without one, `tool_template` for one without a template of its own for
     requests with tools, `embedding` for one that generates text, `vision` for one that takes no images here,
     `transcription` for one that transcribes no audio; `vision_problem` is why a vision model takes no images.
@@ -49,6 +62,7 @@ class ModelFacts:
     chat_template: str | None
     context_length: int
     weights_bytes: int
+    context_limit: ContextLimit | None = None
     embedding: EmbeddingRecipe | None = None
     tool_template: str | None = None
     dimensions: int | None = None

@@ -6,9 +6,12 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from msgspec import Struct, ValidationError, convert
+
 from mlxctl import locations
 from mlxctl.errors import BrokenModel, SettingsError, StoreError
 from mlxctl.ir import ModelCapabilities, ProbeVerdict
+from mlxctl.ir.kv_cache_size import KVWindow, tokens_within
 from mlxctl.models.fingerprint import fingerprint
 from mlxctl.models.library import Library
 from mlxctl.models.names import display_name
@@ -33,6 +36,30 @@ _CHOICES: Mapping[tuple[str, str], tuple[str, ...]] = {
 _log = logging.getLogger(__name__)
 
 
+class PracticalContext(Struct):
+    """The longest context for which the probing process had memory.
+
+    `tokens` is at most `context_length`, the model's own. The KV cache was not quantized.
+    """
+
+    tokens: int
+    context_length: int
+    weights_bytes: int
+    kv_bytes_per_token: int
+    kv_windows: list[KVWindow]
+
+    @property
+    def is_limited_by_memory(self) -> bool:
+        """Whether the memory did not suffice for the model's own context length."""
+        return self.tokens < self.context_length
+
+    def tokens_within(self, memory_limit_bytes: int) -> int:
+        """Return the longest context under another memory limit, at most the model's own."""
+        cache_bytes = max(0, memory_limit_bytes - self.weights_bytes)
+        fits = tokens_within(cache_bytes, bytes_per_token=self.kv_bytes_per_token, windows=self.kv_windows)
+        return min(fits, self.context_length)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProbedModel:
     """Findings about one model.
@@ -44,6 +71,21 @@ class ProbedModel:
     record: ProbeRecord | None = None
     findings: tuple[Finding, ...] = ()
     max_tokens: int | None = None
+
+    @property
+    def practical_context(self) -> "PracticalContext | None":
+        """What probing measured for the longest context.
+
+        None where it measured nothing, or an override replaces the finding.
+        """
+        finding = self.record.finding("practical_context") if self.record is not None else None
+        if finding is None or finding not in self.findings or finding.verdict != "yes":
+            return None
+        try:
+            return convert(finding.value, PracticalContext)
+        except ValidationError:
+            # A record of an older version.
+            return None
 
     @property
     def capabilities(self) -> ModelCapabilities:

@@ -20,7 +20,7 @@ from mlxctl.probe.thinking_check import check_thinking
 from mlxctl.probe.tool_results import check_tools
 from mlxctl.stores import Finding, to_capabilities
 
-QUESTIONS_VERSION = 6
+QUESTIONS_VERSION = 7
 """Version of the questions; a model probed with an older one is probed again."""
 
 

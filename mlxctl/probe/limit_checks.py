@@ -1,6 +1,9 @@
 """Context that fits into memory, kind of cache, and stability in batches."""
 
+from collections.abc import Sequence
+
 from mlxctl.ir import GenerationRequest, ModelCapabilities, ProbeVerdict, ThinkingOptions, text_message
+from mlxctl.ir.kv_cache_size import KVWindow, tokens_within
 from mlxctl.probe.interview import GREEDY, Interview
 from mlxctl.probe.questions import BATCH_QUESTIONS
 from mlxctl.stores import Finding
@@ -20,6 +23,7 @@ async def check_limits(interview: Interview, known: ModelCapabilities) -> tuple[
     return check_cache(interview.loaded.cache_kind), check_context(
         context_length=interview.facts.context_length,
         kv_bytes_per_token=interview.loaded.kv_bytes_per_token,
+        kv_windows=interview.loaded.kv_windows,
         weights_bytes=interview.loaded.weights_bytes,
         memory_limit_bytes=interview.memory_limit_bytes,
     )
@@ -37,14 +41,21 @@ def check_cache(kind: str) -> Finding:
 
 
 def check_context(
-    *, context_length: int, kv_bytes_per_token: int, weights_bytes: int, memory_limit_bytes: int
+    *,
+    context_length: int,
+    kv_bytes_per_token: int,
+    kv_windows: Sequence[KVWindow] = (),
+    weights_bytes: int,
+    memory_limit_bytes: int,
 ) -> Finding:
-    """Return the context that fits into memory beside the weights.
+    """Return the context whose cache fits into memory beside the weights.
 
-    The free memory divided by the cache bytes per token, at most the model's context length.
+    In tokens, at most the model's context length.
     """
     free_bytes = max(memory_limit_bytes - weights_bytes, 0)
-    tokens = min(context_length, free_bytes // kv_bytes_per_token) if kv_bytes_per_token else context_length
+    tokens = min(
+        context_length, tokens_within(free_bytes, bytes_per_token=kv_bytes_per_token, windows=kv_windows)
+    )
     binding = (
         "the model's context length"
         if tokens == context_length
@@ -59,6 +70,7 @@ def check_context(
             "tokens": tokens,
             "context_length": context_length,
             "kv_bytes_per_token": kv_bytes_per_token,
+            "kv_windows": [list(window) for window in kv_windows],
             "weights_bytes": weights_bytes,
             "memory_limit_bytes": memory_limit_bytes,
         },

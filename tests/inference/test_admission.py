@@ -3,6 +3,8 @@
 With its arithmetic.
 """
 
+from collections.abc import Sequence
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -10,18 +12,27 @@ from hypothesis import strategies as st
 from mlxctl.engine import ModelLoaded
 from mlxctl.errors import ContextOverBudget
 from mlxctl.inference.session import check_budget
-from mlxctl.ir.kv_cache_size import cache_bytes, tokens_within
+from mlxctl.ir.kv_cache_size import KVWindow, cache_bytes, tokens_within
 
 WINDOWS = st.lists(st.tuples(st.integers(1, 4096), st.integers(1, 1000)), max_size=3)
 
 
-def check(num_prompt: int, max_tokens: int, *, sets: bool = True, strict: bool = True, **model: int) -> None:
+def check(
+    num_prompt: int,
+    max_tokens: int,
+    *,
+    sets: bool = True,
+    strict: bool = True,
+    windows: Sequence[KVWindow] = (),
+    kv_bytes_per_token: int = 1000,
+    memory_limit_bytes: int = 12_000_000,
+) -> None:
     loaded = ModelLoaded(
         name="m",
         vocabulary_size=9,
         weights_bytes=2_000_000,
-        kv_bytes_per_token=1000,
-        kv_windows=[(100, model["windowed"])] if model else [],
+        kv_bytes_per_token=kv_bytes_per_token,
+        kv_windows=list(windows),
         cache_kind="plain",
         load_seconds=0.1,
     )
@@ -30,7 +41,7 @@ def check(num_prompt: int, max_tokens: int, *, sets: bool = True, strict: bool =
         num_prompt_tokens=num_prompt,
         max_tokens=max_tokens,
         sets_max_tokens=sets,
-        memory_limit_bytes=12_000_000,
+        memory_limit_bytes=memory_limit_bytes,
         admission="strict" if strict else "prompt",
     )
 
@@ -71,9 +82,22 @@ def test_request_over_budget_is_refused_with_figures(
 
 
 def test_sliding_windows_cost_no_more_than_their_length() -> None:
-    check(15_000, 100, windowed=500)
+    check(15_000, 100, windows=[(100, 500)])
     with pytest.raises(ContextOverBudget):
-        check(20_000, 100, windowed=500)
+        check(20_000, 100, windows=[(100, 500)])
+
+
+@given(st.integers(2_000_000, 10**10), WINDOWS, st.integers(1, 1000))
+def test_reported_context_is_admitted_and_one_token_more_is_not(
+    limit: int, windows: list[tuple[int, int]], growing: int
+) -> None:
+    per_token = growing + sum(size for _, size in windows)
+    reported = tokens_within(limit - 2_000_000, bytes_per_token=per_token, windows=windows)
+    model = {"windows": windows, "kv_bytes_per_token": per_token, "memory_limit_bytes": limit}
+
+    check(reported, 0, **model)
+    with pytest.raises(ContextOverBudget, match=f"> {reported} maximum"):
+        check(reported + 1, 0, **model)
 
 
 @given(st.integers(0, 10**10), WINDOWS, st.integers(0, 1000))

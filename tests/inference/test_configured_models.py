@@ -2,21 +2,33 @@
 
 import json
 import shutil
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from mlxctl import demo
+from mlxctl.adapters import create_adapter
 from mlxctl.bootstrap import DEMO_MODEL
-from mlxctl.errors import BrokenModel, ModelNotFoundOnDisk, SettingsError
+from mlxctl.errors import (
+    BrokenModel,
+    ContextTooLong,
+    ModelNotFoundOnDisk,
+    PracticalContextExceeded,
+    SettingsError,
+)
 from mlxctl.inference.models.configured_models import ConfiguredModels, ModelReader
 from mlxctl.inference.models.served_model import ServedModel
-from mlxctl.ir import KVFormat, TextGenerationTask
+from mlxctl.ir import GenerationRequest, KVFormat, TextGenerationTask, text_message
 from mlxctl.models import Library, read_model
 from mlxctl.models.capability_lookup import CapabilityLookup
+from mlxctl.models.fingerprint import fingerprint
+from mlxctl.probe.limit_checks import check_context
 from mlxctl.settings import EngineSettings, LibrarySettings, ModelSettings, PoolSettings, Settings
 from mlxctl.stores import CapabilityStore
 from tests import tiny_models
+from tests.stores.probe_records import record
 from tests.tiny_models.mtp_heads import separate_head, with_mtp_head
 
 
@@ -318,3 +330,73 @@ def configure_with_overrides(
     library = LibrarySettings(models_dirs=(models_dir,), hub_cache=Path("/nowhere"), aliases=aliases)
     settings = Settings(model=ModelSettings(path=model, name="served"), library=library)
     return ModelReader(settings, Library(library), known, demo=DEMO_MODEL).configured_models()
+
+
+def configure_probed(
+    tmp_path: Path, *, memory_limit_bytes: int | None, overrides: str = "", **model: Any
+) -> ServedModel:
+    """Return a model of which probing found that 100 tokens fit beside its weights."""
+    path = tiny_models.model("qwen3")
+    finding = check_context(
+        context_length=read_model(path).context_length,
+        kv_bytes_per_token=1000,
+        weights_bytes=1_000_000,
+        memory_limit_bytes=1_100_000,
+    )
+    (tmp_path / "capabilities.toml").write_text(overrides)
+    store = CapabilityStore(tmp_path / "capabilities.sqlite")
+    store.save(record(finding, fingerprint=fingerprint(path)))
+    settings = Settings(
+        model=ModelSettings(path=path, name="m", **model),
+        engine=EngineSettings(memory_limit_bytes=memory_limit_bytes),
+    )
+    library = Library(LibrarySettings(hub_cache=Path("/nowhere")))
+    knowledge = CapabilityLookup(store, tmp_path / "capabilities.toml")
+    try:
+        return ModelReader(settings, library, knowledge, demo=DEMO_MODEL).configured_models().listed[0]
+    finally:
+        knowledge.close()
+
+
+@pytest.mark.parametrize(
+    ("memory_limit_bytes", "overrides", "kv_bits", "expected"),
+    [
+        (1_100_000, "", "full", 100),
+        (1_060_000, "", "full", 60),
+        (1_100_000, "[m]\nmax_tokens = 150\n", "full", 150),
+        (2**40, "", "full", None),
+        (None, "", "full", None),
+        (1_100_000, "", "8", None),
+        (1_000_000, "", "full", None),
+    ],
+)
+def test_practical_context_is_that_of_this_servers_memory(
+    tmp_path: Path, memory_limit_bytes: int | None, overrides: str, kv_bits: str, expected: int | None
+) -> None:
+    model = configure_probed(
+        tmp_path, memory_limit_bytes=memory_limit_bytes, overrides=overrides, kv_bits=kv_bits
+    )
+    own = read_model(model.facts.path).context_length
+    assert model.context_length == (own if expected is None else expected)
+    assert (model.facts.context_limit is None) is (expected is None)
+
+
+def test_prompt_beyond_the_practical_context_names_figure_source_and_override(tmp_path: Path) -> None:
+    model = configure_probed(tmp_path, memory_limit_bytes=1_100_000)
+    adapter = create_adapter(model.facts, name=model.name)
+    request = GenerationRequest(model=model.name, messages=(text_message("user", "Hello " * 500),))
+    expected = (
+        r"> 100 maximum; this is the practical context: mlxctl probe .* max_tokens .* capabilities\.toml"
+    )
+    with pytest.raises(PracticalContextExceeded, match=expected):
+        adapter.prepare_input(request)
+    with pytest.raises(ContextTooLong, match=r"> 50 maximum$") as own_limit:
+        adapter.prepare_input(replace(request, max_context_tokens=50))
+    assert type(own_limit.value) is ContextTooLong
+
+
+def test_prompt_beyond_an_override_names_it(tmp_path: Path) -> None:
+    model = configure_probed(tmp_path, memory_limit_bytes=None, overrides="[m]\nmax_tokens = 100\n")
+    request = GenerationRequest(model=model.name, messages=(text_message("user", "Hello " * 500),))
+    with pytest.raises(ContextTooLong, match=r"> 100 maximum; this is max_tokens .* capabilities\.toml"):
+        create_adapter(model.facts, name=model.name).prepare_input(request)

@@ -23,6 +23,18 @@ def test_practical_context_is_what_fits_into_memory(
     assert finding.verdict == ("yes" if tokens else "no")
 
 
+def test_sliding_windows_take_no_more_than_their_length() -> None:
+    finding = check_context(
+        context_length=100_000,
+        kv_bytes_per_token=1000,
+        kv_windows=[(100, 900)],
+        weights_bytes=0,
+        memory_limit_bytes=1_000_000,
+    )
+    # 100 tokens of all layers, and the rest of one tenth.
+    assert finding.value["tokens"] == 100 + (1_000_000 - 100 * 1000) // 100
+
+
 def test_reason_names_the_binding_limit() -> None:
     roomy = check_context(
         context_length=4096, kv_bytes_per_token=1000, weights_bytes=10**6, memory_limit_bytes=10**9

@@ -22,6 +22,7 @@ from mlxctl.errors import (
     MethodNotAllowed,
     MlxctlError,
     ModelLoading,
+    PracticalContextExceeded,
     QueueFull,
     RequestCancelled,
     ShuttingDown,
@@ -33,6 +34,7 @@ from mlxctl.protocols.llama_cpp.errors import llama_error
 from mlxctl.protocols.rerank import cohere_error
 
 TOO_LONG = ContextTooLong(num_prompt_tokens=9, context_length=8)
+TOO_LONG_FOR_MEMORY = PracticalContextExceeded(num_prompt_tokens=9, context_length=8, reason="it was probed")
 
 
 @pytest.mark.parametrize(
@@ -53,6 +55,7 @@ TOO_LONG = ContextTooLong(num_prompt_tokens=9, context_length=8)
             "unsupported",
         ),
         (TOO_LONG, 400, "invalid_request_error", "messages", "context_length_exceeded"),
+        (TOO_LONG_FOR_MEMORY, 400, "memory_admission", "messages", "context_over_budget"),
         (UnknownModel("gpt"), 404, "invalid_request_error", "model", "model_not_found"),
         (UnknownResource("no such route"), 404, "invalid_request_error", None, "not_found"),
         (Conflict("the id is taken", param="id"), 409, "invalid_request_error", "id", "conflict"),
@@ -87,6 +90,7 @@ def test_openai_error_shape(
     [
         (InvalidRequest("top_p must be a number", param="top_p"), 400, "invalid_request_error"),
         (TOO_LONG, 400, "invalid_request_error"),
+        (TOO_LONG_FOR_MEMORY, 400, "invalid_request_error"),
         (UnknownModel("gpt"), 404, "not_found_error"),
         (UnknownResource("no such route"), 404, "not_found_error"),
         (MethodNotAllowed("PUT", ("GET",)), 405, "invalid_request_error"),

@@ -4,7 +4,7 @@ import logging
 from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
-from functools import partial
+from functools import cached_property, partial
 from pathlib import Path
 
 from msgspec import structs
@@ -15,11 +15,22 @@ from mlxctl.inference.models.registry import ModelRegistry
 from mlxctl.inference.models.served_model import ServedModel, UnusableModel
 from mlxctl.ir import ModelFacts
 from mlxctl.ir.model_spec import TextModelOptions
-from mlxctl.models import Library, LibraryEntry, NamedDirectory, read_model
-from mlxctl.models.capability_lookup import CapabilityLookup
+from mlxctl.ir.models import ContextLimit
+from mlxctl.models import Library, LibraryEntry, NamedDirectory, read_model, this_machine
+from mlxctl.models.capability_lookup import CapabilityLookup, ProbedModel
 from mlxctl.models.kv_config import KV_CONFIG_FILE
 from mlxctl.models.text_options import kv_bits, text_options
 from mlxctl.settings import Settings
+
+_SET_BY_OPERATOR = ContextLimit(
+    reason="this is max_tokens of the model in capabilities.toml", is_memory=False
+)
+_NO_MEMORY = ContextLimit(
+    reason="this is the practical context: mlxctl probe measured the model's cache, and the memory limit "
+    "leaves no room for more; shorten the prompt, start the server with a higher --memory-limit or with "
+    "--kv-bits, or set max_tokens of the model in capabilities.toml",
+    is_memory=True,
+)
 
 _log = logging.getLogger(__name__)
 
@@ -200,11 +211,46 @@ class ModelReader:
         known = self._knowledge.of(found.name, found.path, self._library, served_as=served_as)
         return ServedModel(
             name=found.name,
-            facts=_limited(facts, known.max_tokens),
+            facts=self._limited(facts, known, name=served_as),
             probed_capabilities=known.capabilities,
             verdicts=known.verdicts,
             trust_remote_code=trust_remote_code,
         )
+
+    def _limited(self, facts: ModelFacts, known: ProbedModel, *, name: str) -> ModelFacts:
+        """Return the facts with the context that the operator allows, else that memory does.
+
+        Only text models have such a limit.
+        """
+        if facts.purpose != "text":
+            return facts
+        tokens: int | None
+        if known.max_tokens is not None:
+            tokens, limit = known.max_tokens, _SET_BY_OPERATOR
+        else:
+            tokens, limit = self._practical_context(known, name), _NO_MEMORY
+        if tokens is None or tokens >= facts.context_length:
+            return facts
+        _log.info("model %r: context limited to %d tokens; %s", name, tokens, limit.reason)
+        return replace(facts, context_length=tokens, context_limit=limit)
+
+    def _practical_context(self, known: ProbedModel, name: str) -> int | None:
+        """Return the tokens for which this server has memory, as far as probing measured that."""
+        measured, limit_bytes = known.practical_context, self._settings.engine.memory_limit_bytes
+        # Probing measures a cache that is not quantized.
+        if measured is None or kv_bits(self._settings, name) != "full":
+            return None
+        if limit_bytes is None:
+            # PERF: on a Mac, the default limit takes a process that imports MLX.
+            if not measured.is_limited_by_memory:
+                return None
+            limit_bytes = self._default_memory_limit_bytes
+        # Loading a model without any memory for a context has an error of its own.
+        return measured.tokens_within(limit_bytes) or None
+
+    @cached_property
+    def _default_memory_limit_bytes(self) -> int:
+        return this_machine().usable_bytes
 
     def _check_usable(self, found: ConfiguredModels, failures: list[ModelError]) -> None:
         if found.usable:
@@ -246,16 +292,6 @@ class ModelReader:
                     f"there is no model {name!r} for pool.kv_bits_by_name; there are: "
                     f"{', '.join(found.names)}"
                 )
-
-
-def _limited(facts: ModelFacts, max_tokens: int | None) -> ModelFacts:
-    """Return the facts with a context of at most `max_tokens`.
-
-    Only text models have such a limit.
-    """
-    if max_tokens is None or facts.purpose != "text":
-        return facts
-    return replace(facts, context_length=min(facts.context_length, max_tokens))
 
 
 def _identities(found: ConfiguredModels) -> set[tuple[str, Path]]:

@@ -22,6 +22,7 @@ from mlxctl.protocols.error_body import ErrorBody, error_headers, error_message
 _ANSWERS: dict[type[MlxctlError], tuple[int, str, str | None]] = {
     errors.RequestError: (400, "invalid_request_error", None),
     errors.ContextTooLong: (400, "invalid_request_error", "context_length_exceeded"),
+    errors.PracticalContextExceeded: (400, "memory_admission", "context_over_budget"),
     errors.ContextOverBudget: (400, "memory_admission", "context_over_budget"),
     errors.UnknownModel: (404, "invalid_request_error", "model_not_found"),
     errors.UnknownResource: (404, "invalid_request_error", "not_found"),
