@@ -1,9 +1,11 @@
 """The table of start options in docs/reference/start-options.md is true."""
 
 import asyncio
+from collections.abc import Sequence
 from dataclasses import replace
 from itertools import combinations, product
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -11,16 +13,18 @@ from mlxctl.bootstrap import DEMO_MODEL
 from mlxctl.engine import EngineClient
 from mlxctl.errors import SettingsError
 from mlxctl.inference.models.configured_models import ModelReader
-from mlxctl.ir import CacheOptions, KVFormat, ModelSpec, SamplingParams, TextGenerationTask
+from mlxctl.ir import CacheOptions, KVFormat, ModelSpec, ProcessedImage, SamplingParams, TextPart
 from mlxctl.ir.kv_cache_size import KVFormats
 from mlxctl.ir.lora import LoraChoice, LoraSpec, stack_digest
 from mlxctl.ir.model_spec import DraftModelSpec, TextModelOptions
-from mlxctl.models import Library
+from mlxctl.models import Library, read_model
 from mlxctl.models.capability_lookup import CapabilityLookup
 from mlxctl.models.lora_files import read_lora
 from mlxctl.settings import EngineSettings, LibrarySettings, ModelSettings, Settings
 from mlxctl.stores import CapabilityStore
+from tests import tiny_models
 from tests.engine.harness import GREEDY, Output, finish, running_engine
+from tests.engine.vision_harness import noise, prepared
 from tests.option_table import read_option_table
 from tests.prefix_cache.test_reuse import text
 from tests.tiny_models.adapters import random_adapter
@@ -33,45 +37,44 @@ DRAFTERS = {"--speculation lookup": "lookup", "--draft": "draft"}
 # One run has all of these, so that it covers each of their pairs.
 ALWAYS = ("--prefix-cache-bits 8", "--cache-dir", "--adapter", "--max-rows 1")
 OPTIONS = (*FORMATS, *ALWAYS, *DRAFTERS)
-PROMPT = text(300, 1)
+USES = ("images in prompts", "an embedding model")
+
+Prompt = tuple[Sequence[int], Sequence[ProcessedImage]]
 
 
 def test_table_names_every_pair_of_options() -> None:
     exclusive = {frozenset(FORMATS), frozenset(DRAFTERS)}
     pairs = {frozenset(pair) for pair in combinations(OPTIONS, 2)}
-    expected = dict.fromkeys(pairs - exclusive, "yes") | {frozenset(DRAFTERS): "no"}
+    uses = {frozenset(pair) for pair in product(USES, OPTIONS)}
+    expected = dict.fromkeys(pairs - exclusive | uses, "yes") | {frozenset(DRAFTERS): "no"}
     assert read_option_table(DOCUMENT) == expected
 
 
-@pytest.fixture
-def adapter(tmp_path: Path) -> LoraSpec:
-    base = wide_model("qwen3")
-    directory = random_adapter(base, tmp_path / "adapter", seed=1, size=0.2)
-    return read_lora(directory, name="a", base=base)
-
-
-async def ask(client: EngineClient, sampling: SamplingParams, adapter: LoraSpec | None, mode: str) -> Output:
+async def ask(
+    client: EngineClient, prompt: Prompt, sampling: SamplingParams, adapter: LoraSpec | None, mode: str
+) -> Output:
+    token_ids, images = prompt
     choices = () if adapter is None else (LoraChoice(name="a"),)
     digest = stack_digest((adapter.digest, 1.0) for adapter in [adapter] if adapter is not None)
     stream = client.submit(
         model="m",
-        prompt_token_ids=list(PROMPT),
+        prompt_token_ids=token_ids,
         sampling=sampling,
         stop_token_ids=frozenset(),
         max_tokens=12,
+        images=images,
         cache=CacheOptions(mode=mode, adapters_digest=digest),  # type: ignore[arg-type]
         adapters=choices,
     )
     return await finish(stream)
 
 
-@pytest.mark.parametrize(("formats", "drafter"), [*product(FORMATS, DRAFTERS)])
-def test_options_work_together(formats: str, drafter: str, adapter: LoraSpec, tmp_path: Path) -> None:
-    model = wide_model("qwen3")
+def start_options(
+    model: Path, tmp_path: Path, formats: str, drafter: str
+) -> tuple[TextModelOptions, EngineSettings]:
+    """Return all options that can be set together."""
     draft = DraftModelSpec(path=model, weights_bytes=1) if drafter == "--draft" else None
-    options = TextModelOptions(kv_format=FORMATS[formats], draft=draft)
-    spec = ModelSpec(name="m", path=model, weights_bytes=1, task=TextGenerationTask(options=options))
-    settings = EngineSettings(
+    return TextModelOptions(kv_format=FORMATS[formats], draft=draft), EngineSettings(
         max_rows=1,
         prefix_cache_bits="8",
         prefix_cache_exact_tokens=0,
@@ -79,21 +82,65 @@ def test_options_work_together(formats: str, drafter: str, adapter: LoraSpec, tm
         speculation=DRAFTERS[drafter],  # type: ignore[arg-type]
     )
 
+
+@pytest.mark.parametrize(
+    ("formats", "drafter", "family"),
+    [
+        *((*options, "qwen3") for options in product(FORMATS, DRAFTERS)),
+        *((*options, "qwen2_5_vl") for options in zip(FORMATS, DRAFTERS, strict=True)),
+    ],
+)
+def test_options_work_together(formats: str, drafter: str, family: str, tmp_path: Path) -> None:
+    model, takes_images = wide_model(family), family == "qwen2_5_vl"
+    options, settings = start_options(model, tmp_path, formats, drafter)
+    prompt: Prompt = (text(300, 1), ())
+    if takes_images:
+        written = prepared(model, noise(1), TextPart(text="What is this? " * 20))
+        prompt = written.token_ids, written.images
+    adapter = read_lora(random_adapter(model, tmp_path / "adapter", seed=1, size=0.2), name="a", base=model)
+    spec = read_model(model).spec("m", options=options)
+
     async def run() -> None:
         undrafted = replace(GREEDY, speculation=False)
         async with running_engine(models=[spec], settings=settings) as client:
+            assert client.loaded["m"].vision_problem is None
             assert await client.mount_lora("m", adapter) == ""
-            base = await ask(client, undrafted, None, "off")
-            cold = await ask(client, undrafted, adapter, "off")
-            drafted = await ask(client, GREEDY, adapter, "full")
-            warm = await ask(client, GREEDY, adapter, "full")
+            base = await ask(client, prompt, undrafted, None, "off")
+            cold = await ask(client, prompt, undrafted, adapter, "off")
+            drafted = await ask(client, prompt, GREEDY, adapter, "full")
+            warm = await ask(client, prompt, GREEDY, adapter, "full")
         async with running_engine(models=[spec], settings=settings) as client:
             assert await client.mount_lora("m", adapter) == ""
-            restarted = await ask(client, GREEDY, adapter, "full")
+            restarted = await ask(client, prompt, GREEDY, adapter, "full")
         assert base.token_ids != cold.token_ids == drafted.token_ids
         # Keys and values in fewer bits are stored as they are, so that reuse is exact.
         assert warm.token_ids == restarted.token_ids == cold.token_ids
-        assert (drafted.num_cached, warm.num_cached > 200, restarted.num_cached > 200) == (0, True, True)
+        least = 2 * len(prompt[0]) // 3
+        assert (drafted.num_cached, warm.num_cached > least, restarted.num_cached > least) == (0, True, True)
+
+    asyncio.run(run())
+
+
+@pytest.mark.parametrize(("formats", "drafter"), [*zip(FORMATS, DRAFTERS, strict=True)])
+def test_options_leave_the_vectors_of_an_embedding_model_unchanged(
+    formats: str, drafter: str, tmp_path: Path
+) -> None:
+    base = wide_model("qwen3")
+    options, settings = start_options(base, tmp_path, formats, drafter)
+    embedder = read_model(tiny_models.model("embedder"))
+    adapter = read_lora(random_adapter(base, tmp_path / "adapter", seed=1), name="a", base=base)
+
+    async def vectors(settings: EngineSettings, *others: ModelSpec, **embedding: Any) -> list[bytes]:
+        specs = [embedder.spec("embedder", **embedding), *others]
+        async with running_engine(models=specs, settings=settings) as client:
+            if others:
+                assert await client.mount_lora("m", adapter) == ""
+            return await client.embed(model="embedder", texts=[[1, 2, 3], [7] * 90])
+
+    async def run() -> None:
+        text_model = read_model(base).spec("m", options=options)
+        with_options = await vectors(settings, text_model, options=options)
+        assert with_options == await vectors(EngineSettings())
 
     asyncio.run(run())
 
