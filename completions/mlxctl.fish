@@ -64,6 +64,7 @@ complete -c mlxctl -n "__mlxctl_at ' serve'" -l cors-origin -x -d 'Web origin wh
 complete -c mlxctl -n "__mlxctl_at ' serve'" -l allowed-host -x -d 'Host header to accept beside the loopback names'
 complete -c mlxctl -n "__mlxctl_at ' serve'" -l max-queue -x -d 'Maximum number of requests waiting for a place in the batch'
 complete -c mlxctl -n "__mlxctl_at ' serve'" -l timeout -x -d 'Maximum duration of the requests of one endpoint'
+complete -c mlxctl -n "__mlxctl_at ' serve'" -l status-page -l no-status-page -d 'Serve the web page at `/`'
 complete -c mlxctl -n "__mlxctl_at ' serve'" -l log-level -x -a 'debug info warning error' -d 'Minimum level of log messages on standard error'
 complete -c mlxctl -n "__mlxctl_at ' serve'" -l log-format -x -a 'text json' -d 'Format of log messages. `json` writes one object per line'
 complete -c mlxctl -n "__mlxctl_at ' serve'" -l log-content -d 'Log prompts and answers, at level debug. Default'

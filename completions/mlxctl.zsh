@@ -1502,6 +1502,8 @@ _mlxctl_serve() {
         '*--allowed-host[Host header to accept beside the loopback names]: :' \
         '*--max-queue[Maximum number of requests waiting for a place in the batch]: :' \
         '*--timeout[Maximum duration of the requests of one endpoint]: :' \
+        '*--status-page[Serve the web page at `/`]' \
+        '*--no-status-page[Serve the web page at `/`]' \
         '*--log-level[Minimum level of log messages on standard error]: :(debug info warning error)' \
         '*--log-format[Format of log messages. `json` writes one object per line]: :(text json)' \
         '*--log-content[Log prompts and answers, at level debug. Default]' \

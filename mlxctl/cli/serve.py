@@ -88,6 +88,7 @@ _FLAGS = (
     SettingFlag(ServerSettings, "allowed_hosts", "--allowed-host", "NAME"),
     SettingFlag(ServerSettings, "max_queue", "--max-queue", "NUMBER"),
     SettingFlag(ServerSettings, "timeouts", "--timeout", "ENDPOINT=SECONDS"),
+    SettingFlag(ServerSettings, "status_page", "--status-page/--no-status-page"),
     SettingFlag(ServerSettings, "log_level", "--log-level", "LEVEL"),
     SettingFlag(ServerSettings, "log_format", "--log-format", "FORMAT"),
     SettingFlag(ServerSettings, "log_content", "--log-content"),

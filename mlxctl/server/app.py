@@ -25,7 +25,7 @@ from mlxctl.server.open_requests import OpenHttpRequests
 from mlxctl.server.route import Route, RouteContext
 from mlxctl.server.routes import all_routes
 from mlxctl.server.routes.admin import ADMIN_ROUTES
-from mlxctl.server.routes.health import HEALTH_ROUTES
+from mlxctl.server.routes.health import HEALTH_ROUTES, PAGE_ROUTES
 from mlxctl.server.tracing import RequestTracing
 from mlxctl.settings import ServerSettings
 
@@ -38,7 +38,7 @@ def create_app(
     tracing: RequestTracing | None = None,
 ) -> Application:
     """Return the ASGI application; a graceful stop waits for `open_requests`."""
-    routes = all_routes(allows_downloads=services.catalog.allows_downloads)
+    routes = all_routes(allows_downloads=services.catalog.allows_downloads, has_page=settings.status_page)
     context = RouteContext(
         services=services,
         settings=settings,
@@ -72,7 +72,7 @@ def create_app(
 
 def _recording(settings: ServerSettings, routes: Sequence[Route], context: RouteContext) -> RequestRecording:
     """Return the middleware that hands ended requests to the recorders."""
-    quiet = [path for route in (*ADMIN_ROUTES, *HEALTH_ROUTES) for path in route.paths]
+    quiet = [path for route in (*ADMIN_ROUTES, *HEALTH_ROUTES, *PAGE_ROUTES) for path in route.paths]
     recorders = [
         AccessLog(quiet_routes=quiet, shows_content=settings.log_content).record,
         context.http_requests.record,

@@ -116,8 +116,11 @@ class ServerSettings:
     response_store_bytes: int = bounded(256 * 1024**2, least=0)
     """Maximum disk space of stored responses and threads. The least recently used go first. 0 stores none."""
 
-    ready_when: Literal["any", "first", "all"] = "all"
-    """Models that /readyz needs: any one, the first, or all that an engine restart has lost."""
+    status_page: bool = True
+    """Serve the web page at `/`. Without it, `/` tells browsers the name and version too."""
+
+    ready_when: Literal["any", "first", "all"] = "any"
+    """Models that /readyz needs after an engine restart: any one, the first, or all that were lost."""
 
     max_agents: int = bounded(1000, least=0)
     """Maximum number of agents per caller."""

@@ -79,12 +79,13 @@ def test_open_requests_fail_in_their_protocol_and_the_engine_restarts(server: Se
     assert not is_alive(first_engine)
 
 
-def test_server_is_not_ready_until_the_model_is_reloaded(endless_model: Path, tmp_path: Path) -> None:
+def test_ready_when_all_waits_until_every_lost_model_is_reloaded(endless_model: Path, tmp_path: Path) -> None:
     lost, other = (
         shutil.copytree(endless_model, tmp_path / "lost"),
         shutil.copytree(endless_model, tmp_path / "other"),
     )
-    with serving(None, "--model", str(lost), "--model", str(other)) as server:
+    named = ("--model", str(lost), "--model", str(other))
+    with serving(None, *named, MLXCTL_SERVER_READY_WHEN="all") as server:
         chat = f"{server.url}/v1/chat/completions"
         (lost / "model.safetensors").rename(tmp_path / "away")
         os.kill(server.engine_pid(), signal.SIGKILL)
@@ -109,11 +110,11 @@ def test_server_is_not_ready_until_the_model_is_reloaded(endless_model: Path, tm
         )
 
 
-def test_ready_when_any_needs_one_loaded_model_only(endless_model: Path, tmp_path: Path) -> None:
+def test_readyz_needs_one_loaded_model_only(endless_model: Path, tmp_path: Path) -> None:
     lost = shutil.copytree(endless_model, tmp_path / "lost")
     other = shutil.copytree(endless_model, tmp_path / "other")
     named = ("--model", str(lost), "--model", str(other))
-    with serving(None, *named, MLXCTL_SERVER_READY_WHEN="any") as server:
+    with serving(None, *named) as server:
         (lost / "model.safetensors").unlink()
         os.kill(server.engine_pid(), signal.SIGKILL)
         wait_for(lambda: server.health()["problem"], seconds=30)

@@ -26,7 +26,7 @@ ACCESS = {
     "open": """
         / /health /healthz /livez /readyz /api/hello
         /ui/api.js /ui/cache.js /ui/chat.js /ui/dom.js /ui/main.js /ui/markdown.js /ui/models.js
-        /ui/requests.js /ui/index.html
+        /ui/requests.js /ui/index.html /ui
     """,
     "caller": "/openapi.json /props /api/version /requests/{request_id}",
     "generate": """

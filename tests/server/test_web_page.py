@@ -28,6 +28,18 @@ def test_browsers_get_the_page_and_clients_the_greeting(client: TestClient) -> N
     assert page.headers["vary"] == greeting.headers["vary"] == "Accept"
 
 
+def test_page_has_an_address_of_its_own(client: TestClient) -> None:
+    page = client.simulate_get("/ui")
+    assert page.headers["content-type"] == "text/html; charset=utf-8"
+    assert page.text == client.simulate_get("/", headers=HTML).text
+
+
+def test_server_without_the_page_greets_browsers_too(endless_model: Path) -> None:
+    client = unstarted_app(endless_model, ServerSettings(status_page=False))
+    assert client.simulate_get("/", headers=HTML).json["name"] == "mlxctl"
+    assert {client.simulate_get(path).status_code for path in ("/ui", "/ui/main.js")} == {404}
+
+
 def test_every_file_that_the_page_names_is_served(client: TestClient) -> None:
     page = client.simulate_get("/", headers=HTML).text
     names = re.findall(r'(?:href|src)="(/ui/[^"]+)"', page)

@@ -6,7 +6,7 @@ from mlxctl.server.routes.admin import ADMIN_ROUTES
 from mlxctl.server.routes.agents import AGENT_ROUTES
 from mlxctl.server.routes.anthropic import ANTHROPIC_ROUTES
 from mlxctl.server.routes.cache import CACHE_ROUTES
-from mlxctl.server.routes.health import HEALTH_ROUTES
+from mlxctl.server.routes.health import HEALTH_ROUTES, PAGE_ROUTES
 from mlxctl.server.routes.llama_cpp import LLAMA_CPP_ROUTES
 from mlxctl.server.routes.lm_studio import LM_STUDIO_ROUTES
 from mlxctl.server.routes.models import model_routes
@@ -18,8 +18,11 @@ from mlxctl.server.routes.rerank import RERANK_ROUTES
 __all__ = ["all_routes"]
 
 
-def all_routes(*, allows_downloads: bool = False) -> tuple[Route, ...]:
-    """Return every route; with `allows_downloads`, clients may start downloads."""
+def all_routes(*, allows_downloads: bool = False, has_page: bool = True) -> tuple[Route, ...]:
+    """Return every route; with `allows_downloads`, clients may start downloads.
+
+    Without `has_page`, those of the web page's files are left out.
+    """
     return (
         *OPENAI_ROUTES,
         *AGENT_ROUTES,
@@ -34,4 +37,5 @@ def all_routes(*, allows_downloads: bool = False) -> tuple[Route, ...]:
         *ADMIN_ROUTES,
         *POLICY_ROUTES,
         *HEALTH_ROUTES,
+        *(PAGE_ROUTES if has_page else ()),
     )

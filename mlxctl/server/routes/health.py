@@ -12,7 +12,7 @@ from mlxctl.server.health import (
 )
 from mlxctl.server.openapi import Document, OpenApiResource
 from mlxctl.server.route import Operation, Route
-from mlxctl.server.web import PageFileResource, RootResource, page_files
+from mlxctl.server.web import HTML_NAME, PageFileResource, RootResource, page_files
 
 
 def _liveness(path: str) -> Route:
@@ -24,10 +24,16 @@ def _liveness(path: str) -> Route:
     )
 
 
-def _page_file(name: str) -> Route:
+def _page_file(path: str, name: str) -> Route:
     # A part of the page, not of the API: it is not described.
-    return Route(path=f"/ui/{name}", resource=lambda _: PageFileResource(name), access="open", operations=())
+    return Route(path=path, resource=lambda _: PageFileResource(name), access="open", operations=())
 
+
+PAGE_ROUTES = (
+    _page_file("/ui", HTML_NAME),
+    *(_page_file(f"/ui/{name}", name) for name in page_files()),
+)
+"""The files of the web page, which is also at `/`. `server.status_page` turns them off."""
 
 HEALTH_ROUTES = (
     Route(
@@ -66,7 +72,7 @@ HEALTH_ROUTES = (
     _liveness("/api/hello"),
     Route(
         path="/",
-        resource=lambda _: RootResource(),
+        resource=lambda context: RootResource() if context.settings.status_page else GreetingResource(),
         access="open",
         operations=(
             Operation(
@@ -76,7 +82,6 @@ HEALTH_ROUTES = (
             ),
         ),
     ),
-    *map(_page_file, page_files()),
     Route(
         path="/openapi.json",
         resource=lambda context: OpenApiResource(context.routes, context.settings),

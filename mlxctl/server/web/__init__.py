@@ -3,6 +3,6 @@
 No build step.
 """
 
-from mlxctl.server.web.page import PageFileResource, RootResource, page_files
+from mlxctl.server.web.page import HTML_NAME, PageFileResource, RootResource, page_files
 
-__all__ = ["PageFileResource", "RootResource", "page_files"]
+__all__ = ["HTML_NAME", "PageFileResource", "RootResource", "page_files"]

@@ -11,11 +11,12 @@ from pathlib import Path
 from typing import NamedTuple
 
 import falcon
-import msgspec
 from falcon.asgi import Request, Response
 
-from mlxctl import __version__
-from mlxctl.server.health import Greeting
+from mlxctl.server.health import GreetingResource
+
+HTML_NAME = "index.html"
+"""The name of the page's HTML among its files."""
 
 _STATIC = Path(__file__).parent / "static"
 _STYLE = (_STATIC / "app.css").read_text()
@@ -52,14 +53,14 @@ def page_files() -> dict[str, PageFile]:
     scripts = sorted(_STATIC.glob("*.js"))
     # PERF: the first paint needs no second request, and the scripts are requested together.
     preloads = "".join(f'<link rel="modulepreload" href="/ui/{path.name}">\n  ' for path in scripts)
-    html = (_STATIC / "index.html").read_text()
+    html = (_STATIC / HTML_NAME).read_text()
     html = html.replace("<!-- style -->", f"<style>{_STYLE}</style>").replace("<!-- scripts -->", preloads)
-    files = {path.name: path.read_bytes() for path in scripts} | {"index.html": html.encode()}
+    files = {path.name: path.read_bytes() for path in scripts} | {HTML_NAME: html.encode()}
     return {name: _page_file(name, content) for name, content in files.items()}
 
 
 class PageFileResource:
-    """GET /ui/NAME: one script of the page."""
+    """One file of the page: the HTML, or a script."""
 
     def __init__(self, name: str) -> None:
         self._file = page_files()[name]
@@ -69,17 +70,16 @@ class PageFileResource:
         _send(self._file, request, response)
 
 
-class RootResource:
+class RootResource(GreetingResource):
     """GET /: the page for browsers, name and version for others."""
 
     async def on_get(self, request: Request, response: Response) -> None:
         """Send HTML only to a client that accepts it by name."""
         response.append_header("Vary", "Accept")
         if "text/html" in (request.accept or ""):
-            _send(page_files()["index.html"], request, response)
+            _send(page_files()[HTML_NAME], request, response)
             return
-        response.data = msgspec.json.encode(Greeting(name="mlxctl", version=__version__))
-        response.content_type = falcon.MEDIA_JSON
+        await super().on_get(request, response)
 
     on_head = on_get
 
