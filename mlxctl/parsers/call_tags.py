@@ -31,13 +31,14 @@ def untyped_as_string(text: str, schema: SchemaNode) -> str:
 class CallTags:
     """The tags of a format.
 
-    `call_opener` precedes a tool's name; one of the characters `name_ends` follows it, or all of `name_end`,
-    which models may forget. A call without an opener follows the block's marker at once, and there is only
-    one. `key_opener` and `key_end` enclose what `read_key` parses: the argument's name, and whether it is a
-    string, if the tag tells. A value ends with `value_closer`, in which `{name}` stands for the argument's
-    name, or before one of `value_ends`, where models forget the closer. `trims` is dropped once on both sides
-    of it, or on neither. With `has_cdata` a value may be a CDATA section. `read_value` converts a value that
-    is no string to JSON text.
+    `call_opener` precedes a tool's name; one of the characters `name_ends` follows it, or all of
+    `name_end`, which models may forget. A call without an opener follows the block's marker at once, and
+    there is only one. `key_opener`, or one of `other_key_openers`, and `key_end` enclose what `read_key`
+    parses: the argument's name, and whether it is a string, if the tag tells. A value ends with
+    `value_closer`, in which `{name}` stands for the argument's name, or before one of `value_ends`, where
+    models forget the closer. `trims` is dropped once on both sides of it, or on neither. With `has_cdata`
+    a value may be a CDATA section. `read_value` converts a value that is no string to JSON text. With
+    `only_available`, a call of another tool is text.
 
     Models forget tags: a call also ends before one of `block_closers`, and a key that ends with `key_closer`
     but has no value is dropped.
@@ -48,6 +49,7 @@ class CallTags:
     name_end: str = ""
     call_closer: str
     key_opener: str
+    other_key_openers: tuple[str, ...] = ()
     key_end: str
     value_closer: str
     key_closer: str = ""
@@ -56,4 +58,5 @@ class CallTags:
     trims: str = ""
     read_key: Callable[[str], tuple[str, bool | None] | None] = plain_key
     has_cdata: bool = False
+    only_available: bool = False
     read_value: Callable[[str, SchemaNode], str] = plain_value

@@ -238,7 +238,8 @@ class ThinkingParser:
     begin headers of messages to recipients other than the user: they are dropped unless they are calls. Such
     a header ends with one of `header_ends`, or with a marker that begins content; without one it is text.
     `prompt_ends`
-    are ends of prompts that the answer's first marker continues. `identifying_texts` identify the format in a
+    are ends of prompts that the answer's first marker continues. `citation_tag` is the name of tags around
+    cited text, which are dropped. `identifying_texts` identify the format in a
     template where opener and closer do not suffice.
 
     `closed_block` is a whole empty block, `closing` ends an open one: either, at the end of a prompt, makes
@@ -258,6 +259,7 @@ class ThinkingParser:
     dropped_openers: tuple[str, ...] = ()
     header_ends: tuple[str, ...] = ()
     prompt_ends: tuple[str, ...] = ()
+    citation_tag: str = ""
     identifying_texts: tuple[str, ...] = ()
     closed_block: str = ""
     closing: str = ""

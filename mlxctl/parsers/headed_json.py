@@ -22,6 +22,7 @@ from mlxctl.parsers.schemas import ToolSchemas
 
 MAX_HEAD_CHARS = 256
 _REJECTED = (BodyRejected(),)
+_FIRST_KEY = re.compile(r'\{\s*(?:"(?P<name>[^"\\]*)"|(?P<other>[^\s"]))')
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -81,7 +82,10 @@ class HeadedJsonBody:
         name = "" if found is None else self._tools.resolve(found["name"])
         if name.isdigit() and not self._tools.has_tool(name):
             # Models forget the name before a call's number.
-            name = self._tools.only_tool() or name
+            key = _FIRST_KEY.match(text, end)
+            if key is None and not self._tools.only_tool() and len(text) - end <= MAX_HEAD_CHARS:
+                return at, ()
+            name = self._tools.only_tool() or (key and self._tools.only_tool(key["name"])) or name
         if not name or (
             not self._tools.has_tool(name)
             and (self._head.is_bare or name.partition(".")[0] in self._head.others)

@@ -72,9 +72,15 @@ class ToolSchemas:
         candidates = (name.removesuffix(".call"), name.rpartition(".")[2])
         return next((candidate for candidate in candidates if candidate in self._parameters), name)
 
-    def only_tool(self) -> str | None:
-        """Return the name of the only tool, None if there are several."""
-        return next(iter(self._parameters)) if len(self._parameters) == 1 else None
+    def only_tool(self, argument: str | None = None) -> str | None:
+        """Return the name of the only tool, or of the only one that has the argument.
+
+        None if there are several or none.
+        """
+        names = [
+            name for name in self._parameters if argument is None or argument in self.argument_names(name)
+        ]
+        return names[0] if len(names) == 1 else None
 
     def kinds(self, tool: str, argument: str) -> Kinds:
         """Return the types that the tool's argument may have."""

@@ -121,7 +121,9 @@ class TaggedCallsBody:
             return at, (BodyRejected(),)
         if end == len(text):
             return None
-        if not name["name"]:
+        if not name["name"] or (
+            self._tags.only_available and not self._tools.has_tool(self._tools.resolve(name["name"]))
+        ):
             return at, (BodyRejected(),)
         self._begin_call(name["name"])
         at = end if text[end] == "<" else end + 1
@@ -149,17 +151,18 @@ class TaggedCallsBody:
     def _read_tag(self, text: str, at: int) -> Step | None:
         begin = _skip_white_space(text, at)
         closes = _compare(text, begin, self._tags.call_closer)
-        opens = _compare(text, begin, self._tags.key_opener)
+        key_openers = self._tags.key_opener, *self._tags.other_key_openers
+        opens = [_compare(text, begin, opener) for opener in key_openers]
         ends = [_compare(text, begin, closer) for closer in self._tags.block_closers]
-        if closes or (opens and closes is not None) or any(ends):
+        if closes or (any(opens) and closes is not None) or any(ends):
             if self._state == "named":
                 self._state = "inside"
                 return at, (CallStarted(name=self._name),)
             if closes or any(ends):
                 return self._end_call(begin, len(self._tags.call_closer) if closes else 0)
             self._state = "key"
-            return begin + len(self._tags.key_opener), ()
-        if closes is None or opens is None or None in ends:
+            return begin + len(key_openers[opens.index(True)]), ()
+        if None in (closes, *opens, *ends):
             return None
         if self._state == "named" and text[begin] == "{":
             self._state, self._json = "json", JsonArguments()

@@ -9,8 +9,13 @@ CALL = (
 )
 
 
-def _called(name: str, *offered: str) -> str:
-    tools = tuple(ToolSpec(name=tool, parameters={}) for tool in offered)
+def _called(name: str, *offered: str, arguments: tuple[str, ...] = ()) -> str:
+    """Return the name of the called tool; the first of `offered` takes the arguments."""
+    properties = {argument: {"type": "integer"} for argument in arguments}
+    tools = (
+        ToolSpec(name=offered[0], parameters={"properties": properties}),
+        *(ToolSpec(name=tool, parameters={}) for tool in offered[1:]),
+    )
     (call,) = extract(CALL.format(name=name), tools=tool_parser("kimi_k2"), tool_specs=tools).tool_calls
     return call.name
 
@@ -19,6 +24,11 @@ def test_number_in_place_of_a_name_means_the_only_tool() -> None:
     assert _called("0", "look") == "look"
     assert _called("0", "look", "listen") == "0"
     assert _called("7", "7", "look") == "7"
+
+
+def test_number_in_place_of_a_name_means_the_tool_with_the_argument() -> None:
+    assert _called("0", "look", "listen", arguments=("a", "b")) == "look"
+    assert _called("0", "look", "listen", arguments=("b",)) == "0"
 
 
 def test_namespace_before_a_name_is_dropped() -> None:

@@ -1,4 +1,7 @@
-"""Thinking of Gemma 4: `<|channel>thought` to `<channel|>`."""
+"""Thinking of Gemma 4: `<|channel>thought` to `<channel|>`.
+
+The models sometimes leave out the channel's name.
+"""
 
 from mlxctl.parsers.declarations import ThinkingParser
 
@@ -7,7 +10,7 @@ THINKING = ThinkingParser(
     opener="<|channel>thought",
     closer="<channel|>",
     trims="\n",
-    stray_markers=("<|channel>",),
+    other_openers=("<|channel>",),
     closed_block="<|channel>thought\n<channel|>",
     closing="<channel|>",
     supports_toggle=True,

@@ -1,7 +1,8 @@
 """Tool calls of MiniCPM 5: a `<param>` tag for each argument.
 
 `<function name="f"><param name="a">1</param></function>`, one after another without an outer tag. A value
-with line breaks, `<` or `&` is a CDATA section.
+with line breaks, `<` or `&` is a CDATA section. Since the tags are plain XML, only available tools are
+called. A tokenizer with a broken decoder loses the space in a tag, or writes it as `Ġ`.
 """
 
 from mlxctl.ir import TagNotation
@@ -10,15 +11,18 @@ from mlxctl.parsers.declarations import Closing, Opening, ToolParser
 from mlxctl.parsers.tagged_calls import TaggedCallsBody
 
 _OPENER = "<function name="
+_DAMAGED_SPACES = ("", "Ġ")
 
 _TAGS = CallTags(
     call_opener=_OPENER,
     name_ends=">",
     call_closer="</function>",
     key_opener="<param name=",
+    other_key_openers=tuple(f"<param{space}name=" for space in _DAMAGED_SPACES),
     key_end=">",
     value_closer="</param>",
     has_cdata=True,
+    only_available=True,
 )
 
 
@@ -33,6 +37,7 @@ def _force_call(name: str | None) -> str:
 TOOLS = ToolParser(
     id="minicpm5",
     opener=_OPENER,
+    other_openers=tuple(f"<function{space}name=" for space in _DAMAGED_SPACES),
     open_body=_open_body,
     forced_prefix=_force_call,
     closings=(

@@ -13,6 +13,7 @@ from mlxctl.ir import (
     ToolCallStarted,
 )
 from mlxctl.parsers.json_value import missing_end
+from mlxctl.parsers.machine.citation_tags import CitationTags
 
 LogprobsBetween = Callable[[int, int], tuple[TokenLogprob, ...]]
 """Returns the log-probabilities of the tokens that begin between two character offsets."""
@@ -70,7 +71,7 @@ class AnswerEvents:
 
     Offsets count characters of the generated text. `is_blank` is true as long as no text was emitted since
     the start or the last call. `is_over` is true once a stop string or the last allowed call ended the
-    answer.
+    answer. `changes_text` is true where text may be held or removed, for a stop string or a citation tag.
     """
 
     def __init__(
@@ -80,6 +81,7 @@ class AnswerEvents:
         max_calls: int | None,
         logprobs_between: LogprobsBetween | None,
         is_blank: bool,
+        citation_tag: str,
     ) -> None:
         self.is_over = False
         self.is_blank = is_blank
@@ -92,11 +94,11 @@ class AnswerEvents:
         self._logprobs_between = logprobs_between
         self._stops = StopStrings(stop)
         self._stops_start = 0
-
-    @property
-    def has_stops(self) -> bool:
-        """Whether the request has stop strings."""
-        return bool(self._stops)
+        self._deferred_space = ""
+        self._deferred_start = 0
+        self._text_citations = CitationTags(citation_tag)
+        self._thinking_citations = CitationTags(citation_tag)
+        self.changes_text = bool(self._stops) or bool(citation_tag)
 
     def take(self) -> list[StreamEvent]:
         """Return the pending events and forget them."""
@@ -111,7 +113,20 @@ class AnswerEvents:
         if not text:
             return
         self.is_blank = False
-        if self._stops:
+        self._release_thinking()
+        if self._deferred_space:
+            space, self._deferred_space = self._deferred_space, ""
+            self._search_stops(space, self._deferred_start)
+        for piece, at in self._text_citations.feed(text, start):
+            if not self.is_over:
+                self._search_stops(piece, at)
+
+    def defer_space(self, space: str, start: int) -> None:
+        """Keep white space before a call, which began at `start`, until more text follows."""
+        self._deferred_space, self._deferred_start = space, start
+
+    def _search_stops(self, text: str, start: int) -> None:
+        if self._stops and text:
             start = self._stops_start if self._stops.held else start
             text, self.stop_sequence = self._stops.feed(text)
             self._stops_start = start + len(text)
@@ -121,8 +136,14 @@ class AnswerEvents:
 
     def add_thinking(self, text: str) -> None:
         """Emit a piece of thinking."""
-        if text:
-            self.pending.append(ThinkingDelta(text=text))
+        for piece, _ in self._thinking_citations.feed(text, 0):
+            if piece:
+                self.pending.append(ThinkingDelta(text=piece))
+
+    def _release_thinking(self) -> None:
+        held, _ = self._thinking_citations.release()
+        if held:
+            self.pending.append(ThinkingDelta(text=held))
 
     def start_call(self, name: str) -> None:
         """Emit the start of a call with a new id."""
@@ -154,10 +175,12 @@ class AnswerEvents:
             self.is_over = True
 
     def release_stops(self) -> None:
-        """Emit text held for a stop string.
+        """Emit text held for a stop string or a citation.
 
         Other events follow, so no match can continue.
         """
+        self._release_thinking()
+        self._search_stops(*self._text_citations.release())
         if held := self._stops.release():
             self.pending.append(self.text_delta(held, self._stops_start))
 

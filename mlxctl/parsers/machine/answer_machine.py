@@ -14,10 +14,10 @@ are dropped: a closing think marker without an opening one, an opening one at th
 template may have opened it already), and a format's wrappers. A call in a thought that is never closed is a
 call, and ends the thought: it has to name an available tool, or stand at the end of the answer. So does a
 control token of calls. In a closed thought it is quoted, and part of the thought. White space is dropped
-where a format puts it: on the inner sides of thinking and after it, before a call, and where there is nothing
-else before thinking, between calls or after the last. Control tokens of calls are never text, nor is at the
-end of the answer or thought a call's marker, or the beginning of a marker. Nothing else is ever lost. A call
-that the model leaves open is closed, unless the answer was cut off.
+where a format puts it: on the inner sides of closed thinking and after it, before calls that no text follows,
+and where there is nothing else before thinking, between calls or after the last. Control tokens of calls are
+never text, nor is at the end of the answer or thought a call's marker, or the beginning of a marker. Nothing
+else is ever lost. A call that the model leaves open is closed, unless the answer was cut off.
 """
 
 import re
@@ -92,6 +92,7 @@ class AnswerMachine:
             max_calls=max_calls,
             logprobs_between=logprobs_between,
             is_blank=bool(markers or tools.bare_openers),
+            citation_tag=thinking.citation_tag,
         )
         self._buffer = TextBuffer(-len(prompt_tail))
         self._state: Literal["text", "thinking", "call", "other"] = "text"
@@ -100,6 +101,7 @@ class AnswerMachine:
             self._buffer, thinking, tools, tokens=self._control_tokens, cut_markers=self._cut_markers
         )
         self._body: BodyReader | None = None
+        self._opening_length = 0
         self._dropped_opener = ""
         self._is_cut_off = False
         self._events.pending = self.feed(prompt_tail)
@@ -129,7 +131,7 @@ class AnswerMachine:
         buffer, events = self._buffer, self._events
         if (
             self._state == "text"
-            and not (buffer.text or events.is_blank or buffer.trim_next or events.has_stops)
+            and not (buffer.text or events.is_blank or buffer.trim_next or events.changes_text)
             and text
             and self._text_markers.is_plain(text)
         ):
@@ -278,6 +280,8 @@ class AnswerMachine:
         self._body = self._tools.open_body(Opening(marker=marker, tools=self._schemas))
         self._text_markers = self._outside_markers
         self._dropped_opener = marker if marker in self._thinking.dropped_openers else ""
+        # A call without a marker is text from its first character on.
+        self._opening_length = length + (not marker)
         self._buffer.hold(length)
 
     def _advance_thinking(self) -> bool:
@@ -317,6 +321,10 @@ class AnswerMachine:
         for signal in signals:
             match signal:
                 case CallStarted():
+                    if not self._events.is_blank:
+                        held = self._buffer.held
+                        space = held[: len(held) - len(held.lstrip(WHITESPACE))]
+                        self._events.defer_space(space, self._buffer.held_start)
                     self._text_markers = self._in_block_markers
                     self._events.start_call(signal.name)
                 case CallArguments():
@@ -335,13 +343,15 @@ class AnswerMachine:
                 case BodyRejected():
                     self._reject_held(is_final=is_final)
             self._buffer.clear_held()
+            self._opening_length = 0
             if self.is_over:
                 return
 
     def _reject_held(self, *, is_final: bool) -> None:
-        """Emit a rejected call as text, without control tokens.
+        """Emit the opening marker of a rejected call as text, without control tokens.
 
-        A message to another recipient is dropped instead.
+        What follows it is parsed again: it may have a marker. A message to another recipient is dropped
+        instead.
         """
         if self._dropped_opener:
             self._state = "other"
@@ -351,8 +361,12 @@ class AnswerMachine:
         held = self._buffer.held
         if is_final and held.strip(WHITESPACE) in self._tools.openers:
             return
-        pieces = list(self._pieces_without_tokens(self._without_partial_marker(held) if is_final else held))
-        if not "".join(piece for piece, _ in pieces).strip():
+        opening, rest = held[: self._opening_length], held[self._opening_length :]
+        self._buffer.put_back(rest)
+        if is_final:
+            self._buffer.text = self._without_partial_marker(self._buffer.text)
+        pieces = list(self._pieces_without_tokens(opening))
+        if not rest.strip() and not "".join(piece for piece, _ in pieces).strip():
             return
         for piece, at in pieces:
             if not self.is_over:
