@@ -148,6 +148,7 @@ class ModelAdapter(AnswerReader):
             prompt_tail=prompt_tail,
             opened=opened,
             guidance=guidance,
+            scores_prompt=request.scores_prompt,
             images=inputs.images,
             num_long_ttl_tokens=self._encoder.num_long_ttl_tokens(request, inputs.token_ids),
         )
@@ -159,7 +160,7 @@ class ModelAdapter(AnswerReader):
         """
         request = self.normalized(request)
         sampling = self._sampling(request)
-        if isinstance(prompt, str):
+        if isinstance(prompt, str) and request.max_prompt_tokens is None:
             self._encoder.check_lower_bound([prompt])
         stop_token_ids = self.stop_token_ids
         if request.suffix is not None and isinstance(prompt, str):
@@ -171,6 +172,8 @@ class ModelAdapter(AnswerReader):
                 tuple(self.vocabulary.encode_whole_text(prompt)) if isinstance(prompt, str) else prompt
             )
         self._encoder.check_ids(token_ids, "prompt")
+        if (num_kept := self._encoder.num_kept_tokens(request)) is not None and len(token_ids) > num_kept:
+            prompt = token_ids = token_ids[len(token_ids) - num_kept :]
         echo = prompt if isinstance(prompt, str) else self.vocabulary.decode(prompt)
         guidance = self._grammars.text_guidance(request.constraint)
         refuse_early_end(request, guidance)
@@ -191,6 +194,7 @@ class ModelAdapter(AnswerReader):
         *,
         prompt_name: str | None = None,
         may_cut: bool = False,
+        max_tokens: int | None = None,
     ) -> tuple[int, ...]:
         """Convert a text or token ids to an embedding model's input.
 
@@ -198,7 +202,9 @@ class ModelAdapter(AnswerReader):
         InvalidRequest and ContextTooLong.
         """
         assert self._embedding_texts is not None, "only an embedding model embeds"
-        token_ids = self._embedding_texts.token_ids(text, prompt_name=prompt_name, may_cut=may_cut)
+        token_ids = self._embedding_texts.token_ids(
+            text, prompt_name=prompt_name, may_cut=may_cut, max_tokens=max_tokens
+        )
         self._encoder.check_ids(token_ids, param)
         return token_ids
 

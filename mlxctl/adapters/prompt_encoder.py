@@ -155,6 +155,17 @@ class PromptEncoder:
             num_prompt_tokens=num_tokens, context_length=context_length, reason=limit.reason if limit else ""
         )
 
+    def num_kept_tokens(self, request: GenerationRequest) -> int | None:
+        """Return how many tokens at the end of a raw prompt are used, None for all. Raises InvalidRequest."""
+        limit = request.max_prompt_tokens
+        if limit is None or limit > 0:
+            return limit
+        num_kept = self.context_length(request) - (1 if request.max_tokens is None else request.max_tokens)
+        if limit == 0 or num_kept < 1:
+            message = f"truncate_prompt_tokens is {limit}, which leaves no token of the prompt"
+            raise InvalidRequest(message, param="truncate_prompt_tokens")
+        return num_kept
+
     def _writer_for(self, request: GenerationRequest) -> PromptWriter:
         """Return the template writer for a request with or without tools."""
         has_tools = request.tools and request.tool_choice.mode != "none"
@@ -188,14 +199,27 @@ class EmbeddingTexts:
         self._model = model
 
     def token_ids(
-        self, text: str | tuple[int, ...], *, prompt_name: str | None, may_cut: bool
+        self,
+        text: str | tuple[int, ...],
+        *,
+        prompt_name: str | None,
+        may_cut: bool,
+        max_tokens: int | None = None,
     ) -> tuple[int, ...]:
         """Return the model's input; token ids are used unchanged.
 
         A text follows the prompt `prompt_name`, by default the model's own. Raises InvalidRequest for an
         unknown name, and ContextTooLong for an input longer than the model's maximum; with `may_cut` a text
-        is truncated instead, but keeps the tokens that the tokenizer appends.
+        is truncated instead, but keeps the tokens that the tokenizer appends; with `max_tokens` to so many.
         """
+        limit = self._recipe.max_length
+        if max_tokens is not None:
+            if not 1 <= max_tokens <= limit:
+                message = (
+                    f"truncate_prompt_tokens is {max_tokens}, but model {self._model!r} takes 1 to {limit}"
+                )
+                raise InvalidRequest(message, param="truncate_prompt_tokens")
+            may_cut, limit = True, max_tokens
         if isinstance(text, str):
             written = self._prompt(prompt_name) + text
             if not may_cut and len(written) >= _LONG_CHARS:
@@ -205,7 +229,6 @@ class EmbeddingTexts:
             )
         else:
             ids, num_end_tokens = list(text), 0
-        limit = self._recipe.max_length
         if len(ids) > limit:
             if not may_cut or num_end_tokens >= limit:
                 raise ContextTooLong(num_prompt_tokens=len(ids), context_length=limit)

@@ -218,9 +218,10 @@ class GenerationRequest:
 
     `prompts`, texts or token ids, are continued as they are, without a chat template and without tools or
     thinking; a request has either them or `messages`. `num_choices` is the number of answers to each prompt.
-    With `echo` an answer begins with its prompt, and with `scores_prompt` that prompt has its
-    log-probabilities. `constraint` is the structured output of the visible answer; forced
-    calls are constrained by their tools. `context_edits` shorten the conversation, in this order.
+    Of a longer prompt than `max_prompt_tokens` the last tokens are used; -1 leaves room for `max_tokens`.
+    With `echo` an answer begins with its prompt, and with `scores_prompt` with the log-probabilities of its
+    prompt. `constraint` is the structured output of the visible answer; forced calls are constrained by their
+    tools. `context_edits` shorten the conversation, in this order.
     `context_overflow` decides about one that is still longer than the model's context or
     `max_context_tokens`; None is an error, unless a header decides. With `ignore_eos` an answer continues
     past stop tokens: it ends at `max_tokens` or at a stop string. `adapters` are LoRA adapters; None leaves
@@ -237,6 +238,7 @@ class GenerationRequest:
     continues_answer: bool = False
     opens_answer: bool = True
     prompts: tuple[str | tuple[int, ...], ...] = ()
+    max_prompt_tokens: int | None = None
     suffix: str | None = None
     suffix_param: str = "suffix"
     num_choices: int = 1

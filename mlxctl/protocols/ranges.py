@@ -17,8 +17,10 @@ LogitBias = Annotated[
     dict[Annotated[int, Meta(ge=0)], Annotated[float, Meta(ge=-100, le=100)]], Meta(max_length=1024)
 ]
 Seed = Annotated[int, Meta(ge=-(2**63), le=2**63 - 1)]
-NumTopLogprobs = Annotated[int, Meta(ge=0, le=20)]
+MAX_TOP_LOGPROBS = 20
+NumTopLogprobs = Annotated[int, Meta(ge=0, le=MAX_TOP_LOGPROBS)]
 MaxTokens = Annotated[int, Meta(ge=1)]
+PromptTokenLimit = Annotated[int, Meta(ge=-1)]
 MaxTokensOrZero = Annotated[int, Meta(ge=0)]
 StopString = Annotated[str, Meta(min_length=1, max_length=4096)]
 StopStrings = Annotated[list[StopString], Meta(max_length=16)]

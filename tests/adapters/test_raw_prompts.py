@@ -1,5 +1,6 @@
 """Raw prompts are continued unchanged: no template, no markers, no lost space."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -47,6 +48,26 @@ def test_token_ids_are_used_unchanged_and_echoed_as_text(tmp_path: Path) -> None
     assert adapter.prepare_text(raw(ids), ids).token_ids == ids
     assert adapter.prepare_text(raw(ids, echo=True), ids).echo == "the fox"
     assert adapter.prepare_text(raw("the fox", echo=True), "the fox").echo == "the fox"
+
+
+@pytest.mark.parametrize(("limit", "num_kept"), [(2, 2), (50, 30), (-1, 15)])
+def test_long_prompt_keeps_its_last_tokens(tmp_path: Path, limit: int, num_kept: int) -> None:
+    adapter = adapter_of(write_model(tmp_path))
+    ids = tuple(adapter.vocabulary.encode("the fox" * 30))[-30:]
+    request = replace(
+        raw(ids, echo=True), max_prompt_tokens=limit, max_context_tokens=20 if limit < 0 else None
+    )
+    prepared = adapter.prepare_text(replace(request, max_tokens=5), ids)
+    assert prepared.token_ids == ids[30 - num_kept :]
+    assert prepared.echo == adapter.vocabulary.decode(ids[30 - num_kept :])
+
+
+@pytest.mark.parametrize("limit", [0, -1])
+def test_cut_that_leaves_no_prompt_is_refused(tmp_path: Path, limit: int) -> None:
+    adapter = adapter_of(write_model(tmp_path))
+    request = replace(raw("the fox"), max_prompt_tokens=limit, max_tokens=4096)
+    with pytest.raises(InvalidRequest, match="truncate_prompt_tokens"):
+        adapter.prepare_text(request, "the fox")
 
 
 def test_bos_token_is_added_once(tmp_path: Path) -> None:

@@ -101,12 +101,12 @@ def test_chat_with_logprobs(golden: SnapshotAssertion) -> None:
 
 
 def test_completions(golden: SnapshotAssertion) -> None:
-    formatter = completion(prompt=["Once", "Twice"], logprobs=1, stream_options={"include_usage": True})
+    formatter = completion(prompt=["Once", "Twice"], logprobs=2, stream_options={"include_usage": True})
     assert interleaved(formatter, SCORED, CUT_OFF).decode() == golden
 
 
 def test_whole_completions(golden: SnapshotAssertion) -> None:
-    body = completion(prompt=["Once", "Twice"], logprobs=1).whole(collect(SCORED), collect(STOPPED))
+    body = completion(prompt=["Once", "Twice"], logprobs=2).whole(collect(SCORED), collect(STOPPED))
     assert msgspec.json.format(body).decode() == golden
 
 

@@ -129,3 +129,46 @@ def test_invalid_prompts_are_refused(openai_client: openai.OpenAI, prompt: Any, 
     with pytest.raises(openai.BadRequestError) as refused:
         openai_client.completions.create(model="tiny", prompt=prompt)
     assert refused.value.param == param
+
+
+def test_prompt_logprobs_are_the_scores_of_the_echo(openai_client: openai.OpenAI) -> None:
+    asked: dict[str, Any] = {**ASKED, "prompt": "Once upon", "max_tokens": 2}
+    echoed = openai_client.completions.create(**asked, echo=True, logprobs=2).choices[0].logprobs
+    scored = openai_client.completions.create(**asked, extra_body={"prompt_logprobs": 2}).choices[0]
+    first, *positions = scored.model_dump()["prompt_logprobs"]
+    assert echoed is not None
+    found = [next(iter(candidates.values())) for candidates in positions]
+    num_prompt_tokens = len(positions) + 1
+    assert (first, scored.logprobs) == (None, None)
+    assert [token["decoded_token"] for token in found] == (echoed.tokens or [])[1:num_prompt_tokens]
+    assert [token["logprob"] for token in found] == (echoed.token_logprobs or [])[1:num_prompt_tokens]
+    assert scored.text == "".join((echoed.tokens or [])[num_prompt_tokens:])
+
+
+def test_prompt_is_cut_to_its_last_tokens(openai_client: openai.OpenAI) -> None:
+    whole = openai_client.completions.create(**ASKED, prompt=[42, 43])
+    cut = openai_client.completions.create(
+        **ASKED, prompt=[40, 41, 42, 43], extra_body={"truncate_prompt_tokens": 2}
+    )
+    assert cut.choices[0].text == whole.choices[0].text
+    assert cut.usage == whole.usage
+
+
+def test_logprobs_name_tokens_by_id(openai_client: openai.OpenAI) -> None:
+    ids = {"return_tokens_as_token_ids": True}
+    logprobs = (
+        openai_client.completions.create(**ASKED, prompt="Hi", logprobs=1, extra_body=ids).choices[0].logprobs
+    )
+    chat = openai_client.chat.completions.create(
+        **ASKED,
+        messages=[{"role": "user", "content": "Hi"}],
+        logprobs=True,
+        top_logprobs=1,
+        extra_body=ids | {"prompt_logprobs": 0},
+    )
+    assert logprobs is not None
+    assert chat.choices[0].logprobs is not None
+    assert all(name.startswith("token_id:") for name in logprobs.tokens or ["none"])
+    content = chat.choices[0].logprobs.content or []
+    assert [token.token[:9] for token in content] == ["token_id:"] * 12
+    assert len(chat.model_dump()["prompt_logprobs"]) == (chat.usage.prompt_tokens if chat.usage else 0)

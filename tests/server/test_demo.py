@@ -90,6 +90,24 @@ def test_thinking_is_returned_and_can_be_disabled(
     assert not thoughts("none")
 
 
+@pytest.mark.parametrize("hidden", [{"include_reasoning": False}, {"reasoning": {"exclude": True}}])
+def test_thinking_can_be_hidden(openai_client: openai.OpenAI, hidden: dict[str, Any]) -> None:
+    body: dict[str, Any] = {
+        "model": openai_client.models.list().data[0].id,
+        "messages": [{"role": "user", "content": "Hello!"}],
+        "temperature": 0,
+        "extra_body": {"enable_thinking": True, **hidden},
+    }
+    whole = openai_client.chat.completions.create(**body)
+    chunks = list(openai_client.chat.completions.create(**body, stream=True))
+    deltas = [choice.delta for chunk in chunks for choice in chunk.choices]
+    assert whole.usage is not None
+    assert whole.usage.completion_tokens_details is not None
+    assert (whole.usage.completion_tokens_details.reasoning_tokens or 0) > 0
+    assert not any(hasattr(part, "reasoning_content") for part in (whole.choices[0].message, *deltas))
+    assert "".join(delta.content or "" for delta in deltas) == whole.choices[0].message.content
+
+
 def test_banner_names_the_demo_and_an_example_request() -> None:
     server = ServerProcess()
     try:

@@ -19,6 +19,7 @@ from .long_jobs import check_chat_continues_beside, check_disconnect_frees
 from .process import ServerProcess, serving
 
 MODEL = "vectors"
+CUT = "truncate_prompt_tokens"
 TEXTS = [
     "The ferry leaves at noon.",
     "Bread.",
@@ -48,8 +49,11 @@ def embed(
     client: openai.OpenAI,
     texts: str | list[str] | list[int] | list[list[int]],
     dimensions: int | openai.Omit = openai.omit,
+    extra_body: dict[str, Any] | None = None,
 ) -> CreateEmbeddingResponse:
-    return client.embeddings.create(model=MODEL, input=texts, dimensions=dimensions, encoding_format="float")
+    return client.embeddings.create(
+        model=MODEL, input=texts, dimensions=dimensions, encoding_format="float", extra_body=extra_body
+    )
 
 
 def test_concurrent_requests_get_their_own_vectors(sdk: openai.OpenAI) -> None:
@@ -88,6 +92,15 @@ def test_token_ids_are_embedded_unchanged(sdk: openai.OpenAI) -> None:
     assert sum(map(operator.mul, first.embedding, second.embedding)) < 0.99
 
 
+def test_truncate_prompt_tokens_limits_each_input(sdk: openai.OpenAI) -> None:
+    cut = embed(sdk, [[5, 6, 7], [8]], extra_body={CUT: 2})
+    short = embed(sdk, [[5, 6], [8]])
+    assert cut.usage.prompt_tokens == short.usage.prompt_tokens == 3
+    assert cut.data[0].embedding == pytest.approx(short.data[0].embedding, abs=1e-5)
+    fitting = embed(sdk, "word " * 3000, extra_body={CUT: -1})
+    assert fitting.usage.prompt_tokens == 1024
+
+
 @pytest.mark.parametrize(
     ("sent", "param", "code", "message"),
     [
@@ -96,6 +109,12 @@ def test_token_ids_are_embedded_unchanged(sdk: openai.OpenAI) -> None:
         ({"input": [[1], [99_999]]}, "input[1]", None, "has token 99999"),
         ({"input": "a", "dimensions": 65}, "dimensions", None, "makes vectors of 64"),
         ({"input": [[1] * 1000] * 301}, "input", None, "a request may have 300000"),
+        (
+            {"input": "a", "extra_body": {"truncate_prompt_tokens": 1025}},
+            "truncate_prompt_tokens",
+            None,
+            "1 to 1024",
+        ),
         ({"input": "a", "model": "endless"}, "model", "model_not_supported", "generates text"),
     ],
 )

@@ -180,7 +180,11 @@ def _texts_of(adapter: ModelAdapter, request: EmbeddingRequest) -> Iterator[tupl
     field = "input" if query is None else "documents"
     for position, text in enumerate(request.inputs):
         yield adapter.prepare_embedding(
-            text, f"{field}[{position}]", prompt_name=request.prompt_name, may_cut=request.may_cut
+            text,
+            f"{field}[{position}]",
+            prompt_name=request.prompt_name,
+            may_cut=request.may_cut,
+            max_tokens=request.max_tokens,
         )
 
 

@@ -8,6 +8,7 @@ back-off.
 
 import secrets
 import time
+from collections.abc import Sequence
 from typing import assert_never
 
 import msgspec
@@ -37,13 +38,15 @@ from mlxctl.protocols.openai.chat_answers import (
     ChatCompletion,
     ChatDelta,
     ChatFinishReason,
+    ChatLogprobs,
+    PromptLogprobs,
 )
 from mlxctl.protocols.openai.chat_calls import ChatCalls
 from mlxctl.protocols.openai.chat_parsing import decode_chat, to_generation_request
 from mlxctl.protocols.openai.chat_schema import ChatRequest
 from mlxctl.protocols.openai.chat_tools import dropped_tool_types, freeform_names
 from mlxctl.protocols.openai.errors import error_json
-from mlxctl.protocols.openai.logprobs import chat_logprobs
+from mlxctl.protocols.openai.logprobs import chat_logprobs, prompt_logprobs
 from mlxctl.protocols.openai.usage import CompletionUsage, completion_usage
 from mlxctl.protocols.priority import served_tier
 
@@ -96,6 +99,12 @@ class OpenAIChatFormatter:
             UNSET if chat.service_tier is None else served_tier(chat.priority, chat.service_tier)
         )
         self._include_usage = bool(chat.stream_options and chat.stream_options.include_usage)
+        self._num_top_logprobs = (chat.top_logprobs or 0) if chat.logprobs else None
+        self._num_top_prompt_logprobs = chat.prompt_logprobs
+        self._writes_ids = bool(chat.return_tokens_as_token_ids)
+        self._hides_thinking = chat.include_reasoning is False or bool(
+            chat.reasoning and chat.reasoning.exclude
+        )
         self._num_choices = request.num_choices
         self._calls = [ChatCalls(freeform_names(chat)) for _ in range(self._num_choices)]
         self._freeze_chunks()
@@ -113,8 +122,10 @@ class OpenAIChatFormatter:
             case TextDelta():
                 return self._text(number, event)
             case ThinkingDelta():
+                if not event.text or self._hides_thinking:
+                    return b""
                 head, tail = self._thinking_frames[number]
-                return head + _encode(event.text) + tail if event.text else b""
+                return head + _encode(event.text) + tail
             case ToolCallStarted() | ToolArgumentsDelta() | ToolCallEnded():
                 delta = self._calls[number].delta(event)
                 return self._chunk(number, ChatDelta(tool_calls=[delta])) if delta else b""
@@ -155,13 +166,14 @@ class OpenAIChatFormatter:
                     ChatChoice(
                         index=number,
                         message=self._message(number, result),
-                        logprobs=chat_logprobs(result.logprobs),
+                        logprobs=self._logprobs(result.logprobs[self._num_scored(result) :]),
                         finish_reason=_FINISH_REASONS[result.reason],
                     )
                     for number, result in enumerate(results)
                 ],
                 usage=completion_usage([result.usage for result in results], num_choices=self._num_choices),
                 service_tier=self._service_tier,
+                prompt_logprobs=self._prompt_logprobs(results[0]),
             )
         )
 
@@ -172,9 +184,23 @@ class OpenAIChatFormatter:
             content=result.text or (None if calls else ""),
             refusal=None,
             annotations=[],
-            reasoning_content=result.thinking or UNSET,
+            reasoning_content=UNSET if self._hides_thinking else result.thinking or UNSET,
             tool_calls=calls or UNSET,
         )
+
+    def _logprobs(self, logprobs: Sequence[TokenLogprob]) -> ChatLogprobs | None:
+        if self._num_top_logprobs is None:
+            return None
+        return chat_logprobs(logprobs, num_top=self._num_top_logprobs, as_ids=self._writes_ids)
+
+    def _prompt_logprobs(self, result: TextResult) -> PromptLogprobs | UnsetType:
+        if self._num_top_prompt_logprobs is None:
+            return UNSET
+        return prompt_logprobs(result.logprobs[: self._num_scored(result)], self._num_top_prompt_logprobs)
+
+    def _num_scored(self, result: TextResult) -> int:
+        """Return how many of an answer's first log-probabilities are its prompt's."""
+        return 0 if self._num_top_prompt_logprobs is None else result.usage.num_prompt_tokens
 
     def _freeze_chunks(self) -> None:
         numbers = range(self._num_choices)
@@ -205,7 +231,7 @@ class OpenAIChatFormatter:
         finish_reason: ChatFinishReason | None = None,
     ) -> bytes:
         choice = ChatChunkChoice(
-            index=number, delta=delta, logprobs=chat_logprobs(logprobs), finish_reason=finish_reason
+            index=number, delta=delta, logprobs=self._logprobs(logprobs), finish_reason=finish_reason
         )
         # With include_usage every chunk has the key.
         return _event(self._chunk_object([choice], None if self._include_usage else UNSET))

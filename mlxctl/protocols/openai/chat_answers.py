@@ -30,6 +30,21 @@ class ChatLogprobs(Struct):
     refusal: None
 
 
+class PromptLogprob(Struct):
+    """Log-probability of one token at one position of a prompt (vLLM).
+
+    `rank` 1 is the likeliest token of the vocabulary; null is below the requested ones.
+    """
+
+    logprob: float
+    rank: int | None
+    decoded_token: str
+
+
+PromptLogprobs = list[dict[str, PromptLogprob] | None]
+"""For each position of a prompt, its token and the likeliest ones by id; the first position has none."""
+
+
 class ChatCall(JsonUnion):
     """A tool call of a message."""
 
@@ -100,6 +115,7 @@ class ChatCompletion(Struct):
     choices: list[ChatChoice]
     usage: CompletionUsage
     service_tier: ServedTier | UnsetType = UNSET
+    prompt_logprobs: PromptLogprobs | UnsetType = UNSET
 
 
 class ChatFunctionDelta(Struct, kw_only=True):

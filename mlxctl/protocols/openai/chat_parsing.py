@@ -60,6 +60,7 @@ def to_generation_request(request: schema.ChatRequest, before: tuple[Message, ..
         tool_choice=choice,
         parallel_tool_calls=request.parallel_tool_calls is not False,
         sampling=_sampling(request),
+        scores_prompt=request.prompt_logprobs is not None,
         thinking=_thinking(request, in_kwargs),
         constraint=requested_constraint(request, response_format=_response_format(request.response_format)),
         max_tokens=request.max_tokens
@@ -86,6 +87,9 @@ def check_supported(request: schema.ChatRequest) -> None:
         _refuse("functions", "functions is the retired form of tools; send tools")
     if request.function_call is not None:
         _refuse("function_call", "function_call is the retired form of tool_choice; send tool_choice")
+    if request.stream and request.prompt_logprobs is not None:
+        message = "prompt_logprobs cannot be streamed; set stream to false"
+        raise InvalidRequest(message, param="prompt_logprobs")
     for field in ("web_search_options", "moderation"):
         if getattr(request, field) is not None:
             _refuse(field, f"{field} is not supported; leave it out")
@@ -116,9 +120,9 @@ def _continues_answer(request: schema.ChatRequest) -> bool:
 def _sampling(request: schema.ChatRequest) -> SamplingOptions:
     if request.top_logprobs and not request.logprobs:
         raise InvalidRequest("top_logprobs needs logprobs to be true", param="top_logprobs")
-    return sampling_options(
-        request, num_top_logprobs=(request.top_logprobs or 0) if request.logprobs else None
-    )
+    wanted = [(request.top_logprobs or 0) if request.logprobs else None, request.prompt_logprobs]
+    numbers = [number for number in wanted if number is not None]
+    return sampling_options(request, num_top_logprobs=max(numbers, default=None))
 
 
 def _response_format(requested: schema.ResponseFormat | None) -> Constraint | None:

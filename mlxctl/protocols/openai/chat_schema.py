@@ -242,15 +242,20 @@ class ThinkingSwitch(Struct, kw_only=True):
 
 
 class ReasoningSwitch(Struct, kw_only=True):
-    """OpenRouter's switch, and the effort of OpenAI's responses."""
+    """OpenRouter's switch, and the effort of OpenAI's responses; `exclude` hides the thinking."""
 
     effort: Effort | None = None
     enabled: bool | None = None
+    exclude: bool | None = None
     max_tokens: ThinkingBudget | None = None
 
 
 class ChatRequest(CacheFields, kw_only=True):
-    """Body of a chat completion; `verbosity` is not used."""
+    """Body of a chat completion; `verbosity` is not used.
+
+    As in vLLM, `include_reasoning` false hides the thinking, `prompt_logprobs` adds the log-probabilities of
+    the prompt, and `return_tokens_as_token_ids` writes tokens of `logprobs` as `token_id:5`.
+    """
 
     model: Name
     messages: Annotated[list[ChatMessage], MessageLimit]
@@ -269,6 +274,8 @@ class ChatRequest(CacheFields, kw_only=True):
     ignore_eos: bool | None = None
     logprobs: bool | None = None
     top_logprobs: NumTopLogprobs | None = None
+    prompt_logprobs: NumTopLogprobs | None = None
+    return_tokens_as_token_ids: bool | None = None
     stream: bool | None = None
     stream_options: StreamOptions | None = None
     reasoning_effort: Effort | None = None
@@ -276,6 +283,7 @@ class ChatRequest(CacheFields, kw_only=True):
     think: bool | Effort | None = None
     thinking: ThinkingSwitch | bool | None = None
     reasoning: ReasoningSwitch | None = None
+    include_reasoning: bool | None = None
     thinking_budget: ThinkingBudget | None = None
     chat_template_kwargs: dict[str, Any] | None = None
     continue_final_message: bool | None = None

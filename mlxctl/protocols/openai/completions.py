@@ -23,6 +23,7 @@ from mlxctl.ir import (
     TokenLogprob,
     Usage,
 )
+from mlxctl.protocols.openai.chat_answers import PromptLogprobs
 from mlxctl.protocols.openai.completions_parsing import decode_completion, to_generation_request
 from mlxctl.protocols.openai.completions_schema import (
     TextChoice,
@@ -33,7 +34,7 @@ from mlxctl.protocols.openai.completions_schema import (
     TextLogprobs,
 )
 from mlxctl.protocols.openai.errors import error_json
-from mlxctl.protocols.openai.logprobs import LOWEST
+from mlxctl.protocols.openai.logprobs import LOWEST, prompt_logprobs, token_name
 from mlxctl.protocols.openai.usage import CompletionUsage, completion_usage
 
 _DONE = b"data: [DONE]\n\n"
@@ -69,10 +70,12 @@ class OpenAICompletionsFormatter:
         request = to_generation_request(completion)
         self._model = completion.model
         self._include_usage = bool(completion.stream_options and completion.stream_options.include_usage)
-        self._wants_logprobs = completion.logprobs is not None
-        self._scores_prompt = request.scores_prompt
+        self._num_top_logprobs = completion.logprobs
+        self._num_top_prompt_logprobs = completion.prompt_logprobs
+        self._writes_ids = bool(completion.return_tokens_as_token_ids)
+        self._scores_prompt, self._echoes = request.scores_prompt, request.echo
         self._num_candidates, self._num_choices = request.num_choices, completion.n or 1
-        self._logprobs = [TextLogprobsWriter() for _ in range(len(request.prompts) * request.num_choices)]
+        self._logprobs = [self._writer() for _ in range(len(request.prompts) * request.num_choices)]
         self._frames = [self._frame(number) for number in range(len(self._logprobs))]
         return request
 
@@ -125,10 +128,9 @@ class OpenAICompletionsFormatter:
                     TextChoice(
                         text=result.text,
                         index=index,
-                        logprobs=TextLogprobsWriter().write(result.logprobs)
-                        if self._wants_logprobs
-                        else None,
+                        logprobs=self._answer_logprobs(result),
                         finish_reason=_finish_reason(result),
+                        prompt_logprobs=self._prompt_logprobs(result),
                     )
                     for index, result in enumerate(best)
                 ],
@@ -147,9 +149,27 @@ class OpenAICompletionsFormatter:
             return results
         return sorted(results, key=self._mean_logprob, reverse=True)[: self._num_choices]
 
+    def _answer_logprobs(self, result: TextResult) -> TextLogprobs | None:
+        if self._num_top_logprobs is None:
+            return None
+        start = 0 if self._echoes else self._num_scored(result)
+        return self._writer().write(result.logprobs[start:])
+
+    def _prompt_logprobs(self, result: TextResult) -> PromptLogprobs | UnsetType:
+        if self._num_top_prompt_logprobs is None:
+            return UNSET
+        return prompt_logprobs(result.logprobs[: self._num_scored(result)], self._num_top_prompt_logprobs)
+
+    def _num_scored(self, result: TextResult) -> int:
+        """Return how many of an answer's first log-probabilities are its prompt's."""
+        return result.usage.num_prompt_tokens if self._scores_prompt else 0
+
     def _mean_logprob(self, result: TextResult) -> float:
-        generated = result.logprobs[result.usage.num_prompt_tokens if self._scores_prompt else 0 :]
+        generated = result.logprobs[self._num_scored(result) :]
         return fmean(token.logprob or 0.0 for token in generated) if generated else float("-inf")
+
+    def _writer(self) -> "TextLogprobsWriter":
+        return TextLogprobsWriter(self._num_top_logprobs or 0, as_ids=self._writes_ids)
 
     def _frame(self, number: int) -> tuple[bytes, bytes]:
         """Return the bytes of a chunk before and after its text."""
@@ -158,7 +178,7 @@ class OpenAICompletionsFormatter:
         return head + b'"text":', tail
 
     def _text(self, event: TextDelta, number: int) -> bytes:
-        if self._wants_logprobs:
+        if self._num_top_logprobs is not None:
             logprobs = self._logprobs[number].write(event.logprobs)
             return self._chunk(number, event.text, logprobs=logprobs)
         head, tail = self._frames[number]
@@ -193,10 +213,12 @@ class OpenAICompletionsFormatter:
 class TextLogprobsWriter:
     """Writes the `logprobs` of one choice, piece by piece.
 
-    With running character offsets.
+    With running character offsets and `num_top` candidates a token; `as_ids` writes ids in place of text.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, num_top: int, *, as_ids: bool = False) -> None:
+        self._num_top = num_top
+        self._as_ids = as_ids
         self._num_characters = 0
 
     def write(self, logprobs: Iterable[TokenLogprob]) -> TextLogprobs:
@@ -206,11 +228,15 @@ class TextLogprobsWriter:
         candidates: list[dict[str, float] | None] = []
         offsets: list[int] = []
         for token in logprobs:
-            tokens.append(token.token)
-            others = {candidate.token: max(candidate.logprob, LOWEST) for candidate in token.top}
+            name = token_name(token, as_id=self._as_ids)
+            tokens.append(name)
+            others = {
+                token_name(candidate, as_id=self._as_ids): max(candidate.logprob, LOWEST)
+                for candidate in token.top[: self._num_top]
+            }
             logprob = None if token.logprob is None else max(token.logprob, LOWEST)
             chosen.append(logprob)
-            candidates.append(None if logprob is None else others | {token.token: logprob})
+            candidates.append(None if logprob is None else others | {name: logprob})
             offsets.append(self._num_characters)
             self._num_characters += _num_starting_characters(token.data)
         return TextLogprobs(

@@ -35,6 +35,10 @@ def decode_completion(body: bytes) -> schema.CompletionRequest:
         raise InvalidRequest(
             "best_of cannot be streamed: which answer is best is known at the end", param="best_of"
         )
+    if request.stream and request.prompt_logprobs is not None:
+        raise InvalidRequest(
+            "prompt_logprobs cannot be streamed; set stream to false", param="prompt_logprobs"
+        )
     return request
 
 
@@ -62,7 +66,9 @@ def to_generation_request(request: schema.CompletionRequest) -> GenerationReques
         suffix=_suffix(request, prompts),
         num_choices=num_choices,
         echo=bool(request.echo),
-        scores_prompt=bool(request.echo) and request.logprobs is not None,
+        scores_prompt=request.prompt_logprobs is not None
+        or (bool(request.echo) and request.logprobs is not None),
+        max_prompt_tokens=request.truncate_prompt_tokens,
         sampling=_sampling(request),
         constraint=requested_constraint(request),
         max_tokens=_DEFAULT_MAX_TOKENS if request.max_tokens is None else request.max_tokens,
@@ -84,6 +90,5 @@ def _suffix(request: schema.CompletionRequest, prompts: tuple[str | tuple[int, .
 def _sampling(request: schema.CompletionRequest) -> SamplingOptions:
     # The best candidates are selected by log probability, requested or not.
     is_ranked = num_candidates(request) > (request.n or 1)
-    return sampling_options(
-        request, num_top_logprobs=0 if is_ranked and request.logprobs is None else request.logprobs
-    )
+    wanted = [number for number in (request.logprobs, request.prompt_logprobs) if number is not None]
+    return sampling_options(request, num_top_logprobs=max(wanted, default=0 if is_ranked else None))

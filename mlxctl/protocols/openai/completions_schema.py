@@ -8,17 +8,28 @@ from typing import Literal
 from msgspec import UNSET, Struct, UnsetType
 
 from mlxctl.protocols.cache_options import CacheFields
+from mlxctl.protocols.openai.chat_answers import PromptLogprobs
 from mlxctl.protocols.openai.chat_schema import StreamOptions
 from mlxctl.protocols.openai.text_inputs import TextInputs
 from mlxctl.protocols.openai.usage import CompletionUsage
 from mlxctl.protocols.priority import Priority
-from mlxctl.protocols.ranges import MaxTokensOrZero, Name, NumChoices, NumTopLogprobs, StopString, StopStrings
+from mlxctl.protocols.ranges import (
+    MaxTokensOrZero,
+    Name,
+    NumChoices,
+    NumTopLogprobs,
+    PromptTokenLimit,
+    StopString,
+    StopStrings,
+)
 
 
 class CompletionRequest(CacheFields, kw_only=True):
     """Body of a completion.
 
-    `prompt` is a text, a list of texts, a list of token ids, or a list of such lists.
+    `prompt` is a text, a list of texts, a list of token ids, or a list of such lists. As in vLLM,
+    `prompt_logprobs` adds the log-probabilities of the prompt, `return_tokens_as_token_ids` writes tokens as
+    `token_id:5`, and of a longer prompt the last `truncate_prompt_tokens` are used (-1: as many as fit).
     """
 
     model: Name
@@ -29,6 +40,9 @@ class CompletionRequest(CacheFields, kw_only=True):
     stop: StopString | StopStrings | None = None
     ignore_eos: bool | None = None
     logprobs: NumTopLogprobs | None = None
+    prompt_logprobs: NumTopLogprobs | None = None
+    return_tokens_as_token_ids: bool | None = None
+    truncate_prompt_tokens: PromptTokenLimit | None = None
     echo: bool | None = None
     suffix: str | None = None
     stream: bool | None = None
@@ -58,6 +72,7 @@ class TextChoice(Struct):
     index: int
     logprobs: TextLogprobs | None
     finish_reason: TextFinishReason
+    prompt_logprobs: PromptLogprobs | UnsetType = UNSET
 
 
 class TextCompletion(Struct):

@@ -49,7 +49,8 @@ class OpenAIEmbeddingsFormatter:
             inputs=texts,
             dimensions=decoded.dimensions,
             prompt_name=decoded.prompt_name,
-            may_cut=bool(decoded.truncate),
+            may_cut=bool(decoded.truncate) or decoded.truncate_prompt_tokens == -1,
+            max_tokens=None if decoded.truncate_prompt_tokens == -1 else decoded.truncate_prompt_tokens,
         )
 
     def whole(self, result: EmbeddingResult) -> bytes:

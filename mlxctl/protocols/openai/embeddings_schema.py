@@ -8,14 +8,15 @@ from typing import Annotated, Literal
 from msgspec import Meta, Struct
 
 from mlxctl.protocols.openai.text_inputs import TextInputs
-from mlxctl.protocols.ranges import Name
+from mlxctl.protocols.ranges import Name, PromptTokenLimit
 
 
 class EmbeddingsRequest(Struct, kw_only=True):
     """Body of an embeddings request; base64 vectors are little-endian float32.
 
     Beyond OpenAI: `prompt_name` selects one of the model's prompts (`query`, `document`, …), which is put
-    before every text; `truncate` cuts texts that are too long, which are refused otherwise.
+    before every text; `truncate` cuts texts that are too long, which are refused otherwise, and
+    `truncate_prompt_tokens` (vLLM) those of more tokens, -1 as `truncate`.
     """
 
     model: Name
@@ -24,6 +25,7 @@ class EmbeddingsRequest(Struct, kw_only=True):
     dimensions: Annotated[int, Meta(ge=1)] | None = None
     prompt_name: Name | None = None
     truncate: bool | None = None
+    truncate_prompt_tokens: PromptTokenLimit | None = None
 
 
 class EmbeddingUsage(Struct):
