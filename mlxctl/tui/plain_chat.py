@@ -142,7 +142,11 @@ class PlainChat:
         accept the images.
         """
         try:
-            _, model = await asyncio.gather(self._tools.open(), self._open())
+            tools = asyncio.create_task(self._tools.open())
+            model = await self._open()
+            if waiting := self._tools.opening:
+                self._print_diagnostic(f"Waiting for {waiting}.")
+            await tools
             for problem in self._tools.problems:
                 self._print_diagnostic(f"mlxctl: {problem}. The chat continues without it.")
             self._model_name = model.name

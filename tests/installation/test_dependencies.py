@@ -29,6 +29,7 @@ OPTIONAL = {
     "mlxctl/server/tracing.py": {"opentelemetry"},  # missing_for
     "mlxctl/stores/policy.py": {"cryptography"},  # missing_for
     "mlxctl/tui/tools/mcp_server.py": {"mcp", "mcp_types"},  # missing_for
+    "mlxctl/tui/tools/mcp_transport.py": {"anyio", "mcp", "mcp_types"},  # imported by mcp_server
     "mlxctl/probe/speech_samples.py": {"espeakng_loader"},  # find_synthesizer
 }
 # Files that query installed packages, where absence is no error.

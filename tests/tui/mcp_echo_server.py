@@ -19,7 +19,10 @@ PAGES = [
             },
         }
     ],
-    [{"name": "die", "inputSchema": {"type": "object"}}, {"name": "hang", "inputSchema": {"type": "object"}}],
+    [
+        {"name": name, "inputSchema": {"type": "object"}}
+        for name in ("die", "hang", "break", "flood", "process_id")
+    ],
 ]
 
 
@@ -40,6 +43,10 @@ def answer(message: dict) -> dict | None:  # type: ignore[type-arg]
             os._exit(1)
         case "tools/call" if message["params"]["name"] == "hang":
             sys.exit(sys.stdin.read() and None)
+        case "tools/call" if message["params"]["name"] == "flood":
+            print("x" * 1_000_000, flush=True)
+        case "tools/call" if message["params"]["name"] == "process_id":
+            return {"content": [{"type": "text", "text": str(os.getpid())}]}
         case "tools/call":
             text = message["params"]["arguments"].get("text")
             if text is None:
@@ -56,6 +63,13 @@ def main() -> None:
         sys.exit("no license found")
     if mode == "silent":
         sys.stdin.read()
+    if mode == "chatty":
+        print("Server runs on standard output")
+    if mode == "many":
+        PAGES[:] = [
+            [{"name": f"tool_{index}", "inputSchema": {"type": "object"}} for index in range(500)],
+            [{"name": f"more_{index}", "inputSchema": {"type": "object"}} for index in range(700)],
+        ]
     for line in sys.stdin:
         message = json.loads(line)
         if "id" not in message:
@@ -64,6 +78,8 @@ def main() -> None:
         body = (
             {"error": {"code": -32601, "message": "unknown method"}} if result is None else {"result": result}
         )
+        if (message.get("params") or {}).get("name") == "break":
+            body = {"error": {"code": -32000, "message": "the disk is full"}}
         print(json.dumps({"jsonrpc": "2.0", "id": message["id"], **body}), flush=True)
 
 

@@ -14,6 +14,7 @@ import pytest
 from mlxctl.errors import SettingsError
 from mlxctl.ir import ToolCallPart, ToolResultPart
 from mlxctl.tui.launch import open_toolbox
+from mlxctl.tui.tools import mcp_server, mcp_transport
 from mlxctl.tui.tools.mcp_config import McpServerConfig, read_mcp_config
 from mlxctl.tui.tools.mcp_server import McpServer
 from mlxctl.tui.tools.toolbox import ToolBox
@@ -53,7 +54,7 @@ def test_tools_of_all_pages_are_offered_and_called(monkeypatch: pytest.MonkeyPat
     monkeypatch.setenv("MLXCTL_API_KEY", "secret")
 
     async def play(box: ToolBox) -> list[ToolResultPart]:
-        assert [spec.name for spec in box.specs] == ["files__echo_text", "files__die", "files__hang"]
+        assert [spec.name for spec in box.specs][:3] == ["files__echo_text", "files__die", "files__hang"]
         assert box.specs[0].parameters["required"] == ["text"]
         assert box.find("files__echo_text").needs_approval
         return [await box.run(echo(text="hello")), await box.run(echo()), await box.run(echo(text=1))]
@@ -81,6 +82,63 @@ def test_call_without_an_answer_ends_at_its_time_limit() -> None:
     (result,) = with_server(McpServer("files", config(), call_seconds=0.3), play)
     assert result.is_error
     assert "did not answer within 0.3 s" in result.text
+
+
+def tool_call(name: str) -> ToolCallPart:
+    return ToolCallPart(id="call_1", name=f"files__{name}", arguments="{}")
+
+
+def test_server_that_hangs_in_a_call_is_started_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(mcp_server, "_CHECK_SECONDS", 0.3)
+
+    async def play(box: ToolBox) -> list[ToolResultPart]:
+        calls = [tool_call("process_id"), tool_call("hang"), tool_call("process_id")]
+        return [await box.run(each) for each in calls]
+
+    # Long enough for the calls that do not hang, also on a slow machine.
+    before, hung, after = with_server(McpServer("files", config(), call_seconds=1.5), play)
+    assert "did not answer within 1.5 s" in hung.text
+    assert not after.is_error
+    assert before.text != after.text
+
+
+def test_error_of_a_server_reaches_the_model_and_the_server_goes_on() -> None:
+    async def play(box: ToolBox) -> list[ToolResultPart]:
+        calls = [tool_call("process_id"), tool_call("break"), tool_call("process_id")]
+        return [await box.run(each) for each in calls]
+
+    before, broken, after = with_server(McpServer("files", config()), play)
+    assert (broken.text, broken.is_error) == ("error: the disk is full", True)
+    assert before.text == after.text
+
+
+def test_lines_that_are_no_messages_are_skipped_silently(capfd: pytest.CaptureFixture[str]) -> None:
+    async def play(box: ToolBox) -> list[ToolResultPart]:
+        return [await box.run(echo(text="hello"))]
+
+    (result,) = with_server(McpServer("files", config("chatty")), play)
+    assert result.text.startswith("hello")
+    assert capfd.readouterr().err == ""
+
+
+def test_too_long_message_ends_the_call_and_the_server(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(mcp_transport, "MAX_MESSAGE_BYTES", 100_000)
+
+    async def play(box: ToolBox) -> list[ToolResultPart]:
+        return [await box.run(tool_call("flood")), await box.run(echo(text="again"))]
+
+    flooded, again = with_server(McpServer("files", config()), play)
+    assert "it sent a message of more than 16 MB; the next call starts it again" in flooded.text
+    assert again.text.startswith("again")
+
+
+def test_tools_that_are_left_out_are_counted() -> None:
+    async def play(box: ToolBox) -> list[ToolResultPart]:
+        assert box.problems == ["The first 128 tools are offered to the model, 1,072 are left out"]
+        assert box.describe(is_offered=True).count("tool_") == 128
+        return []
+
+    assert with_server(McpServer("files", config("many")), play) == []
 
 
 @pytest.mark.parametrize(
@@ -116,7 +174,7 @@ class _HttpServer(BaseHTTPRequestHandler):
         result = mcp_echo_server.answer(message) if self.headers["X-Key"] == "k" else None
         body = {"error": {"code": -32601, "message": "unknown"}} if result is None else {"result": result}
         data = json.dumps({"jsonrpc": "2.0", "id": message.get("id"), **body}).encode()
-        self.send_response(200 if "id" in message else 202)
+        self.send_response(401 if self.headers["X-Key"] is None else 200 if "id" in message else 202)
         self.send_header("Content-Type", "application/json")
         self.send_header("Content-Length", str(len(data) if "id" in message else 0))
         self.end_headers()
@@ -147,6 +205,28 @@ def test_streamable_http_server_gets_the_headers() -> None:
     with http_server() as url:
         (result,) = with_server(McpServer("files", McpServerConfig(url=url, headers={"X-Key": "k"})), play)
     assert result.text.startswith("over http")
+
+
+def test_http_status_of_a_failed_connection_is_named() -> None:
+    async def play(box: ToolBox) -> list[ToolResultPart]:
+        (problem,) = box.problems
+        assert problem.endswith("is not available: it answered with HTTP status 401; check its `headers`")
+        return []
+
+    with http_server() as url:
+        assert with_server(McpServer("files", McpServerConfig(url=url)), play) == []
+
+
+def test_too_long_http_body_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(mcp_transport, "MAX_MESSAGE_BYTES", 10_000)
+
+    async def play(box: ToolBox) -> list[ToolResultPart]:
+        return [await box.run(echo(text="x" * 20_000)), await box.run(echo(text="again"))]
+
+    with http_server() as url:
+        long, again = with_server(McpServer("files", McpServerConfig(url=url, headers={"X-Key": "k"})), play)
+    assert (long.text, long.is_error) == ("error: it sent a message of more than 16 MB", True)
+    assert again.text.startswith("again")
 
 
 def write(path: Path, document: object) -> Path:

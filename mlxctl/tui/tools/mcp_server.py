@@ -4,17 +4,15 @@ Needs the extra `mcp`; imported when a server is configured.
 """
 
 import asyncio
+import logging
 import re
 from collections.abc import AsyncIterator, Sequence
-from contextlib import AsyncExitStack, asynccontextmanager
+from contextlib import asynccontextmanager
 from functools import partial
 from typing import Any
 
-import httpx2
 import msgspec
-from mcp import Client, MCPError, StdioServerParameters
-from mcp.client.stdio import stdio_client
-from mcp.client.streamable_http import streamable_http_client
+from mcp import Client, MCPError
 from mcp_types import CONNECTION_CLOSED, CallToolResult, Implementation
 from mcp_types import Tool as ListedTool
 
@@ -22,20 +20,28 @@ from mlxctl import __version__
 from mlxctl.ir import ToolCallPart, ToolResultPart, ToolSpec
 from mlxctl.tui.tools.child_output import ChildOutput
 from mlxctl.tui.tools.mcp_config import McpServerConfig
-from mlxctl.tui.tools.toolbox import MAX_TOOLS, Tool, error_result, text_result
+from mlxctl.tui.tools.mcp_transport import Connection, open_http, start_process
+from mlxctl.tui.tools.toolbox import Tool, error_result, text_result
 
 CONNECT_SECONDS = 30.0
 CALL_SECONDS = 120.0
+_CHECK_SECONDS = 2.0
 MAX_RESULT_CHARACTERS = 100_000
-_MAX_PAGES = 20
+_MAX_PAGES = 100
+_MAX_LISTED = 10_000
 _MAX_NAME = 64
 _MAX_STDERR_BYTES = 4000
+
+# Without a handler, Python prints the SDK's warnings and stack traces on the terminal.
+for _name in ("mcp", "client"):
+    logging.getLogger(_name).addHandler(logging.NullHandler())
 
 
 class McpServer:
     """One server: a child process, or a URL. Implements `ToolSource`.
 
-    Its connection lives in a task of its own. A server that ended is connected again with the next call.
+    Its connection lives in a task of its own. A server that ended, or that does not answer any more, is
+    connected again with the next call.
     """
 
     def __init__(
@@ -54,6 +60,8 @@ class McpServer:
         self._connect_seconds = connect_seconds
         self._call_seconds = call_seconds
         self._client: Client | None = None
+        self._connection: Connection | None = None
+        self._is_doubtful = False
         self._task: asyncio.Task[None] | None = None
         self._closing = asyncio.Event()
 
@@ -93,43 +101,32 @@ class McpServer:
             try:
                 async with self._connected(stderr) as client:
                     listed = await _list_tools(client)
-                    self._client = client
+                    self._client, self._is_doubtful = client, False
                     if not opened.done():
                         opened.set_result(listed)
                     await self._closing.wait()
             # The SDK raises errors of many libraries, and groups of them.
             except Exception as error:
                 if not opened.done():
-                    reason = stderr.last_line or _reason(error)
-                    opened.set_exception(_ConnectFailed(reason))
+                    opened.set_exception(_ConnectFailed(stderr.last_line or self._reason(error)))
             finally:
-                self._client = None
+                self._client = self._connection = None
 
     @asynccontextmanager
     async def _connected(self, stderr: ChildOutput) -> AsyncIterator[Client]:
-        config = self._config
-        async with AsyncExitStack() as stack:
-            if config.url is not None:
-                http = await stack.enter_async_context(
-                    httpx2.AsyncClient(
-                        headers=dict(config.headers),
-                        timeout=httpx2.Timeout(self._connect_seconds, read=self._call_seconds),
-                    )
-                )
-                transport: Any = streamable_http_client(config.url, http_client=http)
-            else:
-                command = StdioServerParameters(
-                    command=config.command or "",
-                    args=list(config.args),
-                    env=dict(config.env),
-                    cwd=config.cwd,
-                    encoding_error_handler="replace",
-                )
-                transport = stdio_client(command, errlog=stderr.writer)
-            info = Implementation(name="mlxctl", version=__version__)
-            yield await stack.enter_async_context(
-                Client(transport, client_info=info, read_timeout_seconds=self._call_seconds)
+        opened = (
+            start_process(self._config, stderr.writer)
+            if self._config.url is None
+            else open_http(
+                self._config, connect_seconds=self._connect_seconds, read_seconds=self._call_seconds
             )
+        )
+        info = Implementation(name="mlxctl", version=__version__)
+        async with (
+            opened as self._connection,
+            Client(self._connection, client_info=info, read_timeout_seconds=self._call_seconds) as client,
+        ):
+            yield client
 
     def _tool(self, tool: ListedTool) -> Tool:
         # Models' templates and other servers accept such names only.
@@ -146,26 +143,69 @@ class McpServer:
             arguments = msgspec.json.decode(call.arguments or "{}", type=dict[str, Any])
         except (msgspec.MsgspecError, ValueError):
             return error_result(call, "the arguments are not a JSON object")
+        if self._is_doubtful and not await self._answers():
+            await self.close()
         if self._client is None:
             await self.close()
             await self.open()
-        client = self._client
-        if client is None:
+        client, connection = self._client, self._connection
+        if client is None or connection is None:
             return error_result(call, self.problem or f"{self.name} is not available")
+        connection.problem = None
+        # Until the result is here: the user may stop a call that hangs.
+        self._is_doubtful = True
         try:
             async with asyncio.timeout(self._call_seconds):
                 result = await client.call_tool(name, arguments)
         except TimeoutError:
             return error_result(call, f"{self.name} did not answer within {self._call_seconds:g} s")
         except MCPError as error:
-            if error.code == CONNECTION_CLOSED:
+            # Servers use the code of a closed connection for errors of their own.
+            if error.code == CONNECTION_CLOSED and not await self._answers():
+                reason = self._lost_reason(connection)
                 await self.close()
-                return error_result(call, f"{self.name} has ended; the next call starts it again")
-            return error_result(call, error.message)
+                return error_result(call, reason)
+            self._is_doubtful = False
+            is_ours = connection.problem is not None or "validation error" in error.message
+            return error_result(call, self._reason(error) if is_ours else _shortened(error.message))
         # As in `_serve`: errors of many libraries.
         except Exception as error:
-            return error_result(call, f"{self.name}: {_reason(error)}")
+            return error_result(call, f"{self.name}: {self._reason(error)}")
+        self._is_doubtful = False
         return text_result(call, _text(result), is_error=result.is_error)
+
+    async def _answers(self) -> bool:
+        """Return whether the server lists its tools at once."""
+        if self._client is None:
+            return False
+        try:
+            async with asyncio.timeout(_CHECK_SECONDS):
+                await self._client.list_tools()
+        # As in `_serve`: errors of many libraries.
+        except Exception:
+            return False
+        self._is_doubtful = False
+        return True
+
+    def _lost_reason(self, connection: Connection) -> str:
+        if connection.problem is not None:
+            return f"{self.name} is stopped: {connection.problem}; the next call starts it again"
+        if self._config.url is not None:
+            return f"{self.name} closed the connection; the next call connects again"
+        return f"{self.name} has ended; the next call starts it again"
+
+    def _reason(self, error: BaseException) -> str:
+        """Return the first line of an error, or of a group's first."""
+        while isinstance(error, BaseExceptionGroup):
+            error = error.exceptions[0]
+        if self._connection is not None and self._connection.problem is not None:
+            return self._connection.problem
+        if isinstance(error, FileNotFoundError):
+            return f"there is no command {error.filename!r}"
+        text = error.message if isinstance(error, MCPError) else str(error)
+        if "validation error" in text:
+            return "it does not answer in the form of MCP"
+        return (text.strip().splitlines() or [type(error).__name__])[0]
 
 
 class _ConnectFailed(Exception):
@@ -173,16 +213,19 @@ class _ConnectFailed(Exception):
 
 
 async def _list_tools(client: Client) -> list[ListedTool]:
-    """Return the server's tools of all pages, within bounds."""
+    """Return the server's tools of all pages, within bounds.
+
+    More than a model is offered, so that the user learns how many are left out.
+    """
     found: list[ListedTool] = []
     cursor: str | None = None
     for _ in range(_MAX_PAGES):
         page = await client.list_tools(cursor=cursor)
         found += page.tools
         cursor = page.next_cursor
-        if cursor is None or len(found) > MAX_TOOLS:
+        if cursor is None or len(found) > _MAX_LISTED:
             break
-    return found[: MAX_TOOLS + 1]
+    return found[:_MAX_LISTED]
 
 
 def _text(result: CallToolResult) -> str:
@@ -201,16 +244,10 @@ def _text(result: CallToolResult) -> str:
     if not parts and result.structured_content is not None:
         parts.append(msgspec.json.encode(result.structured_content).decode())
     text = "\n".join(parts)
-    if len(text) > MAX_RESULT_CHARACTERS:
-        return f"{text[:MAX_RESULT_CHARACTERS]}\n[cut: {len(text):,} characters in all]"
-    return text
+    return _shortened(text)
 
 
-def _reason(error: BaseException) -> str:
-    """Return the first line of an error, or of a group's first."""
-    while isinstance(error, BaseExceptionGroup):
-        error = error.exceptions[0]
-    if isinstance(error, FileNotFoundError):
-        return f"there is no command {error.filename!r}"
-    text = error.message if isinstance(error, MCPError) else str(error)
-    return (text.strip().splitlines() or [type(error).__name__])[0]
+def _shortened(text: str) -> str:
+    if len(text) <= MAX_RESULT_CHARACTERS:
+        return text
+    return f"{text[:MAX_RESULT_CHARACTERS]}\n[cut: {len(text):,} characters in all]"

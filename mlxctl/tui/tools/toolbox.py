@@ -51,7 +51,7 @@ class ToolSource(Protocol):
 
     @property
     def name(self) -> str:
-        """The source as text for the user."""
+        """The source as text for the user, also its tools' `origin`."""
 
     @property
     def tools(self) -> Sequence[Tool]:
@@ -77,12 +77,25 @@ class ToolBox:
     def __init__(self, sources: Sequence[ToolSource] = ()) -> None:
         self._sources = sources
         self._allowed: set[str] = set()
+        self._opening: list[str] = []
         self._collect()
 
     async def open(self) -> None:
         """Open all sources at once."""
-        await asyncio.gather(*(source.open() for source in self._sources))
+        await asyncio.gather(*map(self._open, self._sources))
         self._collect()
+
+    async def _open(self, source: ToolSource) -> None:
+        self._opening.append(source.name)
+        try:
+            await source.open()
+        finally:
+            self._opening.remove(source.name)
+
+    @property
+    def opening(self) -> str:
+        """The sources that `open` is still waiting for; empty without any."""
+        return ", ".join(self._opening)
 
     def _collect(self) -> None:
         found: dict[str, Tool] = {}
@@ -115,7 +128,9 @@ class ToolBox:
         """A line for each failed source, and for too many tools."""
         problems = [source.problem for source in self._sources if source.problem is not None]
         if self._num_dropped:
-            problems.append(f"{self._num_dropped} tools are left out: at most {MAX_TOOLS} are offered")
+            problems.append(
+                f"The first {MAX_TOOLS} tools are offered to the model, {self._num_dropped:,} are left out"
+            )
         return problems
 
     def find(self, name: str) -> Tool | None:
@@ -148,11 +163,10 @@ class ToolBox:
         state = "The model can call them. /tools off turns them off."
         if not is_offered:
             state = "Tools are off. /tools on offers them to the model."
-        lines = [
-            f"{source.name}: {', '.join(tool.spec.name for tool in source.tools)}"
-            for source in self._sources
-            if source.tools
-        ]
+        offered: dict[str, list[str]] = {}
+        for tool in self._tools.values():
+            offered.setdefault(tool.origin, []).append(tool.spec.name)
+        lines = [f"{origin}: {', '.join(names)}" for origin, names in offered.items()]
         return "\n".join([*(lines or ["No tools."]), *self.problems, *([state] if lines else [])])
 
     @property
