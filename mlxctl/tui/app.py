@@ -2,7 +2,9 @@
 
 from collections.abc import Iterable
 from functools import partial
+from typing import cast
 
+from textual import on
 from textual.app import SystemCommand
 from textual.screen import Screen
 
@@ -10,6 +12,7 @@ from mlxctl.ir import ImagePart
 from mlxctl.tui.chat_backend import ChatBackend
 from mlxctl.tui.chat_commands import COMMANDS
 from mlxctl.tui.conversation import ChatOptions, Conversation
+from mlxctl.tui.messages import QuestionSubmitted
 from mlxctl.tui.preferences import Preferences
 from mlxctl.tui.screens.chat import ChatScreen
 from mlxctl.tui.session_autosave import SessionAutosave
@@ -66,6 +69,11 @@ class ChatApp(TerminalApp):
                     f"Key: {command.display_keys}" if command.keys else "",
                     partial(screen.run_action, command.action),
                 )
+
+    @on(QuestionSubmitted)
+    async def submit(self, submitted: QuestionSubmitted) -> None:
+        """Pass the input on to the chat, which is below all dialogs."""
+        await cast("ChatScreen", self.screen_stack[0]).submit(submitted)
 
     async def on_unmount(self) -> None:
         """Close the backend and the saved chat."""

@@ -295,6 +295,20 @@ def test_slash_commands_run_and_are_not_sent(tmp_path: Path) -> None:
     assert "/help me" in (tmp_path / "chat.md").read_text()
 
 
+def test_exported_chat_is_loaded_and_continued(tmp_path: Path) -> None:
+    backend = ScriptedBackend(text("One."), text("Two."))
+
+    async def interact(screen: Screen) -> None:
+        await converse(
+            screen, ("first", "One."), (f"/save {tmp_path}/chat.json", "Saved to"), ("/new", "New chat.")
+        )
+        assert "One." not in screen.text()
+        await converse(screen, (f"/load {tmp_path}/chat.json", "One."), ("second", "Two."))
+
+    drive(backend, interact)
+    assert [message.text for message in backend.requests[-1].messages] == ["first", "One.", "second"]
+
+
 def test_command_palette_runs_commands() -> None:
     async def interact(screen: Screen) -> None:
         await screen.wait_for("ready")

@@ -119,9 +119,11 @@ class ChatScreen(ChatAnswers):
             if changed.worker.is_finished:
                 self.call_later(self._continue_queue)
 
-    @on(QuestionSubmitted)
     async def submit(self, submitted: QuestionSubmitted) -> None:
-        """Run a slash command or ask; rejected input returns to the composer."""
+        """Run a slash command or ask; rejected input returns to the composer.
+
+        Call it in the application's message loop: a command may wait for the layout of this screen.
+        """
         composer = self.query_one(Composer)
         match read_input(submitted.text):
             case UnknownCommand(message=message):
@@ -222,10 +224,12 @@ class ChatScreen(ChatAnswers):
         self._set_state("loading")
         tools = asyncio.create_task(self._tools.open())
         self._model = await open_backend(self._backend, show=self._show_connection_status)
-        self._set_state("ready" if self._model is not None else "no model")
         if self._model is not None:
             self._opening_notice.set_message(ready_text(self._model))
+        if waiting := self._tools.opening:
+            self._set_state(f"waiting for {waiting}")
         await tools
+        self._set_state("ready" if self._model is not None else "no model")
         for problem in self._tools.problems:
             await self._transcript.add(Notice(f"{problem}. The chat continues without it.", kind="warning"))
         limit_collections()
