@@ -142,10 +142,8 @@ def serve(
     **flags: Any,
 ) -> None:
     """Serve models over OpenAI- and Anthropic-compatible APIs."""
-    named = models or []
-    values = {**flags, "path": next(iter(named), None), "models": named[1:]}
     with report_errors():
-        settings = read_settings(config, _by_section(values), _FLAG_NAMES)
+        settings = resolve_options(models or [], config, flags)
         if flags.get("api_keys") or flags.get("admin_keys"):
             typer.echo(
                 "mlxctl: other users of this machine can see keys of the command line with `ps`; "
@@ -158,6 +156,12 @@ def serve(
         from mlxctl.server import run
 
         raise typer.Exit(run(settings, Banner()))
+
+
+def resolve_options(models: list[str], config: Path | None, flags: Mapping[str, Any]) -> Settings:
+    """Return the settings with these options of the command. Raises SettingsError."""
+    values = {**flags, "path": next(iter(models), None), "models": models[1:]}
+    return read_settings(config, _by_section(values), _FLAG_NAMES)
 
 
 def _probe_unknown(settings: Settings) -> None:

@@ -5,7 +5,7 @@ import sys
 import time
 from collections import deque
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -27,6 +27,7 @@ _KEPT_VARIABLES = (
     "HF_HOME",
     "HF_HUB_CACHE",
     "HTTPS_PROXY",
+    "MLXCTL_CONFIG",
     "NO_PROXY",
     "PATH",
     "XDG_CACHE_HOME",
@@ -59,8 +60,8 @@ def install(
         from mlxctl.service import ServiceDefinition, system_manager
 
         options = tuple(arguments or ())
-        _check_options(options)
         manager = system_manager()
+        _check_options(options, has_port=not manager.status().is_running)
         definition = ServiceDefinition(
             command=(sys.executable, "-m", "mlxctl", "serve", *options),
             directory=Path.cwd(),
@@ -133,11 +134,12 @@ def logs(
     ] = 100,
     follow: Annotated[bool, typer.Option("--follow", "-f", help="Print new lines as they come.")] = False,
 ) -> None:
-    """Print the end of the service's log."""
-    with report_errors():
-        from mlxctl.service import system_manager
+    """Print the end of the log of the server in the background.
 
-        path = system_manager().log_file
+    The service's, or that of a server that `mlxctl launch` started later.
+    """
+    with report_errors():
+        path = _newest_log()
         try:
             _print_log(path, lines, follow=follow)
         except FileNotFoundError:
@@ -148,10 +150,12 @@ def logs(
             raise typer.Exit(130) from None
 
 
-def _check_options(options: tuple[str, ...]) -> None:
-    """Raise ServiceFailed for options that `mlxctl serve` does not accept.
+def _check_options(options: tuple[str, ...], *, has_port: bool) -> None:
+    """Raise an error for options that `mlxctl serve` refuses.
 
-    And for keys, which the service's file would show. Raises ModelNotFoundOnDisk for an unknown model.
+    Started anyway, it would end and be started again and again. Keys are an error too: the service's file
+    would show them. With `has_port` the port must be free. Raises ServiceFailed, SettingsError and
+    ModelNotFoundOnDisk.
     """
     if any(option.split("=")[0] in ("--api-key", "--admin-key", "--cache-group") for option in options):
         raise ServiceFailed(
@@ -159,16 +163,36 @@ def _check_options(options: tuple[str, ...]) -> None:
             "set server.api_keys in the settings file"
         )
     from mlxctl.cli.serve import app as serve_app
+    from mlxctl.cli.serve import resolve_options
+    from mlxctl.server.address import claim_address
 
     try:
         context = typer.main.get_command(serve_app).make_context("mlxctl serve", list(options))
     except typer.BadParameter.__base__ as error:  # type: ignore[misc]
         raise ServiceFailed(f"mlxctl serve would refuse these options: {error.format_message()}") from None
-    # Started anyway, it would end and be started again and again.
-    if models := context.params["models"]:
-        library = open_library(context.params["config"])
+    flags: dict[str, Any] = {
+        name: list(value) if isinstance(value, tuple) else value for name, value in context.params.items()
+    }
+    models, config = flags.pop("models") or [], flags.pop("config")
+    settings = resolve_options(models, config, flags)
+    if models:
+        library = open_library(config)
         for name in models:
             library.resolve(name)
+    if has_port:
+        claim_address(settings.server.host, settings.server.port)
+
+
+def _newest_log() -> Path:
+    """Return the log that was written last.
+
+    The service's when there is none.
+    """
+    from mlxctl import locations
+
+    service, launched = locations.service_log_file(), locations.launched_log_file()
+    written = {file: file.stat().st_mtime for file in (service, launched) if file.is_file()}
+    return max(written, key=written.__getitem__, default=service)
 
 
 def _print_log(path: Path, lines: int, *, follow: bool) -> None:
@@ -178,6 +202,9 @@ def _print_log(path: Path, lines: int, *, follow: bool) -> None:
         while follow:
             if line := file.readline():
                 typer.echo(line, nl=False)
+            elif path.stat().st_size < file.tell():
+                # A new server has begun the log again.
+                file.seek(0)
             else:
                 time.sleep(_FOLLOW_SECONDS)
 

@@ -36,7 +36,7 @@ def main(socket_path: str, settings_json: str) -> None:
     logging.basicConfig(
         level=logging.WARNING,
         format="%(asctime)s %(levelname)s %(name)s: %(message)s",
-        datefmt="%H:%M:%S",
+        datefmt="%m-%d %H:%M:%S",
     )
     settings = msgspec.json.decode(settings_json, type=EngineSettings, dec_hook=_decode_path)
     connection = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)

@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 import httpx
 
@@ -52,11 +52,9 @@ def find_or_start(
     except ServerUnreachable:
         pass
     options = arguments()
-    log_file = locations.state_directory() / "serve.log"
-    log_file.parent.mkdir(parents=True, exist_ok=True)
+    log_file = locations.launched_log_file()
     waiting(f"starting mlxctl serve {' '.join(options)}")
-    with log_file.open("wb") as log:
-        log_file.chmod(0o600)
+    with _new_log(log_file) as log:
         process = subprocess.Popen(  # noqa: S603 -- our own command
             [sys.executable, "-m", "mlxctl", "serve", *options],
             stdin=subprocess.DEVNULL,
@@ -71,6 +69,17 @@ def find_or_start(
     except BaseException:
         process.terminate()
         raise
+
+
+def _new_log(path: Path) -> BinaryIO:
+    """Return an empty log file for its owner only. Raises ClientNotReady."""
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        # Several processes write to it, so each line is appended.
+        flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_APPEND
+        return os.fdopen(os.open(path, flags, 0o600), "wb")
+    except OSError as error:
+        raise ClientNotReady(f"the server's log {str(path)!r} cannot be written: {error.strerror}") from None
 
 
 def list_models(url: str, api_key: str | None) -> list[dict[str, Any]]:

@@ -1,7 +1,7 @@
 """Coding agents, and how each is pointed at a server.
 
 Without touching a file of the user. Pure. The environment variables and options are those of Claude Code 2.1,
-Codex 0.169, opencode 1.18 and pi 0.87.
+Codex 0.169, opencode 1.18 and pi 1.5.
 """
 
 import json
@@ -162,7 +162,7 @@ CLIENTS = {
         Client(
             name="pi",
             executable="pi",
-            install="npm install -g @mariozechner/pi-coding-agent",
+            install="npm install -g @earendil-works/pi-coding-agent",
             min_context=8_000,
             plan=_pi,
         ),

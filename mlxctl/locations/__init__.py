@@ -5,6 +5,8 @@ import sys
 import tempfile
 from pathlib import Path
 
+from mlxctl.errors import SettingsError
+
 # The path of a Unix socket may have 104 bytes on macOS and 108 on Linux; the rest is for its name.
 _MAX_SOCKET_ROOT_BYTES = 60
 
@@ -27,10 +29,26 @@ def runtime_directory() -> Path:
     return directory
 
 
+def home_directory() -> Path:
+    """Return the user's home directory. Raises SettingsError where it is unknown."""
+    try:
+        return Path.home()
+    except RuntimeError:
+        raise SettingsError("the home directory is unknown: set the environment variable HOME") from None
+
+
+def expand_user(path: str | Path) -> Path:
+    """Return the path with `~` replaced, if there is such a user."""
+    try:
+        return Path(path).expanduser()
+    except RuntimeError:
+        return Path(path)
+
+
 def config_file() -> Path:
     """Return the path of `mlxctl.toml`; it need not exist."""
     base = os.environ.get("XDG_CONFIG_HOME")
-    root = Path(base) if base else Path.home() / ".config"
+    root = Path(base) if base else home_directory() / ".config"
     return root / "mlxctl" / "mlxctl.toml"
 
 
@@ -45,8 +63,21 @@ def capability_overrides_file() -> Path:
 def state_directory() -> Path:
     """Return the directory for persistent state; it need not exist."""
     base = os.environ.get("XDG_STATE_HOME")
-    root = Path(base) if base else Path.home() / ".local" / "state"
+    root = Path(base) if base else home_directory() / ".local" / "state"
     return root / "mlxctl"
+
+
+def service_log_file() -> Path:
+    """Return the path of the service's log; it need not exist."""
+    return state_directory() / "service.log"
+
+
+def launched_log_file() -> Path:
+    """Return the path of the log of a server that was launched.
+
+    `mlxctl launch` starts it. The file need not exist.
+    """
+    return state_directory() / "serve.log"
 
 
 def agents_file() -> Path:
@@ -91,7 +122,7 @@ def cache_directory() -> Path:
     if base:
         return Path(base) / "mlxctl"
     return (
-        Path.home() / "Library" / "Caches" if sys.platform == "darwin" else Path.home() / ".cache"
+        home_directory() / "Library" / "Caches" if sys.platform == "darwin" else home_directory() / ".cache"
     ) / "mlxctl"
 
 

@@ -227,15 +227,15 @@ def open_store() -> CapabilityStore:
 def _leads_to(table: str, resolved: Path) -> bool:
     """Whether a table is named by the path of a directory."""
     try:
-        return "/" in table and Path(table).expanduser().resolve() == resolved
+        return "/" in table and locations.expand_user(table).resolve() == resolved
     except (OSError, RuntimeError, ValueError):
         return False
 
 
 def _is_model_path(table: str) -> bool:
     try:
-        return "/" in table and (Path(table).expanduser() / "config.json").is_file()
-    except (OSError, RuntimeError, ValueError):
+        return "/" in table and (locations.expand_user(table) / "config.json").is_file()
+    except (OSError, ValueError):
         return False
 
 

@@ -10,6 +10,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import NamedTuple
 
+from mlxctl.locations import expand_user, home_directory
 from mlxctl.models.names import repository_of_folder
 
 _COMMIT = re.compile(r"[0-9a-f]{6,64}")
@@ -32,11 +33,11 @@ def hub_cache_directory(environment: Mapping[str, str] = os.environ) -> Path:
     """
     for variable in ("HF_HUB_CACHE", "HUGGINGFACE_HUB_CACHE"):
         if environment.get(variable):
-            return Path(environment[variable]).expanduser()
+            return expand_user(environment[variable])
     if environment.get("HF_HOME"):
-        return Path(environment["HF_HOME"]).expanduser() / "hub"
+        return expand_user(environment["HF_HOME"]) / "hub"
     base = environment.get("XDG_CACHE_HOME")
-    return (Path(base).expanduser() if base else Path.home() / ".cache") / "huggingface" / "hub"
+    return (expand_user(base) if base else home_directory() / ".cache") / "huggingface" / "hub"
 
 
 def cached_repositories(cache: Path, *, most: int) -> Iterator[CachedRepository]:

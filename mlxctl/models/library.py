@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Literal
 
 from mlxctl import demo
 from mlxctl.errors import BrokenModel, MlxctlError, ModelNotFoundOnDisk
+from mlxctl.locations import expand_user
 from mlxctl.models.hub_cache import cached_repositories, hub_cache_directory
 from mlxctl.models.names import display_name, repository_of_folder
 from mlxctl.settings import LibrarySettings, resolve
@@ -114,7 +115,7 @@ class Library:
 
         For command lines and settings only. Raises ModelNotFoundOnDisk, with close names.
         """
-        path = Path(name).expanduser()
+        path = expand_user(name)
         if name not in self.aliases and path.is_dir():
             return NamedDirectory(name=display_name(path.resolve()), path=path)
         return self.find_named(name)
@@ -151,7 +152,7 @@ class Library:
             target = self.aliases[target]
         if target in seen:
             raise ModelNotFoundOnDisk(alias, f"alias {alias!r} refers to itself")
-        path = Path(target).expanduser()
+        path = expand_user(target)
         if path.is_absolute():
             return path
         try:
@@ -254,10 +255,27 @@ def _with_problem(entry: LibraryEntry, problem: str) -> LibraryEntry:
 def _unknown(name: str, names: list[str], *, is_ambiguous: bool) -> str:
     if is_ambiguous:
         return f"{name!r} may be {' or '.join(names)}; give the full name"
-    close = difflib.get_close_matches(name, [*names, demo.MODEL_NAME], n=3, cutoff=0.5)
-    offer = f"; did you mean {' or '.join(close)}?" if close else ""
-    offer = offer or "; `mlxctl models ls` lists models, `mlxctl models search` finds others to download"
-    return f"there is no model directory at {name!r} and no model of this name in the library{offer}"
+    # PERF: the catalog is read only for this error.
+    from mlxctl.models.recommendations import read_catalog
+
+    if close := _closest(name, [*names, demo.MODEL_NAME], most=3):
+        offer = f"did you mean {' or '.join(close)}?"
+    elif close := _closest(name, [entry.repository for entry in read_catalog()], most=1):
+        offer = f"to download {close[0]}: mlxctl models pull {close[0]}"
+    else:
+        offer = "`mlxctl models ls` lists models, `mlxctl models search` finds others to download"
+    return f"there is no model directory at {name!r} and no model of this name in the library; {offer}"
+
+
+def _closest(name: str, names: list[str], *, most: int) -> list[str]:
+    """Return the most similar names, compared whole and without the organization.
+
+    The demo model is also known as `demo`.
+    """
+    parts = {"demo": demo.MODEL_NAME} if demo.MODEL_NAME in names else {}
+    parts |= {part: full for full in reversed(names) for part in (full.rpartition("/")[2], full)}
+    close = difflib.get_close_matches(name, parts, n=most, cutoff=0.5)
+    return list(dict.fromkeys(parts[part] for part in close))
 
 
 def completion_names() -> list[str]:

@@ -96,7 +96,7 @@ def configure_logging(settings: ServerSettings) -> BackgroundHandler:
     handler.setFormatter(
         JsonFormatter()
         if settings.log_format == "json"
-        else logging.Formatter("%(asctime)s %(levelname)s %(name)s: %(message)s", datefmt="%H:%M:%S")
+        else logging.Formatter("%(asctime)s %(levelname)s %(name)s: %(message)s", datefmt="%m-%d %H:%M:%S")
     )
     # It logs every request that this server sends, such as those to a policy server, at info.
     logging.getLogger("httpx").setLevel("DEBUG" if settings.log_level == "debug" else "WARNING")

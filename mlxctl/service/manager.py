@@ -7,6 +7,7 @@ import os
 import re
 import subprocess
 import sys
+import time
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -17,6 +18,9 @@ from mlxctl.errors import ServiceFailed
 from mlxctl.service.definition import LABEL, UNIT, ServiceDefinition
 
 _TOOL_SECONDS = 60.0
+# The exit timeout of the agent, and a margin.
+_UNLOAD_SECONDS = 45.0
+_POLL_SECONDS = 0.1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -48,7 +52,7 @@ class ServiceManager(ABC):
     @property
     def log_file(self) -> Path:
         """The file with the output of the server."""
-        return locations.state_directory() / "service.log"
+        return locations.service_log_file()
 
     def status(self) -> ServiceStatus:
         """Return what is installed and what runs."""
@@ -72,11 +76,14 @@ class ServiceManager(ABC):
                     "use --force to replace it, or `mlxctl service uninstall` first"
                 )
             self.uninstall()
-        self.log_file.parent.mkdir(parents=True, exist_ok=True)
-        self.definition_file.parent.mkdir(parents=True, exist_ok=True)
-        descriptor = os.open(self.definition_file, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
-        with os.fdopen(descriptor, "wb") as file:
-            file.write(self._encoded(definition))
+        try:
+            self.log_file.parent.mkdir(parents=True, exist_ok=True)
+            self.definition_file.parent.mkdir(parents=True, exist_ok=True)
+            descriptor = os.open(self.definition_file, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+            with os.fdopen(descriptor, "wb") as file:
+                file.write(self._encoded(definition))
+        except OSError as error:
+            raise ServiceFailed(f"{error.filename!r} cannot be written: {error.strerror}") from None
         try:
             self._enable()
         except ServiceFailed:
@@ -126,7 +133,7 @@ class Launchd(ServiceManager):
     """A launchd agent of the user on macOS."""
 
     def __init__(self) -> None:
-        self.definition_file = Path.home() / "Library" / "LaunchAgents" / f"{LABEL}.plist"
+        self.definition_file = locations.home_directory() / "Library" / "LaunchAgents" / f"{LABEL}.plist"
         self._domain = f"gui/{os.getuid()}"
 
     def _encoded(self, definition: ServiceDefinition) -> bytes:
@@ -136,20 +143,29 @@ class Launchd(ServiceManager):
         _run(["launchctl", "bootstrap", self._domain, str(self.definition_file)])
 
     def _disable(self) -> None:
-        # An agent that was stopped with `bootout` is not loaded any more; that is what is wanted.
-        _run(["launchctl", "bootout", f"{self._domain}/{LABEL}"], may_fail=True)
+        self._stop()
 
     def _start(self) -> None:
         _run(["launchctl", "bootstrap", self._domain, str(self.definition_file)], may_fail=True)
         _run(["launchctl", "kickstart", f"{self._domain}/{LABEL}"])
 
     def _stop(self) -> None:
+        # An agent that is not loaded is an error of `bootout`; that is what is wanted.
         _run(["launchctl", "bootout", f"{self._domain}/{LABEL}"], may_fail=True)
+        # It returns while the server still answers its last requests; until then `bootstrap` would fail.
+        deadline = time.monotonic() + _UNLOAD_SECONDS
+        while self._print():
+            if time.monotonic() > deadline:
+                raise ServiceFailed(f"the server has not ended within {_UNLOAD_SECONDS:.0f} s")
+            time.sleep(_POLL_SECONDS)
 
     def _pid(self) -> int | None:
-        output = _run(["launchctl", "print", f"{self._domain}/{LABEL}"], may_fail=True)
-        found = re.search(r"^\s*pid = (\d+)$", output, re.MULTILINE)
+        found = re.search(r"^\s*pid = (\d+)$", self._print(), re.MULTILINE)
         return int(found[1]) if found else None
+
+    def _print(self) -> str:
+        """Return the state of the agent; empty when it is not loaded."""
+        return _run(["launchctl", "print", f"{self._domain}/{LABEL}"], may_fail=True)
 
 
 class Systemd(ServiceManager):
@@ -157,7 +173,7 @@ class Systemd(ServiceManager):
 
     def __init__(self) -> None:
         base = os.environ.get("XDG_CONFIG_HOME")
-        root = Path(base) if base else Path.home() / ".config"
+        root = Path(base) if base else locations.home_directory() / ".config"
         self.definition_file = root / "systemd" / "user" / UNIT
 
     def _encoded(self, definition: ServiceDefinition) -> bytes:

@@ -11,6 +11,8 @@ from pathlib import Path
 from types import NoneType, UnionType
 from typing import Any, Literal, Union, get_args, get_origin
 
+from mlxctl.locations import expand_user
+
 _SIZE = re.compile(r"\s*(\d+(?:\.\d+)?)\s*([kmgt]?)(i?)b?\s*", re.IGNORECASE)
 _POWERS = {"": 0, "k": 1, "m": 2, "g": 3, "t": 4}
 _BOOLEANS = {
@@ -53,7 +55,7 @@ def _convert_one(value: object, target: Any, *, is_size: bool, is_secret: bool) 
     shown = "a secret value" if is_secret else repr(value)
     if get_origin(target) is tuple:
         strings = _as_list(value, shown)
-        return strings if get_args(target)[0] is str else tuple(Path(text).expanduser() for text in strings)
+        return strings if get_args(target)[0] is str else tuple(expand_user(text) for text in strings)
     if get_origin(target) is dict:
         return _convert_table(value, *get_args(target), shown=shown, is_secret=is_secret)
     if get_origin(target) is Literal:
@@ -62,7 +64,7 @@ def _convert_one(value: object, target: Any, *, is_size: bool, is_secret: bool) 
             raise ValueError(f"expected one of {', '.join(choices)}, got {shown}")
         return written
     if target is Path and isinstance(value, str | Path) and str(value):
-        return Path(value).expanduser()
+        return expand_user(value)
     if target is str and isinstance(value, str) and value:
         return value
     if target is bool:

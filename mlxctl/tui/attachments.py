@@ -8,6 +8,7 @@ from pathlib import Path
 
 from mlxctl.errors import StoreError
 from mlxctl.ir import ImagePart
+from mlxctl.locations import expand_user
 
 MAX_IMAGE_BYTES = 20_000_000
 """Limit for all images of one chat: every request sends them all."""
@@ -36,9 +37,9 @@ def read_images(paths: Sequence[Path], *, existing: Sequence[ImagePart] = ()) ->
 def read_image(path: Path) -> ImagePart:
     """Return the image of one file. Raises StoreError."""
     try:
-        if path.expanduser().stat().st_size > MAX_IMAGE_BYTES:
+        if expand_user(path).stat().st_size > MAX_IMAGE_BYTES:
             raise StoreError(f"{path.name!r} is larger than {MAX_IMAGE_BYTES // 1_000_000} MB")
-        data = path.expanduser().read_bytes()
+        data = expand_user(path).read_bytes()
     except OSError as error:
         raise StoreError(f"cannot read {str(path)!r}: {error.strerror}") from None
     for signature, media_type in _SIGNATURES:

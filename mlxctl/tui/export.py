@@ -10,6 +10,7 @@ import msgspec
 
 from mlxctl.errors import StoreError
 from mlxctl.ir import ImagePart, TextPart, ThinkingPart, ToolCallPart, ToolResultPart
+from mlxctl.locations import expand_user
 from mlxctl.settings.documents import DocumentError, parse_json, read_text
 from mlxctl.tui.conversation import ChatMessage
 from mlxctl.tui.messages_json import from_messages, to_messages
@@ -27,7 +28,7 @@ def export(path: Path, messages: Sequence[ChatMessage], *, model: str, system_pr
         raise StoreError(f"{path.name!r} must end in .md or .json")
     text = writers[path.suffix](messages, model=model, system_prompt=system_prompt)
     try:
-        with path.expanduser().open("x", encoding="utf-8") as file:
+        with expand_user(path).open("x", encoding="utf-8") as file:
             file.write(text)
     except FileExistsError:
         raise StoreError(f"{str(path)!r} exists already; choose another name") from None
@@ -41,7 +42,7 @@ def load_exported(path: Path) -> tuple[str, list[ChatMessage]]:
     Raises StoreError.
     """
     try:
-        document = parse_json(read_text(path.expanduser()))
+        document = parse_json(read_text(expand_user(path)))
     except OSError as error:
         raise StoreError(f"cannot read {str(path)!r}: {error.strerror}") from None
     except DocumentError:

@@ -8,6 +8,7 @@ from pathlib import Path
 
 from mlxctl.errors import StoreError
 from mlxctl.ir import ImagePart
+from mlxctl.locations import expand_user
 from mlxctl.tui.attachments import read_images
 
 MAX_FILE_BYTES = 1_000_000
@@ -75,7 +76,7 @@ def _existing(name: str) -> Path | None:
     Punctuation after a name is not part of it.
     """
     for spelled in (name, name.rstrip(_TRAILING)):
-        path = Path(spelled).expanduser()
+        path = expand_user(spelled)
         try:
             if spelled and path.exists():
                 return path
@@ -112,7 +113,7 @@ def complete_path(word: str) -> list[str]:
     Directories end in /. Hidden files need a dot. Reads at most some thousand entries of a directory.
     """
     directory, _, prefix = word.rpartition("/")
-    parent = Path(f"{directory}/" if word.startswith("/") else directory or ".").expanduser()
+    parent = expand_user(f"{directory}/" if word.startswith("/") else directory or ".")
     try:
         with os.scandir(parent) as entries:
             found = sorted(

@@ -195,10 +195,18 @@ def test_alias_may_name_model_directory_or_alias(directories: tuple[Path, Path],
         ("round", "refers to itself"),
         ("lost", "alias 'lost' stands for 'org/none', but there is no"),
         ("org/b", r"did you mean org/a\?"),
+        ("tiny-lama", r"did you mean org/tiny-llama-4bit\?"),
+        ("dmo", r"did you mean mlxctl-demo\?"),
+        (
+            "Qwen3-8B",
+            "to download mlx-community/Qwen3-8B-4bit: mlxctl models pull mlx",
+        ),
+        ("~nosuchuser/model", "no model directory at '~nosuchuser/model'"),
     ],
 )
 def test_unknown_name_is_an_error_with_hint(directories: tuple[Path, Path], name: str, message: str) -> None:
     cached(directories[1], "org/a")
+    cached(directories[1], "org/tiny-llama-4bit")
     with pytest.raises(ModelNotFoundOnDisk, match=message):
         library(directories, round="about", about="round", lost="org/none").resolve(name)
 

@@ -52,6 +52,8 @@ def test_image_files_are_attached() -> None:
         ("the @property decorator", ()),
         ("see @src/missing.py", ("src/missing.py",)),
         ("a @ b", ()),
+        ("thanks @~nosuchuser", ()),
+        ("see @~nosuchuser/notes.md", ("~nosuchuser/notes.md",)),
     ],
 )
 def test_other_words_with_at_signs_are_text(question: str, unknown: tuple[str, ...]) -> None:
@@ -82,7 +84,7 @@ def test_paths_are_completed_within_their_directory() -> None:
     assert complete_path("s") == ["src/"]
     assert ".hidden" not in complete_path("")
     assert complete_path(".h") == [".hidden"]
-    assert complete_path("nowhere/") == []
+    assert complete_path("nowhere/") == complete_path("~nosuchuser/") == []
 
 
 def test_tab_completes_paths_and_commands_and_the_file_is_sent() -> None:

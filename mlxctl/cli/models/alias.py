@@ -10,6 +10,7 @@ from mlxctl.cli.error_reports import report_errors
 from mlxctl.cli.lazy import create_app
 from mlxctl.cli.models import open_library
 from mlxctl.cli.options import AsJson, ConfigFile, print_json
+from mlxctl.locations import expand_user
 from mlxctl.settings import remove_alias, settings_file, write_alias
 
 app = create_app()
@@ -49,5 +50,5 @@ def _resolve_target(target: str, config: Path | None) -> str:
     """
     library = open_library(config if config and config.exists() else None)
     found = library.resolve(target)
-    is_directory = target not in library.aliases and Path(target).expanduser().is_dir()
+    is_directory = target not in library.aliases and expand_user(target).is_dir()
     return str(found.path.resolve()) if is_directory else target

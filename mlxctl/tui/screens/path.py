@@ -9,6 +9,8 @@ from textual.containers import Vertical
 from textual.screen import ModalScreen
 from textual.widgets import Input, Static
 
+from mlxctl.locations import expand_user
+
 
 class PathScreen(ModalScreen[Path | None]):
     """Returns the path, or None."""
@@ -37,7 +39,7 @@ class PathScreen(ModalScreen[Path | None]):
     @on(Input.Submitted)
     def give(self, submitted: Input.Submitted) -> None:
         """Return the path; None for an empty line."""
-        self.dismiss(Path(submitted.value.strip()).expanduser() if submitted.value.strip() else None)
+        self.dismiss(expand_user(submitted.value.strip()) if submitted.value.strip() else None)
 
     def action_cancel(self) -> None:
         self.dismiss(None)

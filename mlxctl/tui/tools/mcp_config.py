@@ -8,6 +8,7 @@ from pathlib import Path
 import msgspec
 
 from mlxctl.errors import SettingsError
+from mlxctl.locations import expand_user
 
 MAX_SERVERS = 32
 _MAX_FILE_BYTES = 1_000_000
@@ -42,7 +43,7 @@ def read_mcp_config(path: Path, environment: Mapping[str, str] = os.environ) -> 
     `${NAME}` in arguments, URL, env and headers stands for a variable of `environment`. Raises SettingsError.
     """
     try:
-        with path.expanduser().open("rb") as file:
+        with expand_user(path).open("rb") as file:
             data = file.read(_MAX_FILE_BYTES + 1)
     except OSError as error:
         raise SettingsError(f"the MCP file {str(path)!r} cannot be read: {error.strerror}") from None

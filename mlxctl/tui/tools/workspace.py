@@ -13,6 +13,7 @@ import msgspec
 from msgspec import Meta, Struct
 
 from mlxctl.ir import ToolCallPart, ToolResultPart, ToolSpec
+from mlxctl.locations import expand_user
 from mlxctl.tui.tools.shell import SHELL_SECONDS, run_command
 from mlxctl.tui.tools.toolbox import Tool, error_result, no_caution, text_result
 
@@ -185,7 +186,7 @@ class WorkspaceTools:
     def _resolve(self, name: str) -> Path:
         """Return the absolute path, links followed. Raises ToolFailed."""
         try:
-            return (self._directory / Path(name).expanduser()).resolve()
+            return (self._directory / expand_user(name)).resolve()
         except (OSError, RuntimeError, ValueError) as error:
             raise ToolFailed(f"{name!r} is not a path: {error}") from None
 
@@ -268,7 +269,7 @@ def _entry(path: Path) -> str:
 
 
 def _with_tilde(path: Path) -> str:
-    home = Path.home()
+    home = expand_user("~")
     return f"~/{path.relative_to(home)}" if path != home and path.is_relative_to(home) else str(path)
 
 
