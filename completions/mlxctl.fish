@@ -136,7 +136,7 @@ complete -c mlxctl -n "__mlxctl_at ' service'" -a uninstall -d 'Stop the service
 complete -c mlxctl -n "__mlxctl_at ' service'" -a start -d 'Start the installed service'
 complete -c mlxctl -n "__mlxctl_at ' service'" -a stop -d 'Stop the service until the next login, or until `start`'
 complete -c mlxctl -n "__mlxctl_at ' service'" -a status -d 'Show whether the service is installed and runs'
-complete -c mlxctl -n "__mlxctl_at ' service'" -a logs -d 'Print the end of the service\'s log'
+complete -c mlxctl -n "__mlxctl_at ' service'" -a logs -d 'Print the end of the log of the server in the background'
 complete -c mlxctl -n "__mlxctl_at ' service'" -l help -s h -d 'Show this message and exit.'
 complete -c mlxctl -n "__mlxctl_at ' service install'" -l force -d 'Replace a service that is installed'
 complete -c mlxctl -n "__mlxctl_at ' service install'" -l help -s h -d 'Show this message and exit.'

@@ -1401,7 +1401,7 @@ _mlxctl_service() {
             'start:Start the installed service'
             'stop:Stop the service until the next login, or until `start`'
             'status:Show whether the service is installed and runs'
-            'logs:Print the end of the service'\''s log'
+            'logs:Print the end of the log of the server in the background'
         )
         _describe command commands ;;
     rest)

@@ -53,6 +53,8 @@ def show(
 
         typer.echo(json.dumps({name: values for name, values in sections.items() if values}, indent=2))
         return
+    if not any(sections.values()):
+        typer.echo("# every setting has its default")
     for name, values in sections.items():
         if values:
             typer.echo(f"[{name}]")

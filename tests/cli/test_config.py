@@ -53,6 +53,9 @@ def test_show_prints_the_changed_settings_and_hides_keys(file: Path, monkeypatch
         "server": {"port": 9000, "api_keys": "(hidden)"},
         "engine": {"max_rows": 4},
     }
+    monkeypatch.delenv("MLXCTL_ENGINE_MAX_ROWS")
+    file.write_text("")
+    assert runner.invoke(app, ["config", "show", "--changed"]).stdout == "# every setting has its default\n"
     as_json = json.loads(runner.invoke(app, ["config", "show", "--json"]).stdout)
     assert as_json["server"]["host"] == "127.0.0.1"
 

@@ -2,13 +2,14 @@
 
 import os
 import plistlib
+import socket
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
-from mlxctl.service import ServiceDefinition
+from mlxctl.service import Launchd, ServiceDefinition
 
 DEFINITION = ServiceDefinition(
     command=("/opt/my python/bin/python", "-m", "mlxctl", "serve", "--model", 'we"ird $HOME 100%'),
@@ -32,7 +33,13 @@ def environment(tmp_path: Path) -> dict[str, str]:
     tool.parent.mkdir()
     tool.write_text(SYSTEMCTL)
     tool.chmod(0o755)
-    return {"PATH": f"{tool.parent}:{os.environ['PATH']}", "HOME": str(tmp_path)}
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        port = str(listener.getsockname()[1])
+    return {
+        "PATH": f"{tool.parent}:{os.environ['PATH']}",
+        "HOME": str(tmp_path),
+        "MLXCTL_SERVER_PORT": port,
+    }
 
 
 def service(environment: dict[str, str], *arguments: str) -> "subprocess.CompletedProcess[str]":
@@ -58,10 +65,10 @@ def test_the_systemd_unit_escapes_quotes_variables_and_specifiers() -> None:
 
 
 def test_installing_writes_the_unit_and_enables_it(environment: dict[str, str], tmp_path: Path) -> None:
-    done = service(environment, "install", "--", "--port", "9000")
+    done = service(environment, "install", "--", "--max-rows", "4")
     unit = tmp_path / ".config" / "systemd" / "user" / "mlxctl.service"
     assert done.returncode == 0, done.stderr
-    assert '"serve" "--port" "9000"' in unit.read_text()
+    assert '"serve" "--max-rows" "4"' in unit.read_text()
     assert unit.stat().st_mode & 0o777 == 0o600
     assert (tmp_path / "calls").read_text().splitlines()[-1] == "--user enable --now mlxctl.service"
 
@@ -95,6 +102,11 @@ def test_options_that_serve_refuses_are_refused_before_anything_is_written(
 ) -> None:
     unknown = service(environment, "install", "--modle", "x")
     keys = service(environment, "install", "--", "--api-key", "secret")
+    port = service(environment, "install", "--port", "99999")
+    assert "--port: expected at most 65535, got 99999" in port.stderr
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        busy = service(environment, "install", "--port", str(taken.getsockname()[1]))
+    assert (busy.returncode, "is already in use" in busy.stderr) == (1, True)
     assert "No such option: --modle" in unknown.stderr
     missing = service(environment, "install", "--model", "mlxctl-dem")
     assert (missing.returncode, "did you mean mlxctl-demo?" in missing.stderr) == (1, True)
@@ -109,3 +121,51 @@ def test_logs_print_the_last_lines(environment: dict[str, str], tmp_path: Path) 
     log.parent.mkdir(parents=True)
     log.write_text("one\ntwo\nthree\n")
     assert service(environment, "logs", "-n", "2").stdout == "two\nthree\n"
+
+
+LAUNCHCTL = """#!/bin/sh
+echo "$1" >> "$HOME/calls"
+case "$1" in
+  bootstrap) [ -e "$HOME/loaded" ] && { echo "Bootstrap failed: 5: Input/output error" >&2; exit 5; }
+             touch "$HOME/loaded" ;;
+  bootout) touch "$HOME/ending" ;;
+  print) [ -e "$HOME/loaded" ] || { echo "Could not find service" >&2; exit 113; }
+         echo "	pid = 4711"
+         # It ends a moment after `bootout`.
+         [ -e "$HOME/ending" ] && rm "$HOME/loaded" "$HOME/ending" ;;
+esac
+exit 0
+"""
+
+
+def test_a_launchd_agent_is_replaced_after_its_server_has_ended(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tool = tmp_path / "bin" / "launchctl"
+    tool.parent.mkdir()
+    tool.write_text(LAUNCHCTL)
+    tool.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tool.parent}:{os.environ['PATH']}")
+    monkeypatch.setenv("HOME", str(tmp_path))
+    Launchd().install(DEFINITION, force=False)
+    Launchd().install(DEFINITION, force=True)
+    calls = (tmp_path / "calls").read_text().split()
+    assert calls == ["bootstrap", "bootout", "print", "print", "bootstrap"]
+    assert Launchd().status().pid == 4711
+
+
+def test_logs_print_the_log_that_was_written_last(environment: dict[str, str], tmp_path: Path) -> None:
+    directory = tmp_path / ".local" / "state" / "mlxctl"
+    directory.mkdir(parents=True)
+    for name, text, written_at in (("service.log", "old", 1000), ("serve.log", "launched", 2000)):
+        (directory / name).write_text(f"{text}\n")
+        os.utime(directory / name, (written_at, written_at))
+    assert service(environment, "logs").stdout == "launched\n"
+
+
+def test_a_home_that_cannot_be_written_is_one_line(environment: dict[str, str], tmp_path: Path) -> None:
+    (tmp_path / ".local").write_text("a file instead of a directory")
+    done = service(environment, "install")
+    assert done.returncode == 1
+    assert done.stderr.startswith("mlxctl: ")
+    assert (done.stderr.count("\n"), "cannot be written" in done.stderr) == (1, True)

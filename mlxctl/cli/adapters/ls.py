@@ -20,4 +20,5 @@ def ls(as_json: AsJson = False, url: ServerUrl = None, api_key: ApiKey = None) -
         return
     from mlxctl.cli.console import console
 
-    console().print(adapters_table(adapters))
+    empty = "no adapters; mount one with: mlxctl adapters mount NAME PATH"
+    console().print(adapters_table(adapters) if adapters else empty)
