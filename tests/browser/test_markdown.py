@@ -1,11 +1,15 @@
 """Markdown of answers as elements, by the page's own script."""
 
 import json
+import re
+from pathlib import Path
 
-from playwright.sync_api import Page
+from playwright.sync_api import Page, Route
 
+from mlxctl.server import web
 from tests.server.process import ServerProcess
 
+MODULES = Path(web.__file__).parent / "static"
 # Markdown, and the HTML of the elements.
 CASES = {
     "**b** and *c* and ~~d~~": "<p><strong>b</strong> and <em>c</em> and <s>d</s></p>",
@@ -56,6 +60,13 @@ def test_deep_nesting_ends_as_text(page: Page, server: ServerProcess) -> None:
 
 def render(page: Page, texts: list[str]) -> dict[str, str]:
     """Return the HTML of each Markdown text."""
+
+    def send_module(route: Route) -> None:
+        # The server sends all modules as one script.
+        name = route.request.url.rpartition("/")[2]
+        route.fulfill(path=MODULES / name, content_type="text/javascript")
+
+    page.route(re.compile(r"/ui/(markdown|dom)\.js$"), send_module)
     html = page.evaluate(
         """async (texts) => {
           const { markdown } = await import("/ui/markdown.js");

@@ -25,8 +25,7 @@ SECRET = "the-safe-opens-with-493817 " * 3
 ACCESS = {
     "open": """
         / /health /healthz /livez /readyz /api/hello
-        /ui/api.js /ui/cache.js /ui/chat.js /ui/dom.js /ui/main.js /ui/markdown.js /ui/models.js
-        /ui/requests.js /ui/index.html /ui
+        /ui /ui/index.html /ui/page.js
     """,
     "caller": "/openapi.json /props /api/version /requests/{request_id}",
     "generate": """

@@ -37,16 +37,19 @@ def test_page_has_an_address_of_its_own(client: TestClient) -> None:
 def test_server_without_the_page_greets_browsers_too(endless_model: Path) -> None:
     client = unstarted_app(endless_model, ServerSettings(status_page=False))
     assert client.simulate_get("/", headers=HTML).json["name"] == "mlxctl"
-    assert {client.simulate_get(path).status_code for path in ("/ui", "/ui/main.js")} == {404}
+    assert {client.simulate_get(path).status_code for path in ("/ui", "/ui/page.js")} == {404}
 
 
-def test_every_file_that_the_page_names_is_served(client: TestClient) -> None:
+def test_one_script_has_all_modules(client: TestClient) -> None:
     page = client.simulate_get("/", headers=HTML).text
-    names = re.findall(r'(?:href|src)="(/ui/[^"]+)"', page)
-    scripts = [client.simulate_get(name) for name in names]
-    imported = {name for script in scripts for name in re.findall(r'from "\./([\w.]+)"', script.text)}
-    assert imported >= {"chat.js", "models.js", "requests.js", "cache.js"}
-    assert {client.simulate_get(f"/ui/{name}").status_code for name in imported} == {200}
+    names = re.findall(r'"(/ui/[^"]+)"', page)
+    script = client.simulate_get(names[0]).text
+    assert names == ["/ui/page.js"]
+    declared = re.findall(r"^(?:async )?(?:function\*?|class|const|let) (\w+)", script, re.MULTILINE)
+    assert {"chatView", "modelsView", "requestsView", "cacheView", "markdown"} <= set(declared)
+    # Browsers reject a script that declares a name twice.
+    assert len(declared) == len(set(declared))
+    assert not re.search(r"^(?:import|export) ", script, re.MULTILINE)
 
 
 def test_the_policy_allows_no_foreign_or_inline_code(client: TestClient) -> None:
@@ -54,15 +57,16 @@ def test_the_policy_allows_no_foreign_or_inline_code(client: TestClient) -> None
     policy = answer.headers["content-security-policy"]
     assert "default-src 'none'" in policy
     assert "unsafe" not in policy
-    style = re.findall(r"<style>(.*?)</style>", answer.text, re.DOTALL)
-    digests = [base64.b64encode(hashlib.sha256(text.encode()).digest()).decode() for text in style]
-    assert [f"style-src 'sha256-{digest}'" in policy for digest in digests] == [True]
-    assert not re.search(r"<script(?! type=\"module\" src=)|style=|onclick=|https?://", answer.text)
+    for kind, sources in (("style", ""), ("script", "'self' ")):
+        [text] = re.findall(rf"<{kind}>(.*?)</{kind}>", answer.text, re.DOTALL)
+        digest = base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()
+        assert f"{kind}-src {sources}'sha256-{digest}';" in policy
+    assert not re.search(r"<script[^>]|style=|onclick=|https?://", answer.text)
 
 
 def test_an_unchanged_file_is_not_sent_again(client: TestClient) -> None:
-    first = client.simulate_get("/ui/main.js")
-    again = client.simulate_get("/ui/main.js", headers={"If-None-Match": first.headers["etag"]})
+    first = client.simulate_get("/ui/page.js")
+    again = client.simulate_get("/ui/page.js", headers={"If-None-Match": first.headers["etag"]})
     assert (again.status_code, again.content) == (httpx.codes.NOT_MODIFIED, b"")
 
 

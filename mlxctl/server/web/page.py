@@ -6,6 +6,7 @@ The page itself shows nothing about callers: it asks the JSON routes, with a key
 import base64
 import hashlib
 import mimetypes
+import re
 from functools import cache
 from pathlib import Path
 from typing import NamedTuple
@@ -19,13 +20,23 @@ HTML_NAME = "index.html"
 """The name of the page's HTML among its files."""
 
 _STATIC = Path(__file__).parent / "static"
-_STYLE = (_STATIC / "app.css").read_text()
-_STYLE_DIGEST = base64.b64encode(hashlib.sha256(_STYLE.encode()).digest()).decode()
-# SEC: no script, style or request of another origin, no inline code, no frame around the page. The one inline
-# style is allowed by its digest.
+_SCRIPT_NAME = "page.js"
+_STYLE, _LOADER = (_STATIC / "app.css").read_text(), (_STATIC / "load.js").read_text()
+_IMPORT = re.compile(r'^import \{[^}]*\} from "\./([\w.]+)";\n', re.MULTILINE)
+_EXPORT = re.compile(r"^export ", re.MULTILINE)
+
+
+def _digest_source(text: str) -> str:
+    """Return the source expression of a content security policy for an inline text."""
+    return f"'sha256-{base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()}'"
+
+
+# SEC: no script, style or request of another origin, no frame around the page. The one inline style and the
+# one inline script are allowed by their digests.
 _POLICY = (
-    f"default-src 'none'; script-src 'self'; style-src 'sha256-{_STYLE_DIGEST}'; img-src 'self' data: blob:; "
-    "connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+    f"default-src 'none'; script-src 'self' {_digest_source(_LOADER)}; style-src {_digest_source(_STYLE)}; "
+    "img-src 'self' data: blob:; connect-src 'self'; base-uri 'none'; form-action 'none'; "
+    "frame-ancestors 'none'"
 )
 _HEADERS = {
     "Content-Security-Policy": _POLICY,
@@ -46,21 +57,31 @@ class PageFile(NamedTuple):
 
 @cache
 def page_files() -> dict[str, PageFile]:
-    """Return the files of the page by name.
-
-    The style sheet is part of the HTML.
-    """
-    scripts = sorted(_STATIC.glob("*.js"))
-    # PERF: the first paint needs no second request, and the scripts are requested together.
-    preloads = "".join(f'<link rel="modulepreload" href="/ui/{path.name}">\n  ' for path in scripts)
+    """Return the files of the page by name: the HTML and one script."""
     html = (_STATIC / HTML_NAME).read_text()
-    html = html.replace("<!-- style -->", f"<style>{_STYLE}</style>").replace("<!-- scripts -->", preloads)
-    files = {path.name: path.read_bytes() for path in scripts} | {HTML_NAME: html.encode()}
-    return {name: _page_file(name, content) for name, content in files.items()}
+    # PERF: the first paint needs no second request. The script is requested after it: while it runs, a
+    # browser paints nothing.
+    html = html.replace("<!-- style -->", f"<style>{_STYLE}</style>")
+    html = html.replace("<!-- loader -->", f"<script>{_LOADER}</script>")
+    script = _with_imports("main.js", set())
+    return {name: _page_file(name, text) for name, text in ((HTML_NAME, html), (_SCRIPT_NAME, script))}
+
+
+def _with_imports(name: str, included: set[str]) -> str:
+    """Return a module in one text with the modules that it imports.
+
+    `included` are left out, and this one is added to it. Top-level names of the modules must differ: browsers
+    reject a script that declares one twice.
+    """
+    # PERF: a request for each module takes longer than all of them together.
+    included.add(name)
+    text = (_STATIC / name).read_text()
+    imported = [_with_imports(each, included) for each in _IMPORT.findall(text) if each not in included]
+    return "".join((*imported, _EXPORT.sub("", _IMPORT.sub("", text))))
 
 
 class PageFileResource:
-    """One file of the page: the HTML, or a script."""
+    """One file of the page: the HTML, or the script."""
 
     def __init__(self, name: str) -> None:
         self._file = page_files()[name]
@@ -84,7 +105,8 @@ class RootResource(GreetingResource):
     on_head = on_get
 
 
-def _page_file(name: str, content: bytes) -> PageFile:
+def _page_file(name: str, text: str) -> PageFile:
+    content = text.encode()
     media_type = mimetypes.guess_type(name)[0] or "application/octet-stream"
     return PageFile(content, f"{media_type}; charset=utf-8", hashlib.sha256(content).hexdigest()[:32])
 

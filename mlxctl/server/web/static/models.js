@@ -3,7 +3,7 @@
 import { get, post, remove } from "./api.js";
 import { count, el, notice, size, table } from "./dom.js";
 
-const OPEN = ["waiting", "running"];
+const OPEN_DOWNLOADS = ["waiting", "running"];
 
 export async function modelsView(root, every) {
   const served = el("div"), library = el("div"), downloads = el("div"), message = el("div");
@@ -59,7 +59,7 @@ export async function modelsView(root, every) {
       { title: "Repository", cell: (download) => download.repo },
       { title: "State", cell: (download) => stateOf(download) },
       { title: "Progress", cell: (download) => progress(download) },
-      { title: "", cell: (download) => OPEN.includes(download.state)
+      { title: "", cell: (download) => OPEN_DOWNLOADS.includes(download.state)
         ? el("button", { type: "button", onclick: () => change(() => remove(`/downloads/${download.repo}`)) }, "Cancel") : "" },
     ], found, "No downloads. Start one with: mlxctl models pull ORGANIZATION/NAME"));
   }

@@ -3,7 +3,7 @@
 import { get, remove } from "./api.js";
 import { count, el, notice, seconds, size, table } from "./dom.js";
 
-const OPEN = ["waiting", "reading", "answering"];
+const OPEN_REQUESTS = ["waiting", "reading", "answering"];
 
 export async function requestsView(root, every) {
   const summary = el("p"), list = el("div"), message = el("div");
@@ -37,7 +37,7 @@ export async function requestsView(root, every) {
       { title: "First token", number: true, cell: (request) => seconds(request.first_token_seconds) },
       { title: "Tokens/s", number: true, cell: (request) => request.tokens_per_second?.toFixed(1) },
       { title: "Time", number: true, cell: (request) => seconds(request.age_seconds) },
-      { title: "", cell: (request) => OPEN.includes(request.state)
+      { title: "", cell: (request) => OPEN_REQUESTS.includes(request.state)
         ? el("button", { type: "button", onclick: () => cancel(request.number) }, "Cancel") : "" },
     ], found, "No requests yet."));
   }
