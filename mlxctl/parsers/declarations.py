@@ -136,7 +136,8 @@ class ToolParser:
 
     `other_openers` and `other_closers` are alternative markers; `bare_openers` are characters that open a
     block at the start of an answer, and belong to it; `bare_calls(name)` are beginnings of a tool's calls
-    that do so anywhere. `inner_markers` are markers inside a block: only its reader uses them.
+    that do so anywhere. `space_before` is white space that templates write before a block: it is part of
+    neither text nor thinking. `inner_markers` are markers inside a block: only its reader uses them.
 
     `forced_prefix(name)` is the text that, at the end of a prompt, forces a call (of tool `name`, or of any
     for None); None where the format cannot be forced. `dialects` are the forced prefixes of models that write
@@ -158,6 +159,7 @@ class ToolParser:
     other_closers: tuple[str, ...] = ()
     bare_openers: str = ""
     bare_calls: Callable[[str], tuple[str, ...]] = no_bare_calls
+    space_before: str = ""
     inner_markers: tuple[str, ...] = ()
     forced_prefix: Callable[[str | None], str | None] = force_nothing
     dialects: tuple[Callable[[str | None], str | None], ...] = ()

@@ -45,6 +45,18 @@ def test_conversation_is_rendered_by_the_template(qwen: ModelAdapter) -> None:
     )
 
 
+@pytest.mark.parametrize(
+    ("text", "rendered"),
+    [("I look.", "I look.\n<"), ("I look.\n", "I look.\n<"), ("I look.\n\n", "I look.\n\n<")],
+)
+def test_white_space_before_a_call_is_rendered_as_generated(
+    qwen: ModelAdapter, text: str, rendered: str
+) -> None:
+    call = ToolCallPart(id="call_1", name="get_weather", arguments='{"city": "Oslo"}')
+    answer = Message(role="assistant", parts=(TextPart(text=text), call))
+    assert f"{rendered}tool_call>" in prompt_of(qwen, ask(USER, answer, tools=(WEATHER,)))
+
+
 def test_special_tokens_are_single_ids(qwen: ModelAdapter) -> None:
     prepared = qwen.prepare_input(ask(USER))
     assert prepared.token_ids[0] == qwen.vocabulary.id_of("<|im_start|>")

@@ -50,7 +50,8 @@ def test_chunking_does_not_matter(text: str, places: set[int], stop: tuple[str, 
 def test_text_without_a_call_is_unchanged(text: str) -> None:
     message = extract(text, tools=HERMES)
     if not message.tool_calls:
-        assert message.text == re.sub(r"[ \t\r\n]*<tool_call>[ \t\r\n]*\Z|<tool_\Z", "", text)
+        expected = re.sub(r"<tool_call>[ \t\r\n]*\Z|<tool_\Z", "", text)
+        assert message.text == expected or not (message.text + expected).strip()
 
 
 @settings(max_examples=300, deadline=None)

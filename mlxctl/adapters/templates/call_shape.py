@@ -5,6 +5,7 @@ tool calls, tool results          text; for every template also results without 
 several calls in a message        one message per call, followed by its result
 text beside calls                 a message of its own, or part of the turn's one text
 text and thinking beside calls    the text is appended to the thinking
+white space at a text's end       dropped before calls, so far as the template writes it itself
 arguments as an object            JSON text
 an empty text, a long id          null, a short id
 thinking under OpenAI's name      the template's name
@@ -37,7 +38,7 @@ def shape_calls(
 
 
 def _calls_in_shape(messages: list[TemplateMessage], shape: TemplateShape) -> list[TemplateMessage]:
-    shaped = messages
+    shaped = [_without_space_before_calls(message, shape) for message in messages]
     if not shape.takes_parallel_calls:
         shaped = _one_call_each(shaped)
     if shape.takes_text_beside_calls and shape.thinking_field and not shape.takes_text_beside_thinking:
@@ -54,7 +55,9 @@ def _calls_as_text(message: TemplateMessage, written: TextCallFormat) -> Templat
         return message
     rest = {key: value for key, value in message.items() if key != "tool_calls"}
     calls = written.write_calls([call["function"] for call in message["tool_calls"]])
-    return {**rest, "content": "\n".join([*filter(None, [message["content"]]), calls])}
+    # A text that the model generated ends with the line break that is written here.
+    text = message["content"].removesuffix("\n")
+    return {**rest, "content": "\n".join([*filter(None, [text]), calls])}
 
 
 def _result_as_text(message: TemplateMessage, written: TextCallFormat) -> TemplateMessage:
@@ -79,6 +82,20 @@ def _name_thinking(message: TemplateMessage, shape: TemplateShape) -> TemplateMe
         return message
     rest = {key: value for key, value in message.items() if key != "reasoning_content"}
     return {**rest, shape.thinking_field: message["reasoning_content"]}
+
+
+def _without_space_before_calls(message: TemplateMessage, shape: TemplateShape) -> TemplateMessage:
+    """Drop the white space before calls that the template writes, too.
+
+    Then a text that the model generated is rendered as it was.
+    """
+    if "tool_calls" not in message:
+        return message
+    content = message["content"]
+    kept = (
+        content.removesuffix(shape.space_before_call) if shape.takes_text_beside_calls else content.rstrip()
+    )
+    return {**message, "content": kept}
 
 
 def _one_call_each(messages: Sequence[TemplateMessage]) -> list[TemplateMessage]:

@@ -46,7 +46,8 @@ class TemplateShape:
     instead of an object; `wants_null_content`, null instead of an empty text; `wants_short_ids`, ids of nine
     letters and digits. `thinking_field` is the field under which past thinking is rendered in a turn that
     calls tools ("" if none), and `keeps_thinking` is true if it is rendered in earlier turns, too. `efforts`
-    are the values that `effort_variable` takes, empty if it takes any.
+    are the values that `effort_variable` takes, empty if it takes any. `space_before_call` is the white space
+    between the text of a message and its call.
     """
 
     takes_system: bool = False
@@ -63,6 +64,7 @@ class TemplateShape:
     takes_parallel_calls: bool = False
     takes_text_beside_calls: bool = False
     takes_text_beside_thinking: bool = False
+    space_before_call: str = ""
     rendered_call: str = ""
     generated_call: str = ""
     wants_arguments_text: bool = False
@@ -138,6 +140,8 @@ def probe_shape(template: ChatTemplate, *, placeholder: str | None = None) -> Te
     style = style or _PLAIN_CALL
     prompt = _render(template, [_USER], tools=[_TOOL])
     field = _thinking_field(template, style)
+    beside = _rendered_beside(template, style, content=_TEXT)
+    after_text = beside.rpartition(_TEXT)[2]
     return TemplateShape(
         takes_system=_shows(template, [_SYSTEM, _USER])
         and _shows(template, [_SYSTEM, _USER, _REPLY, _OTHER_USER]),
@@ -158,8 +162,11 @@ def probe_shape(template: ChatTemplate, *, placeholder: str | None = None) -> Te
         takes_calls_without_tools=bool(rendered_call)
         and _shows(template, [_USER, style.call(), style.result(), _REPLY]),
         takes_parallel_calls=_takes_parallel_calls(template, style),
-        takes_text_beside_calls=_takes_beside(template, style, content=_TEXT),
-        takes_text_beside_thinking=_takes_beside(template, style, content=_TEXT, **{field or "": _THOUGHT}),
+        takes_text_beside_calls=bool(beside),
+        takes_text_beside_thinking=bool(
+            _rendered_beside(template, style, content=_TEXT, **{field or "": _THOUGHT})
+        ),
+        space_before_call=after_text[: len(after_text) - len(after_text.lstrip())],
         rendered_call=rendered_call,
         generated_call=_generated_part(rendered_call, prompt),
         wants_arguments_text=style.as_text,
@@ -252,10 +259,12 @@ def _takes_parallel_calls(template: ChatTemplate, style: _CallStyle) -> bool:
     return all(text in rendered for text in texts)
 
 
-def _takes_beside(template: ChatTemplate, style: _CallStyle, **more: str) -> bool:
+def _rendered_beside(template: ChatTemplate, style: _CallStyle, **more: str) -> str:
+    """Return a rendered call with the texts of more fields; "" if one of them is not shown."""
     texts = {name: text for name, text in more.items() if name}
     rendered = _render(template, [_USER, style.call(**texts), style.result()], tools=[_TOOL])
-    return all(text in rendered for text in (PROBE_CALL_ARGUMENTS["subject"], *texts.values()))
+    shown = (PROBE_CALL_ARGUMENTS["subject"], *texts.values())
+    return rendered if all(text in rendered for text in shown) else ""
 
 
 def _takes_result_images(template: ChatTemplate, style: _CallStyle, placeholder: str) -> bool:
@@ -266,7 +275,7 @@ def _takes_result_images(template: ChatTemplate, style: _CallStyle, placeholder:
 
 def _thinking_field(template: ChatTemplate, style: _CallStyle) -> str:
     return next(
-        (field for field in _THINKING_FIELDS if _takes_beside(template, style, **{field: _THOUGHT})), ""
+        (field for field in _THINKING_FIELDS if _rendered_beside(template, style, **{field: _THOUGHT})), ""
     )
 
 

@@ -113,6 +113,7 @@ TOOLS = ToolParser(
         *(f"<{_DSML}{block}>" for block in _MISSPELLED),
     ),
     closer=_CALLS_END,
+    space_before="\n\n",
     other_closers=tuple(f"</{dsml}{block}>" for block, dsml in _BLOCKS.items()),
     open_body=_open_body,
     inner_markers=(_SEPARATOR, _CALL_END, _DSML),

@@ -94,8 +94,6 @@ class AnswerEvents:
         self._logprobs_between = logprobs_between
         self._stops = StopStrings(stop)
         self._stops_start = 0
-        self._deferred_space = ""
-        self._deferred_start = 0
         self._text_citations = CitationTags(citation_tag)
         self._thinking_citations = CitationTags(citation_tag)
         self.changes_text = bool(self._stops) or bool(citation_tag)
@@ -114,16 +112,9 @@ class AnswerEvents:
             return
         self.is_blank = False
         self._release_thinking()
-        if self._deferred_space:
-            space, self._deferred_space = self._deferred_space, ""
-            self._search_stops(space, self._deferred_start)
         for piece, at in self._text_citations.feed(text, start):
             if not self.is_over:
                 self._search_stops(piece, at)
-
-    def defer_space(self, space: str, start: int) -> None:
-        """Keep white space before a call, which began at `start`, until more text follows."""
-        self._deferred_space, self._deferred_start = space, start
 
     def _search_stops(self, text: str, start: int) -> None:
         if self._stops and text:

@@ -14,8 +14,8 @@ are dropped: a closing think marker without an opening one, an opening one at th
 template may have opened it already), and a format's wrappers. A call in a thought that is never closed is a
 call, and ends the thought: it has to name an available tool, or stand at the end of the answer. So does a
 control token of calls. In a closed thought it is quoted, and part of the thought. White space is dropped
-where a format puts it: on the inner sides of closed thinking and after it, before calls that no text follows,
-and where there is nothing else before thinking, between calls or after the last. Control tokens of calls are
+where a format puts it: on the inner sides of closed thinking and after it, and where there is nothing else
+before thinking, before the first call, between calls or after the last. Control tokens of calls are
 never text, nor is at the end of the answer or thought a call's marker, or the beginning of a marker. Nothing
 else is ever lost. A call that the model leaves open is closed, unless the answer was cut off.
 """
@@ -80,8 +80,8 @@ class AnswerMachine:
         self._bare_calls = frozenset(begin for tool in tool_specs for begin in tools.bare_calls(tool.name))
         openers = thinking.markers | tools.openers
         markers = openers | self._stray_tokens | self._bare_calls
-        self._outside_markers = MarkerSet(markers, trims=WHITESPACE if tools.openers else "")
-        self._in_block_markers = MarkerSet(markers | tools.closers, trims=WHITESPACE)
+        self._outside_markers = MarkerSet(markers, tools.space_before)
+        self._in_block_markers = MarkerSet(markers | tools.closers, tools.space_before)
         self._cut_markers = MarkerSet({*tools.markers, *filter(is_control_token, thinking.markers)})
         self._control_tokens = re.compile(
             "|".join(map(re.escape, sorted(tools.control_tokens, reverse=True))) or r"(?!)"
@@ -216,21 +216,14 @@ class AnswerMachine:
             certain = text[: self._text_markers.certain_length(text)]
             self._emit_text(0 if is_blank and certain.isspace() else len(certain))
             return False
-        text_length = self._visible_length(text[: marker.start()], marker[0])
+        before = text[: marker.start()]
+        if marker[0] in self._tools.openers:
+            before = before.removesuffix(self._tools.space_before)
+        text_length = 0 if is_blank and not before.strip(WHITESPACE) else len(before)
         self._emit_text(text_length)
         if not self.is_over:
             self._enter(marker[0], marker.end() - text_length)
         return not self.is_over
-
-    def _visible_length(self, text: str, marker: str) -> int:
-        """Return the length of the text to emit before a marker."""
-        visible = text.rstrip(WHITESPACE)
-        is_trimmed = (
-            marker in self._block_markers
-            or marker in self._bare_calls
-            or (self._events.is_blank and not visible)
-        )
-        return len(visible) if is_trimmed else len(text)
 
     def _enter(self, marker: str, length: int) -> None:
         """Change the state at a marker.
@@ -321,10 +314,6 @@ class AnswerMachine:
         for signal in signals:
             match signal:
                 case CallStarted():
-                    if not self._events.is_blank:
-                        held = self._buffer.held
-                        space = held[: len(held) - len(held.lstrip(WHITESPACE))]
-                        self._events.defer_space(space, self._buffer.held_start)
                     self._text_markers = self._in_block_markers
                     self._events.start_call(signal.name)
                 case CallArguments():

@@ -136,7 +136,7 @@ class ThinkingReader:
         self._thinking = thinking
         self._tools = tools
         self._schemas = schemas
-        self._markers = MarkerSet(thinking.closers | tools.openers, thinking.trims)
+        self._markers = MarkerSet(thinking.closers | tools.openers, thinking.trims + tools.space_before)
         self._is_at_start = False
         self._call: ThoughtCall | None = None
 
@@ -164,11 +164,12 @@ class ThinkingReader:
         if marker[0] in thinking.closers:
             self._close(marker.start(), len(marker[0]))
             return True
-        self._events.add_thinking(buffer.consume(marker.start()))
+        thought = buffer.text[: marker.start()].removesuffix(self._tools.space_before)
+        self._events.add_thinking(buffer.consume(len(thought)))
         if thinking.ends_at_calls:
             self.is_open = False
             return True
-        self._call = self._create_call(marker[0])
+        self._call = self._create_call(marker[0], marker.start() - len(thought))
         return True
 
     def close_at_end(self) -> bool:
@@ -202,15 +203,15 @@ class ThinkingReader:
         self._buffer.trim_next = self._thinking.trims
         self.is_open = False
 
-    def _create_call(self, marker: str) -> ThoughtCall:
-        """Follow a possible call, whose marker begins the buffer."""
+    def _create_call(self, marker: str, begin: int) -> ThoughtCall:
+        """Follow a possible call; its marker is at `begin` of the buffer."""
         assert self._tools.open_body is not None, "a parser with markers has a reader"
         return ThoughtCall(
             self._tools.open_body(Opening(marker=marker, tools=self._schemas)),
             self._schemas,
             self._tools,
             closers=self._thinking.closers,
-            marker_end=len(marker),
+            marker_end=begin + len(marker),
             is_token=is_control_token(marker),
         )
 
