@@ -73,9 +73,9 @@ class ToolSchemas:
         return next((candidate for candidate in candidates if candidate in self._parameters), name)
 
     def only_tool(self, argument: str | None = None) -> str | None:
-        """Return the name of the only tool, or of the only one that has the argument.
+        """Return the name of the only tool, None if there are several.
 
-        None if there are several or none.
+        With an `argument`, only tools that have it count.
         """
         names = [
             name for name in self._parameters if argument is None or argument in self.argument_names(name)

@@ -260,7 +260,10 @@ def _takes_parallel_calls(template: ChatTemplate, style: _CallStyle) -> bool:
 
 
 def _rendered_beside(template: ChatTemplate, style: _CallStyle, **more: str) -> str:
-    """Return a rendered call with the texts of more fields; "" if one of them is not shown."""
+    """Return a rendered call with the texts of more fields.
+
+    "" if one of them is not shown.
+    """
     texts = {name: text for name, text in more.items() if name}
     rendered = _render(template, [_USER, style.call(**texts), style.result()], tools=[_TOOL])
     shown = (PROBE_CALL_ARGUMENTS["subject"], *texts.values())

@@ -337,7 +337,7 @@ class AnswerMachine:
                 return
 
     def _reject_held(self, *, is_final: bool) -> None:
-        """Emit the opening marker of a rejected call as text, without control tokens.
+        """Emit the marker of a rejected call as text, without control tokens.
 
         What follows it is parsed again: it may have a marker. A message to another recipient is dropped
         instead.

@@ -8,7 +8,7 @@ _SOURCES = r"(?::[^<>\n]{0,128})?"
 
 
 class CitationTags:
-    """Removes the tags of one name, with or without sources: `<co>`, `</co: 0:[1]>`.
+    """Removes the tags of one name, such as `<co>` and `</co: 0:[1]>`.
 
     The cited text between them stays. Without a name all text does.
     """
