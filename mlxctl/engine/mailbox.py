@@ -13,7 +13,8 @@ from mlxctl.engine.waker import Waker
 from mlxctl.engine.wire.framing import FrameTooLargeError, command_reader, encode_frame
 from mlxctl.engine.wire.messages import AnyCommand, AnyReport
 
-_READ_BYTES = 1 << 20
+# PERF: the buffer is reused, since `recv` would allocate one for each call.
+_READ_BYTES = 1 << 18
 # A front that leaves this much unread hangs; its reports would only accumulate.
 _MAX_UNSENT_BYTES = 64 * 1024 * 1024
 
@@ -29,6 +30,7 @@ class Mailbox:
         self._socket = connection
         self._socket.setblocking(False)
         self._reader = command_reader()
+        self._received = memoryview(bytearray(_READ_BYTES))
         self._unsent = bytearray()
 
     def take(self, *, timeout_seconds: float, waker: Waker) -> list[AnyCommand]:
@@ -48,10 +50,10 @@ class Mailbox:
         commands: list[AnyCommand] = []
         try:
             while True:
-                data = self._socket.recv(_READ_BYTES)
-                if not data:
+                num_bytes = self._socket.recv_into(self._received)
+                if not num_bytes:
                     raise FrontGoneError("the front closed its end")
-                commands.extend(self._reader.feed(data))
+                commands.extend(self._reader.feed(self._received[:num_bytes]))
         except BlockingIOError:
             return commands
         except OSError as error:

@@ -53,7 +53,7 @@ class FrameReader(Generic[M]):
         )
         self._buffer = bytearray()
 
-    def feed(self, data: bytes) -> Iterator[M]:
+    def feed(self, data: bytes | memoryview) -> Iterator[M]:
         """Yield the messages that `data` completes.
 
         Raises FrameTooLargeError and msgspec.DecodeError on an invalid stream.
