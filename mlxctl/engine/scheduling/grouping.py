@@ -1,7 +1,8 @@
 """Decode groups: which rows share a batch. Pure arithmetic over lengths.
 
 Rows of a batch are padded to the longest one, and each further batch reads the weights once more. So groups
-are joined when the added padding costs less memory traffic than the weights.
+are joined while all padding of the batch costs less memory traffic than the weights. Short rows that come one
+after the other could each afford the padding to a long row, but not all of them together.
 """
 
 from collections.abc import Sequence
@@ -46,7 +47,7 @@ def plan_joins(groups: Sequence[Sequence[int]], *, affordable_padding_tokens: in
         if plan:
             summary, members = plan[-1]
             joined = summary.joined(summaries[index])
-            if joined.padding - summary.padding - summaries[index].padding <= affordable_padding_tokens:
+            if joined.padding <= affordable_padding_tokens:
                 plan[-1] = (joined, [*members, index])
                 continue
         plan.append((summaries[index], [index]))
