@@ -10,7 +10,7 @@ CALL = (
 
 
 def _called(name: str, *offered: str, arguments: tuple[str, ...] = ()) -> str:
-    """Return the name of the called tool; the first of `offered` takes the arguments."""
+    """Return the called tool; the first of `offered` takes the arguments."""
     properties = {argument: {"type": "integer"} for argument in arguments}
     tools = (
         ToolSpec(name=offered[0], parameters={"properties": properties}),
