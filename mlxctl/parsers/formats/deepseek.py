@@ -1,8 +1,8 @@
-"""Tool calls of DeepSeek in four formats.
+"""Tool calls of DeepSeek in four formats, and of GigaChat 3.5.
 
 All use special tokens with a wide bar. V3 and R1 write a type before the name and a JSON code block after it;
 V3.1 writes only name and arguments; V3.2 and V4 write DSML: a tag for each argument, with a flag for string
-values; V4.1 writes a space after the bar of each of these tags.
+values; V4.1 writes a space after the bar of each of these tags. GigaChat's tags are those of V4, named GCML.
 """
 
 import re
@@ -20,9 +20,14 @@ _CALLS, _CALL, _SEPARATOR, _CALL_END = (
     "<｜tool▁call▁end｜>",
 )
 _CALLS_END = "<｜tool▁calls▁end｜>"
-_DSML, _SPACED_DSML = "｜DSML｜", "｜DSML｜ "
-# Each with the beginning of its tags: V3.2, V4, V4.1.
-_BLOCKS = {"function_calls": _DSML, "tool_calls": _DSML, "calls": _SPACED_DSML}
+_DSML, _SPACED_DSML, _GCML = "｜DSML｜", "｜DSML｜ ", "｜GCML｜"
+# The beginning of its tags, and each block's name: V3.2, V4, V4.1, GigaChat 3.5.
+_BLOCKS = (
+    (_DSML, "function_calls"),
+    (_DSML, "tool_calls"),
+    (_SPACED_DSML, "calls"),
+    (_GCML, "tool_calls"),
+)
 # How models misspell the beginning of a block.
 _MISSPELLED = ("toolcalls", "tool")
 
@@ -55,18 +60,19 @@ def _tags(dsml: str) -> CallTags:
         key_end=">",
         value_closer=f"</{dsml}parameter>",
         value_ends=(f"<{dsml}parameter name=", f"</{dsml}invoke>"),
-        block_closers=tuple(f"</{dsml}{block}>" for block, begin in _BLOCKS.items() if begin == dsml),
+        block_closers=tuple(f"</{dsml}{block}>" for begin, block in _BLOCKS if begin == dsml),
         read_key=_read_parameter,
     )
 
 
-_TAGS = {dsml: _tags(dsml) for dsml in (_DSML, _SPACED_DSML)}
+# The longest beginning first.
+_TAGS = {dsml: _tags(dsml) for dsml in (_SPACED_DSML, _DSML, _GCML)}
 
 
 def _open_body(opening: Opening) -> BodyReader:
-    if _DSML not in opening.marker:
+    tags = next((tags for dsml, tags in _TAGS.items() if dsml in opening.marker), None)
+    if tags is None:
         return HeadedJsonBody(_HEAD, opening.tools)
-    tags = _TAGS[_SPACED_DSML if _SPACED_DSML in opening.marker else _DSML]
     return TaggedCallsBody(tags, opening.tools, is_named=opening.marker == tags.call_opener)
 
 
@@ -79,14 +85,12 @@ def _force_typed(name: str | None) -> str:
     return begin if name is None else f"{begin}{name}\n```json\n"
 
 
-def _force_dsml(block: str, name: str | None) -> str:
-    dsml = _BLOCKS[block]
+def _force_dsml(dsml: str, block: str, name: str | None) -> str:
     begin = f'<{dsml}{block}>\n<{dsml}invoke name="'
     return begin if name is None else f'{begin}{name}">\n'
 
 
-def _close_dsml(block: str) -> Closing:
-    dsml = _BLOCKS[block]
+def _close_dsml(dsml: str, block: str) -> Closing:
     tags = _TAGS[dsml]
     return Closing(
         prefix_start=f"<{dsml}{block}>",
@@ -109,12 +113,12 @@ TOOLS = ToolParser(
     other_openers=(
         _CALL,
         *(tags.call_opener for tags in _TAGS.values()),
-        *(f"<{dsml}{block}>" for block, dsml in _BLOCKS.items()),
+        *(f"<{dsml}{block}>" for dsml, block in _BLOCKS),
         *(f"<{_DSML}{block}>" for block in _MISSPELLED),
     ),
     closer=_CALLS_END,
     space_before="\n\n",
-    other_closers=tuple(f"</{dsml}{block}>" for block, dsml in _BLOCKS.items()),
+    other_closers=tuple(f"</{dsml}{block}>" for dsml, block in _BLOCKS),
     open_body=_open_body,
     inner_markers=(_SEPARATOR, _CALL_END, _DSML),
     forced_prefix=_force_plain,
@@ -131,7 +135,10 @@ TOOLS = ToolParser(
             call_separator="\n",
             block=(_CALLS, _CALLS_END),
         ),
-        *(_close_dsml(block) for block in _BLOCKS),
+        *(_close_dsml(dsml, block) for dsml, block in _BLOCKS),
     ),
-    dialects=(_force_typed, *(lambda name, block=block: _force_dsml(block, name) for block in _BLOCKS)),
+    dialects=(
+        _force_typed,
+        *(lambda name, dsml=dsml, block=block: _force_dsml(dsml, block, name) for dsml, block in _BLOCKS),
+    ),
 )
