@@ -1,4 +1,4 @@
-"""Documents in the order of their relevance: Jina's, vLLM's and Cohere's shapes.
+"""Documents in the order of their relevance: Jina's, vLLM's, Cohere's and TEI's shapes.
 
 The relevance of a document is a cross-encoder's score, or the cosine of its embedding and that of the query,
 -1 to 1.
@@ -30,17 +30,23 @@ class RerankText(Struct):
     text: str
 
 
+Documents = Annotated[list[str | RerankText], Meta(min_length=1, max_length=MAX_DOCUMENTS)]
+
+
 class RerankRequest(Struct, kw_only=True):
     """A query, and documents to order by their relevance to it.
 
-    `top_n` limits the results. The results repeat the documents if `return_documents`.
+    `top_n` limits the results. The results repeat the documents if `return_documents`. With `texts` in place
+    of `documents`, the request is one of Text Embeddings Inference: the answer is a list.
     """
 
     model: Name
     query: str
-    documents: Annotated[list[str | RerankText], Meta(min_length=1, max_length=MAX_DOCUMENTS)]
+    documents: Documents | None = None
+    texts: Documents | None = None
     top_n: Annotated[int, Meta(ge=1)] | None = None
     return_documents: bool | None = None
+    return_text: bool | None = None
 
 
 class RerankResult(Struct):
@@ -66,6 +72,14 @@ class RerankAnswer(Struct):
     results: list[RerankResult]
     usage: RerankUsage
     meta: dict[str, Any]
+
+
+class TextScore(Struct):
+    """A text of a request of Text Embeddings Inference by its position."""
+
+    index: int
+    score: float
+    text: str | UnsetType = UNSET
 
 
 class CohereError(Struct):
@@ -96,15 +110,24 @@ class RerankFormatter:
     def parse(self, body: bytes) -> EmbeddingRequest:
         """Parse a body. Raises InvalidRequest."""
         decoded = decode_body(body, _DECODER)
-        texts = [document if isinstance(document, str) else document.text for document in decoded.documents]
-        places = [f"documents[{index}]" for index in range(len(texts))]
+        given = [
+            (name, value) for name in ("documents", "texts") if (value := getattr(decoded, name)) is not None
+        ]
+        if len(given) != 1:
+            message = "send either documents or texts" if given else "documents is missing; it is required"
+            raise InvalidRequest(message, param="documents")
+        ((field, documents),) = given
+        self._is_plain = field == "texts"
+        texts = [document if isinstance(document, str) else document.text for document in documents]
+        places = [f"{field}[{index}]" for index in range(len(texts))]
         for path, text in zip(("query", *places), (decoded.query, *texts), strict=True):
             if not text:
                 raise InvalidRequest(f"{path} is empty; send a text", param=path)
         self._model, self._top_n = decoded.model, decoded.top_n
         if decoded.return_documents is not None:
             self._repeats_documents = decoded.return_documents
-        self._texts = texts if self._repeats_documents else None
+        repeats = bool(decoded.return_text) if self._is_plain else self._repeats_documents
+        self._texts = texts if repeats else None
         self._num_documents = len(texts)
         return EmbeddingRequest(model=decoded.model, query=decoded.query, inputs=tuple(texts))
 
@@ -118,6 +141,8 @@ class RerankFormatter:
             scores = [_cosine(query, document) for document in documents]
         # The sort is stable: equal documents keep their order.
         order = sorted(range(len(scores)), key=lambda index: -scores[index])[: self._top_n]
+        if self._is_plain:
+            return msgspec.json.encode([self._score(index, scores[index]) for index in order])
         return msgspec.json.encode(
             RerankAnswer(
                 id=f"rerank-{secrets.token_hex(12)}",
@@ -127,6 +152,9 @@ class RerankFormatter:
                 meta={"api_version": {"version": "2"}, "billed_units": {"search_units": 1}},
             )
         )
+
+    def _score(self, index: int, score: float) -> TextScore:
+        return TextScore(index, score, UNSET if self._texts is None else self._texts[index])
 
     def _result(self, index: int, score: float) -> RerankResult:
         document = UNSET if self._texts is None else RerankText(self._texts[index])

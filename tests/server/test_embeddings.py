@@ -189,6 +189,16 @@ def test_documents_are_ordered_by_the_cosine_of_their_vectors(
     assert answer["results"][0]["document"] == {"text": TEXTS[1]}
 
 
+def test_texts_are_scored_as_in_text_embeddings_inference(model_server: ServerProcess) -> None:
+    ordered = rerank(model_server, "/v1/rerank").json()["results"]
+    asked = {"documents": None, "texts": TEXTS}
+    scored = rerank(model_server, "/rerank", **asked).json()
+    repeated = rerank(model_server, "/rerank", **asked, return_text=True, top_n=1).json()
+    assert [entry["index"] for entry in scored] == [result["index"] for result in ordered]
+    assert [set(entry) for entry in scored] == [{"index", "score"}] * 3
+    assert repeated == [scored[0] | {"text": TEXTS[1]}]
+
+
 def test_coheres_route_leaves_out_documents(model_server: ServerProcess) -> None:
     answer = rerank(model_server, "/v2/rerank", top_n=2, documents=[{"text": text} for text in TEXTS]).json()
     assert [set(result) for result in answer["results"]] == [{"index", "relevance_score"}] * 2
@@ -203,6 +213,9 @@ def test_coheres_route_leaves_out_documents(model_server: ServerProcess) -> None
         ({"documents": []}, 400, "documents"),
         ({"documents": ["a", ""]}, 400, "documents[1]"),
         ({"documents": "a"}, 400, "documents"),
+        ({"documents": None}, 400, "documents"),
+        ({"texts": ["a"]}, 400, "documents"),
+        ({"documents": None, "texts": ["a", ""]}, 400, "texts[1]"),
         ({"top_n": 0}, 400, "top_n"),
         ({"query": 5}, 400, "query"),
         ({"model": "endless"}, 400, "model"),

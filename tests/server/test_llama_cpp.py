@@ -58,6 +58,41 @@ def test_streamed_completion_equals_the_whole(client: httpx.Client) -> None:
     assert whole["timings"]["predicted_ms"] > 0
 
 
+def test_probabilities_of_a_stream_equal_those_of_the_whole(client: httpx.Client) -> None:
+    options = {"prompt": PROMPT, "n_predict": 4, "temperature": 0, "n_probs": 2, "return_tokens": True}
+    whole = answer(client, "/completion", **options)
+    streamed = client.post("/completion", json=options | {"stream": True}).text
+    events = [json.loads(line[6:]) for line in streamed.splitlines() if line.startswith("data: ")]
+    tokens = whole["completion_probabilities"]
+    assert [token for event in events[:-1] for token in event["completion_probabilities"]] == tokens
+    assert [token["id"] for token in tokens] == whole["tokens"]
+    assert "".join(token["token"] for token in tokens) == whole["content"]
+    assert all(token["top_logprobs"][0]["id"] == token["id"] for token in tokens)
+
+
+def test_list_of_prompts_is_answered_with_a_list(client: httpx.Client) -> None:
+    options = {
+        "n_predict": 3,
+        "temperature": 0,
+        "response_fields": ["content", "timings/predicted_n", "no/field"],
+    }
+    found = client.post("/completion", json=options | {"prompt": ["Hello", "Bye"]}).json()
+    alone = [answer(client, "/completion", **options, prompt=prompt) for prompt in ("Hello", "Bye")]
+    assert found == alone
+    assert [set(entry) for entry in found] == [{"content", "timings/predicted_n"}] * 2
+
+
+def test_settings_of_a_request_are_repeated(client: httpx.Client) -> None:
+    options = {"prompt": PROMPT, "n_predict": 5, "seed": 7, "repeat_penalty": 1.5, "temperature": 0}
+    free = answer(client, "/completion", **options)
+    (first, *_) = answer(client, "/tokenize", content=free["content"])["tokens"]
+    banned = answer(client, "/completion", **options, logit_bias=[[first, False]])
+    settings = free["generation_settings"]
+    assert (settings["seed"], settings["repeat_penalty"], settings["n_predict"]) == (7, 1.5, 5)
+    assert banned["content"][:4] != free["content"][:4]
+    assert free["has_new_line"] == ("\n" in free["content"])
+
+
 def test_timings_count_draft_tokens() -> None:
     def timings(**counts: int) -> dict[str, Any]:
         usage = Usage(num_prompt_tokens=9, num_completion_tokens=5, **counts)
@@ -109,7 +144,11 @@ def test_tokenizer_errors_name_the_field(
     ("path", "body", "param"),
     [
         ("/apply-template", {"messages": []}, "messages"),
-        ("/completion", {"prompt": "a", "n_probs": 2}, "n_probs"),
+        ("/completion", {"prompt": "a", "n_probs": -1}, "n_probs"),
+        ("/completion", {"prompt": "a", "post_sampling_probs": True}, "post_sampling_probs"),
+        ("/completion", {"prompt": "a", "logit_bias": [["a", 1]]}, "logit_bias[0][0]"),
+        ("/completion", {"prompt": ["a"] * 129}, "129 texts"),
+        ("/completion", {"prompt": []}, "prompt"),
         ("/completion", {"prompt": {}}, "prompt"),
         ("/infill", {"input_prefix": "a", "input_suffix": "b"}, "input_suffix"),
         ("/infill", {"input_prefix": "a"}, "input_suffix"),

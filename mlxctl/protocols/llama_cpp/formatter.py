@@ -4,10 +4,11 @@ A stream is server-sent events without an end mark: the last one has `stop` true
 """
 
 import time
+from collections.abc import Iterable
 from typing import Any, Literal
 
 import msgspec
-from msgspec import UNSET
+from msgspec import UNSET, UnsetType
 
 from mlxctl.errors import InvalidRequest, MlxctlError
 from mlxctl.ir import (
@@ -15,16 +16,21 @@ from mlxctl.ir import (
     FinishReason,
     GenerationRequest,
     PromptProgress,
+    SamplingParams,
     StreamEvent,
     TextDelta,
     TextResult,
+    TokenLogprob,
+    TopLogprob,
     Usage,
 )
 from mlxctl.protocols.adapter_fields import adapter_choices
 from mlxctl.protocols.decoding import decode_body
 from mlxctl.protocols.llama_cpp import schema
 from mlxctl.protocols.llama_cpp.errors import llama_error
+from mlxctl.protocols.openai.logprobs import LOWEST
 from mlxctl.protocols.openai.text_inputs import read_texts
+from mlxctl.protocols.ranges import MAX_ANSWERS
 from mlxctl.protocols.sampling_fields import sampling_options
 from mlxctl.protocols.structured_output import requested_constraint, schema_constraint
 
@@ -37,11 +43,16 @@ _STOP_TYPES: dict[FinishReason, Literal["eos", "limit", "word"]] = {
     "tool_calls": "eos",
     "refusal": "eos",
 }
+# The strongest bias that requests may set.
+_BANNED = -100.0
 _encode = msgspec.json.Encoder().encode
 
 
 class LlamaFormatter:
-    """Formatter of one request; a stream's times are measured from its creation."""
+    """Formatter of one request; `set_sampling` comes before the answer.
+
+    A stream's times are measured from its creation.
+    """
 
     dropped_tools: tuple[str, ...] = ()
     begins_with_usage = False
@@ -49,7 +60,10 @@ class LlamaFormatter:
     def __init__(self, *, route: Literal["completion", "infill"]) -> None:
         self._route = route
         self._started = time.perf_counter()
-        self._first: float | None = None
+        self._first: dict[int, float] = {}
+        self._with_new_line: set[int] = set()
+        self._is_batch = False
+        self._settings: schema.GenerationSettings | UnsetType = UNSET
 
     def parse(self, body: bytes) -> GenerationRequest:
         """Parse a body. Raises InvalidRequest."""
@@ -57,28 +71,39 @@ class LlamaFormatter:
             infill = decode_body(body, _INFILL)
             extra = "".join(f"{file.filename or 'file'}\n{file.text}\n" for file in infill.input_extra or ())
             prompt = f"{extra}{infill.input_prefix}{infill.prompt or ''}"
-            return self._request(
-                infill, prompts=(prompt,), suffix=infill.input_suffix, suffix_param="input_suffix"
-            )
+            return self._request(infill, (prompt,), suffix=infill.input_suffix, suffix_param="input_suffix")
         decoded = decode_body(body, _COMPLETION)
-        return self._request(decoded, prompts=read_texts(decoded.prompt, "prompt"))  # type: ignore[arg-type]
+        prompts = read_texts(decoded.prompt, "prompt")
+        if len(prompts) > MAX_ANSWERS:
+            message = f"prompt has {len(prompts)} texts; a request may have {MAX_ANSWERS}"
+            raise InvalidRequest(message, param="prompt")
+        self._is_batch = isinstance(decoded.prompt, list) and not isinstance(decoded.prompt[0], int)
+        return self._request(decoded, prompts)
 
-    def _request(self, decoded: schema.LlamaRequest, **more: Any) -> GenerationRequest:
-        if decoded.n_probs:
-            raise InvalidRequest("n_probs is not supported; leave it out", param="n_probs")
+    def _request(
+        self, decoded: schema.LlamaRequest, prompts: tuple[str | tuple[int, ...], ...], **more: Any
+    ) -> GenerationRequest:
+        if decoded.post_sampling_probs:
+            message = "post_sampling_probs is not supported; n_probs gives log-probabilities before sampling"
+            raise InvalidRequest(message, param="post_sampling_probs")
+        self._decoded, self._prompts = decoded, prompts
         self._model = decoded.model or ""
         penalty = decoded.repetition_penalty if decoded.repeat_penalty is None else decoded.repeat_penalty
         # Seed -1 asks for a random one.
         seed = None if decoded.seed == -1 else decoded.seed
-        given = msgspec.structs.replace(decoded, repetition_penalty=penalty, seed=seed)
+        given = msgspec.structs.replace(
+            decoded, repetition_penalty=penalty, seed=seed, logit_bias=_bias(decoded)
+        )
         wanted = (
             None
             if decoded.json_schema is None
             else schema_constraint(decoded.json_schema, param="json_schema", is_strict=False)
         )
+        num_top = decoded.n_probs or (0 if decoded.return_tokens else None)
         return GenerationRequest(
             model=self._model,
-            sampling=sampling_options(given, num_top_logprobs=None),
+            prompts=prompts,
+            sampling=sampling_options(given, num_top_logprobs=num_top),
             constraint=requested_constraint(decoded, response_format=wanted),
             max_tokens=None if decoded.n_predict is None or decoded.n_predict < 0 else decoded.n_predict,
             stop=tuple(decoded.stop or ()),
@@ -88,21 +113,51 @@ class LlamaFormatter:
             **more,
         )
 
+    def set_sampling(self, sampling: SamplingParams) -> None:
+        """Set the final sampling values, which the answer repeats."""
+        decoded = self._decoded
+        num_predicted = -1 if decoded.n_predict is None else decoded.n_predict
+        self._settings = schema.GenerationSettings(
+            seed=sampling.seed,
+            temperature=sampling.temperature,
+            top_k=sampling.top_k,
+            top_p=sampling.top_p,
+            min_p=sampling.min_p,
+            typical_p=sampling.typical_p,
+            xtc_probability=sampling.xtc_probability,
+            xtc_threshold=sampling.xtc_threshold,
+            repeat_penalty=sampling.repetition_penalty,
+            presence_penalty=sampling.presence_penalty,
+            frequency_penalty=sampling.frequency_penalty,
+            n_predict=num_predicted,
+            max_tokens=num_predicted,
+            ignore_eos=bool(decoded.ignore_eos),
+            stop=decoded.stop or [],
+            stream=bool(decoded.stream),
+            n_probs=decoded.n_probs or 0,
+        )
+
     def begin(self, prompt: Usage) -> bytes:  # noqa: ARG002 -- this protocol counts at the end
         """Return nothing: the first event has the first text."""
         return b""
 
-    def on_event(self, event: StreamEvent, number: int = 0) -> bytes:  # noqa: ARG002 -- one answer only
+    def on_event(self, event: StreamEvent, number: int = 0) -> bytes:
         """Return the event of a text, and of the end."""
-        if self._first is None and not isinstance(event, PromptProgress):
-            self._first = time.perf_counter()
+        if not isinstance(event, PromptProgress):
+            self._first.setdefault(number, time.perf_counter())
         if isinstance(event, TextDelta):
-            return _event(schema.LlamaCompletion(content=event.text, stop=False)) if event.text else b""
+            if "\n" in event.text:
+                self._with_new_line.add(number)
+            return self._piece(event, number) if event.text or event.logprobs else b""
         if isinstance(event, Finished):
             now = time.perf_counter()
-            first = now if self._first is None else self._first
-            seconds = first - self._started, now - first
-            return _event(self._end("", event.reason, event.stop_sequence, event.usage, *seconds))
+            end = self._end(
+                number,
+                event,
+                prefill_seconds=self._first[number] - self._started,
+                decode_seconds=now - self._first[number],
+            )
+            return b"data: " + _encode(self._selected(end)) + b"\n\n"
         return b""
 
     def finish(self) -> bytes:
@@ -118,41 +173,82 @@ class LlamaFormatter:
         return b": ping\n\n"
 
     def whole(self, *results: TextResult) -> bytes:
-        """Return the whole answer."""
-        (result,) = results
-        return _encode(
-            self._end(
-                result.text,
-                result.reason,
-                result.stop_sequence,
-                result.usage,
-                result.prefill_seconds,
-                result.decode_seconds,
-            )
+        """Return the whole answer, for a list of prompts a list."""
+        answers = [self._selected(self._whole(number, result)) for number, result in enumerate(results)]
+        return _encode(answers if self._is_batch else answers[0])
+
+    def _whole(self, number: int, result: TextResult) -> schema.LlamaCompletion:
+        if "\n" in result.text:
+            self._with_new_line.add(number)
+        end = self._end(
+            number, result, prefill_seconds=result.prefill_seconds, decode_seconds=result.decode_seconds
         )
+        end.content = result.text
+        end.tokens = [token.token_id for token in result.logprobs] if self._decoded.return_tokens else []
+        end.completion_probabilities = self._probabilities(result.logprobs)
+        return end
+
+    def _piece(self, event: TextDelta, number: int) -> bytes:
+        piece = schema.LlamaCompletion(
+            index=number,
+            content=event.text,
+            tokens=[token.token_id for token in event.logprobs],
+            stop=False,
+            completion_probabilities=self._probabilities(event.logprobs),
+        )
+        return b"data: " + _encode(piece) + b"\n\n"
+
+    def _probabilities(self, logprobs: Iterable[TokenLogprob]) -> list[schema.LlamaTokenLogprob] | UnsetType:
+        if not self._decoded.n_probs:
+            return UNSET
+        return [
+            schema.LlamaTokenLogprob(
+                **_candidate(token),
+                top_logprobs=[schema.LlamaCandidate(**_candidate(other)) for other in token.top],
+            )
+            for token in logprobs
+        ]
+
+    def _selected(self, answer: schema.LlamaCompletion) -> schema.LlamaCompletion | dict[str, Any]:
+        """Return the answer, or its fields at the requested paths."""
+        if not self._decoded.response_fields:
+            return answer
+        found: dict[str, Any] = {}
+        for path in self._decoded.response_fields:
+            value: Any = msgspec.to_builtins(answer)
+            for name in path.split("/"):
+                value = value.get(name, UNSET) if isinstance(value, dict) else UNSET
+            if value is not UNSET:
+                found[path] = value
+        return found
 
     def _end(
         self,
-        text: str,
-        reason: FinishReason,
-        stop_sequence: str | None,
-        usage: Usage,
+        number: int,
+        end: Finished | TextResult,
+        *,
         prefill_seconds: float,
         decode_seconds: float,
     ) -> schema.LlamaCompletion:
+        usage, prompt = end.usage, self._prompts[number]
         num_prefilled = usage.num_prompt_tokens - usage.num_cached_tokens
         num_predicted = usage.num_completion_tokens
         num_drafted = usage.num_accepted_draft_tokens + usage.num_rejected_draft_tokens
         return schema.LlamaCompletion(
-            content=text,
+            index=number,
+            content="",
+            tokens=[],
             stop=True,
+            prompt=prompt if isinstance(prompt, str) else UNSET,
+            generation_settings=self._settings,
+            has_new_line=number in self._with_new_line,
             model=self._model,
             tokens_predicted=num_predicted,
             tokens_evaluated=usage.num_prompt_tokens,
             tokens_cached=usage.num_cached_tokens,
             truncated=False,
-            stop_type=_STOP_TYPES[reason],
-            stopping_word=stop_sequence or "",
+            stop_type=_STOP_TYPES[end.reason],
+            stopping_word=end.stop_sequence or "",
             timings=schema.LlamaTimings(
                 cache_n=usage.num_cached_tokens,
                 prompt_n=num_prefilled,
@@ -173,5 +269,19 @@ def _ratio(amount: float, per: float) -> float:
     return amount / per if per else 0.0
 
 
-def _event(answer: schema.LlamaCompletion) -> bytes:
-    return b"data: " + _encode(answer) + b"\n\n"
+def _bias(fields: schema.LlamaRequest) -> dict[int, float] | None:
+    """Return the biases by token id; false is the bias that bans a token."""
+    given = fields.logit_bias
+    if given is None or isinstance(given, dict):
+        return given
+    return {token_id: _BANNED if bias is False else bias for token_id, bias in given}
+
+
+def _candidate(token: TokenLogprob | TopLogprob) -> dict[str, Any]:
+    assert token.logprob is not None, "only the first token of a prompt has none, and prompts are not scored"
+    return {
+        "id": token.token_id,
+        "token": token.token,
+        "bytes": list(token.data),
+        "logprob": max(token.logprob, LOWEST),
+    }

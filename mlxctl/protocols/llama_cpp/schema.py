@@ -4,17 +4,25 @@ from typing import Annotated, Any, Literal
 
 from msgspec import UNSET, Meta, Struct, UnsetType
 
-from mlxctl.protocols.openai.text_inputs import TokenId
-from mlxctl.protocols.ranges import Name, RepetitionPenalty, StopStrings
+from mlxctl.protocols.openai.text_inputs import TextInputs
+from mlxctl.protocols.ranges import LogitBias, Name, NumTopLogprobs, RepetitionPenalty, StopStrings
 from mlxctl.protocols.structured_output import StructuredOutputFields
 
 NumPredict = Annotated[int, Meta(ge=-2)]
+BiasPairs = Annotated[
+    list[tuple[Annotated[int, Meta(ge=0)], Annotated[float, Meta(ge=-100, le=100)] | Literal[False]]],
+    Meta(max_length=1024),
+]
+FieldPaths = Annotated[list[Annotated[str, Meta(max_length=128)]], Meta(max_length=64)]
 
 
 class LlamaRequest(StructuredOutputFields, kw_only=True):
     """Fields of both routes, besides sampling and structured output.
 
-    `n_predict` -1 means no limit, 0 prefill only. Without a `model`, the first one answers.
+    `n_predict` -1 means no limit, 0 prefill only. Without a `model`, the first one answers. `n_probs` adds
+    the log-probabilities of each token and of so many others, `return_tokens` the token ids. `logit_bias` may
+    be pairs of a token id and a bias; false bans the token. Of the whole answer and of a stream's last event
+    only `response_fields` are written, which are paths (`timings/predicted_n`).
     """
 
     model: Name | None = None
@@ -23,15 +31,22 @@ class LlamaRequest(StructuredOutputFields, kw_only=True):
     json_schema: dict[str, Any] | None = None
     stop: StopStrings | None = None
     stream: bool | None = None
-    n_probs: int | None = None
+    n_probs: NumTopLogprobs | None = None
+    post_sampling_probs: bool | None = None
+    return_tokens: bool | None = None
+    response_fields: FieldPaths | None = None
+    logit_bias: LogitBias | BiasPairs | None = None  # type: ignore[assignment]
     ignore_eos: bool | None = None
     cache_prompt: bool | None = None
 
 
 class LlamaCompletionRequest(LlamaRequest, kw_only=True):
-    """Body of a request to `/completion`."""
+    """Body of a request to `/completion`.
 
-    prompt: str | list[TokenId]
+    `prompt` is a text, token ids, or a list of either, which is answered with a list.
+    """
+
+    prompt: TextInputs
 
 
 class ExtraFile(Struct):
@@ -73,12 +88,54 @@ class LlamaTimings(Struct, kw_only=True):
     draft_n_accepted: int | UnsetType = UNSET
 
 
+class LlamaCandidate(Struct, kw_only=True):
+    """A likely token; `bytes` is its UTF-8."""
+
+    id: int
+    token: str
+    bytes: list[int]
+    logprob: float
+
+
+class LlamaTokenLogprob(LlamaCandidate, kw_only=True):
+    """A sampled token and the likeliest ones at its position."""
+
+    top_logprobs: list[LlamaCandidate]
+
+
+class GenerationSettings(Struct, kw_only=True):
+    """Final sampling values of a request."""
+
+    seed: int
+    temperature: float
+    top_k: int
+    top_p: float
+    min_p: float
+    typical_p: float
+    xtc_probability: float
+    xtc_threshold: float
+    repeat_penalty: float
+    presence_penalty: float
+    frequency_penalty: float
+    n_predict: int
+    max_tokens: int
+    ignore_eos: bool
+    stop: list[str]
+    stream: bool
+    n_probs: int
+
+
 class LlamaCompletion(Struct, kw_only=True):
     """An answer, or a piece of one; the last has the counts."""
 
     index: int = 0
     content: str
+    tokens: list[int]
     stop: bool
+    completion_probabilities: list[LlamaTokenLogprob] | UnsetType = UNSET
+    prompt: str | UnsetType = UNSET
+    generation_settings: GenerationSettings | UnsetType = UNSET
+    has_new_line: bool | UnsetType = UNSET
     model: str | UnsetType = UNSET
     tokens_predicted: int | UnsetType = UNSET
     tokens_evaluated: int | UnsetType = UNSET

@@ -1,7 +1,11 @@
 """Routes of llama.cpp, and those of its tokenizer that vLLM has too."""
 
+from functools import partial
+from typing import Literal
+
 from mlxctl.protocols import OPENAI, PROTOCOLS
 from mlxctl.protocols.llama_cpp.errors import LlamaError
+from mlxctl.protocols.llama_cpp.formatter import LlamaFormatter
 from mlxctl.protocols.llama_cpp.schema import LlamaCompletion, LlamaCompletionRequest, LlamaInfillRequest
 from mlxctl.protocols.registry import LLAMA_CPP
 from mlxctl.protocols.tokenization import (
@@ -13,7 +17,7 @@ from mlxctl.protocols.tokenization import (
     TokenizeRequest,
     TokenList,
 )
-from mlxctl.server.generation import GenerationResource
+from mlxctl.server.llama_cpp import LlamaResource
 from mlxctl.server.route import GENERATION_ERRORS, Operation, Query, Route
 from mlxctl.server.tokenization import (
     DetokenizeResource,
@@ -26,21 +30,25 @@ from mlxctl.server.tokenization import (
 _TOKENIZER_ERRORS = (404, 429, 500, 503, 504)
 
 
-def _generation(name: str, summary: str, body: type, *aliases: str) -> Route:
+def _generation(name: Literal["completion", "infill"], summary: str, body: type, *aliases: str) -> Route:
     protocol = PROTOCOLS[f"llama_{name}"]
     operation = Operation(
         method="post",
         summary=summary,
         body=body,
         answer=LlamaCompletion,
+        other_answers=(list[LlamaCompletion],),
         events=(LlamaCompletion, LlamaError),
         errors=GENERATION_ERRORS,
     )
     return Route(
         path=f"/{name}",
         aliases=aliases,
-        resource=lambda context: GenerationResource(
-            context.services.inference, protocol.create_formatter, context.open_requests, context.settings
+        resource=lambda context: LlamaResource(
+            context.services.inference,
+            partial(LlamaFormatter, route=name),
+            context.open_requests,
+            context.settings,
         ),
         protocol=protocol,
         access="generate",

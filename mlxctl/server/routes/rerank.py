@@ -4,14 +4,19 @@ from functools import partial
 
 from mlxctl.protocols import OPENAI, WireProtocol
 from mlxctl.protocols.registry import COHERE
-from mlxctl.protocols.rerank import RerankAnswer, RerankFormatter, RerankRequest
+from mlxctl.protocols.rerank import RerankAnswer, RerankFormatter, RerankRequest, TextScore
 from mlxctl.server.embeddings import EmbeddingsResource
 from mlxctl.server.route import GENERATION_ERRORS, Operation, Route
 
 
 def _rerank(path: str, summary: str, *aliases: str, protocol: WireProtocol, repeats_documents: bool) -> Route:
     operation = Operation(
-        method="post", summary=summary, body=RerankRequest, answer=RerankAnswer, errors=GENERATION_ERRORS
+        method="post",
+        summary=summary,
+        body=RerankRequest,
+        answer=RerankAnswer,
+        other_answers=(list[TextScore],),
+        errors=GENERATION_ERRORS,
     )
     return Route(
         path=path,
