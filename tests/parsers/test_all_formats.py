@@ -167,7 +167,7 @@ def test_call_in_an_unclosed_thought_counts(parser_id: str) -> None:
                 tools=tools, thinking=thinking_parser("think_tag"), tool_specs=TYPED, prompt_tail="<think>"
             )
             parsed = fold([event for chunk in chunks for event in machine.feed(chunk)] + machine.finish())
-            assert parsed[0] == ("thinking", "I call.\n")
+            assert parsed[0] == ("thinking", "I call.\n".rstrip(tools.space_before))
             assert [part[:2] for part in parsed[1:]] == [("call", "f")]
 
 

@@ -164,7 +164,7 @@ class ThinkingReader:
         if marker[0] in thinking.closers:
             self._close(marker.start(), len(marker[0]))
             return True
-        thought = buffer.text[: marker.start()].removesuffix(self._tools.space_before)
+        thought = buffer.text[: marker.start()].rstrip(self._tools.space_before)
         self._events.add_thinking(buffer.consume(len(thought)))
         if thinking.ends_at_calls:
             self.is_open = False
