@@ -14,7 +14,8 @@ from mlxctl.ir import FinishReason, GenerationRequest
 from mlxctl.ir.kv_cache_size import cache_bytes, tokens_within
 from mlxctl.ir.tokens import Salt
 
-_MIN_OUTPUT_TOKENS = 256
+MIN_OUTPUT_TOKENS = 256
+"""Tokens of an answer for which every prompt needs memory."""
 
 
 class ModelSession:
@@ -145,7 +146,7 @@ def check_budget(
     API recognize a conversation that is too long.
     """
     num_output = (
-        max_tokens if sets_max_tokens and admission == "strict" else min(max_tokens, _MIN_OUTPUT_TOKENS)
+        max_tokens if sets_max_tokens and admission == "strict" else min(max_tokens, MIN_OUTPUT_TOKENS)
     )
     per_token, windows = loaded.kv_bytes_per_token, loaded.kv_windows
     needed = cache_bytes(num_prompt_tokens + num_output, bytes_per_token=per_token, windows=windows)
@@ -153,7 +154,7 @@ def check_budget(
     if needed <= capacity:
         return
     ceiling = tokens_within(capacity, bytes_per_token=per_token, windows=windows)
-    max_prompt = max(0, ceiling - min(num_output, _MIN_OUTPUT_TOKENS))
+    max_prompt = max(0, ceiling - min(num_output, MIN_OUTPUT_TOKENS))
     if num_prompt_tokens > max_prompt:
         words = f"prompt is too long: {num_prompt_tokens} tokens > {max_prompt} maximum"
         remedy = "shorten the prompt"

@@ -54,10 +54,9 @@ class PracticalContext(Struct):
         return self.tokens < self.context_length
 
     def tokens_within(self, memory_limit_bytes: int) -> int:
-        """Return the longest context under another memory limit, at most the model's own."""
+        """Return the tokens whose cache fits under another memory limit."""
         cache_bytes = max(0, memory_limit_bytes - self.weights_bytes)
-        fits = tokens_within(cache_bytes, bytes_per_token=self.kv_bytes_per_token, windows=self.kv_windows)
-        return min(fits, self.context_length)
+        return tokens_within(cache_bytes, bytes_per_token=self.kv_bytes_per_token, windows=self.kv_windows)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -335,13 +335,13 @@ def configure_with_overrides(
 def configure_probed(
     tmp_path: Path, *, memory_limit_bytes: int | None, overrides: str = "", **model: Any
 ) -> ServedModel:
-    """Return a model of which probing found that 100 tokens fit beside its weights."""
+    """Return a model whose cache takes 1,000 bytes a token, as probing found, beside 1 MB of weights."""
     path = tiny_models.model("qwen3")
     finding = check_context(
         context_length=read_model(path).context_length,
         kv_bytes_per_token=1000,
         weights_bytes=1_000_000,
-        memory_limit_bytes=1_100_000,
+        memory_limit_bytes=1_356_000,
     )
     (tmp_path / "capabilities.toml").write_text(overrides)
     store = CapabilityStore(tmp_path / "capabilities.sqlite")
@@ -361,13 +361,13 @@ def configure_probed(
 @pytest.mark.parametrize(
     ("memory_limit_bytes", "overrides", "kv_bits", "expected"),
     [
-        (1_100_000, "", "full", 100),
-        (1_060_000, "", "full", 60),
-        (1_100_000, "[m]\nmax_tokens = 150\n", "full", 150),
+        (1_356_000, "", "full", 100),
+        (1_316_000, "", "full", 60),
+        (1_356_000, "[m]\nmax_tokens = 150\n", "full", 150),
         (2**40, "", "full", None),
         (None, "", "full", None),
-        (1_100_000, "", "8", None),
-        (1_000_000, "", "full", None),
+        (1_356_000, "", "8", None),
+        (1_256_000, "", "full", None),
     ],
 )
 def test_practical_context_is_that_of_this_servers_memory(
@@ -382,7 +382,7 @@ def test_practical_context_is_that_of_this_servers_memory(
 
 
 def test_prompt_beyond_the_practical_context_names_figure_source_and_override(tmp_path: Path) -> None:
-    model = configure_probed(tmp_path, memory_limit_bytes=1_100_000)
+    model = configure_probed(tmp_path, memory_limit_bytes=1_356_000)
     adapter = create_adapter(model.facts, name=model.name)
     request = GenerationRequest(model=model.name, messages=(text_message("user", "Hello " * 500),))
     expected = (

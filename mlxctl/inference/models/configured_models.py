@@ -13,6 +13,7 @@ from mlxctl.errors import BrokenModel, ModelError, ModelNotFoundOnDisk, Settings
 from mlxctl.inference.models.drafters import DrafterReader
 from mlxctl.inference.models.registry import ModelRegistry
 from mlxctl.inference.models.served_model import ServedModel, UnusableModel
+from mlxctl.inference.session import MIN_OUTPUT_TOKENS
 from mlxctl.ir import ModelFacts
 from mlxctl.ir.model_spec import TextModelOptions
 from mlxctl.ir.models import ContextLimit
@@ -245,8 +246,10 @@ class ModelReader:
             if not measured.is_limited_by_memory:
                 return None
             limit_bytes = self._default_memory_limit_bytes
+        # The cache of a prompt has room for a short answer, so that any prompt within this limit is admitted.
+        tokens = measured.tokens_within(limit_bytes) - MIN_OUTPUT_TOKENS
         # Loading a model without any memory for a context has an error of its own.
-        return measured.tokens_within(limit_bytes) or None
+        return tokens if tokens > 0 else None
 
     @cached_property
     def _default_memory_limit_bytes(self) -> int:
