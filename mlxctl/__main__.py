@@ -1,6 +1,7 @@
 """`mlxctl` and `python -m mlxctl`."""
 
 import gc
+import io
 import signal
 import sys
 
@@ -24,6 +25,9 @@ def main() -> None:
 
             print("\n".join(read_agent_ids(agents_file())))
             return
+    # An output that is not UTF-8, or the name of a file that is not, shows "?" instead of a stack trace.
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        sys.stdout.reconfigure(errors="replace")
     # Ctrl-C during the imports ends the program without a stack trace.
     is_interruptible = signal.getsignal(signal.SIGINT) is signal.default_int_handler
     if is_interruptible:

@@ -148,7 +148,7 @@ class PlainChat:
                 self._print_diagnostic(f"Waiting for {waiting}.")
             await tools
             for problem in self._tools.problems:
-                self._print_diagnostic(f"mlxctl: {problem}. The chat continues without it.")
+                self._print_diagnostic(f"mlxctl: {problem}")
             self._model_name = model.name
             if self._images and (reason := model.image_rejection):
                 raise InvalidRequest(reason, param="image")

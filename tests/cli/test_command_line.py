@@ -1,5 +1,6 @@
 """The command line: cheap help, defaults from settings, exit codes."""
 
+import os
 import subprocess
 import sys
 
@@ -113,3 +114,10 @@ def modules_after_import() -> set[str]:
             [sys.executable, "-c", program], capture_output=True, text=True, check=True
         ).stdout.split()
     )
+
+
+def test_output_that_is_not_utf8_shows_question_marks() -> None:
+    environment = {**os.environ, "PYTHONIOENCODING": "latin-1"}
+    command = [sys.executable, "-m", "mlxctl", "config", "path", "--config", "Einstellungen-für-✓.toml"]
+    done = subprocess.run(command, env=environment, capture_output=True, timeout=60, check=False)
+    assert (done.returncode, done.stdout) == (0, "Einstellungen-für-?.toml\n".encode("latin-1"))

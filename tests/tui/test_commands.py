@@ -296,7 +296,8 @@ def test_slash_commands_run_and_are_not_sent(tmp_path: Path) -> None:
 
 
 def test_exported_chat_is_loaded_and_continued(tmp_path: Path) -> None:
-    backend = ScriptedBackend(text("One."), text("Two."))
+    long = "".join(f"Line {number}.\n\n" for number in range(60))
+    backend = ScriptedBackend(text(f"{long}One."), text("Two."))
 
     async def interact(screen: Screen) -> None:
         await converse(
@@ -306,7 +307,7 @@ def test_exported_chat_is_loaded_and_continued(tmp_path: Path) -> None:
         await converse(screen, (f"/load {tmp_path}/chat.json", "One."), ("second", "Two."))
 
     drive(backend, interact)
-    assert [message.text for message in backend.requests[-1].messages] == ["first", "One.", "second"]
+    assert [message.text for message in backend.requests[-1].messages] == ["first", f"{long}One.", "second"]
 
 
 def test_command_palette_runs_commands() -> None:

@@ -231,7 +231,7 @@ class ChatScreen(ChatAnswers):
         await tools
         self._set_state("ready" if self._model is not None else "no model")
         for problem in self._tools.problems:
-            await self._transcript.add(Notice(f"{problem}. The chat continues without it.", kind="warning"))
+            await self._transcript.add(Notice(problem, kind="warning"))
         limit_collections()
         self._opened.set()
 

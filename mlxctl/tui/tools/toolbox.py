@@ -9,6 +9,8 @@ from mlxctl.ir import TextPart, ToolCallPart, ToolResultPart, ToolSpec
 
 MAX_TOOLS = 128
 """Tools that are offered to a model at most; each takes room in its prompt."""
+# Names that fit on a small screen.
+_MAX_LISTED = 24
 
 
 def accept_all(call: ToolCallPart) -> bool:  # noqa: ARG001 -- a default of `Tool.accepts`
@@ -125,11 +127,15 @@ class ToolBox:
 
     @property
     def problems(self) -> list[str]:
-        """A line for each failed source, and for too many tools."""
-        problems = [source.problem for source in self._sources if source.problem is not None]
+        """Sentences about each failed source, and about too many tools."""
+        problems = [
+            f"{source.problem}. The chat continues without it."
+            for source in self._sources
+            if source.problem is not None
+        ]
         if self._num_dropped:
             problems.append(
-                f"The first {MAX_TOOLS} tools are offered to the model, {self._num_dropped:,} are left out"
+                f"The first {MAX_TOOLS} tools are offered to the model, {self._num_dropped:,} are left out."
             )
         return problems
 
@@ -166,7 +172,7 @@ class ToolBox:
         offered: dict[str, list[str]] = {}
         for tool in self._tools.values():
             offered.setdefault(tool.origin, []).append(tool.spec.name)
-        lines = [f"{origin}: {', '.join(names)}" for origin, names in offered.items()]
+        lines = [f"{origin}: {_listed(names)}" for origin, names in offered.items()]
         return "\n".join([*(lines or ["No tools."]), *self.problems, *([state] if lines else [])])
 
     @property
@@ -184,6 +190,11 @@ class ToolBox:
             known = ", ".join(self._tools) or "none"
             return error_result(call, f"there is no tool {call.name!r}; there are: {known}")
         return await tool.run(call)
+
+
+def _listed(names: Sequence[str]) -> str:
+    more = f" and {len(names) - _MAX_LISTED} more" if len(names) > _MAX_LISTED else ""
+    return f"{', '.join(names[:_MAX_LISTED])}{more}"
 
 
 def text_result(call: ToolCallPart, text: str, *, is_error: bool = False) -> ToolResultPart:

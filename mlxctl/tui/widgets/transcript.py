@@ -216,7 +216,10 @@ class ChatTranscript(VerticalScroll, can_focus=False):
                 await page.remove()
 
     async def clear(self) -> None:
+        """Remove everything, and follow the text that comes next."""
         await self.remove_children()
+        self._num_rows = 0
+        self.anchor()
 
     @property
     def _pages(self) -> Sequence[TranscriptPage]:
