@@ -148,7 +148,10 @@ class PromptEncoder:
         return rest if request.max_tokens is None else min(request.max_tokens, rest)
 
     def _too_long(self, num_tokens: int, context_length: int) -> ContextTooLong:
-        """Return the error of a prompt beyond `context_length`, which may be the request's own limit."""
+        """Return the error of a prompt beyond `context_length`.
+
+        The limit may be the request's own.
+        """
         limit = self._context_limit if context_length == self._context_length else None
         kind = PracticalContextExceeded if limit is not None and limit.is_memory else ContextTooLong
         return kind(
@@ -156,7 +159,10 @@ class PromptEncoder:
         )
 
     def num_kept_tokens(self, request: GenerationRequest) -> int | None:
-        """Return how many tokens at the end of a raw prompt are used, None for all. Raises InvalidRequest."""
+        """Return the number of used tokens at a raw prompt's end.
+
+        None stands for all. Raises InvalidRequest.
+        """
         limit = request.max_prompt_tokens
         if limit is None or limit > 0:
             return limit

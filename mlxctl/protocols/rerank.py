@@ -1,7 +1,7 @@
-"""Documents in the order of their relevance: Jina's, vLLM's, Cohere's and TEI's shapes.
+"""Documents in the order of their relevance.
 
-The relevance of a document is a cross-encoder's score, or the cosine of its embedding and that of the query,
--1 to 1.
+In the shapes of Jina, vLLM, Cohere and TEI. The relevance of a document is a cross-encoder's score, or the
+cosine of its embedding and that of the query, -1 to 1.
 """
 
 import math

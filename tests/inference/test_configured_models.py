@@ -335,7 +335,7 @@ def configure_with_overrides(
 def configure_probed(
     tmp_path: Path, *, memory_limit_bytes: int | None, overrides: str = "", **model: Any
 ) -> ServedModel:
-    """Return a model whose cache takes 1,000 bytes a token, as probing found, beside 1 MB of weights."""
+    """Return a probed model of 1 MB, 1,000 cache bytes a token."""
     path = tiny_models.model("qwen3")
     finding = check_context(
         context_length=read_model(path).context_length,

@@ -219,7 +219,9 @@ class ModelReader:
         )
 
     def _limited(self, facts: ModelFacts, known: ProbedModel, *, name: str) -> ModelFacts:
-        """Return the facts with the context that the operator allows, else that memory does.
+        """Return the facts with the context that the server allows.
+
+        The operator's limit if there is one, else that of memory.
 
         Only text models have such a limit.
         """
@@ -236,7 +238,10 @@ class ModelReader:
         return replace(facts, context_length=tokens, context_limit=limit)
 
     def _practical_context(self, known: ProbedModel, name: str) -> int | None:
-        """Return the tokens for which this server has memory, as far as probing measured that."""
+        """Return the tokens for which this server has memory.
+
+        As far as probing measured that.
+        """
         measured, limit_bytes = known.practical_context, self._settings.engine.memory_limit_bytes
         # Probing measures a cache that is not quantized.
         if measured is None or kv_bits(self._settings, name) != "full":

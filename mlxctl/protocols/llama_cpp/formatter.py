@@ -270,7 +270,10 @@ def _ratio(amount: float, per: float) -> float:
 
 
 def _bias(fields: schema.LlamaRequest) -> dict[int, float] | None:
-    """Return the biases by token id; false is the bias that bans a token."""
+    """Return the biases by token id.
+
+    False is the bias that bans a token.
+    """
     given = fields.logit_bias
     if given is None or isinstance(given, dict):
         return given

@@ -27,7 +27,10 @@ _EXPORT = re.compile(r"^export ", re.MULTILINE)
 
 
 def _digest_source(text: str) -> str:
-    """Return the source expression of a content security policy for an inline text."""
+    """Return the hash source of an inline text.
+
+    For a content security policy.
+    """
     return f"'sha256-{base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()}'"
 
 
@@ -57,7 +60,10 @@ class PageFile(NamedTuple):
 
 @cache
 def page_files() -> dict[str, PageFile]:
-    """Return the files of the page by name: the HTML and one script."""
+    """Return the files of the page by name.
+
+    The HTML and one script.
+    """
     html = (_STATIC / HTML_NAME).read_text()
     # PERF: the first paint needs no second request. The script is requested after it: while it runs, a
     # browser paints nothing.
