@@ -43,7 +43,7 @@ class ServerProcess:
         self.url = self._read_until(r"mlxctl \S+ on (https?://\S+)")
 
     def wait_ready(self, *, seconds: float = 60.0) -> None:
-        """Wait until requests are accepted."""
+        """Wait until requests are accepted and no model is missing."""
         wait_for(self._is_ready, seconds=seconds)
 
     def engine_pid(self) -> int:
@@ -71,7 +71,8 @@ class ServerProcess:
     def _is_ready(self) -> bool:
         assert self.process.poll() is None, "the server ended before it was ready"
         try:
-            return httpx.get(f"{self.url}/readyz", verify=_TLS).status_code == 200
+            is_ready = httpx.get(f"{self.url}/readyz", verify=_TLS).status_code == 200
+            return is_ready and self.health()["status"] == "ready"
         except httpx.ConnectError:
             return False
 
