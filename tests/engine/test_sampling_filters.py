@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
 
-from mlxctl.engine.sampling.filters import TypicalFilter, XtcFilter
+from mlxctl.engine.sampling.filters import TypicalFilter, XtcFilter, token_filters
 from mlxctl.engine.sampling.logit_constraints import LogitConstraints
 from mlxctl.engine.sampling.penalties import MinTokens
 from mlxctl.engine.sampling.sampler import BatchSampler, ToneCurves
@@ -100,6 +100,40 @@ def hlg(row: Row, curve: ToneCurve, temperature: float) -> Row:
         for value in z
     ]
     return np.array(bent) / temperature
+
+
+def most_likely_tokens(row: Row, top_k: int, top_p: float) -> set[int]:
+    order = np.argsort(-row, kind="stable")[: top_k or None]
+    before = np.cumsum(softmax(row[order])) - softmax(row[order])
+    floor = row[order][before < top_p].min()
+    return set(np.nonzero(row >= floor)[0].tolist())
+
+
+@given(seed=st.integers(0, 1 << 32), top_k=st.sampled_from([1, 20, 64, 65]), top_p=st.sampled_from([1, 0.7]))
+def test_top_k_and_top_p_of_large_vocabulary_equal_a_full_sort(seed: int, top_k: int, top_p: float) -> None:
+    width = 10_001
+    # Few values, so that tokens are equally likely at the limit.
+    rows = np.random.default_rng(seed).integers(-99, 99, (2, width)).astype(np.float32) / 8
+    sampling = SamplingParams(temperature=1.0, top_k=top_k, top_p=top_p)
+
+    [alone] = token_filters([sampling], width)
+    [beside_greedy] = token_filters([SamplingParams(temperature=0), sampling], width)
+
+    expected = most_likely_tokens(rows[1], top_k, top_p)
+    assert kept(alone.apply(mx.array(rows[1:]))) == [expected]
+    assert kept(beside_greedy.apply(mx.array(rows))) == [set(range(width)), expected]
+
+
+def test_rows_with_small_and_large_top_k_share_a_batch() -> None:
+    width = 10_001
+    rows = np.random.default_rng(1).normal(size=(2, width)).astype(np.float32)
+    small, large = SamplingParams(temperature=1.0, top_k=20), SamplingParams(temperature=1.0, top_k=500)
+
+    filtered = mx.array(rows)
+    for token_filter in token_filters([small, large], width):
+        filtered = token_filter.apply(filtered)
+
+    assert kept(filtered) == [most_likely_tokens(rows[0], 20, 1), most_likely_tokens(rows[1], 500, 1)]
 
 
 curves = st.builds(

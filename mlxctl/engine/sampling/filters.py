@@ -15,6 +15,10 @@ import numpy as np
 from mlxctl.engine.sampling.penalties import column
 from mlxctl.ir import SamplingParams
 
+# Common defaults of models are 20, 40 and 64.
+_SMALL_TOP_K = 64
+_BLOCK_TOKENS = 128
+
 
 class TokenFilter(Protocol):
     """Removes tokens from the logits of a batch."""
@@ -30,7 +34,8 @@ def token_filters(params: Many[SamplingParams], vocabulary_size: int) -> list[To
     All but xtc, which needs the position of each row.
     """
     filters = (
-        TopKTopPFilter.of(params, vocabulary_size),
+        TopKTopPFilter.of(params, vocabulary_size, has_small_top_k=True),
+        TopKTopPFilter.of(params, vocabulary_size, has_small_top_k=False),
         MinPFilter.of(params),
         TypicalFilter.of(params),
     )
@@ -38,33 +43,76 @@ def token_filters(params: Many[SamplingParams], vocabulary_size: int) -> list[To
 
 
 class TopKTopPFilter:
-    """top_k, then top_p over the remaining tokens, in one sort."""
+    """top_k, then top_p over the remaining tokens.
 
-    def __init__(self, top_k: mx.array, top_p: mx.array) -> None:
+    PERF: it sorts all tokens, or for rows with a small top_k only blocks that hold the most likely ones: for
+    150,000 tokens 1 ms a row and step in place of 13 (CPU). A row is in the same filter in every batch, so
+    that its rounding is the same.
+    """
+
+    def __init__(self, top_k: mx.array, top_p: mx.array, is_used: mx.array, *, num_sorted: int) -> None:
+        """`num_sorted` most likely tokens of a row are sorted.
+
+        The arrays are (B, 1).
+        """
         self._top_k = top_k
         self._top_p = top_p
+        self._is_used = is_used
+        self._num_sorted = num_sorted
 
     @classmethod
-    def of(cls, params: Many[SamplingParams], vocabulary_size: int) -> "TopKTopPFilter | None":
-        """Return the filter of the rows, None if no row uses it."""
-        if not any(row.temperature > 0 and (row.top_k or row.top_p < 1) for row in params):
+    def of(
+        cls, params: Many[SamplingParams], vocabulary_size: int, *, has_small_top_k: bool
+    ) -> "TopKTopPFilter | None":
+        """Return the filter of rows with small top_k, or of others.
+
+        None if no row uses it.
+        """
+        is_used = [
+            row.temperature > 0
+            and bool(row.top_k or row.top_p < 1)
+            and (0 < row.top_k <= _SMALL_TOP_K) == has_small_top_k
+            for row in params
+        ]
+        if not any(is_used):
             return None
-        top_k = mx.array(
-            [min(row.top_k, vocabulary_size) or vocabulary_size for row in params], dtype=mx.int32
-        )
+        num_sorted = min(_SMALL_TOP_K if has_small_top_k else vocabulary_size, vocabulary_size)
+        top_k = [min(row.top_k, num_sorted) or num_sorted for row in params]
         # top_p 1 keeps all tokens, even if the cumulative probability rounds above 1.
-        return cls(top_k[:, None], column([row.top_p if row.top_p < 1 else 2.0 for row in params]))
+        top_p = [row.top_p if row.top_p < 1 else 2.0 for row in params]
+        return cls(
+            mx.array(top_k, dtype=mx.int32)[:, None],
+            column(top_p),
+            mx.array(is_used)[:, None],
+            num_sorted=num_sorted,
+        )
 
     def apply(self, logits: mx.array) -> mx.array:
         """Remove tokens outside top_k or top_p."""
-        ordered = -mx.sort(-logits, axis=-1)
-        in_top_k = mx.arange(ordered.shape[-1])[None, :] < self._top_k
+        ordered = -mx.sort(-_most_likely(logits, self._num_sorted), axis=-1)[:, : self._num_sorted]
+        in_top_k = mx.arange(self._num_sorted)[None, :] < self._top_k
         probabilities = mx.softmax(mx.where(in_top_k, ordered, -mx.inf), axis=-1)
         before = mx.cumsum(probabilities, axis=-1) - probabilities
         # The most likely token always stays: the probability before it is 0.
         stays = in_top_k & (before < self._top_p)
         floor = mx.min(mx.where(stays, ordered, mx.inf), axis=-1, keepdims=True)
-        return mx.where(logits >= floor, logits, -mx.inf)
+        return mx.where((logits >= floor) | ~self._is_used, logits, -mx.inf)
+
+
+def _most_likely(logits: mx.array, num_tokens: int) -> mx.array:
+    """Return logits among which are the `num_tokens` largest of each row.
+
+    These are in the `num_tokens` blocks with the largest maxima.
+    """
+    num_rows, width = logits.shape
+    num_blocks = -(-width // _BLOCK_TOKENS)
+    if num_tokens >= num_blocks:
+        return logits
+    if missing := num_blocks * _BLOCK_TOKENS - width:
+        logits = mx.pad(logits, [(0, 0), (0, missing)], constant_values=-mx.inf)
+    blocks = logits.reshape(num_rows, num_blocks, _BLOCK_TOKENS)
+    chosen = mx.argpartition(-mx.max(blocks, axis=-1), num_tokens - 1, axis=-1)[:, :num_tokens]
+    return mx.take_along_axis(blocks, chosen[:, :, None], axis=1).reshape(num_rows, -1)
 
 
 class MinPFilter:
