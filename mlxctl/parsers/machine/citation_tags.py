@@ -13,16 +13,16 @@ class CitationTags:
     The cited text between them stays. Without a name all text does.
     """
 
-    __slots__ = ("_begun", "_held", "_held_start", "_stem", "_tag")
+    __slots__ = ("_held", "_held_start", "_incomplete", "_named", "_tag")
 
     def __init__(self, name: str) -> None:
         self._held = ""
         self._held_start = 0
-        stem = f"</?{re.escape(name)}"
-        begun = "|".join(f"</?{re.escape(name[:length])}" for length in range(len(name)))
-        self._tag = re.compile(f"{stem}{_SOURCES}>") if name else None
-        self._stem = re.compile(stem)
-        self._begun = re.compile(rf"(?:{stem}{_SOURCES}|{begun})\Z")
+        named = f"</?{re.escape(name)}"
+        incomplete = "|".join(f"</?{re.escape(name[:length])}" for length in range(len(name)))
+        self._tag = re.compile(f"{named}{_SOURCES}>") if name else None
+        self._named = re.compile(named)
+        self._incomplete = re.compile(rf"(?:{named}{_SOURCES}|{incomplete})\Z")
 
     def feed(self, text: str, start: int) -> Iterator[tuple[str, int]]:
         """Take more text, which began at `start`; yield what can be emitted.
@@ -34,7 +34,7 @@ class CitationTags:
             return
         if self._held:
             text, start = self._held + text, self._held_start
-        begun = self._begun.search(text)
+        begun = self._incomplete.search(text)
         end = len(text) if begun is None else begun.start()
         self._held, self._held_start = text[end:], start + end
         at = 0
@@ -49,4 +49,4 @@ class CitationTags:
         The beginning of a tag with the whole name is dropped.
         """
         held, self._held = self._held, ""
-        return "" if self._stem.match(held) else held, self._held_start
+        return "" if self._named.match(held) else held, self._held_start
