@@ -76,8 +76,8 @@ def _new_log(path: Path) -> BinaryIO:
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         # Several processes write to it, so each line is appended.
-        flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_APPEND
-        return os.fdopen(os.open(path, flags, 0o600), "wb")
+        descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_APPEND, 0o600)
+        return os.fdopen(descriptor, "wb")
     except OSError as error:
         raise ClientNotReady(f"the server's log {str(path)!r} cannot be written: {error.strerror}") from None
 

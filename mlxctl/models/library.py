@@ -274,7 +274,7 @@ def _closest(name: str, names: list[str], *, most: int) -> list[str]:
     """
     parts = {"demo": demo.MODEL_NAME} if demo.MODEL_NAME in names else {}
     parts |= {part: full for full in reversed(names) for part in (full.rpartition("/")[2], full)}
-    close = difflib.get_close_matches(name, parts, n=most, cutoff=0.5)
+    close = difflib.get_close_matches(name, parts, n=most, cutoff=0.6)
     return list(dict.fromkeys(parts[part] for part in close))
 
 

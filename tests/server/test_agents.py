@@ -11,7 +11,7 @@ from typing import Any
 import httpx
 import pytest
 
-from .process import ServerProcess, serving
+from .process import ServerProcess, serving, wait_for
 
 CONTEXT_LENGTH = 1024
 BRIEF: dict[str, Any] = {"max_tokens": 8, "temperature": 0}
@@ -336,10 +336,9 @@ def test_agent_is_warm_after_restart_and_lost_without_persist(endless_model: Pat
         assert lost.look()["caches"][0]["status"] == "hot"
         listed = httpx.get(f"{before.url}/v1/agents").json()["data"]
         assert [(one["id"], one["persist"]) for one in listed] == [("sleeper", True), ("lost", False)]
-        counts = before.health()["agents"]
-        assert counts == {
-            "on_disk": 1, "in_memory": 1, "running": 0, "waiting": 0, "hot": 2, "warm": 0, "cold": 0
-        }  # fmt: skip
+        counts = {"on_disk": 1, "in_memory": 1, "running": 0, "waiting": 0, "hot": 2, "warm": 0, "cold": 0}
+        # Agents are looked up every few seconds only.
+        wait_for(lambda: before.health()["agents"] == counts, seconds=60)
         before.stop()
     with serving(endless_model, **places) as after:
         assert [one["id"] for one in httpx.get(f"{after.url}/v1/agents").json()["data"]] == ["sleeper"]
