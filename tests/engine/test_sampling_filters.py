@@ -109,11 +109,20 @@ def most_likely_tokens(row: Row, top_k: int, top_p: float) -> set[int]:
     return set(np.nonzero(row >= floor)[0].tolist())
 
 
-@given(seed=st.integers(0, 1 << 32), top_k=st.sampled_from([1, 20, 64, 65]), top_p=st.sampled_from([1, 0.7]))
-def test_top_k_and_top_p_of_large_vocabulary_equal_a_full_sort(seed: int, top_k: int, top_p: float) -> None:
+@given(
+    seed=st.integers(0, 1 << 32),
+    # With few, tokens are equally likely at the limit.
+    num_values=st.sampled_from([200, 1_000_000]),
+    top_k=st.sampled_from([1, 20, 64, 65]),
+    top_p=st.sampled_from([1, 0.7]),
+)
+def test_top_k_and_top_p_of_large_vocabulary_equal_a_full_sort(
+    seed: int, num_values: int, top_k: int, top_p: float
+) -> None:
     width = 10_001
-    # Few values, so that tokens are equally likely at the limit.
-    rows = np.random.default_rng(seed).integers(-99, 99, (2, width)).astype(np.float32) / 8
+    rows = (
+        np.random.default_rng(seed).integers(0, num_values, (2, width)).astype(np.float32) * 25 / num_values
+    )
     sampling = SamplingParams(temperature=1.0, top_k=top_k, top_p=top_p)
 
     [alone] = token_filters([sampling], width)
