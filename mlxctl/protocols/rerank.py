@@ -117,7 +117,7 @@ class RerankFormatter:
             message = "send either documents or texts" if given else "documents is missing; it is required"
             raise InvalidRequest(message, param="documents")
         ((field, documents),) = given
-        self._is_plain = field == "texts"
+        self._is_tei = field == "texts"
         texts = [document if isinstance(document, str) else document.text for document in documents]
         places = [f"{field}[{index}]" for index in range(len(texts))]
         for path, text in zip(("query", *places), (decoded.query, *texts), strict=True):
@@ -126,7 +126,7 @@ class RerankFormatter:
         self._model, self._top_n = decoded.model, decoded.top_n
         if decoded.return_documents is not None:
             self._repeats_documents = decoded.return_documents
-        repeats = bool(decoded.return_text) if self._is_plain else self._repeats_documents
+        repeats = bool(decoded.return_text) if self._is_tei else self._repeats_documents
         self._texts = texts if repeats else None
         self._num_documents = len(texts)
         return EmbeddingRequest(model=decoded.model, query=decoded.query, inputs=tuple(texts))
@@ -141,7 +141,7 @@ class RerankFormatter:
             scores = [_cosine(query, document) for document in documents]
         # The sort is stable: equal documents keep their order.
         order = sorted(range(len(scores)), key=lambda index: -scores[index])[: self._top_n]
-        if self._is_plain:
+        if self._is_tei:
             return msgspec.json.encode([self._score(index, scores[index]) for index in order])
         return msgspec.json.encode(
             RerankAnswer(

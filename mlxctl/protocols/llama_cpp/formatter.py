@@ -213,9 +213,9 @@ class LlamaFormatter:
         """Return the answer, or its fields at the requested paths."""
         if not self._decoded.response_fields:
             return answer
-        found: dict[str, Any] = {}
+        fields, found = msgspec.to_builtins(answer), {}
         for path in self._decoded.response_fields:
-            value: Any = msgspec.to_builtins(answer)
+            value: Any = fields
             for name in path.split("/"):
                 value = value.get(name, UNSET) if isinstance(value, dict) else UNSET
             if value is not UNSET:
