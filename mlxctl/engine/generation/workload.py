@@ -249,7 +249,8 @@ class GenerationWorkload(Workload):
         if problem := runner.lora.problem(submit.adapters):
             return problem, "failed"
         # Ids are packed in four bytes each.
-        needed = self._scheduler.prompt_bytes(submit.model, len(submit.prompt_token_ids) // 4)
+        num_tokens = len(submit.prompt_token_ids) // 4
+        needed = self._scheduler.prompt_bytes(submit.model, num_tokens, submit.max_tokens)
         if needed <= self._memory.cache_capacity_bytes:
             return None
         if needed > self._memory.cache_capacity_beside(submit.model):

@@ -69,9 +69,9 @@ class ModelQueue:
         """Sequences that hold a cache and do not decode yet."""
         return self.restoring + self.prefilling
 
-    def prompt_bytes(self, num_prompt_tokens: int) -> int:
+    def prompt_bytes(self, num_prompt_tokens: int, max_tokens: int) -> int:
         """Return a prompt's cache bytes, with room for first output tokens."""
-        return self.costs.cache_bytes(num_prompt_tokens + OUTPUT_RESERVE_TOKENS)
+        return self.costs.cache_bytes(num_prompt_tokens + min(max_tokens, OUTPUT_RESERVE_TOKENS))
 
     def remove(self, sequence: Sequence) -> None:
         match sequence.state:

@@ -183,7 +183,7 @@ class PrefillPlanner:
             costs.cache_bytes(other.num_prompt_tokens) - costs.cache_bytes(other.num_computed_tokens)
             for other in queue.admitted
         )
-        return queue.prompt_bytes(row.num_prompt_tokens) <= available_bytes - reserved
+        return queue.prompt_bytes(row.num_prompt_tokens, row.max_tokens) <= available_bytes - reserved
 
     def _admit(self, queue: ModelQueue, ranked: list[Sequence], available_bytes: int) -> list[Sequence]:
         """Admit waiting prompts; return those to restore now.

@@ -147,9 +147,9 @@ class Scheduler:
         """Return the numbers of sequences by state."""
         return QueueCounts.of(self._queues.values())
 
-    def prompt_bytes(self, model: str, num_prompt_tokens: int) -> int:
+    def prompt_bytes(self, model: str, num_prompt_tokens: int, max_tokens: int) -> int:
         """Return a prompt's cache bytes, with room for first output tokens."""
-        return self._queues[model].prompt_bytes(num_prompt_tokens)
+        return self._queues[model].prompt_bytes(num_prompt_tokens, max_tokens)
 
     def take_short_of_memory(
         self, *, available_bytes: int, now: float, seconds: float
@@ -159,7 +159,7 @@ class Scheduler:
         With their bytes.
         """
         short = [
-            (row, queue.prompt_bytes(row.num_prompt_tokens))
+            (row, queue.prompt_bytes(row.num_prompt_tokens, row.max_tokens))
             for queue in self._queues.values()
             if queue.waiting
             for row in self._planner.short_of_memory(queue, available_bytes, now=now, seconds=seconds)
