@@ -40,6 +40,7 @@ class PromptEncoder:
         self._name = name
         self._vocabulary_size = vocabulary_size
         self._context_length = facts.context_length
+        self._default_max_tokens = facts.default_max_tokens
         self._context_limit = facts.context_limit
 
     def write(self, request: GenerationRequest) -> Prompt:
@@ -145,7 +146,8 @@ class PromptEncoder:
         rest, num_needed = context_length - len(token_ids), 0 if request.max_tokens == 0 else 1
         if rest < num_needed:
             raise self._too_long(len(token_ids), context_length)
-        return rest if request.max_tokens is None else min(request.max_tokens, rest)
+        limit = self._default_max_tokens if request.max_tokens is None else request.max_tokens
+        return rest if limit is None else min(limit, rest)
 
     def _too_long(self, num_tokens: int, context_length: int) -> ContextTooLong:
         """Return the error of a prompt beyond `context_length`.

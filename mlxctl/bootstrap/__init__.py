@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from mlxctl import demo, locations
+from mlxctl import locations
 from mlxctl.adapters import RequestDefaults
 from mlxctl.bootstrap.policy import policy_service
 from mlxctl.engine import EngineClient, EngineProcess
@@ -12,7 +12,6 @@ from mlxctl.inference.models.configured_models import ModelReader
 from mlxctl.inference.models.lora_registry import LoraRegistry
 from mlxctl.inference.preparation import PreparationPool
 from mlxctl.ir import SamplingOptions, ToneCurveOptions
-from mlxctl.models import NamedDirectory
 from mlxctl.models.capability_lookup import CapabilityLookup, open_capability_lookup
 from mlxctl.models.catalog import Catalog
 from mlxctl.policy import PolicyService
@@ -20,9 +19,6 @@ from mlxctl.settings import AuditSettings, SamplingSettings, Settings
 from mlxctl.stores import AgentStore, AgentStores, ResponseStore
 from mlxctl.stores.audit import AuditStore, read_audit_key
 from mlxctl.stores.audit_files import AuditFiles
-
-DEMO_MODEL = NamedDirectory(name=demo.MODEL_NAME, path=demo.MODEL_DIR)
-"""The built-in model, served when the settings name none."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -75,7 +71,7 @@ def build_services(settings: Settings) -> Services:
     )
     knowledge = open_capability_lookup()
     catalog = Catalog(settings, knowledge)
-    reader = ModelReader(settings, catalog.library, knowledge, demo=DEMO_MODEL)
+    reader = ModelReader(settings, catalog.library, knowledge)
     registry = reader.registry()
     inference = InferenceService(
         engine,

@@ -55,12 +55,11 @@ def run(
     """
     with report_errors():
         from mlxctl.settings import resolve
-        from mlxctl.tui.chat_backend import DEMO_CHOICE, LocalBackend
+        from mlxctl.tui.chat_backend import LocalBackend
         from mlxctl.tui.conversation import ChatOptions
         from mlxctl.tui.launch import InitialConversation, run_chat
 
-        is_demo = model in ("demo", DEMO_CHOICE)
-        path = None if is_demo else _local_model(model, is_quiet=quiet or as_json)
+        path = _local_model(model, is_quiet=quiet or as_json)
         settings = resolve(environment=os.environ, flags={"model": {"path": path}})
         options = ChatOptions(system_prompt=system, temperature=temperature, max_tokens=max_tokens)
         raise typer.Exit(

@@ -4,7 +4,7 @@ import json
 from typing import Any
 
 from mlxctl.adapters import ModelAdapter, PromptTokens, create_adapter
-from mlxctl.bootstrap import DEMO_MODEL, request_defaults
+from mlxctl.bootstrap import request_defaults
 from mlxctl.errors import ModelError
 from mlxctl.inference.cache.prompt_sections import PromptSection, collapse_images, find_section
 from mlxctl.inference.cache.user_markers import user_markers
@@ -74,7 +74,7 @@ class LocalModels:
     def _load(self, model: str) -> ModelAdapter | None:
         knowledge = open_capability_lookup()
         try:
-            reader = ModelReader(self._settings, self._library, knowledge, demo=DEMO_MODEL)
+            reader = ModelReader(self._settings, self._library, knowledge)
             found = reader.local_model(model)
             return create_adapter(
                 found.facts,

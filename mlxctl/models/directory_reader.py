@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from mlxctl import demo
 from mlxctl.errors import BrokenModel, ModelNotFoundOnDisk
 from mlxctl.ir import EmbeddingRecipe, ModelFacts
 from mlxctl.models.chat_templates import find_chat_template, find_tool_template
@@ -67,6 +68,7 @@ def read_model(path: Path, *, trust_remote_code: bool = False) -> ModelFacts:
         else transcription.context_length
         if transcription
         else context_length,
+        default_max_tokens=demo.DEFAULT_MAX_TOKENS if path == demo.MODEL_DIR else None,
         weights_bytes=_weights_bytes(path) + (_dense_bytes(path, embedding) if embedding else 0),
         embedding=embedding,
         dimensions=embedding.num_dimensions(width)

@@ -49,6 +49,10 @@ class NamedDirectory:
     path: Path
 
 
+DEMO_MODEL = NamedDirectory(name=demo.MODEL_NAME, path=demo.MODEL_DIR)
+"""The built-in model, served when the settings name none."""
+
+
 class Library:
     """The models on this machine; every call reads the disk."""
 
@@ -94,15 +98,16 @@ class Library:
     def find(self, name: str) -> LibraryEntry:
         """Return the entry of this name.
 
-        The part after the slash suffices if unique. The built-in demo model has a name, but is in no list.
+        The part after the slash suffices if unique. The built-in demo model has two names, but is in no list.
         Raises ModelNotFoundOnDisk.
         """
         entries = self.entries()
         for entry in entries:
             if entry.name == name:
                 return entry
-        if name == demo.MODEL_NAME:
-            return LibraryEntry(name=name, path=demo.MODEL_DIR, folder=demo.MODEL_DIR, origin="built in")
+        if name in (demo.MODEL_NAME, demo.SHORT_NAME):
+            path = demo.MODEL_DIR
+            return LibraryEntry(name=demo.MODEL_NAME, path=path, folder=path, origin="built in")
         short = [entry for entry in entries if entry.name.rpartition("/")[2] == name]
         if len(short) == 1:
             return short[0]
@@ -113,10 +118,12 @@ class Library:
     def resolve(self, name: str) -> NamedDirectory:
         """Return the directory for an alias, a path or a name.
 
-        For command lines and settings only. Raises ModelNotFoundOnDisk, with close names.
+        A directory called `demo` without a model does not hide the demo model. For command lines and settings
+        only. Raises ModelNotFoundOnDisk, with close names.
         """
         path = expand_user(name)
-        if name not in self.aliases and path.is_dir():
+        is_demo = name == demo.SHORT_NAME and not (path / "config.json").exists()
+        if name not in self.aliases and path.is_dir() and not is_demo:
             return NamedDirectory(name=display_name(path.resolve()), path=path)
         return self.find_named(name)
 

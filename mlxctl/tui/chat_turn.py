@@ -51,9 +51,6 @@ MAX_ROUNDS = 20
 MAX_BUSY_SECONDS = 300.0
 """How long a busy or loading server is retried."""
 
-DEMO_MAX_TOKENS = 256
-"""Default max_tokens of the demo model."""
-
 DEMO_TOOL_HINT = "The demo model cannot correct a failed tool call. Load a real model for tools."
 
 
@@ -83,9 +80,7 @@ class ChatTurn:
         self._backend = backend
         self._model = model
         self._conversation = conversation
-        # On unknown questions the demo model does not stop by itself.
-        is_endless = model.is_demo and options.max_tokens is None
-        self._options = replace(options, max_tokens=DEMO_MAX_TOKENS) if is_endless else options
+        self._options = options
 
     async def run(self) -> Updates:
         """Yield updates; closing the generator cancels the generation. Raises MlxctlError."""

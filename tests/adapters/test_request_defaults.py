@@ -1,5 +1,6 @@
 """Server defaults precede those of the model, requests precede both."""
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -26,6 +27,13 @@ def test_server_defaults_come_between_request_and_generation_config(tmp_path: Pa
     )
     assert (sampling.temperature, sampling.top_p, sampling.top_k) == (0.3, 0.5, 3)
     assert (sampling.min_p, sampling.seed) == (0.2, 11)
+
+
+def test_default_max_tokens_of_a_model_bounds_requests_that_set_none(tmp_path: Path) -> None:
+    facts = replace(read_model(write_model(tmp_path)), default_max_tokens=5)
+    model = create_adapter(facts, name="tiny")
+    assert model.prepare_input(ask()).max_tokens == 5
+    assert model.prepare_input(ask(max_tokens=9)).max_tokens == 9
 
 
 def test_default_max_tokens_bounds_requests_that_set_none(tmp_path: Path) -> None:

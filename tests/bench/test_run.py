@@ -8,9 +8,8 @@ import pytest
 from mlxctl.bench.result import Result, encode_result, load_result, save_result
 from mlxctl.bench.run import RunOptions, ServerChoice, measured_speed, run_bench
 from mlxctl.bench.scenarios import Latency, Throughput
-from mlxctl.bootstrap import DEMO_MODEL
 from mlxctl.errors import CapacityError, ConnectionLost, SettingsError, UnknownModel
-from mlxctl.models import describe_model
+from mlxctl.models import DEMO_MODEL, describe_model
 from tests.bench.fixed_rate_server import fixed_rate_server
 from tests.bench.recording_observer import RecordingObserver
 

@@ -12,10 +12,9 @@ from models.weight_files import packed, write_model
 from typer.testing import CliRunner
 
 from mlxctl import locations
-from mlxctl.bootstrap import DEMO_MODEL
 from mlxctl.cli import app
 from mlxctl.cli.models import COMMANDS
-from mlxctl.models import this_machine
+from mlxctl.models import DEMO_MODEL, this_machine
 from mlxctl.models.fingerprint import fingerprint
 from mlxctl.stores import MeasuredSpeed, SpeedStore
 from tests import tiny_models

@@ -9,7 +9,6 @@ from typing import Any
 
 import pytest
 
-from mlxctl.bootstrap import DEMO_MODEL
 from mlxctl.engine import EngineClient
 from mlxctl.errors import SettingsError
 from mlxctl.inference.models.configured_models import ModelReader
@@ -153,4 +152,4 @@ def test_lookup_and_draft_model_exclude_each_other(tmp_path: Path) -> None:
     knowledge = CapabilityLookup(CapabilityStore(tmp_path / "store.sqlite"), tmp_path / "none.toml")
     library = Library(LibrarySettings(hub_cache=tmp_path))
     with pytest.raises(SettingsError, match="--draft is set but speculation is 'lookup'"):
-        ModelReader(settings, library, knowledge, demo=DEMO_MODEL).configured_models()
+        ModelReader(settings, library, knowledge).configured_models()

@@ -10,7 +10,6 @@ import pytest
 
 from mlxctl import demo
 from mlxctl.adapters import create_adapter
-from mlxctl.bootstrap import DEMO_MODEL
 from mlxctl.errors import (
     BrokenModel,
     ContextTooLong,
@@ -63,7 +62,7 @@ def configure(
     directories = LibrarySettings(
         models_dirs=settings.pool.dirs, hub_cache=Path("/nowhere"), aliases=aliases or {}
     )
-    return ModelReader(settings, Library(directories), knowledge, demo=DEMO_MODEL).configured_models()
+    return ModelReader(settings, Library(directories), knowledge).configured_models()
 
 
 def configure_draft(knowledge: CapabilityLookup, speculation: str, **model: Path | None) -> ConfiguredModels:
@@ -73,7 +72,7 @@ def configure_draft(knowledge: CapabilityLookup, speculation: str, **model: Path
         library=LibrarySettings(hub_cache=Path("/nowhere")),
     )
     library = Library(LibrarySettings(hub_cache=Path("/nowhere")))
-    return ModelReader(settings, library, knowledge, demo=DEMO_MODEL).configured_models()
+    return ModelReader(settings, library, knowledge).configured_models()
 
 
 def names(models: list[ServedModel]) -> list[str]:
@@ -82,6 +81,14 @@ def names(models: list[ServedModel]) -> list[str]:
 
 def test_demo_model_is_the_default(knowledge: CapabilityLookup) -> None:
     assert [(model.name, model.is_demo) for model in configure(knowledge).listed] == [(demo.MODEL_NAME, True)]
+
+
+@pytest.mark.parametrize("name", [None, "demo", "mlxctl-demo"])
+def test_demo_model_is_the_same_by_every_name(knowledge: CapabilityLookup, name: str | None) -> None:
+    model = configure(knowledge, model=name and Path(name)).listed[0]
+    assert (model.name, model.is_demo) == (demo.MODEL_NAME, True)
+    # After an unknown question it does not stop by itself.
+    assert model.facts.default_max_tokens == demo.DEFAULT_MAX_TOKENS
 
 
 def test_listed_models_keep_their_order(models_dir: Path, knowledge: CapabilityLookup) -> None:
@@ -250,7 +257,7 @@ def test_kv_bits_are_set_by_own_name_only(models_dir: Path, knowledge: Capabilit
 
 def test_library_model_is_read_by_name_never_by_path(models_dir: Path, knowledge: CapabilityLookup) -> None:
     library = Library(LibrarySettings(models_dirs=(models_dir,), hub_cache=Path("/nowhere")))
-    reader = ModelReader(Settings(), library, knowledge, demo=DEMO_MODEL)
+    reader = ModelReader(Settings(), library, knowledge)
     assert reader.library_model("qwen3").name == "qwen3"
     for path in (str(models_dir / "qwen3"), "../shelf/qwen3", "./qwen3"):
         with pytest.raises(ModelNotFoundOnDisk):
@@ -329,7 +336,7 @@ def configure_with_overrides(
     )
     library = LibrarySettings(models_dirs=(models_dir,), hub_cache=Path("/nowhere"), aliases=aliases)
     settings = Settings(model=ModelSettings(path=model, name="served"), library=library)
-    return ModelReader(settings, Library(library), known, demo=DEMO_MODEL).configured_models()
+    return ModelReader(settings, Library(library), known).configured_models()
 
 
 def configure_probed(
@@ -353,7 +360,7 @@ def configure_probed(
     library = Library(LibrarySettings(hub_cache=Path("/nowhere")))
     knowledge = CapabilityLookup(store, tmp_path / "capabilities.toml")
     try:
-        return ModelReader(settings, library, knowledge, demo=DEMO_MODEL).configured_models().listed[0]
+        return ModelReader(settings, library, knowledge).configured_models().listed[0]
     finally:
         knowledge.close()
 

@@ -9,7 +9,6 @@ from typing import Any
 
 import pytest
 
-from mlxctl.bootstrap import DEMO_MODEL
 from mlxctl.errors import Conflict, InvalidRequest
 from mlxctl.inference.models.configured_models import ModelReader
 from mlxctl.inference.models.lora_registry import LoraRegistry
@@ -36,7 +35,7 @@ async def registry_of(directory: Path, **chosen: Any) -> AsyncIterator[LoraRegis
     library = Library(LibrarySettings(hub_cache=directory))
     knowledge = CapabilityLookup(CapabilityStore(directory / "store.sqlite"), directory / "none.toml")
     settings = Settings(model=ModelSettings(path=base, name="m"))
-    models = ModelReader(settings, library, knowledge, demo=DEMO_MODEL).registry()
+    models = ModelReader(settings, library, knowledge).registry()
     async with running_engine(models=[models.model("m").spec]) as client:
         dirs = AdapterSettings(dirs=(directory / "adapters",), **chosen)
         yield LoraRegistry(client, models, dirs, lambda name: library.find_named(name).path)

@@ -211,6 +211,16 @@ def test_unknown_name_is_an_error_with_hint(directories: tuple[Path, Path], name
         library(directories, round="about", about="round", lost="org/none").resolve(name)
 
 
+def test_directory_without_a_model_does_not_hide_the_demo_model(
+    directories: tuple[Path, Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "demo").mkdir()
+    assert library(directories).resolve("demo").name == "mlxctl-demo"
+    write_model(tmp_path / "demo", CONFIG, WEIGHTS)
+    assert library(directories).resolve("demo").path == Path("demo")
+
+
 def test_requested_name_is_never_a_path(directories: tuple[Path, Path]) -> None:
     write_model(directories[0] / "a", CONFIG, WEIGHTS)
     shelf = library(directories)

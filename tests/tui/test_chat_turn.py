@@ -8,7 +8,7 @@ import pytest
 from mlxctl.errors import CapacityError, ConnectionLost, InvalidRequest, ServerUnreachable
 from mlxctl.ir import GenerationRequest, TextDelta, ToolCallStarted
 from mlxctl.tui.chat_backend import BackendModel
-from mlxctl.tui.chat_turn import DEMO_MAX_TOKENS, MAX_ROUNDS, ChatTurn
+from mlxctl.tui.chat_turn import MAX_ROUNDS, ChatTurn
 from mlxctl.tui.conversation import ChatOptions, Conversation
 from mlxctl.tui.tools.toolbox import ToolBox
 from mlxctl.tui.turn_updates import (
@@ -165,12 +165,6 @@ def test_request_contains_the_chat_options() -> None:
     assert request.messages[0].text == "Be brief."
     assert (request.sampling.temperature, request.sampling.top_p, request.max_tokens) == (0.5, 0.9, 7)
     assert request.thinking.enabled is False
-
-
-def test_demo_model_has_a_default_token_limit() -> None:
-    backend = ScriptedBackend(text("Much."))
-    run(backend, model=BackendModel(name="demo", is_demo=True))
-    assert backend.requests[0].max_tokens == DEMO_MAX_TOKENS
 
 
 def test_failed_tool_call_ends_the_turn_of_the_demo_model() -> None:

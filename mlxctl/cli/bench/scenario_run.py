@@ -13,12 +13,11 @@ from mlxctl.bench.result import Result, encode_result, save_result
 from mlxctl.bench.run import RunOptions, ServerChoice, measured_speed, run_bench
 from mlxctl.bench.runner import Observer
 from mlxctl.bench.scenarios import Scenario
-from mlxctl.bootstrap import DEMO_MODEL
 from mlxctl.cli.bench.options import SharedOptions
 from mlxctl.cli.bench.progress import progress_on
 from mlxctl.cli.bench.tables import print_result, print_summary, table_console
 from mlxctl.errors import SettingsError
-from mlxctl.models import Library, ModelDescription, describe_model
+from mlxctl.models import DEMO_MODEL, Library, ModelDescription, describe_model
 from mlxctl.models.measured_speeds import MeasuredSpeeds
 from mlxctl.settings import resolve
 

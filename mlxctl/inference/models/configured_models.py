@@ -17,7 +17,7 @@ from mlxctl.inference.session import MIN_OUTPUT_TOKENS
 from mlxctl.ir import ModelFacts
 from mlxctl.ir.model_spec import TextModelOptions
 from mlxctl.ir.models import ContextLimit
-from mlxctl.models import Library, LibraryEntry, NamedDirectory, read_model, this_machine
+from mlxctl.models import DEMO_MODEL, Library, LibraryEntry, NamedDirectory, read_model, this_machine
 from mlxctl.models.capability_lookup import CapabilityLookup, ProbedModel
 from mlxctl.models.kv_config import KV_CONFIG_FILE
 from mlxctl.models.text_options import kv_bits, text_options
@@ -65,20 +65,15 @@ class _ModelEntry:
     name: str
     find: Callable[[], NamedDirectory]
     is_listed: bool = False
-    is_demo: bool = False
 
 
 class ModelReader:
     """Reads model directories and what probing found about them. Blocks; any thread."""
 
-    def __init__(
-        self, settings: Settings, library: Library, knowledge: CapabilityLookup, *, demo: NamedDirectory
-    ) -> None:
-        """`demo` is the model to serve when the settings name none."""
+    def __init__(self, settings: Settings, library: Library, knowledge: CapabilityLookup) -> None:
         self._settings = settings
         self._library = library
         self._knowledge = knowledge
-        self._demo = demo
         self._drafters = DrafterReader(settings, library)
 
     def registry(self) -> ModelRegistry:
@@ -127,8 +122,7 @@ class ModelReader:
 
         Raises ModelNotFoundOnDisk, BrokenModel.
         """
-        found = self._demo if name == self._demo.name else self._library.find_named(name)
-        return self._read(found, served_as=name, trust_remote_code=False)
+        return self._read(self._library.find_named(name), served_as=name, trust_remote_code=False)
 
     def _entries(self) -> Iterator[_ModelEntry]:
         pool, first = self._settings.pool, self._settings.model
@@ -137,10 +131,10 @@ class ModelReader:
                 first.name or self._name(first.path), self._directory(first.path), is_listed=True
             )
         elif not (pool.models or pool.dirs):
-            yield _ModelEntry(first.name or self._demo.name, lambda: self._demo, is_listed=True, is_demo=True)
+            yield _ModelEntry(first.name or DEMO_MODEL.name, lambda: DEMO_MODEL, is_listed=True)
         for path in pool.models:
             yield _ModelEntry(self._name(path), self._directory(path), is_listed=True)
-        taken = {self._demo.name if path is None else self._name(path) for path in (first.path, *pool.models)}
+        taken = {DEMO_MODEL.name if path is None else self._name(path) for path in (first.path, *pool.models)}
         for found in self._entries_in(pool.dirs):
             yield _ModelEntry(found.name, partial(_usable_directory, found))
         for alias in self._library.aliases:
@@ -176,7 +170,7 @@ class ModelReader:
         )
         is_default = entry.is_listed and entry.name == self._default_name
         options = self._options(entry.name, model, must_fit=is_default)
-        return replace(model, name=entry.name, is_demo=entry.is_demo, options=options)
+        return replace(model, name=entry.name, options=options)
 
     def _options(self, name: str, model: ServedModel, *, must_fit: bool = False) -> TextModelOptions:
         options = text_options(self._settings, name, model.facts.path)
@@ -190,7 +184,7 @@ class ModelReader:
     @property
     def _default_name(self) -> str:
         first = self._settings.model
-        return first.name or (self._demo.name if first.path is None else self._name(first.path))
+        return first.name or (DEMO_MODEL.name if first.path is None else self._name(first.path))
 
     def _check_kv_config(
         self, name: str, model: ServedModel, options: TextModelOptions, *, must_fit: bool
@@ -216,6 +210,7 @@ class ModelReader:
             probed_capabilities=known.capabilities,
             verdicts=known.verdicts,
             trust_remote_code=trust_remote_code,
+            is_demo=found.path == DEMO_MODEL.path,
         )
 
     def _limited(self, facts: ModelFacts, known: ProbedModel, *, name: str) -> ModelFacts:
