@@ -45,7 +45,7 @@ complete -c mlxctl -n "__mlxctl_at ' serve'" -l pin -x -d 'Model that is never u
 complete -c mlxctl -n "__mlxctl_at ' serve'" -l model-ttl -x -d 'Idle time after which a model is unloaded. Default'
 complete -c mlxctl -n "__mlxctl_at ' serve'" -l name -x -d 'Name of the model in requests. Default: the name of its directory'
 complete -c mlxctl -n "__mlxctl_at ' serve'" -l trust-remote-code -d 'Allow Python code from the model directory to run'
-complete -c mlxctl -n "__mlxctl_at ' serve'" -l probe-unknown -d 'Probe models that were never probed before `serve` starts'
+complete -c mlxctl -n "__mlxctl_at ' serve'" -l probe-unknown -d 'Let `serve` probe named models that were never probed'
 complete -c mlxctl -n "__mlxctl_at ' serve'" -l kv-bits -x -d 'Bits of the KV cache while a model runs'
 complete -c mlxctl -n "__mlxctl_at ' serve'" -l kv-group-size -x -d 'Quantization group size of the KV cache'
 complete -c mlxctl -n "__mlxctl_at ' serve'" -l adapter -x -d 'LoRA adapter of the first model'

@@ -1482,7 +1482,7 @@ _mlxctl_serve() {
         '*--model-ttl[Idle time after which a model is unloaded. Default]: :' \
         '*--name[Name of the model in requests. Default\: the name of its directory]: :' \
         '*--trust-remote-code[Allow Python code from the model directory to run]' \
-        '*--probe-unknown[Probe models that were never probed before `serve` starts]' \
+        '*--probe-unknown[Let `serve` probe named models that were never probed]' \
         '*--kv-bits[Bits of the KV cache while a model runs]: :' \
         '*--kv-group-size[Quantization group size of the KV cache]: :' \
         '*--adapter[LoRA adapter of the first model]: :' \

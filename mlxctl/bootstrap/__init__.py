@@ -10,10 +10,12 @@ from mlxctl.errors import SettingsError
 from mlxctl.inference import InferenceService
 from mlxctl.inference.models.configured_models import ModelReader
 from mlxctl.inference.models.lora_registry import LoraRegistry
+from mlxctl.inference.models.startup_probe import StartupProbe
 from mlxctl.inference.preparation import PreparationPool
 from mlxctl.ir import SamplingOptions, ToneCurveOptions
 from mlxctl.models.capability_lookup import CapabilityLookup, open_capability_lookup
 from mlxctl.models.catalog import Catalog
+from mlxctl.models.probe_process import ProbeProcess
 from mlxctl.policy import PolicyService
 from mlxctl.settings import AuditSettings, SamplingSettings, Settings
 from mlxctl.stores import AgentStore, AgentStores, ResponseStore
@@ -43,10 +45,11 @@ class Services:
             self.audit.close()
 
 
-def build_services(settings: Settings) -> Services:
+def build_services(settings: Settings, *, probes_unknown: bool = False) -> Services:
     """Create the services without starting them. Needs a running event loop.
 
-    Raises ModelError when no model is usable, SettingsError for invalid models and capability overrides.
+    With `probes_unknown`, the start probes models that were never probed. Raises ModelError when no model is
+    usable, SettingsError for invalid models and capability overrides.
     """
     engine = EngineClient(
         EngineProcess(settings.engine),
@@ -73,6 +76,7 @@ def build_services(settings: Settings) -> Services:
     catalog = Catalog(settings, knowledge)
     reader = ModelReader(settings, catalog.library, knowledge)
     registry = reader.registry()
+    probe = ProbeProcess(memory_limit_bytes=settings.engine.memory_limit_bytes) if probes_unknown else None
     inference = InferenceService(
         engine,
         registry,
@@ -86,6 +90,7 @@ def build_services(settings: Settings) -> Services:
             modules=["mlxctl.protocols", "mlxctl.policy.request_screen"],
             request_defaults=request_defaults(settings),
         ),
+        startup_probe=StartupProbe(reader, registry, probe) if probe is not None else None,
     )
     return Services(
         inference=inference,

@@ -60,6 +60,8 @@ class Banner:
 
 
 def _describe_wait(settings: Settings) -> str:
+    if settings.model.probe_unknown:
+        return "probing models that were never probed, then loading"
     if settings.model.path or settings.pool.models:
         return f"loading model {str(settings.model.path or settings.pool.models[0])!r}"
     return "starting the engine" if settings.pool.dirs else "loading the built-in demo model"

@@ -127,8 +127,6 @@ _FLAG_NAMES = {flag.field: re.split("[ /]", flag.flag)[0] for flag in _FLAGS} | 
     "path": "--model",
     "models": "--model",
 }
-# Longest time for one answer.
-_PROBE_SECONDS = 600.0
 _MODEL_HELP = f"{describe_field(ModelSettings, 'path')} {describe_field(PoolSettings, 'models')}"
 
 app = create_app()
@@ -150,8 +148,6 @@ def serve(
                 "better use --api-key-file or the settings file",
                 err=True,
             )
-        if settings.model.probe_unknown:
-            _probe_unknown(settings)
         from mlxctl.cli.banner import Banner
         from mlxctl.server import run
 
@@ -162,28 +158,6 @@ def resolve_options(models: list[str], config: Path | None, flags: Mapping[str, 
     """Return the settings with these options of the command. Raises SettingsError."""
     values = {**flags, "path": next(iter(models), None), "models": models[1:]}
     return read_settings(config, _by_section(values), _FLAG_NAMES)
-
-
-def _probe_unknown(settings: Settings) -> None:
-    """Probe the models of the start that were never probed.
-
-    Progress is on standard error.
-    """
-    from mlxctl.cli.probe.results import ProbeOptions, probe_models
-
-    names = [str(path) for path in (settings.model.path, *settings.pool.models) if path is not None]
-    if not names:
-        return
-    typer.echo("mlxctl: probing models that were never probed; Ctrl-C skips it", err=True)
-    options = ProbeOptions(
-        force=False,
-        timeout_seconds=_PROBE_SECONDS,
-        trust_remote_code=settings.model.trust_remote_code,
-        is_quiet=False,
-    )
-    for result in probe_models(names, settings, options).models:
-        if result.problem is not None:
-            typer.echo(f"mlxctl: {result.name}: {result.problem}", err=True)
 
 
 def _by_section(values: Mapping[str, object]) -> dict[str, dict[str, object]]:

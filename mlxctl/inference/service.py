@@ -18,6 +18,7 @@ from mlxctl.inference.models.lora_registry import LoraRegistry
 from mlxctl.inference.models.manager import ModelManager
 from mlxctl.inference.models.registry import ModelRegistry
 from mlxctl.inference.models.served_model import ServedModel
+from mlxctl.inference.models.startup_probe import StartupProbe
 from mlxctl.inference.preparation import PackedRequest, PreparationPool, jobs
 from mlxctl.inference.preparation.packed_request import PackedTexts
 from mlxctl.inference.request_entry import RequestView
@@ -56,11 +57,18 @@ class InferenceService:
         pool: PoolSettings = NO_POOL,
         max_waiting: int = 256,
         preparation: PreparationPool | None = None,
+        startup_probe: StartupProbe | None = None,
     ) -> None:
         self._engine = engine
         self.preparation = preparation or PreparationPool()
         self.manager = ModelManager(
-            engine, self.preparation, registry, lora, settings=pool, max_waiting=max_waiting
+            engine,
+            self.preparation,
+            registry,
+            lora,
+            settings=pool,
+            max_waiting=max_waiting,
+            startup_probe=startup_probe,
         )
         self._log = RequestLog()
         self.cache = CacheInspector(engine, self.preparation, self.manager)

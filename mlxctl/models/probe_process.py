@@ -1,4 +1,4 @@
-"""Probes of downloaded models, each as an `mlxctl probe` process."""
+"""Probes beside a running server, each as an `mlxctl probe` process."""
 
 import os
 import subprocess
@@ -24,9 +24,11 @@ class ProbeProcess:
         self._process: subprocess.Popen[str] | None = None
         self._is_closed = False
 
-    def run(self, model: Path) -> str | None:
+    def run(self, model: Path, *, trust_remote_code: bool = False) -> str | None:
         """Probe the model in this directory; return a one-line error, or None."""
         command = [sys.executable, "-m", "mlxctl", "probe", "--json", str(model)]
+        if trust_remote_code:
+            command.append("--trust-remote-code")
         with self._lock:
             if self._is_closed:
                 return "the server is shutting down"

@@ -53,7 +53,7 @@ async def _serve(settings: Settings, announcer: Announcer) -> int:
     address = claim_address(server.host, server.port)
     if server.tls_cert:
         address = replace(address, scheme="https")
-    services = build_services(_with_cache_directory(settings))
+    services = build_services(_with_cache_directory(settings), probes_unknown=settings.model.probe_unknown)
     open_requests = OpenHttpRequests()
     tracing = RequestTracing(settings.telemetry) if settings.telemetry.otlp_endpoint else None
     application = create_app(services, server, open_requests, tracing=tracing)

@@ -23,7 +23,7 @@ class ModelSettings:
     """Name of the model in requests. Default: the name of its directory."""
 
     probe_unknown: bool = False
-    """Probe models that were never probed before `serve` starts. The results are stored."""
+    """Let `serve` probe named models that were never probed, before it loads them. The results are stored."""
 
     trust_remote_code: bool = False
     """Allow Python code from the model directory to run."""

@@ -23,7 +23,6 @@ from mlxctl import demo
 from mlxctl.cli import app
 from mlxctl.models.fingerprint import fingerprint
 from mlxctl.probe.interview_steps import QUESTIONS_VERSION
-from mlxctl.settings import Settings
 from mlxctl.stores import QUESTIONS, CapabilityStore, Exchange, Finding, read_overrides
 from tests import tiny_models
 
@@ -238,30 +237,6 @@ def test_store_of_a_newer_version_is_a_one_line_error(home: Path, store_file: Pa
 @pytest.mark.parametrize("arguments", [[], ["org/good", "--all"]])
 def test_probe_needs_names_or_all(home: Path, arguments: list[str]) -> None:
     assert run(*arguments).exit_code == 2
-
-
-def test_serve_probes_models_that_were_never_probed(
-    home: Path, store_file: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    unknown = shutil.copytree(tiny_models.encoder("bert"), home / "models" / "org" / "bert")
-    served: list[Settings] = []
-
-    def serve(settings: Settings, banner: object) -> int:
-        served.append(settings)
-        return 0
-
-    monkeypatch.setattr("mlxctl.server.run", serve)
-    result = runner.invoke(
-        app, ["serve", "--probe-unknown", "-m", "org/good", "-m", "org/bert", "-m", "org/missing"]
-    )
-    assert (result.exit_code, len(served)) == (0, 1)
-    assert "mlxctl: probing models that were never probed; Ctrl-C skips it" in result.stderr
-    assert "mlxctl: org/missing: there is no model directory" in result.stderr
-    store = CapabilityStore(store_file)
-    good, probed = (store.find(fingerprint(path)) for path in (home / "models" / "org" / "good", unknown))
-    store.close()
-    assert good.probed_at == 1.8e9
-    assert probed.is_complete
 
 
 def test_ctrl_c_stores_findings_and_next_run_continues(home: Path, store_file: Path) -> None:

@@ -1,6 +1,8 @@
 """Probed capabilities in a server; without them, detection from files."""
 
+import shutil
 import sqlite3
+import subprocess
 from pathlib import Path
 from typing import Any
 
@@ -11,8 +13,9 @@ from stores.probe_records import record
 from mlxctl import demo
 from mlxctl.models.fingerprint import fingerprint
 from mlxctl.stores import CapabilityStore, Finding
+from tests import tiny_models
 
-from .process import ServerProcess, serving
+from .process import ServerProcess, is_alive, serving, wait_for
 
 TOOL = {
     "type": "function",
@@ -73,9 +76,52 @@ def test_store_of_a_newer_version_is_a_warning(store_file: Path) -> None:
     connection = sqlite3.connect(store_file)
     connection.execute("PRAGMA user_version = 99")
     connection.close()
-    with serving(demo.MODEL_DIR, XDG_STATE_HOME=str(store_file.parents[1])) as server:
+    model = shutil.copytree(demo.MODEL_DIR, store_file.parent / "model")
+    with serving(model, XDG_STATE_HOME=str(store_file.parents[1])) as server:
         assert (listed(server)["supports_tools"], listed(server)["probed"]) == (True, None)
         assert ask_with_tools(server).status_code == 200
         log = standard_error_of(server)
     assert log.count("newer mlxctl") == 1
     assert log.count("was never probed") == 1
+
+
+def embed(server: ServerProcess) -> httpx.Response:
+    return httpx.post(f"{server.url}/v1/embeddings", json={"model": "tiny", "input": "hi"}, timeout=30)
+
+
+def test_unknown_model_is_probed_before_its_first_use(tmp_path: Path) -> None:
+    arguments, state = (
+        ("--model", str(tiny_models.encoder("bert")), "--name", "tiny", "--probe-unknown"),
+        str(tmp_path),
+    )
+    server = ServerProcess(*arguments, environment={"XDG_STATE_HOME": state})
+    early = embed(server)
+    server.wait_ready()
+    answer, model = embed(server), listed(server)
+    server.kill()
+    assert (early.status_code, early.json()["error"]["code"]) == (503, "model_loading")
+    assert "probed before its first use" in early.json()["error"]["message"]
+    assert answer.status_code == 200
+    assert model["probed"]["embeddings"] == "yes"
+    again = ServerProcess(*arguments, environment={"XDG_STATE_HOME": state})
+    again.wait_ready()
+    assert "probing" not in standard_error_of(again)
+    again.kill()
+
+
+def test_end_of_the_server_ends_a_running_probe(tmp_path: Path) -> None:
+    unknown = shutil.copytree(demo.MODEL_DIR, tmp_path / "unknown")
+    server = ServerProcess("--model", str(unknown), "--probe-unknown")
+    probes: list[int] = []
+
+    def is_probing() -> bool:
+        found = subprocess.run(
+            ["pgrep", "-P", str(server.process.pid), "-f", "mlxctl probe"], capture_output=True, check=False
+        )
+        probes[:] = map(int, found.stdout.split())
+        return bool(probes)
+
+    wait_for(is_probing, seconds=30)
+    assert server.stop() == 0
+    wait_for(lambda: not is_alive(probes[0]), seconds=30)
+    server.kill()

@@ -3,6 +3,7 @@
 import logging
 from collections import Counter
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 from pathlib import Path
@@ -109,6 +110,15 @@ class ModelReader:
         self._knowledge.warn_of_unmatched([*found.names, *directories], self._library)
         return found
 
+    def listed_models(self) -> list[ServedModel]:
+        """Read the models again that the operator named, where they are usable."""
+        read = list[ServedModel]()
+        for entry in self._entries():
+            if entry.is_listed:
+                with suppress(ModelError, SettingsError):
+                    read.append(self._read_entry(entry))
+        return read
+
     def library_model(self, name: str) -> ServedModel:
         """Read a library model by name or alias, never by path.
 
@@ -209,6 +219,7 @@ class ModelReader:
             facts=self._limited(facts, known, name=served_as),
             probed_capabilities=known.capabilities,
             verdicts=known.verdicts,
+            is_probed=known.record is not None and known.record.is_complete,
             trust_remote_code=trust_remote_code,
             is_demo=found.path == DEMO_MODEL.path,
         )

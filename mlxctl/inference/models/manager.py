@@ -24,6 +24,7 @@ from mlxctl.inference.models.model_states import LoadProgress, ModelStates, Mode
 from mlxctl.inference.models.registry import ModelRegistry
 from mlxctl.inference.models.residency import ModelResidency
 from mlxctl.inference.models.served_model import ServedModel, UnusableModel
+from mlxctl.inference.models.startup_probe import StartupProbe
 from mlxctl.inference.preparation import PreparationPool
 from mlxctl.inference.request_context import current_request
 from mlxctl.inference.session import ModelSession
@@ -67,9 +68,11 @@ class ModelManager:
         *,
         settings: PoolSettings,
         max_waiting: int,
+        startup_probe: StartupProbe | None = None,
     ) -> None:
         self._engine = engine
         self._registry = registry
+        self._startup_probe = startup_probe
         self.lora = lora
         self._loader = ModelLoader(engine, preparation, registry, max_models=settings.max_models)
         pins = frozenset(own_name for name in settings.pins if (own_name := registry.own_name(name)))
@@ -93,6 +96,8 @@ class ModelManager:
 
         Raises ModelError if none is, EngineDied.
         """
+        if self._startup_probe is not None:
+            await self._startup_probe.run()
         failures: dict[str, ModelError] = {}
         for name in self._registry.at_start:
             try:
@@ -196,6 +201,9 @@ class ModelManager:
 
     async def read_capabilities(self) -> None:
         """Read tokenizers and templates of models with unknown capabilities."""
+        if self._startup_probe is not None and self._startup_probe.is_running:
+            # They depend on what the probe finds.
+            return
         for model in self._registry.models:
             if model.adapter_verdict is None:
                 try:
@@ -265,10 +273,15 @@ class ModelManager:
         return _is_allowed(self.own_name(name))
 
     def _check_open(self) -> None:
-        if not self.is_open:
+        if self.is_open:
+            return
+        if self._startup_probe is not None and self._startup_probe.is_running:
             raise ModelLoading(
-                "the model is still being loaded; try again in a moment", retry_after_seconds=2.0
+                "a model that was never probed is probed before its first use (--probe-unknown); "
+                "try again later",
+                retry_after_seconds=10.0,
             )
+        raise ModelLoading("the model is still being loaded; try again in a moment", retry_after_seconds=2.0)
 
 
 def _is_allowed(own_name: str) -> bool:

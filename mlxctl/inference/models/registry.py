@@ -4,7 +4,7 @@ Event-loop thread only.
 """
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 
 from mlxctl.adapters.answer_reader import AnswerReader
@@ -72,6 +72,10 @@ class ModelRegistry:
             supports_thinking=reader.supports_thinking,
             adapter_verdict=reader.verdict,
         )
+
+    def update(self, models: Iterable[ServedModel]) -> None:
+        """Replace models by what was read from their files later."""
+        self._models |= {model.name: model for model in models if model.name in self._models}
 
     async def resolve(self, name: str) -> ServedModel:
         """Return the model that a request names. Raises UnknownModel, ModelUnavailable."""

@@ -50,8 +50,9 @@ class ServedModel:
     model.
 
     Capabilities: `probed_capabilities` and `verdicts` (by question) come from `mlxctl probe` and overrides,
-    empty for a model that was never probed. `supports_tools`, `supports_thinking` and `adapter_verdict` come
-    from the adapter, None until its tokenizer and template were read.
+    empty for a model that was never probed; `is_probed` tells that a probe came to its end. `supports_tools`,
+    `supports_thinking` and `adapter_verdict` come from the adapter, None until its tokenizer and template
+    were read.
 
     State: `problem` is why the last load failed, `memory` is None unless the model is loaded, `created` is
     the start of this server in unix seconds.
@@ -64,6 +65,7 @@ class ServedModel:
     options: TextModelOptions = NO_TEXT_OPTIONS
     probed_capabilities: ModelCapabilities = UNKNOWN_CAPABILITIES
     verdicts: Mapping[str, ProbeVerdict] = field(default_factory=dict)
+    is_probed: bool = False
     supports_tools: bool | None = None
     supports_thinking: bool | None = None
     adapter_verdict: AdapterVerdict | None = None
