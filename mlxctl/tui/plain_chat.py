@@ -35,7 +35,7 @@ from mlxctl.tui.question_reader import QuestionReader, terminal_restored
 from mlxctl.tui.session_autosave import SessionAutosave
 from mlxctl.tui.terminal import escape_control_characters, escape_direction_marks
 from mlxctl.tui.terminal_decision import decide
-from mlxctl.tui.tools.toolbox import Tool, ToolBox, refusal
+from mlxctl.tui.tools.toolbox import OPENING_SECONDS, Tool, ToolBox, refusal
 from mlxctl.tui.turn_updates import (
     AnswerCut,
     AnswerMeasured,
@@ -144,8 +144,9 @@ class PlainChat:
         try:
             tools = asyncio.create_task(self._tools.open())
             model = await self._open()
-            if waiting := self._tools.opening:
-                self._print_diagnostic(f"Waiting for {waiting}.")
+            await asyncio.wait({tools}, timeout=OPENING_SECONDS)
+            if self._tools.opening:
+                await self._wait_for_tools(tools)
             await tools
             for problem in self._tools.problems:
                 self._print_diagnostic(f"mlxctl: {problem}")
@@ -185,6 +186,26 @@ class PlainChat:
                     last_reason = str(error)
                     self._print_diagnostic(f"{error}. Retrying for up to {MAX_BUSY_SECONDS:.0f} s.")
                 await asyncio.sleep(retry_seconds(error))
+
+    async def _wait_for_tools(self, opening: asyncio.Task[None]) -> None:
+        """Wait for the tools; in a dialog Ctrl-C ends the wait."""
+        if not self._is_interactive:
+            self._print_diagnostic(f"Waiting for {self._tools.opening}.")
+            await opening
+            return
+        loop = asyncio.get_running_loop()
+
+        def skip() -> None:
+            # The terminal has echoed ^C.
+            print(file=self._diagnostics)
+            self._tools.skip_opening()
+
+        loop.add_signal_handler(signal.SIGINT, skip)
+        self._print_diagnostic(f"Waiting for {self._tools.opening}. Ctrl-C goes on without it.")
+        try:
+            await opening
+        finally:
+            loop.remove_signal_handler(signal.SIGINT)
 
     async def _ask(self, question: str, model: BackendModel) -> None:
         self._conversation.add_question(question, self._images)

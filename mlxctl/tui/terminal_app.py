@@ -18,6 +18,7 @@ from mlxctl.tui.contrast import ReadableColors
 from mlxctl.tui.preferences import Preferences, detect_terminal_theme
 
 _COPY_SECONDS = 2.0
+_MAX_NOTIFICATIONS = 2
 
 
 def clipboard_command(
@@ -76,6 +77,7 @@ class TerminalApp(App[None]):
     # At the bottom, toasts would cover the input and the status line.
     CSS = """
     ToastRack { dock: top; align: right top; margin: 0; }
+    Toast { max-width: 75%; max-height: 5; padding: 0 1; margin: 0 0 1 0; }
     CommandPalette #--input { border: hkey $foreground 50%; }
     CommandList { border-bottom: hkey $foreground 50%; }
     """
@@ -98,6 +100,11 @@ class TerminalApp(App[None]):
         """Save theme changes from now on; redraw after ^Z and fg."""
         self.app_resume_signal.subscribe(self, lambda _: self.screen.refresh(layout=True))
         self.theme_changed_signal.subscribe(self, self._save_theme)
+
+    def on_notify(self) -> None:
+        """Make room for a new notification: many would cover the screen."""
+        for old in list(self._notifications)[: 1 - _MAX_NOTIFICATIONS]:
+            self._unnotify(old)
 
     def get_line_filters(self) -> Sequence[LineFilter]:
         """Return Textual's filters followed by the contrast filter."""

@@ -4,6 +4,7 @@ import asyncio
 import json
 import sys
 import threading
+import time
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -321,3 +322,33 @@ def test_stopping_at_the_approval_leaves_a_result_for_each_call(tmp_path: Path) 
     drive(backend, interact, uses_tools=True, tools=toolbox(tmp_path))
     (stopped,) = backend.requests[1].messages[2].tool_results
     assert (stopped.text, stopped.is_error) == ("error: the user stopped this call", True)
+
+
+def test_escape_goes_on_without_a_server_that_hangs() -> None:
+    backend = ScriptedBackend(text("Fine."))
+
+    async def interact(screen: Screen) -> None:
+        await screen.wait_for("waiting for MCP server 'files' (Esc skips it)")
+        await screen.ask("Hello")
+        await screen.press("escape")
+        await screen.wait_for("Fine.")
+        await screen.wait_for("MCP server 'files' is skipped. The chat continues without it.")
+
+    tools = ToolBox([McpServer("files", config("silent"))])
+    drive(backend, interact, uses_tools=True, tools=tools)
+
+
+def test_closing_does_not_wait_long_for_a_server_that_ignores_signals(tmp_path: Path) -> None:
+    deaf = "import signal, time; signal.signal(signal.SIGTERM, signal.SIG_IGN); print(1); time.sleep(600)"
+    server = McpServer("deaf", McpServerConfig(command=sys.executable, args=("-Sc", deaf)))
+
+    async def close() -> float:
+        opening = asyncio.create_task(server.open())
+        await asyncio.sleep(0.5)
+        opening.cancel()
+        await asyncio.sleep(0.1)
+        started = time.monotonic()
+        await server.close()
+        return time.monotonic() - started
+
+    assert asyncio.run(close()) < 1.0

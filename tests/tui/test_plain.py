@@ -4,6 +4,7 @@ import json
 import os
 import pty
 import select
+import signal
 import subprocess
 import sys
 import threading
@@ -11,6 +12,7 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
 from typing import ClassVar
 
 import pytest
@@ -23,9 +25,11 @@ def server() -> Iterator[ServerProcess]:
         yield running
 
 
+_INTERRUPT = "\x03"
 _CALLS = {
     "use a tool": ("calculator", '{"expression": "6*7"}'),
     "list files": ("list_directory", '{"path": "docs"}'),
+    "hang": ("files__hang", "{}"),
     "look outside": ("list_directory", '{"path": "/"}'),
 }
 
@@ -105,12 +109,15 @@ def run_on_terminal(url: str, *steps: tuple[str, str], arguments: tuple[str, ...
     shown, place, deadline = "", 0, time.monotonic() + 60
     for words, keys in steps:
         # Keys that arrive before the prompt are echoed by the terminal itself.
-        while words not in shown[place:] or not shown.endswith(("> ", ". ", "y/N] ")):
+        while words not in shown[place:] or not (keys == _INTERRUPT or shown.endswith(("> ", ". ", "y/N] "))):
             assert time.monotonic() < deadline, f"{words!r} did not come: {shown}"
             if select.select([controller], [], [], 0.2)[0]:
                 shown += os.read(controller, 65536).decode(errors="replace")
         place = len(shown)
-        os.write(controller, keys.encode())
+        if keys == _INTERRUPT:
+            process.send_signal(signal.SIGINT)
+        else:
+            os.write(controller, keys.encode())
     assert process.wait(timeout=60) == 0
     os.close(controller)
     return shown
@@ -223,6 +230,25 @@ def test_tool_can_be_allowed_for_the_whole_chat() -> None:
         )
     assert shown.count("Run it? [always/y/N]") == 1
     assert shown.count("Run it? [y/N]") == 1
+
+
+@pytest.mark.parametrize("moment", ["initialize", "tools/call"])
+def test_interrupt_goes_on_without_an_mcp_server_that_hangs(tmp_path: Path, moment: str) -> None:
+    script = str(Path(__file__).parent / "mcp_echo_server.py")
+    arguments = ["-S", script, *(["silent"] if moment == "initialize" else [])]
+    servers = {"files": {"command": sys.executable, "args": arguments}}
+    config = tmp_path / "mcp.json"
+    config.write_text(json.dumps({"mcpServers": servers}))
+    hanging = [
+        ("Waiting for MCP server 'files'. Ctrl-C goes on without it.", _INTERRUPT),
+        ("mlxctl: MCP server 'files' is skipped. The chat continues without it.", "hello\r"),
+    ]
+    if moment == "tools/call":
+        hanging = [("ready", "hang\r"), ("Run it?", "y\r"), ("y\r\n", _INTERRUPT), ("(stopped)", "hello\r")]
+    with echo_server() as url:
+        run_on_terminal(
+            url, *hanging, ("You said: hello", "/quit\r"), arguments=("--mcp-config", str(config))
+        )
 
 
 def test_tools_that_ask_are_not_offered_without_a_terminal() -> None:

@@ -392,3 +392,39 @@ def test_first_frame_imports_no_heavy_modules() -> None:
         subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True).stdout
         == "[]\n"
     )
+
+
+def test_only_the_newest_notifications_are_on_the_screen() -> None:
+    async def interact(screen: Screen) -> None:
+        await screen.wait_for("scripted is ready")
+        for value in (0.1, 0.2, 0.3):
+            await screen.ask(f"/set temperature {value}")
+            seen = await screen.wait_for(f"Set: temperature {value}")
+        assert seen.count("Set: temperature") == 2
+        assert "Set: temperature 0.1" not in seen
+
+    drive(ScriptedBackend(), interact)
+
+
+def test_footer_shows_whole_keys_at_every_width() -> None:
+    async def interact(screen: Screen) -> None:
+        await screen.wait_for("scripted is ready")
+        for width, last in ((80, "^F Find"), (60, "^O Copy"), (50, "^R Retry"), (84, "^F Find")):
+            await screen.resize(width, 24)
+            await screen.settle()
+            assert screen.text().rstrip().endswith(last)
+
+    drive(ScriptedBackend(), interact)
+
+
+def test_long_lists_are_shown_in_the_chat() -> None:
+    async def interact(screen: Screen) -> None:
+        await screen.wait_for("scripted is ready")
+        await screen.ask("/system " + "a long instruction " * 20)
+        await screen.ask("/system")
+        await screen.wait_for("System prompt: a long instruction")
+        await screen.ask("/tools")
+        await screen.wait_for("Tools are off. /tools on offers them to the model.")
+        assert "instruction a long" in screen.text()
+
+    drive(ScriptedBackend(), interact)

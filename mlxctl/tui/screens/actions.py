@@ -30,6 +30,7 @@ from mlxctl.tui.throughput_meter import ThroughputMeter
 from mlxctl.tui.tools.toolbox import Tool, ToolBox, refusal
 from mlxctl.tui.widgets.composer import Composer
 from mlxctl.tui.widgets.find_bar import FindBar
+from mlxctl.tui.widgets.notice import Notice
 from mlxctl.tui.widgets.transcript import ChatTranscript
 
 Answer = TypeVar("Answer")
@@ -165,11 +166,11 @@ class ChatActions(Screen[None]):
         else:
             self.notify(f"Set: {describe_options(self._options) or 'all defaults'}", markup=False)
 
-    def action_system(self) -> None:
+    async def action_system(self) -> None:
         """Show the system prompt; `/system TEXT` sets it."""
         prompt = self._options.system_prompt
-        self.notify(
-            f"System prompt: {prompt}" if prompt else "No system prompt. /system TEXT sets one.", markup=False
+        await self._transcript.add(
+            Notice(f"System prompt: {prompt}" if prompt else "No system prompt. /system TEXT sets one.")
         )
 
     def _set_system_prompt(self, text: str) -> None:
@@ -239,8 +240,7 @@ class ChatActions(Screen[None]):
         if name in self.app.available_themes:
             self.app.theme = name
         else:
-            names = ", ".join(sorted(self.app.available_themes))
-            self.notify(f"No theme {name!r}. Themes: {names}", severity="warning", markup=False)
+            self.notify(f"No theme {name!r}. /theme lists the themes.", severity="warning", markup=False)
 
     def _switch_to(self, name: str | None) -> None:
         if name is not None:
@@ -298,6 +298,10 @@ class ChatActions(Screen[None]):
     @property
     def _is_busy(self) -> bool:
         return self._answer_worker is not None and not self._answer_worker.is_finished
+
+    @property
+    def _is_waiting_for_tools(self) -> bool:
+        return self._model is not None and bool(self._tools.opening)
 
     def _attach_image(self, path: Path | None) -> None:
         if path is None:
@@ -370,11 +374,9 @@ class ChatActions(Screen[None]):
             return f"{self._model.name} cannot call tools: its chat template does not offer them."
         return f"{self._tools.summary}. Calls that act outside the chat ask first. /tools lists them."
 
-    def action_tools(self) -> None:
+    async def action_tools(self) -> None:
         """List the tools and their sources; `/tools on` offers them."""
-        self.notify(
-            self._tools.describe(is_offered=self._options.uses_tools), title="Tools", markup=False, timeout=10
-        )
+        await self._transcript.add(Notice(self._tools.describe(is_offered=self._options.uses_tools)))
 
     def action_statistics(self) -> None:
         """Show or hide the statistics below answers, also in later chats."""

@@ -103,7 +103,10 @@ class ChatAnswers(ChatActions):
         self._answer_worker = self._answer()
 
     def action_stop(self) -> None:
-        if self._answer_worker is not None and self._is_busy:
+        """Skip tools that are still starting, else stop the answer."""
+        if self._is_waiting_for_tools:
+            self._tools.skip_opening()
+        elif self._answer_worker is not None and self._is_busy:
             self._answer_worker.cancel()
 
     async def action_regenerate(self) -> None:
@@ -210,7 +213,9 @@ class ChatAnswers(ChatActions):
                 self._show_attached((*self._conversation.last_images, *self._attached))
                 self._restore_questions(self._conversation.remove_question() or "")
         finally:
-            self._set_state(state if self._model is not None else "no model")
+            # Otherwise the state tells what is waited for.
+            if self._opened.is_set():
+                self._set_state(state if self._model is not None else "no model")
             self._save()
             self.set_timer(_IDLE_SECONDS, self._collect_when_idle)
 

@@ -7,7 +7,6 @@ from typing import cast
 from textual import events, on, work
 from textual.app import ComposeResult
 from textual.binding import Binding
-from textual.widgets import Footer
 from textual.worker import Worker
 
 from mlxctl.errors import MlxctlError, ServerUnreachable, StoreError
@@ -29,9 +28,11 @@ from mlxctl.tui.messages import InterruptPressed, PasteFolded, QuestionSubmitted
 from mlxctl.tui.screens.answers import DISCONNECTED, MAX_QUEUED, ChatAnswers
 from mlxctl.tui.terminal_app import TerminalApp
 from mlxctl.tui.throughput_meter import ThroughputMeter
+from mlxctl.tui.tools.toolbox import OPENING_SECONDS
 from mlxctl.tui.widgets.composer import Composer
 from mlxctl.tui.widgets.find_bar import FindBar
 from mlxctl.tui.widgets.header import ChatHeader
+from mlxctl.tui.widgets.key_footer import KeyFooter
 from mlxctl.tui.widgets.notice import Kind, Notice
 from mlxctl.tui.widgets.queue_line import QueueLine
 from mlxctl.tui.widgets.status_line import Status, StatusLine
@@ -78,7 +79,7 @@ class ChatScreen(ChatAnswers):
         yield QueueLine()
         yield Composer(self._take_back)
         yield StatusLine()
-        yield Footer(show_command_palette=False)
+        yield KeyFooter()
         yield TooSmall()
 
     async def on_mount(self) -> None:
@@ -109,8 +110,8 @@ class ChatScreen(ChatAnswers):
             self.call_after_refresh(self.query_one(Composer).focus)
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:  # noqa: ARG002 -- Textual API
-        """Enable the stop action only during an answer."""
-        return self._is_busy if action == "stop" else True
+        """Enable the stop action only while there is something to stop."""
+        return self._is_busy or self._is_waiting_for_tools if action == "stop" else True
 
     def on_worker_state_changed(self, changed: Worker.StateChanged) -> None:
         """Refresh the footer and continue the queue when an answer ends."""
@@ -185,7 +186,7 @@ class ChatScreen(ChatAnswers):
     @on(InterruptPressed)
     def action_interrupt(self) -> None:
         """Stop the answer; without one, quit at the second press."""
-        if self._is_busy:
+        if self._is_busy or self._is_waiting_for_tools:
             self.action_stop()
         elif time.monotonic() - self._interrupted_at < _QUIT_SECONDS:
             self.app.exit()
@@ -226,9 +227,12 @@ class ChatScreen(ChatAnswers):
         self._model = await open_backend(self._backend, show=self._show_connection_status)
         if self._model is not None:
             self._opening_notice.set_message(ready_text(self._model))
+        await asyncio.wait({tools}, timeout=OPENING_SECONDS)
         if waiting := self._tools.opening:
-            self._set_state(f"waiting for {waiting}")
+            self._set_state(f"waiting for {waiting} (Esc skips it)")
+            self.refresh_bindings()
         await tools
+        self.refresh_bindings()
         self._set_state("ready" if self._model is not None else "no model")
         for problem in self._tools.problems:
             await self._transcript.add(Notice(problem, kind="warning"))

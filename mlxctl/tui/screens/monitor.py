@@ -10,7 +10,7 @@ from textual.app import ComposeResult
 from textual.binding import Binding
 from textual.containers import Grid
 from textual.screen import Screen
-from textual.widgets import DataTable, Footer, Static
+from textual.widgets import DataTable, Static
 
 from mlxctl.errors import MlxctlError
 from mlxctl.tui.observation import PRESSURE_PERCENT, Observation, Trends, memory_pressure, summary
@@ -20,6 +20,7 @@ from mlxctl.tui.screens.confirm import ConfirmScreen
 from mlxctl.tui.terminal import escape_control_characters
 from mlxctl.tui.terminal_app import TerminalApp
 from mlxctl.tui.widgets.cache_table import CacheTable
+from mlxctl.tui.widgets.key_footer import KeyFooter
 from mlxctl.tui.widgets.plot import Plot, StackedPlot
 
 if TYPE_CHECKING:
@@ -111,7 +112,7 @@ class MonitorScreen(Screen[None]):
         yield DataTable(id="requests", cursor_type="row", zebra_stripes=True)
         yield CacheTable(id="entries")
         yield Static(_NO_REQUEST, id="selected", markup=False)
-        yield Footer(show_command_palette=False)
+        yield KeyFooter()
 
     def on_mount(self) -> None:
         """Observe at once and then at each interval."""

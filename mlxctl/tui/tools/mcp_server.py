@@ -69,13 +69,17 @@ class McpServer:
         """Connect and list the tools; a failure is the `problem`."""
         self._closing = asyncio.Event()
         opened: asyncio.Future[list[ListedTool]] = asyncio.get_running_loop().create_future()
-        self._task = asyncio.create_task(self._serve(opened), name=self.name)
+        task = self._task = asyncio.create_task(self._serve(opened), name=self.name)
         try:
             async with asyncio.timeout(self._connect_seconds):
                 listed = await opened
         except TimeoutError:
             await self.close()
             self.problem = f"{self.name} did not answer within {self._connect_seconds:g} s"
+        except asyncio.CancelledError:
+            # The user did not wait for it.
+            task.cancel()
+            raise
         except _ConnectFailed as error:
             self.problem = f"{self.name} is not available: {error}"
         else:
@@ -87,9 +91,9 @@ class McpServer:
         self._closing.set()
         if self._task is not None:
             task, self._task = self._task, None
-            _, unfinished = await asyncio.wait({task}, timeout=1.0 if self._client is None else None)
-            for hanging in unfinished:
-                hanging.cancel()
+            if self._client is None:
+                # It does not wait for `_closing` yet.
+                task.cancel()
             await asyncio.gather(task, return_exceptions=True)
 
     async def _serve(self, opened: "asyncio.Future[list[ListedTool]]") -> None:

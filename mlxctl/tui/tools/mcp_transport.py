@@ -24,7 +24,7 @@ MAX_MESSAGE_BYTES = 16_000_000
 _CHUNK_BYTES = 65_536
 _TOO_LONG = f"it sent a message of more than {MAX_MESSAGE_BYTES // 1_000_000} MB"
 # How long a process may take to end after its input is closed, and again after SIGTERM.
-_END_SECONDS = 2.0
+_END_SECONDS = 1.0
 
 
 class Connection:
@@ -109,18 +109,28 @@ async def start_process(config: McpServerConfig, errors: TextIO) -> AsyncIterato
 
 
 async def _end(process: asyncio.subprocess.Process) -> None:
-    """Close the input of a process, then kill its group."""
+    """Close the input of a process, then end its group.
+
+    A cancellation kills it at once.
+    """
     assert process.stdin is not None, "it is a pipe"
     process.stdin.close()
     ended = asyncio.ensure_future(process.wait())
-    for signal_number in (signal.SIGTERM, signal.SIGKILL):
+    try:
         await asyncio.wait({ended}, timeout=_END_SECONDS)
         # Children may outlive the process.
-        with suppress(ProcessLookupError, PermissionError):
-            os.killpg(process.pid, signal_number)
-    await asyncio.wait({ended}, timeout=_END_SECONDS)
-    ended.cancel()
-    await asyncio.gather(ended, return_exceptions=True)
+        _signal_group(process, signal.SIGTERM)
+        await asyncio.wait({ended}, timeout=_END_SECONDS)
+    finally:
+        _signal_group(process, signal.SIGKILL)
+        await asyncio.wait({ended}, timeout=_END_SECONDS)
+        ended.cancel()
+        await asyncio.gather(ended, return_exceptions=True)
+
+
+def _signal_group(process: asyncio.subprocess.Process, number: signal.Signals) -> None:
+    with suppress(ProcessLookupError, PermissionError):
+        os.killpg(process.pid, number)
 
 
 @asynccontextmanager

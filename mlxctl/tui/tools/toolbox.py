@@ -7,6 +7,9 @@ from typing import Literal, Protocol
 
 from mlxctl.ir import TextPart, ToolCallPart, ToolResultPart, ToolSpec
 
+OPENING_SECONDS = 0.3
+"""Pause after which the user is told what the start waits for."""
+
 MAX_TOOLS = 128
 """Tools that are offered to a model at most; each takes room in its prompt."""
 # Names that fit on a small screen.
@@ -79,7 +82,8 @@ class ToolBox:
     def __init__(self, sources: Sequence[ToolSource] = ()) -> None:
         self._sources = sources
         self._allowed: set[str] = set()
-        self._opening: list[str] = []
+        self._opening: dict[str, asyncio.Task[None]] = {}
+        self._skipped: list[str] = []
         self._collect()
 
     async def open(self) -> None:
@@ -88,11 +92,20 @@ class ToolBox:
         self._collect()
 
     async def _open(self, source: ToolSource) -> None:
-        self._opening.append(source.name)
+        self._opening[source.name] = task = asyncio.create_task(source.open())
         try:
-            await source.open()
+            await task
+        except asyncio.CancelledError:
+            if source.name not in self._skipped:
+                raise
         finally:
-            self._opening.remove(source.name)
+            del self._opening[source.name]
+
+    def skip_opening(self) -> None:
+        """End `open` without the sources that have not answered yet."""
+        for name, task in self._opening.items():
+            self._skipped.append(name)
+            task.cancel()
 
     @property
     def opening(self) -> str:
@@ -133,6 +146,7 @@ class ToolBox:
             for source in self._sources
             if source.problem is not None
         ]
+        problems += [f"{name} is skipped. The chat continues without it." for name in self._skipped]
         if self._num_dropped:
             problems.append(
                 f"The first {MAX_TOOLS} tools are offered to the model, {self._num_dropped:,} are left out."
