@@ -13,6 +13,7 @@ from mlxctl.cli.error_reports import report_errors
 from mlxctl.cli.lazy import create_app
 from mlxctl.cli.models import open_library
 from mlxctl.errors import ServiceFailed
+from mlxctl.locations import older_log_file
 
 if TYPE_CHECKING:
     from mlxctl.service import ServiceStatus
@@ -197,7 +198,8 @@ def _newest_log() -> Path:
 
 def _print_log(path: Path, lines: int, *, follow: bool) -> None:
     with path.open(encoding="utf-8", errors="replace") as file:
-        for line in deque(file, maxlen=lines):
+        last = deque(file, maxlen=lines)
+        for line in (*_last_older_lines(path, lines - len(last)), *last):
             typer.echo(line, nl=False)
         while follow:
             if line := file.readline():
@@ -207,6 +209,15 @@ def _print_log(path: Path, lines: int, *, follow: bool) -> None:
                 file.seek(0)
             else:
                 time.sleep(_FOLLOW_SECONDS)
+
+
+def _last_older_lines(path: Path, lines: int) -> deque[str]:
+    """Return the last lines of the older file, from before the log was emptied."""
+    older = older_log_file(path)
+    if not lines or not older.is_file():
+        return deque()
+    with older.open(encoding="utf-8", errors="replace") as file:
+        return deque(file, maxlen=lines)
 
 
 def _print_json(found: "ServiceStatus") -> None:

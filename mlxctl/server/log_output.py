@@ -15,11 +15,13 @@ from typing import TextIO
 import msgspec
 
 from mlxctl.inference.request_context import current_request
+from mlxctl.server.background_log import BackgroundLog, find_background_log
 from mlxctl.settings import ServerSettings
 
 MAX_LINES = 10_000
 """Number of lines that wait to be written."""
 _CLOSE_SECONDS = 1.0
+_STANDARD_ERROR = 2
 
 
 class JsonFormatter(logging.Formatter):
@@ -51,9 +53,13 @@ class BackgroundHandler(logging.Handler):
     `close` waits a moment for the last ones.
     """
 
-    def __init__(self, stream: TextIO, *, max_lines: int = MAX_LINES) -> None:
+    def __init__(
+        self, stream: TextIO, *, max_lines: int = MAX_LINES, file: BackgroundLog | None = None
+    ) -> None:
+        """`file` is the log file that `stream` writes to, if its size is to be bounded."""
         super().__init__()
         self._stream = stream
+        self._file = file
         self._lines: queue.Queue[str | None] = queue.Queue(max_lines)
         self._num_dropped = 0
         self._thread = threading.Thread(target=self._write_all, name="log", daemon=True)
@@ -85,6 +91,8 @@ class BackgroundHandler(logging.Handler):
             with suppress(OSError, ValueError):
                 self._stream.write(f"{note}{line}\n")
                 self._stream.flush()
+                if self._file is not None:
+                    self._file.bound()
 
 
 def configure_logging(settings: ServerSettings) -> BackgroundHandler:
@@ -92,7 +100,7 @@ def configure_logging(settings: ServerSettings) -> BackgroundHandler:
 
     The caller closes the handler at the end.
     """
-    handler = BackgroundHandler(sys.stderr)
+    handler = BackgroundHandler(sys.stderr, file=find_background_log(_STANDARD_ERROR))
     handler.setFormatter(
         JsonFormatter()
         if settings.log_format == "json"

@@ -21,6 +21,8 @@ _TOOL_SECONDS = 60.0
 # The exit timeout of the agent, and a margin.
 _UNLOAD_SECONDS = 45.0
 _POLL_SECONDS = 0.1
+# A server that cannot start ends within this time.
+_START_SECONDS = 3.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -97,14 +99,31 @@ class ServiceManager(ABC):
         self.definition_file.unlink(missing_ok=True)
 
     def start(self) -> None:
-        """Start the installed service."""
+        """Start the installed service, and watch its first seconds."""
         self._require_installed()
         self._start()
+        deadline = time.monotonic() + _START_SECONDS
+        was_running = False
+        while (is_running := self._pid() is not None) or not was_running:
+            was_running = is_running
+            if time.monotonic() > deadline:
+                break
+            time.sleep(_POLL_SECONDS)
+        if not is_running:
+            reason = self._last_log_line().removeprefix("mlxctl: ")
+            raise ServiceFailed(f"the server ended at once: {reason}")
 
     def stop(self) -> None:
         """Stop the service until the next login or `start`."""
         self._require_installed()
         self._stop()
+
+    def _last_log_line(self) -> str:
+        try:
+            lines = self.log_file.read_text(encoding="utf-8", errors="replace").splitlines()
+        except OSError:
+            lines = []
+        return next((line for line in reversed(lines) if line.strip()), "it wrote no log")
 
     def _require_installed(self) -> None:
         if not self.definition_file.exists():

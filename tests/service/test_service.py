@@ -20,7 +20,7 @@ DEFINITION = ServiceDefinition(
 
 SYSTEMCTL = """#!/bin/sh
 echo "$*" >> "$HOME/calls"
-[ "$2" = show ] && echo 4711
+[ "$2" = show ] && { [ -e "$HOME/ended" ] && echo 0 || echo 4711; }
 [ -e "$HOME/broken" ] && { echo "unit is masked" >&2; exit 1; }
 exit 0
 """
@@ -52,7 +52,8 @@ def test_the_launchd_agent_starts_at_login_and_restarts_after_failures() -> None
     plist = plistlib.loads(DEFINITION.launchd_plist())
     assert plist["ProgramArguments"] == list(DEFINITION.command)
     assert (plist["RunAtLoad"], plist["KeepAlive"]) == (True, {"SuccessfulExit": False})
-    assert plist["StandardErrorPath"] == "/home/user/service.log"
+    assert {plist["StandardOutPath"], plist["StandardErrorPath"]} == {"/home/user/service.log"}
+    assert plist["ThrottleInterval"] == 10
     assert plist["WorkingDirectory"] == "/home/user/100% models"
 
 
@@ -90,6 +91,16 @@ def test_status_and_removal(environment: dict[str, str], tmp_path: Path) -> None
     assert not (tmp_path / ".config" / "systemd" / "user" / "mlxctl.service").exists()
 
 
+def test_a_server_that_ends_at_its_start_is_reported(environment: dict[str, str], tmp_path: Path) -> None:
+    service(environment, "install")
+    log = tmp_path / ".local" / "state" / "mlxctl" / "service.log"
+    log.write_text("mlxctl: port 8080 on 127.0.0.1 is already in use\n\n")
+    (tmp_path / "ended").touch()
+    done = service(environment, "start")
+    assert done.returncode == 1
+    assert done.stderr == ("mlxctl: the server ended at once: port 8080 on 127.0.0.1 is already in use\n")
+
+
 def test_a_failing_system_tool_leaves_no_file(environment: dict[str, str], tmp_path: Path) -> None:
     (tmp_path / "broken").touch()
     done = service(environment, "install")
@@ -121,6 +132,8 @@ def test_logs_print_the_last_lines(environment: dict[str, str], tmp_path: Path) 
     log.parent.mkdir(parents=True)
     log.write_text("one\ntwo\nthree\n")
     assert service(environment, "logs", "-n", "2").stdout == "two\nthree\n"
+    log.with_name("service.log.1").write_text("a\nzero\n")
+    assert service(environment, "logs", "-n", "4").stdout == "zero\none\ntwo\nthree\n"
 
 
 LAUNCHCTL = """#!/bin/sh

@@ -93,6 +93,7 @@ WRITERS = {
     "prefix_cache/disk/segments.py": SEGMENT,
     "prefix_cache/disk/transfer.py": "cache.archive",
     "probe/speech_samples.py": "an audio file, in a temporary directory",
+    "server/background_log.py": "a log, which mlxctl never reads",
     "server/tls_key.py": "a decrypted TLS key, until the first handshake",
     "service/manager.py": "the definition of a service, for the system",
     "settings/editing.py": "mlxctl.toml",
