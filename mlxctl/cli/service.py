@@ -212,7 +212,7 @@ def _print_log(path: Path, lines: int, *, follow: bool) -> None:
 
 
 def _last_older_lines(path: Path, lines: int) -> deque[str]:
-    """Return the last lines of the older file, from before the log was emptied."""
+    """Return the last lines of the older log file."""
     older = older_log_file(path)
     if not lines or not older.is_file():
         return deque()

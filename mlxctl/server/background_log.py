@@ -1,7 +1,7 @@
 """Bounds the log file of a server in the background.
 
-Standard error is that file: launchd, systemd or `mlxctl launch` opened it, and the engine's process writes to it
-too. So it is copied and emptied, not renamed.
+Standard error is that file: launchd, systemd or `mlxctl launch` opened it, and the engine's process writes
+to it too. So it is copied and emptied, not renamed.
 """
 
 import fcntl
@@ -28,7 +28,7 @@ class BackgroundLog:
         self._max_bytes = max_bytes
 
     def bound(self) -> None:
-        """Move the lines to the older file if the log is too large.
+        """Move a too large log to the older file.
 
         Without space for a copy they are dropped. Raises OSError.
         """
@@ -39,7 +39,7 @@ class BackgroundLog:
 
 
 def find_background_log(descriptor: int) -> BackgroundLog | None:
-    """Return the log file that is open as `descriptor`, None for another file."""
+    """Return the log open as `descriptor`; None for other files."""
     try:
         is_appending = fcntl.fcntl(descriptor, fcntl.F_GETFL) & os.O_APPEND
         opened = os.fstat(descriptor)

@@ -56,7 +56,7 @@ class BackgroundHandler(logging.Handler):
     def __init__(
         self, stream: TextIO, *, max_lines: int = MAX_LINES, file: BackgroundLog | None = None
     ) -> None:
-        """`file` is the log file that `stream` writes to, if its size is to be bounded."""
+        """`file` is the log that `stream` writes to, to be bounded."""
         super().__init__()
         self._stream = stream
         self._file = file
