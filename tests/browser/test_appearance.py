@@ -105,8 +105,9 @@ def test_page_without_javascript_names_other_ways(browser: Browser, server: Serv
     context: BrowserContext = browser.new_context(java_script_enabled=False)
     tab = context.new_page()
     tab.goto(f"{server.url}/")
-    expect(tab.locator("body")).to_contain_text("This page needs JavaScript.", use_inner_text=True)
+    expect(tab.locator("body")).to_contain_text("allow it for this address and reload", use_inner_text=True)
     expect(tab.locator("body")).to_contain_text("mlxctl chat", use_inner_text=True)
+    expect(tab.get_by_role("link")).to_have_count(0)
     context.close()
 
 
