@@ -129,7 +129,7 @@ complete -c mlxctl -n "__mlxctl_at ' run'" -l help -s h -d 'Show this message an
 complete -c mlxctl -n "__mlxctl_at ' launch'" -l model -s m -x -d 'Model to use'
 complete -c mlxctl -n "__mlxctl_at ' launch'" -l url -x -d 'Server to use'
 complete -c mlxctl -n "__mlxctl_at ' launch'" -l api-key -x -d 'Key for that server'
-complete -c mlxctl -n "__mlxctl_at ' launch'" -l dry-run -d 'Print the command and environment instead of running it'
+complete -c mlxctl -n "__mlxctl_at ' launch'" -l dry-run -d 'Print the command and environment, and start nothing'
 complete -c mlxctl -n "__mlxctl_at ' launch'" -l help -s h -d 'Show this message and exit.'
 complete -c mlxctl -n "__mlxctl_at ' service'" -a install -d 'Install the service and start it: launchd on macOS, systemd on Linux'
 complete -c mlxctl -n "__mlxctl_at ' service'" -a uninstall -d 'Stop the service and remove it. Models, cache and log stay'

@@ -1422,7 +1422,7 @@ _mlxctl_launch() {
         '*-m[Model to use]: :' \
         '*--url[Server to use]: :' \
         '*--api-key[Key for that server]: :' \
-        '*--dry-run[Print the command and environment instead of running it]' \
+        '*--dry-run[Print the command and environment, and start nothing]' \
         '*--help[Show this message and exit.]' \
         '*-h[Show this message and exit.]' \
         && return

@@ -21,8 +21,9 @@ _MIN_GAIN = 1.02
 class DrafterTrial:
     """A drafter, its options of `mlxctl serve`, and its measured speedups.
 
-    A speedup is tokens per second in those without speculative decoding. `overall` is their geometric mean,
-    None before all tasks were measured. `accepted_share` is that of all verified draft tokens.
+    A speedup is tokens per second with speculative decoding, divided by those without. `overall` is their
+    geometric mean, None before all tasks were measured. `accepted_share` is that of all verified draft
+    tokens. `problem` is why the measurement ended early.
     """
 
     drafter: str
@@ -30,6 +31,7 @@ class DrafterTrial:
     speedups: dict[str, float]
     overall: float | None = None
     accepted_share: float | None = None
+    problem: str | None = None
 
 
 def drafter_trials(drafters: Drafters, *, max_draft_models: int) -> list[DrafterTrial]:
@@ -66,6 +68,7 @@ def read_trial(trial: DrafterTrial, result: Result) -> DrafterTrial:
         speedups=speedups,
         overall=statistics.geometric_mean(speedups.values()) if len(speedups) == len(TASKS) else None,
         accepted_share=None if accepted is None else accepted.median,
+        problem=result.problem,
     )
 
 

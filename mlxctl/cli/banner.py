@@ -1,6 +1,7 @@
 """The start-up lines of `mlxctl serve`: address, models, an example request."""
 
 import json
+from pathlib import Path
 
 import typer
 
@@ -47,7 +48,12 @@ class Banner:
 
     def ready(self, address: Address, models: tuple[ServedModel, ...], *, seconds: float) -> None:
         """Print the models, the start-up time and an example request."""
+        names: dict[Path, str] = {}
         for model in models:
+            name = names.setdefault(model.facts.path, model.name)
+            if name != model.name:
+                typer.echo(f"  alias  {model.name}, another name of {name}")
+                continue
             later = "" if model.state == "loaded" else ", loaded at its first request"
             if model.state == "failed":
                 later = f", cannot be served: {model.problem}"

@@ -1,6 +1,7 @@
 """`mlxctl launch`: a coding agent with a model of this machine."""
 
 import os
+import shlex
 import shutil
 from typing import TYPE_CHECKING, Annotated
 
@@ -38,7 +39,7 @@ def launch(
         str | None, Option(help="Key for that server.", envvar="MLXCTL_API_KEY", metavar="KEY")
     ] = None,
     dry_run: Annotated[
-        bool, Option("--dry-run", help="Print the command and environment instead of running it.")
+        bool, Option("--dry-run", help="Print the command and environment, and start nothing.")
     ] = False,
 ) -> None:
     """Start a coding agent with a model of this machine.
@@ -58,7 +59,8 @@ def launch(
         from mlxctl.launch.clients import Endpoint, write_files
         from mlxctl.settings import resolve
 
-        chosen, executable = _find_client(client)
+        chosen = _find_client(client)
+        executable = _find_program(chosen, may_be_missing=dry_run)
         settings = resolve(environment=os.environ)
         root = (url or default_url(settings)).rstrip("/").removesuffix("/v1")
         keys = settings.server.api_keys
@@ -68,10 +70,18 @@ def launch(
             if url is not None:
                 raise ClientNotReady(f"no server answers at {root}; start one, or leave --url out")
             if model is not None:
-                return ["--model", model]
-            if settings.model.path or settings.pool.models:
-                return []
-            return ["--model", choose_model(library_candidates(settings, chosen), chosen, wanted=None).name]
+                options = ["--model", model]
+            elif settings.model.path or settings.pool.models:
+                options = []
+            else:
+                best = choose_model(library_candidates(settings, chosen), chosen, wanted=None)
+                options = ["--model", best.name]
+            if dry_run:
+                raise ClientNotReady(
+                    f"no server answers at {root}, and a dry run starts none; start it with: "
+                    f"{shlex.join(['mlxctl', 'serve', *options])}"
+                )
+            return options
 
         server = find_or_start(
             root, api_key=key, arguments=serve_options, waiting=lambda text: typer.echo(text, err=True)
@@ -98,22 +108,25 @@ def launch(
         os.execve(executable, command, {**os.environ, **environment})  # noqa: S606 -- what was asked for
 
 
-def _find_client(name: str) -> "tuple[Client, str]":
-    """Return a client and the path of its program. Raises ClientNotReady."""
+def _find_client(name: str) -> "Client":
+    """Return a client by name. Raises ClientNotReady."""
     from mlxctl.launch import CLIENTS
 
     client = CLIENTS.get(name)
     if client is None:
         raise ClientNotReady(f"unknown client {name!r}; known are {', '.join(CLIENTS)}")
-    executable = shutil.which(client.executable)
-    if executable is None:
+    return client
+
+
+def _find_program(client: "Client", *, may_be_missing: bool) -> str:
+    """Return the path of a client's program. Raises ClientNotReady."""
+    found = shutil.which(client.executable)
+    if found is None and not may_be_missing:
         raise ClientNotReady(f"{client.executable} is not installed; install it: {client.install}")
-    return client, executable
+    return found or client.executable
 
 
 def _print_plan(command: list[str], environment: dict[str, str], *, secret: str | None) -> None:
-    import shlex
-
     for name, value in environment.items():
         shown = value.replace(secret, "...") if secret else value
         typer.echo(f"export {name}={shlex.quote(shown)}")

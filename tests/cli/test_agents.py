@@ -63,6 +63,13 @@ def test_agents_show_strips_control_characters(pair: ServerProcess) -> None:
     ] == ["user", "assistant"]
 
 
+def test_agents_show_prints_thinking_and_text_as_text(pair: ServerProcess) -> None:
+    earlier = {"role": "assistant", "content": "Good day.", "reasoning_content": "A greeting."}
+    turn = {"messages": [earlier, {"role": "user", "content": "And now?"}], "max_tokens": 4}
+    httpx.post(f"{pair.url}/v1/agents/writer/generate", json=turn, timeout=60).raise_for_status()
+    assert "assistant:\n(thinking: A greeting.)\nGood day.\n" in run(pair, "show", "writer")
+
+
 def test_agents_reset_and_rm_delete_messages_and_agent(pair: ServerProcess) -> None:
     assert run(pair, "reset", "reviewer") == "reset reviewer\n"
     assert json.loads(run(pair, "show", "reviewer", "--json"))["messages"] == []

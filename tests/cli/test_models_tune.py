@@ -83,6 +83,20 @@ def test_tune_advises_against_speculation_without_a_gain(monkeypatch: pytest.Mon
     assert "serve this model without --speculation" in tune("large").stdout
 
 
+@pytest.mark.usefixtures("library")
+def test_interrupted_tune_ends_without_advice(monkeypatch: pytest.MonkeyPatch) -> None:
+    served: list[RunOptions] = []
+
+    def interrupted(scenario: Speculation, options: RunOptions, _observer: object) -> Result:
+        served.append(options)
+        return sample_result({"code_speedup": (1.5,)}, scenario=scenario, problem="interrupted")
+
+    monkeypatch.setattr(tuning, "run_bench", interrupted)
+    result = tune("large")
+    assert (result.exit_code, result.stdout, len(served)) == (130, "", 1)
+    assert "mlxctl: interrupted" in result.stderr
+
+
 def test_speedup_without_accepted_drafts_is_noise() -> None:
     speedups = dict.fromkeys(tuning.TASKS, 1.4)
     trial = tuning.DrafterTrial(drafter="lookup", serve_options=(), speedups=speedups, overall=1.4)

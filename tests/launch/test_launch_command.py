@@ -68,6 +68,13 @@ def test_a_short_context_is_the_named_reason(environment: dict[str, str], server
     assert "mlxctl-demo: context of" in done.stderr
 
 
+def test_dry_run_starts_no_server(environment: dict[str, str]) -> None:
+    environment["MLXCTL_SERVER_PORT"] = str(free_port())
+    done = launch(environment, "codex", "--model", "some-model", "--dry-run")
+    assert (done.returncode, done.stdout) == (1, "")
+    assert "a dry run starts none; start it with: mlxctl serve --model some-model" in done.stderr
+
+
 def test_without_a_server_at_the_given_url_none_is_started(environment: dict[str, str]) -> None:
     done = launch(environment, "claude", "--url", "http://127.0.0.1:1")
     assert done.returncode == 1
@@ -87,6 +94,10 @@ def test_a_server_is_started_in_the_background_and_the_client_gets_its_model(
         assert done.stdout.rstrip().endswith("exec hello")
         assert f"127.0.0.1:{port}/v1" in done.stdout
         assert [card["id"] for card in list_models(f"http://127.0.0.1:{port}", None)] == [model.name]
+        # Nothing is started, so the client need not be installed.
+        dry = launch(environment, "opencode", "--dry-run")
+        assert (dry.returncode, dry.stderr) == (0, "")
+        assert dry.stdout.splitlines()[-1].startswith("opencode")
     finally:
         os.kill(pid, signal.SIGTERM)
 

@@ -42,7 +42,14 @@ def show(
 
 
 def _message_text(message: dict[str, Any]) -> str:
-    """Return a message's text, or JSON if it has more."""
+    """Return the thinking and text of a message, the rest as JSON."""
     rest = {name: value for name, value in message.items() if name != "role" and value is not None}
-    text = rest.get("content")
-    return text if isinstance(text, str) and len(rest) == 1 else json.dumps(rest, ensure_ascii=False)
+    thinking, text = rest.pop("reasoning_content", None), rest.get("content")
+    if isinstance(text, str):
+        del rest["content"]
+    parts = [
+        f"(thinking: {thinking})" if thinking else None,
+        text if isinstance(text, str) else None,
+        json.dumps(rest, ensure_ascii=False) if rest else None,
+    ]
+    return "\n".join(part for part in parts if part)

@@ -2,6 +2,7 @@
 
 import asyncio
 import shlex
+from dataclasses import replace
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -61,12 +62,13 @@ def tune(
                 typer.echo(f"measuring: {shlex.join(trial.serve_options)}", err=True)
             try:
                 with progress_on(is_quiet=as_json, num_rounds=rounds) as observer:
-                    measured.append(
-                        measure_trial(trial, name, scenario, num_rounds=rounds, observer=observer)
-                    )
+                    done = measure_trial(trial, name, scenario, num_rounds=rounds, observer=observer)
             except (KeyboardInterrupt, asyncio.CancelledError):
-                typer.echo("mlxctl: interrupted", err=True)
-                raise typer.Exit(_INTERRUPTED) from None
+                done = replace(trial, problem="interrupted")
+            if done.problem is not None:
+                typer.echo(f"mlxctl: {done.problem}; the drafters were not compared", err=True)
+                raise typer.Exit(_INTERRUPTED if done.problem == "interrupted" else 1)
+            measured.append(done)
     fastest = fastest_trial(measured)
     if as_json:
         import msgspec
@@ -119,4 +121,4 @@ def _print(trials: "list[DrafterTrial]") -> None:
         )
     out = console()
     out.print(table)
-    out.print("Tokens per second with speculative decoding, in those without.")
+    out.print("Tokens per second with speculative decoding, divided by those without.")

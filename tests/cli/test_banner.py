@@ -1,0 +1,20 @@
+"""The start-up lines of `mlxctl serve`."""
+
+from dataclasses import replace
+
+import pytest
+
+from mlxctl.cli.banner import Banner
+from mlxctl.inference import ServedModel
+from mlxctl.models import DEMO_MODEL, read_model
+from mlxctl.server import Address
+
+
+def test_alias_is_shown_as_another_name_of_its_model(capsys: pytest.CaptureFixture[str]) -> None:
+    model = ServedModel(name="real", facts=read_model(DEMO_MODEL.path), state="loaded")
+    Banner().ready(Address(ip="127.0.0.1", port=8080), (model, replace(model, name="quick")), seconds=1.0)
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[:2] == [
+        "  model  real, context 8,192 tokens",
+        "  alias  quick, another name of real",
+    ]
