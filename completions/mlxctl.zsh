@@ -760,8 +760,8 @@ _mlxctl_bench_speculation() {
         '*--streams[Streams at once in the batch]: :' \
         '*--document-tokens[Length of each document in a prompt]: :' \
         '*--answer-tokens[Length of each answer]: :' \
-        '*--model[Model of an own server, or with --url one that it serves]: :{_mlxctl_names models}' \
-        '*-m[Model of an own server, or with --url one that it serves]: :{_mlxctl_names models}' \
+        '*--model[Model to serve, or with --url a model of that server]: :{_mlxctl_names models}' \
+        '*-m[Model to serve, or with --url a model of that server]: :{_mlxctl_names models}' \
         '*--url[Measure the server there instead of starting an own one]: :' \
         '*--api-key[Key for that server]: :' \
         '*--against[Measure this server too, in alternating rounds, and print the ratios]: :' \
@@ -784,8 +784,8 @@ _mlxctl_bench_mixed() {
         '*--clients[Clients that send requests at the same time]: :' \
         '*--prompt-tokens[Length of the longest prompts]: :' \
         '*--answer-tokens[Length of the longest answers]: :' \
-        '*--model[Model of an own server, or with --url one that it serves]: :{_mlxctl_names models}' \
-        '*-m[Model of an own server, or with --url one that it serves]: :{_mlxctl_names models}' \
+        '*--model[Model to serve, or with --url a model of that server]: :{_mlxctl_names models}' \
+        '*-m[Model to serve, or with --url a model of that server]: :{_mlxctl_names models}' \
         '*--url[Measure the server there instead of starting an own one]: :' \
         '*--api-key[Key for that server]: :' \
         '*--against[Measure this server too, in alternating rounds, and print the ratios]: :' \
@@ -808,8 +808,8 @@ _mlxctl_bench_contention() {
         '*--prompt-tokens[Length of the long prompt]: :' \
         '*--answer-tokens[Length of the short answers]: :' \
         '*--watch[Time for which the stream is measured alone]: :' \
-        '*--model[Model of an own server, or with --url one that it serves]: :{_mlxctl_names models}' \
-        '*-m[Model of an own server, or with --url one that it serves]: :{_mlxctl_names models}' \
+        '*--model[Model to serve, or with --url a model of that server]: :{_mlxctl_names models}' \
+        '*-m[Model to serve, or with --url a model of that server]: :{_mlxctl_names models}' \
         '*--url[Measure the server there instead of starting an own one]: :' \
         '*--api-key[Key for that server]: :' \
         '*--against[Measure this server too, in alternating rounds, and print the ratios]: :' \
@@ -831,10 +831,10 @@ _mlxctl_bench_burst() {
         '*--requests[Requests sent at once]: :' \
         '*--prompt-tokens[Length of each prompt]: :' \
         '*--answer-tokens[Length of each answer]: :' \
-        '*--restart[Restart the own server in every round, for a burst on a fresh server]' \
-        '*--no-restart[Restart the own server in every round, for a burst on a fresh server]' \
-        '*--model[Model of an own server, or with --url one that it serves]: :{_mlxctl_names models}' \
-        '*-m[Model of an own server, or with --url one that it serves]: :{_mlxctl_names models}' \
+        '*--restart[Restart the server in every round, for a burst on a fresh server]' \
+        '*--no-restart[Restart the server in every round, for a burst on a fresh server]' \
+        '*--model[Model to serve, or with --url a model of that server]: :{_mlxctl_names models}' \
+        '*-m[Model to serve, or with --url a model of that server]: :{_mlxctl_names models}' \
         '*--url[Measure the server there instead of starting an own one]: :' \
         '*--api-key[Key for that server]: :' \
         '*--against[Measure this server too, in alternating rounds, and print the ratios]: :' \
@@ -859,8 +859,8 @@ _mlxctl_bench_arrivals() {
         '*--answer-tokens[Length of the longest answers]: :' \
         '*--ttft-ms[Latest first token of a good request]: :' \
         '*--token-ms[Longest mean time of its further tokens]: :' \
-        '*--model[Model of an own server, or with --url one that it serves]: :{_mlxctl_names models}' \
-        '*-m[Model of an own server, or with --url one that it serves]: :{_mlxctl_names models}' \
+        '*--model[Model to serve, or with --url a model of that server]: :{_mlxctl_names models}' \
+        '*-m[Model to serve, or with --url a model of that server]: :{_mlxctl_names models}' \
         '*--url[Measure the server there instead of starting an own one]: :' \
         '*--api-key[Key for that server]: :' \
         '*--against[Measure this server too, in alternating rounds, and print the ratios]: :' \
@@ -884,8 +884,8 @@ _mlxctl_bench_agents() {
         '*--system-tokens[Length of their shared instructions]: :' \
         '*--result-tokens[Length of each tool result]: :' \
         '*--answer-tokens[Length of each answer]: :' \
-        '*--model[Model of an own server, or with --url one that it serves]: :{_mlxctl_names models}' \
-        '*-m[Model of an own server, or with --url one that it serves]: :{_mlxctl_names models}' \
+        '*--model[Model to serve, or with --url a model of that server]: :{_mlxctl_names models}' \
+        '*-m[Model to serve, or with --url a model of that server]: :{_mlxctl_names models}' \
         '*--url[Measure the server there instead of starting an own one]: :' \
         '*--api-key[Key for that server]: :' \
         '*--against[Measure this server too, in alternating rounds, and print the ratios]: :' \
@@ -906,10 +906,10 @@ _mlxctl_bench_prefix() {
     _arguments \
         '*--prompt-tokens[Length of the shared text]: :' \
         '*--answer-tokens[Length of each answer]: :' \
-        '*--restart[Restart the own server in every round, and repeat the request]' \
-        '*--no-restart[Restart the own server in every round, and repeat the request]' \
-        '*--model[Model of an own server, or with --url one that it serves]: :{_mlxctl_names models}' \
-        '*-m[Model of an own server, or with --url one that it serves]: :{_mlxctl_names models}' \
+        '*--restart[Restart the server in every round, and repeat the request]' \
+        '*--no-restart[Restart the server in every round, and repeat the request]' \
+        '*--model[Model to serve, or with --url a model of that server]: :{_mlxctl_names models}' \
+        '*-m[Model to serve, or with --url a model of that server]: :{_mlxctl_names models}' \
         '*--url[Measure the server there instead of starting an own one]: :' \
         '*--api-key[Key for that server]: :' \
         '*--against[Measure this server too, in alternating rounds, and print the ratios]: :' \
@@ -931,8 +931,8 @@ _mlxctl_bench_latency() {
         '*--requests[Requests a round, one after the other]: :' \
         '*--prompt-tokens[Length of each prompt]: :' \
         '*--answer-tokens[Length of each answer]: :' \
-        '*--model[Model of an own server, or with --url one that it serves]: :{_mlxctl_names models}' \
-        '*-m[Model of an own server, or with --url one that it serves]: :{_mlxctl_names models}' \
+        '*--model[Model to serve, or with --url a model of that server]: :{_mlxctl_names models}' \
+        '*-m[Model to serve, or with --url a model of that server]: :{_mlxctl_names models}' \
         '*--url[Measure the server there instead of starting an own one]: :' \
         '*--api-key[Key for that server]: :' \
         '*--against[Measure this server too, in alternating rounds, and print the ratios]: :' \
@@ -954,8 +954,8 @@ _mlxctl_bench_throughput() {
         '*--streams[Streams at once; may be repeated]: :' \
         '*--answer-tokens[Length of each answer]: :' \
         '*--prompt-tokens[Length of the long prompt]: :' \
-        '*--model[Model of an own server, or with --url one that it serves]: :{_mlxctl_names models}' \
-        '*-m[Model of an own server, or with --url one that it serves]: :{_mlxctl_names models}' \
+        '*--model[Model to serve, or with --url a model of that server]: :{_mlxctl_names models}' \
+        '*-m[Model to serve, or with --url a model of that server]: :{_mlxctl_names models}' \
         '*--url[Measure the server there instead of starting an own one]: :' \
         '*--api-key[Key for that server]: :' \
         '*--against[Measure this server too, in alternating rounds, and print the ratios]: :' \

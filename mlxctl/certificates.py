@@ -28,7 +28,7 @@ def check_server_files(
         raise SettingsError("TLS needs both --tls-cert and --tls-key")
     for name, path in (("tls_cert", certificate), ("tls_key", key), ("tls_client_ca", client_ca)):
         if path is not None and not (path.is_file() and os.access(path, os.R_OK)):
-            raise SettingsError(f"server.{name}: {str(path)!r} is no file that can be read")
+            raise SettingsError(f"server.{name}: {str(path)!r} is not a readable file")
     for name, path in (("tls_cert", certificate), ("tls_client_ca", client_ca)):
         if path is not None and not _has_certificate(path):
             raise SettingsError(f"server.{name}: {str(path)!r} has no valid certificate in PEM format")

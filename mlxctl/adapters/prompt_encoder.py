@@ -218,7 +218,8 @@ class EmbeddingTexts:
 
         A text follows the prompt `prompt_name`, by default the model's own. Raises InvalidRequest for an
         unknown name, and ContextTooLong for an input longer than the model's maximum; with `may_cut` a text
-        is truncated instead, but keeps the tokens that the tokenizer appends; with `max_tokens` to so many.
+        is truncated instead, but keeps the tokens that the tokenizer appends; with `max_tokens` to that
+        length.
         """
         limit = self._recipe.max_length
         if max_tokens is not None:

@@ -129,7 +129,7 @@ def cancel_on_signals() -> None:
 
 
 def measured_speed(result: Result, options: RunOptions) -> MeasuredSpeed | None:
-    """Return the speed of one stream of an own server's model.
+    """Return the speed of one stream of the started server.
 
     None for a partial result, or without that figure.
     A server with further options may be slower or faster than the model usually is.

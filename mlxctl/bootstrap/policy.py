@@ -28,7 +28,7 @@ def policy_service(settings: Settings) -> PolicyService:
     if settings.opa.url is not None:
         if not is_http_url(settings.opa.url):
             raise SettingsError(
-                f"opa.url: {settings.opa.url!r} is no URL such as http://127.0.0.1:8181/v1/data/mlxctl/decision"
+                f"opa.url: {settings.opa.url!r} is not a URL such as http://127.0.0.1:8181/v1/data/mlxctl/decision"
             )
         # Imports httpx, which most servers do not need.
         from mlxctl.policy.opa import OpaPolicy

@@ -160,7 +160,7 @@ def _check_options(options: tuple[str, ...], *, has_port: bool) -> None:
     """
     if any(option.split("=")[0] in ("--api-key", "--admin-key", "--cache-group") for option in options):
         raise ServiceFailed(
-            "keys do not belong into the service's definition, which other programs can read: "
+            "keys do not belong in the service's definition, which other programs can read: "
             "set server.api_keys in the settings file"
         )
     from mlxctl.cli.serve import app as serve_app

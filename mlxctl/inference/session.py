@@ -97,7 +97,7 @@ class ModelSession:
                         return token_ids, update.finish_reason
         finally:
             stream.cancel()
-        raise EngineDied("the engine ended in mid-answer")
+        raise EngineDied("the engine ended during the answer")
 
     async def wait_ready(self) -> None:
         """Wait until the engine has the model, also after a restart.

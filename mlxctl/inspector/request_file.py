@@ -45,10 +45,10 @@ def read_request(path: Path) -> RequestFile:
     except OSError as error:
         raise InvalidRequest(f"cannot read {str(path)!r}: {error.strerror}") from None
     except (ValueError, RecursionError) as error:
-        raise InvalidRequest(f"{str(path)!r} is no JSON: {error}") from None
+        raise InvalidRequest(f"{str(path)!r} is not JSON: {error}") from None
     if not isinstance(body, dict) or not ("messages" in body or "input" in body):
         raise InvalidRequest(
-            f"{str(path)!r} is no request: it has neither messages (chat, Anthropic) nor input (Responses)"
+            f"{str(path)!r} is not a request: it has neither messages (chat, Anthropic) nor input (Responses)"
         )
     return RequestFile(protocol=_protocol_of(body), body=body)
 

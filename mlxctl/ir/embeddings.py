@@ -57,8 +57,8 @@ class EmbeddingRequest:
 
     `dimensions` None means the model's full length. `prompt_name` is the key of the prompt before every text,
     None for the model's usual one; token ids get none. With `may_cut` a text that is too long is truncated,
-    otherwise it raises an error; with `max_tokens` it is truncated to so many. With a `query` the inputs are
-    documents, of which a cross-encoder gives one score each; another model's first vector is the query's.
+    otherwise it raises an error; with `max_tokens` it is truncated to that length. With a `query` the inputs
+    are documents, of which a cross-encoder gives one score each; another model's first vector is the query's.
     """
 
     model: str

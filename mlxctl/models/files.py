@@ -63,8 +63,7 @@ def _read_json(directory: Path, name: str, kind: type[Shape], shape: str) -> Sha
     if not isinstance(value, kind):
         raise BrokenModel(
             directory,
-            f"{name} of model {display_name(directory)!r} must hold a JSON {shape}, not "
-            f"{type(value).__name__}",
+            f"{name} of model {display_name(directory)!r} must be a JSON {shape}, not {type(value).__name__}",
         )
     return value
 

@@ -77,7 +77,7 @@ class OidcTokens:
         if header.alg not in self._algorithms:
             raise InvalidToken(f"it is not signed with {' or '.join(self._algorithms)}")
         if header.typ.lower() not in _TYPES:
-            raise InvalidToken("its header says that it is no access token")
+            raise InvalidToken("its header says that it is not an access token")
         key = await self._keys.find(header.kid, header.alg)
         if key is None:
             raise InvalidToken("it is signed with a key that the identity provider does not have")
@@ -126,7 +126,7 @@ class OidcTokens:
         if self._priority_claim is None or (value := _claim(claims, self._priority_claim)) is None:
             return None
         if not isinstance(value, int) or isinstance(value, bool) or abs(value) > MAX_PRIORITY:
-            raise InvalidToken(f"its claim {self._priority_claim!r} is no whole number from -100 to 100")
+            raise InvalidToken(f"its claim {self._priority_claim!r} is not a whole number from -100 to 100")
         return value
 
     def _scopes(self, claims: dict[str, Any]) -> frozenset[Scope]:

@@ -86,7 +86,7 @@ def _group_names(groups: Mapping[str, Sequence[str]], known: set[str]) -> dict[s
         for key in keys:
             if key not in known:
                 raise SettingsError(
-                    f"cache group {name!r} names a key that is no API key and no admin key; add it to these"
+                    f"cache group {name!r} names a key that is neither in api_keys nor in admin_keys"
                 )
             if names.setdefault(key, name) != name:
                 raise SettingsError(

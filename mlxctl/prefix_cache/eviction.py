@@ -12,7 +12,7 @@ from mlxctl.prefix_cache.entries import Checkpoint, Chunk, P
 from mlxctl.prefix_cache.policy import MIN_REUSE_TOKENS, EvictionReason
 
 MAX_LOGGED_EVICTIONS = 4096
-# Siblings are told apart by as many leading tokens as a match needs to be restored.
+# Siblings are distinguished by as many leading tokens as a match needs to be restored.
 _LEADING_BYTES = MIN_REUSE_TOKENS * ID_BYTES
 
 

@@ -58,7 +58,7 @@ async def check_embeddings(interview: Interview, known: ModelCapabilities) -> tu
 def find_flaw(alone: Sequence[Sequence[float]], together: Sequence[Sequence[float]]) -> str | None:
     """Return what is wrong with single and batched vectors of texts."""
     if not all(math.isfinite(number) for vector in (*alone, *together) for number in vector):
-        return "its vectors contain values that are no numbers"
+        return "its vectors contain values that are not numbers"
     if not all(any(vector) for vector in alone):
         return "its vectors are empty: every number is zero"
     if any(_cosine(one, other) > 1 - 1e-6 for one, other in combinations(alone, 2)):

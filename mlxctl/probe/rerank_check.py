@@ -52,7 +52,7 @@ def judge(scores: Sequence[Sequence[float]], alone: Sequence[float]) -> tuple[Pr
     matches it. `alone` are the last query's scores, pair by pair.
     """
     if not all(map(math.isfinite, [*alone, *(score for row in scores for score in row)])):
-        return "no", "its scores contain values that are no numbers"
+        return "no", "its scores contain values that are not numbers"
     for together, single in zip(scores[-1], alone, strict=True):
         if abs(together - single) > _SAME_SCORE * max(1.0, abs(single)):
             return "no", f"a pair has another score in a batch than alone ({together:.3f}, not {single:.3f})"

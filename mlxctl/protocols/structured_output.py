@@ -66,7 +66,9 @@ def requested_constraint(
     given = [*([response_format] if response_format else []), *_constraints(fields)]
     if len(given) > 1:
         first, second = given[0].param, given[1].param
-        raise InvalidRequest(f"{second} asks for a form, and so does {first}; send one of them", param=second)
+        raise InvalidRequest(
+            f"{first} and {second} both constrain the answer; send one of them", param=second
+        )
     return given[0] if given else None
 
 

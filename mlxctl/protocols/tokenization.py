@@ -155,7 +155,7 @@ def parse_detokenize(body: bytes) -> tuple[str, "array[int]"]:
     try:
         return decoded.model or "", array("I", decoded.tokens)
     except OverflowError:
-        raise InvalidRequest("tokens has a number that is no token id", param="tokens") from None
+        raise InvalidRequest("tokens has a number that is not a token id", param="tokens") from None
 
 
 def encode_text(text: str) -> bytes:

@@ -60,7 +60,7 @@ class RequestTracing:
         assert settings.otlp_endpoint is not None, "only created with an endpoint"
         if not is_http_url(settings.otlp_endpoint):
             raise SettingsError(
-                f"telemetry.otlp_endpoint: {settings.otlp_endpoint!r} is no URL such as http://127.0.0.1:4318"
+                f"telemetry.otlp_endpoint: {settings.otlp_endpoint!r} is not a URL such as http://127.0.0.1:4318"
             )
         if missing := missing_for("otel"):
             raise SettingsError(f"telemetry.otlp_endpoint needs {missing}")

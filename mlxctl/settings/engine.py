@@ -99,7 +99,7 @@ class EngineSettings:
     """Maximum pause of a stream that its client does not read. Then it ends with an error."""
 
     speculation: Literal["off", "auto", "lookup", "draft", "mtp"] = "off"
-    """Speculative decoding: several tokens a step where drafts come true. It changes no answer.
+    """Speculative decoding: several tokens a step where drafts are accepted. It changes no answer.
 
     `lookup` drafts what followed the last tokens earlier in the prompt or the answer, where that was measured
     to be faster. `draft` uses the draft model, `mtp` the MTP head in the model's own weights or in its own

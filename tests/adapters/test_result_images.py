@@ -148,7 +148,7 @@ def test_each_image_is_shown_with_its_tool_result(
         (
             "text in results",
             (
-                "[TOOL_RESULT]from_1\n(1 image: shown behind the results, as of result 1 "
+                "[TOOL_RESULT]from_1\n(1 image: shown after the results, as of result 1 "
                 "(show_1))[/TOOL_RESULT]"
                 "[INST]1 image of result 1 (show_1):\n[IMG][/INST]"
             ),
@@ -167,7 +167,7 @@ def test_image_only_and_error_results_are_labeled() -> None:
     )
 
     assert (
-        "[TOOL_RESULT]Error: (2 images: shown behind the results, as of result 1 (show_1))[/TOOL_RESULT]"
+        "[TOOL_RESULT]Error: (2 images: shown after the results, as of result 1 (show_1))[/TOOL_RESULT]"
         in prompt
     )
     assert prompt.endswith(

@@ -116,7 +116,7 @@ def test_interrupted_run_stores_complete_rounds(tmp_path: Path) -> None:
         (["--url", "ftp://x"], "'ftp://x' is not a server URL"),
         (
             ["--url", "http://127.0.0.1:9", "--", "--max-queue", "1"],
-            "'--max-queue' is an option of an own server",
+            "'--max-queue' is an option of the server that is started here",
         ),
         (["--against-model", "x"], "need --against"),
         (["--model", "/nowhere"], "there is no model directory at '/nowhere'"),

@@ -97,12 +97,12 @@ def test_length_limit_prompt_and_lowercasing_are_read(model: Path) -> None:
             "in another order than",
         ),
         ("modules.json", [{"path": "/2_Dense", "type": "x.Dense"}], "is outside the model directory"),
-        ("modules.json", {"0": "Transformer"}, "must hold a JSON array"),
+        ("modules.json", {"0": "Transformer"}, "must be a JSON array"),
         ("modules.json", ["Transformer"], "not a list of modules"),
         ("modules.json", [{"path": "../elsewhere", "type": "x.Pooling"}], "is outside the model directory"),
         ("1_Pooling/config.json", {"pooling_mode_of_tomorrow": True}, "has an unknown pooling"),
         ("1_Pooling/config.json", {"pooling_mode": "attention"}, "has an unknown pooling"),
-        ("1_Pooling/config.json", [], "must hold a JSON object"),
+        ("1_Pooling/config.json", [], "must be a JSON object"),
     ],
 )
 def test_unsupported_modules_are_a_one_line_error(model: Path, file: str, value: Any, message: str) -> None:

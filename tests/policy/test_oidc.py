@@ -102,7 +102,7 @@ def test_claim_limits_the_priority(
 
 @pytest.mark.parametrize("value", [101, True, "5", 1.5])
 def test_claim_that_is_no_priority_is_refused(provider: IdentityProvider, value: object) -> None:
-    with pytest.raises(InvalidToken, match="'urgency' is no whole number"):
+    with pytest.raises(InvalidToken, match="'urgency' is not a whole number"):
         caller(provider, provider.token(urgency=value), priority_claim="urgency")
 
 
@@ -159,7 +159,7 @@ def changed(provider: IdentityProvider) -> str:
         (lambda provider: provider.token(key=KEYS["second"]), "a key that the identity provider"),
         (lambda provider: provider.token(key=KEYS["second"], header={"kid": "first"}), "signature"),
         (lambda provider: provider.token(header={"alg": "RS512"}), "not signed with RS256"),
-        (lambda provider: provider.token(header={"typ": "dpop+jwt"}), "no access token"),
+        (lambda provider: provider.token(header={"typ": "dpop+jwt"}), "not an access token"),
         (lambda provider: provider.token(scope="x" * 20_000), "more than 16384 characters"),
         (lambda _: "eyJ.e30.AA", "header is malformed"),
         (lambda _: f"{nested_header()}.e30.AA", "header is malformed|signature|a key"),

@@ -88,7 +88,7 @@ def test_probed_embedding_model_is_skipped(store: CapabilityStore) -> None:
         (
             [[1.0, math.nan], [0.0, 1.0]],
             [[1.0, 0.0], [0.0, 1.0]],
-            "its vectors contain values that are no numbers",
+            "its vectors contain values that are not numbers",
         ),
         ([[0.0, 0.0], [0.0, 1.0]], [[0.0, 0.0], [0.0, 1.0]], "its vectors are empty: every number is zero"),
         ([[1.0, 0.0], [2.0, 0.0]], [[1.0, 0.0], [2.0, 0.0]], "different texts have the same vector"),

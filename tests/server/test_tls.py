@@ -206,8 +206,8 @@ def test_files_that_cannot_be_used_are_named(certificates: Path, tmp_path: Path)
     broken.write_text("no certificate")
     for files, reason in {
         (server, None, None): "needs both --tls-cert and --tls-key",
-        (server, tmp_path / "none", None): "server.tls_key: .* is no file",
-        (tmp_path, key, None): "server.tls_cert: .* is no file",
+        (server, tmp_path / "none", None): "server.tls_key: .* is not a readable file",
+        (tmp_path, key, None): "server.tls_cert: .* is not a readable file",
         (server, certificates / "client.key", None): "key values mismatch",
         (server, certificates / "encrypted.key", None): "is encrypted; name a file with its password",
         (broken, key, None): "server.tls_cert: .* has no valid certificate",

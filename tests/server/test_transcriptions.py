@@ -124,7 +124,7 @@ def test_answers_match_the_description(model_server: ServerProcess) -> None:
     [
         ({"file": b"a text, no sound"}, "file", "send WAV, FLAC or MP3"),
         ({"file": b""}, "file", "file is empty"),
-        ({"language": "xx"}, "language", "language 'xx' is not known to the model; it knows en"),
+        ({"language": "xx"}, "language", "language 'xx' is not supported by the model; it supports en"),
         (
             {"response_format": "xml"},
             "response_format",

@@ -30,7 +30,7 @@ class ResultImages:
         images = "1 image" if num_images == 1 else f"{num_images} images"
         label = f"result {self._num_results}" if name is None else f"result {self._num_results} ({name})"
         self._shown.append(f"{images} of {label}:\n{self._placeholder * num_images}")
-        return "\n".join(filter(None, [result.text, f"({images}: shown behind the results, as of {label})"]))
+        return "\n".join(filter(None, [result.text, f"({images}: shown after the results, as of {label})"]))
 
     def flush(self) -> Iterator[TemplateMessage]:
         """Yield the message with the collected images, if any."""

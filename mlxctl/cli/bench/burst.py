@@ -22,7 +22,7 @@ def burst(
     prompt_tokens: Annotated[int, typer.Option(min=1, metavar="TOKENS", help="Length of each prompt.")] = 100,
     answer_tokens: Annotated[int, typer.Option(min=1, metavar="TOKENS", help="Length of each answer.")] = 256,
     restart: Annotated[
-        bool, typer.Option(help="Restart the own server in every round, for a burst on a fresh server.")
+        bool, typer.Option(help="Restart the server in every round, for a burst on a fresh server.")
     ] = True,
 ) -> "Scenario":
     """Many new prompts at once, after a restart and after one stream."""

@@ -12,7 +12,7 @@ Model = Annotated[
         "--model",
         "-m",
         metavar="MODEL",
-        help="Model of an own server, or with --url one that it serves.  [default: demo model]",
+        help="Model to serve, or with --url a model of that server.  [default: demo model]",
     ),
 ]
 Url = Annotated[
@@ -60,9 +60,7 @@ Out = Annotated[
 AsJson = Annotated[bool, typer.Option("--json", help="Print the whole result as JSON and nothing else.")]
 ServeOptions = Annotated[
     list[str] | None,
-    typer.Argument(
-        metavar="-- SERVE OPTIONS", help="After --: options of `mlxctl serve` for the own server."
-    ),
+    typer.Argument(metavar="-- SERVE OPTIONS", help="After --: options of `mlxctl serve`, without --url."),
 ]
 
 

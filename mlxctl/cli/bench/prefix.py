@@ -21,7 +21,7 @@ def prefix(
     ] = 2048,
     answer_tokens: Annotated[int, typer.Option(min=1, metavar="TOKENS", help="Length of each answer.")] = 8,
     restart: Annotated[
-        bool, typer.Option(help="Restart the own server in every round, and repeat the request.")
+        bool, typer.Option(help="Restart the server in every round, and repeat the request.")
     ] = True,
 ) -> "Scenario":
     """What the prefix cache saves: cold, warm, after a restart."""

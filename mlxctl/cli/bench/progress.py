@@ -89,4 +89,4 @@ class _ProgressBar(SilentObserver):
 
 
 def _describe_start(url: str | None) -> str:
-    return f"measuring {url}" if url else "starting an own server"
+    return f"measuring {url}" if url else "starting a server"

@@ -84,7 +84,9 @@ def read_options(options: SharedOptions) -> RunOptions:
     """
     url, model, serve_options = options.url, options.model, tuple(options.serve_options or ())
     if url and serve_options:
-        raise SettingsError(f"{serve_options[0]!r} is an option of an own server, which --url excludes")
+        raise SettingsError(
+            f"{serve_options[0]!r} is an option of the server that is started here; leave out --url"
+        )
     if not options.against and (options.against_model or options.against_key):
         raise SettingsError("--against-model and --against-key need --against")
     named = ("--model", model) if model and not url else ()
@@ -108,7 +110,7 @@ def read_options(options: SharedOptions) -> RunOptions:
 
 
 def _describe(model: str | None) -> ModelDescription:
-    """Describe the model of an own server.
+    """Describe the model of a server that is started here.
 
     The named one, that of the settings, or the demo model.
     """

@@ -152,7 +152,7 @@ class QueuePace:
         self._started.clear()
 
     def wait_seconds(self, num_waiting: int, *, now: float) -> float:
-        """Return how long a request behind `num_waiting` others would wait.
+        """Return how long a request after `num_waiting` others would wait.
 
         The bounds above apply. A request takes the mean of the ended ones, or longer if the open ones already
         have.

@@ -279,7 +279,7 @@ class EngineSupervisor:
                 and time.monotonic() - self._requests.last_delivery > stall
             ):
                 _log.error(
-                    "engine: nothing was delivered for %.0f s though %d requests run; ending it",
+                    "engine: no tokens for %.0f s while %d requests run; restarting it",
                     stall,
                     self._requests.num_running,
                 )

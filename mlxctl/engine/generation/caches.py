@@ -59,7 +59,7 @@ def join(parts: Many[Caches], num_rows: Many[int], *, has_spare_rows: bool = Fal
     """Return one batch of all rows, in order.
 
     `num_rows` are those of each part. The parts must not be used again. If the first is a batch and the
-    longest, the others are written behind its rows, after one copy if it has too few spare rows. Otherwise
+    longest, the others are written after its rows, after one copy if it has too few spare rows. Otherwise
     all are copied, some layers at a time, so that memory does not double. A copy has new spare rows on
     request. A part with one row may be caches of a single sequence.
     """
@@ -120,7 +120,7 @@ def _joined(layers: Many[Any], num_rows: Many[int], num_spare: int, *, extends: 
 
 
 def _extended(layers: Many[Any], num_rows: Many[int], num_spare: int) -> Any:
-    """Write the rows of the other layers behind those of the first."""
+    """Write the rows of the other layers after those of the first."""
     first, *others = layers
     held = growing_arrays(first)
     if sum(num_rows) > held[0].shape[0]:

@@ -105,7 +105,7 @@ class BatchQuantizedKVCache(_Growing):
     """The cache of several rows, aligned at their ends by `left_padding`.
 
     `offset` (rows,) are the tokens of each row, `length` those of the longest with its padding. The arrays
-    may have room for more rows, behind these.
+    may have room for more rows, after these.
     """
 
     def __init__(self, form: KVFormat, left_padding: list[int]) -> None:

@@ -15,7 +15,7 @@ _BLOCKS = (1, 2, 3, 5, MAX_DRAFT_TOKENS)
 _MIN_GAIN = 1.05
 _NUM_PLAIN_STEPS = 4
 _MAX_GROWTH = 1.5
-# After so many verified blocks some steps run without a draft, so that both sides stay measured.
+# After this number of verified blocks some steps run without a draft, so that both sides stay measured.
 _PLAIN_EVERY = 256
 _PROBE_BUDGET = 0.005
 # Steps until the costs are compared again, where not even the best draft pays.

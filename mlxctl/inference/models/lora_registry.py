@@ -308,7 +308,9 @@ class LoraRegistry:
                 if directory != root and directory.is_relative_to(root) and directory.is_dir():
                     files = [file.resolve() for file in directory.iterdir() if file.is_symlink()]
                     if not all(file.is_relative_to(root) for file in files):
-                        raise InvalidRequest(f"adapter {path!r} has a link that leads out", param="path")
+                        raise InvalidRequest(
+                            f"adapter {path!r} has a link to a file outside adapters.dirs", param="path"
+                        )
                     return directory
         except OSError as error:
             raise InvalidRequest(

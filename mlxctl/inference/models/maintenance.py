@@ -72,7 +72,7 @@ class ModelMaintenance:
                 try:
                     await self._residency.load(name)
                 except MlxctlError as error:
-                    _log.warning("model %r is not back yet: %s", name, error)
+                    _log.warning("model %r is not loaded again yet: %s", name, error)
 
     async def _expire(self) -> None:
         """Unload models whose time to live ends."""

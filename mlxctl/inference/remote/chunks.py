@@ -146,7 +146,7 @@ class ChunkReader:
     def finish(self) -> list[StreamEvent]:
         """Return the last events. Raises ConnectionLost if there was no finish_reason."""
         if self._reason is None:
-            raise ConnectionLost("the connection ended in mid-answer")
+            raise ConnectionLost("the connection ended during the answer")
         # An unknown finish_reason counts as "stop".
         reason = _REASONS.get(self._reason, "stop")
         return [*self._end_call(), Finished(reason=reason, usage=self._usage)]

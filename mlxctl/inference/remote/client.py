@@ -239,7 +239,7 @@ def _base_url(url: str) -> str:
     except httpx.InvalidURL as error:
         raise SettingsError(f"{url!r} is no URL: {error}") from None
     if parsed.scheme not in ("http", "https") or not parsed.host:
-        raise SettingsError(f"{url!r} is no URL of a server; write http://HOST:PORT")
+        raise SettingsError(f"{url!r} is not a server URL; write http://HOST:PORT")
     base = whole.rstrip("/")
     return base if base.endswith("/v1") else f"{base}/v1"
 

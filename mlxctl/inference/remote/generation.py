@@ -58,7 +58,7 @@ class RemoteGeneration:
                     yield events
         except (httpx.HTTPError, httpx.StreamError) as error:
             raise ConnectionLost(
-                f"the server closed the connection in mid-answer ({type(error).__name__})"
+                f"the server closed the connection during the answer ({type(error).__name__})"
             ) from None
         yield [*(events if is_over else ()), *self._reader.finish()]
 

@@ -60,7 +60,7 @@ def _language_id(request: TranscriptionRequest, recipe: TranscriptionRecipe) -> 
     """
     if request.task == "translate" and not recipe.languages:
         raise InvalidRequest(
-            f"model {request.model!r} knows English only and translates nothing", param="model"
+            f"model {request.model!r} supports English only and cannot translate", param="model"
         )
     if request.language is None:
         return None
@@ -68,7 +68,8 @@ def _language_id(request: TranscriptionRequest, recipe: TranscriptionRecipe) -> 
     if code not in (recipe.languages or {_ONLY_LANGUAGE: 0}):
         known = ", ".join(sorted(recipe.languages)) or _ONLY_LANGUAGE
         raise InvalidRequest(
-            f"language {request.language!r} is not known to the model; it knows {known}", param="language"
+            f"language {request.language!r} is not supported by the model; it supports {known}",
+            param="language",
         )
     return recipe.languages.get(code)
 

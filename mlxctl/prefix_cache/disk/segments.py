@@ -63,7 +63,7 @@ class SegmentFiles:
         """Rename directories and links with a segment file's name. Raises OSError."""
         for path in self._paths():
             if path.is_symlink() or not path.is_file():
-                _log.warning("%s is no file; it was set aside as %s", path, set_aside(path).name)
+                _log.warning("%s is not a file; it was set aside as %s", path, set_aside(path).name)
 
     def _paths(self) -> list[Path]:
         return [

@@ -20,9 +20,9 @@ class LlamaRequest(StructuredOutputFields, kw_only=True):
     """Fields of both routes, besides sampling and structured output.
 
     `n_predict` -1 means no limit, 0 prefill only. Without a `model`, the first one answers. `n_probs` adds
-    the log-probabilities of each token and of so many others, `return_tokens` the token ids. `logit_bias` may
-    be pairs of a token id and a bias; false bans the token. Of the whole answer and of a stream's last event
-    only `response_fields` are written, which are paths (`timings/predicted_n`).
+    the log-probabilities of each token and of that number of others, `return_tokens` the token ids.
+    `logit_bias` may be pairs of a token id and a bias; false bans the token. Of the whole answer and of a
+    stream's last event only `response_fields` are written, which are paths (`timings/predicted_n`).
     """
 
     model: Name | None = None
