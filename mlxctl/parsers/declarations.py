@@ -236,13 +236,13 @@ class ThinkingParser:
     `stray_markers`, which models write by mistake.
 
     `other_openers` and `other_closers` are alternative markers; a closer may be the header of what follows.
-    With `ends_at_calls`, a call's marker is a message header, which no thought quotes. `dropped_openers`
-    begin headers of messages to recipients other than the user: they are dropped unless they are calls. Such
-    a header ends with one of `header_ends`, or with a marker that begins content; without one it is text.
-    `prompt_ends`
-    are ends of prompts that the answer's first marker continues. `citation_tag` is the name of tags around
-    cited text, which are dropped. `identifying_texts` identify the format in a
-    template where opener and closer do not suffice.
+    `bare_opener` is how models begin an answer whose first marker they forget. With `ends_at_calls`, a call's
+    marker is a message header, which no thought quotes. `dropped_openers` begin headers of messages to
+    recipients other than the user: they are dropped unless they are calls. Such a header ends with one of
+    `header_ends`, or with a marker that begins content; without one it is text. `prompt_ends` are ends of
+    prompts that the answer's first marker continues. `citation_tag` is the name of tags around cited text,
+    which are dropped. `identifying_texts` identify the format in a template where opener and closer do not
+    suffice.
 
     `closed_block` is a whole empty block, `closing` ends an open one: either, at the end of a prompt, makes
     the model answer without thinking. `supports_toggle` is true if models of the format are trained for that;
@@ -257,6 +257,7 @@ class ThinkingParser:
     stray_markers: tuple[str, ...] = ()
     other_openers: tuple[str, ...] = ()
     other_closers: tuple[str, ...] = ()
+    bare_opener: str = ""
     ends_at_calls: bool = False
     dropped_openers: tuple[str, ...] = ()
     header_ends: tuple[str, ...] = ()

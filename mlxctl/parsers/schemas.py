@@ -62,6 +62,10 @@ class ToolSchemas:
         """Whether the tool exists; true for any name without tools."""
         return not self._parameters or name in self._parameters
 
+    def is_available(self, name: str) -> bool:
+        """Whether the tool is one of the request's; false without tools."""
+        return name in self._parameters
+
     def resolve(self, name: str) -> str:
         """Return the tool's name without a namespace or method around it.
 

@@ -71,13 +71,22 @@ class TaggedCallsBody:
         return read_steps(self._step, text, start)
 
     def finish(self, rest: str) -> Sequence[Signal]:
-        """End a started call as incomplete; other text is rejected."""
+        """End a started call as incomplete; other text is rejected.
+
+        An available tool's name, perhaps with the beginning of a tag after it, is a started call.
+        """
         if self._state in ("inside", "json", "key", "value_start", "value"):
             return *self._unfinished_value(rest), CallEnded(is_complete=False), BodyEnded()
         if self._state == "name" and self._tags.name_end and _CUT_NAME_TAG.fullmatch(rest):
             return (BodyEnded(),)
+        if self._state == "named" and self._tools.is_available(self._name) and self._may_be_tag(rest.strip()):
+            return CallStarted(name=self._name), CallEnded(is_complete=False), BodyEnded()
         is_over = self._state in ("between", "json_end") and self._num_calls and not rest.strip()
         return (BodyEnded(),) if is_over else (BodyRejected(),)
+
+    def _may_be_tag(self, text: str) -> bool:
+        tags = self._tags.call_closer, self._tags.key_opener, *self._tags.other_key_openers
+        return any(tag.startswith(text) for tag in tags)
 
     def _step(self, text: str, at: int) -> Step | None:
         match self._state:

@@ -174,15 +174,28 @@ def test_call_in_an_unclosed_thought_counts(parser_id: str) -> None:
 @by_format
 @settings(max_examples=40, deadline=None)
 @given(data=st.data())
-def test_text_without_a_call_loses_only_control_tokens(parser_id: str, data: st.DataObject) -> None:
+def test_text_without_a_call_loses_only_tokens_and_a_begun_call(parser_id: str, data: st.DataObject) -> None:
     tools = tool_parser(parser_id)
     text = data.draw(TEXTS[parser_id] | _mutated(parser_id))
     message = extract(text, tools=tools, tool_specs=OFFERED[parser_id])
     if message.tool_calls:
         return
     before, after = _without_tokens(text, tools), _without_tokens(message.text, tools)
+    forces = tools.forced_prefix, *tools.dialects
+    begun = (force(tool.name) or "" for force in forces for tool in OFFERED[parser_id])
     assert before.startswith(after)
-    assert len(before) - len(after) <= max(map(len, tools.markers))
+    assert len(before) - len(after) <= max(map(len, (*tools.markers, *begun)))
+
+
+@by_format
+def test_call_that_only_begins_is_no_text(parser_id: str) -> None:
+    tools = tool_parser(parser_id)
+    for force, _ in _forced_calls(parser_id):
+        prefix = force("f")
+        opener = max((opener for opener in tools.openers if prefix.startswith(opener)), key=len, default=None)
+        for length in range(len(opener or prefix) + 1, len(prefix) + 1):
+            message = extract(f"I look.{prefix[:length]}", tools=tools, tool_specs=TYPED)
+            assert message.text.rstrip() == "I look.", prefix[:length]
 
 
 def _without_tokens(text: str, tools: ToolParser) -> str:

@@ -1,6 +1,6 @@
 """Thinking of Gemma 4: `<|channel>thought` to `<channel|>`.
 
-The models sometimes leave out the channel's name.
+The models sometimes leave out the channel's name, or the marker before it.
 """
 
 from mlxctl.parsers.declarations import ThinkingParser
@@ -11,6 +11,7 @@ THINKING = ThinkingParser(
     closer="<channel|>",
     trims="\n",
     other_openers=("<|channel>",),
+    bare_opener="thought\n",
     closed_block="<|channel>thought\n<channel|>",
     closing="<channel|>",
     supports_toggle=True,

@@ -16,8 +16,9 @@ call, and ends the thought: it has to name an available tool, or stand at the en
 control token of calls. In a closed thought it is quoted, and part of the thought. White space is dropped
 where a format puts it: on the inner sides of closed thinking and after it, and where there is nothing else
 before thinking, before the first call, between calls or after the last. Control tokens of calls are
-never text, nor is at the end of the answer or thought a call's marker, or the beginning of a marker. Nothing
-else is ever lost. A call that the model leaves open is closed, unless the answer was cut off.
+never text, nor is at the end of the answer or thought a call's marker, or the beginning of a marker or of an
+available tool's call. Nothing else is ever lost. A call that the model leaves open is closed, unless the
+answer was cut off.
 """
 
 import re
@@ -75,6 +76,7 @@ class AnswerMachine:
         self._tools = tools
         self._thinking = thinking
         self._schemas = ToolSchemas(tool_specs)
+        self._tool_names = tuple(tool.name for tool in tool_specs)
         self._block_markers = tools.openers | tools.closers
         self._stray_tokens = tools.control_tokens - tools.openers
         self._bare_calls = frozenset(begin for tool in tool_specs for begin in tools.bare_calls(tool.name))
@@ -102,6 +104,7 @@ class AnswerMachine:
         )
         self._body: BodyReader | None = None
         self._opening_length = 0
+        self._is_marked = False
         self._dropped_opener = ""
         self._is_cut_off = False
         self._events.pending = self.feed(prompt_tail)
@@ -207,6 +210,13 @@ class AnswerMachine:
 
     def _advance_text(self, *, is_final: bool = False) -> bool:
         text = self._buffer.text
+        if self._buffer.offset == 0 and (opener := self._thinking.bare_opener):
+            if text.startswith(opener):
+                self._buffer.consume(len(opener))
+                self._enter_thought()
+                return True
+            if opener.startswith(text) and not is_final:
+                return False
         marker = self._text_markers.find(text, is_final=is_final)
         is_blank = self._events.is_blank
         if is_blank and self._opens_bare(marker, is_final=is_final):
@@ -250,8 +260,11 @@ class AnswerMachine:
             return
         self._buffer.trim_next = self._thinking.trims
         if marker in self._thinking.openers:
-            self._state = "thinking"
-            self._thinking_reader.open()
+            self._enter_thought()
+
+    def _enter_thought(self) -> None:
+        self._state = "thinking"
+        self._thinking_reader.open()
 
     def _opens_bare(self, marker: re.Match[str] | None, *, is_final: bool) -> bool:
         """Whether the buffer begins with a call without a marker."""
@@ -273,6 +286,7 @@ class AnswerMachine:
         self._body = self._tools.open_body(Opening(marker=marker, tools=self._schemas))
         self._text_markers = self._outside_markers
         self._dropped_opener = marker if marker in self._thinking.dropped_openers else ""
+        self._is_marked = bool(marker)
         # A call without a marker is text from its first character on.
         self._opening_length = length + (not marker)
         self._buffer.hold(length)
@@ -348,7 +362,7 @@ class AnswerMachine:
             return
         self._state = "text"
         held = self._buffer.held
-        if is_final and held.strip(WHITESPACE) in self._tools.openers:
+        if is_final and self._is_marked and self._may_begin_call(held):
             return
         opening, rest = held[: self._opening_length], held[self._opening_length :]
         self._buffer.put_back(rest)
@@ -360,6 +374,15 @@ class AnswerMachine:
         for piece, at in pieces:
             if not self.is_over:
                 self._events.add_text(piece, self._buffer.held_start + at)
+
+    def _may_begin_call(self, held: str) -> bool:
+        """Whether the text is a marker, or begins an available tool's call."""
+        begun = "".join(held.split())
+        forces = self._tools.forced_prefix, *self._tools.dialects
+        calls = (force(name) or "" for force in forces for name in self._tool_names)
+        return held.strip(WHITESPACE) in self._tools.openers or any(
+            "".join(call.split()).startswith(begun) for call in calls
+        )
 
     def _pieces_without_tokens(self, text: str) -> Iterator[tuple[str, int]]:
         """Yield the text around control tokens, with its positions."""
