@@ -10,6 +10,8 @@ if TYPE_CHECKING:
 
 _MAX_NAME = 16
 _MIN_MODEL = 8
+# Drop orders of figures, which the selected request has too.
+_FIGURES = (3, 4, 5)
 _GAP = 2
 """Blanks between two columns; also the padding of a cell of the screen's table."""
 
@@ -94,7 +96,7 @@ COLUMNS = (
     Column(name="model", cell=lambda view: view.model, value=lambda view: view.model, is_text=True),
     Column(name="state", cell=lambda view: view.state, value=lambda view: view.state, is_text=True),
     Column(name="prompt", cell=_prompt, value=lambda view: view.num_prompt_tokens),
-    Column(name="cached", cell=lambda view: f"{_percent_cached(view)}%", value=_percent_cached),
+    Column(name="cached", cell=lambda view: f"{_percent_cached(view)}%", value=_percent_cached, drop_order=4),
     Column(
         name="answer",
         cell=lambda view: f"{view.num_generated_tokens:,}",
@@ -104,11 +106,13 @@ COLUMNS = (
         name="tok/s",
         cell=lambda view: "" if view.tokens_per_second is None else f"{view.tokens_per_second:.0f}",
         value=lambda view: view.tokens_per_second,
+        drop_order=5,
     ),
     Column(
         name="first",
         cell=lambda view: _seconds(view.first_token_seconds),
         value=lambda view: view.first_token_seconds,
+        drop_order=3,
     ),
     Column(name="time", cell=lambda view: f"{view.age_seconds:.1f} s", value=lambda view: view.age_seconds),
     Column(
@@ -143,7 +147,8 @@ def find_column(name: str) -> Column:
 def fit_table(views: "Sequence[RequestView]", *, width: int) -> FittedTable:
     """Return the table for `width` characters.
 
-    Columns with a `drop_order` are left out until it fits; then model names are shortened.
+    Columns with a `drop_order` are left out until it fits: the first three before model names are shortened,
+    figures only after that.
     """
     cells = {column.name: [column.cell(view) for view in views] for column in COLUMNS}
 
@@ -153,7 +158,9 @@ def fit_table(views: "Sequence[RequestView]", *, width: int) -> FittedTable:
 
     columns = list(COLUMNS)
     for column in sorted(_optional(COLUMNS), key=lambda column: column.drop_order or 0):
-        if sum(map(size, columns)) > width:
+        # What shorter model names would save.
+        saved = size(find_column("model")) - _GAP - _MIN_MODEL if column.drop_order in _FIGURES else 0
+        if sum(map(size, columns)) - saved > width:
             columns.remove(column)
     excess = sum(map(size, columns)) - width
     if excess > 0:

@@ -20,7 +20,7 @@ from mlxctl.inference.request_entry import RequestView
 from mlxctl.tui.chat_backend import RemoteBackend
 from mlxctl.tui.monitor import format_text, run_top
 from mlxctl.tui.observation import Observation, Trends, memory_pressure, summary
-from mlxctl.tui.request_table import SortOrder, describe_request, find_column, fit_table
+from mlxctl.tui.request_table import COLUMNS, SortOrder, describe_request, find_column, fit_table
 from mlxctl.tui.screens.monitor import Cancel, ListEntries, MonitorApp, Observe
 from mlxctl.tui.widgets.cache_table import CacheTable
 from mlxctl.tui.widgets.plot import bars, stacked_bars
@@ -203,13 +203,15 @@ def test_monitor_as_text(snapshot: SnapshotAssertion) -> None:
         (110, {"agent"}),
         (100, {"agent", "protocol"}),
         (78, {"agent", "protocol", "client"}),
+        (57, {"agent", "protocol", "client", "first", "cached"}),
+        (50, {"agent", "protocol", "client", "first", "cached", "tok/s"}),
     ],
 )
 def test_table_leaves_out_columns_that_do_not_fit(width: int, dropped: set[str]) -> None:
     view = make_view(12, caller="key_0123456789abcdef", protocol="chat_completions", agent="session-1")
     fitted = fit_table([view], width=width)
     names = {column.name for column in fitted.columns}
-    assert {"client", "protocol", "agent"} - names == dropped
+    assert {column.name for column in COLUMNS} - names == dropped
     sizes = [
         max(len(column.name) + 1, len(cell))
         for column, cell in zip(fitted.columns, fitted.rows[0], strict=True)
@@ -321,6 +323,21 @@ def test_cache_entries_keep_the_cursor_and_need_no_plots() -> None:
     assert re.search(r"16 +1\.0 kB +1 +look.*story", shown)
     assert "request 1" not in shown
     assert "2 entries" in asyncio.run(play(refuse))
+
+
+def test_small_screen_shows_whole_figures_and_several_requests() -> None:
+    async def observe() -> Observation:
+        views = [make_view(number, state="disconnected") for number in range(1012, 1000, -1)]
+        return make_observation(1.0, *views, num_decoding=12, num_waiting=34)
+
+    async def play() -> str:
+        async with monitored(observe, size=(60, 20)) as screen:
+            await screen.wait_for("run 12 wait 34")
+            return await screen.wait_for("first token  500")
+
+    shown = asyncio.run(play())
+    rows = re.findall(r"^ .*10\d\d .* disconnected .* s", shown, re.MULTILINE)
+    assert len(rows) >= 3
 
 
 def test_monitor_shows_requests_of_a_real_server(server: ServerProcess) -> None:

@@ -172,14 +172,14 @@ def test_allowed_tool_runs_without_asking_inside_the_directory(directory: Path) 
     async def interact(screen: Screen) -> None:
         await screen.wait_for("ready")
         await screen.ask("List my files")
-        await screen.wait_for("Always run this tool")
+        await screen.wait_for("Always run it")
         await screen.press("right", "right", "enter")
         seen = await screen.wait_for("outside the working")
-        assert "Always run this tool" not in seen
+        assert "Always run it" not in seen
         await screen.press("enter")
         await screen.wait_for("Done.")
 
-    drive(backend, interact, size=(100, 30), tools=built_in_tools(directory), uses_tools=True)
+    drive(backend, interact, size=(60, 20), tools=built_in_tools(directory), uses_tools=True)
     results = [request.messages[-1].tool_results[0].text for request in backend.requests[1:]]
     assert results == ["[the directory is empty]", "[the directory is empty]", "the user refused this call"]
 

@@ -52,12 +52,15 @@ class MonitorScreen(Screen[None]):
     MonitorScreen {
         & #head { height: auto; max-height: 2; padding: 0 1; background: $surface; }
         & Grid { grid-size: 3 2; grid-rows: 4; height: 8; padding: 0 1; grid-gutter: 0 2; }
+        &.-low Grid { grid-rows: 1; height: 2; }
+        &.-low BarChart { height: 1; }
+        &.-low .bars { display: none; }
         & #vision { display: none; }
         &.-images.-wide Grid { grid-size: 4 2; }
         &.-images.-wide #vision { display: block; }
         & #summary { height: auto; max-height: 7; padding: 0 1; color: $text-muted; }
         & #pressure { height: auto; padding: 0 1; color: $text-warning; display: none; }
-        & DataTable { height: 1fr; padding: 0 1; }
+        & DataTable { height: 1fr; padding: 0 0 0 1; scrollbar-gutter: stable; scrollbar-size-vertical: 1; }
         & DataTable, & DataTable:focus { background: $background; background-tint: transparent; }
         & #selected { height: auto; max-height: 5; padding: 0 1; background: $surface; }
         & #entries { display: none; }
@@ -66,6 +69,8 @@ class MonitorScreen(Screen[None]):
     """
     # The plot of image times is a fourth column, and needs a wide screen.
     HORIZONTAL_BREAKPOINTS = [(0, "-narrow"), (100, "-wide")]  # noqa: RUF012 -- Textual API
+    # The bars leave too few rows for requests on a low screen.
+    VERTICAL_BREAKPOINTS = [(0, "-low"), (22, "-high")]  # noqa: RUF012 -- Textual API
     BINDINGS = [  # noqa: RUF012 -- Textual API
         Binding("escape,f5,q", "leave", "Close"),
         Binding("space", "pause", "Pause"),
@@ -103,8 +108,18 @@ class MonitorScreen(Screen[None]):
             yield Plot("answers, tok/s", id="generated")
             yield Plot("prompts, tok/s", id="read")
             yield Plot("first token, ms", id="first_token")
-            yield StackedPlot(("running", "waiting"), colors=("$primary", "$warning"), id="running")
-            yield StackedPlot(("cached", "computed"), colors=("$success", "$primary"), id="prompts")
+            yield StackedPlot(
+                ("running", "waiting"),
+                short_names=("run", "wait"),
+                colors=("$primary", "$warning"),
+                id="running",
+            )
+            yield StackedPlot(
+                ("cached", "computed"),
+                short_names=("cached", "new"),
+                colors=("$success", "$primary"),
+                id="prompts",
+            )
             yield Plot("cache, % of budget", id="cache", top=100.0)
             yield Plot("images, ms", id="vision")
         yield Static(id="pressure", markup=False)

@@ -62,7 +62,7 @@ class ToolApprovalScreen(ModalScreen[Decision]):
                 yield Button("Refuse", id="refuse", compact=True)
                 yield Button("Run", id="run", variant="warning", compact=True)
                 if self._caution is None:
-                    yield Button("Always run this tool", id="always", variant="warning", compact=True)
+                    yield Button("Always run it", id="always", variant="warning", compact=True)
             yield Static("^Y runs it. Tab chooses, Enter confirms, Esc refuses.", classes="hint")
 
     def on_mount(self) -> None:

@@ -38,7 +38,8 @@ class BarChart(Vertical):
 class Plot(BarChart):
     """Bars of the latest values, one per column, starting at zero.
 
-    They end at `top`, or else at the maximum. The line above has the name, the last value and the maximum.
+    They end at `top`, or else at the maximum. The line above has the name, the last value and the maximum;
+    in few columns it has less of them.
     """
 
     def __init__(self, title: str, *, id: str, top: float | None = None) -> None:  # noqa: A002 -- Textual API
@@ -51,8 +52,10 @@ class Plot(BarChart):
             return
         width = max(self.size.width, 1)
         shown = list(values)[-width:]
-        last, highest = f"{self._title}  {_number(shown[-1])}", f"  (max {_number(max(shown))})"
-        self._words.update(last + highest if len(last + highest) <= width else last)
+        last = _number(shown[-1])
+        name, whole = self._title.split(",")[0], f"{self._title}  {last}"
+        candidates = (f"{whole}  (max {_number(max(shown))})", whole, f"{name}  {last}")
+        self._words.update(next((text for text in candidates if len(text) <= width), last))
         # Padded at the left while there are few values.
         self._bars.update(bars([0.0] * (width - len(shown)) + shown, top=self._top))
 
@@ -63,9 +66,18 @@ class StackedPlot(BarChart):
     The line above has the names and last numbers in the colors of their bars.
     """
 
-    def __init__(self, names: tuple[str, str], *, colors: tuple[str, str], id: str) -> None:  # noqa: A002 -- Textual API
+    def __init__(
+        self,
+        names: tuple[str, str],
+        *,
+        short_names: tuple[str, str],
+        colors: tuple[str, str],
+        id: str,  # noqa: A002 -- Textual API
+    ) -> None:
+        """`short_names` are for few columns."""
         super().__init__(" ".join(names), id=id)
         self._names = names
+        self._short_names = short_names
         self._colors = colors
 
     def show(self, pairs: Sequence[tuple[float, float]]) -> None:
@@ -74,11 +86,16 @@ class StackedPlot(BarChart):
             return
         width = max(self.size.width, 1)
         shown = list(pairs)[-width:]
-        named = zip(self._names, shown[-1], self._colors, strict=True)
-        words = [(f"{name} {_short_number(value)}", color) for name, value, color in named]
-        self._words.update(Content.assemble(words[0], " ", words[1]))
+        texts = self._texts(self._names, shown[-1])
+        if len(" ".join(texts)) > width:
+            texts = self._texts(self._short_names, shown[-1])
+        below, above = zip(texts, self._colors, strict=True)
+        self._words.update(Content.assemble(below, " ", above))
         padding = [(0.0, 0.0)] * (width - len(shown))
         self._bars.update(stacked_bars(padding + shown, lower=self._colors[0], upper=self._colors[1]))
+
+    def _texts(self, names: tuple[str, str], values: tuple[float, float]) -> list[str]:
+        return [f"{name} {_short_number(value)}" for name, value in zip(names, values, strict=True)]
 
 
 def bars(values: Sequence[float], *, top: float | None = None) -> str:
