@@ -132,7 +132,7 @@ def test_stream_needs_a_finish_reason_but_no_done_mark() -> None:
     chunk = '{"choices":[{"delta":{"content":"Yes"}%s}]}'
     whole = ScriptedServer(stream(chunk % ',"finish_reason":"stop"', done=False))
     assert asyncio.run(ask(whole)).text == "Yes"
-    with pytest.raises(ConnectionLost, match="mid-answer"):
+    with pytest.raises(ConnectionLost, match="during the answer"):
         asyncio.run(ask(ScriptedServer(stream(chunk % "", done=False))))
 
 
