@@ -173,7 +173,8 @@ class ModelAdapter(AnswerReader):
             )
         self._encoder.check_ids(token_ids, "prompt")
         if (num_kept := self._encoder.num_kept_tokens(request)) is not None and len(token_ids) > num_kept:
-            prompt = token_ids = token_ids[len(token_ids) - num_kept :]
+            start = 0 if request.keeps_prompt_start else len(token_ids) - num_kept
+            prompt = token_ids = token_ids[start : start + num_kept]
         echo = prompt if isinstance(prompt, str) else self.vocabulary.decode(prompt)
         guidance = self._grammars.text_guidance(request.constraint)
         refuse_early_end(request, guidance)

@@ -42,10 +42,10 @@ class StreamProcessor:
         self._num_long_ttl_tokens = prepared.num_long_ttl_tokens
         self._num_dropped_messages = prepared.num_dropped_messages
         self._applied_edits = prepared.applied_edits
-        self._num_completion_tokens = 0
+        self.num_completion_tokens = 0
         self._num_thinking_tokens = 0
         self._detokenizer = vocabulary.detokenizer(is_continuation=bool(request.prompts))
-        self._textless_ids = prepared.stop_token_ids | hidden_ids
+        self._textless_ids = prepared.stop_token_ids | hidden_ids | frozenset(request.stop_token_ids)
         self._keeps_scores_of_stops = request.ignore_eos
         self._ledger = None if prepared.sampling.num_top_logprobs is None else LogprobLedger(vocabulary)
         self._machine = AnswerMachine(
@@ -82,7 +82,7 @@ class StreamProcessor:
         """Token counts so far."""
         return replace(
             self.prompt_usage,
-            num_completion_tokens=self._num_completion_tokens,
+            num_completion_tokens=self.num_completion_tokens,
             num_thinking_tokens=self._num_thinking_tokens,
             num_accepted_draft_tokens=self.num_accepted_draft_tokens,
             num_rejected_draft_tokens=self.num_rejected_draft_tokens,
@@ -98,7 +98,7 @@ class StreamProcessor:
         for index, token_id in enumerate(token_ids):
             if self.is_finished:
                 break
-            self._num_completion_tokens += 1
+            self.num_completion_tokens += 1
             if self._machine.is_thinking:
                 self._num_thinking_tokens += 1
             if token_id not in self._textless_ids:

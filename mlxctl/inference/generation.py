@@ -13,7 +13,16 @@ from mlxctl.errors import MlxctlError, RequestCancelled
 from mlxctl.inference.cache.recent_prompts import RecordedPrompt
 from mlxctl.inference.prompt_echo import PromptEcho
 from mlxctl.inference.request_entry import RequestEntry
-from mlxctl.ir import Collector, Finished, PromptProgress, StreamEvent, TextResult, TokenScore, Usage
+from mlxctl.ir import (
+    Collector,
+    Finished,
+    GeneratedTokens,
+    PromptProgress,
+    StreamEvent,
+    TextResult,
+    TokenScore,
+    Usage,
+)
 
 
 class Generation:
@@ -25,7 +34,7 @@ class Generation:
 
     `echo` comes before generated text. `generated_ids` is empty at first and gets the answer's tokens.
     `on_complete` gets all of them when the engine has ended the sequence. `on_end` is called at every end,
-    possibly twice.
+    possibly twice. With `reported_prompt` the tokens are reported; the first report has it.
     """
 
     def __init__(
@@ -40,6 +49,7 @@ class Generation:
         on_end: Callable[[], None],
         generated_ids: list[int],
         echo: PromptEcho,
+        reported_prompt: Sequence[int] | None = None,
     ) -> None:
         self.num_prompt_tokens = num_prompt_tokens
         self._entry = entry
@@ -51,6 +61,8 @@ class Generation:
         self._tokens = tokens
         self._processor = processor
         self._is_over = False
+        self._reports_tokens = reported_prompt is not None
+        self._unreported_prompt = tuple(reported_prompt or ())
         entry.on_cancel = tokens.abort
 
     def __aiter__(self) -> "Generation":
@@ -141,7 +153,12 @@ class Generation:
         self._generated_ids += token_ids
         if token_ids:
             self._entry.generated(len(token_ids))
-            events += self._processor.feed(token_ids, [_token_score(*pair) for pair in _scored(updates)])
+            num_before = self._processor.num_completion_tokens
+            deltas = self._processor.feed(token_ids, [_token_score(*pair) for pair in _scored(updates)])
+            num_read = self._processor.num_completion_tokens - num_before
+            events += [*self._report(token_ids[:num_read]), *deltas]
+        elif last.finish_reason is not None:
+            events += self._report([])
         if self._processor.is_finished:
             # A stop string ended it; the engine matches only tokens.
             self._end(events)
@@ -152,6 +169,14 @@ class Generation:
             events += self._processor.finish(reason)
             self._end(events)
         return events
+
+    def _report(self, token_ids: Sequence[int]) -> list[StreamEvent]:
+        if not self._reports_tokens:
+            return []
+        prompt, self._unreported_prompt = self._unreported_prompt, ()
+        return [
+            GeneratedTokens(token_ids=tuple(token_ids), usage=self._processor.usage, prompt_token_ids=prompt)
+        ]
 
     def _progress(self, num_processed: int, num_cached: int) -> list[StreamEvent]:
         # The last chunk is not reported: the first token follows it at once.

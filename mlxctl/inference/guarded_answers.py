@@ -10,6 +10,7 @@ from mlxctl.inference.generation import Generation
 from mlxctl.ir import (
     Collector,
     Finished,
+    GeneratedTokens,
     StreamEvent,
     TextDelta,
     TextResult,
@@ -125,6 +126,9 @@ class _GuardedChoice:
             match event:
                 case TextDelta() | ThinkingDelta() | ToolArgumentsDelta():
                     self._take(event, shown)
+                case GeneratedTokens():
+                    # The ids would tell what is redacted; the open text goes on.
+                    shown.append(replace(event, token_ids=()))
                 case _:
                     self._close(shown)
                     if not self.has_ended:

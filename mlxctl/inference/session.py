@@ -66,7 +66,8 @@ class ModelSession:
             model=self.name,
             prompt_token_ids=prepared.token_ids,
             sampling=prepared.sampling,
-            stop_token_ids=frozenset() if request.ignore_eos else prepared.stop_token_ids,
+            stop_token_ids=frozenset(request.stop_token_ids)
+            | (frozenset() if request.ignore_eos else prepared.stop_token_ids),
             max_tokens=prepared.max_tokens,
             priority=request.priority or 0,
             fairness_key=request.fairness_key,

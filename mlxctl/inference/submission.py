@@ -112,6 +112,7 @@ class Submissions:
             on_end=lease.share().release,
             generated_ids=generated_ids,
             echo=PromptEcho.of(prepared, session.reader),
+            reported_prompt=prepared.token_ids if head.reports_tokens else None,
         )
 
 

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from mlxctl.ir.events import (
         Finished,
         FinishReason,
+        GeneratedTokens,
         PromptProgress,
         StreamEvent,
         TextDelta,
@@ -116,6 +117,7 @@ __all__ = [
     "EncoderKind",
     "FinishReason",
     "Finished",
+    "GeneratedTokens",
     "GenerationRequest",
     "Guidance",
     "ImagePart",

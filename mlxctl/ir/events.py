@@ -1,6 +1,7 @@
 """Events of one answer, from the parsers to every protocol.
 
-A stream is any number of PromptProgress, then deltas, then exactly one Finished. Thinking, text and tool
+A stream is any number of PromptProgress, then deltas, then exactly one Finished. Requests that ask for it get
+GeneratedTokens before the events of those tokens. Thinking, text and tool
 calls come in the order of generation and do not overlap: a delta of another kind ends the one before. A tool
 call is one ToolCallStarted, any number of ToolArgumentsDelta with the same index, and one ToolCallEnded;
 indexes count from 0.
@@ -92,6 +93,19 @@ class PromptProgress:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class GeneratedTokens:
+    """The next tokens of the answer, for requests with `reports_tokens`.
+
+    Their events follow, possibly later. `usage` counts the answer up to here; the first of an answer has the
+    `prompt_token_ids`.
+    """
+
+    token_ids: tuple[int, ...]
+    usage: Usage
+    prompt_token_ids: tuple[int, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class TextDelta:
     """More text of the answer.
 
@@ -147,6 +161,7 @@ class Finished:
 
 StreamEvent = (
     PromptProgress
+    | GeneratedTokens
     | TextDelta
     | ThinkingDelta
     | ToolCallStarted

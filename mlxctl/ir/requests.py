@@ -218,13 +218,15 @@ class GenerationRequest:
 
     `prompts`, texts or token ids, are continued as they are, without a chat template and without tools or
     thinking; a request has either them or `messages`. `num_choices` is the number of answers to each prompt.
-    Of a longer prompt than `max_prompt_tokens` the last tokens are used; -1 leaves room for `max_tokens`.
+    Of a longer prompt than `max_prompt_tokens` the last tokens are used, with `keeps_prompt_start` the first;
+    -1 leaves room for `max_tokens`.
     With `echo` an answer begins with its prompt, and with `scores_prompt` with the log-probabilities of its
     prompt. `constraint` is the structured output of the visible answer; forced calls are constrained by their
     tools. `context_edits` shorten the conversation, in this order.
     `context_overflow` decides about one that is still longer than the model's context or
     `max_context_tokens`; None is an error, unless a header decides. With `ignore_eos` an answer continues
-    past stop tokens: it ends at `max_tokens` or at a stop string. `adapters` are LoRA adapters; None leaves
+    past the model's stop tokens: it ends at `max_tokens`, a stop string or one of `stop_token_ids`.
+    With `reports_tokens` the events have token ids. `adapters` are LoRA adapters; None leaves
     the choice to the model's name.
 
     With a `suffix`, the request's field `suffix_param`, the answers are the text between each prompt and the
@@ -239,6 +241,7 @@ class GenerationRequest:
     opens_answer: bool = True
     prompts: tuple[str | tuple[int, ...], ...] = ()
     max_prompt_tokens: int | None = None
+    keeps_prompt_start: bool = False
     suffix: str | None = None
     suffix_param: str = "suffix"
     num_choices: int = 1
@@ -255,7 +258,9 @@ class GenerationRequest:
     constraint: Constraint | None = None
     max_tokens: int | None = None
     stop: tuple[str, ...] = ()
+    stop_token_ids: tuple[int, ...] = ()
     ignore_eos: bool = False
+    reports_tokens: bool = False
     template_kwargs: Mapping[str, Any] = field(default_factory=dict)
     stream: bool = False
     priority: int | None = None

@@ -10,6 +10,7 @@ from typing import assert_never
 from mlxctl.ir.events import (
     Finished,
     FinishReason,
+    GeneratedTokens,
     PromptProgress,
     StreamEvent,
     TextDelta,
@@ -27,7 +28,8 @@ from mlxctl.ir.messages import Message, TextPart, ThinkingPart, ToolCallPart
 class TextResult:
     """A finished answer: assistant message, finish reason and usage.
 
-    `prefill_seconds` are those up to the first token, `decode_seconds` the rest; 0 if they are unknown.
+    `prefill_seconds` are those up to the first token, `decode_seconds` the rest; 0 if they are unknown. Only
+    requests with `reports_tokens` have `token_ids` and `prompt_token_ids`.
     """
 
     message: Message
@@ -37,6 +39,8 @@ class TextResult:
     logprobs: tuple[TokenLogprob, ...] = ()
     prefill_seconds: float = 0.0
     decode_seconds: float = 0.0
+    token_ids: tuple[int, ...] = ()
+    prompt_token_ids: tuple[int, ...] = ()
 
     @property
     def text(self) -> str:
@@ -66,6 +70,8 @@ class Collector:
     _open_kind: type[TextPart] | type[ThinkingPart] | None = None
     _calls: dict[int, tuple[ToolCallStarted, list[str]]] = field(default_factory=dict)
     _logprobs: list[TokenLogprob] = field(default_factory=list)
+    _token_ids: list[int] = field(default_factory=list)
+    _prompt_token_ids: tuple[int, ...] = ()
     _finished: Finished | None = None
 
     def add(self, event: StreamEvent) -> None:
@@ -89,6 +95,9 @@ class Collector:
             case Finished():
                 self._close_open()
                 self._finished = event
+            case GeneratedTokens():
+                self._token_ids.extend(event.token_ids)
+                self._prompt_token_ids = self._prompt_token_ids or event.prompt_token_ids
             case PromptProgress():
                 pass
             case _:
@@ -104,6 +113,8 @@ class Collector:
             usage=self._finished.usage,
             stop_sequence=self._finished.stop_sequence,
             logprobs=tuple(self._logprobs),
+            token_ids=tuple(self._token_ids),
+            prompt_token_ids=self._prompt_token_ids,
         )
 
     def _append(self, kind: type[TextPart] | type[ThinkingPart], text: str) -> None:

@@ -24,6 +24,7 @@ PromptTokenLimit = Annotated[int, Meta(ge=-1)]
 MaxTokensOrZero = Annotated[int, Meta(ge=0)]
 StopString = Annotated[str, Meta(min_length=1, max_length=4096)]
 StopStrings = Annotated[list[StopString], Meta(max_length=16)]
+StopTokenIds = Annotated[list[Annotated[int, Meta(ge=0, lt=2**31)]], Meta(max_length=128)]
 Name = Annotated[str, Meta(min_length=1, max_length=1024)]
 Metadata = Annotated[
     dict[Annotated[str, Meta(max_length=64)], Annotated[str, Meta(max_length=512)]], Meta(max_length=16)

@@ -133,12 +133,7 @@ class RerankFormatter:
 
     def whole(self, result: EmbeddingResult) -> bytes:
         """Return the ordered documents."""
-        vectors = [array("f", packed) for packed in result.vectors]
-        if len(vectors) == self._num_documents:
-            scores = [vector[0] for vector in vectors]
-        else:
-            query, *documents = vectors
-            scores = [_cosine(query, document) for document in documents]
+        scores = relevance_scores(result, self._num_documents)
         # The sort is stable: equal documents keep their order.
         order = sorted(range(len(scores)), key=lambda index: -scores[index])[: self._top_n]
         if self._is_tei:
@@ -159,6 +154,15 @@ class RerankFormatter:
     def _result(self, index: int, score: float) -> RerankResult:
         document = UNSET if self._texts is None else RerankText(self._texts[index])
         return RerankResult(index, score, document)
+
+
+def relevance_scores(result: EmbeddingResult, num_documents: int) -> list[float]:
+    """Return the relevance of each document to the query."""
+    vectors = [array("f", packed) for packed in result.vectors]
+    if len(vectors) == num_documents:
+        return [vector[0] for vector in vectors]
+    query, *documents = vectors
+    return [_cosine(query, document) for document in documents]
 
 
 def _cosine(one: "array[float]", other: "array[float]") -> float:

@@ -9,6 +9,7 @@ from mlxctl.inference import InferenceService
 from mlxctl.protocols import OpenAIEmbeddingsFormatter
 from mlxctl.protocols.ollama.formatter import OllamaEmbeddingsFormatter
 from mlxctl.protocols.rerank import RerankFormatter
+from mlxctl.protocols.score import ScoreFormatter
 from mlxctl.server.body import read_body
 from mlxctl.server.deadline import deadline_of
 from mlxctl.server.decisions import decide
@@ -16,7 +17,7 @@ from mlxctl.server.open_requests import OpenHttpRequests
 from mlxctl.server.rate_limits import admit
 from mlxctl.settings import ServerSettings
 
-VectorFormatter = OpenAIEmbeddingsFormatter | OllamaEmbeddingsFormatter | RerankFormatter
+VectorFormatter = OpenAIEmbeddingsFormatter | OllamaEmbeddingsFormatter | RerankFormatter | ScoreFormatter
 
 
 class EmbeddingsResource:

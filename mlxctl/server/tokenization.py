@@ -4,6 +4,7 @@ They load no weights and use no queue.
 """
 
 from abc import ABC, abstractmethod
+from typing import Any
 
 import falcon
 import msgspec
@@ -12,7 +13,7 @@ from msgspec import Struct
 
 from mlxctl import __version__
 from mlxctl.errors import UnknownModel
-from mlxctl.inference import InferenceService
+from mlxctl.inference import InferenceService, ServedModel
 from mlxctl.inference.preparation import PackedRequest
 from mlxctl.protocols import encode_token_count, parse_count_tokens
 from mlxctl.protocols.tokenization import (
@@ -136,10 +137,14 @@ class ServerProperties(Struct, kw_only=True):
     build_info: str
 
 
-class PropertiesResource:
-    """GET /props: the properties of one model.
+TokenizerInfo = dict[str, Any]
+"""The fields of tokenizer_config.json, and the chat template (vLLM)."""
 
-    Of the first one, or of the one that the parameter `model` names.
+
+class _ModelResource(ABC):
+    """Describes one model.
+
+    The first one, or the one that the parameter `model` names.
     """
 
     def __init__(self, inference: InferenceService) -> None:
@@ -152,18 +157,41 @@ class PropertiesResource:
         name = request.get_param("model") or self._inference.default_model
         if name not in models:
             raise UnknownModel(name, tuple(models))
-        model = models[name]
-        described = ServerProperties(
+        response.data = msgspec.json.encode(self.describe(models[name]))
+        response.content_type = falcon.MEDIA_JSON
+
+    on_head = on_get
+
+    @abstractmethod
+    def describe(self, model: ServedModel) -> Struct | TokenizerInfo:
+        """Return the answer about a model."""
+
+
+class PropertiesResource(_ModelResource):
+    """GET /props: the properties of one model."""
+
+    def describe(self, model: ServedModel) -> ServerProperties:
+        """Return the properties."""
+        return ServerProperties(
             default_generation_settings=GenerationDefaults(model.context_length),
             total_slots=self._inference.max_places,
-            model_alias=name,
+            model_alias=model.name,
             # The name: paths of this machine are the operator's.
-            model_path=name,
+            model_path=model.name,
             chat_template=model.facts.chat_template or "",
             modalities=Modalities(vision=bool(model.supports_images), audio=False),
             build_info=f"mlxctl-{__version__}",
         )
-        response.data = msgspec.json.encode(described)
-        response.content_type = falcon.MEDIA_JSON
 
-    on_head = on_get
+
+class TokenizerInfoResource(_ModelResource):
+    """GET /tokenizer_info: the settings of one model's tokenizer."""
+
+    def describe(self, model: ServedModel) -> TokenizerInfo:
+        """Return the settings."""
+        settings = dict(model.facts.tokenizer_config)
+        return (
+            {"tokenizer_class": "PreTrainedTokenizerFast"}
+            | settings
+            | {"chat_template": model.facts.chat_template}
+        )

@@ -49,7 +49,7 @@ def test_prompt_name_and_truncate_are_passed_on() -> None:
         ({"input": []}, "input", "is empty"),
         ({"input": ["a", ""]}, "input[1]", "is empty"),
         ({"input": [[1], []]}, "input[1]", "is empty"),
-        ({"input": ["a", 1]}, "input[1]", "same type as the texts before it"),
+        ({"input": ["a", 1]}, "input[1]", "a token id among texts"),
         ({"input": [-1]}, "input[0]", ">= 0"),
         ({"input": ["a"] * 2049}, "input", "a request may have 2048"),
         ({"input": None}, "input", "must be"),

@@ -99,7 +99,7 @@ def test_messages_report_service_tier_where_one_was_set() -> None:
     assert parse(plain).priority is None
     assert parse(tiered, service_tier="standard_only").priority == 0
 
-    assert "service_tier" not in json.loads(plain.whole(result))["usage"]
+    assert json.loads(plain.whole(result))["usage"]["service_tier"] is None
     assert json.loads(tiered.whole(result))["usage"]["service_tier"] == "standard"
 
 

@@ -116,10 +116,8 @@ def test_streamed_message_equals_the_whole_body(script: list[StreamEvent], displ
     streamed = data_of(stream(messages(thinking=thinking), script))
     whole = json.loads(messages(thinking=thinking).whole(collect(script)))
     assert joined_blocks(streamed) == whole["content"]
-    assert streamed[-2]["delta"] == {
-        "stop_reason": whole["stop_reason"],
-        "stop_sequence": whole["stop_sequence"],
-    }
+    end = ("stop_reason", "stop_sequence", "stop_details", "container")
+    assert streamed[-2]["delta"] == {key: whole[key] for key in end}
     assert streamed[-2]["usage"] == whole["usage"]
     assert [event["type"] for event in (streamed[0], streamed[-1])] == ["message_start", "message_stop"]
 

@@ -93,6 +93,25 @@ def test_cross_encoder_scores_each_document_with_the_query(model_server: ServerP
     assert len(set(together.values())) == len(TEXTS)
 
 
+@pytest.mark.parametrize("name", ["bert_scorer", "bert"])
+def test_scores_are_those_of_reranking(model_server: ServerProcess, name: str) -> None:
+    query = "When does the ferry leave?"
+    body = {"model": name, "query": query, "documents": TEXTS}
+    ranked = httpx.post(f"{model_server.url}/v1/rerank", json=body, timeout=120).json()
+    scored = httpx.post(
+        f"{model_server.url}/score", json={"model": name, "text_1": query, "text_2": TEXTS}, timeout=120
+    ).json()
+    scores = {result["index"]: result["relevance_score"] for result in ranked["results"]}
+    assert [entry["score"] for entry in scored["data"]] == [scores[index] for index in range(len(TEXTS))]
+    assert scored["usage"] == ranked["usage"]
+
+
+def test_scores_of_several_first_texts_are_refused(model_server: ServerProcess) -> None:
+    body = {"model": "bert_scorer", "text_1": TEXTS, "text_2": TEXTS}
+    answer = httpx.post(f"{model_server.url}/v1/score", json=body)
+    assert (answer.status_code, answer.json()["error"]["param"]) == (400, "text_1")
+
+
 def test_cross_encoder_has_no_embeddings(model_server: ServerProcess) -> None:
     body = {"model": "bert_scorer", "input": "Bread."}
     answer = httpx.post(f"{model_server.url}/v1/embeddings", json=body, timeout=60)

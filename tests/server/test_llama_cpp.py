@@ -161,3 +161,55 @@ def test_errors_of_llama_cpp_routes_have_its_shape(
     error = found.json()["error"]
     assert (found.status_code, error["code"], error["type"]) == (400, 400, "invalid_request_error")
     assert param in error["message"]
+
+
+LONG = [{"role": "user", "content": "Remember the words. " * 900}]
+
+
+def chunks_of(client: httpx.Client, path: str, **body: Any) -> list[dict[str, Any]]:
+    lines = client.post(path, json=body | {"stream": True}).text.splitlines()
+    return [json.loads(line[6:]) for line in lines if line.startswith("data: {")]
+
+
+def test_chat_has_timings_where_they_are_requested(client: httpx.Client) -> None:
+    body = {"model": MODEL, "messages": HELLO, "temperature": 0, "timings_per_token": True}
+    whole = answer(client, "/v1/chat/completions", **body)
+    chunks = chunks_of(client, "/v1/chat/completions", **body)
+    timings = [chunk["timings"] for chunk in chunks if "timings" in chunk]
+    num_predicted = [each["predicted_n"] for each in timings]
+    assert num_predicted == sorted(num_predicted)
+    assert whole["timings"]["predicted_n"] == num_predicted[-1] == whole["usage"]["completion_tokens"]
+    assert timings[-1]["predicted_per_second"] > 0
+
+
+@pytest.mark.parametrize(
+    ("path", "prompt"),
+    [
+        ("/v1/chat/completions", {"model": MODEL, "messages": LONG, "max_tokens": 2}),
+        ("/completion", {"prompt": LONG[0]["content"], "max_tokens": 2}),
+    ],
+)
+def test_stream_has_the_progress_of_the_prefill(
+    client: httpx.Client, path: str, prompt: dict[str, Any]
+) -> None:
+    chunks = chunks_of(client, path, **prompt, return_progress=True, cache_mode="off")
+    progress = [chunk["prompt_progress"] for chunk in chunks if "prompt_progress" in chunk]
+    processed = [each["processed"] for each in progress]
+    assert processed
+    assert processed == sorted(processed)
+    assert all(each["cache"] <= each["processed"] < each["total"] for each in progress)
+
+
+def test_streamed_completion_has_timings_per_token(client: httpx.Client) -> None:
+    events = chunks_of(client, "/completion", prompt=PROMPT, max_tokens=6, timings_per_token=True)
+    assert [event["timings"]["predicted_n"] for event in events][-1] == 6
+    assert events[-1]["generation_settings"]["n_predict"] == 6
+
+
+def test_json_schema_constrains_a_chat(client: httpx.Client) -> None:
+    schema = {"enum": ["red", "blue"]}
+    body = {"model": MODEL, "messages": HELLO, "json_schema": schema, "think": False}
+    text = answer(client, "/v1/chat/completions", **body)["choices"][0]["message"]["content"]
+    assert json.loads(text) in schema["enum"]
+    refused = client.post("/v1/chat/completions", json=body | {"response_format": {"type": "json_object"}})
+    assert (refused.status_code, refused.json()["error"]["param"]) == (400, "json_schema")

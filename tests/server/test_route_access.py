@@ -24,10 +24,10 @@ SECRET = "the-safe-opens-with-493817 " * 3
 
 ACCESS = {
     "open": """
-        / /health /healthz /livez /readyz /api/hello
+        / /health /healthz /livez /ping /readyz /api/hello
         /ui /ui/index.html /ui/page.js
     """,
-    "caller": "/openapi.json /props /api/version /requests/{request_id}",
+    "caller": "/openapi.json /props /tokenizer_info /version /api/version /requests/{request_id}",
     "generate": """
         /v1/chat/completions /chat/completions /v1/completions /completions /v1/messages /messages
         /v1/messages/count_tokens /v1/responses /responses /v1/responses/input_tokens /responses/input_tokens
@@ -39,6 +39,7 @@ ACCESS = {
     """,
     "embed": """
         /v1/embeddings /embeddings /api/v0/embeddings /api/embed /api/embeddings /v1/rerank /rerank /v2/rerank
+        /v1/score /score
     """,
     "audio": "/v1/audio/transcriptions /v1/audio/translations",
     "models:read": """

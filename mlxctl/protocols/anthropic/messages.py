@@ -18,6 +18,7 @@ from mlxctl.ir import (
     Collector,
     Finished,
     FinishReason,
+    GeneratedTokens,
     GenerationRequest,
     PromptProgress,
     StoredItem,
@@ -147,6 +148,8 @@ class AnthropicMessagesFormatter:
                 return self._blocks.start_call(event.id, event.name)
             case ToolCallEnded():
                 return self._blocks.close()
+            case GeneratedTokens():
+                return b""
             case PromptProgress():
                 return b": prefill %d/%d\n\n" % (event.num_processed, event.num_prompt_tokens)
             case Finished():
@@ -236,7 +239,7 @@ class AnthropicMessagesFormatter:
             cache_read_input_tokens=usage.num_cached_tokens,
             output_tokens=usage.num_completion_tokens,
             output_tokens_details=ThinkingTokens(usage.num_thinking_tokens),
-            service_tier="standard" if self._has_tier else UNSET,
+            service_tier="standard" if self._has_tier else None,
             dropped_messages=usage.num_dropped_messages or UNSET,
         )
 

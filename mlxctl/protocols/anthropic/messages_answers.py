@@ -2,7 +2,7 @@
 
 from typing import Any, Literal
 
-from msgspec import UNSET, Struct, UnsetType
+from msgspec import UNSET, Struct, UnsetType, field
 
 from mlxctl.protocols.anthropic.context_management import ContextManagementReport
 from mlxctl.protocols.anthropic.errors import AnthropicError
@@ -24,8 +24,9 @@ class CacheCreation(Struct):
 class AnthropicUsage(Struct):
     """Token counts of a message.
 
-    Tokens read from or written to the cache are not part of `input_tokens`. `service_tier` is reported to
-    requests that set one, `dropped_messages` if `context_overflow` left messages out.
+    Tokens read from or written to the cache are not part of `input_tokens`. `service_tier` is null unless the
+    request sets one; `dropped_messages` is there if `context_overflow` left messages out. Fields that are
+    always null are required in Anthropic's schema.
     """
 
     input_tokens: int
@@ -34,7 +35,9 @@ class AnthropicUsage(Struct):
     cache_read_input_tokens: int
     output_tokens: int
     output_tokens_details: ThinkingTokens
-    service_tier: Literal["standard"] | UnsetType = UNSET
+    service_tier: Literal["standard"] | None = None
+    server_tool_use: None = None
+    inference_geo: None = None
     dropped_messages: int | UnsetType = UNSET
 
 
@@ -42,6 +45,7 @@ class TextBlock(Struct, tag_field="type", tag="text"):
     """Text of the message."""
 
     text: str
+    citations: None = None
 
 
 class ThinkingBlock(Struct, tag_field="type", tag="thinking"):
@@ -51,12 +55,17 @@ class ThinkingBlock(Struct, tag_field="type", tag="thinking"):
     signature: str
 
 
+class DirectCaller(Struct, tag_field="type", tag="direct"):
+    """The model itself made the call."""
+
+
 class ToolUseBlock(Struct, tag_field="type", tag="tool_use"):
     """A tool call of the model."""
 
     id: str
     name: str
     input: dict[str, Any]
+    caller: DirectCaller = field(default_factory=DirectCaller)
 
 
 AnswerBlock = TextBlock | ThinkingBlock | ToolUseBlock
@@ -79,6 +88,8 @@ class AnthropicMessage(Struct):
     stop_sequence: str | None
     usage: AnthropicUsage
     context_management: ContextManagementReport | UnsetType = UNSET
+    stop_details: None = None
+    container: None = None
 
 
 class MessageStart(Struct, tag_field="type", tag="message_start"):
@@ -140,6 +151,8 @@ class MessageEnd(Struct):
 
     stop_reason: StopReason
     stop_sequence: str | None
+    stop_details: None = None
+    container: None = None
 
 
 class MessageDelta(Struct, tag_field="type", tag="message_delta"):

@@ -3,7 +3,6 @@
 A stream is server-sent events without an end mark: the last one has `stop` true.
 """
 
-import time
 from collections.abc import Iterable
 from typing import Any, Literal
 
@@ -14,6 +13,7 @@ from mlxctl.errors import InvalidRequest, MlxctlError
 from mlxctl.ir import (
     Finished,
     FinishReason,
+    GeneratedTokens,
     GenerationRequest,
     PromptProgress,
     SamplingParams,
@@ -33,6 +33,7 @@ from mlxctl.protocols.openai.text_inputs import read_texts
 from mlxctl.protocols.ranges import MAX_ANSWERS
 from mlxctl.protocols.sampling_fields import sampling_options
 from mlxctl.protocols.structured_output import requested_constraint, schema_constraint
+from mlxctl.protocols.timings import Stopwatch, Timings, timings
 
 _COMPLETION = msgspec.json.Decoder(schema.LlamaCompletionRequest)
 _INFILL = msgspec.json.Decoder(schema.LlamaInfillRequest)
@@ -59,8 +60,8 @@ class LlamaFormatter:
 
     def __init__(self, *, route: Literal["completion", "infill"]) -> None:
         self._route = route
-        self._started = time.perf_counter()
-        self._first: dict[int, float] = {}
+        self._stopwatch = Stopwatch()
+        self._usages: dict[int, Usage] = {}
         self._with_new_line: set[int] = set()
         self._is_batch = False
         self._settings: schema.GenerationSettings | UnsetType = UNSET
@@ -88,6 +89,8 @@ class LlamaFormatter:
             raise InvalidRequest(message, param="post_sampling_probs")
         self._decoded, self._prompts = decoded, prompts
         self._model = decoded.model or ""
+        limit = decoded.max_tokens if decoded.n_predict is None else decoded.n_predict
+        self._num_predicted = -1 if limit is None else limit
         penalty = decoded.repetition_penalty if decoded.repeat_penalty is None else decoded.repeat_penalty
         # Seed -1 asks for a random one.
         seed = None if decoded.seed == -1 else decoded.seed
@@ -105,9 +108,10 @@ class LlamaFormatter:
             prompts=prompts,
             sampling=sampling_options(given, num_top_logprobs=num_top),
             constraint=requested_constraint(decoded, response_format=wanted),
-            max_tokens=None if decoded.n_predict is None or decoded.n_predict < 0 else decoded.n_predict,
+            max_tokens=None if self._num_predicted < 0 else self._num_predicted,
             stop=tuple(decoded.stop or ()),
             ignore_eos=bool(decoded.ignore_eos),
+            reports_tokens=bool(decoded.stream and decoded.timings_per_token),
             stream=bool(decoded.stream),
             adapters=adapter_choices(decoded),
             **more,
@@ -116,7 +120,6 @@ class LlamaFormatter:
     def set_sampling(self, sampling: SamplingParams) -> None:
         """Set the final sampling values, which the answer repeats."""
         decoded = self._decoded
-        num_predicted = -1 if decoded.n_predict is None else decoded.n_predict
         self._settings = schema.GenerationSettings(
             seed=sampling.seed,
             temperature=sampling.temperature,
@@ -129,8 +132,8 @@ class LlamaFormatter:
             repeat_penalty=sampling.repetition_penalty,
             presence_penalty=sampling.presence_penalty,
             frequency_penalty=sampling.frequency_penalty,
-            n_predict=num_predicted,
-            max_tokens=num_predicted,
+            n_predict=self._num_predicted,
+            max_tokens=self._num_predicted,
             ignore_eos=bool(decoded.ignore_eos),
             stop=decoded.stop or [],
             stream=bool(decoded.stream),
@@ -143,20 +146,17 @@ class LlamaFormatter:
 
     def on_event(self, event: StreamEvent, number: int = 0) -> bytes:
         """Return the event of a text, and of the end."""
-        if not isinstance(event, PromptProgress):
-            self._first.setdefault(number, time.perf_counter())
+        if isinstance(event, PromptProgress):
+            return self._progress(event, number) if self._decoded.return_progress else b""
+        self._stopwatch.first(number)
+        if isinstance(event, GeneratedTokens):
+            self._usages[number] = event.usage
         if isinstance(event, TextDelta):
             if "\n" in event.text:
                 self._with_new_line.add(number)
             return self._piece(event, number) if event.text or event.logprobs else b""
         if isinstance(event, Finished):
-            now = time.perf_counter()
-            end = self._end(
-                number,
-                event,
-                prefill_seconds=self._first[number] - self._started,
-                decode_seconds=now - self._first[number],
-            )
+            end = self._end(number, event, self._stopwatch.timings(number, event.usage))
             return b"data: " + _encode(self._selected(end)) + b"\n\n"
         return b""
 
@@ -180,9 +180,10 @@ class LlamaFormatter:
     def _whole(self, number: int, result: TextResult) -> schema.LlamaCompletion:
         if "\n" in result.text:
             self._with_new_line.add(number)
-        end = self._end(
-            number, result, prefill_seconds=result.prefill_seconds, decode_seconds=result.decode_seconds
+        times = timings(
+            result.usage, prefill_seconds=result.prefill_seconds, decode_seconds=result.decode_seconds
         )
+        end = self._end(number, result, times)
         end.content = result.text
         end.tokens = [token.token_id for token in result.logprobs] if self._decoded.return_tokens else []
         end.completion_probabilities = self._probabilities(result.logprobs)
@@ -196,6 +197,13 @@ class LlamaFormatter:
             stop=False,
             completion_probabilities=self._probabilities(event.logprobs),
         )
+        if number in self._usages:
+            piece.timings = self._stopwatch.timings(number, self._usages[number])
+        return b"data: " + _encode(piece) + b"\n\n"
+
+    def _progress(self, event: PromptProgress, number: int) -> bytes:
+        piece = schema.LlamaCompletion(index=number, content="", tokens=[], stop=False)
+        piece.prompt_progress = self._stopwatch.progress(event)
         return b"data: " + _encode(piece) + b"\n\n"
 
     def _probabilities(self, logprobs: Iterable[TokenLogprob]) -> list[schema.LlamaTokenLogprob] | UnsetType:
@@ -222,18 +230,8 @@ class LlamaFormatter:
                 found[path] = value
         return found
 
-    def _end(
-        self,
-        number: int,
-        end: Finished | TextResult,
-        *,
-        prefill_seconds: float,
-        decode_seconds: float,
-    ) -> schema.LlamaCompletion:
+    def _end(self, number: int, end: Finished | TextResult, times: Timings) -> schema.LlamaCompletion:
         usage, prompt = end.usage, self._prompts[number]
-        num_prefilled = usage.num_prompt_tokens - usage.num_cached_tokens
-        num_predicted = usage.num_completion_tokens
-        num_drafted = usage.num_accepted_draft_tokens + usage.num_rejected_draft_tokens
         return schema.LlamaCompletion(
             index=number,
             content="",
@@ -243,30 +241,14 @@ class LlamaFormatter:
             generation_settings=self._settings,
             has_new_line=number in self._with_new_line,
             model=self._model,
-            tokens_predicted=num_predicted,
+            tokens_predicted=usage.num_completion_tokens,
             tokens_evaluated=usage.num_prompt_tokens,
             tokens_cached=usage.num_cached_tokens,
             truncated=False,
             stop_type=_STOP_TYPES[end.reason],
             stopping_word=end.stop_sequence or "",
-            timings=schema.LlamaTimings(
-                cache_n=usage.num_cached_tokens,
-                prompt_n=num_prefilled,
-                prompt_ms=prefill_seconds * 1000,
-                prompt_per_token_ms=_ratio(prefill_seconds * 1000, num_prefilled),
-                prompt_per_second=_ratio(num_prefilled, prefill_seconds),
-                predicted_n=num_predicted,
-                predicted_ms=decode_seconds * 1000,
-                predicted_per_token_ms=_ratio(decode_seconds * 1000, num_predicted),
-                predicted_per_second=_ratio(num_predicted, decode_seconds),
-                draft_n=num_drafted or UNSET,
-                draft_n_accepted=usage.num_accepted_draft_tokens if num_drafted else UNSET,
-            ),
+            timings=times,
         )
-
-
-def _ratio(amount: float, per: float) -> float:
-    return amount / per if per else 0.0
 
 
 def _bias(fields: schema.LlamaRequest) -> dict[int, float] | None:

@@ -7,6 +7,7 @@ from msgspec import UNSET, Meta, Struct, UnsetType
 from mlxctl.protocols.openai.text_inputs import TextInputs
 from mlxctl.protocols.ranges import LogitBias, Name, NumTopLogprobs, RepetitionPenalty, StopStrings
 from mlxctl.protocols.structured_output import StructuredOutputFields
+from mlxctl.protocols.timings import PrefillProgress, Timings
 
 NumPredict = Annotated[int, Meta(ge=-2)]
 BiasPairs = Annotated[
@@ -19,14 +20,17 @@ FieldPaths = Annotated[list[Annotated[str, Meta(max_length=128)]], Meta(max_leng
 class LlamaRequest(StructuredOutputFields, kw_only=True):
     """Fields of both routes, besides sampling and structured output.
 
-    `n_predict` -1 means no limit, 0 prefill only. Without a `model`, the first one answers. `n_probs` adds
-    the log-probabilities of each token and of that number of others, `return_tokens` the token ids.
-    `logit_bias` may be pairs of a token id and a bias; false bans the token. Of the whole answer and of a
-    stream's last event only `response_fields` are written, which are paths (`timings/predicted_n`).
+    `n_predict`, or `max_tokens`, -1 means no limit, 0 prefill only. Without a `model`, the first one answers.
+    `n_probs` adds the log-probabilities of each token and of that number of others, `return_tokens` the
+    token ids. `logit_bias` may be pairs of a token id and a bias; false bans the token. Of the whole answer
+    and of a stream's last event only `response_fields` are written, which are paths (`timings/predicted_n`). A stream
+    has timings in every event with `timings_per_token`, and the progress of the prefill with
+    `return_progress`.
     """
 
     model: Name | None = None
     n_predict: NumPredict | None = None
+    max_tokens: NumPredict | None = None
     repeat_penalty: RepetitionPenalty | None = None
     json_schema: dict[str, Any] | None = None
     stop: StopStrings | None = None
@@ -37,6 +41,8 @@ class LlamaRequest(StructuredOutputFields, kw_only=True):
     response_fields: FieldPaths | None = None
     logit_bias: LogitBias | BiasPairs | None = None  # type: ignore[assignment]
     ignore_eos: bool | None = None
+    timings_per_token: bool | None = None
+    return_progress: bool | None = None
     cache_prompt: bool | None = None
 
 
@@ -66,26 +72,6 @@ class LlamaInfillRequest(LlamaRequest, kw_only=True):
     input_suffix: str
     prompt: str | None = None
     input_extra: Annotated[list[ExtraFile], Meta(max_length=256)] | None = None
-
-
-class LlamaTimings(Struct, kw_only=True):
-    """Times in milliseconds and numbers of tokens.
-
-    `cache_n` tokens came from the prefix cache. The model verified `draft_n` draft tokens and accepted
-    `draft_n_accepted` of them; both are absent without speculative decoding.
-    """
-
-    cache_n: int
-    prompt_n: int
-    prompt_ms: float
-    prompt_per_token_ms: float
-    prompt_per_second: float
-    predicted_n: int
-    predicted_ms: float
-    predicted_per_token_ms: float
-    predicted_per_second: float
-    draft_n: int | UnsetType = UNSET
-    draft_n_accepted: int | UnsetType = UNSET
 
 
 class LlamaCandidate(Struct, kw_only=True):
@@ -143,4 +129,5 @@ class LlamaCompletion(Struct, kw_only=True):
     truncated: bool | UnsetType = UNSET
     stop_type: Literal["eos", "limit", "word"] | UnsetType = UNSET
     stopping_word: str | UnsetType = UNSET
-    timings: LlamaTimings | UnsetType = UNSET
+    timings: Timings | UnsetType = UNSET
+    prompt_progress: PrefillProgress | UnsetType = UNSET

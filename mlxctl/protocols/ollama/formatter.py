@@ -17,6 +17,7 @@ from mlxctl.ir import (
     EmbeddingResult,
     Finished,
     FinishReason,
+    GeneratedTokens,
     GenerationRequest,
     PromptProgress,
     StreamEvent,
@@ -111,7 +112,7 @@ class OllamaFormatter:
                 started, pieces = self._call
                 call = ToolCallPart(id=started.id, name=started.name, arguments="".join(pieces))
                 return self._line(calls=[_call(call, started.index)])
-            case PromptProgress():
+            case PromptProgress() | GeneratedTokens():
                 return b""
             case Finished():
                 now = time.perf_counter_ns()

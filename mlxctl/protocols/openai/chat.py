@@ -18,6 +18,7 @@ from mlxctl.errors import MlxctlError
 from mlxctl.ir import (
     Finished,
     FinishReason,
+    GeneratedTokens,
     GenerationRequest,
     PromptProgress,
     StreamEvent,
@@ -43,12 +44,14 @@ from mlxctl.protocols.openai.chat_answers import (
 )
 from mlxctl.protocols.openai.chat_calls import ChatCalls
 from mlxctl.protocols.openai.chat_parsing import decode_chat, to_generation_request
-from mlxctl.protocols.openai.chat_schema import ChatRequest
+from mlxctl.protocols.openai.chat_schema import ChatAssistantMessage, ChatRequest, ChatTextPart
 from mlxctl.protocols.openai.chat_tools import dropped_tool_types, freeform_names
 from mlxctl.protocols.openai.errors import error_json
 from mlxctl.protocols.openai.logprobs import chat_logprobs, prompt_logprobs
+from mlxctl.protocols.openai.token_reports import TokenReport
 from mlxctl.protocols.openai.usage import CompletionUsage, completion_usage
 from mlxctl.protocols.priority import served_tier
+from mlxctl.protocols.timings import PrefillProgress, Stopwatch, Timings, timings
 
 _FINISH_REASONS: dict[FinishReason, ChatFinishReason] = {
     "stop": "stop",
@@ -83,6 +86,7 @@ class OpenAIChatFormatter:
         self._id = response_id or f"chatcmpl-{secrets.token_hex(16)}"
         self._created = int(time.time()) if created is None else created
         self._usages: dict[int, Usage] = {}
+        self._stopwatch = Stopwatch()
 
     def parse(self, body: bytes) -> GenerationRequest:
         """Parse a request body. Raises InvalidRequest."""
@@ -106,33 +110,47 @@ class OpenAIChatFormatter:
             chat.reasoning and chat.reasoning.exclude
         )
         self._num_choices = request.num_choices
+        self._echo = _echo(chat) if request.continues_answer else ""
+        self._reports_tokens = request.reports_tokens
+        self._reports = [TokenReport(has_ids=bool(chat.return_token_ids)) for _ in range(request.num_choices)]
+        self._counts_chunks = bool(chat.stream_options and chat.stream_options.continuous_usage_stats)
+        self._has_timings = bool(chat.timings_per_token)
+        self._has_progress = bool(chat.return_progress)
         self._calls = [ChatCalls(freeform_names(chat)) for _ in range(self._num_choices)]
         self._freeze_chunks()
 
     def begin(self, prompt: Usage) -> bytes:  # noqa: ARG002 -- this protocol counts at the end
-        """Return the first chunk of each choice, with the role."""
+        """Return the first chunk of each choice: role and echo."""
         return b"".join(
-            self._chunk(number, ChatDelta(role="assistant", content=""))
+            self._chunk(number, ChatDelta(role="assistant", content=self._echo))
             for number in range(self._num_choices)
         )
 
     def on_event(self, event: StreamEvent, number: int = 0) -> bytes:
         """Return the chunk for `event` of choice `number`; progress is a comment."""
         match event:
+            case GeneratedTokens():
+                self._reports[number].add(event)
+                self._stopwatch.first(number)
+                return b""
             case TextDelta():
                 return self._text(number, event)
             case ThinkingDelta():
                 if not event.text or self._hides_thinking:
                     return b""
+                if self._reports_tokens:
+                    return self._chunk(number, ChatDelta(reasoning_content=event.text))
                 head, tail = self._thinking_frames[number]
                 return head + _encode(event.text) + tail
             case ToolCallStarted() | ToolArgumentsDelta() | ToolCallEnded():
                 delta = self._calls[number].delta(event)
                 return self._chunk(number, ChatDelta(tool_calls=[delta])) if delta else b""
+            case PromptProgress() if self._has_progress:
+                return self._chunk(number, ChatDelta(), progress=self._stopwatch.progress(event))
             case PromptProgress():
                 return b": prefill %d/%d\n\n" % (event.num_processed, event.num_prompt_tokens)
             case Finished():
-                self._usages[number] = event.usage
+                self._usages[number] = self._reports[number].usage = event.usage
                 return self._chunk(number, ChatDelta(), finish_reason=_FINISH_REASONS[event.reason])
             case _:
                 assert_never(event)
@@ -168,12 +186,15 @@ class OpenAIChatFormatter:
                         message=self._message(number, result),
                         logprobs=self._logprobs(result.logprobs[self._num_scored(result) :]),
                         finish_reason=_FINISH_REASONS[result.reason],
+                        token_ids=self._reports[number].whole_ids(result),
                     )
                     for number, result in enumerate(results)
                 ],
                 usage=completion_usage([result.usage for result in results], num_choices=self._num_choices),
                 service_tier=self._service_tier,
                 prompt_logprobs=self._prompt_logprobs(results[0]),
+                prompt_token_ids=self._reports[0].whole_prompt_ids(results[0]),
+                timings=self._timings(results[0]),
             )
         )
 
@@ -181,7 +202,7 @@ class OpenAIChatFormatter:
         calls = [self._calls[number].whole(call) for call in result.tool_calls]
         return ChatAnswerMessage(
             role="assistant",
-            content=result.text or (None if calls else ""),
+            content=self._echo + result.text or (None if calls else ""),
             refusal=None,
             annotations=[],
             reasoning_content=UNSET if self._hides_thinking else result.thinking or UNSET,
@@ -217,7 +238,7 @@ class OpenAIChatFormatter:
         return head + field, tail
 
     def _text(self, number: int, event: TextDelta) -> bytes:
-        if event.logprobs:
+        if event.logprobs or (self._reports_tokens and event.text):
             return self._chunk(number, ChatDelta(content=event.text), logprobs=event.logprobs)
         head, tail = self._text_frames[number]
         return head + _encode(event.text) + tail if event.text else b""
@@ -229,12 +250,33 @@ class OpenAIChatFormatter:
         *,
         logprobs: tuple[TokenLogprob, ...] = (),
         finish_reason: ChatFinishReason | None = None,
+        progress: PrefillProgress | UnsetType = UNSET,
     ) -> bytes:
+        report = self._reports[number]
         choice = ChatChunkChoice(
-            index=number, delta=delta, logprobs=self._logprobs(logprobs), finish_reason=finish_reason
+            index=number,
+            delta=delta,
+            logprobs=self._logprobs(logprobs),
+            finish_reason=finish_reason,
+            token_ids=report.take_ids(),
         )
         # With include_usage every chunk has the key.
-        return _event(self._chunk_object([choice], None if self._include_usage else UNSET))
+        usage: CompletionUsage | UnsetType | None = None if self._include_usage else UNSET
+        if self._counts_chunks:
+            usage = completion_usage([report.usage], num_choices=1)
+        chunk = self._chunk_object([choice], usage)
+        chunk.prompt_progress = progress
+        chunk.prompt_token_ids = report.take_prompt_ids()
+        if self._has_timings and report.usage.num_completion_tokens:
+            chunk.timings = self._stopwatch.timings(number, report.usage)
+        return _event(chunk)
+
+    def _timings(self, result: TextResult) -> Timings | UnsetType:
+        if not self._has_timings:
+            return UNSET
+        return timings(
+            result.usage, prefill_seconds=result.prefill_seconds, decode_seconds=result.decode_seconds
+        )
 
     def _chunk_object(
         self, choices: list[ChatChunkChoice], usage: CompletionUsage | UnsetType | None
@@ -249,6 +291,16 @@ class OpenAIChatFormatter:
             usage=usage,
             service_tier=self._service_tier,
         )
+
+
+def _echo(chat: ChatRequest) -> str:
+    """Return the text of the message that the answer repeats."""
+    last = chat.messages[-1] if chat.echo and chat.messages else None
+    if not isinstance(last, ChatAssistantMessage):
+        return ""
+    if isinstance(last.content, str):
+        return last.content
+    return "".join(part.text for part in last.content or () if isinstance(part, ChatTextPart))
 
 
 def _event(chunk: ChatChunk) -> bytes:

@@ -5,8 +5,10 @@ from typing import Literal
 from msgspec import UNSET, Struct, UnsetType
 
 from mlxctl.protocols.json_union import JsonUnion
+from mlxctl.protocols.openai.token_reports import TokenIds
 from mlxctl.protocols.openai.usage import CompletionUsage
 from mlxctl.protocols.priority import ServedTier
+from mlxctl.protocols.timings import PrefillProgress, Timings
 
 
 class LogprobCandidate(Struct):
@@ -102,6 +104,7 @@ class ChatChoice(Struct):
     message: ChatAnswerMessage
     logprobs: ChatLogprobs | None
     finish_reason: ChatFinishReason
+    token_ids: TokenIds = UNSET
 
 
 class ChatCompletion(Struct):
@@ -116,6 +119,8 @@ class ChatCompletion(Struct):
     usage: CompletionUsage
     service_tier: ServedTier | UnsetType = UNSET
     prompt_logprobs: PromptLogprobs | UnsetType = UNSET
+    prompt_token_ids: TokenIds = UNSET
+    timings: Timings | UnsetType = UNSET
 
 
 class ChatFunctionDelta(Struct, kw_only=True):
@@ -164,12 +169,13 @@ class ChatChunkChoice(Struct):
     delta: ChatDelta
     logprobs: ChatLogprobs | None
     finish_reason: ChatFinishReason | None
+    token_ids: TokenIds = UNSET
 
 
 class ChatChunk(Struct):
     """A chunk of a stream.
 
-    With `include_usage` the last one has the usage and no choice; the others have null.
+    With `include_usage` the last one has the usage and no choice; the others have null, or the counts so far.
     """
 
     id: str
@@ -180,3 +186,6 @@ class ChatChunk(Struct):
     choices: list[ChatChunkChoice]
     usage: CompletionUsage | UnsetType | None = UNSET
     service_tier: ServedTier | UnsetType = UNSET
+    prompt_token_ids: TokenIds = UNSET
+    timings: Timings | UnsetType = UNSET
+    prompt_progress: PrefillProgress | UnsetType = UNSET

@@ -62,12 +62,14 @@ def to_generation_request(request: schema.ChatRequest, before: tuple[Message, ..
         sampling=_sampling(request),
         scores_prompt=request.prompt_logprobs is not None,
         thinking=_thinking(request, in_kwargs),
-        constraint=requested_constraint(request, response_format=_response_format(request.response_format)),
+        constraint=requested_constraint(request, response_format=_wanted_form(request)),
         max_tokens=request.max_tokens
         if request.max_completion_tokens is None
         else request.max_completion_tokens,
         stop=(request.stop,) if isinstance(request.stop, str) else tuple(request.stop or ()),
+        stop_token_ids=tuple(request.stop_token_ids or ()),
         ignore_eos=bool(request.ignore_eos),
+        reports_tokens=_reports_tokens(request),
         template_kwargs=template_kwargs,
         stream=bool(request.stream),
         priority=requested_priority(request.priority, request.service_tier),
@@ -123,6 +125,26 @@ def _sampling(request: schema.ChatRequest) -> SamplingOptions:
     wanted = [(request.top_logprobs or 0) if request.logprobs else None, request.prompt_logprobs]
     numbers = [number for number in wanted if number is not None]
     return sampling_options(request, num_top_logprobs=max(numbers, default=None))
+
+
+def _reports_tokens(request: schema.ChatRequest) -> bool:
+    options = request.stream_options
+    counts = request.timings_per_token or (options is not None and options.continuous_usage_stats)
+    return bool(request.return_token_ids or (request.stream and counts))
+
+
+def _wanted_form(request: schema.ChatRequest) -> Constraint | None:
+    """Return the constraint of `response_format` or `json_schema`.
+
+    Raises InvalidRequest for both.
+    """
+    wanted = _response_format(request.response_format)
+    if request.json_schema is None:
+        return wanted
+    if wanted is not None:
+        message = "json_schema asks for a form, and so does response_format; send one of them"
+        raise InvalidRequest(message, param="json_schema")
+    return schema_constraint(request.json_schema, param="json_schema", is_strict=False)
 
 
 def _response_format(requested: schema.ResponseFormat | None) -> Constraint | None:

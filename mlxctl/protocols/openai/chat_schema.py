@@ -22,6 +22,7 @@ from mlxctl.protocols.ranges import (
     NumTopLogprobs,
     StopString,
     StopStrings,
+    StopTokenIds,
     ToolLimit,
 )
 from mlxctl.protocols.sampling_fields import ThinkingBudget
@@ -193,9 +194,13 @@ class ChatAllowedToolsChoice(Struct, tag_field="type", tag="allowed_tools"):
 
 
 class StreamOptions(Struct):
-    """Options of a stream."""
+    """Options of a stream.
+
+    With `continuous_usage_stats` (vLLM) every chunk has the counts so far.
+    """
 
     include_usage: bool | None = None
+    continuous_usage_stats: bool | None = None
 
 
 class ChatTextFormat(Struct, tag_field="type", tag="text"):
@@ -254,7 +259,12 @@ class ChatRequest(CacheFields, kw_only=True):
     """Body of a chat completion; `verbosity` is not used.
 
     As in vLLM, `include_reasoning` false hides the thinking, `prompt_logprobs` adds the log-probabilities of
-    the prompt, and `return_tokens_as_token_ids` writes tokens of `logprobs` as `token_id:5`.
+    the prompt, `return_tokens_as_token_ids` writes tokens of `logprobs` as `token_id:5`, `return_token_ids`
+    adds the ids of prompt and answer, `stop_token_ids` end the answer, and `echo` puts the text of the last
+    message before the answer that continues it.
+
+    As in llama.cpp, `json_schema` constrains the answer, `timings_per_token` adds `timings`, and
+    `return_progress` sends the progress of the prefill in chunks.
     """
 
     model: Name
@@ -271,11 +281,16 @@ class ChatRequest(CacheFields, kw_only=True):
     max_completion_tokens: MaxTokens | None = None
     max_tokens: MaxTokens | None = None
     stop: StopString | StopStrings | None = None
+    stop_token_ids: StopTokenIds | None = None
     ignore_eos: bool | None = None
     logprobs: bool | None = None
     top_logprobs: NumTopLogprobs | None = None
     prompt_logprobs: NumTopLogprobs | None = None
     return_tokens_as_token_ids: bool | None = None
+    return_token_ids: bool | None = None
+    echo: bool | None = None
+    timings_per_token: bool | None = None
+    return_progress: bool | None = None
     stream: bool | None = None
     stream_options: StreamOptions | None = None
     reasoning_effort: Effort | None = None
@@ -293,6 +308,7 @@ class ChatRequest(CacheFields, kw_only=True):
     service_tier: ServiceTier | None = None
     context_overflow: ContextOverflow | None = None
     response_format: ResponseFormat | None = None
+    json_schema: dict[str, Any] | None = None
     modalities: list[Literal["text", "audio"]] | None = None
     verbosity: Literal["low", "medium", "high"] | None = None
     functions: list[Any] | None = None

@@ -15,6 +15,7 @@ from msgspec import UNSET, UnsetType
 from mlxctl.errors import MlxctlError
 from mlxctl.ir import (
     Finished,
+    GeneratedTokens,
     GenerationRequest,
     PromptProgress,
     StreamEvent,
@@ -35,6 +36,7 @@ from mlxctl.protocols.openai.completions_schema import (
 )
 from mlxctl.protocols.openai.errors import error_json
 from mlxctl.protocols.openai.logprobs import LOWEST, prompt_logprobs, token_name
+from mlxctl.protocols.openai.token_reports import TokenReport
 from mlxctl.protocols.openai.usage import CompletionUsage, completion_usage
 
 _DONE = b"data: [DONE]\n\n"
@@ -76,6 +78,10 @@ class OpenAICompletionsFormatter:
         self._scores_prompt, self._echoes = request.scores_prompt, request.echo
         self._num_candidates, self._num_choices = request.num_choices, completion.n or 1
         self._logprobs = [self._writer() for _ in range(len(request.prompts) * request.num_choices)]
+        self._reports_tokens = request.reports_tokens
+        self._reports = [TokenReport(has_ids=bool(completion.return_token_ids)) for _ in self._logprobs]
+        options = completion.stream_options
+        self._counts_chunks = bool(options and options.continuous_usage_stats)
         self._frames = [self._frame(number) for number in range(len(self._logprobs))]
         return request
 
@@ -86,10 +92,13 @@ class OpenAICompletionsFormatter:
     def on_event(self, event: StreamEvent, number: int = 0) -> bytes:
         """Return the chunk for `event` of choice `number`; progress is a comment."""
         match event:
+            case GeneratedTokens():
+                self._reports[number].add(event)
+                return b""
             case TextDelta():
                 return self._text(event, number) if event.text or event.logprobs else b""
             case Finished():
-                self._usages[number] = event.usage
+                self._usages[number] = self._reports[number].usage = event.usage
                 return self._chunk(number, finish_reason=_finish_reason(event))
             case PromptProgress():
                 return b": prefill %d/%d\n\n" % (event.num_processed, event.num_prompt_tokens)
@@ -131,6 +140,8 @@ class OpenAICompletionsFormatter:
                         logprobs=self._answer_logprobs(result),
                         finish_reason=_finish_reason(result),
                         prompt_logprobs=self._prompt_logprobs(result),
+                        prompt_token_ids=self._reports[0].whole_prompt_ids(result),
+                        token_ids=self._reports[0].whole_ids(result),
                     )
                     for index, result in enumerate(best)
                 ],
@@ -181,6 +192,8 @@ class OpenAICompletionsFormatter:
         if self._num_top_logprobs is not None:
             logprobs = self._logprobs[number].write(event.logprobs)
             return self._chunk(number, event.text, logprobs=logprobs)
+        if self._reports_tokens:
+            return self._chunk(number, event.text)
         head, tail = self._frames[number]
         return head + _encode(event.text) + tail
 
@@ -192,9 +205,20 @@ class OpenAICompletionsFormatter:
         logprobs: TextLogprobs | None = None,
         finish_reason: TextFinishReason | None = None,
     ) -> bytes:
-        choice = TextChunkChoice(text=text, index=number, logprobs=logprobs, finish_reason=finish_reason)
+        report = self._reports[number]
+        choice = TextChunkChoice(
+            text=text,
+            index=number,
+            logprobs=logprobs,
+            finish_reason=finish_reason,
+            prompt_token_ids=report.take_prompt_ids(),
+            token_ids=report.take_ids(),
+        )
         # With include_usage every chunk has the key.
-        return _event(self._chunk_object([choice], None if self._include_usage else UNSET))
+        usage: CompletionUsage | UnsetType | None = None if self._include_usage else UNSET
+        if self._counts_chunks:
+            usage = completion_usage([report.usage], num_choices=1)
+        return _event(self._chunk_object([choice], usage))
 
     def _chunk_object(
         self, choices: list[TextChunkChoice], usage: CompletionUsage | UnsetType | None

@@ -69,11 +69,14 @@ def to_generation_request(request: schema.CompletionRequest) -> GenerationReques
         scores_prompt=request.prompt_logprobs is not None
         or (bool(request.echo) and request.logprobs is not None),
         max_prompt_tokens=request.truncate_prompt_tokens,
+        keeps_prompt_start=request.truncation_side == "right",
         sampling=_sampling(request),
         constraint=requested_constraint(request),
         max_tokens=_DEFAULT_MAX_TOKENS if request.max_tokens is None else request.max_tokens,
         stop=(request.stop,) if isinstance(request.stop, str) else tuple(request.stop or ()),
+        stop_token_ids=tuple(request.stop_token_ids or ()),
         ignore_eos=bool(request.ignore_eos),
+        reports_tokens=_reports_tokens(request),
         stream=bool(request.stream),
         priority=request.priority,
         cache=cache_options(request),
@@ -81,8 +84,14 @@ def to_generation_request(request: schema.CompletionRequest) -> GenerationReques
     )
 
 
+def _reports_tokens(request: schema.CompletionRequest) -> bool:
+    options = request.stream_options
+    counts = options is not None and options.continuous_usage_stats
+    return bool(request.return_token_ids or (request.stream and counts))
+
+
 def _suffix(request: schema.CompletionRequest, prompts: tuple[str | tuple[int, ...], ...]) -> str | None:
-    if request.suffix and not isinstance(prompts[0], str):
+    if request.suffix and not all(isinstance(prompt, str) for prompt in prompts):
         raise InvalidRequest("suffix needs a prompt of text, not of token ids", param="suffix")
     return request.suffix or None
 

@@ -11,6 +11,7 @@ from mlxctl.protocols.cache_options import CacheFields
 from mlxctl.protocols.openai.chat_answers import PromptLogprobs
 from mlxctl.protocols.openai.chat_schema import StreamOptions
 from mlxctl.protocols.openai.text_inputs import TextInputs
+from mlxctl.protocols.openai.token_reports import TokenIds
 from mlxctl.protocols.openai.usage import CompletionUsage
 from mlxctl.protocols.priority import Priority
 from mlxctl.protocols.ranges import (
@@ -21,6 +22,7 @@ from mlxctl.protocols.ranges import (
     PromptTokenLimit,
     StopString,
     StopStrings,
+    StopTokenIds,
 )
 
 
@@ -29,7 +31,9 @@ class CompletionRequest(CacheFields, kw_only=True):
 
     `prompt` is a text, a list of texts, a list of token ids, or a list of such lists. As in vLLM,
     `prompt_logprobs` adds the log-probabilities of the prompt, `return_tokens_as_token_ids` writes tokens as
-    `token_id:5`, and of a longer prompt the last `truncate_prompt_tokens` are used (-1: as many as fit).
+    `token_id:5`, and of a longer prompt the last `truncate_prompt_tokens` are used (-1: as many as fit), with
+    the `truncation_side` right the first ones. `return_token_ids` adds the ids of prompt and answer;
+    `stop_token_ids` end the answer.
     """
 
     model: Name
@@ -38,11 +42,14 @@ class CompletionRequest(CacheFields, kw_only=True):
     best_of: NumChoices | None = None
     max_tokens: MaxTokensOrZero | None = None
     stop: StopString | StopStrings | None = None
+    stop_token_ids: StopTokenIds | None = None
     ignore_eos: bool | None = None
     logprobs: NumTopLogprobs | None = None
     prompt_logprobs: NumTopLogprobs | None = None
     return_tokens_as_token_ids: bool | None = None
+    return_token_ids: bool | None = None
     truncate_prompt_tokens: PromptTokenLimit | None = None
+    truncation_side: Literal["left", "right"] | None = None
     echo: bool | None = None
     suffix: str | None = None
     stream: bool | None = None
@@ -73,6 +80,8 @@ class TextChoice(Struct):
     logprobs: TextLogprobs | None
     finish_reason: TextFinishReason
     prompt_logprobs: PromptLogprobs | UnsetType = UNSET
+    prompt_token_ids: TokenIds = UNSET
+    token_ids: TokenIds = UNSET
 
 
 class TextCompletion(Struct):
@@ -94,6 +103,8 @@ class TextChunkChoice(Struct):
     index: int
     logprobs: TextLogprobs | None
     finish_reason: TextFinishReason | None
+    prompt_token_ids: TokenIds = UNSET
+    token_ids: TokenIds = UNSET
 
 
 class TextChunk(Struct):

@@ -18,19 +18,23 @@ TextInputs = str | list[str | TokenId | list[TokenId]]
 def read_texts(texts: TextInputs, field: str) -> tuple[str | tuple[int, ...], ...]:
     """Return the inputs of a field as separate texts.
 
-    Raises InvalidRequest if it is empty or mixes texts and token ids.
+    Each may be a text or a list of token ids. Raises InvalidRequest if there is none, or if single token ids
+    stand among them.
     """
     if isinstance(texts, str):
         return (texts,)
     if not texts:
         raise InvalidRequest(f"{field} is empty; send a text, or token ids", param=field)
-    match texts[0]:
-        case str():
-            return tuple(_all(texts, str, field, "texts"))
-        case int():
-            return (tuple(_all(texts, int, field, "token ids")),)
-        case list():
-            return tuple(map(tuple, _all(texts, list, field, "lists of token ids")))
+    if isinstance(texts[0], int):
+        return (tuple(_all(texts, int, field, "token ids")),)
+    found: list[str | tuple[int, ...]] = []
+    for index, item in enumerate(texts):
+        if isinstance(item, int):
+            param = f"{field}[{index}]"
+            message = f"{param} is a token id among texts; put the ids of one text into a list"
+            raise InvalidRequest(message, param=param)
+        found.append(item if isinstance(item, str) else tuple(item))
+    return tuple(found)
 
 
 def _all(items: list[str | int | list[int]], kind: type[Item], field: str, name: str) -> list[Item]:

@@ -69,7 +69,14 @@ HEALTH_ROUTES = (
         operations=(Operation(method="get", summary="Check health: ok or degraded", answer=Healthz),),
     ),
     _liveness("/livez"),
+    _liveness("/ping"),
     _liveness("/api/hello"),
+    Route(
+        path="/version",
+        resource=lambda _: GreetingResource(),
+        access="caller",
+        operations=(Operation(method="get", summary="Get the server's version (vLLM)", answer=Greeting),),
+    ),
     Route(
         path="/",
         resource=lambda context: RootResource() if context.settings.status_page else GreetingResource(),

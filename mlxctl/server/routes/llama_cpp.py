@@ -25,6 +25,8 @@ from mlxctl.server.tokenization import (
     ServerProperties,
     TemplateResource,
     TokenizeResource,
+    TokenizerInfo,
+    TokenizerInfoResource,
 )
 
 _TOKENIZER_ERRORS = (404, 429, 500, 503, 504)
@@ -117,6 +119,21 @@ LLAMA_CPP_ROUTES = (
                 method="get",
                 summary="Get the properties of a model (llama.cpp)",
                 answer=ServerProperties,
+                query=(Query(name="model", schema={"type": "string"}),),
+                errors=(404,),
+            ),
+        ),
+    ),
+    Route(
+        path="/tokenizer_info",
+        resource=lambda context: TokenizerInfoResource(context.services.inference),
+        protocol=OPENAI,
+        access="caller",
+        operations=(
+            Operation(
+                method="get",
+                summary="Get the settings of a model's tokenizer (vLLM)",
+                answer=TokenizerInfo,
                 query=(Query(name="model", schema={"type": "string"}),),
                 errors=(404,),
             ),

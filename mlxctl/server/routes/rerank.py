@@ -1,10 +1,11 @@
-"""Reranking: Jina's and vLLM's route, and Cohere's."""
+"""Reranking: Jina's and vLLM's route, and Cohere's; vLLM's scores."""
 
 from functools import partial
 
 from mlxctl.protocols import OPENAI, WireProtocol
 from mlxctl.protocols.registry import COHERE
 from mlxctl.protocols.rerank import RerankAnswer, RerankFormatter, RerankRequest, TextScore
+from mlxctl.protocols.score import ScoreAnswer, ScoreFormatter, ScoreRequest
 from mlxctl.server.embeddings import EmbeddingsResource
 from mlxctl.server.route import GENERATION_ERRORS, Operation, Route
 
@@ -42,4 +43,25 @@ RERANK_ROUTES = (
         repeats_documents=True,
     ),
     _rerank("/v2/rerank", "Order documents by relevance (Cohere)", protocol=COHERE, repeats_documents=False),
+    Route(
+        path="/v1/score",
+        aliases=("/score",),
+        resource=lambda context: EmbeddingsResource(
+            context.services.inference,
+            context.open_requests,
+            context.settings,
+            create_formatter=ScoreFormatter,
+        ),
+        protocol=OPENAI,
+        access="embed",
+        operations=(
+            Operation(
+                method="post",
+                summary="Score texts against a text (vLLM)",
+                body=ScoreRequest,
+                answer=ScoreAnswer,
+                errors=GENERATION_ERRORS,
+            ),
+        ),
+    ),
 )

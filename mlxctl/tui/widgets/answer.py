@@ -7,6 +7,7 @@ from textual.widgets import Static
 
 from mlxctl.ir import (
     Finished,
+    GeneratedTokens,
     PromptProgress,
     TextDelta,
     ThinkingDelta,
@@ -130,7 +131,7 @@ class AnswerWidget(Vertical):
                 await self.mount(Notice(DEMO_TOOL_HINT, kind="warning"))
             case AnswerCut():
                 await self.mount(Notice(update.hint("/set max_tokens N"), kind="warning"))
-            case PromptProgress() | ToolCallEnded() | Finished():
+            case PromptProgress() | GeneratedTokens() | ToolCallEnded() | Finished():
                 pass
             case _:
                 assert_never(update)

@@ -81,7 +81,7 @@ class ReasoningItem(Struct, OutputItem, kw_only=True):
     type: Literal["reasoning"]
     summary: list[SummaryTextPart]
     content: list[ReasoningTextPart] | UnsetType = UNSET
-    encrypted_content: str | None
+    encrypted_content: str | UnsetType = UNSET
     status: ItemStatus
 
 

@@ -16,6 +16,7 @@ import msgspec
 from mlxctl.errors import InvalidRequest, MlxctlError
 from mlxctl.ir import (
     Finished,
+    GeneratedTokens,
     GenerationRequest,
     PromptProgress,
     SamplingParams,
@@ -165,6 +166,8 @@ class OpenAIResponsesFormatter:
                 return self._events.start_call(event)
             case ToolCallEnded():
                 return self._events.end_call()
+            case GeneratedTokens():
+                return b""
             case PromptProgress():
                 return b": prefill %d/%d\n\n" % (event.num_processed, event.num_prompt_tokens)
             case Finished():

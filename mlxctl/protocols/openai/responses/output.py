@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import msgspec
-from msgspec import UNSET
+from msgspec import UNSET, UnsetType
 
 from mlxctl.ir import Part, TextPart, TextResult, ThinkingPart, TokenLogprob, ToolCallPart
 from mlxctl.protocols.openai.freeform import FreeformInput
@@ -60,13 +60,13 @@ class OutputStyle:
             index,
             summary=[SummaryTextPart(text)] if self.writes_summary else [],
             content=[ReasoningTextPart(text)],
-            encrypted_content=sign(text, carry=True) if self.encrypts_thinking else None,
+            encrypted_content=sign(text, carry=True) if self.encrypts_thinking else UNSET,
             status=status,
         )
 
     def started_reasoning(self, index: int) -> ReasoningItem:
         """Return thinking before its first token."""
-        return self._reasoning(index, summary=[], content=[], encrypted_content=None, status="in_progress")
+        return self._reasoning(index, summary=[], content=[], encrypted_content=UNSET, status="in_progress")
 
     def call(self, index: int, call: ToolCallPart) -> CallItem:
         """Return a whole call.
@@ -93,7 +93,7 @@ class OutputStyle:
         *,
         summary: list[SummaryTextPart],
         content: list[ReasoningTextPart],
-        encrypted_content: str | None,
+        encrypted_content: str | UnsetType,
         status: ItemStatus,
     ) -> ReasoningItem:
         return ReasoningItem(
