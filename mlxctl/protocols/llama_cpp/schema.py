@@ -23,8 +23,8 @@ class LlamaRequest(StructuredOutputFields, kw_only=True):
     `n_predict`, or `max_tokens`, -1 means no limit, 0 prefill only. Without a `model`, the first one answers.
     `n_probs` adds the log-probabilities of each token and of that number of others, `return_tokens` the
     token ids. `logit_bias` may be pairs of a token id and a bias; false bans the token. Of the whole answer
-    and of a stream's last event only `response_fields` are written, which are paths (`timings/predicted_n`). A stream
-    has timings in every event with `timings_per_token`, and the progress of the prefill with
+    and of a stream's last event only `response_fields` are written, which are paths (`timings/predicted_n`).
+    A stream has timings in every event with `timings_per_token`, and the progress of the prefill with
     `return_progress`.
     """
 
