@@ -1396,7 +1396,7 @@ _mlxctl_service() {
     command)
         local -a commands
         commands=(
-            'install:Install the service and start it\: launchd on macOS, systemd on Linux'
+            'install:Install and start the service\: launchd, or systemd on Linux'
             'uninstall:Stop the service and remove it. Models, cache and log stay'
             'start:Start the installed service'
             'stop:Stop the service until the next login, or until `start`'

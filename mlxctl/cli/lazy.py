@@ -8,6 +8,7 @@ import importlib
 from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import partial
+from pathlib import Path
 from typing import Any, ClassVar, NamedTuple
 
 import typer
@@ -55,6 +56,8 @@ COMMANDS = {
 }
 
 
+_VALUE_NAMES: dict[object, str] = {int: "N", float: "X", Path: "PATH", str: "TEXT"}
+
 # Typer raises a copy of Click's UsageError that it does not export.
 _UsageError: Any = typer.BadParameter.__base__
 
@@ -84,7 +87,30 @@ def _parameters(get_params: Any, context: Any) -> list[Any]:
     for parameter in parameters:
         if "process_value" not in vars(parameter):
             parameter.process_value = partial(_process_value, parameter, parameter.process_value)
+            shown = _VALUE_NAMES.get(_annotation(parameter))
+            if parameter.param_type_name == "argument":
+                parameter.get_usage_pieces = partial(_usage_pieces, parameter)
+                parameter.display_type_rich = partial(_display_type, None)
+            elif parameter.metavar is None and not parameter.is_flag and shown is not None:
+                parameter.display_type_rich = partial(_display_type, shown)
     return parameters
+
+
+def _usage_pieces(argument: Any, context: Any) -> list[str]:  # noqa: ARG001 -- Typer API
+    """Return an argument as most programs show it; Typer would write `{NAME...}...`."""
+    name = argument.display_name_raw.strip("[].")
+    dots = "..." if argument.nargs != 1 else ""
+    return [f"{name}{dots}" if argument.required else f"[{name}{dots}]"]
+
+
+def _display_type(shown: str | None, ctx: Any) -> str | None:  # noqa: ARG001 -- Typer API
+    """Return the name of a value; Typer would write `<int range>`."""
+    return shown
+
+
+def _annotation(parameter: Any) -> object:
+    """Return the type of a parameter; None where Typer does not tell."""
+    return getattr(getattr(parameter, "type_descriptor", None), "annotation", None)
 
 
 def _process_value(parameter: Any, process: Any, context: Any, value: Any) -> Any:
@@ -95,8 +121,7 @@ def _process_value(parameter: Any, process: Any, context: Any, value: Any) -> An
     if value is None and not parameter.required:
         value = () if parameter.multiple or parameter.nargs == -1 else None
     else:
-        kind = getattr(getattr(parameter, "type_descriptor", None), "annotation", None)
-        if not (kind is str and isinstance(value, str) and value.isascii()):
+        if not (_annotation(parameter) is str and isinstance(value, str) and value.isascii()):
             return process(context, value)
     return value if parameter.callback is None else parameter.callback(context, parameter, value)
 

@@ -56,7 +56,7 @@ def install(
     ] = None,
     force: Annotated[bool, typer.Option("--force", help="Replace a service that is installed.")] = False,
 ) -> None:
-    """Install the service and start it: launchd on macOS, systemd on Linux."""
+    """Install and start the service: launchd, or systemd on Linux."""
     with report_errors():
         from mlxctl.service import ServiceDefinition, system_manager
 
