@@ -1,7 +1,8 @@
 """Tool calls of Mistral: `[TOOL_CALLS]` and JSON.
 
 A list of JSON objects or, since 2025, `f[ARGS]{"a": 1}` for each. There is no closing marker. Some templates
-write an id between name and arguments, as `[CALL_ID]…`.
+write an id between name and arguments, as `[CALL_ID]…`. The models sometimes write an available tool's name
+before the marker: `f[TOOL_CALLS]{"a": 1}`.
 """
 
 import re
@@ -19,12 +20,25 @@ _HEAD = CallHead(
     may_begin=re.compile(r"\s*[\w.:/-]*\s*(?:\[[A-Z_]*\]?[\s\w-]*)*"),
 )
 
+_SWAPPED_HEAD = CallHead(
+    pattern=re.compile(r"(?P<name>.+)\[TOOL_CALLS\](?:\[ARGS\])?\s*"),
+    may_begin=re.compile(r".*"),
+    is_bare=True,
+)
+
 
 def _open_body(opening: Opening) -> BodyReader:
+    if not opening.marker:
+        return HeadedJsonBody(_SWAPPED_HEAD, opening.tools)
+
     def choose(first: str) -> BodyReader:
         return JsonCallsBody(opening.tools) if first in "[{" else HeadedJsonBody(_HEAD, opening.tools)
 
     return FirstCharacterBody(choose)
+
+
+def _swapped_calls(name: str) -> tuple[str, ...]:
+    return tuple(f"{name}{_OPENER}{arguments}{{" for arguments in ("", _ARGUMENTS))
 
 
 def _force_head(name: str | None) -> str:
@@ -43,6 +57,7 @@ TOOLS = ToolParser(
     id="mistral",
     opener=_OPENER,
     open_body=_open_body,
+    bare_calls=_swapped_calls,
     inner_markers=(_ID, _ARGUMENTS),
     forced_prefix=_force_head,
     dialects=(_force_list, _force_spaced_list),
