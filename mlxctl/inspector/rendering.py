@@ -30,11 +30,14 @@ _HITS = {
 
 def branches_table(trees: Mapping[str, Sequence[Branch]], *, now: float) -> RenderableType:
     """Return a table with one row per leaf conversation."""
-    table = Table("key", "model", box=None, pad_edge=False, header_style="bold")
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    table.add_column("key", no_wrap=True)
+    table.add_column("model")
     for heading in ("tokens", "unshared", "size", "hits", "used"):
-        table.add_column(heading, justify="right")
-    table.add_column("tier")
-    table.add_column("conversation", no_wrap=True, overflow="ellipsis")
+        table.add_column(heading, justify="right", no_wrap=True)
+    table.add_column("tier", no_wrap=True)
+    # Rich narrows only columns that may wrap: its cells, not the column, are kept on one line.
+    table.add_column("conversation", overflow="ellipsis", min_width=_MIN_LABEL_COLUMNS)
     for model, paths in (
         (model, path) for model, roots in trees.items() for root in roots for path in root.walk()
     ):
@@ -43,6 +46,8 @@ def branches_table(trees: Mapping[str, Sequence[Branch]], *, now: float) -> Rend
             tokens, own = f"{leaf.end:,}", f"{leaf.num_tokens:,}"
             used = "–" if leaf.num_hits is None else ago(leaf.used_at, now=now)
             hits = "–" if leaf.num_hits is None else str(leaf.num_hits)
+            label = _label(leaf)
+            label.no_wrap = True
             table.add_row(
                 leaf.key[:12],
                 plain(model),
@@ -52,7 +57,7 @@ def branches_table(trees: Mapping[str, Sequence[Branch]], *, now: float) -> Rend
                 hits,
                 used,
                 _tier(leaf),
-                _label(leaf),
+                label,
             )
     return table
 
@@ -245,7 +250,7 @@ def disk_explanation(found: DiskExplanation) -> RenderableType:
     """Return the prompt's tokens on disk, and the first difference."""
     known = f"{found.num_known_tokens:,} of {found.num_prompt_tokens:,} tokens are on disk"
     title = Text.assemble(
-        (plain(found.model).plain, "bold"), f"  {known}, {found.num_cached_tokens:,} can be taken over"
+        (plain(found.model).plain, "bold"), f"  {known}, {found.num_cached_tokens:,} can be reused"
     )
     if found.here is None or found.before is None or found.num_known_tokens == found.num_prompt_tokens:
         return title

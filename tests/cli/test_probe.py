@@ -239,6 +239,15 @@ def test_probe_needs_names_or_all(home: Path, arguments: list[str]) -> None:
     assert run(*arguments).exit_code == 2
 
 
+def test_empty_library_is_named(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    (tmp_path / "mlxctl.toml").touch()
+    monkeypatch.setenv("MLXCTL_CONFIG", str(tmp_path / "mlxctl.toml"))
+    monkeypatch.setenv("HF_HUB_CACHE", str(tmp_path / "hub"))
+    result = run("--all")
+    assert (result.exit_code, result.stdout) == (0, "")
+    assert "the library has no model" in result.stderr
+
+
 def test_ctrl_c_stores_findings_and_next_run_continues(home: Path, store_file: Path) -> None:
     """On a real terminal, with a progress bar."""
     leader, terminal = pty.openpty()

@@ -98,6 +98,14 @@ def test_the_table(golden: SnapshotAssertion) -> None:
     assert drawn(branches_table(build_trees(listing(), MARKERS), now=NOW)) == golden
 
 
+def test_long_conversation_leaves_the_other_columns_whole() -> None:
+    long = chunk("e", text=f"<|im_start|>user\n{'word ' * 100}")
+    header, row = drawn(branches_table(build_trees([long], MARKERS), now=NOW)).splitlines()
+    assert " ".join(header.split()) == "key model tokens unshared size hits used tier conversation"
+    assert row.startswith(f"{'e' * 12}  tiny")
+    assert row.endswith("…")
+
+
 def test_the_tree(golden: SnapshotAssertion) -> None:
     assert drawn(branches_tree(build_trees(listing(), MARKERS), now=NOW, width=150)) == golden
 

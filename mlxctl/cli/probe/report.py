@@ -34,6 +34,11 @@ def report(results: ProbeResults, *, as_json: bool, toml: Path | None, with_evid
     for result in results.models:
         if result.problem is not None:
             typer.echo(f"mlxctl: {result.problem}", err=True)
+    if not results.models and not results.was_stopped:
+        typer.echo(
+            "mlxctl: the library has no model; download one with: mlxctl models pull ORGANIZATION/NAME",
+            err=True,
+        )
     if toml is not None:
         _write(toml, known)
     if results.was_stopped:
