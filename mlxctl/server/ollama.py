@@ -29,6 +29,7 @@ _NEVER = "9999-12-31T23:59:59Z"
 _LONGEST_SECONDS = 100 * 366 * 86400
 _MAX_BODY_BYTES = 64 * 1024
 _SHOW = msgspec.json.Decoder(schema.OllamaShowRequest)
+_PULL = msgspec.json.Decoder(schema.OllamaPullRequest)
 
 
 class OllamaResource(GenerationResource[OllamaFormatter]):
@@ -164,6 +165,28 @@ class OllamaShowResource:
         )
         response.data = msgspec.json.encode(described)
         response.content_type = falcon.MEDIA_JSON
+
+
+class OllamaPullResource:
+    """POST /api/pull: confirms that a model is served; it downloads none."""
+
+    def __init__(self, inference: InferenceService) -> None:
+        self._inference = inference
+
+    async def on_post(self, request: Request, response: Response) -> None:
+        """Confirm a served model. Raises UnknownModel."""
+        parsed = await read_json(request, _PULL, limit_bytes=_MAX_BODY_BYTES)
+        if not (parsed.model or parsed.name):
+            raise InvalidRequest("model is missing; name a model", param="model")
+        name = model_name(parsed.model or parsed.name or "")
+        models = tuple(model.name for model in self._inference.models())
+        if self._inference.manager.lora.base_of(name) not in models:
+            raise UnknownModel(name, models)
+        response.data = msgspec.json.encode(schema.OllamaPullStatus("success"))
+        response.content_type = falcon.MEDIA_JSON
+        if parsed.stream is not False:
+            response.data += b"\n"
+            response.content_type = OllamaResource.stream_media_type
 
 
 class OllamaVersionResource:

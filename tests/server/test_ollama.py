@@ -133,7 +133,7 @@ def test_errors_have_ollamas_shape(
     assert message in answer.json()["error"]
 
 
-@pytest.mark.parametrize("path", ["pull", "blobs/sha256:0"])
+@pytest.mark.parametrize("path", ["push", "blobs/sha256:0"])
 def test_unknown_path_returns_404_in_ollamas_shape(client: httpx.Client, path: str) -> None:
     answer = client.post(f"/api/{path}", json={"model": MODEL})
     assert answer.status_code == 404
@@ -162,3 +162,11 @@ def test_keep_alive_decides_how_long_the_model_stays(client: httpx.Client) -> No
     assert gone["done_reason"] == "unload"
     wait_for(lambda: not expiry(), seconds=20)
     assert lines(client, "/api/chat", messages=[QUESTION])[-1]["done"]
+
+
+def test_pull_confirms_a_served_model_and_refuses_others(client: httpx.Client) -> None:
+    assert lines(client, "/api/pull") == [{"status": "success"}]
+    whole = client.post("/api/pull", json={"name": f"{MODEL}:latest", "stream": False})
+    assert (whole.headers["content-type"], whole.json()) == ("application/json", {"status": "success"})
+    refused = client.post("/api/pull", json={"model": "gemma3"})
+    assert (refused.status_code, "'gemma3' is not served here" in refused.json()["error"]) == (404, True)

@@ -43,8 +43,8 @@ ACCESS = {
     """,
     "audio": "/v1/audio/transcriptions /v1/audio/translations",
     "models:read": """
-        /v1/models /models /v1/models/{name:path} /library /fit /api/tags /api/ps /api/show /api/v0/models
-        /api/v0/models/{name:path}
+        /v1/models /models /v1/models/{name:path} /library /fit /api/tags /api/ps /api/show /api/pull
+        /api/v0/models /api/v0/models/{name:path}
     """,
     "models:write": """
         /models/load /models/unload /models/pin /models/unpin /downloads /downloads/{repository:path}

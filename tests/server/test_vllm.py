@@ -136,3 +136,26 @@ def test_tokenizer_info_is_that_of_the_models_files(client: openai.OpenAI) -> No
 
 def test_version_is_the_packages(client: openai.OpenAI) -> None:
     assert httpx.get(str(client.base_url).replace("/v1/", "/version")).json()["version"] == __version__
+
+
+@pytest.mark.parametrize(
+    ("field", "harmless", "value"),
+    [
+        ("bad_words", [], ["no"]),
+        ("allowed_token_ids", None, [1]),
+        ("include_stop_str_in_output", False, True),
+        ("skip_special_tokens", True, False),
+        ("use_beam_search", False, True),
+        ("logits_processors", None, ["a"]),
+        ("chat_template", None, "{{ messages }}"),
+        ("documents", [], [{"text": "a"}]),
+    ],
+)
+def test_fields_that_cannot_be_honored_are_refused_by_name(
+    client: openai.OpenAI, field: str, harmless: object, value: object
+) -> None:
+    for create, body in ((client.chat.completions.create, CHAT), (client.completions.create, TEXT)):
+        assert create(**body | {"max_tokens": 1}, extra_body={field: harmless}).choices
+        with pytest.raises(openai.BadRequestError, match=f"{field} is not supported") as refused:
+            create(**body, extra_body={field: value})
+        assert refused.value.param == field

@@ -248,6 +248,18 @@ class OllamaShowRequest(Struct, kw_only=True):
     name: Name | None = None
 
 
+class OllamaPullRequest(OllamaShowRequest, kw_only=True):
+    """Body of /api/pull."""
+
+    stream: bool | None = None
+
+
+class OllamaPullStatus(Struct):
+    """The model is there."""
+
+    status: Literal["success"]
+
+
 class OllamaModelInfo(Struct, kw_only=True):
     """Details of a model; `model_info` has its context length."""
 

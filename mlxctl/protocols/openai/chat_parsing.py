@@ -27,6 +27,7 @@ from mlxctl.protocols.media import audio_from_base64, image_from_data_url
 from mlxctl.protocols.openai import chat_schema as schema
 from mlxctl.protocols.openai.chat_tools import tools_and_choice
 from mlxctl.protocols.openai.freeform import freeform_arguments
+from mlxctl.protocols.openai.refused_fields import check_refused
 from mlxctl.protocols.priority import requested_priority
 from mlxctl.protocols.sampling_fields import sampling_options
 from mlxctl.protocols.structured_output import object_constraint, requested_constraint, schema_constraint
@@ -83,6 +84,7 @@ def check_supported(request: schema.ChatRequest) -> None:
     """Refuse unsupported fields by name, and empty messages. Raises InvalidRequest."""
     if not request.messages:
         raise InvalidRequest("messages is empty; send at least one message", param="messages")
+    check_refused(request)
     if "audio" in (request.modalities or ()):
         _refuse("modalities", "modalities asks for 'audio', but this endpoint answers in text only")
     if request.functions:

@@ -10,9 +10,9 @@ from typing import Annotated, Any, Literal
 from msgspec import Struct
 
 from mlxctl.ir import ContextOverflow
-from mlxctl.protocols.cache_options import CacheFields
 from mlxctl.protocols.openai.chat_answers import ChatCustomCall, ChatFunctionCall
 from mlxctl.protocols.openai.freeform import InputGrammar
+from mlxctl.protocols.openai.refused_fields import RefusedFields
 from mlxctl.protocols.priority import Priority, ServiceTier
 from mlxctl.protocols.ranges import (
     MaxTokens,
@@ -255,7 +255,7 @@ class ReasoningSwitch(Struct, kw_only=True):
     max_tokens: ThinkingBudget | None = None
 
 
-class ChatRequest(CacheFields, kw_only=True):
+class ChatRequest(RefusedFields, kw_only=True):
     """Body of a chat completion; `verbosity` is not used.
 
     As in vLLM, `include_reasoning` false hides the thinking, `prompt_logprobs` adds the log-probabilities of

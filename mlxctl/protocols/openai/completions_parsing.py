@@ -8,6 +8,7 @@ from mlxctl.protocols.adapter_fields import adapter_choices
 from mlxctl.protocols.cache_options import cache_options
 from mlxctl.protocols.decoding import decode_body
 from mlxctl.protocols.openai import completions_schema as schema
+from mlxctl.protocols.openai.refused_fields import check_refused
 from mlxctl.protocols.openai.text_inputs import read_texts
 from mlxctl.protocols.ranges import MAX_ANSWERS
 from mlxctl.protocols.sampling_fields import sampling_options
@@ -21,6 +22,7 @@ _DECODER = msgspec.json.Decoder(schema.CompletionRequest)
 def decode_completion(body: bytes) -> schema.CompletionRequest:
     """Decode a body and refuse unsupported fields by name. Raises InvalidRequest."""
     request = decode_body(body, _DECODER)
+    check_refused(request)
     if request.max_tokens == 0 and not request.echo:
         raise InvalidRequest(
             "max_tokens is 0, which needs echo; raise max_tokens or set echo",

@@ -7,9 +7,9 @@ from typing import Literal
 
 from msgspec import UNSET, Struct, UnsetType
 
-from mlxctl.protocols.cache_options import CacheFields
 from mlxctl.protocols.openai.chat_answers import PromptLogprobs
 from mlxctl.protocols.openai.chat_schema import StreamOptions
+from mlxctl.protocols.openai.refused_fields import RefusedFields
 from mlxctl.protocols.openai.text_inputs import TextInputs
 from mlxctl.protocols.openai.token_reports import TokenIds
 from mlxctl.protocols.openai.usage import CompletionUsage
@@ -26,7 +26,7 @@ from mlxctl.protocols.ranges import (
 )
 
 
-class CompletionRequest(CacheFields, kw_only=True):
+class CompletionRequest(RefusedFields, kw_only=True):
     """Body of a completion.
 
     `prompt` is a text, a list of texts, a list of token ids, or a list of such lists. As in vLLM,

@@ -10,6 +10,7 @@ from mlxctl.protocols.ollama.formatter import OllamaEmbeddingsFormatter, OllamaF
 from mlxctl.server.ollama import (
     OllamaEmbeddingsResource,
     OllamaModelsResource,
+    OllamaPullResource,
     OllamaResource,
     OllamaShowResource,
     OllamaVersionResource,
@@ -105,6 +106,23 @@ OLLAMA_ROUTES = (
                 summary="Describe a model (Ollama)",
                 body=schema.OllamaShowRequest,
                 answer=schema.OllamaModelInfo,
+                errors=(404,),
+            ),
+        ),
+    ),
+    Route(
+        path="/api/pull",
+        resource=lambda context: OllamaPullResource(context.services.inference),
+        protocol=OLLAMA,
+        access="models:read",
+        operations=(
+            Operation(
+                method="post",
+                summary="Confirm that a model is served; downloads none (Ollama)",
+                body=schema.OllamaPullRequest,
+                answer=schema.OllamaPullStatus,
+                events=(schema.OllamaPullStatus,),
+                stream_media_type=OllamaResource.stream_media_type,
                 errors=(404,),
             ),
         ),

@@ -1,0 +1,43 @@
+"""Fields of vLLM that are refused by name."""
+
+from typing import Any
+
+from mlxctl.errors import InvalidRequest
+from mlxctl.protocols.cache_options import CacheFields
+
+# The values that change nothing.
+_HARMLESS: dict[str, tuple[Any, ...]] = {
+    "bad_words": (None, []),
+    "allowed_token_ids": (None, []),
+    "include_stop_str_in_output": (None, False),
+    "skip_special_tokens": (None, True),
+    "use_beam_search": (None, False),
+    "logits_processors": (None, []),
+    "chat_template": (None,),
+    "documents": (None, []),
+}
+
+
+class RefusedFields(CacheFields, kw_only=True):
+    """Base of bodies with vLLM's fields that cannot be honored.
+
+    Values that change nothing are accepted.
+    """
+
+    bad_words: list[str] | None = None
+    allowed_token_ids: list[int] | None = None
+    include_stop_str_in_output: bool | None = None
+    skip_special_tokens: bool | None = None
+    use_beam_search: bool | None = None
+    logits_processors: list[Any] | None = None
+    chat_template: str | None = None
+    documents: list[Any] | None = None
+
+
+def check_refused(fields: RefusedFields) -> None:
+    """Raise InvalidRequest for the first field that cannot be honored."""
+    for name, harmless in _HARMLESS.items():
+        if getattr(fields, name) not in harmless:
+            raise InvalidRequest(
+                f"{name} is not supported; leave it out", param=name, code="unsupported_parameter"
+            )
