@@ -147,14 +147,29 @@ class SuggestingGroup(TyperGroup):
         """
         names = self.list_commands(ctx)
         if args and args[0] not in names:
-            close = difflib.get_close_matches(args[0], names, n=1, cutoff=0.5)
-            hint = f"Did you mean {close[0]!r}?" if close else f"There are {', '.join(names)}."
+            close = self._find_in_groups(ctx, args[0]) or difflib.get_close_matches(
+                args[0], names, n=1, cutoff=0.5
+            )
+            hint = (
+                f"Did you mean {' or '.join(map(repr, close))}?"
+                if close
+                else f"There are {', '.join(names)}."
+            )
             ctx.fail(f"No such command {args[0]!r}. {hint}")
         found: tuple[Any, Any, list[str]] = super().resolve_command(ctx, args)
         command = found[1]
         if not isinstance(command, SuggestingGroup):
             command.get_params = partial(_parameters, command.get_params)
         return found
+
+    def _find_in_groups(self, ctx: Any, name: str) -> list[str]:
+        """Return the commands of this name in groups, such as `models pull`."""
+        groups = {each: self.get_command(ctx, each) for each in self.list_commands(ctx)}
+        return [
+            f"{each} {name}"
+            for each, group in groups.items()
+            if isinstance(group, TyperGroup) and name in group.list_commands(ctx)
+        ]
 
 
 class LazyGroup(SuggestingGroup):

@@ -285,7 +285,7 @@ def _explain(repository: str, error: BaseException) -> str:
         case httpx2.HTTPError():
             return (
                 f"cannot download {repository!r}: the hub at {constants.ENDPOINT} cannot be reached "
-                f"({_one_line(error)})"
+                f"({_one_line(error)}); check the network and HTTPS_PROXY, or name another hub in HF_ENDPOINT"
             )
         case OSError() if error.errno in (errno.ENOSPC, errno.EDQUOT):
             return f"cannot download {repository!r}: the disk is full"

@@ -92,6 +92,20 @@ def test_unknown_option_suggests_the_closest(arguments: list[str], nearest: str)
     assert f"No such option: {unknown}. Did you mean {nearest}?" in run.output
 
 
+@pytest.mark.parametrize(
+    ("unknown", "hint"),
+    [
+        ("pull", "Did you mean 'models pull'?"),
+        ("pin", "Did you mean 'models pin' or 'cache pin'?"),
+        ("sevre", "Did you mean 'serve'?"),
+    ],
+)
+def test_unknown_command_names_the_group_that_has_it(unknown: str, hint: str) -> None:
+    run = runner.invoke(app, [unknown])
+    assert run.exit_code == 2
+    assert f"No such command '{unknown}'. {hint}" in run.output
+
+
 def test_unknown_option_without_a_close_one_gets_no_suggestion() -> None:
     assert "Error: No such option: --zzz\n" in runner.invoke(app, ["serve", "--zzz"]).output
 

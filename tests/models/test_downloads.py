@@ -129,6 +129,7 @@ def test_unreachable_hub_is_a_one_line_error(tmp_path: Path) -> None:
     code, _, err = pull("org/tiny", "http://127.0.0.1:9", tmp_path)
     assert code == 1
     assert "cannot download 'org/tiny': the hub at http://127.0.0.1:9 cannot be reached" in err
+    assert "check the network and HTTPS_PROXY" in err
     assert err.count("\n") == 1
     code, _, err = pull("org/tiny", "http://127.0.0.1:9", tmp_path, HF_HUB_OFFLINE="1")
     assert (code, err) == (1, "mlxctl: cannot download 'org/tiny': HF_HUB_OFFLINE forbids it\n")
