@@ -28,7 +28,7 @@ _BLOCKS = (
     (_SPACED_DSML, "calls"),
     (_GCML, "tool_calls"),
 )
-# How models misspell the beginning of a block.
+# How models misspell the beginning and the end of a block.
 _MISSPELLED = ("toolcalls", "tool")
 
 _HEAD = CallHead(
@@ -118,7 +118,10 @@ TOOLS = ToolParser(
     ),
     closer=_CALLS_END,
     space_before="\n\n",
-    other_closers=tuple(f"</{dsml}{block}>" for dsml, block in _BLOCKS),
+    other_closers=(
+        *(f"</{dsml}{block}>" for dsml, block in _BLOCKS),
+        *(f"</{_DSML}{block}>" for block in _MISSPELLED),
+    ),
     open_body=_open_body,
     inner_markers=(_SEPARATOR, _CALL_END, _DSML),
     forced_prefix=_force_plain,
