@@ -2,13 +2,17 @@
 
 import math
 from collections import Counter
+from collections.abc import Callable
 from collections.abc import Sequence as Many
 
 import mlx.core as mx
 import numpy as np
 import pytest
 
-from mlxctl.engine.sampling.sampler import BatchSampler, position_key
+from mlxctl.engine.backend import CPU, METAL, Backend
+from mlxctl.engine.sampling.draws import Draw
+from mlxctl.engine.sampling.random_numbers import position_key
+from mlxctl.engine.sampling.sampler import BatchSampler
 from mlxctl.engine.scheduling.sequence import Sequence
 from mlxctl.ir import SamplingParams
 from mlxctl.ir.tokens import pack
@@ -37,15 +41,40 @@ def make_row(
     return row
 
 
-def sample(logits: list[list[float]], rows: list[Sequence], inputs: list[int] | None = None) -> list[int]:
-    sampler = BatchSampler(rows, inputs=mx.array(inputs or [0] * len(rows)), vocabulary_size=len(logits[0]))
-    tokens, _ = sampler.sample(mx.array(logits), rows)
-    return [int(token) for token in np.array(tokens)]
+Sample = Callable[..., list[int]]
+Draws = Callable[..., Counter[int]]
 
 
-def draws(logits: list[float], sampling: dict[str, object], num: int = 400) -> Counter[int]:
-    rows = [make_row(SamplingParams(seed=seed, **sampling)) for seed in range(num)]  # type: ignore[arg-type]
-    return Counter(sample([logits] * num, rows))
+@pytest.fixture(params=[CPU, METAL], ids=["host", "device"])
+def backend(request: pytest.FixtureRequest) -> Backend:
+    """A backend whose tokens the host chooses, and one whose device does."""
+    backend: Backend = request.param
+    return backend
+
+
+@pytest.fixture
+def sample(backend: Backend) -> Sample:
+    def sample(logits: list[list[float]], rows: list[Sequence], inputs: list[int] | None = None) -> list[int]:
+        sampler = BatchSampler(
+            rows, inputs=mx.array(inputs or [0] * len(rows)), vocabulary_size=len(logits[0]), backend=backend
+        )
+        return tokens_of(sampler.sample(mx.array(logits), rows))
+
+    return sample
+
+
+@pytest.fixture
+def draws(sample: Sample) -> Draws:
+    def draws(logits: list[float], sampling: dict[str, object], num: int = 400) -> Counter[int]:
+        rows = [make_row(SamplingParams(seed=seed, **sampling)) for seed in range(num)]  # type: ignore[arg-type]
+        return Counter(sample([logits] * num, rows))
+
+    return draws
+
+
+def tokens_of(draw: Draw) -> list[int]:
+    draw.finish()
+    return [int(token) for token in np.array(draw.tokens)]
 
 
 def ramp(step: float = 1.0) -> list[float]:
@@ -53,41 +82,41 @@ def ramp(step: float = 1.0) -> list[float]:
     return [-index * step for index in range(VOCABULARY)]
 
 
-def test_temperature_zero_is_greedy_and_one_samples_by_probability() -> None:
+def test_temperature_zero_is_greedy_and_one_samples_by_probability(draws: Draws) -> None:
     assert set(draws(ramp(), {"temperature": 0.0})) == {0}
     share = draws(ramp(), {"temperature": 1.0}, num=2000)[0] / 2000
     assert share == pytest.approx(1 - math.exp(-1), abs=0.04)
 
 
-def test_temperature_follows_formula() -> None:
+def test_temperature_follows_formula(draws: Draws) -> None:
     share = draws(ramp(), {"temperature": 4.0}, num=2000)[0] / 2000
     expected = 1 / sum(math.exp(-index / 4) for index in range(VOCABULARY))
     assert share == pytest.approx(expected, abs=0.04)
 
 
-def test_top_k_keeps_k_most_likely() -> None:
+def test_top_k_keeps_k_most_likely(draws: Draws) -> None:
     assert set(draws(ramp(0.01), {"temperature": 1.0, "top_k": 3})) == {0, 1, 2}
 
 
-def test_top_p_keeps_smallest_set_reaching_p() -> None:
+def test_top_p_keeps_smallest_set_reaching_p(draws: Draws) -> None:
     logits = [math.log(p) for p in (0.5, 0.3, 0.15, 0.05)]
     assert set(draws(logits, {"temperature": 1.0, "top_p": 0.75})) == {0, 1}
     assert set(draws(logits, {"temperature": 1.0, "top_p": 0.81})) == {0, 1, 2}
     assert set(draws(logits, {"temperature": 1.0, "top_p": 1e-9})) == {0}
 
 
-def test_top_p_applies_after_top_k() -> None:
+def test_top_p_applies_after_top_k(draws: Draws) -> None:
     logits = [math.log(p) for p in (0.4, 0.3, 0.2, 0.1)]
     # Of the two that top_k leaves, the first alone has 4/7.
     assert set(draws(logits, {"temperature": 1.0, "top_k": 2, "top_p": 0.5})) == {0}
 
 
-def test_min_p_drops_tokens_below_share_of_maximum() -> None:
+def test_min_p_drops_tokens_below_share_of_maximum(draws: Draws) -> None:
     logits = [math.log(p) for p in (0.6, 0.25, 0.1, 0.05)]
     assert set(draws(logits, {"temperature": 1.0, "min_p": 0.2})) == {0, 1}
 
 
-def test_penalties_count_generated_tokens_and_token_in_flight() -> None:
+def test_penalties_count_generated_tokens_and_token_in_flight(sample: Sample) -> None:
     flat = [0.0] * VOCABULARY
     logits = [flat.copy() for _ in range(3)]
     for row in logits:
@@ -103,23 +132,23 @@ def test_penalties_count_generated_tokens_and_token_in_flight() -> None:
     ) == [4]
 
 
-def test_counts_grow_with_every_sampled_token() -> None:
+def test_counts_grow_with_every_sampled_token(backend: Backend) -> None:
     row = make_row(SamplingParams(temperature=0, frequency_penalty=1.0))
-    sampler = BatchSampler([row], inputs=mx.array([0]), vocabulary_size=3)
+    sampler = BatchSampler([row], inputs=mx.array([0]), vocabulary_size=3, backend=backend)
 
-    chosen = [int(sampler.sample(mx.array([[2.0, 1.5, 0.0]]), [row])[0].item()) for _ in range(4)]  # type: ignore[arg-type]
+    chosen = [tokens_of(sampler.sample(mx.array([[2.0, 1.5, 0.0]]), [row])) for _ in range(4)]
 
-    assert chosen == [0, 1, 0, 1]
+    assert chosen == [[0], [1], [0], [1]]
 
 
-def test_repetition_penalty_divides_positive_and_multiplies_negative_logits() -> None:
+def test_repetition_penalty_divides_positive_and_multiplies_negative_logits(sample: Sample) -> None:
     row = make_row(SamplingParams(temperature=0, repetition_penalty=2.0), generated=[0, 1])
     assert sample([[3.0, -1.0, 1.4, -1.5]], [row], inputs=[1]) == [0]
     assert sample([[2.0, -1.0, 1.4, -1.5]], [row], inputs=[1]) == [2]
     assert sample([[-9.0, -1.0, -8.0, -1.5]], [row], inputs=[1]) == [3]
 
 
-def test_only_the_repetition_penalty_counts_the_prompt() -> None:
+def test_only_the_repetition_penalty_counts_the_prompt(sample: Sample) -> None:
     rows = [
         make_row(SamplingParams(**{"temperature": 0, name: value}), prompt=[0, 3])  # type: ignore[arg-type]
         for name, value in {
@@ -132,25 +161,23 @@ def test_only_the_repetition_penalty_counts_the_prompt() -> None:
     assert sample([[3.0, 2.0, 1.0, 2.5]] * 4, rows, inputs=[3] * 4) == [1, 0, 0, 0]
 
 
-def test_logit_bias_shifts_and_bans() -> None:
+def test_logit_bias_shifts_and_bans(sample: Sample) -> None:
     favored = make_row(SamplingParams(temperature=0, logit_bias={9: 100.0}))
     banned = make_row(SamplingParams(temperature=0, logit_bias={0: -100.0}))
     free = make_row(SamplingParams(temperature=0))
     assert sample([ramp()] * 3, [favored, banned, free]) == [9, 1, 0]
 
 
-def test_scores_are_raw_float32_and_only_for_requesting_rows() -> None:
+def test_scores_are_raw_float32_and_only_for_requesting_rows(backend: Backend) -> None:
     rows = [
         make_row(SamplingParams(temperature=0, logit_bias={3: 100.0}, num_top_logprobs=2)),
         make_row(SamplingParams(temperature=0)),
         make_row(SamplingParams(temperature=0, num_top_logprobs=0)),
     ]
-    sampler = BatchSampler(rows, inputs=mx.array([0, 0, 0]), vocabulary_size=VOCABULARY)
+    sampler = BatchSampler(rows, inputs=mx.array([0, 0, 0]), vocabulary_size=VOCABULARY, backend=backend)
     logits = mx.array([ramp()] * 3).astype(mx.bfloat16)
 
-    _, in_flight = sampler.sample(logits, rows)
-    assert in_flight is not None
-    first, second, third = in_flight.read([row.sampling.num_top_logprobs for row in rows])
+    first, second, third = sampler.sample(logits, rows).scores()
 
     normalizer = math.log(sum(math.exp(-index) for index in range(VOCABULARY)))
     assert first is not None
@@ -172,7 +199,7 @@ def test_random_keys_differ_by_seed_and_position() -> None:
     assert position_key(2**63 - 1, 0) != position_key(0, 2**31)
 
 
-def test_draw_is_independent_of_other_rows_parameters() -> None:
+def test_draw_is_independent_of_other_rows_parameters(sample: Sample) -> None:
     plain = SamplingParams(temperature=1.0, seed=11)
     others = [
         SamplingParams(temperature=1.0, top_k=2, seed=1),

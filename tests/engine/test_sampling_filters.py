@@ -9,6 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
 
+from mlxctl.engine.backend import CPU, METAL, Backend
+from mlxctl.engine.sampling.draws import Draw
 from mlxctl.engine.sampling.filters import TypicalFilter, XtcFilter, token_filters
 from mlxctl.engine.sampling.logit_constraints import LogitConstraints
 from mlxctl.engine.sampling.penalties import MinTokens
@@ -16,15 +18,27 @@ from mlxctl.engine.sampling.sampler import BatchSampler, ToneCurves
 from mlxctl.engine.scheduling.sequence import Sequence
 from mlxctl.ir import SamplingParams, ToneCurve
 from mlxctl.ir.tokens import pack
+from tests.engine.sampling_reference import hlg, most_likely_tokens, softmax, typical_tokens
 
 WIDTH = 8
 NOTHING = SamplingParams(temperature=1.0)
 Row = Any
+both_backends = pytest.mark.parametrize("backend", [CPU, METAL], ids=["host", "device"])
 
 
 def logits(num_rows: int = 1) -> st.SearchStrategy[Row]:
     values = st.integers(-60, 60).map(lambda number: np.float32(number / 8))
     return arrays.arrays(np.float32, (num_rows, WIDTH), elements=values, unique=True)
+
+
+def sample(
+    values: mx.array, rows: list[Sequence], backend: Backend, constraints: LogitConstraints | None = None
+) -> Draw:
+    num_rows, width = values.shape
+    sampler = BatchSampler(rows, inputs=mx.array([0] * num_rows), vocabulary_size=width, backend=backend)
+    draw = sampler.sample(values, rows, constraints)
+    draw.finish()
+    return draw
 
 
 def make_row(
@@ -42,26 +56,8 @@ def make_row(
     return row
 
 
-def softmax(row: Row) -> Row:
-    powers = np.exp(row.astype(np.float64) - row.max())
-    return powers / powers.sum()
-
-
 def kept(token_filter: Row) -> list[set[int]]:
     return [set(np.nonzero(np.isfinite(row))[0].tolist()) for row in np.array(token_filter)]
-
-
-def typical_tokens(row: Row, share: float) -> set[int]:
-    probabilities = softmax(row)
-    surprise = -np.log(probabilities)
-    distance = np.abs(surprise - (probabilities * surprise).sum())
-    total, chosen = 0.0, set()
-    for token in np.argsort(distance, kind="stable"):
-        chosen.add(int(token))
-        total += probabilities[token]
-        if total >= share:
-            break
-    return chosen
 
 
 @given(rows=logits(2), share=st.sampled_from([0.1, 0.5, 0.9]))
@@ -86,27 +82,6 @@ def test_xtc_leaves_least_likely_above_threshold(rows: Row, threshold: float) ->
     above = [token for token in np.argsort(-probabilities) if probabilities[token] >= threshold]
     assert left[0] == set(range(WIDTH)) - {int(token) for token in above[:-1]}
     assert left[1] == left[2] == set(range(WIDTH))
-
-
-def hlg(row: Row, curve: ToneCurve, temperature: float) -> Row:
-    logprobs = np.log(softmax(row))
-    z = logprobs - (logprobs.max() - curve.pivot_offset)
-    bent = [
-        curve.width + curve.shoulder * np.log(1 + (value - curve.width) / curve.shoulder)
-        if value > curve.width
-        else -curve.width - curve.toe * np.log(1 + (-value - curve.width) / curve.toe)
-        if value < -curve.width
-        else value
-        for value in z
-    ]
-    return np.array(bent) / temperature
-
-
-def most_likely_tokens(row: Row, top_k: int, top_p: float) -> set[int]:
-    order = np.argsort(-row, kind="stable")[: top_k or None]
-    before = np.cumsum(softmax(row[order])) - softmax(row[order])
-    floor = row[order][before < top_p].min()
-    return set(np.nonzero(row >= floor)[0].tolist())
 
 
 @given(
@@ -180,7 +155,8 @@ def test_tone_curve_is_ignored_at_temperature_zero() -> None:
     assert ToneCurves.of([SamplingParams(temperature=0.0, tone_curve=ToneCurve())]) is None
 
 
-def test_stop_tokens_are_banned_below_min_tokens() -> None:
+@both_backends
+def test_stop_tokens_are_banned_below_min_tokens(backend: Backend) -> None:
     likes_to_stop = mx.array([[0.0, 5.0, 1.0]] * 3)
     patient = SamplingParams(temperature=0.0, min_tokens=2)
     rows = [
@@ -188,8 +164,7 @@ def test_stop_tokens_are_banned_below_min_tokens() -> None:
         make_row(patient, num_sampled=2, stops=frozenset({1})),
         make_row(SamplingParams(temperature=0.0), stops=frozenset({1})),
     ]
-    tokens, _ = BatchSampler(rows, inputs=mx.array([0] * 3), vocabulary_size=3).sample(likes_to_stop, rows)
-    assert tokens.tolist() == [2, 1, 1]
+    assert sample(likes_to_stop, rows, backend).tokens.tolist() == [2, 1, 1]
     assert MinTokens.of(rows[1:], 3) is None
 
 
@@ -197,52 +172,48 @@ def words(*allowed: int) -> list[int]:
     return [sum(1 << token for token in allowed)]
 
 
-def test_constraints_mask_only_their_rows() -> None:
+@both_backends
+def test_constraints_mask_only_their_rows(backend: Backend) -> None:
     rows = [make_row(SamplingParams(temperature=0.0)) for _ in range(3)]
     masks = np.array([words(3, 5)], dtype=np.int32)
     falling = mx.array([[float(-token) for token in range(WIDTH)]] * 3)
-    sampler = BatchSampler(rows, inputs=mx.array([0] * 3), vocabulary_size=WIDTH)
-    tokens, _ = sampler.sample(falling, rows, LogitConstraints(masked=[1], masks=masks))
-    assert tokens.tolist() == [0, 3, 0]
+    draw = sample(falling, rows, backend, LogitConstraints(masked=[1], masks=masks))
+    assert draw.tokens.tolist() == [0, 3, 0]
 
 
-def test_constraints_force_and_penalize_tokens() -> None:
+@both_backends
+def test_constraints_force_and_penalize_tokens(backend: Backend) -> None:
     rows = [make_row(SamplingParams(temperature=0.0)) for _ in range(3)]
     falling = mx.array([[float(-token) for token in range(WIDTH)]] * 3)
     constraints = LogitConstraints(
         forced=[-1, 6, -1], penalized=[2, 2], penalized_ids=[0, 1], penalties=[10.0, 0.5]
     )
-    tokens, _ = BatchSampler(rows, inputs=mx.array([0] * 3), vocabulary_size=WIDTH).sample(
-        falling, rows, constraints
-    )
-    assert tokens.tolist() == [0, 6, 1]
+    assert sample(falling, rows, backend, constraints).tokens.tolist() == [0, 6, 1]
 
 
-def test_scores_ignore_constraints() -> None:
+@both_backends
+def test_scores_ignore_constraints(backend: Backend) -> None:
     row = make_row(SamplingParams(temperature=0.0, num_top_logprobs=1))
     masks = np.array([words(1)], dtype=np.int32)
     rows, values = [row, make_row(SamplingParams(temperature=0.0))], mx.array([[0.0, -1.0], [0.0, -1.0]])
-    sampler = BatchSampler(rows, inputs=mx.array([0, 0]), vocabulary_size=2)
-    tokens, scores = sampler.sample(values, rows, LogitConstraints(masked=[0], masks=masks))
-    assert tokens.tolist() == [1, 0]
-    assert scores is not None
-    (score, _) = scores.read([row.sampling.num_top_logprobs for row in rows])
+    draw = sample(values, rows, backend, LogitConstraints(masked=[0], masks=masks))
+    assert draw.tokens.tolist() == [1, 0]
+    (score, _) = draw.scores()
     assert score is not None
     assert score.logprob == pytest.approx(float(np.log(softmax(np.array([0.0, -1.0]))[1])), abs=1e-5)
     assert score.top[0][0] == 0
 
 
-def test_xtc_depends_on_position_not_on_batch_row() -> None:
+@both_backends
+def test_xtc_depends_on_position_not_on_batch_row(backend: Backend) -> None:
     xtc = SamplingParams(temperature=1.0, xtc_probability=0.5, xtc_threshold=0.1, seed=7)
     even = mx.array([[1.0, 0.9, 0.8, -9.0]])
     drawn = []
     for position in range(40):
         row = make_row(xtc, num_sampled=position)
         rows = [make_row(NOTHING), make_row(NOTHING), row]
-        alone, _ = BatchSampler([row], inputs=mx.array([0]), vocabulary_size=4).sample(even, [row])
-        beside, _ = BatchSampler(rows, inputs=mx.array([0] * 3), vocabulary_size=4).sample(
-            mx.repeat(even, 3, axis=0), rows
-        )
+        alone = sample(even, [row], backend).tokens
+        beside = sample(mx.repeat(even, 3, axis=0), rows, backend).tokens
         assert beside[2].item() == alone[0].item()
         drawn.append(alone[0].item())
     # xtc applies to half of the draws; otherwise that token has a probability above a quarter.

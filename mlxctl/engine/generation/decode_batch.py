@@ -8,10 +8,11 @@ from typing import Any
 
 import mlx.core as mx
 
+from mlxctl.engine.backend import Backend
 from mlxctl.engine.generation import caches as kv
 from mlxctl.engine.generation.caches import Caches
+from mlxctl.engine.sampling.draws import Draw
 from mlxctl.engine.sampling.logit_constraints import LogitConstraints, collect_constraints
-from mlxctl.engine.sampling.logprobs import ScoresInFlight
 from mlxctl.engine.sampling.sampler import BatchSampler
 from mlxctl.engine.scheduling.batch import RowResult
 from mlxctl.engine.scheduling.sequence import Sequence
@@ -39,22 +40,23 @@ class DecodeBatch:
         rows: list[Sequence],
         caches: Caches,
         inputs: mx.array,
-        starts_late: bool,
+        backend: Backend,
     ) -> None:
-        """`starts_late` as `starts_decode_late` in Backend."""
         self.model = model
         self.vocabulary_size = vocabulary_size
         self.rows = rows
         self.caches = caches
         self.inputs = inputs
-        self._scores: ScoresInFlight | None = None
+        # The last draw, whose tokens are the inputs, and whether its scores were not read yet.
+        self._draw: Draw | None = None
+        self._has_scores = False
         # Scores that were read before the batch changed, by sequence.
         self.early_scores: dict[int, Score | None] = {}
         self._num_steps = 0
         self._is_constrained = any(row.constraint is not None for row in rows)
-        self._starts_late = starts_late
+        self.backend = backend
         self.shifts = _shifts(rows)
-        self.sampler = BatchSampler(rows, inputs=inputs, vocabulary_size=vocabulary_size)
+        self.sampler = self._new_sampler()
 
     @classmethod
     def of_prefilled(
@@ -64,7 +66,7 @@ class DecodeBatch:
         vocabulary_size: int,
         sequences: Many[Sequence],
         caches: Caches,
-        starts_late: bool,
+        backend: Backend,
     ) -> "DecodeBatch":
         """Return a batch of prefilled rows; `caches` lack the last prompt token."""
         inputs = mx.array([sequence.prompt_token_ids[-1] for sequence in sequences], dtype=mx.uint32)
@@ -74,7 +76,7 @@ class DecodeBatch:
             rows=list(sequences),
             caches=caches,
             inputs=inputs,
-            starts_late=starts_late,
+            backend=backend,
         )
 
     @classmethod
@@ -83,6 +85,9 @@ class DecodeBatch:
 
         The given batches must not be used again.
         """
+        for batch in batches:
+            batch.finish_draw()
+            batch.settle_scores()
         # The largest is most likely to have spare rows for the others.
         batches = sorted(batches, key=lambda batch: -len(batch.rows))
         first = batches[0]
@@ -99,10 +104,9 @@ class DecodeBatch:
             rows=rows,
             caches=shared,
             inputs=inputs,
-            starts_late=first._starts_late,  # noqa: SLF001 -- the same class
+            backend=first.backend,
         )
         for batch in batches:
-            batch.settle_scores()
             result.early_scores |= batch.early_scores
         return result
 
@@ -115,7 +119,9 @@ class DecodeBatch:
         if all(row.is_exhausted for row in self.rows):
             return in_flight
         logits = self.model(self.inputs[:, None], cache=self.caches, **self.shifts)[:, -1, :]
-        self.inputs, self._scores = self.sampler.sample(logits, self.rows, self.collect_constraints(logits))
+        self._draw = self.sampler.sample(logits, self.rows, self.collect_constraints(logits))
+        self._has_scores = any(row.sampling.num_top_logprobs is not None for row in self.rows)
+        self.inputs = self._draw.tokens
         self._num_steps += 1
         for row in self.rows:
             row.num_sampled_tokens += 1
@@ -126,8 +132,10 @@ class DecodeBatch:
 
         `inputs` are known once they are read.
         """
-        in_flight = StepInFlight(list(self.rows), self.inputs, self._scores, self.early_scores)
-        self.early_scores, self._scores = {}, None
+        in_flight = StepInFlight(
+            list(self.rows), self.inputs, self._draw, self.early_scores, has_scores=self._has_scores
+        )
+        self.early_scores, self._has_scores = {}, False
         return in_flight
 
     def collect_constraints(self, logits: mx.array) -> LogitConstraints | None:
@@ -142,15 +150,16 @@ class DecodeBatch:
             row.constraint is not None and row.constraint.needs_last_token(row.num_sampled_tokens)
             for row in self.rows
         ):
-            if not self._starts_late:
+            if not self.backend.starts_decode_late:
                 mx.async_eval(logits)  # type: ignore[no-untyped-call]
+            self.finish_draw()
             token_ids = self.inputs.tolist()
         return collect_constraints(self.rows, token_ids, vocabulary_size=self.vocabulary_size)
 
     def start(self) -> None:
         """Start the built pass on the device."""
         extra = kv.arrays(self.caches) if self._num_steps % _EVALUATE_EVERY == 0 else []
-        mx.async_eval(self.inputs, *(self._scores.arrays() if self._scores else ()), *extra)  # type: ignore[no-untyped-call]
+        mx.async_eval(self.inputs, *(self._draw.arrays() if self._draw else ()), *extra)  # type: ignore[no-untyped-call]
 
     def read_in_flight(self, rows: Many[Sequence]) -> list[RowResult]:
         """Wait for the tokens in flight of some rows.
@@ -158,7 +167,9 @@ class DecodeBatch:
         These rows leave the batch next.
         """
         self.settle_scores()
-        in_flight = StepInFlight(self.rows, self.inputs, None, self.early_scores).read()
+        in_flight = StepInFlight(
+            self.rows, self.inputs, self._draw, self.early_scores, has_scores=False
+        ).read()
         read = {result.sequence.sequence_id: result for result in in_flight}
         return [read.get(row.sequence_id, RowResult(sequence=row)) for row in rows]
 
@@ -171,6 +182,7 @@ class DecodeBatch:
         if len(indices) == len(self.rows):
             return
         self.settle_scores()
+        self.finish_draw()
         # The graph of a pass that was built would hold the arrays, and writing into them would copy them.
         mx.eval(self.inputs)
         kv.evaluate(self.caches)
@@ -182,19 +194,31 @@ class DecodeBatch:
         self.rows = [self.rows[index] for index in indices]
         self._is_constrained = any(row.constraint is not None for row in self.rows)
         self.shifts = _shifts(self.rows)
-        self.sampler = BatchSampler(self.rows, inputs=self.inputs, vocabulary_size=self.vocabulary_size)
+        self.sampler = self._new_sampler()
+
+    def finish_draw(self) -> None:
+        """Choose the tokens in flight, if the host chooses them.
+
+        Needed before anything is computed from `inputs`.
+        """
+        if self._draw is not None:
+            self._draw.finish()
 
     def settle_scores(self) -> None:
         """Wait for the scores in flight and store them by sequence.
 
         Needed before rows change.
         """
-        if self._scores is not None:
-            scores = self._scores.read([row.sampling.num_top_logprobs for row in self.rows])
+        if self._draw is not None and self._has_scores:
             self.early_scores |= {
-                row.sequence_id: score for row, score in zip(self.rows, scores, strict=True)
+                row.sequence_id: score for row, score in zip(self.rows, self._draw.scores(), strict=True)
             }
-            self._scores = None
+            self._has_scores = False
+
+    def _new_sampler(self) -> BatchSampler:
+        return BatchSampler(
+            self.rows, inputs=self.inputs, vocabulary_size=self.vocabulary_size, backend=self.backend
+        )
 
 
 class StepInFlight:
@@ -204,26 +228,27 @@ class StepInFlight:
         self,
         rows: list[Sequence],
         tokens: mx.array,
-        scores: ScoresInFlight | None,
+        draw: Draw | None,
         read_scores: dict[int, Score | None],
+        *,
+        has_scores: bool,
     ) -> None:
         self._rows = rows
         # A row that has just come from its prompt has nothing to read yet: its input was a prompt token.
         self._was_sampled = [row.has_token_in_flight for row in rows]
         self._tokens = tokens
-        self._scores = scores
+        self._draw = draw
+        self._has_scores = has_scores
         self.early_scores = read_scores
 
     def read(self) -> list[RowResult]:
         """Wait, and return a result for every row in flight."""
         if not any(self._was_sampled):
             return []
+        if self._draw is not None:
+            self._draw.finish()
         token_ids: Any = self._tokens.tolist()
-        scores = (
-            self._scores.read([row.sampling.num_top_logprobs for row in self._rows])
-            if self._scores
-            else [None] * len(self._rows)
-        )
+        scores = self._draw.scores() if self._draw and self._has_scores else [None] * len(self._rows)
         return [
             self._result(row, token_id, score)
             for row, token_id, score, was_sampled in zip(

@@ -11,6 +11,7 @@ from typing import Any
 import mlx.core as mx
 import numpy as np
 
+from mlxctl.engine.backend import current_backend
 from mlxctl.engine.generation import caches as kv
 from mlxctl.engine.generation.draft_caches import DraftCaches
 from mlxctl.engine.sampling.sampler import BatchSampler
@@ -44,17 +45,23 @@ def sample_drafts(
     `num_tokens` for each row. `logits` (B, V) are those after `last_tokens`; `next_logits` returns those
     after tokens (B,).
     """
-    sampler = BatchSampler(rows, inputs=mx.array(list(last_tokens)), vocabulary_size=vocabulary_size)
+    sampler = BatchSampler(
+        rows,
+        inputs=mx.array(list(last_tokens)),
+        vocabulary_size=vocabulary_size,
+        backend=current_backend(),
+    )
     chosen: list[mx.array] = []
     try:
         while True:
-            tokens, _ = sampler.sample(_resized(logits, vocabulary_size), rows)
-            chosen.append(tokens)
+            draw = sampler.sample(_resized(logits, vocabulary_size), rows)
+            draw.finish()
+            chosen.append(draw.tokens)
             for row in rows:
                 row.num_sampled_tokens += 1
             if len(chosen) == num_tokens:
                 break
-            logits = next_logits(tokens)
+            logits = next_logits(draw.tokens)
     finally:
         for row in rows:
             row.num_sampled_tokens -= len(chosen)

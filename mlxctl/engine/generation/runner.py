@@ -284,7 +284,7 @@ class ModelRunner:
             vocabulary_size=self.vocabulary_size,
             sequences=sequences,
             caches=caches,
-            starts_late=self._backend.starts_decode_late,
+            backend=self._backend,
         )
         self._batches.append(batch)
 

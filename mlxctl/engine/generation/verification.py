@@ -17,8 +17,8 @@ from mlxctl.engine.generation import caches as kv
 from mlxctl.engine.generation.cache_rollback import CacheRollback
 from mlxctl.engine.generation.decode_batch import DecodeBatch
 from mlxctl.engine.generation.hidden_states import HiddenStates
+from mlxctl.engine.sampling.draws import Draw
 from mlxctl.engine.sampling.logit_constraints import LogitConstraints
-from mlxctl.engine.sampling.logprobs import ScoresInFlight
 from mlxctl.engine.scheduling.batch import RowResult
 from mlxctl.engine.scheduling.sequence import Sequence
 from mlxctl.engine.wire.reports import Score
@@ -84,22 +84,20 @@ class _Choices:
         self._batch = batch
         self._counts: list[mx.array | None] = []
         self._num_sampled = [row.num_sampled_tokens for row in batch.rows]
-        tokens: list[mx.array] = []
-        in_flight: list[ScoresInFlight | None] = []
+        draws: list[Draw] = []
         for position in range(logits.shape[1]):
             here = logits[:, position, :]
             constraint = constraints[position - 1] if position else batch.collect_constraints(here)
-            chosen, scores = batch.sampler.sample(here, batch.rows, constraint)
-            tokens.append(chosen)
-            in_flight.append(scores)
+            draw = batch.sampler.sample(here, batch.rows, constraint)
+            # The penalties of the next position count this token.
+            draw.finish()
+            draws.append(draw)
             self._counts.append(batch.sampler.token_counts)
             for row in batch.rows:
                 row.num_sampled_tokens += 1
-        stacked = mx.stack(tokens, axis=1)
-        mx.eval(stacked, *[array for scores in in_flight if scores for array in scores.arrays()])
-        self.rows: Any = stacked.tolist()
-        wanted = [row.sampling.num_top_logprobs for row in batch.rows]
-        self._scores = [scores.read(wanted) if scores is not None else None for scores in in_flight]
+        mx.eval(*[array for draw in draws for array in draw.arrays()])
+        self.rows: Any = mx.stack([draw.tokens for draw in draws], axis=1).tolist()
+        self._scores = [draw.scores() for draw in draws]
 
     def keep(self, kept: Many[int]) -> None:
         """Continue after the first `kept` tokens of each row."""
@@ -116,11 +114,7 @@ class _Choices:
 
     def scores(self, index: int, num: int) -> list[Score]:
         """Return the requested scores of a row's first `num` tokens."""
-        return [
-            score
-            for scores in self._scores[:num]
-            if scores is not None and (score := scores[index]) is not None
-        ]
+        return [score for scores in self._scores[:num] if (score := scores[index]) is not None]
 
 
 def _allowed(

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import mlx.core as mx
+import numpy as np
 
 from mlxctl.engine.wire.reports import Score
 
@@ -61,3 +62,16 @@ def scores_of(raw: mx.array, tokens: mx.array, num_top: int) -> ScoresInFlight:
     num_top = min(num_top, logprobs.shape[-1] - 1)
     ids = mx.argpartition(-logprobs, kth=num_top - 1, axis=-1)[:, :num_top]
     return ScoresInFlight(chosen, ids, mx.take_along_axis(logprobs, ids, axis=-1))
+
+
+def score_of(raw: "np.ndarray[Any, np.dtype[np.float32]]", token_id: int, num_top: int) -> Score:
+    """Return the score of a token, computed on the host.
+
+    `raw` are its logits (V,).
+    """
+    relative = raw - raw.max()
+    normalizer = float(np.log(np.exp(relative).sum()))
+    num_top = min(num_top, relative.size - 1)
+    ids = np.argpartition(relative, relative.size - num_top)[relative.size - num_top :] if num_top else ()
+    top = [(int(top_id), float(relative[top_id]) - normalizer) for top_id in ids]
+    return Score(float(relative[token_id]) - normalizer, sorted(top, key=lambda pair: (-pair[1], pair[0])))

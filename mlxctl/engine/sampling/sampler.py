@@ -5,8 +5,9 @@ tokens in place of drawn ones. Repetition penalties are those of Keskar et al. 2
 penalties those of OpenAI. All in float32. Parameters are arrays, not constants of a compiled function, so new
 values cause no compilation.
 
-The draw is the Gumbel-max trick with noise of the key f(seed, position): a row gets the same token alone, in
-any batch, and after a restart. A pass that a row does not use leaves its logits bit for bit unchanged.
+The draw uses random numbers of the key f(seed, position): a row gets the same token alone, in any batch, and
+after a restart. On the device it is the Gumbel-max trick; where the backend says so, the host filters and
+draws instead (`host_draw`). A pass that a row does not use leaves its logits bit for bit unchanged.
 """
 
 from collections.abc import Sequence as Many
@@ -15,35 +16,17 @@ from typing import Any
 import mlx.core as mx
 import numpy as np
 
+from mlxctl.engine.backend import Backend
+from mlxctl.engine.sampling.draws import DeviceDraw, Draw, HostDraw
 from mlxctl.engine.sampling.filters import XtcFilter, token_filters
 from mlxctl.engine.sampling.logit_constraints import LogitConstraints
-from mlxctl.engine.sampling.logprobs import ScoresInFlight, scores_of
+from mlxctl.engine.sampling.logprobs import scores_of
 from mlxctl.engine.sampling.penalties import MinTokens, Penalties, column
+from mlxctl.engine.sampling.random_numbers import position_key, uniform_number
 from mlxctl.engine.scheduling.sequence import Sequence
 from mlxctl.ir import SamplingParams, ToneCurve
 
 _NO_CURVE = ToneCurve()
-_MASK_64 = (1 << 64) - 1
-# Separates the number for xtc from the noise of the draw at the same position.
-_XTC_SALT = 0x5851F42D4C957F2D
-
-
-def position_key(seed: int, position: int) -> tuple[int, int]:
-    """Return the random key of the token at `position`, two 32-bit words.
-
-    SplitMix64 of seed and position (Steele et al. 2014).
-    """
-    mixed = (seed + (position + 1) * 0x9E3779B97F4A7C15) & _MASK_64
-    mixed = ((mixed ^ (mixed >> 30)) * 0xBF58476D1CE4E5B9) & _MASK_64
-    mixed = ((mixed ^ (mixed >> 27)) * 0x94D049BB133111EB) & _MASK_64
-    mixed ^= mixed >> 31
-    return mixed >> 32, mixed & 0xFFFFFFFF
-
-
-def uniform_number(seed: int, position: int) -> float:
-    """Return the random number, 0 to 1, of xtc at `position`."""
-    high, low = position_key(seed ^ _XTC_SALT, position)
-    return ((high << 32) | low) / 2.0**64
 
 
 class BatchSampler:
@@ -52,12 +35,15 @@ class BatchSampler:
     Rebuilt when rows join or leave; holds no token except in penalty counts.
     """
 
-    def __init__(self, rows: Many[Sequence], *, inputs: mx.array, vocabulary_size: int) -> None:
+    def __init__(
+        self, rows: Many[Sequence], *, inputs: mx.array, vocabulary_size: int, backend: Backend
+    ) -> None:
+        self._draws_on_host = backend.draws_on_host
         params = [row.sampling for row in rows]
         self._vocabulary_size = vocabulary_size
         self._any_drawn = any(row.temperature > 0 for row in params)
         self._all_drawn = all(row.temperature > 0 for row in params)
-        self._drawn = mx.array([row.temperature > 0 for row in params])
+        self._is_drawn = mx.array([row.temperature > 0 for row in params])
         self._temperature = column([row.temperature if row.temperature > 0 else 1.0 for row in params])
         self._num_scores = max(
             (row.num_top_logprobs for row in params if row.num_top_logprobs is not None), default=None
@@ -71,21 +57,33 @@ class BatchSampler:
 
     def sample(
         self, logits: mx.array, rows: Many[Sequence], constraints: LogitConstraints | None = None
-    ) -> tuple[mx.array, ScoresInFlight | None]:
-        """Return lazily the next token of every row, and requested scores.
+    ) -> Draw:
+        """Return the next token of every row, and requested scores.
 
-        `logits` is (B, V), any float type; the tokens are (B,) uint32.
+        `logits` is (B, V), any float type.
         """
         raw = logits.astype(mx.float32)
         processed = self._process(raw, rows, constraints)
-        tokens = self._draw(processed, rows) if self._any_drawn else mx.argmax(processed, axis=-1)
-        tokens = tokens.astype(mx.uint32)
-        if constraints is not None and constraints.forced is not None:
-            forced = mx.array(constraints.forced, dtype=mx.int32)
-            tokens = mx.where(forced >= 0, forced.astype(mx.uint32), tokens)
+        forced = constraints.forced if constraints is not None else None
+        draw = (
+            HostDraw(raw, processed, rows, forced)
+            if self._draws_on_host
+            else self._draw_on_device(raw, processed, rows, forced)
+        )
         if self._penalties is not None:
-            self._penalties.add(tokens)
-        return tokens, None if self._num_scores is None else scores_of(raw, tokens, self._num_scores)
+            self._penalties.add(draw.tokens)
+        return draw
+
+    def _draw_on_device(
+        self, raw: mx.array, processed: mx.array, rows: Many[Sequence], forced: list[int] | None
+    ) -> DeviceDraw:
+        tokens = self._drawn_tokens(processed, rows) if self._any_drawn else mx.argmax(processed, axis=-1)
+        tokens = tokens.astype(mx.uint32)
+        if forced is not None:
+            forced_ids = mx.array(forced, dtype=mx.int32)
+            tokens = mx.where(forced_ids >= 0, forced_ids.astype(mx.uint32), tokens)
+        scores = None if self._num_scores is None else scores_of(raw, tokens, self._num_scores)
+        return DeviceDraw(tokens, scores, [row.sampling.num_top_logprobs for row in rows])
 
     @property
     def token_counts(self) -> mx.array | None:
@@ -114,7 +112,7 @@ class BatchSampler:
             else _masked(processed, constraints.masked, constraints.masks)
         )
 
-    def _draw(self, processed: mx.array, rows: Many[Sequence]) -> mx.array:
+    def _drawn_tokens(self, processed: mx.array, rows: Many[Sequence]) -> mx.array:
         kept = processed / self._temperature
         if self._tone_curves is not None:
             kept = self._tone_curves.apply(processed, self._temperature, kept)
@@ -129,7 +127,7 @@ class BatchSampler:
         )
         noise = mx.vmap(lambda key: mx.random.gumbel((self._vocabulary_size,), key=key))(keys)
         drawn = mx.argmax(kept + noise, axis=-1)
-        return drawn if self._all_drawn else mx.where(self._drawn, drawn, mx.argmax(processed, axis=-1))
+        return drawn if self._all_drawn else mx.where(self._is_drawn, drawn, mx.argmax(processed, axis=-1))
 
 
 def _masked(logits: mx.array, rows: list[int], words: Any) -> mx.array:
