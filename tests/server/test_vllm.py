@@ -56,7 +56,8 @@ def test_token_ids_of_chunks_are_those_of_the_whole_chat(
         choices = [part for chunk in chunks for part in chunk["choices"] if part["index"] == number]
         ids = [token_id for part in choices for token_id in part.get("token_ids") or ()]
         assert ids == choice["token_ids"]
-    assert whole["prompt_token_ids"] in [chunk.get("prompt_token_ids") for chunk in chunks]
+    assert chunks[0]["choices"][0]["delta"]["role"] == "assistant"
+    assert chunks[0]["prompt_token_ids"] == whole["prompt_token_ids"]
 
 
 def test_completions_return_token_ids(client: openai.OpenAI) -> None:
@@ -81,6 +82,7 @@ def test_every_chunk_counts_the_tokens_so_far(client: openai.OpenAI, kind: str) 
     counts = [chunk.usage.completion_tokens for chunk in chunks]
     assert counts == sorted(counts)
     assert len(set(counts)) > 4
+    assert {chunk.usage.prompt_tokens for chunk in chunks} == {chunks[-1].usage.prompt_tokens}
     assert chunks[-2].usage.total_tokens == chunks[-1].usage.total_tokens
 
 

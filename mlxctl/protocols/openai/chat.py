@@ -112,27 +112,31 @@ class OpenAIChatFormatter:
         self._num_choices = request.num_choices
         self._echo = _echo(chat) if request.continues_answer else ""
         self._reports_tokens = request.reports_tokens
-        self._reports = [TokenReport(has_ids=bool(chat.return_token_ids)) for _ in range(request.num_choices)]
+        self._has_token_ids = bool(chat.return_token_ids)
+        self._reports = [TokenReport(has_ids=self._has_token_ids) for _ in range(request.num_choices)]
         self._counts_chunks = bool(chat.stream_options and chat.stream_options.continuous_usage_stats)
         self._has_timings = bool(chat.timings_per_token)
         self._has_progress = bool(chat.return_progress)
         self._calls = [ChatCalls(freeform_names(chat)) for _ in range(self._num_choices)]
         self._freeze_chunks()
 
-    def begin(self, prompt: Usage) -> bytes:  # noqa: ARG002 -- this protocol counts at the end
-        """Return the first chunk of each choice: role and echo."""
-        return b"".join(
-            self._chunk(number, ChatDelta(role="assistant", content=self._echo))
-            for number in range(self._num_choices)
-        )
+    def begin(self, prompt: Usage) -> bytes:
+        """Return the first chunk of each choice: role and echo.
+
+        With token ids, the first chunk has those of the prompt, so it comes with the first tokens.
+        """
+        for report in self._reports:
+            report.usage = prompt
+        return b"" if self._has_token_ids else b"".join(map(self._first_chunk, range(self._num_choices)))
+
+    def _first_chunk(self, number: int) -> bytes:
+        return self._chunk(number, ChatDelta(role="assistant", content=self._echo))
 
     def on_event(self, event: StreamEvent, number: int = 0) -> bytes:
         """Return the chunk for `event` of choice `number`; progress is a comment."""
         match event:
             case GeneratedTokens():
-                self._reports[number].add(event)
-                self._stopwatch.first(number)
-                return b""
+                return self._generated(number, event)
             case TextDelta():
                 return self._text(number, event)
             case ThinkingDelta():
@@ -230,6 +234,16 @@ class OpenAIChatFormatter:
             self._frame(number, ChatDelta(reasoning_content=""), b'"reasoning_content":')
             for number in numbers
         ]
+
+    def _generated(self, number: int, event: GeneratedTokens) -> bytes:
+        """Take the next tokens; return the first chunk if it waited."""
+        self._stopwatch.first(number)
+        report, opening = self._reports[number], b""
+        if self._has_token_ids and event.prompt_token_ids:
+            report.add_prompt(event.prompt_token_ids)
+            opening = self._first_chunk(number)
+        report.add(event)
+        return opening
 
     def _frame(self, number: int, empty: ChatDelta, field: bytes) -> tuple[bytes, bytes]:
         """Return the bytes of a chunk around its delta's text."""

@@ -93,6 +93,7 @@ class OpenAICompletionsFormatter:
         """Return the chunk for `event` of choice `number`; progress is a comment."""
         match event:
             case GeneratedTokens():
+                self._reports[number].add_prompt(event.prompt_token_ids)
                 self._reports[number].add(event)
                 return b""
             case TextDelta():

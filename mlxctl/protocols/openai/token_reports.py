@@ -25,7 +25,10 @@ class TokenReport:
         """Take the next tokens, for the next chunk."""
         self.usage = event.usage
         self._token_ids += event.token_ids
-        self._prompt_token_ids += event.prompt_token_ids
+
+    def add_prompt(self, token_ids: tuple[int, ...]) -> None:
+        """Take the ids of the prompt, if any, for the next chunk."""
+        self._prompt_token_ids = token_ids or self._prompt_token_ids
 
     def take_ids(self) -> TokenIds:
         """Return the ids since the last chunk."""
