@@ -81,7 +81,8 @@ class ChatBackend(Protocol):
     async def switch(self, name: str) -> BackendModel:
         """Use another model from now on.
 
-        Raises what `open` raises; after an error no model is loaded until `open` or `switch` succeeds.
+        Raises what `open` raises; after an error no model is loaded until `open` opens the former one again,
+        or `switch` succeeds.
         """
 
     async def start(self, request: GenerationRequest) -> "AnswerStream":
@@ -131,9 +132,14 @@ class LocalBackend:
     async def switch(self, name: str) -> BackendModel:
         """Restart the engine with another model, freeing the first one's memory."""
         await self.close()
-        path = None if name == DEMO_CHOICE else Path(name)
-        self._settings = replace(self._settings, model=replace(self._settings.model, path=path, name=None))
-        return await self.open()
+        path, before = None if name == DEMO_CHOICE else Path(name), self._settings
+        self._settings = replace(before, model=replace(before.model, path=path, name=None))
+        try:
+            return await self.open()
+        except BaseException:
+            self._settings = before
+            await self.close()
+            raise
 
     async def start(self, request: GenerationRequest) -> "AnswerStream":
         assert self._services is not None, "open() comes first"
@@ -204,8 +210,12 @@ class RemoteBackend:
 
     async def switch(self, name: str) -> BackendModel:
         """Choose another model; the server loads it with the next question."""
-        self._model = name
-        return await self.open()
+        self._model, before = name, self._model
+        try:
+            return await self.open()
+        except BaseException:
+            self._model = before
+            raise
 
     async def start(self, request: GenerationRequest) -> "AnswerStream":
         assert self._inference is not None, "open() comes first"

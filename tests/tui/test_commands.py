@@ -538,3 +538,15 @@ def test_statistics_below_answers_can_be_hidden_for_good(tmp_path: Path) -> None
     before, after = asyncio.run(play(("/stats", "Statistics are hidden below answers")))
     assert (shown in before, shown in after) == (True, False)
     assert shown not in asyncio.run(play())[0]
+
+
+def test_editor_key_works_while_the_input_has_the_focus(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("EDITOR", "true")
+
+    async def interact(screen: Screen) -> None:
+        await screen.wait_for("scripted is ready")
+        await screen.press("h", "f6")
+        # This test has no terminal that an editor could use.
+        await screen.wait_for("No editor can be opened here.")
+
+    drive(ScriptedBackend(), interact)

@@ -41,6 +41,22 @@ def test_killed_server_leaves_the_partial_answer() -> None:
         drive(RemoteBackend(doomed.url), interact)
 
 
+async def go_on_after_an_unknown_model(screen: Screen) -> None:
+    await screen.ask("/model nope")
+    await screen.wait_for("mlxctl-demo goes on.")
+    await screen.wait_for("mlxctl-demo  ready")
+
+
+def test_unknown_model_of_a_server_leaves_the_former_one() -> None:
+    async def interact(screen: Screen) -> None:
+        await screen.wait_for("mlxctl-demo is ready")
+        await go_on_after_an_unknown_model(screen)
+        await chat_with_the_demo(screen)
+
+    with serving(None) as server:
+        drive(RemoteBackend(server.url), interact, temperature=0.0)
+
+
 def test_local_engine_switches_models_within_a_chat(tmp_path: Path) -> None:
     shutil.copytree(tiny_models.model("endless"), tmp_path / "org" / "endless")
     settings = Settings(library=LibrarySettings(models_dirs=(tmp_path,), hub_cache=tmp_path / "none"))
@@ -48,6 +64,7 @@ def test_local_engine_switches_models_within_a_chat(tmp_path: Path) -> None:
     async def take_another(screen: Screen) -> None:
         # Models cannot be switched during an answer, so this waits for its end.
         await chat_with_the_demo(screen)
+        await go_on_after_an_unknown_model(screen)
         await screen.press("f4")
         await screen.wait_for("org/endless")
         await screen.settle()

@@ -1,9 +1,12 @@
 """A conversation of many pages: only near pages are laid out."""
 
+import asyncio
+
 import pytest
 
 from mlxctl.ir import text_message
 from mlxctl.tui.conversation import ChatMessage, Conversation
+from mlxctl.tui.screens.chat import ChatScreen
 from mlxctl.tui.widgets.question import QuestionWidget
 from mlxctl.tui.widgets.transcript import MAX_WIDGETS, ChatTranscript, TranscriptPage
 from tests.tui.screen_driver import Screen, drive
@@ -136,3 +139,17 @@ def test_last_questions_can_be_edited_repeatedly(num_edits: int) -> None:
     backend = ScriptedBackend(text("Another answer."))
     drive(backend, edit, conversation=long_conversation())
     assert len(backend.requests[0].messages) == 2 * (NUM_TURNS - num_edits) + 1
+
+
+def test_search_says_that_it_is_still_loading(monkeypatch: pytest.MonkeyPatch) -> None:
+    is_loaded = asyncio.Event()
+    monkeypatch.setattr(ChatScreen, "_load_all_history", lambda screen: is_loaded.wait())
+
+    async def search(screen: Screen) -> None:
+        await screen.wait_for("scripted is ready")
+        await screen.press("ctrl+f", "x")
+        await screen.wait_for("searching …")
+        is_loaded.set()
+        await screen.wait_for("not found")
+
+    drive(ScriptedBackend(), search)

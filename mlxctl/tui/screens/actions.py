@@ -188,8 +188,10 @@ class ChatActions(Screen[None]):
         try:
             with self.app.suspend():
                 text = edit_text(command, composer.question)
-        except (StoreError, SuspendNotSupported) as error:
-            self.notify(str(error) or "No editor can be opened here.", severity="error", markup=False)
+        except SuspendNotSupported:
+            self.notify("No editor can be opened here.", severity="error")
+        except StoreError as error:
+            self.notify(str(error), severity="error", markup=False)
         else:
             composer.set_text(text)
 

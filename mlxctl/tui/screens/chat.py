@@ -12,6 +12,7 @@ from textual.worker import Worker
 from mlxctl.errors import MlxctlError, ServerUnreachable, StoreError
 from mlxctl.ir import ImagePart
 from mlxctl.tui.backend_connection import HINTS, open_backend, ready_text
+from mlxctl.tui.chat_backend import BackendModel
 from mlxctl.tui.chat_commands import (
     COMMANDS,
     SCROLL_KEYS,
@@ -62,7 +63,7 @@ class ChatScreen(ChatAnswers):
                 item.footer_label,
                 bool(item.footer_label),
                 item.display_keys,
-                priority=item.action.startswith("app."),
+                priority=item.action.startswith("app.") or item.action == "editor",
             )
             for item in COMMANDS
             if item.keys
@@ -242,7 +243,7 @@ class ChatScreen(ChatAnswers):
     @work(group="open")
     async def _switch(self, name: str) -> None:
         """Load another model; new questions wait for it."""
-        self._model = None
+        self._model, before = None, self._model
         self._set_state(f"loading {name}")
         # Later messages about loading replace this notice, above the questions that wait.
         self._opening_notice = Notice(f"Loading {name} …")
@@ -250,13 +251,23 @@ class ChatScreen(ChatAnswers):
         try:
             self._model = await self._backend.switch(name)
         except MlxctlError as error:
-            self._set_state("no model")
             self._opening_notice.set_message(f"{error}. /model chooses another model.", kind="error")
+            await self._reopen(before)
         else:
             self._set_state("ready")
             self._opening_notice.set_message(ready_text(self._model))
         finally:
             self._opened.set()
+
+    async def _reopen(self, before: BackendModel | None) -> None:
+        """Go on with the former model, if there was one."""
+        try:
+            self._model = await self._backend.open() if before is not None else None
+        except MlxctlError:
+            self._model = None
+        self._set_state("ready" if self._model is not None else "no model")
+        if self._model is not None:
+            await self._transcript.add(Notice(f"{self._model.name} goes on."))
 
     def _show_connection_status(self, text: str, kind: Kind) -> None:
         self._set_state("waiting for the server")

@@ -34,6 +34,7 @@ class FindBar(Horizontal):
         self._load_history = load_history
         self._matches: list[tuple[Widget, int]] = []
         self._index = 0
+        self._is_loading = False
 
     def compose(self) -> ComposeResult:
         yield Input(placeholder="Find in this chat (Enter: previous, Esc: close)", id="find", compact=True)
@@ -71,7 +72,9 @@ class FindBar(Horizontal):
 
     @work(exclusive=True)
     async def _find_in_all_history(self) -> None:
+        self._is_loading = True
         await self._load_history()
+        self._is_loading = False
         if self.has_class("-open"):
             self._find()
 
@@ -86,7 +89,7 @@ class FindBar(Horizontal):
         position = (
             f"{self._index + 1} of {len(self._matches)}"
             if self._matches
-            else "not found"
+            else ("searching …" if self._is_loading else "not found")
             if is_searching
             else ""
         )
