@@ -61,8 +61,9 @@ class Banner:
             if model.is_demo:
                 typer.echo(_DEMO)
         typer.echo(f"  ready  after {seconds:.1f} s")
-        for model in [model for model in models if model.state != "failed"][:1]:
-            typer.echo(f"  try    {_curl_command(address, model.name, requires_keys=self._requires_keys)}")
+        usable = (model for model in models if model.state != "failed" and model.facts.purpose == "text")
+        if (first := next(usable, None)) is not None:
+            typer.echo(f"  try    {_curl_command(address, first.name, requires_keys=self._requires_keys)}")
 
 
 def _describe_wait(settings: Settings) -> str:

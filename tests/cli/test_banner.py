@@ -8,6 +8,7 @@ from mlxctl.cli.banner import Banner
 from mlxctl.inference import ServedModel
 from mlxctl.models import DEMO_MODEL, read_model
 from mlxctl.server import Address
+from tests import tiny_models
 
 
 def test_alias_is_shown_as_another_name_of_its_model(capsys: pytest.CaptureFixture[str]) -> None:
@@ -18,3 +19,12 @@ def test_alias_is_shown_as_another_name_of_its_model(capsys: pytest.CaptureFixtu
         "  model  real, context 8,192 tokens",
         "  alias  quick, another name of real",
     ]
+
+
+def test_example_request_names_a_model_that_generates_text(capsys: pytest.CaptureFixture[str]) -> None:
+    text = ServedModel(name="chat", facts=read_model(DEMO_MODEL.path), state="loaded")
+    embedding = ServedModel(name="vectors", facts=read_model(tiny_models.model("embedder")), state="loaded")
+    Banner().ready(Address(ip="127.0.0.1", port=8080), (embedding, text), seconds=1.0)
+    assert '"model": "chat"' in capsys.readouterr().out
+    Banner().ready(Address(ip="127.0.0.1", port=8080), (embedding,), seconds=1.0)
+    assert "  try " not in capsys.readouterr().out

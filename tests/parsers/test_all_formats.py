@@ -3,6 +3,7 @@
 import json
 import re
 from collections.abc import Callable
+from functools import cache
 
 import pytest
 from hypothesis import given, settings
@@ -78,6 +79,7 @@ def _offered(parser_id: str) -> tuple[ToolSpec, ...]:
 OFFERED = {parser_id: _offered(parser_id) for parser_id in FORMATS}
 
 
+@cache
 def _mutated(parser_id: str) -> st.SearchStrategy[str]:
     """Return transcripts with pieces removed, doubled or inserted.
 
