@@ -90,7 +90,7 @@ class TranscriptionsResource:
             await decide(request, model.name)
             has_ended = Event()
             call_at_end(request.scope, has_ended.set)
-            audio = await asyncio.to_thread(AudioFile, parsed.file, is_canceled=has_ended)
+            audio = await asyncio.to_thread(AudioFile, parsed.file, is_cancelled=has_ended)
             result = await self._inference.transcribe(
                 TranscriptionRequest(
                     model=parsed.model,

@@ -81,7 +81,7 @@ def test_unusable_grammar_fails_only_its_row() -> None:
     asyncio.run(run())
 
 
-def test_request_can_be_canceled_during_compilation() -> None:
+def test_request_can_be_cancelled_during_compilation() -> None:
     async def run() -> None:
         async with running_engine(MODEL) as client:
             for _ in range(5):

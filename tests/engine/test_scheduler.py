@@ -244,7 +244,7 @@ def test_unmergeable_caches_decode_alone() -> None:
 
 
 @pytest.mark.parametrize("num_steps", [0, 1, 3])
-def test_canceled_sequence_is_removed_before_next_step(num_steps: int) -> None:
+def test_cancelled_sequence_is_removed_before_next_step(num_steps: int) -> None:
     scheduler = make_scheduler()
     sequence = make_sequence(1, num_tokens=100, max_tokens=50)
     scheduler.add(sequence)
@@ -306,7 +306,7 @@ def test_prompt_waits_for_producer_and_raises_its_priority() -> None:
     assert 899 in producer.checkpoint_positions
 
 
-def test_waiter_replaces_canceled_producer() -> None:
+def test_waiter_replaces_cancelled_producer() -> None:
     scheduler = make_scheduler()
     scheduler.add(make_sequence(1, num_tokens=1000, first_token=0))
     run_step(scheduler)

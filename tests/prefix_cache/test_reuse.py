@@ -111,7 +111,7 @@ def test_concurrent_requests_compute_cold_prefix_once(family: str) -> None:
 
 
 @pytest.mark.parametrize("family", ["qwen3", "lfm2"])
-def test_partial_prefill_of_canceled_request_is_reused(family: str) -> None:
+def test_partial_prefill_of_cancelled_request_is_reused(family: str) -> None:
     async def run() -> None:
         prompt = text(1000, 6)
         async with running_engine(family, settings=replace(WARM, prefill_chunk_max_tokens=128)) as client:

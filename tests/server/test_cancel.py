@@ -68,7 +68,7 @@ def start(
         ("/v1/messages", True, 200, "event: error"),
     ],
 )
-def test_canceled_request_ends_with_error_and_frees_its_row(
+def test_cancelled_request_ends_with_error_and_frees_its_row(
     server: ServerProcess, path: str, stream: bool, status: int, expected_message: str
 ) -> None:
     with ThreadPoolExecutor() as pool:
@@ -111,7 +111,7 @@ def test_only_owner_and_admin_may_cancel(server: ServerProcess) -> None:
     assert call(server, "DELETE", "/requests/never", ADMIN).status_code == 404
 
 
-def test_waiting_request_can_be_canceled(server: ServerProcess) -> None:
+def test_waiting_request_can_be_cancelled(server: ServerProcess) -> None:
     with ThreadPoolExecutor() as pool:
         running = start(pool, server, "/v1/chat/completions")
         waiting = pool.submit(

@@ -20,14 +20,14 @@ class AudioFile:
     `num_samples` is found by decoding the file once. Only the window that is read stays decoded.
     """
 
-    def __init__(self, data: bytes, *, is_canceled: Event | None = None) -> None:
-        """Decode a whole file to find its length. Blocks, unless `is_canceled`.
+    def __init__(self, data: bytes, *, is_cancelled: Event | None = None) -> None:
+        """Decode a whole file to find its length. Blocks, unless `is_cancelled`.
 
         Raises InvalidRequest for data that is no audio, or too much of it.
         """
         _check_kind(data)
         self._data = data
-        self._is_canceled = is_canceled
+        self._is_cancelled = is_cancelled
         self.num_samples = self._count()
         self._chunks = self._decode()
         self._decoded = bytearray()
@@ -62,7 +62,7 @@ class AudioFile:
         num_samples = 0
         for chunk in self._decode():
             num_samples += len(chunk) // SAMPLE_BYTES
-            if self._is_canceled is not None and self._is_canceled.is_set():
+            if self._is_cancelled is not None and self._is_cancelled.is_set():
                 raise InvalidRequest("file is not needed any more: the client has disconnected", param="file")
             if num_samples > MAX_AUDIO_SECONDS * SAMPLE_RATE:
                 limit = f"{MAX_AUDIO_SECONDS // 3600} hours"
