@@ -63,9 +63,11 @@ class Stopwatch:
         self._started = time.perf_counter()
         self._first: dict[int, float] = {}
 
-    def first(self, number: int) -> None:
-        """Note the first token of answer `number`."""
+    def first(self, number: int) -> bool:
+        """Note a token of answer `number`; return whether it is the first."""
+        is_first = number not in self._first
         self._first.setdefault(number, time.perf_counter())
+        return is_first
 
     def timings(self, number: int, usage: Usage) -> Timings:
         """Return the timings of answer `number` so far."""
@@ -75,10 +77,17 @@ class Stopwatch:
 
     def progress(self, event: PromptProgress) -> PrefillProgress:
         """Return the progress of a prefill."""
+        return self._progress(event.num_processed, event.num_cached, event.num_prompt_tokens)
+
+    def prefilled(self, usage: Usage) -> PrefillProgress:
+        """Return the progress of a prefill that has ended."""
+        return self._progress(usage.num_prompt_tokens, usage.num_cached_tokens, usage.num_prompt_tokens)
+
+    def _progress(self, num_processed: int, num_cached: int, num_prompt_tokens: int) -> PrefillProgress:
         return PrefillProgress(
-            total=event.num_prompt_tokens,
-            cache=event.num_cached,
-            processed=event.num_processed,
+            total=num_prompt_tokens,
+            cache=num_cached,
+            processed=num_processed,
             time_ms=int((time.perf_counter() - self._started) * 1000),
         )
 

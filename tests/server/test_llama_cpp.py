@@ -197,13 +197,18 @@ def test_stream_has_the_progress_of_the_prefill(
     processed = [each["processed"] for each in progress]
     assert processed
     assert processed == sorted(processed)
-    assert all(each["cache"] <= each["processed"] < each["total"] for each in progress)
+    assert all(each["cache"] <= each["processed"] <= each["total"] for each in progress)
+    assert processed[-1] == progress[-1]["total"]
+    assert len(processed) > 1
 
 
 def test_streamed_completion_has_timings_per_token(client: httpx.Client) -> None:
     events = chunks_of(client, "/completion", prompt=PROMPT, max_tokens=6, timings_per_token=True)
     assert [event["timings"]["predicted_n"] for event in events][-1] == 6
     assert events[-1]["generation_settings"]["n_predict"] == 6
+    whole = answer(client, "/completion", prompt=PROMPT, max_tokens=6, temperature=0, return_tokens=True)
+    streamed = chunks_of(client, "/completion", prompt=PROMPT, max_tokens=6, temperature=0)
+    assert [token_id for event in streamed for token_id in event["tokens"]] == whole["tokens"]
 
 
 def test_json_schema_constrains_a_chat(client: httpx.Client) -> None:

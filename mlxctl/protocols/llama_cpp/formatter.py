@@ -33,7 +33,7 @@ from mlxctl.protocols.openai.text_inputs import read_texts
 from mlxctl.protocols.ranges import MAX_ANSWERS
 from mlxctl.protocols.sampling_fields import sampling_options
 from mlxctl.protocols.structured_output import requested_constraint, schema_constraint
-from mlxctl.protocols.timings import Stopwatch, Timings, timings
+from mlxctl.protocols.timings import PrefillProgress, Stopwatch, Timings, timings
 
 _COMPLETION = msgspec.json.Decoder(schema.LlamaCompletionRequest)
 _INFILL = msgspec.json.Decoder(schema.LlamaInfillRequest)
@@ -62,6 +62,7 @@ class LlamaFormatter:
         self._route = route
         self._stopwatch = Stopwatch()
         self._usages: dict[int, Usage] = {}
+        self._token_ids: dict[int, list[int]] = {}
         self._with_new_line: set[int] = set()
         self._is_batch = False
         self._settings: schema.GenerationSettings | UnsetType = UNSET
@@ -102,16 +103,15 @@ class LlamaFormatter:
             if decoded.json_schema is None
             else schema_constraint(decoded.json_schema, param="json_schema", is_strict=False)
         )
-        num_top = decoded.n_probs or (0 if decoded.return_tokens else None)
         return GenerationRequest(
             model=self._model,
             prompts=prompts,
-            sampling=sampling_options(given, num_top_logprobs=num_top),
+            sampling=sampling_options(given, num_top_logprobs=decoded.n_probs or None),
             constraint=requested_constraint(decoded, response_format=wanted),
             max_tokens=None if self._num_predicted < 0 else self._num_predicted,
             stop=tuple(decoded.stop or ()),
             ignore_eos=bool(decoded.ignore_eos),
-            reports_tokens=bool(decoded.stream and decoded.timings_per_token),
+            reports_tokens=bool(decoded.stream or decoded.return_tokens),
             stream=bool(decoded.stream),
             adapters=adapter_choices(decoded),
             **more,
@@ -147,10 +147,19 @@ class LlamaFormatter:
     def on_event(self, event: StreamEvent, number: int = 0) -> bytes:
         """Return the event of a text, and of the end."""
         if isinstance(event, PromptProgress):
-            return self._progress(event, number) if self._decoded.return_progress else b""
-        self._stopwatch.first(number)
+            if not self._decoded.return_progress:
+                return b""
+            return self._progress_event(number, self._stopwatch.progress(event))
+        is_first = self._stopwatch.first(number)
         if isinstance(event, GeneratedTokens):
             self._usages[number] = event.usage
+            self._token_ids.setdefault(number, []).extend(event.token_ids)
+            wants_progress = is_first and self._decoded.return_progress
+            return (
+                self._progress_event(number, self._stopwatch.prefilled(event.usage))
+                if wants_progress
+                else b""
+            )
         if isinstance(event, TextDelta):
             if "\n" in event.text:
                 self._with_new_line.add(number)
@@ -185,7 +194,7 @@ class LlamaFormatter:
         )
         end = self._end(number, result, times)
         end.content = result.text
-        end.tokens = [token.token_id for token in result.logprobs] if self._decoded.return_tokens else []
+        end.tokens = list(result.token_ids)
         end.completion_probabilities = self._probabilities(result.logprobs)
         return end
 
@@ -193,17 +202,17 @@ class LlamaFormatter:
         piece = schema.LlamaCompletion(
             index=number,
             content=event.text,
-            tokens=[token.token_id for token in event.logprobs],
+            tokens=self._token_ids.pop(number, []),
             stop=False,
             completion_probabilities=self._probabilities(event.logprobs),
         )
-        if number in self._usages:
+        if self._decoded.timings_per_token:
             piece.timings = self._stopwatch.timings(number, self._usages[number])
         return b"data: " + _encode(piece) + b"\n\n"
 
-    def _progress(self, event: PromptProgress, number: int) -> bytes:
+    def _progress_event(self, number: int, progress: PrefillProgress) -> bytes:
         piece = schema.LlamaCompletion(index=number, content="", tokens=[], stop=False)
-        piece.prompt_progress = self._stopwatch.progress(event)
+        piece.prompt_progress = progress
         return b"data: " + _encode(piece) + b"\n\n"
 
     def _probabilities(self, logprobs: Iterable[TokenLogprob]) -> list[schema.LlamaTokenLogprob] | UnsetType:

@@ -165,7 +165,10 @@ class OpenAIChatFormatter:
             return _DONE
         usages = [self._usages[number] for number in range(self._num_choices)]
         usage = completion_usage(usages, num_choices=self._num_choices)
-        return _event(self._chunk_object([], usage)) + _DONE
+        chunk = self._chunk_object([], usage)
+        if self._has_timings:
+            chunk.timings = self._stopwatch.timings(0, self._usages[0])
+        return _event(chunk) + _DONE
 
     def on_error(self, error: MlxctlError, *, request_id: str | None = None) -> bytes:  # noqa: ARG002 -- not in its shape
         """Return the error object and the end mark, without a finish_reason."""
@@ -237,11 +240,13 @@ class OpenAIChatFormatter:
 
     def _generated(self, number: int, event: GeneratedTokens) -> bytes:
         """Take the next tokens; return the first chunk if it waited."""
-        self._stopwatch.first(number)
+        is_first = self._stopwatch.first(number)
         report, opening = self._reports[number], b""
         if self._has_token_ids and event.prompt_token_ids:
             report.add_prompt(event.prompt_token_ids)
             opening = self._first_chunk(number)
+        if is_first and self._has_progress:
+            opening += self._chunk(number, ChatDelta(), progress=self._stopwatch.prefilled(event.usage))
         report.add(event)
         return opening
 

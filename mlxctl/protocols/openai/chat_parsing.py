@@ -131,8 +131,9 @@ def _sampling(request: schema.ChatRequest) -> SamplingOptions:
 
 def _reports_tokens(request: schema.ChatRequest) -> bool:
     options = request.stream_options
-    counts = request.timings_per_token or (options is not None and options.continuous_usage_stats)
-    return bool(request.return_token_ids or (request.stream and counts))
+    counts = options is not None and options.continuous_usage_stats
+    measures = request.timings_per_token or request.return_progress
+    return bool(request.return_token_ids or (request.stream and (counts or measures)))
 
 
 def _wanted_form(request: schema.ChatRequest) -> Constraint | None:
