@@ -133,7 +133,7 @@ def _cache_lines(now: Observation) -> list[str]:
     facts = [
         f"cache {format_bytes(now.count('cache_bytes'))} of {format_bytes(now.count('cache_max_bytes'))}"
         + ("" if percent is None else f" ({percent:.0f}%)"),
-        f"{now.count('cache_chunks'):,.0f} entries",
+        _count_entries(now.count("cache_chunks")),
     ]
     if num_lookups:
         num_prompt = reused + now.count("num_prompt_tokens")
@@ -141,9 +141,13 @@ def _cache_lines(now: Observation) -> list[str]:
         facts.append(f"average match {100 * reused / num_prompt if num_prompt else 0:.0f}%")
     lookups = ", ".join(f"{name.replace('_', ' ')} {count:,}" for name, count in counts.items())
     evicted, freed = now.count("cache_evicted"), now.count("cache_evicted_bytes")
-    loss = f"; {evicted:,.0f} entries evicted" if evicted else ""
+    loss = f"; {_count_entries(evicted)} evicted" if evicted else ""
     loss += f", {format_bytes(freed)} freed" if freed else ""
     return [", ".join(facts), f"lookups {lookups or 'none yet'}{loss}"]
+
+
+def _count_entries(number: float) -> str:
+    return f"{number:,.0f} {'entry' if number == 1 else 'entries'}"
 
 
 def _tokens_line(now: Observation) -> str:

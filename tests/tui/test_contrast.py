@@ -144,6 +144,19 @@ def test_text_contrast_in_dark_and_light_themes() -> None:
     drive(backend(), interact, size=(100, 70), uses_tools=True)
 
 
+def test_text_contrast_of_the_approval_of_a_tool_call() -> None:
+    async def interact(screen: Screen) -> None:
+        await screen.wait_for("is ready")
+        await screen.ask("q")
+        await screen.wait_for("Always run it")
+        for theme in THEMES[-2:]:
+            screen.app.theme = theme
+            await screen.settle()
+            assert unreadable(screen) == [], theme
+
+    drive(ScriptedBackend(call("list_directory", "{}")), interact, uses_tools=True)
+
+
 def test_text_contrast_with_no_color(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("NO_COLOR", "1")
 

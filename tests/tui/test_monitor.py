@@ -121,6 +121,7 @@ def test_totals_have_hit_rate_average_match_and_kv_formats() -> None:
         "cache_tokens_reused": 300,
         "num_prompt_tokens": 100,
         "cache_chunks": 7,
+        "cache_evicted": 1,
         "num_disconnects": 2,
         "vision_seconds": 1.5,
         "pool": {"models": [{"name": "a-model", "weights_bytes": 4e9, "is_pinned": False}]},
@@ -132,6 +133,7 @@ def test_totals_have_hit_rate_average_match_and_kv_formats() -> None:
         "7 entries, hit rate 75%, average match 75%",
         "300 from cache, 100 prefilled",
         "disconnects 2",
+        "; 1 entry evicted",
     ):
         assert words in text
     for words in ("images 1.5 s", "KV 8-bit in 24 of 28 layers", "prefix cache 4-bit"):
