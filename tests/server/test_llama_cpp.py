@@ -163,7 +163,7 @@ def test_errors_of_llama_cpp_routes_have_its_shape(
     assert param in error["message"]
 
 
-LONG = [{"role": "user", "content": "Remember the words. " * 900}]
+LONG = [{"role": "user", "content": "Remember the words. " * 120}]
 
 
 def chunks_of(client: httpx.Client, path: str, **body: Any) -> list[dict[str, Any]]:
