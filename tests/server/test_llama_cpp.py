@@ -19,7 +19,10 @@ HELLO = [{"role": "user", "content": "Hello!"}]
 
 @pytest.fixture(scope="module")
 def client() -> Iterator[httpx.Client]:
-    with serving(None) as running, httpx.Client(base_url=running.url, timeout=60) as opened:
+    with (
+        serving(None, MLXCTL_ENGINE_PREFILL_CHUNK_MAX_TOKENS="256") as running,
+        httpx.Client(base_url=running.url, timeout=60) as opened,
+    ):
         yield opened
 
 
