@@ -1,4 +1,7 @@
-"""Text generation without process, thread or socket, stepped by the test."""
+"""Text generation without process, thread or socket, stepped by the test.
+
+With the constants of a Mac's backend, on which servers in tests do not run.
+"""
 
 import time
 from collections.abc import Callable
@@ -7,7 +10,7 @@ from typing import Any
 
 import msgspec
 
-from mlxctl.engine.backend import CPU
+from mlxctl.engine.backend import METAL
 from mlxctl.engine.generation.workload import GenerationWorkload
 from mlxctl.engine.memory import EngineMemory
 from mlxctl.engine.scheduling.sequence import Sequence
@@ -41,10 +44,12 @@ class SteppedEngine:
         settings: EngineSettings = _DEFAULTS,
     ) -> None:
         """Load a family's tiny model, or a directory with `options`."""
-        self.memory = EngineMemory(backend=CPU, limit_bytes=1 << 40, prefix_cache_bytes=1 << 28)
+        self.memory = EngineMemory(backend=METAL, limit_bytes=1 << 40, prefix_cache_bytes=1 << 28)
         self._updates: dict[int, list[RowUpdate]] = {}
         self._workload = GenerationWorkload(
-            WorkloadContext(settings=settings, backend=CPU, memory=self.memory, publish=self._take, wake=int)
+            WorkloadContext(
+                settings=settings, backend=METAL, memory=self.memory, publish=self._take, wake=int
+            )
         )
         (spec,) = sources([family]) if model is None else [read_model(model).spec(family, options=options)]
         if kv_format is not None:
