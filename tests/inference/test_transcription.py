@@ -108,6 +108,6 @@ def test_unknown_language_is_rejected() -> None:
     request = TranscriptionRequest(
         model="whisper_words", num_samples=1, read_window=lambda *_: b"", language="tlh"
     )
-    with pytest.raises(InvalidRequest, match="it knows en") as error:
+    with pytest.raises(InvalidRequest, match="it supports en") as error:
         asyncio.run(transcribe_with(request, ScriptedEngine()))
     assert error.value.param == "language"

@@ -118,7 +118,7 @@ def test_prefix_of_another_kv_format_is_not_reused(tmp_path: Path) -> None:
 
 
 def test_quantized_cache_size_counts_for_prompt_limit() -> None:
-    weights_bytes, room_bytes, answer_room = 2_102_784, 400 * 2048, 256
+    weights_bytes, room_bytes, num_answer = 2_102_784, 400 * 2048, 1
     # In floats of 32 bits: 4 layers, keys and values of 2 heads of 32 numbers; a scale and a bias for each
     # head.
     sizes = {None: 4 * 2 * 2 * 32 * 4, IN_8: 4 * 2 * 2 * (32 + 8), IN_4: 4 * 2 * 2 * (16 + 8)}
@@ -132,7 +132,7 @@ def test_quantized_cache_size_counts_for_prompt_limit() -> None:
             ) as client:
                 assert client.loaded["qwen3"].kv_bytes_per_token == size
                 with pytest.raises(ContextOverBudget, match="memory-limit"):
-                    await ask(client, "qwen3", text(room_bytes // size - answer_room + 1, 6), num=1)
+                    await ask(client, "qwen3", text(room_bytes // size - num_answer + 1, 6), num=num_answer)
                 if form is not None:
                     assert (await ask(client, "qwen3", text(145, 6), num=1)).token_ids
             async with engine("qwen3", form, WARM) as client:

@@ -35,7 +35,7 @@ def test_cross_encoder_is_probed_by_its_scores(name: str, store: CapabilityStore
     [
         (GOOD, GOOD[-1], "yes", "first for 3 queries of 3"),
         ([GOOD[0], GOOD[0], GOOD[2]], GOOD[-1], "no", "first for 2 queries of 3"),
-        ([*GOOD[:2], [math.nan, 0.1, 0.7]], GOOD[-1], "no", "no numbers"),
+        ([*GOOD[:2], [math.nan, 0.1, 0.7]], GOOD[-1], "no", "not numbers"),
         (GOOD, [0.0, 0.1, 0.4], "no", "another score in a batch"),
         ([*GOOD[:2], [1.0, 2.0, 12.1]], [1.0, 2.0, 12.0], "yes", "first for 3"),
     ],
