@@ -37,7 +37,7 @@ def _parse(
     return parsed, machine.stop_sequence
 
 
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=200, deadline=None)
 @given(TEXTS, PLACES, st.sampled_from([(), ("STOP",), ("\n\n", "d\nw", "STO")]))
 def test_chunking_does_not_matter(text: str, places: set[int], stop: tuple[str, ...]) -> None:
     whole = _parse(text, [text], stop)
@@ -45,7 +45,7 @@ def test_chunking_does_not_matter(text: str, places: set[int], stop: tuple[str, 
     assert _parse(text, list(text), stop) == whole
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=150, deadline=None)
 @given(TEXTS)
 def test_text_without_a_call_is_unchanged(text: str) -> None:
     message = extract(text, tools=HERMES)
@@ -54,7 +54,7 @@ def test_text_without_a_call_is_unchanged(text: str) -> None:
         assert message.text == expected or not (message.text + expected).strip()
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=150, deadline=None)
 @given(TEXTS)
 def test_thinking_and_text_lose_only_tags_and_blanks(text: str) -> None:
     message = extract(text, thinking=THINK)

@@ -12,7 +12,7 @@ from stores.probe_records import record
 
 from mlxctl import demo
 from mlxctl.models.fingerprint import fingerprint
-from mlxctl.stores import CapabilityStore, Finding
+from mlxctl.stores import QUESTIONS, CapabilityStore, Finding
 from tests import tiny_models
 
 from .process import ServerProcess, is_alive, serving, wait_for
@@ -32,7 +32,12 @@ def store_file(tmp_path: Path) -> Path:
     """
     file = tmp_path / "mlxctl" / "capabilities.sqlite"
     store = CapabilityStore(file)
-    store.save(record(NO_TOOLS, fingerprint=fingerprint(demo.MODEL_DIR)))
+    others = (
+        Finding(question=question, verdict="unknown", reason="")
+        for question in QUESTIONS
+        if question != "tools"
+    )
+    store.save(record(NO_TOOLS, *others, fingerprint=fingerprint(demo.MODEL_DIR)))
     store.close()
     return file
 
@@ -61,15 +66,18 @@ def standard_error_of(server: ServerProcess) -> str:
 def test_probed_capabilities_and_overrides_decide_the_offer(store_file: Path) -> None:
     state = store_file.parents[1]
     (state / "mlxctl" / "capabilities.toml").write_text("[tiny]\nmax_tokens = 100\n")
-    with serving(demo.MODEL_DIR, XDG_STATE_HOME=str(state), XDG_CONFIG_HOME=str(state)) as server:
+    directory = shutil.copytree(demo.MODEL_DIR, state / "model")
+    places = {"XDG_STATE_HOME": str(state), "XDG_CONFIG_HOME": str(state)}
+    with serving(directory, "--probe-unknown", **places) as server:
         model = listed(server)
         assert (model["supports_tools"], model["max_model_len"]) == (False, 100)
-        assert model["probed"] == {"tools": "no", "practical_context": "yes"}
+        assert (model["probed"]["tools"], model["probed"]["practical_context"]) == ("no", "yes")
         assert ask_with_tools(server).status_code == 400
         prompt = {"model": "tiny", "messages": [{"role": "user", "content": "Hello! " * 100}]}
         too_long = httpx.post(f"{server.url}/v1/chat/completions", json=prompt).json()["error"]
         assert (too_long["code"], "> 100 maximum" in too_long["message"]) == ("context_length_exceeded", True)
-        assert "never probed" not in standard_error_of(server)
+        log = standard_error_of(server)
+        assert ("never probed" in log, "probing" in log) == (False, False)
 
 
 def test_store_of_a_newer_version_is_a_warning(store_file: Path) -> None:
@@ -89,12 +97,9 @@ def embed(server: ServerProcess) -> httpx.Response:
     return httpx.post(f"{server.url}/v1/embeddings", json={"model": "tiny", "input": "hi"}, timeout=30)
 
 
-def test_unknown_model_is_probed_before_its_first_use(tmp_path: Path) -> None:
-    arguments, state = (
-        ("--model", str(tiny_models.encoder("bert")), "--name", "tiny", "--probe-unknown"),
-        str(tmp_path),
-    )
-    server = ServerProcess(*arguments, environment={"XDG_STATE_HOME": state})
+def test_unknown_model_is_probed_before_its_first_use() -> None:
+    model_directory = str(tiny_models.encoder("bert"))
+    server = ServerProcess("--model", model_directory, "--name", "tiny", "--probe-unknown")
     early = embed(server)
     server.wait_ready()
     answer, model = embed(server), listed(server)
@@ -103,10 +108,6 @@ def test_unknown_model_is_probed_before_its_first_use(tmp_path: Path) -> None:
     assert "probed before its first use" in early.json()["error"]["message"]
     assert answer.status_code == 200
     assert model["probed"]["embeddings"] == "yes"
-    again = ServerProcess(*arguments, environment={"XDG_STATE_HOME": state})
-    again.wait_ready()
-    assert "probing" not in standard_error_of(again)
-    again.kill()
 
 
 def test_end_of_the_server_ends_a_running_probe(tmp_path: Path) -> None:

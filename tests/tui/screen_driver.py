@@ -6,6 +6,7 @@ from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any
 
+from textual import events
 from textual.app import App
 from textual.pilot import Pilot
 from textual.widgets import Input, TextArea
@@ -34,8 +35,10 @@ class Screen:
         await self._pilot.press(*keys)
 
     async def ask(self, question: str) -> None:
-        """Type and send a question."""
-        await self.press(*(character if character != " " else "space" for character in question), "enter")
+        """Paste and send a question; typing takes much longer."""
+        self.app.post_message(events.Paste(question))
+        await self._pilot.pause()
+        await self.press("enter")
 
     async def resize(self, width: int, height: int) -> None:
         """Change the terminal size."""
