@@ -94,7 +94,7 @@ def test_options_work_together(formats: str, drafter: str, family: str, tmp_path
     options, settings = start_options(model, tmp_path, formats, drafter)
     prompt: Prompt = (text(300, 1), ())
     if takes_images:
-        written = prepared(model, noise(1), TextPart(text="What is this? " * 20))
+        written = prepared(model, noise(2), TextPart(text="What is this? " * 20))
         prompt = written.token_ids, written.images
     adapter = read_lora(random_adapter(model, tmp_path / "adapter", seed=1, size=0.2), name="a", base=model)
     spec = read_model(model).spec("m", options=options)
