@@ -1,10 +1,10 @@
 """Events of one answer, from the parsers to every protocol.
 
 A stream is any number of PromptProgress, then deltas, then exactly one Finished. Requests that ask for it get
-GeneratedTokens before the events of those tokens. Thinking, text and tool
-calls come in the order of generation and do not overlap: a delta of another kind ends the one before. A tool
-call is one ToolCallStarted, any number of ToolArgumentsDelta with the same index, and one ToolCallEnded;
-indexes count from 0.
+GeneratedTokens before the events of those tokens. Thinking, text and tool calls come in the order of
+generation and do not overlap: a delta of another kind ends the one before. A tool call is one
+ToolCallStarted, any number of ToolArgumentsDelta with the same index, and one ToolCallEnded; indexes count
+from 0.
 """
 
 from dataclasses import dataclass

@@ -219,15 +219,14 @@ class GenerationRequest:
     `prompts`, texts or token ids, are continued as they are, without a chat template and without tools or
     thinking; a request has either them or `messages`. `num_choices` is the number of answers to each prompt.
     Of a longer prompt than `max_prompt_tokens` the last tokens are used, with `keeps_prompt_start` the first;
-    -1 leaves room for `max_tokens`.
-    With `echo` an answer begins with its prompt, and with `scores_prompt` with the log-probabilities of its
-    prompt. `constraint` is the structured output of the visible answer; forced calls are constrained by their
-    tools. `context_edits` shorten the conversation, in this order.
+    -1 leaves room for `max_tokens`. With `echo` an answer begins with its prompt, and with `scores_prompt`
+    with the log-probabilities of its prompt. `constraint` is the structured output of the visible answer;
+    forced calls are constrained by their tools. `context_edits` shorten the conversation, in this order.
     `context_overflow` decides about one that is still longer than the model's context or
     `max_context_tokens`; None is an error, unless a header decides. With `ignore_eos` an answer continues
-    past the model's stop tokens: it ends at `max_tokens`, a stop string or one of `stop_token_ids`.
-    With `reports_tokens` the events have token ids. `adapters` are LoRA adapters; None leaves
-    the choice to the model's name.
+    past the model's stop tokens: it ends at `max_tokens`, a stop string or one of `stop_token_ids`. With
+    `reports_tokens` the events have token ids. `adapters` are LoRA adapters; None leaves the choice to the
+    model's name.
 
     With a `suffix`, the request's field `suffix_param`, the answers are the text between each prompt and the
     suffix (fill in the middle). With

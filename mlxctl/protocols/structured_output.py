@@ -59,11 +59,17 @@ def schema_constraint(schema: dict[str, Any] | None, *, param: str, is_strict: b
     )
 
 
-def requested_constraint(
-    fields: StructuredOutputFields, *, response_format: Constraint | None = None
-) -> Constraint | None:
-    """Return the requested constraint, if any. Raises InvalidRequest for more than one."""
-    given = [*([response_format] if response_format else []), *_constraints(fields)]
+def json_schema_constraint(schema: dict[str, Any] | None) -> Constraint | None:
+    """Return the constraint of llama.cpp's field `json_schema`, if it is given."""
+    return None if schema is None else schema_constraint(schema, param="json_schema", is_strict=False)
+
+
+def requested_constraint(fields: StructuredOutputFields, *others: Constraint | None) -> Constraint | None:
+    """Return the requested constraint, if any.
+
+    `others` are those of the protocol's own fields. Raises InvalidRequest for more than one.
+    """
+    given = [*filter(None, others), *_constraints(fields)]
     if len(given) > 1:
         first, second = given[0].param, given[1].param
         raise InvalidRequest(

@@ -138,9 +138,7 @@ class OllamaShowResource:
     async def on_post(self, request: Request, response: Response) -> None:
         """Describe the model. Raises UnknownModel."""
         parsed = await read_json(request, _SHOW, limit_bytes=_MAX_BODY_BYTES)
-        if not (parsed.model or parsed.name):
-            raise InvalidRequest("model is missing; name a model", param="model")
-        name = model_name(parsed.model or parsed.name or "")
+        name = _requested_model(parsed)
         await self._inference.manager.read_capabilities()
         models = {model.name: model for model in self._inference.models()}
         base = self._inference.manager.lora.base_of(name)
@@ -176,9 +174,7 @@ class OllamaPullResource:
     async def on_post(self, request: Request, response: Response) -> None:
         """Confirm a served model. Raises UnknownModel."""
         parsed = await read_json(request, _PULL, limit_bytes=_MAX_BODY_BYTES)
-        if not (parsed.model or parsed.name):
-            raise InvalidRequest("model is missing; name a model", param="model")
-        name = model_name(parsed.model or parsed.name or "")
+        name = _requested_model(parsed)
         models = tuple(model.name for model in self._inference.models())
         if self._inference.manager.lora.base_of(name) not in models:
             raise UnknownModel(name, models)
@@ -250,3 +246,10 @@ def _capabilities(model: ServedModel) -> list[Any]:
 
 def _time(seconds: float) -> str:
     return datetime.fromtimestamp(seconds, UTC).isoformat().replace("+00:00", "Z")
+
+
+def _requested_model(body: schema.OllamaShowRequest) -> str:
+    """Return the model that `model` or `name` names. Raises InvalidRequest."""
+    if not (body.model or body.name):
+        raise InvalidRequest("model is missing; name a model", param="model")
+    return model_name(body.model or body.name or "")

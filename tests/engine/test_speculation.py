@@ -13,6 +13,7 @@ from mlx_lm.models.cache import ChunkedKVCache
 from mlx_lm.utils import load_model
 
 from mlxctl.engine import EngineClient
+from mlxctl.engine.backend import METAL
 from mlxctl.engine.generation import draft_steps
 from mlxctl.engine.generation.draft_steps import DraftSteps
 from mlxctl.engine.generation.lora_adapters import LoraAdapters
@@ -156,6 +157,7 @@ def test_model_whose_caches_cannot_be_taken_back_is_named(caplog: pytest.LogCapt
         digest="",
         speculation="lookup",
         max_draft_tokens=7,
+        backend=METAL,
     )
     assert "model m decodes without drafts: its layers keep their state in a ChunkedKVCache" in caplog.text
 

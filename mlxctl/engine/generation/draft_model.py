@@ -11,7 +11,7 @@ from typing import Any
 import mlx.core as mx
 import numpy as np
 
-from mlxctl.engine.backend import current_backend
+from mlxctl.engine.backend import Backend
 from mlxctl.engine.generation import caches as kv
 from mlxctl.engine.generation.draft_caches import DraftCaches
 from mlxctl.engine.sampling.sampler import BatchSampler
@@ -39,6 +39,7 @@ def sample_drafts(
     last_tokens: Many[int],
     num_tokens: int,
     vocabulary_size: int,
+    backend: Backend,
 ) -> list[list[int]]:
     """Return tokens that the rows' own samplers choose from a drafter's logits.
 
@@ -49,7 +50,7 @@ def sample_drafts(
         rows,
         inputs=mx.array(list(last_tokens)),
         vocabulary_size=vocabulary_size,
-        backend=current_backend(),
+        backend=backend,
     )
     chosen: list[mx.array] = []
     try:
@@ -78,8 +79,9 @@ class DraftModel:
     name = "draft"
     needs_tokens = True
 
-    def __init__(self, model: Any, *, vocabulary_size: int) -> None:
+    def __init__(self, model: Any, *, vocabulary_size: int, backend: Backend) -> None:
         self._model = model
+        self._backend = backend
         self._vocabulary_size = vocabulary_size
         self._caches = DraftCaches(lambda: kv.new_caches(model))
         self._rows: dict[int, _DraftedTokens] = {}
@@ -144,6 +146,7 @@ class DraftModel:
             last_tokens=[tokens[-1] for tokens in ahead],
             num_tokens=num_tokens,
             vocabulary_size=self._vocabulary_size,
+            backend=self._backend,
         )
         for each, draft in zip(drafted, drafts, strict=True):
             each.tokens += array("I", draft[:-1])

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Literal
 
 import mlx.core as mx
 
+from mlxctl.engine.backend import Backend
 from mlxctl.engine.generation.cache_rollback import rollback_problem
 from mlxctl.engine.generation.decode_batch import DecodeBatch, StepInFlight
 from mlxctl.engine.generation.draft_model import DraftModel
@@ -73,6 +74,7 @@ class DraftSteps:
         digest: str,
         speculation: Literal["off", "auto", "lookup", "draft", "mtp"],
         max_draft_tokens: int,
+        backend: Backend,
     ) -> "DraftSteps":
         """Return the steps of the model served as `name`.
 
@@ -97,10 +99,13 @@ class DraftSteps:
                     states,
                     lora.of_rows,
                     vocabulary_size=weights.vocabulary_size,
+                    backend=backend,
                 )
             )
         if speculation in ("auto", "draft") and weights.draft_model is not None:
-            drafters.append(DraftModel(weights.draft_model, vocabulary_size=weights.vocabulary_size))
+            drafters.append(
+                DraftModel(weights.draft_model, vocabulary_size=weights.vocabulary_size, backend=backend)
+            )
         by_name = {drafter.name: gates.gate(digest, drafter.name) for drafter in drafters}
         if not drafters:
             return cls(None, states)

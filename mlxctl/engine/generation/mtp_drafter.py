@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import mlx.core as mx
 import numpy as np
 
+from mlxctl.engine.backend import Backend
 from mlxctl.engine.generation.draft_caches import DraftCaches
 from mlxctl.engine.generation.draft_model import sample_drafts
 from mlxctl.engine.generation.hidden_states import HiddenStates
@@ -39,10 +40,12 @@ class MtpDrafter:
         use_adapters: UseAdapters,
         *,
         vocabulary_size: int,
+        backend: Backend,
     ) -> None:
         """`text_model` is mlx-lm's; the head uses its embeddings and output head."""
         self._head = head
         self._text_model = text_model
+        self._backend = backend
         self._states = states
         self._use_adapters = use_adapters
         self._vocabulary_size = vocabulary_size
@@ -116,6 +119,7 @@ class MtpDrafter:
             last_tokens=[each[-1] for each in tokens],
             num_tokens=num_tokens,
             vocabulary_size=self._vocabulary_size,
+            backend=self._backend,
         )
         # The model's own states take the place of the head's.
         self._caches.trim([num_tokens - 1] * len(rows))

@@ -119,6 +119,7 @@ class GenerationWorkload(Workload):
             digest=prefix_cache.storage.namespace.hex(),
             speculation=self._speculation,
             max_draft_tokens=self._max_draft_tokens,
+            backend=self._backend,
         )
         if self._allocation_stream is None:
             # MLX keeps a thread for every stream until the process ends.

@@ -111,11 +111,14 @@ class ModelReader:
         return found
 
     def listed_models(self) -> list[ServedModel]:
-        """Read the models again that the operator named, where they are usable."""
+        """Read the models again that the operator named.
+
+        Without those whose files became unusable: loading them tells why.
+        """
         read = list[ServedModel]()
         for entry in self._entries():
             if entry.is_listed:
-                with suppress(ModelError, SettingsError):
+                with suppress(ModelError):
                     read.append(self._read_entry(entry))
         return read
 

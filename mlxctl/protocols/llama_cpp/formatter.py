@@ -32,7 +32,7 @@ from mlxctl.protocols.openai.logprobs import LOWEST
 from mlxctl.protocols.openai.text_inputs import read_texts
 from mlxctl.protocols.ranges import MAX_ANSWERS
 from mlxctl.protocols.sampling_fields import sampling_options
-from mlxctl.protocols.structured_output import requested_constraint, schema_constraint
+from mlxctl.protocols.structured_output import json_schema_constraint, requested_constraint
 from mlxctl.protocols.timings import PrefillProgress, Stopwatch, Timings, timings
 
 _COMPLETION = msgspec.json.Decoder(schema.LlamaCompletionRequest)
@@ -98,16 +98,11 @@ class LlamaFormatter:
         given = msgspec.structs.replace(
             decoded, repetition_penalty=penalty, seed=seed, logit_bias=_bias(decoded)
         )
-        wanted = (
-            None
-            if decoded.json_schema is None
-            else schema_constraint(decoded.json_schema, param="json_schema", is_strict=False)
-        )
         return GenerationRequest(
             model=self._model,
             prompts=prompts,
             sampling=sampling_options(given, num_top_logprobs=decoded.n_probs or None),
-            constraint=requested_constraint(decoded, response_format=wanted),
+            constraint=requested_constraint(decoded, json_schema_constraint(decoded.json_schema)),
             max_tokens=None if self._num_predicted < 0 else self._num_predicted,
             stop=tuple(decoded.stop or ()),
             ignore_eos=bool(decoded.ignore_eos),

@@ -44,7 +44,12 @@ from mlxctl.protocols.openai.chat_answers import (
 )
 from mlxctl.protocols.openai.chat_calls import ChatCalls
 from mlxctl.protocols.openai.chat_parsing import decode_chat, to_generation_request
-from mlxctl.protocols.openai.chat_schema import ChatAssistantMessage, ChatRequest, ChatTextPart
+from mlxctl.protocols.openai.chat_schema import (
+    ChatAssistantMessage,
+    ChatRequest,
+    ChatTextPart,
+    counts_every_chunk,
+)
 from mlxctl.protocols.openai.chat_tools import dropped_tool_types, freeform_names
 from mlxctl.protocols.openai.errors import error_json
 from mlxctl.protocols.openai.logprobs import chat_logprobs, prompt_logprobs
@@ -114,7 +119,7 @@ class OpenAIChatFormatter:
         self._reports_tokens = request.reports_tokens
         self._has_token_ids = bool(chat.return_token_ids)
         self._reports = [TokenReport(has_ids=self._has_token_ids) for _ in range(request.num_choices)]
-        self._counts_chunks = bool(chat.stream_options and chat.stream_options.continuous_usage_stats)
+        self._counts_chunks = counts_every_chunk(chat.stream_options)
         self._has_timings = bool(chat.timings_per_token)
         self._has_progress = bool(chat.return_progress)
         self._calls = [ChatCalls(freeform_names(chat)) for _ in range(self._num_choices)]

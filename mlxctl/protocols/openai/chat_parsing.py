@@ -30,7 +30,12 @@ from mlxctl.protocols.openai.freeform import freeform_arguments
 from mlxctl.protocols.openai.refused_fields import check_refused
 from mlxctl.protocols.priority import requested_priority
 from mlxctl.protocols.sampling_fields import sampling_options
-from mlxctl.protocols.structured_output import object_constraint, requested_constraint, schema_constraint
+from mlxctl.protocols.structured_output import (
+    json_schema_constraint,
+    object_constraint,
+    requested_constraint,
+    schema_constraint,
+)
 from mlxctl.protocols.thinking_switches import template_arguments, thinking_options
 from mlxctl.protocols.tool_checks import check_result_id
 from mlxctl.protocols.validation_errors import missing
@@ -63,7 +68,9 @@ def to_generation_request(request: schema.ChatRequest, before: tuple[Message, ..
         sampling=_sampling(request),
         scores_prompt=request.prompt_logprobs is not None,
         thinking=_thinking(request, in_kwargs),
-        constraint=requested_constraint(request, response_format=_wanted_form(request)),
+        constraint=requested_constraint(
+            request, _response_format(request.response_format), json_schema_constraint(request.json_schema)
+        ),
         max_tokens=request.max_tokens
         if request.max_completion_tokens is None
         else request.max_completion_tokens,
@@ -130,24 +137,12 @@ def _sampling(request: schema.ChatRequest) -> SamplingOptions:
 
 
 def _reports_tokens(request: schema.ChatRequest) -> bool:
-    options = request.stream_options
-    counts = options is not None and options.continuous_usage_stats
-    measures = request.timings_per_token or request.return_progress
-    return bool(request.return_token_ids or (request.stream and (counts or measures)))
-
-
-def _wanted_form(request: schema.ChatRequest) -> Constraint | None:
-    """Return the constraint of `response_format` or `json_schema`.
-
-    Raises InvalidRequest for both.
-    """
-    wanted = _response_format(request.response_format)
-    if request.json_schema is None:
-        return wanted
-    if wanted is not None:
-        message = "json_schema asks for a form, and so does response_format; send one of them"
-        raise InvalidRequest(message, param="json_schema")
-    return schema_constraint(request.json_schema, param="json_schema", is_strict=False)
+    reports_chunks = (
+        schema.counts_every_chunk(request.stream_options)
+        or request.timings_per_token
+        or request.return_progress
+    )
+    return bool(request.return_token_ids or (request.stream and reports_chunks))
 
 
 def _response_format(requested: schema.ResponseFormat | None) -> Constraint | None:

@@ -203,6 +203,11 @@ class StreamOptions(Struct):
     continuous_usage_stats: bool | None = None
 
 
+def counts_every_chunk(options: StreamOptions | None) -> bool:
+    """Whether every chunk has the counts so far."""
+    return bool(options and options.continuous_usage_stats)
+
+
 class ChatTextFormat(Struct, tag_field="type", tag="text"):
     """The answer is text without constraints."""
 

@@ -25,6 +25,7 @@ from mlxctl.ir import (
     Usage,
 )
 from mlxctl.protocols.openai.chat_answers import PromptLogprobs
+from mlxctl.protocols.openai.chat_schema import counts_every_chunk
 from mlxctl.protocols.openai.completions_parsing import decode_completion, to_generation_request
 from mlxctl.protocols.openai.completions_schema import (
     TextChoice,
@@ -80,8 +81,7 @@ class OpenAICompletionsFormatter:
         self._logprobs = [self._writer() for _ in range(len(request.prompts) * request.num_choices)]
         self._reports_tokens = request.reports_tokens
         self._reports = [TokenReport(has_ids=bool(completion.return_token_ids)) for _ in self._logprobs]
-        options = completion.stream_options
-        self._counts_chunks = bool(options and options.continuous_usage_stats)
+        self._counts_chunks = counts_every_chunk(completion.stream_options)
         self._frames = [self._frame(number) for number in range(len(self._logprobs))]
         return request
 

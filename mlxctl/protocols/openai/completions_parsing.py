@@ -8,6 +8,7 @@ from mlxctl.protocols.adapter_fields import adapter_choices
 from mlxctl.protocols.cache_options import cache_options
 from mlxctl.protocols.decoding import decode_body
 from mlxctl.protocols.openai import completions_schema as schema
+from mlxctl.protocols.openai.chat_schema import counts_every_chunk
 from mlxctl.protocols.openai.refused_fields import check_refused
 from mlxctl.protocols.openai.text_inputs import read_texts
 from mlxctl.protocols.ranges import MAX_ANSWERS
@@ -87,9 +88,7 @@ def to_generation_request(request: schema.CompletionRequest) -> GenerationReques
 
 
 def _reports_tokens(request: schema.CompletionRequest) -> bool:
-    options = request.stream_options
-    counts = options is not None and options.continuous_usage_stats
-    return bool(request.return_token_ids or (request.stream and counts))
+    return bool(request.return_token_ids or (request.stream and counts_every_chunk(request.stream_options)))
 
 
 def _suffix(request: schema.CompletionRequest, prompts: tuple[str | tuple[int, ...], ...]) -> str | None:

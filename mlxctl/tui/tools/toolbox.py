@@ -8,7 +8,7 @@ from typing import Literal, Protocol
 from mlxctl.ir import TextPart, ToolCallPart, ToolResultPart, ToolSpec
 
 OPENING_SECONDS = 0.3
-"""Pause after which the user is told what the start waits for."""
+"""Delay before the chat names the tool servers that are still starting."""
 
 MAX_TOOLS = 128
 """Tools that are offered to a model at most; each takes room in its prompt."""

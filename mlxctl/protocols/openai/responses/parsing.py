@@ -216,7 +216,7 @@ def to_generation_request(
         parallel_tool_calls=request.parallel_tool_calls is not False,
         sampling=_sampling(request),
         thinking=_thinking(request, in_kwargs),
-        constraint=requested_constraint(request, response_format=_text_format(request.text)),
+        constraint=requested_constraint(request, _text_format(request.text)),
         max_tokens=request.max_output_tokens,
         template_kwargs=template_kwargs,
         context_overflow="drop_oldest" if request.truncation == "auto" else None,
