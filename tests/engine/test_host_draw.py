@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
 
-from mlxctl.engine.sampling.host_draw import draw_token, token_weights
+from mlxctl.engine.sampling.host_draw import candidates, draw_token
 from mlxctl.engine.sampling.sampler import ToneCurves
 from mlxctl.ir import SamplingParams, ToneCurve
 from tests.engine.sampling_reference import Row, most_likely_tokens, softmax, typical_tokens
@@ -30,8 +30,15 @@ def many_logits(draw: st.DrawFn) -> Row:
     return (generator.integers(0, num_values, WIDTH) * spread / num_values).astype(np.float32)
 
 
+def weights_of(logits: Row, params: SamplingParams) -> Row:
+    ids, values = candidates(logits, params, 0)
+    weights = np.zeros(logits.size, dtype=np.float32)
+    weights[slice(None) if ids is None else ids] = values
+    return weights
+
+
 def kept(logits: Row, **sampling: object) -> set[int]:
-    weights = token_weights(logits, SamplingParams(**sampling), 0)  # type: ignore[arg-type]
+    weights = weights_of(logits, SamplingParams(**sampling))  # type: ignore[arg-type]
     return set(np.nonzero(weights)[0].tolist())
 
 
@@ -87,7 +94,7 @@ def test_tone_curve_equals_that_of_the_device(row: Row, curve: ToneCurve) -> Non
     curves = ToneCurves.of([params])
     assert curves is not None
     curved = curves.apply(mx.array(row[None]), mx.array([[0.7]]), mx.array(row[None]))
-    weights = token_weights(row, params, 0)
+    weights = weights_of(row, params)
     np.testing.assert_allclose(weights / weights.sum(), softmax(np.array(curved)[0]), atol=1e-5)
 
 
@@ -98,7 +105,7 @@ def test_draws_have_the_distribution_of_the_weights(width: int) -> None:
     drawn = [draw_token(logits, each, position) for each in params for position in range(100)]
 
     counts = np.bincount(drawn, minlength=width)
-    weights = token_weights(logits, params[0], 0)
+    weights = weights_of(logits, params[0])
     assert set(np.nonzero(counts)[0]) <= set(np.nonzero(weights)[0])
     expected = (weights / weights.sum() * len(drawn))[weights > 0]
     deviation = counts[weights > 0] - expected

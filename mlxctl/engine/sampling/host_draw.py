@@ -1,13 +1,14 @@
 """Draws the next token of one row with NumPy.
 
-Its result depends on the row's logits, parameters and position only. Filters take and return weights,
-probabilities relative to that of the most likely token, 0 for removed tokens. The most likely token always
-stays, except in xtc, which leaves another likely one.
+Its result depends on the row's logits, parameters and position only. A weight is a probability relative to
+that of the most likely token. The most likely token always stays, except in xtc, which leaves another likely
+one.
 """
 
+import math
 import threading
 from functools import lru_cache
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -15,7 +16,11 @@ from mlxctl.engine.sampling.random_numbers import position_key, uniform_number
 from mlxctl.ir import SamplingParams, ToneCurve
 
 Row = np.ndarray[Any, np.dtype[np.float32]]
+Ids = np.ndarray[Any, np.dtype[np.intp]]
+Mask = np.ndarray[Any, np.dtype[np.bool_]]
 _BLOCK_TOKENS = 128
+# Tokens that stay are copied out where they are at most this share; otherwise the others get the weight 0.
+_COPIED_SHARE = 1 / 8
 # Keeps a random number from being 0: a removed token would get 0 / 0.
 _TINY = 1e-300
 
@@ -29,9 +34,9 @@ class _Scratch(threading.local):
     def __init__(self) -> None:
         self._weights: Row = np.empty(0, dtype=np.float32)
         self._ordered: Row = self._weights
-        self._mask: Any = np.empty(0, dtype=bool)
+        self._mask: Mask = np.empty(0, dtype=bool)
 
-    def arrays(self, size: int) -> tuple[Row, Row, Any]:
+    def arrays(self, size: int) -> tuple[Row, Row, Mask]:
         """Return two arrays for weights and one for a mask."""
         if self._weights.size < size:
             self._weights, self._ordered = (np.empty(size, dtype=np.float32) for _ in range(2))
@@ -42,36 +47,68 @@ class _Scratch(threading.local):
 _scratch = _Scratch()
 
 
+class Candidates(NamedTuple):
+    """Tokens that may be drawn, with weights or their logarithms.
+
+    `ids` are ascending; None for the whole vocabulary, where removed tokens have the weight 0.
+    """
+
+    ids: Ids | None
+    values: Row
+
+    def keep(self, mask: Mask, remove: np.ufunc) -> "Candidates":
+        """Return the tokens of the mask; `remove` changes the values of others.
+
+        PERF: a product with the mask, or for logarithms a quotient, takes a tenth of the time of a selection.
+        """
+        if np.count_nonzero(mask) > _COPIED_SHARE * mask.size:
+            with np.errstate(divide="ignore"):
+                remove(self.values, mask, out=self.values)
+            return self
+        places = np.flatnonzero(mask)
+        return Candidates(places if self.ids is None else self.ids[places], self.values[places])
+
+
 def draw_token(logits: Row, params: SamplingParams, position: int) -> int:
     """Return the token at `position`, from logits after penalties and masks."""
     if params.temperature <= 0 or not np.isfinite(logits.max()):
         return int(logits.argmax())
-    return _race(token_weights(logits, params, position), params.seed, position)
+    return _race(candidates(logits, params, position), logits.size, params.seed, position)
 
 
-def token_weights(logits: Row, params: SamplingParams, position: int) -> Row:
-    """Return the weights of all tokens after temperature and filters.
+def candidates(logits: Row, params: SamplingParams, position: int) -> Candidates:
+    """Return the tokens that stay after temperature and filters, with weights.
 
     They are valid until the next call.
     """
-    weights, _, mask = _scratch.arrays(logits.size)
-    np.subtract(logits, logits.max(), out=weights)
+    relative, _, mask = _scratch.arrays(logits.size)
+    np.subtract(logits, logits.max(), out=relative)
+    found = Candidates(None, relative)
+    # PERF: what top_k and min_p remove needs no exponential. Logarithms that they remove are below 0, so that
+    # their quotient by False is -inf.
+    if 0 < params.top_k < logits.size:
+        floor = _kth_largest(relative, params.top_k)
+        found = found.keep(np.greater_equal(relative, floor, out=mask), np.divide)
     if params.tone_curve is not None:
-        weights[:] = _curved(weights, params.tone_curve)
+        found = found._replace(values=_curved(found.values, params.tone_curve))
+    if params.min_p > 0:
+        floor = params.temperature * math.log(params.min_p)
+        found = found.keep(found.values >= floor, np.divide)
+    weights = found.values
     if params.temperature != 1:
         np.divide(weights, np.float32(params.temperature), out=weights)
     np.exp(weights, out=weights)
-    if floor := _floor(weights, params):
-        np.multiply(weights, np.greater_equal(weights, floor, out=mask), out=weights)
+    if params.top_p < 1:
+        found = found.keep(found.values >= _nucleus_floor(found.values, params.top_p), np.multiply)
     if params.typical_p < 1:
-        weights = _typical(weights, params.typical_p)
+        found = found.keep(_is_typical(found.values, params.typical_p), np.multiply)
     if params.xtc_probability > 0 and uniform_number(params.seed, position) < params.xtc_probability:
-        weights = _without_top_choices(weights, params.xtc_threshold)
-    return weights
+        found = found.keep(~_is_top_choice(found.values, params.xtc_threshold), np.multiply)
+    return found
 
 
-def _race(weights: Row, seed: int, position: int) -> int:
-    """Draw a token by its weight.
+def _race(found: Candidates, size: int, seed: int, position: int) -> int:
+    """Draw a token of a vocabulary of `size` by its weight.
 
     A weight divided by an exponential random number is the largest of all with the token's probability. So
     first a block of tokens is drawn, then a token of it. The numbers depend on seed and position alone, so a
@@ -79,45 +116,49 @@ def _race(weights: Row, seed: int, position: int) -> int:
     """
     high, low = position_key(seed, position)
     generator = np.random.Generator(np.random.Philox(key=high << 32 | low))
-    sums = np.add.reduceat(weights, _block_starts(weights.size))
+    starts = _block_starts(size)
+    ids, weights = found
+    if ids is None:
+        sums = np.add.reduceat(weights, starts)
+    else:
+        sums = np.bincount(ids // _BLOCK_TOKENS, weights=weights, minlength=starts.size)
     start = int((sums / (generator.standard_exponential(sums.size) + _TINY)).argmax()) * _BLOCK_TOKENS
-    block = weights[start : start + _BLOCK_TOKENS]
-    return start + int((block / (generator.standard_exponential(block.size) + _TINY)).argmax())
+    numbers = generator.standard_exponential(min(_BLOCK_TOKENS, size - start)) + _TINY
+    if ids is None:
+        return start + int((weights[start : start + _BLOCK_TOKENS] / numbers).argmax())
+    first, end = (int(np.searchsorted(ids, each)) for each in (start, start + _BLOCK_TOKENS))
+    inside = ids[first:end]
+    return int(inside[(weights[first:end] / numbers[inside - start]).argmax()])
 
 
-def _floor(weights: Row, params: SamplingParams) -> float:
-    """Return the least weight that top_k, top_p and min_p keep.
+def _kth_largest(values: Row, k: int) -> float:
+    """Return the k-th largest value.
 
-    top_p applies to what top_k leaves.
+    PERF: it is at least the k-th largest maximum of a block, so that few values need an order.
     """
-    floor = 0.0
-    _, ordered, mask = _scratch.arrays(weights.size)
-    if 0 < params.top_k < weights.size:
-        place = weights.size - params.top_k
-        ordered[:] = weights
-        ordered.partition(place)
-        floor = float(ordered[place])
-        if params.top_p < 1:
-            weights = weights[np.greater_equal(weights, floor, out=mask)]
-    if params.top_p < 1:
-        floor = max(floor, _nucleus_floor(weights, params.top_p))
-    return max(floor, params.min_p)
+    maxima = np.maximum.reduceat(values, _block_starts(values.size))
+    if k < maxima.size:
+        least = np.partition(maxima, maxima.size - k)[maxima.size - k]
+        values = values[np.greater_equal(values, least, out=_scratch.arrays(values.size)[2])]
+    return float(np.partition(values, values.size - k)[values.size - k])
 
 
 def _nucleus_floor(weights: Row, top_p: float) -> float:
     """Return the least weight of the tokens that top_p keeps.
 
-    PERF: less likely tokens than these, together below 1 - top_p, need not be sorted.
+    PERF: less likely tokens than these, together below 1 - top_p, need not be sorted if they are most.
     """
     _, ordered, mask = _scratch.arrays(weights.size)
     total = float(weights.sum())
     np.greater_equal(weights, (1 - top_p) * total / weights.size, out=mask)
-    likely = ordered[: np.count_nonzero(mask)]
-    np.compress(mask, weights, out=likely)
-    likely_sum = float(likely.sum())
-    likely.sort()
-    num_removed = _num_within(likely, likely_sum - top_p * total)
-    return float(likely[min(num_removed, likely.size - 1)])
+    if np.count_nonzero(mask) > _COPIED_SHARE * mask.size:
+        ordered[:] = weights
+    else:
+        ordered = weights[np.flatnonzero(mask)]
+    likely_sum = float(ordered.sum())
+    ordered.sort()
+    num_removed = _num_within(ordered, likely_sum - top_p * total)
+    return float(ordered[min(num_removed, ordered.size - 1)])
 
 
 def _num_within(values: Row, limit: float) -> int:
@@ -136,31 +177,25 @@ def _num_within(values: Row, limit: float) -> int:
     return start + int(np.searchsorted(within, limit - (cumulative[block] - sums[block]), side="right"))
 
 
-def _typical(weights: Row, typical_p: float) -> Row:
-    """Keep the tokens whose information is closest to the entropy.
+def _is_typical(weights: Row, typical_p: float) -> Mask:
+    """Return the tokens whose information is closest to the entropy.
 
     Meister et al. 2023.
     """
-    ids = np.flatnonzero(weights)
-    probabilities = weights[ids] / weights.sum()
-    surprise = -np.log(probabilities)
+    probabilities = weights / weights.sum()
+    # Removed tokens count nothing, whatever their information.
+    surprise = -np.log(np.where(weights > 0, probabilities, np.float32(1)))
     distance = np.abs(surprise - (probabilities * surprise).sum())
     order = np.argsort(distance)
     num_before = _num_within(probabilities[order], typical_p)
-    limit = distance[order[min(num_before, ids.size - 1)]]
-    kept: Row = np.zeros_like(weights)
-    stays = ids[distance <= limit]
-    kept[stays] = weights[stays]
+    kept: Mask = distance <= distance[order[min(num_before, order.size - 1)]]
     return kept
 
 
-def _without_top_choices(weights: Row, threshold: float) -> Row:
-    """Remove all tokens above the threshold but the least likely."""
-    is_above = weights >= threshold * weights.sum()
-    if not is_above.any():
-        return weights
-    kept: Row = weights * ~(is_above & (weights > weights[is_above].min()))
-    return kept
+def _is_top_choice(weights: Row, threshold: float) -> Mask:
+    """Return the tokens above the threshold but the least likely."""
+    is_above: Mask = weights >= threshold * weights.sum()
+    return is_above & (weights > weights[is_above].min()) if is_above.any() else is_above
 
 
 def _curved(relative: Row, curve: ToneCurve) -> Row:
