@@ -236,8 +236,9 @@ class ThinkingParser:
     `stray_markers`, which models write by mistake.
 
     `other_openers` and `other_closers` are alternative markers; a closer may be the header of what follows.
-    `bare_opener` is how models begin an answer whose first marker they forget. With `ends_at_calls`, a call's
-    marker is a message header, which no thought quotes. `dropped_openers` begin headers of messages to
+    `bare_opener` is how models begin an answer whose first marker they forget. With `has_messages`, an answer
+    is a sequence of messages: the header of the next one ends a thought, which no thought quotes, and two
+    texts or thoughts in a row are joined by a line break. `dropped_openers` begin headers of messages to
     recipients other than the user: they are dropped unless they are calls. Such a header ends with one of
     `header_ends`, or with a marker that begins content; without one it is text. `prompt_ends` are ends of
     prompts that the answer's first marker continues. `citation_tag` is the name of tags around cited text,
@@ -258,7 +259,7 @@ class ThinkingParser:
     other_openers: tuple[str, ...] = ()
     other_closers: tuple[str, ...] = ()
     bare_opener: str = ""
-    ends_at_calls: bool = False
+    has_messages: bool = False
     dropped_openers: tuple[str, ...] = ()
     header_ends: tuple[str, ...] = ()
     prompt_ends: tuple[str, ...] = ()
@@ -279,10 +280,11 @@ class ThinkingParser:
         return frozenset(filter(None, (self.closer, *self.other_closers)))
 
     @property
+    def headers(self) -> frozenset[str]:
+        """All markers that begin a message, or its content."""
+        return self.openers | frozenset((*self.wrappers, *self.dropped_openers))
+
+    @property
     def markers(self) -> frozenset[str]:
         """All markers: special tokens among them have to be decoded."""
-        return (
-            self.openers
-            | self.closers
-            | frozenset((*self.wrappers, *self.stray_markers, *self.dropped_openers))
-        )
+        return self.headers | self.closers | frozenset(self.stray_markers)

@@ -259,6 +259,17 @@ def test_template_that_concatenates_arguments_gets_text(tmp_path: Path) -> None:
     assert prompt == 'user:Hiassistant:f{"a": 1}'
 
 
+def test_template_that_prints_arguments_gets_text(tmp_path: Path) -> None:
+    template = """{%- for message in messages %}|{{ message.content }}
+{%- for call in message.tool_calls %}{"name": "{{ call.function.name }}", "arguments":
+{{- ' ' }}{{ call.function.arguments }}}{% endfor %}{% endfor %}{{ tools | tojson if tools }}"""
+    adapter = adapter_of(write_model(tmp_path, template=template))
+    call = ToolCallPart(id="c", name="weather", arguments='{"city": "Oslo"}')
+    assert adapter.verdict.tool_parser_id == "llama_python"
+    prompt = prompt_of(adapter, ask(USER, Message(role="assistant", parts=(call,)), USER, tools=(WEATHER,)))
+    assert '"arguments": {"city": "Oslo"}' in prompt
+
+
 def test_tools_raise_without_template_support(tmp_path: Path) -> None:
     adapter = adapter_of(write_model(tmp_path, template=PLAIN_TEMPLATE))
     assert not adapter.supports_tools

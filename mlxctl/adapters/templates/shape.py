@@ -207,12 +207,18 @@ def _find_efforts(template: ChatTemplate, variable: str) -> tuple[str, ...]:
 
 
 def _find_call_style(template: ChatTemplate) -> _CallStyle | None:
-    """Return the simplest representation of a call that the template renders."""
+    """Return the simplest representation of a call that the template renders.
+
+    Some templates print an object of arguments as Python does, and expect JSON text.
+    """
+    printed: _CallStyle | None = None
     for call_id, content, as_text in product(_CALL_IDS, ("", None), (False, True)):
         style = _CallStyle(call_id=call_id, content=content, as_text=as_text)
-        if _rendered_call(template, style):
+        rendered = _rendered_call(template, style)
+        if rendered and repr(PROBE_CALL_ARGUMENTS) not in rendered:
             return style
-    return None
+        printed = printed or (style if rendered else None)
+    return printed
 
 
 def _rendered_call(template: ChatTemplate, style: _CallStyle) -> str:

@@ -37,7 +37,8 @@ def _force_in_channel(name: str | None) -> str:
 TOOLS = ToolParser(
     id="harmony",
     opener=_IN_CHANNEL,
-    other_openers=(_IN_ROLE, "<|channel|>analysis to="),
+    # The third is a header whose first token is missing.
+    other_openers=(_IN_ROLE, "<|channel|>analysis to=", "<|end|>assistant to="),
     closer=_CALL,
     open_body=_open_body,
     inner_markers=("<|start|>", "<|channel|>", "<|constrain|>", "<|message|>"),

@@ -7,24 +7,30 @@ tool is dropped. Thinking cannot be turned off; an empty analysis makes it less 
 
 from mlxctl.parsers.declarations import ThinkingParser
 
-_START, _OPENER = "<|start|>assistant", "<|channel|>analysis<|message|>"
+_START, _END, _OPENER = "<|start|>assistant", "<|end|>", "<|channel|>analysis<|message|>"
+# Models write the type of the content in several ways, and forget tokens of a header.
+_TYPES = ("", " <|constrain|>json", "<|constrain|>json", " json")
 
 THINKING = ThinkingParser(
     id="harmony_analysis",
     opener=_OPENER,
-    closer="<|end|>",
+    closer=_END,
+    other_closers=(f"{_END}assistant",),
     wrappers=(
         _START,
-        "<|channel|>final<|message|>",
-        "<|channel|>final <|constrain|>json<|message|>",
-        "<|channel|>commentary<|message|>",
+        *(f"<|channel|>{channel}{kind}<|message|>" for channel in ("final", "commentary") for kind in _TYPES),
         "<|return|>",
         "<|call|>",
     ),
     stray_markers=("<|start|>",),
-    dropped_openers=("<|start|>assistant to=", "<|channel|>commentary to=", "<|channel|>analysis to="),
+    dropped_openers=(
+        f"{_START} to=",
+        f"{_END}assistant to=",
+        "<|channel|>commentary to=",
+        "<|channel|>analysis to=",
+    ),
     header_ends=("<|message|>", "<|channel|>commentary<|message|>"),
-    ends_at_calls=True,
-    closed_block=f"{_OPENER}<|end|>{_START}",
-    closing=f"<|end|>{_START}",
+    has_messages=True,
+    closed_block=f"{_OPENER}{_END}{_START}",
+    closing=f"{_END}{_START}",
 )

@@ -15,7 +15,7 @@ THINKING = ThinkingParser(
     other_closers=(_MESSAGE, _END),
     wrappers=("<|content_text|>", "<|content_invoke_tool_text|>", "<|content_tool_error|>", _END),
     dropped_openers=(_MESSAGE,),
-    ends_at_calls=True,
+    has_messages=True,
     closed_block=f"{_OPENER}{_CLOSER}{_MESSAGE}",
     closing=f"{_CLOSER}{_MESSAGE}",
 )

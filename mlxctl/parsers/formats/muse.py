@@ -75,6 +75,7 @@ def _force_call(name: str | None) -> str:
 TOOLS = ToolParser(
     id="muse",
     opener=_OPENER,
+    other_openers=(f"{_MESSAGE_END}assistant to=", f"{_MESSAGE_END} to="),
     closer=_CALLS_END,
     other_closers=(_MESSAGE_END, "<|eot|>"),
     open_body=_MessageBody,

@@ -8,19 +8,25 @@ from mlxctl.parsers.declarations import ThinkingParser
 
 _START, _END = "<|start|>assistant", "<|eom|>"
 _OPENER = f"{_START} to=self<|message|>"
-_ANSWERS = tuple(f"{_START} to={name}<|message|>" for name in ("user", "commentary"))
+# The last two are headers without their first tokens.
+_HEADERS = tuple(f"{start} to=" for start in (_START, f"{_END}assistant", _END))
+_ANSWERS = tuple(f"{header}{name}<|message|>" for header in _HEADERS for name in ("user", "commentary"))
 
 THINKING = ThinkingParser(
     id="muse_self",
     opener=_OPENER,
     closer=_END,
-    other_openers=(f"{_START}to=self<|message|>", f"{_START}<|message|>"),
-    other_closers=("<|eot|>", *_ANSWERS),
+    other_openers=(
+        f"{_START}to=self<|message|>",
+        f"{_START}<|message|>",
+        *(f"{header}self<|message|>" for header in _HEADERS[1:]),
+    ),
+    other_closers=("<|eot|>",),
     wrappers=(_START, *_ANSWERS, f"{_START}to=user<|message|>", _END, "<|eot|>"),
-    dropped_openers=(f"{_START} to=",),
+    dropped_openers=_HEADERS,
     header_ends=("<|message|>",),
     identifying_texts=(" to=self<|message|>",),
-    ends_at_calls=True,
+    has_messages=True,
     closed_block=f"{_START} to=self<|message|>{_END}{_START}",
     closing=f"{_END}{_START}",
 )

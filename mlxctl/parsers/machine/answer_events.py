@@ -2,6 +2,7 @@
 
 import secrets
 from collections.abc import Callable, Sequence
+from typing import Literal
 
 from mlxctl.ir import (
     StreamEvent,
@@ -14,6 +15,8 @@ from mlxctl.ir import (
 )
 from mlxctl.parsers.json_value import missing_end
 from mlxctl.parsers.machine.citation_tags import CitationTags
+
+_MESSAGE_BREAK = "\n"
 
 LogprobsBetween = Callable[[int, int], tuple[TokenLogprob, ...]]
 """Returns the log-probabilities of the tokens that begin between two character offsets."""
@@ -72,6 +75,7 @@ class AnswerEvents:
     Offsets count characters of the generated text. `is_blank` is true as long as no text was emitted since
     the start or the last call. `is_over` is true once a stop string or the last allowed call ended the
     answer. `changes_text` is true where text may be held or removed, for a stop string or a citation tag.
+    `break_before` is the kind of content that a line break precedes, because it begins another message.
     """
 
     def __init__(
@@ -97,6 +101,8 @@ class AnswerEvents:
         self._text_citations = CitationTags(citation_tag)
         self._thinking_citations = CitationTags(citation_tag)
         self.changes_text = bool(self._stops) or bool(citation_tag)
+        self.break_before: Literal["text", "thinking", ""] = ""
+        self._last: Literal["text", "thinking", ""] = ""
 
     def take(self) -> list[StreamEvent]:
         """Return the pending events and forget them."""
@@ -112,6 +118,9 @@ class AnswerEvents:
             return
         self.is_blank = False
         self._release_thinking()
+        if self.break_before == "text":
+            self.pending.append(TextDelta(text=_MESSAGE_BREAK))
+        self.break_before, self._last = "", "text"
         for piece, at in self._text_citations.feed(text, start):
             if not self.is_over:
                 self._search_stops(piece, at)
@@ -127,9 +136,18 @@ class AnswerEvents:
 
     def add_thinking(self, text: str) -> None:
         """Emit a piece of thinking."""
+        if not text:
+            return
+        if self.break_before == "thinking":
+            self.pending.append(ThinkingDelta(text=_MESSAGE_BREAK))
+        self.break_before, self._last = "", "thinking"
         for piece, _ in self._thinking_citations.feed(text, 0):
             if piece:
                 self.pending.append(ThinkingDelta(text=piece))
+
+    def begin_message(self) -> None:
+        """Separate what follows from content of the same kind before it."""
+        self.break_before = self._last
 
     def _release_thinking(self) -> None:
         held, _ = self._thinking_citations.release()
@@ -139,6 +157,7 @@ class AnswerEvents:
     def start_call(self, name: str) -> None:
         """Emit the start of a call with a new id."""
         self.release_stops()
+        self.break_before = self._last = ""
         self._arguments.clear()
         call_id = f"call_{secrets.token_hex(12)}"
         self.pending.append(ToolCallStarted(index=self.num_calls, id=call_id, name=name))
@@ -174,6 +193,11 @@ class AnswerEvents:
         self._search_stops(*self._text_citations.release())
         if held := self._stops.release():
             self.pending.append(self.text_delta(held, self._stops_start))
+
+    def plain_text(self, text: str, start: int) -> TextDelta:
+        """Return the delta of text that nothing is searched in."""
+        self._last = "text"
+        return self.text_delta(text, start)
 
     def text_delta(self, text: str, start: int) -> TextDelta:
         """Return a delta with the log-probabilities of its tokens."""

@@ -134,13 +134,19 @@ class AnswerMachine:
         buffer, events = self._buffer, self._events
         if (
             self._state == "text"
-            and not (buffer.text or events.is_blank or buffer.trim_next or events.changes_text)
+            and not (
+                buffer.text
+                or events.is_blank
+                or buffer.trim_next
+                or events.changes_text
+                or events.break_before
+            )
             and text
             and self._text_markers.is_plain(text)
         ):
             start = buffer.offset
             buffer.offset += len(text)
-            return [events.text_delta(text, start)]
+            return [events.plain_text(text, start)]
         buffer.text += text
         while buffer.text and not events.is_over and self._advance():
             pass
@@ -247,6 +253,8 @@ class AnswerMachine:
             self._open_body("", length - len(marker))
             return
         self._events.release_stops()
+        if self._thinking.has_messages and marker in self._thinking.headers:
+            self._events.begin_message()
         is_prompted = self._buffer.offset + length <= 0
         self._buffer.consume(length)
         if marker in self._block_markers:

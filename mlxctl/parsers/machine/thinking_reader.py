@@ -119,7 +119,7 @@ class ThoughtCall:
 class ThinkingReader:
     """Parses the thoughts of one answer from the machine's buffer.
 
-    `is_open` is true until a thought's closer, or a call that ends it.
+    `is_open` is true until a thought's closer, or a call or message that ends it.
     """
 
     def __init__(
@@ -136,7 +136,10 @@ class ThinkingReader:
         self._thinking = thinking
         self._tools = tools
         self._schemas = schemas
-        self._markers = MarkerSet(thinking.closers | tools.openers, thinking.trims + tools.space_before)
+        headers = thinking.headers if thinking.has_messages else frozenset[str]()
+        self._markers = MarkerSet(
+            thinking.closers | tools.openers | headers, thinking.trims + tools.space_before
+        )
         self._is_at_start = False
         self._call: ThoughtCall | None = None
 
@@ -166,7 +169,7 @@ class ThinkingReader:
             return True
         thought = buffer.text[: marker.start()].rstrip(self._tools.space_before)
         self._events.add_thinking(buffer.consume(len(thought)))
-        if thinking.ends_at_calls:
+        if thinking.has_messages:
             self.is_open = False
             return True
         self._call = self._create_call(marker[0], marker.start() - len(thought))
