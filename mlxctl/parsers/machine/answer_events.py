@@ -103,6 +103,7 @@ class AnswerEvents:
         self.changes_text = bool(self._stops) or bool(citation_tag)
         self.break_before: Literal["text", "thinking", ""] = ""
         self._last: Literal["text", "thinking", ""] = ""
+        self._last_char = ""
 
     def take(self) -> list[StreamEvent]:
         """Return the pending events and forget them."""
@@ -120,7 +121,7 @@ class AnswerEvents:
         self._release_thinking()
         if self.break_before == "text":
             self.pending.append(TextDelta(text=_MESSAGE_BREAK))
-        self.break_before, self._last = "", "text"
+        self.break_before, self._last, self._last_char = "", "text", text[-1]
         for piece, at in self._text_citations.feed(text, start):
             if not self.is_over:
                 self._search_stops(piece, at)
@@ -140,14 +141,17 @@ class AnswerEvents:
             return
         if self.break_before == "thinking":
             self.pending.append(ThinkingDelta(text=_MESSAGE_BREAK))
-        self.break_before, self._last = "", "thinking"
+        self.break_before, self._last, self._last_char = "", "thinking", text[-1]
         for piece, _ in self._thinking_citations.feed(text, 0):
             if piece:
                 self.pending.append(ThinkingDelta(text=piece))
 
     def begin_message(self) -> None:
-        """Separate what follows from content of the same kind before it."""
-        self.break_before = self._last
+        """Separate what follows from content of the same kind before it.
+
+        White space at its end separates them, too.
+        """
+        self.break_before = "" if self._last_char.isspace() else self._last
 
     def _release_thinking(self) -> None:
         held, _ = self._thinking_citations.release()
@@ -196,7 +200,7 @@ class AnswerEvents:
 
     def plain_text(self, text: str, start: int) -> TextDelta:
         """Return the delta of text that nothing is searched in."""
-        self._last = "text"
+        self._last, self._last_char = "text", text[-1]
         return self.text_delta(text, start)
 
     def text_delta(self, text: str, start: int) -> TextDelta:
