@@ -237,13 +237,13 @@ class ThinkingParser:
 
     `other_openers` and `other_closers` are alternative markers; a closer may be the header of what follows.
     `bare_opener` is how models begin an answer whose first marker they forget. With `has_messages`, an answer
-    is a sequence of messages: the header of the next one ends a thought, which no thought quotes, and two
-    texts or thoughts in a row are joined by a line break, or white space of theirs. `dropped_openers` begin
-    headers of messages to recipients other than the user: they are dropped unless they are calls. Such a
-    header ends with one of `header_ends`, or with a marker that begins content; without one it is text.
-    `prompt_ends` are ends of prompts that the answer's first marker continues. `citation_tag` is the name of
-    tags around cited text, which are dropped. `identifying_texts` identify the format in a template where
-    opener and closer do not suffice.
+    is a sequence of messages: the header of the next one ends a thought, which no thought quotes.
+    `message_break` joins two texts or thoughts in a row. `dropped_openers` begin headers of messages to
+    recipients other than the user: they are dropped unless they are calls. Such a header ends with one of
+    `header_ends`, or with a marker that begins content; without one it is text. `prompt_ends` are ends of
+    prompts that the answer's first marker continues. `citation_tag` is the name of tags around cited text,
+    which are dropped. `identifying_texts` identify the format in a template where opener and closer do not
+    suffice.
 
     `closed_block` is a whole empty block, `closing` ends an open one: either, at the end of a prompt, makes
     the model answer without thinking. `supports_toggle` is true if models of the format are trained for that;
@@ -260,6 +260,7 @@ class ThinkingParser:
     other_closers: tuple[str, ...] = ()
     bare_opener: str = ""
     has_messages: bool = False
+    message_break: str = ""
     dropped_openers: tuple[str, ...] = ()
     header_ends: tuple[str, ...] = ()
     prompt_ends: tuple[str, ...] = ()

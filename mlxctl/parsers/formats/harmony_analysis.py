@@ -31,6 +31,7 @@ THINKING = ThinkingParser(
     ),
     header_ends=("<|message|>", "<|channel|>commentary<|message|>"),
     has_messages=True,
+    message_break="\n",
     closed_block=f"{_OPENER}{_END}{_START}",
     closing=f"{_END}{_START}",
 )

@@ -16,8 +16,6 @@ from mlxctl.ir import (
 from mlxctl.parsers.json_value import missing_end
 from mlxctl.parsers.machine.citation_tags import CitationTags
 
-_MESSAGE_BREAK = "\n"
-
 LogprobsBetween = Callable[[int, int], tuple[TokenLogprob, ...]]
 """Returns the log-probabilities of the tokens that begin between two character offsets."""
 
@@ -75,7 +73,7 @@ class AnswerEvents:
     Offsets count characters of the generated text. `is_blank` is true as long as no text was emitted since
     the start or the last call. `is_over` is true once a stop string or the last allowed call ended the
     answer. `changes_text` is true where text may be held or removed, for a stop string or a citation tag.
-    `break_before` is the kind of content that a line break precedes, because it begins another message.
+    `break_before` is the kind of content that `message_break` precedes, because it begins another message.
     """
 
     def __init__(
@@ -86,6 +84,7 @@ class AnswerEvents:
         logprobs_between: LogprobsBetween | None,
         is_blank: bool,
         citation_tag: str,
+        message_break: str,
     ) -> None:
         self.is_over = False
         self.is_blank = is_blank
@@ -102,8 +101,8 @@ class AnswerEvents:
         self._thinking_citations = CitationTags(citation_tag)
         self.changes_text = bool(self._stops) or bool(citation_tag)
         self.break_before: Literal["text", "thinking", ""] = ""
+        self._message_break = message_break
         self._last: Literal["text", "thinking", ""] = ""
-        self._last_char = ""
 
     def take(self) -> list[StreamEvent]:
         """Return the pending events and forget them."""
@@ -120,8 +119,8 @@ class AnswerEvents:
         self.is_blank = False
         self._release_thinking()
         if self.break_before == "text":
-            self.pending.append(TextDelta(text=_MESSAGE_BREAK))
-        self.break_before, self._last, self._last_char = "", "text", text[-1]
+            self.pending.append(TextDelta(text=self._message_break))
+        self.break_before, self._last = "", "text"
         for piece, at in self._text_citations.feed(text, start):
             if not self.is_over:
                 self._search_stops(piece, at)
@@ -140,18 +139,15 @@ class AnswerEvents:
         if not text:
             return
         if self.break_before == "thinking":
-            self.pending.append(ThinkingDelta(text=_MESSAGE_BREAK))
-        self.break_before, self._last, self._last_char = "", "thinking", text[-1]
+            self.pending.append(ThinkingDelta(text=self._message_break))
+        self.break_before, self._last = "", "thinking"
         for piece, _ in self._thinking_citations.feed(text, 0):
             if piece:
                 self.pending.append(ThinkingDelta(text=piece))
 
     def begin_message(self) -> None:
-        """Separate what follows from content of the same kind before it.
-
-        White space at its end separates them, too.
-        """
-        self.break_before = "" if self._last_char.isspace() else self._last
+        """Separate what follows from content of the same kind before it."""
+        self.break_before = self._last if self._message_break else ""
 
     def _release_thinking(self) -> None:
         held, _ = self._thinking_citations.release()
@@ -200,7 +196,7 @@ class AnswerEvents:
 
     def plain_text(self, text: str, start: int) -> TextDelta:
         """Return the delta of text that nothing is searched in."""
-        self._last, self._last_char = "text", text[-1]
+        self._last = "text"
         return self.text_delta(text, start)
 
     def text_delta(self, text: str, start: int) -> TextDelta:

@@ -95,6 +95,7 @@ class AnswerMachine:
             logprobs_between=logprobs_between,
             is_blank=bool(markers or tools.bare_openers),
             citation_tag=thinking.citation_tag,
+            message_break=thinking.message_break,
         )
         self._buffer = TextBuffer(-len(prompt_tail))
         self._state: Literal["text", "thinking", "call", "other"] = "text"
@@ -253,7 +254,7 @@ class AnswerMachine:
             self._open_body("", length - len(marker))
             return
         self._events.release_stops()
-        if self._thinking.has_messages and marker in self._thinking.headers:
+        if marker in self._thinking.headers:
             self._events.begin_message()
         is_prompted = self._buffer.offset + length <= 0
         self._buffer.consume(length)
