@@ -521,6 +521,7 @@ _mlxctl_value() {
 
 _mlxctl_argument() {
     case "$1" in
+        " serve") echo "models" ;;
         " chat") echo "unknown" ;;
         " run") echo "models" ;;
         " launch") echo "unknown" ;;

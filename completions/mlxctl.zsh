@@ -1472,8 +1472,8 @@ _mlxctl_chat() {
 
 _mlxctl_serve() {
     _arguments \
-        '*--model[Model to serve]: :{_mlxctl_names models}' \
-        '*-m[Model to serve]: :{_mlxctl_names models}' \
+        '*--model[Same as MODEL]: :{_mlxctl_names models}' \
+        '*-m[Same as MODEL]: :{_mlxctl_names models}' \
         '*--models-dir[Directory whose models are all served under their names]: :' \
         '*--any-library-model[Serve every model of the local library]' \
         '*--preload[Load every model at start, as far as memory allows. Default]' \
@@ -1542,7 +1542,7 @@ _mlxctl_serve() {
         '*--config[Settings file to read instead of the default one]: :_files' \
         '*--help[Show this message and exit.]' \
         '*-h[Show this message and exit.]' \
-        && return
+        '*: :{_mlxctl_names models}'
 }
 
 _mlxctl() {

@@ -27,7 +27,7 @@ app = create_app(
     name="mlxctl",
     no_args_is_help=True,
     context_settings={"help_option_names": ["-h", "--help"]},
-    epilog="Example: mlxctl serve --model ~/models/Qwen3-8B-4bit",
+    epilog="Example: mlxctl serve ~/models/Qwen3-8B-4bit",
 )
 
 

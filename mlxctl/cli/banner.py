@@ -14,7 +14,7 @@ from mlxctl.settings import Settings
 _DEMO = """\
          This is a tiny demo model: it greets, calls tools and repeats codewords, and knows little else.
          `mlxctl models recommend` lists real ones that fit this machine,
-         and `mlxctl serve --model NAME` serves one."""
+         and `mlxctl serve NAME` serves one."""
 
 
 class Banner:

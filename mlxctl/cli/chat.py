@@ -4,6 +4,7 @@ Checks type and range of sampling values; the server or engine checks the rest.
 """
 
 import os
+import shlex
 from pathlib import Path
 from typing import Annotated
 
@@ -11,6 +12,7 @@ import typer
 
 from mlxctl.cli.error_reports import report_errors
 from mlxctl.cli.lazy import create_app
+from mlxctl.cli.models import is_model_name
 from mlxctl.cli.options import setting
 from mlxctl.errors import SettingsError
 from mlxctl.settings import ModelSettings, resolve
@@ -94,6 +96,10 @@ def chat(
         if listing:
             print_chats("")
             raise typer.Exit
+        if prompt is not None and model is None and is_model_name(prompt):
+            raise SettingsError(
+                f"{prompt!r} is a model, and `chat` takes a prompt: mlxctl chat --model {shlex.quote(prompt)}"
+            )
         if sum((last, session is not None, file is not None)) > 1:
             raise SettingsError(
                 "--continue, --session and --open exclude each other: choose one conversation to continue"

@@ -9,6 +9,7 @@ import typer
 
 from mlxctl.cli.error_reports import report_errors
 from mlxctl.cli.lazy import create_app
+from mlxctl.cli.models import is_model_name
 from mlxctl.errors import ClientNotReady
 
 if TYPE_CHECKING:
@@ -60,6 +61,10 @@ def launch(
         from mlxctl.settings import resolve
 
         chosen = _find_client(client)
+        if model is None and arguments and is_model_name(arguments[0]):
+            raise ClientNotReady(
+                f"{arguments[0]!r} is a model: mlxctl launch {client} --model {shlex.quote(arguments[0])}"
+            )
         executable = _find_program(chosen, may_be_missing=dry_run)
         settings = resolve(environment=os.environ)
         root = (url or default_url(settings)).rstrip("/").removesuffix("/v1")
@@ -70,12 +75,12 @@ def launch(
             if url is not None:
                 raise ClientNotReady(f"no server answers at {root}; start one, or leave --url out")
             if model is not None:
-                options = ["--model", model]
+                options = [model]
             elif settings.model.path or settings.pool.models:
                 options = []
             else:
                 best = choose_model(library_candidates(settings, chosen), chosen, wanted=None)
-                options = ["--model", best.name]
+                options = [best.name]
             if dry_run:
                 raise ClientNotReady(
                     f"no server answers at {root}, and a dry run starts none; start it with: "

@@ -60,22 +60,38 @@ _VALUE_NAMES: dict[object, str] = {int: "N", float: "X", Path: "PATH", str: "TEX
 
 # Typer raises a copy of Click's UsageError that it does not export.
 _UsageError: Any = typer.BadParameter.__base__
+_TOO_MANY = "Got unexpected extra argument(s) "
 
 
 @contextmanager
-def _suggesting_closest_option() -> Iterator[None]:
-    """Name the closest option in an error for an unknown one.
+def _suggesting_fixes() -> Iterator[None]:
+    """Name the fix in errors for unknown options and extra arguments.
 
-    Typer lists all similar ones.
+    Typer lists all similar options, and only the arguments.
     """
     try:
         yield
     except _UsageError as error:
+        if error.message.startswith(_TOO_MANY):
+            error.message = _describe_extra(error.ctx, error.message.removeprefix(_TOO_MANY))
         possibilities = getattr(error, "possibilities", None) or ()
         if close := difflib.get_close_matches(getattr(error, "option_name", ""), possibilities, n=1):
             error.message = f"{error.message}. Did you mean {close[0]}?"
             error.possibilities = ()
         raise
+
+
+def _describe_extra(context: Any, extra: str) -> str:
+    """Return the error for arguments that a command does not take.
+
+    `extra` is their list in parentheses.
+    """
+    arguments = [each for each in context.command.params if each.param_type_name == "argument"]
+    if not arguments:
+        return f"{context.command_path} takes only options, not {extra[1:-1]!r}"
+    last = arguments[-1].metavar
+    fix = f"; put {last} in quotes" if last == "PROMPT" else ""
+    return f"{context.command_path} takes nothing after {last}, but there is {extra[1:-1]!r}{fix}"
 
 
 def _parameters(get_params: Any, context: Any) -> list[Any]:
@@ -133,11 +149,11 @@ class SuggestingGroup(TyperGroup):
         return _parameters(super().get_params, ctx)
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        with _suggesting_closest_option():
+        with _suggesting_fixes():
             return super().parse_args(ctx, args)
 
     def invoke(self, ctx: Any) -> Any:
-        with _suggesting_closest_option():
+        with _suggesting_fixes():
             return super().invoke(ctx)
 
     def resolve_command(self, ctx: Any, args: list[str]) -> tuple[Any, Any, list[str]]:

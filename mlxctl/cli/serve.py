@@ -13,6 +13,7 @@ import typer
 from mlxctl.cli.error_reports import report_errors
 from mlxctl.cli.lazy import create_app
 from mlxctl.cli.options import ConfigFile, read_settings, setting
+from mlxctl.errors import SettingsError
 from mlxctl.settings import (
     AdapterSettings,
     AuditSettings,
@@ -124,8 +125,8 @@ _FLAGS = (
     SettingFlag(SamplingSettings, "hlg_pivot_offset", "--hlg-pivot-offset", "NATS"),
 )
 _FLAG_NAMES = {flag.field: re.split("[ /]", flag.flag)[0] for flag in _FLAGS} | {
-    "path": "--model",
-    "models": "--model",
+    "path": "MODEL",
+    "models": "MODEL",
 }
 _MODEL_HELP = f"{describe_field(ModelSettings, 'path')} {describe_field(PoolSettings, 'models')}"
 
@@ -133,15 +134,16 @@ app = create_app()
 
 
 def serve(
-    models: Annotated[
-        list[str] | None, typer.Option("--model", "-m", help=_MODEL_HELP, metavar="MODEL")
+    models: Annotated[list[str] | None, typer.Argument(help=_MODEL_HELP, metavar="MODEL")] = None,
+    more_models: Annotated[
+        list[str] | None, typer.Option("--model", "-m", help="Same as MODEL.", metavar="MODEL")
     ] = None,
     config: ConfigFile = None,
     **flags: Any,
 ) -> None:
     """Serve models over OpenAI- and Anthropic-compatible APIs."""
     with report_errors():
-        settings = resolve_options(models or [], config, flags)
+        settings = resolve_options([*(models or ()), *(more_models or ())], config, flags)
         if flags.get("api_keys") or flags.get("admin_keys"):
             typer.echo(
                 "mlxctl: other users of this machine can see keys of the command line with `ps`; "
@@ -155,7 +157,9 @@ def serve(
 
 
 def resolve_options(models: list[str], config: Path | None, flags: Mapping[str, Any]) -> Settings:
-    """Return the settings with these options of the command. Raises SettingsError."""
+    """Return the settings with these models and options. Raises SettingsError."""
+    if repeated := [name for name in models if models.count(name) > 1]:
+        raise SettingsError(f"model {repeated[0]!r} is given twice")
     values = {**flags, "path": next(iter(models), None), "models": models[1:]}
     return read_settings(config, _by_section(values), _FLAG_NAMES)
 
@@ -173,8 +177,8 @@ def _by_section(values: Mapping[str, object]) -> dict[str, dict[str, object]]:
 
 
 # Typer reads the options off the signature.
-_models, _config, _ = inspect.signature(serve).parameters.values()
-_parameters = [_models, *(flag.parameter() for flag in _FLAGS), _config]
+_models, _more_models, _config, _ = inspect.signature(serve).parameters.values()
+_parameters = [_models, _more_models, *(flag.parameter() for flag in _FLAGS), _config]
 serve.__signature__ = inspect.Signature(_parameters)  # type: ignore[attr-defined]
 serve.__annotations__ = {parameter.name: parameter.annotation for parameter in _parameters}
-app.command(epilog="Example: mlxctl serve --model ~/models/Qwen3-8B-4bit --port 8000")(serve)
+app.command(epilog="Example: mlxctl serve ~/models/Qwen3-8B-4bit --port 8000")(serve)

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 app = create_app(
     no_args_is_help=True,
-    epilog="Example: mlxctl service install --model mlx-community/Qwen3-8B-4bit",
+    epilog="Example: mlxctl service install mlx-community/Qwen3-8B-4bit",
 )
 
 # Variables that decide where files lie and how the network is reached; keys are never copied into the file.
@@ -45,14 +45,14 @@ def service() -> None:
 
 
 @app.command(
-    epilog="Example: mlxctl service install --model mlx-community/Qwen3-8B-4bit --port 8080",
-    # They are options of `serve`, which checks them.
+    epilog="Example: mlxctl service install mlx-community/Qwen3-8B-4bit --port 8080",
+    # `serve` checks them.
     context_settings={"ignore_unknown_options": True},
 )
 def install(
     arguments: Annotated[
         list[str] | None,
-        typer.Argument(help="Options of `mlxctl serve`.", metavar="[SERVE OPTIONS]"),
+        typer.Argument(help="Models and options of `mlxctl serve`.", metavar="SERVE ARGUMENTS"),
     ] = None,
     force: Annotated[bool, typer.Option("--force", help="Replace a service that is installed.")] = False,
 ) -> None:
@@ -174,7 +174,8 @@ def _check_options(options: tuple[str, ...], *, has_port: bool) -> None:
     flags: dict[str, Any] = {
         name: list(value) if isinstance(value, tuple) else value for name, value in context.params.items()
     }
-    models, config = flags.pop("models") or [], flags.pop("config")
+    models = [*(flags.pop("models") or ()), *(flags.pop("more_models") or ())]
+    config = flags.pop("config")
     settings = resolve_options(models, config, flags)
     if models:
         library = open_library(config)

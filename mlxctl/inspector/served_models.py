@@ -17,10 +17,11 @@ Action = Literal["load", "unload", "pin", "unpin"]
 class ServedModelRow:
     """A model of the server.
 
-    `num_requests` and `idle_seconds` are None unless it is in memory.
+    `aliases` are its other names. `num_requests` and `idle_seconds` are None unless it is in memory.
     """
 
     name: str
+    aliases: tuple[str, ...] = ()
     state: str
     is_pinned: bool
     weights_bytes: int | None
@@ -36,7 +37,19 @@ class ModelServer(ServerConnection):
     def models(self) -> list[ServedModelRow]:
         """Return the models that the server offers, in its order."""
         loaded = {model["name"]: model for model in self.request("GET", "/stats")["pool"]["models"]}
-        return [_row(card, loaded.get(card["id"])) for card in self.request("GET", "/v1/models")["data"]]
+        cards = self.request("GET", "/v1/models")["data"]
+        own_names = {card["id"]: card.get("root") or card["id"] for card in cards}
+        # An adapter is no other name of its base model.
+        own_names |= {card["id"]: card["id"] for card in cards if card.get("parent")}
+        aliases: dict[str, list[str]] = {name: [] for name in own_names}
+        for name, own_name in own_names.items():
+            if name != own_name:
+                aliases[own_name].append(name)
+        return [
+            _row(card, tuple(aliases[card["id"]]), loaded.get(card["id"]))
+            for card in cards
+            if own_names[card["id"]] == card["id"]
+        ]
 
     def change(self, action: Action, name: str) -> dict[str, Any]:
         """Load, unload, pin or unpin a model, and return its state."""
@@ -63,7 +76,7 @@ def served_models_table(rows: Iterable[ServedModelRow]) -> Table:
         table.add_column(heading, justify="right", no_wrap=True)
     for row in rows:
         table.add_row(
-            plain(row.name),
+            plain(", ".join((row.name, *row.aliases))),
             plain(row.problem or row.state.replace("_", " ") + (", pinned" if row.is_pinned else "")),
             "–" if row.weights_bytes is None else describe_bytes(row.weights_bytes),
             "–" if row.context_length is None else f"{row.context_length:,}",
@@ -73,9 +86,10 @@ def served_models_table(rows: Iterable[ServedModelRow]) -> Table:
     return table
 
 
-def _row(card: dict[str, Any], loaded: dict[str, Any] | None) -> ServedModelRow:
+def _row(card: dict[str, Any], aliases: tuple[str, ...], loaded: dict[str, Any] | None) -> ServedModelRow:
     return ServedModelRow(
         name=card["id"],
+        aliases=aliases,
         state=card["state"],
         is_pinned=card["pinned"],
         weights_bytes=loaded["weights_bytes"] if loaded else card["size_bytes"],

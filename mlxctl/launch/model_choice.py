@@ -10,7 +10,7 @@ import msgspec
 
 from mlxctl.errors import ClientNotReady
 from mlxctl.launch.clients import Client
-from mlxctl.models import Library, fit_model, this_machine
+from mlxctl.models import DEMO_MODEL, DEMO_SHORT_NAME, Library, fit_model, this_machine
 from mlxctl.models.capability_lookup import open_capability_lookup
 from mlxctl.settings import Settings
 
@@ -76,7 +76,8 @@ def choose_model(models: Sequence[AvailableModel], client: Client, *, wanted: st
     for each model.
     """
     if wanted is not None:
-        named = [model for model in models if model.name == wanted]
+        full = DEMO_MODEL.name if wanted == DEMO_SHORT_NAME else wanted
+        named = [model for name in (wanted, full) for model in models if model.name == name]
         if not named:
             names = ", ".join(model.name for model in models) or "none"
             raise ClientNotReady(f"the server has no model {wanted!r}; it has {names}")

@@ -11,11 +11,12 @@ if TYPE_CHECKING:
     from mlxctl.models.description import ModelDescription, describe_model
     from mlxctl.models.directory_reader import read_model
     from mlxctl.models.fit import Fit, fit_model, fit_on_macs
-    from mlxctl.models.library import DEMO_MODEL, Library, LibraryEntry, NamedDirectory
+    from mlxctl.models.library import DEMO_MODEL, DEMO_SHORT_NAME, Library, LibraryEntry, NamedDirectory
     from mlxctl.models.machine import Machine, this_machine
 
 __all__ = [
     "DEMO_MODEL",
+    "DEMO_SHORT_NAME",
     "Fit",
     "Library",
     "LibraryEntry",

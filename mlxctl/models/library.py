@@ -17,7 +17,7 @@ from mlxctl import demo
 from mlxctl.errors import BrokenModel, MlxctlError, ModelNotFoundOnDisk
 from mlxctl.locations import expand_user
 from mlxctl.models.hub_cache import cached_repositories, hub_cache_directory
-from mlxctl.models.names import display_name, repository_of_folder
+from mlxctl.models.names import display_name, is_repository, repository_of_folder
 from mlxctl.settings import LibrarySettings, resolve
 
 if TYPE_CHECKING:
@@ -51,6 +51,8 @@ class NamedDirectory:
 
 DEMO_MODEL = NamedDirectory(name=demo.MODEL_NAME, path=demo.MODEL_DIR)
 """The built-in model, served when the settings name none."""
+
+DEMO_SHORT_NAME = demo.SHORT_NAME
 
 
 class Library:
@@ -269,6 +271,8 @@ def _unknown(name: str, names: list[str], *, is_ambiguous: bool) -> str:
         offer = f"did you mean {' or '.join(close)}?"
     elif close := _closest(name, [entry.repository for entry in read_catalog()], most=1):
         offer = f"to download {close[0]}: mlxctl models pull {close[0]}"
+    elif "/" in name and is_repository(name):
+        offer = f"to download it from the hub: mlxctl models pull {name}"
     else:
         offer = "`mlxctl models ls` lists models, `mlxctl models search` finds others to download"
     return f"there is no model directory at {name!r} and no model of this name in the library; {offer}"

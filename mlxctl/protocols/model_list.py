@@ -111,6 +111,7 @@ class Model(Struct, frozen=True, kw_only=True):
     pinned: bool
     probed: dict[str, ProbeVerdict] | None
     adapter: AdapterVerdict | None
+    root: str | None
     parent: str | None
 
 
@@ -131,7 +132,8 @@ class ModelCard:
     `created` is in unix seconds, `context_length` in tokens, `num_bytes` of weights. `dimensions` is the
     length of an embedding model's vectors. Unknown values are None, an unknown kind is "unknown". `verdicts`
     are the results of probing by question; empty for a model that was not probed. `adapter` is the analysis
-    of its chat template. `parent` is the base model of a LoRA adapter.
+    of its chat template. `root` is the model's own name; an alias has another `id`. `parent` is the base
+    model of a LoRA adapter.
     """
 
     id: str
@@ -152,6 +154,7 @@ class ModelCard:
     problem: str | None = None
     is_pinned: bool = False
     verdicts: Mapping[str, ProbeVerdict] = field(default_factory=dict)
+    root: str | None = None
     parent: str | None = None
 
 
@@ -191,6 +194,7 @@ def _model_object(card: ModelCard) -> Model:
         pinned=card.is_pinned,
         probed=dict(card.verdicts) or None,
         adapter=card.adapter,
+        root=card.root,
         parent=card.parent,
     )
 

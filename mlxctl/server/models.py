@@ -40,9 +40,10 @@ class ModelResource:
         """Return the model. Raises UnknownModel."""
         await self._inference.manager.read_capabilities()
         cards = {card.id: card for card in await _cards(self._inference, self._catalog)}
-        if name not in cards:
+        card = cards.get(name) or cards.get(self._inference.manager.own_name(name))
+        if card is None:
             raise UnknownModel(name, tuple(model.name for model in self._inference.models()))
-        response.data = encode_model(cards[name])
+        response.data = encode_model(card)
         response.content_type = falcon.MEDIA_JSON
 
     on_head = on_get
@@ -50,7 +51,10 @@ class ModelResource:
 
 async def _cards(inference: InferenceService, catalog: Catalog) -> list[ModelCard]:
     """Return the served models, their LoRA adapters, and the unusable models."""
-    cards = [_card(model, await _described(catalog, model)) for model in inference.models()]
+    cards = [
+        replace(_card(model, await _described(catalog, model)), root=inference.manager.own_name(model.name))
+        for model in inference.models()
+    ]
     by_name = {card.id: card for card in cards}
     adapters = [
         replace(by_name[each.base], id=each.full_name, parent=each.base)

@@ -110,6 +110,24 @@ def test_unknown_option_without_a_close_one_gets_no_suggestion() -> None:
     assert "Error: No such option: --zzz\n" in runner.invoke(app, ["serve", "--zzz"]).output
 
 
+@pytest.mark.parametrize(
+    ("arguments", "fix"),
+    [
+        (["run", "demo", "why", "so"], "takes nothing after PROMPT, but there is 'so'; put PROMPT in quotes"),
+        (["models", "ps", "demo"], "mlxctl models ps takes only options, not 'demo'"),
+        (["serve", "demo", "--model", "demo"], "model 'demo' is given twice"),
+        (["chat", "demo"], "'demo' is a model, and `chat` takes a prompt: mlxctl chat --model demo"),
+        (["launch", "claude", "demo"], "'demo' is a model: mlxctl launch claude --model demo"),
+        (["bench", "latency", "demo"], "'demo' is not an option; name a model with --model"),
+        (["serve", "org/new-model"], "to download it from the hub: mlxctl models pull org/new-model"),
+    ],
+)
+def test_arguments_in_the_wrong_place_get_the_fix(arguments: list[str], fix: str) -> None:
+    run = runner.invoke(app, arguments)
+    assert run.exit_code != 0
+    assert fix in run.output
+
+
 @pytest.mark.parametrize("arguments", [["serve", "--port", "eighty"], ["serve", "--no-such-flag"], ["sevre"]])
 def test_usage_error_exits_with_2(arguments: list[str]) -> None:
     assert runner.invoke(app, arguments).exit_code == 2

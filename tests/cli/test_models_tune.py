@@ -70,7 +70,7 @@ def test_tune_names_the_options_of_the_fastest_drafter(measured: list[tuple[str,
         ("--model", "large", "--speculation", "lookup"),
         ("--model", "large", "--speculation", "draft", "--draft", "small"),
     ]
-    assert "Fastest: mlxctl serve --model large --speculation draft --draft small" in result.stdout
+    assert "Fastest: mlxctl serve large --speculation draft --draft small" in result.stdout
     found = json.loads(tune("large", "--draft-models", "0", "--json").stdout)
     assert (found["fastest"], found["serve_options"]) == ("lookup", ["--speculation", "lookup"])
     assert found["trials"][0]["overall"] == pytest.approx(1.2)

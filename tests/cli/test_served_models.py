@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 from typer.testing import CliRunner
@@ -24,6 +25,16 @@ def test_models_are_listed_with_state_and_use(server: ServerProcess) -> None:
     (row,) = json.loads(runner.invoke(app, ["models", "ps", "--json", "--url", server.url]).stdout)
     assert (row["name"], row["state"], row["num_requests"]) == ("mlxctl-demo", "loaded", 0)
     assert "mlxctl-demo  loaded" in runner.invoke(app, ["models", "ps", "--url", server.url]).stdout
+
+
+def test_an_alias_is_a_further_name_in_the_row_of_its_model(tmp_path: Path) -> None:
+    settings = tmp_path / "settings.toml"
+    settings.write_text('[library.aliases]\nquick = "demo"\n')
+    with serving(None, "--config", str(settings)) as server:
+        (row,) = json.loads(runner.invoke(app, ["models", "ps", "--json", "--url", server.url]).stdout)
+        assert (row["name"], row["aliases"], row["num_requests"]) == ("mlxctl-demo", ["quick"], 0)
+        shown = runner.invoke(app, ["models", "ps", "--url", server.url]).stdout
+        assert "mlxctl-demo, quick  loaded" in shown
 
 
 def test_a_model_is_pinned_unpinned_unloaded_and_loaded(server: ServerProcess) -> None:

@@ -72,7 +72,7 @@ def test_dry_run_starts_no_server(environment: dict[str, str]) -> None:
     environment["MLXCTL_SERVER_PORT"] = str(free_port())
     done = launch(environment, "codex", "--model", "some-model", "--dry-run")
     assert (done.returncode, done.stdout) == (1, "")
-    assert "a dry run starts none; start it with: mlxctl serve --model some-model" in done.stderr
+    assert "a dry run starts none; start it with: mlxctl serve some-model" in done.stderr
 
 
 def test_without_a_server_at_the_given_url_none_is_started(environment: dict[str, str]) -> None:

@@ -63,7 +63,7 @@ def test_only_needed_files_are_downloaded(hub: TinyHub, tmp_path: Path) -> None:
     code, out, err = pull("org/tiny", hub.url, tmp_path)
     snapshot = tmp_path / "models--org--tiny" / "snapshots" / COMMIT
     assert (code, err) == (0, "")
-    assert "mlxctl serve --model org/tiny" in out
+    assert "mlxctl serve org/tiny" in out
     assert {path.name: path.read_bytes() for path in snapshot.iterdir()} == FILES
     assert (tmp_path / "models--org--tiny" / "refs" / "main").read_text() == COMMIT
 

@@ -87,6 +87,17 @@ def test_new_prompt_is_a_miss(server: ServerProcess) -> None:
     assert (found["reason"], found["num_cached_tokens"], found["compared_with"]) == ("first", 0, None)
 
 
+def test_a_repeated_prompt_below_the_shortest_prefix_is_named_too_short(server: ServerProcess) -> None:
+    body = {"model": "tiny", "prompt": "Hi", "max_tokens": 1}
+    for _ in range(2):
+        httpx.post(f"{server.url}/v1/completions", json=body, timeout=60).raise_for_status()
+
+    found = Agent(server).explained()
+
+    assert (found["reason"], found["num_cached_tokens"]) == ("too_short", 0)
+    assert "from 16 tokens on" in found["sentence"]
+
+
 def test_repeated_prompt_is_a_full_hit(server: ServerProcess) -> None:
     agent = Agent(server)
     for _ in range(2):

@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import anthropic
+import httpx
 import openai
 import pytest
 
@@ -41,6 +42,13 @@ def test_openai_round_trip(openai_client: openai.OpenAI) -> None:
     history = [QUESTION, first.message.model_dump(exclude_none=True), *results]
     second = openai_client.chat.completions.create(messages=history, tools=tools, **body).choices[0]
     assert "21" in (second.message.content or "")
+
+
+def test_the_short_name_names_the_demo_model(server: ServerProcess) -> None:
+    body = {"model": "demo", "messages": [{"role": "user", "content": "Hello!"}], "max_tokens": 2}
+    answer = httpx.post(f"{server.url}/v1/chat/completions", json=body, timeout=60)
+    assert (answer.status_code, answer.json()["model"]) == (200, "demo")
+    assert httpx.get(f"{server.url}/v1/models/demo").json()["id"] == "mlxctl-demo"
 
 
 def test_anthropic_streamed_round_trip(anthropic_client: anthropic.Anthropic) -> None:

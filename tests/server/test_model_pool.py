@@ -47,7 +47,7 @@ def server(models: Path) -> Iterator[ServerProcess]:
     It serves all of them.
     """
     limit = int(1.5 * max(size(models / family) for family in FAMILIES))
-    named = ["--model", str(models / "qwen3"), "--model", str(models / "llama3"), "--models-dir", str(models)]
+    named = [str(models / "qwen3"), "--model", str(models / "llama3"), "--models-dir", str(models)]
     running = ServerProcess(*named, "--memory-limit", str(limit))
     try:
         running.wait_ready()

@@ -87,6 +87,8 @@ def read_options(options: SharedOptions) -> RunOptions:
         raise SettingsError(
             f"{serve_options[0]!r} is an option of the server that is started here; leave out --url"
         )
+    if serve_options and not serve_options[0].startswith("-"):
+        raise SettingsError(f"{serve_options[0]!r} is not an option; name a model with --model")
     if not options.against and (options.against_model or options.against_key):
         raise SettingsError("--against-model and --against-key need --against")
     named = ("--model", model) if model and not url else ()

@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING
 
 from mlxctl.cli.lazy import LazyCommand, lazy_group
 from mlxctl.cli.options import read_settings
+from mlxctl.errors import ModelNotFoundOnDisk
 
 if TYPE_CHECKING:
     from mlxctl.models import Library
@@ -41,3 +42,18 @@ def open_library(config: Path | None) -> "Library":
     from mlxctl.models import Library
 
     return Library(read_settings(config).library)
+
+
+def is_model_name(word: str) -> bool:
+    """Return whether `word` is the name or path of a model.
+
+    Raises SettingsError.
+    """
+    if not word or len(word.split()) != 1:
+        return False
+    library = open_library(None)
+    try:
+        found = library.resolve(word)
+    except ModelNotFoundOnDisk:
+        return False
+    return (found.path / "config.json").is_file()

@@ -54,8 +54,7 @@ def pull(
         from mlxctl.cli.models.tables import size
 
         typer.echo(
-            f"downloaded {done.repository} ({size(done.num_bytes)}). "
-            f"Try: mlxctl serve --model {done.repository}"
+            f"downloaded {done.repository} ({size(done.num_bytes)}). Try: mlxctl serve {done.repository}"
         )
     if probe:
         _probe(done.repository, config, as_json=as_json)

@@ -86,7 +86,7 @@ def tune(
     if fastest is None:
         typer.echo("No drafter makes the answers faster: serve this model without --speculation.")
     else:
-        typer.echo(f"Fastest: mlxctl serve {shlex.join(('--model', name, *fastest.serve_options))}")
+        typer.echo(f"Fastest: mlxctl serve {shlex.join((name, *fastest.serve_options))}")
 
 
 def _find_drafters(name: str, config: ConfigFile) -> "Drafters":

@@ -14,7 +14,7 @@ from mlxctl.inference.cache.similarity import most_similar
 from mlxctl.prefix_cache.policy import MIN_REUSE_TOKENS
 
 Reason = Literal[
-    "all_known", "continued", "first", "cache_off", "not_kept", "no_checkpoint", "evicted",
+    "all_known", "continued", "first", "too_short", "cache_off", "not_kept", "no_checkpoint", "evicted",
     "expired", "cleared", "engine_restarted", "namespace_changed", "adapter_changed",
 ]  # fmt: skip
 
@@ -23,6 +23,8 @@ _SENTENCES: dict[str, str] = {
     "continued": "all of request {other} was cached; only the tokens after it were computed",
     "first": "no earlier request in this server's memory is similar; those with another key or cache_salt do "
     "not count",
+    "too_short": f"the prompt is too short: cached prefixes are reused from {MIN_REUSE_TOKENS} tokens on, "
+    "without the last token of the prompt",
     "cache_off": "the request set cache_mode to off",
     "not_kept": "request {other} was not stored: its cache_mode or ttl forbids it, or the cache has no room "
     "at all",
@@ -127,6 +129,8 @@ def explain(
 def _without_comparison(recorded: RecordedPrompt) -> Reason | None:
     if recorded.request.cache.mode == "off":
         return "cache_off"
+    if len(recorded.prompt_ids) <= MIN_REUSE_TOKENS:
+        return "too_short"
     return "all_known" if recorded.cache_usage.num_cached_tokens >= len(recorded.prompt_ids) - 1 else None
 
 

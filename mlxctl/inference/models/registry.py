@@ -10,6 +10,7 @@ from dataclasses import replace
 from mlxctl.adapters.answer_reader import AnswerReader
 from mlxctl.errors import BrokenModel, ModelNotFoundOnDisk, ModelUnavailable, UnknownModel
 from mlxctl.inference.models.served_model import ServedModel, UnusableModel
+from mlxctl.models import DEMO_SHORT_NAME
 
 FindModel = Callable[[str], ServedModel]
 
@@ -17,7 +18,8 @@ FindModel = Callable[[str], ServedModel]
 class ModelRegistry:
     """Registered models by name.
 
-    A model directory is one model, however many names it has; the first is its own name.
+    A model directory is one model, however many names it has; the first is its own name. The demo model can
+    also be named `demo`, which is in no list.
 
     The first usable model of `at_start`, by own name, is to be loaded with the engine. `find` reads a model
     of the library by name, never by path, and raises ModelNotFoundOnDisk or BrokenModel; without it only
@@ -35,6 +37,7 @@ class ModelRegistry:
         self._models: dict[str, ServedModel] = {}
         self._own_names: dict[str, str] = {}
         self._by_directory: dict[object, str] = {}
+        self._own_name_of_demo: str | None = None
         self._unusable = {model.name: model for model in unusable}
         self._find = find
         for model in (*at_start, *others):
@@ -62,7 +65,9 @@ class ModelRegistry:
 
     def own_name(self, name: str) -> str | None:
         """Return the own name of the model registered as `name`."""
-        return self._own_names.get(name)
+        own_name = self._own_names.get(name)
+        is_short = own_name is None and name == DEMO_SHORT_NAME and name not in self._unusable
+        return self._own_name_of_demo if is_short else own_name
 
     def set_capabilities(self, own_name: str, reader: AnswerReader) -> None:
         """Record the capabilities that the model's adapter found."""
@@ -79,8 +84,8 @@ class ModelRegistry:
 
     async def resolve(self, name: str) -> ServedModel:
         """Return the model that a request names. Raises UnknownModel, ModelUnavailable."""
-        if name in self._own_names:
-            return self._models[self._own_names[name]]
+        if (own_name := self.own_name(name)) is not None:
+            return self._models[own_name]
         if name in self._unusable:
             raise ModelUnavailable(name, self._unusable[name].reason)
         if self._find is None:
@@ -96,4 +101,6 @@ class ModelRegistry:
     def _register(self, name: str, model: ServedModel) -> ServedModel:
         own_name = self._by_directory.setdefault(model.facts.path.resolve(), model.name)
         self._own_names[name] = own_name
+        if model.is_demo:
+            self._own_name_of_demo = own_name
         return self._models.setdefault(own_name, model)
