@@ -9,6 +9,7 @@ import sys
 import threading
 import time
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import httpx
@@ -143,24 +144,40 @@ def test_requests_get_503_until_the_model_is_loaded(endless_model: Path, tmp_pat
     (tmp_path / "tiny").symlink_to(endless_model)
     server = ServerProcess(option, str(tmp_path / "tiny" if option == "--model" else tmp_path))
     try:
-        wait_for(lambda: _answers(server.url), seconds=20)
-        assert server.health()["status"] == "starting"
-        name = httpx.get(f"{server.url}/v1/models", timeout=30).json()["data"][0]["id"]
-        body = {**BODY, "model": name, "max_tokens": 1}
-        refused = []
-        while httpx.get(f"{server.url}/readyz").status_code != 200:
-            answer = httpx.post(f"{server.url}/v1/chat/completions", json=body, timeout=30)
-            if answer.status_code != 200:
-                refused.append(
-                    (answer.status_code, answer.json()["error"]["code"], "retry-after" in answer.headers)
-                )
-        assert set(refused) == {(503, "model_loading", True)}
+        with _stopped_engine(server):
+            wait_for(lambda: _answers(server.url), seconds=20)
+            assert server.health()["status"] == "starting"
+            name = httpx.get(f"{server.url}/v1/models", timeout=30).json()["data"][0]["id"]
+            body = {**BODY, "model": name, "max_tokens": 1}
+            refused = httpx.post(f"{server.url}/v1/chat/completions", json=body, timeout=30)
+        assert (refused.status_code, refused.json()["error"]["code"]) == (503, "model_loading")
+        assert "retry-after" in refused.headers
+        wait_for(lambda: httpx.get(f"{server.url}/readyz").status_code == 200, seconds=60)
         assert httpx.post(f"{server.url}/v1/chat/completions", json=body, timeout=30).status_code == 200
     finally:
         server.process.terminate()
         _, errors = server.process.communicate(timeout=END_SECONDS)
         server.kill()
     assert "Traceback" not in errors
+
+
+@contextmanager
+def _stopped_engine(server: ServerProcess) -> Iterator[None]:
+    """Stop the engine of a server that is starting, before its model is loaded."""
+    command = ["pgrep", "-P", str(server.process.pid), "-f", "mlxctl.engine.process"]
+    found: list[str] = []
+
+    def is_found() -> bool:
+        found[:] = subprocess.run(command, capture_output=True, text=True).stdout.split()
+        return bool(found)
+
+    wait_for(is_found, seconds=20)
+    engine = int(found[0])
+    os.kill(engine, signal.SIGSTOP)
+    try:
+        yield
+    finally:
+        os.kill(engine, signal.SIGCONT)
 
 
 def _answers(url: str) -> bool:
