@@ -163,7 +163,7 @@ def test_requests_get_503_until_the_model_is_loaded(endless_model: Path, tmp_pat
 
 @contextmanager
 def _stopped_engine(server: ServerProcess) -> Iterator[None]:
-    """Stop the engine of a server that is starting, before its model is loaded."""
+    """Stop the engine of a starting server before its model is loaded."""
     command = ["pgrep", "-P", str(server.process.pid), "-f", "mlxctl.engine.process"]
     found: list[str] = []
 
