@@ -16,6 +16,7 @@ import msgspec
 
 from mlxctl.engine.backend import prefer_openblas
 from mlxctl.engine.loading.loader import import_mlx_lm
+from mlxctl.engine.loading.transformers_placeholder import import_mlx_lm_alone
 from mlxctl.engine.process_memory import ProcessOverhead
 from mlxctl.settings import EngineSettings
 
@@ -41,7 +42,8 @@ def main(socket_path: str, settings_json: str) -> None:
     settings = msgspec.json.decode(settings_json, type=EngineSettings, dec_hook=_decode_path)
     connection = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
     connection.connect(socket_path)
-    blas = _import(settings)
+    blas = _blas(settings)
+    import_mlx_lm_alone()
     # PERF: collecting garbage among imported modules delays every row by a tenth of a second.
     gc.freeze()
     _run(connection, settings, blas, ProcessOverhead())
@@ -52,15 +54,15 @@ def run_engine(connection: socket.socket, settings: EngineSettings) -> None:
 
     The thread becomes the MLX thread.
     """
-    # The process has other memory as well.
-    _run(connection, settings, _import(settings), None)
-
-
-def _import(settings: EngineSettings) -> str:
-    """Import MLX and mlx-lm; return the name of the BLAS in use."""
-    blas = prefer_openblas() if settings.blas == "auto" else "bundled"
+    blas = _blas(settings)
     import_mlx_lm()
-    return blas
+    # The process has other memory as well.
+    _run(connection, settings, blas, None)
+
+
+def _blas(settings: EngineSettings) -> str:
+    """Choose the BLAS before MLX is imported, and return its name."""
+    return prefer_openblas() if settings.blas == "auto" else "bundled"
 
 
 def _run(

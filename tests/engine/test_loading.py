@@ -4,6 +4,7 @@ import ctypes
 import shutil
 import subprocess
 import sys
+from importlib import metadata
 from pathlib import Path
 
 import mlx.core as mx
@@ -41,6 +42,34 @@ def test_importing_mlx_lm_leaves_the_file_limit_unchanged() -> None:
         "print(resource.getrlimit(resource.RLIMIT_NOFILE))"
     )
     assert run_python(program) == "(1000, 2000)"
+
+
+IMPORT_ALONE = (
+    "import sys; from mlxctl.engine.loading.transformers_placeholder import import_mlx_lm_alone;"
+    "utils = import_mlx_lm_alone();"
+)
+
+
+def test_engine_imports_mlx_lm_without_transformers() -> None:
+    after = "print(utils.load_model.__module__, 'transformers' in sys.modules, 'torch' in sys.modules);"
+    later = "import transformers; print(transformers.__version__)"
+    assert run_python(IMPORT_ALONE + after + later).splitlines() == [
+        "mlx_lm.utils False False",
+        metadata.version("transformers"),
+    ]
+
+
+def test_mlx_lm_that_uses_transformers_on_import_gets_it(tmp_path: Path) -> None:
+    for name, source in {
+        "transformers": "LIMITS = {'context': 8}",
+        "mlx_lm": "from transformers import LIMITS; CONTEXT = LIMITS['context']",
+    }.items():
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "__init__.py").write_text(source)
+    (tmp_path / "mlx_lm" / "utils.py").write_text("from mlx_lm import CONTEXT")
+
+    found = f"import sys; sys.path.insert(0, {str(tmp_path)!r});"
+    assert run_python(found + IMPORT_ALONE + "print(utils.CONTEXT)") == "8"
 
 
 @pytest.mark.parametrize("family", ["qwen3", "gemma3", "qwen3_next"])
