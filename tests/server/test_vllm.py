@@ -86,6 +86,11 @@ def test_every_chunk_counts_the_tokens_so_far(client: openai.OpenAI, kind: str) 
     assert chunks[-2].usage.total_tokens == chunks[-1].usage.total_tokens
 
 
+def test_no_chunk_counts_tokens_without_include_usage(client: openai.OpenAI) -> None:
+    chunks = client.completions.create(**TEXT, stream=True, stream_options={"continuous_usage_stats": True})
+    assert {chunk.usage for chunk in chunks} == {None}
+
+
 def test_stop_token_ids_end_the_answer(client: openai.OpenAI) -> None:
     whole = client.chat.completions.create(**CHAT, extra_body={"return_token_ids": True}).model_dump()
     token_ids = whole["choices"][0]["token_ids"]

@@ -196,7 +196,7 @@ class ChatAllowedToolsChoice(Struct, tag_field="type", tag="allowed_tools"):
 class StreamOptions(Struct):
     """Options of a stream.
 
-    With `continuous_usage_stats` (vLLM) every chunk has the counts so far.
+    With `continuous_usage_stats` (vLLM) and `include_usage` every chunk has the counts so far.
     """
 
     include_usage: bool | None = None
@@ -205,7 +205,7 @@ class StreamOptions(Struct):
 
 def counts_every_chunk(options: StreamOptions | None) -> bool:
     """Whether every chunk has the counts so far."""
-    return bool(options and options.continuous_usage_stats)
+    return bool(options and options.include_usage and options.continuous_usage_stats)
 
 
 class ChatTextFormat(Struct, tag_field="type", tag="text"):
