@@ -5,7 +5,7 @@ import sys
 import time
 from collections import deque
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, TextIO
 
 import typer
 
@@ -198,18 +198,34 @@ def _newest_log() -> Path:
 
 
 def _print_log(path: Path, lines: int, *, follow: bool) -> None:
-    with path.open(encoding="utf-8", errors="replace") as file:
+    file = path.open(encoding="utf-8", errors="replace")
+    try:
         last = deque(file, maxlen=lines)
         for line in (*_last_older_lines(path, lines - len(last)), *last):
             typer.echo(line, nl=False)
         while follow:
             if line := file.readline():
                 typer.echo(line, nl=False)
-            elif path.stat().st_size < file.tell():
-                # A new server has begun the log again.
-                file.seek(0)
+            elif _is_replaced(file, path):
+                file.close()
+                file = path.open(encoding="utf-8", errors="replace")
             else:
                 time.sleep(_FOLLOW_SECONDS)
+    finally:
+        file.close()
+
+
+def _is_replaced(file: TextIO, path: Path) -> bool:
+    """Return whether `path` is another file by now, or was begun again.
+
+    False while there is none.
+    """
+    try:
+        found = path.stat()
+    except FileNotFoundError:
+        return False
+    opened = os.fstat(file.fileno())
+    return not os.path.samestat(found, opened) or found.st_size < file.tell()
 
 
 def _last_older_lines(path: Path, lines: int) -> deque[str]:

@@ -5,7 +5,6 @@ stored response needs them.
 """
 
 import sqlite3
-import time
 from collections.abc import Callable, Collection, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -15,6 +14,7 @@ from mlxctl.errors import StoreUnavailable
 from mlxctl.ir.stored import StoredItem, StoredResponse
 from mlxctl.stores.database import MAX_FREE_BYTES, Database
 from mlxctl.stores.rows import check_row
+from mlxctl.stores.steady_clock import SteadyClock
 
 _MIGRATIONS = (
     """
@@ -88,16 +88,22 @@ class ResponseStore:
     It is created at the first use. A caller cannot read another caller's responses. Responses expire
     `ttl_seconds` after their last use; beyond `max_bytes` (of contents, and of the file) the least recently
     used are deleted. Using a response counts as use of its ancestors. Any thread may call; calls wait for the
-    disk, and raise StoreUnavailable when it fails.
+    disk, and raise StoreUnavailable when it fails. Setting the machine's time during the run expires nothing,
+    and a use that an earlier run noted in the future counts as one now.
     """
 
     def __init__(
-        self, path: Path, *, max_bytes: int, ttl_seconds: float, now: Callable[[], float] = time.time
+        self,
+        path: Path,
+        *,
+        max_bytes: int,
+        ttl_seconds: float,
+        now: Callable[[], float] | None = None,
     ) -> None:
         self._database = Database(path, _MIGRATIONS, is_transient=True)
         self._max_bytes = max_bytes
         self._ttl_seconds = ttl_seconds
-        self._now = now
+        self._now = now or SteadyClock()
 
     def save(self, owner: str, response: StoredResponse, *, earlier: Sequence[StoredItem] = ()) -> None:
         """Store a response, unless it alone exceeds the limit.
@@ -264,6 +270,8 @@ class ResponseStore:
         return connection.execute(query, (owner, response_id, self._oldest)).fetchone() is not None
 
     def _expire(self, connection: sqlite3.Connection) -> None:
+        now = self._now()
+        connection.execute("UPDATE responses SET last_used = ? WHERE last_used > ?", (now, now))
         connection.execute("DELETE FROM responses WHERE last_used <= ?", (self._oldest,))
         _drop_unneeded(connection)
 

@@ -5,6 +5,7 @@ import plistlib
 import socket
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -174,6 +175,25 @@ def test_logs_print_the_log_that_was_written_last(environment: dict[str, str], t
         (directory / name).write_text(f"{text}\n")
         os.utime(directory / name, (written_at, written_at))
     assert service(environment, "logs").stdout == "launched\n"
+
+
+def test_followed_logs_continue_in_a_file_that_replaces_the_log(
+    environment: dict[str, str], tmp_path: Path
+) -> None:
+    log = tmp_path / ".local" / "state" / "mlxctl" / "service.log"
+    log.parent.mkdir(parents=True)
+    log.write_text("first\n")
+    command = [sys.executable, "-u", "-m", "mlxctl", "logs", "--follow"]
+    with subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, text=True) as follower:
+        try:
+            assert follower.stdout is not None
+            assert follower.stdout.readline() == "first\n"
+            log.rename(log.with_suffix(".old"))
+            time.sleep(0.6)
+            log.write_text("second, and longer than the first\n")
+            assert follower.stdout.readline() == "second, and longer than the first\n"
+        finally:
+            follower.kill()
 
 
 def test_a_home_that_cannot_be_written_is_one_line(environment: dict[str, str], tmp_path: Path) -> None:

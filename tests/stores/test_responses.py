@@ -13,6 +13,7 @@ from mlxctl.errors import StoreError
 from mlxctl.ir import StoredItem, StoredResponse
 from mlxctl.stores import ResponseStore, StoreFacts
 from mlxctl.stores.responses import _MIGRATIONS
+from mlxctl.stores.steady_clock import SteadyClock
 
 TTL_SECONDS = 60.0
 
@@ -214,6 +215,32 @@ def test_another_process_reads_stored_responses(store: ResponseStore, path: Path
     other.save("ann", answer("b", after="a"))
     other.close()
     assert len(ids(store.conversation("ann", "b"))) == 4
+
+
+def test_a_clock_that_jumps_and_returns_expires_nothing(path: Path) -> None:
+    wall, elapsed = Clock(), Clock()
+    store = ResponseStore(
+        path, max_bytes=1000, ttl_seconds=TTL_SECONDS, now=SteadyClock(wall=wall, elapsed=elapsed)
+    )
+    store.save("ann", answer("a"))
+    for jump in (10 * TTL_SECONDS, -20 * TTL_SECONDS):
+        wall.seconds += jump
+        store.save("ann", answer(f"after {jump}"))
+        assert store.find("ann", "a") is not None
+    elapsed.seconds += TTL_SECONDS + 1
+    assert store.find("ann", "a") is None
+    store.close()
+
+
+def test_a_use_that_an_earlier_run_noted_in_the_future_counts_as_one_now(
+    store: ResponseStore, clock: Clock
+) -> None:
+    clock.seconds += 100 * TTL_SECONDS
+    store.save("ann", answer("a"))
+    clock.seconds -= 100 * TTL_SECONDS
+    store.save("ann", answer("b"))
+    clock.seconds += TTL_SECONDS + 1
+    assert store.find("ann", "a") is None
 
 
 def test_store_is_thread_safe(store: ResponseStore) -> None:

@@ -104,8 +104,8 @@ def _speed(fit: Fit, predicted: float | None) -> str:
 def fit_legend() -> str:
     """Return the meaning of the columns of `fit_table`."""
     return (
-        "needed = weights + KV cache of one conversation + estimated prefill memory; "
-        "~ marks a typical share of the memory.\n"
+        "needed = weights + KV cache of one conversation + estimated prefill memory, on Macs for the largest "
+        "prefill chunk, an upper bound;\n~ marks a typical share of the memory.\n"
         f"{SPEED_FORMULA}."
     )
 
