@@ -205,7 +205,8 @@ def _check_room(plan: DownloadPlan, cache: Path) -> None:
         needed, room = describe_bytes(plan.num_bytes_left), describe_bytes(free)
         message = (
             f"model {plan.repository!r} needs {needed} more on the disk of {str(cache)!r}, which has {room} "
-            f"left, of which {describe_bytes(_SPARE_BYTES)} stay free; free space, or name another directory in HF_HUB_CACHE"
+            f"left, and {describe_bytes(_SPARE_BYTES)} must stay free; free space, or name another directory "
+            "in HF_HUB_CACHE"
         )
         raise DownloadFailed(plan.repository, message)
 
