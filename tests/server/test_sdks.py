@@ -269,6 +269,15 @@ def test_tokens_of_a_response_are_counted_before_it(openai_sdk: openai.OpenAI) -
     assert counted.input_tokens == made.usage.input_tokens
 
 
+def test_stored_conversation_is_compacted_without_input(openai_sdk: openai.OpenAI) -> None:
+    first = openai_sdk.responses.create(model=MODEL, input="Hello!")
+    raw = openai_sdk.responses.with_raw_response.compact(model=MODEL, previous_response_id=first.id)
+    kept, summary = json.loads(raw.text)["output"]
+    assert (kept["content"][0]["text"], summary["type"]) == ("Hello!", "compaction")
+    with pytest.raises(openai.BadRequestError, match="input is missing"):
+        openai_sdk.responses.compact(model=MODEL)
+
+
 def test_compacted_conversation_is_continued(openai_sdk: openai.OpenAI) -> None:
     first = openai_sdk.responses.create(model=MODEL, input="Hello!")
     # The SDK's type of output items has no message of the user, though its documentation says that they come.

@@ -46,6 +46,8 @@ class TokenCountOfResponse(Struct, kw_only=True):
 class CompactionFormatter(OpenAIResponsesFormatter):
     """Formatter of one compaction; it is neither streamed nor stored."""
 
+    needs_input = False
+
     def translate(self, context: StoredContext) -> GenerationRequest:
         """Return the request for a summary. Raises InvalidRequest."""
         request = super().translate(context)

@@ -64,6 +64,7 @@ class OpenAIResponsesFormatter:
     """
 
     begins_with_usage = False
+    needs_input = True
 
     def __init__(self, *, response_id: str | None = None, now: Callable[[], float] = time.time) -> None:
         self.dropped_tools: tuple[str, ...] = ()
@@ -101,7 +102,7 @@ class OpenAIResponsesFormatter:
 
     def read(self, body: bytes) -> References:
         """Decode a body and return its references. Raises InvalidRequest."""
-        self._request = decode_responses(body)
+        self._request = decode_responses(body, needs_input=self.needs_input)
         return references(self._request)
 
     def translate(self, context: StoredContext) -> GenerationRequest:

@@ -81,10 +81,13 @@ class ReadInput:
     dropped: tuple[str, ...]
 
 
-def decode_responses(body: bytes) -> schema.ResponsesRequest:
-    """Decode a body and refuse unsupported fields by name. Raises InvalidRequest."""
+def decode_responses(body: bytes, *, needs_input: bool) -> schema.ResponsesRequest:
+    """Decode a body and refuse unsupported fields by name.
+
+    Without `needs_input`, previous_response_id suffices. Raises InvalidRequest.
+    """
     request = decode_body(body, _DECODER)
-    if request.input is None:
+    if request.input is None and (needs_input or request.previous_response_id is None):
         raise missing("input")
     if request.input == []:
         raise InvalidRequest("input is empty; send a text, or at least one item", param="input")
