@@ -5,7 +5,6 @@ On import, `transformers` reads the sources of all its models: half of the time 
 
 import contextlib
 import importlib.abc
-import importlib.util
 import sys
 from collections.abc import Iterator
 from importlib.machinery import ModuleSpec
@@ -66,7 +65,7 @@ class _Finder(importlib.abc.MetaPathFinder, importlib.abc.Loader):
     def find_spec(self, fullname: str, *_: object) -> ModuleSpec | None:
         if fullname.partition(".")[0] != _PACKAGE:
             return None
-        return importlib.util.spec_from_loader(fullname, self, is_package=True)
+        return ModuleSpec(fullname, self, is_package=True)
 
     def exec_module(self, module: ModuleType) -> None:
         def placeholder(name: str) -> Any:
