@@ -98,10 +98,10 @@ def test_tone_curve_equals_that_of_the_device(row: Row, curve: ToneCurve) -> Non
     np.testing.assert_allclose(weights / weights.sum(), softmax(np.array(curved)[0]), atol=1e-5)
 
 
-@pytest.mark.parametrize("width", [5, 300])
-def test_draws_have_the_distribution_of_the_weights(width: int) -> None:
+@pytest.mark.parametrize(("width", "top_k"), [(5, 2), (300, 150), (300, 20)])
+def test_draws_have_the_distribution_of_the_weights(width: int, top_k: int) -> None:
     logits = (np.random.default_rng(3).normal(size=width) * 1.5).astype(np.float32)
-    params = [SamplingParams(temperature=1.3, top_k=width // 2, seed=seed) for seed in range(100)]
+    params = [SamplingParams(temperature=1.3, top_k=top_k, seed=seed) for seed in range(100)]
     drawn = [draw_token(logits, each, position) for each in params for position in range(100)]
 
     counts = np.bincount(drawn, minlength=width)

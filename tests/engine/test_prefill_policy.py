@@ -93,10 +93,10 @@ def test_long_prompt_beside_stream_keeps_gaps_below_four_steps(machine: Machine)
     assert p99(stream.gaps(after=begun)) <= 4 * idle
 
 
-@pytest.mark.parametrize("share_of_slow_passes", [0.0, 0.1])
+@pytest.mark.parametrize(("share_of_slow_passes", "at_most"), [(0.0, 4), (0.1, 5)])
 @pytest.mark.parametrize("machine", [ATTENTION, CONTEXT, DENSE], ids=["attention", "context", "dense"])
-def test_long_prompt_beside_stream_takes_at_most_five_times_as_long_as_alone(
-    machine: Machine, share_of_slow_passes: float
+def test_long_prompt_beside_stream_takes_few_times_as_long_as_alone(
+    machine: Machine, share_of_slow_passes: float, at_most: int
 ) -> None:
     source, slow = random.Random(1), 10
     simulation = Simulation(
@@ -108,7 +108,7 @@ def test_long_prompt_beside_stream_takes_at_most_five_times_as_long_as_alone(
     seconds = simulation.run_first([simulation.ask(8000, num_tokens=2)])
 
     alone = sum(machine.pass_seconds(500, context=start) for start in range(0, 8000, 500))
-    assert seconds < 5 * alone * (1 + share_of_slow_passes * (slow - 1))
+    assert seconds < at_most * alone * (1 + share_of_slow_passes * (slow - 1))
 
 
 def test_passes_do_not_shrink_where_reading_the_context_takes_longest() -> None:

@@ -5,6 +5,7 @@ On import, `transformers` reads the sources of all its models: half of the time 
 
 import contextlib
 import importlib.abc
+import logging
 import sys
 from collections.abc import Iterator
 from importlib.machinery import ModuleSpec
@@ -15,6 +16,8 @@ from mlxctl.engine.failures import FOREIGN_ERRORS
 from mlxctl.engine.loading.loader import import_mlx_lm
 
 _PACKAGE = "transformers"
+
+_log = logging.getLogger(__name__)
 
 
 def import_mlx_lm_alone() -> ModuleType:
@@ -27,8 +30,9 @@ def import_mlx_lm_alone() -> ModuleType:
     try:
         with _placeholder():
             return import_mlx_lm()
-    except (*FOREIGN_ERRORS, ImportError):
+    except (*FOREIGN_ERRORS, ImportError) as error:
         # A later mlx-lm may use more than the names of classes.
+        _log.info("importing transformers, which this mlx-lm uses at once: %s", error)
         _forget("mlx_lm")
         return import_mlx_lm()
 
