@@ -1,17 +1,28 @@
 """`mlxctl` and `python -m mlxctl`."""
 
+import errno
 import gc
 import io
+import os
 import signal
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 _OBJECTS_BETWEEN_COLLECTIONS = 20_000
+_OUTPUT_ERRORS = (errno.EPIPE, errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 
 
 def main() -> None:
     """Run the command line."""
     # PERF: imported objects stay alive; repeated garbage collection takes a fifth of the start-up time.
     gc.set_threshold(_OBJECTS_BETWEEN_COLLECTIONS)
+    _open_closed_streams()
+    with _reporting_full_output():
+        _run()
+
+
+def _run() -> None:
     # PERF: shells call these at each TAB, and importing Typer takes longer than reading the names.
     match sys.argv[1:]:
         case ["completion", "models"]:
@@ -37,6 +48,43 @@ def main() -> None:
     if is_interruptible:
         signal.signal(signal.SIGINT, signal.default_int_handler)
     app(prog_name="mlxctl")
+
+
+def _open_closed_streams() -> None:
+    """Point standard streams that the caller closed (`>&-`) to /dev/null.
+
+    The next open file would get their number, and what is printed.
+    """
+    for name in ("stdin", "stdout", "stderr"):
+        if getattr(sys, name) is None:
+            # The lowest free number is that of the closed stream.
+            descriptor = os.open(os.devnull, os.O_RDWR)
+            setattr(sys, name, os.fdopen(descriptor, "r" if name == "stdin" else "w"))
+
+
+@contextmanager
+def _reporting_full_output() -> Iterator[None]:
+    """Print one line when standard output cannot be written.
+
+    Its disk may be full. A reader that ended (`| head`) is no error worth a line.
+    """
+    try:
+        try:
+            yield
+        finally:
+            sys.stdout.flush()
+    except OSError as error:
+        if error.filename is not None or error.errno not in _OUTPUT_ERRORS:
+            raise
+        # What is still buffered would fail once more at the end.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        if error.errno != errno.EPIPE:
+            print(
+                f"mlxctl: standard output cannot be written: {error.strerror}; "
+                "free some space, or send the output elsewhere",
+                file=sys.stderr,
+            )
+        sys.exit(1)
 
 
 if __name__ == "__main__":

@@ -93,7 +93,11 @@ def launch(
         )
         models = [AvailableModel.of_card(card) for card in server.cards]
         # A server that was started for this model serves nothing else, under a name of its own.
-        found = choose_model(models, chosen, wanted=model if server.pid is None else None)
+        try:
+            found = choose_model(models, chosen, wanted=model if server.pid is None else None)
+        except ClientNotReady:
+            server.stop()
+            raise
         endpoint = Endpoint(
             url=root, model=found.name, context_length=found.context_length or chosen.min_context, api_key=key
         )

@@ -1,10 +1,12 @@
 """A server that answers already, or a new one in the background."""
 
 import os
+import signal
 import subprocess
 import sys
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, BinaryIO
@@ -33,6 +35,12 @@ class RunningServer:
     cards: list[dict[str, Any]]
     pid: int | None = None
     log_file: Path | None = None
+
+    def stop(self) -> None:
+        """Stop the server if it was started here."""
+        if self.pid is not None:
+            with suppress(ProcessLookupError):
+                os.kill(self.pid, signal.SIGTERM)
 
 
 def find_or_start(

@@ -3,6 +3,7 @@
 Says why others do not. Pure but for the library.
 """
 
+import shlex
 from collections.abc import Iterable, Sequence
 from typing import Any
 
@@ -80,7 +81,10 @@ def choose_model(models: Sequence[AvailableModel], client: Client, *, wanted: st
         named = [model for name in (wanted, full) for model in models if model.name == name]
         if not named:
             names = ", ".join(model.name for model in models) or "none"
-            raise ClientNotReady(f"the server has no model {wanted!r}; it has {names}")
+            raise ClientNotReady(
+                f"the running server has no model {wanted!r}; it has {names}. For another model: "
+                f"mlxctl serve {shlex.quote(wanted)} --port 8081, then --url http://127.0.0.1:8081 here"
+            )
         if (reason := named[0].lacks(client)) is not None:
             raise ClientNotReady(f"{wanted} does not suffice for {client.name}: {reason}")
         return named[0]

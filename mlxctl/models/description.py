@@ -17,7 +17,7 @@ from mlxctl.models.context_length import find_context_length
 from mlxctl.models.detection import Detection, detect
 from mlxctl.models.directory_reader import read_model
 from mlxctl.models.encoders import ENCODER_KINDS
-from mlxctl.models.files import read_json_object
+from mlxctl.models.files import missing_config, read_json_object
 from mlxctl.models.kv_cache import CacheShape, find_cache_shape
 from mlxctl.models.layer_plan import plan_layers
 from mlxctl.models.mtp_heads import MTP_HEAD_TYPE
@@ -95,7 +95,7 @@ def describe_model(path: Path, *, name: str | None = None) -> ModelDescription:
     except BrokenModel as error:
         return replace(blank, problem=str(error))
     if config is None:
-        return replace(blank, problem=f"model {blank.name!r} has no config.json")
+        return replace(blank, problem=missing_config(path, blank.name))
     weights, flaw = _weigh(path, config)
     described = replace(blank, config=config, weights=weights, quantization=find_quantization(config))
     try:

@@ -13,7 +13,7 @@ from mlxctl.models.cross_encoder import is_cross_encoder, read_cross_encoder_rec
 from mlxctl.models.detection import detect
 from mlxctl.models.embedding_recipe import read_embedding_recipe
 from mlxctl.models.families import find_family
-from mlxctl.models.files import read_json_object
+from mlxctl.models.files import missing_config, read_json_object
 from mlxctl.models.mtp_heads import MTP_HEAD_TYPE
 from mlxctl.models.names import display_name
 from mlxctl.models.text_config import whole_number
@@ -34,7 +34,7 @@ def read_model(path: Path, *, trust_remote_code: bool = False) -> ModelFacts:
         raise ModelNotFoundOnDisk(path, f"there is no model directory at {str(path)!r}")
     config = read_json_object(path, "config.json")
     if config is None:
-        raise BrokenModel(path, f"model {display_name(path)!r} has no config.json")
+        raise BrokenModel(path, missing_config(path, display_name(path)))
     tokenizer_config = read_json_object(path, "tokenizer_config.json") or {}
     if not trust_remote_code:
         _refuse_code(path, {"config.json": config, "tokenizer_config.json": tokenizer_config})

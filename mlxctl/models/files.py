@@ -9,6 +9,8 @@ from mlxctl.models.names import display_name
 
 MAX_JSON_BYTES = 64 << 20
 
+OTHER_FORMAT = "GGUF files do not work here; `mlxctl models search` finds models in the MLX format"
+
 Shape = TypeVar("Shape")
 
 
@@ -32,6 +34,12 @@ def read_text(directory: Path, name: str, *, limit_bytes: int) -> str | None:
         raise BrokenModel(
             directory, f"{name} of model {display_name(directory)!r} cannot be read: {error}"
         ) from error
+
+
+def missing_config(directory: Path, name: str) -> str:
+    """Return the problem of a model without config.json; names GGUF files."""
+    hint = f"; {OTHER_FORMAT}" if any(directory.glob("*.gguf")) else ""
+    return f"model {name!r} has no config.json{hint}"
 
 
 def read_json_object(directory: Path, name: str) -> dict[str, Any] | None:

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from mlxctl.errors import DownloadFailed, describe_bytes
+from mlxctl.models.files import OTHER_FORMAT
 from mlxctl.models.names import folder_of_repository, is_repository
 
 MODEL_FILES = ("*.safetensors", "*.json", "*.jinja", "*.txt", "*.model", "*.tiktoken", "*.npz")
@@ -155,7 +156,8 @@ def plan_download(repository: str, *, cache: Path) -> DownloadPlan:
     )
     if not any(file.filename.endswith((".safetensors", ".npz")) for file in files):
         raise DownloadFailed(
-            repository, f"repository {repository!r} has no weights that MLX can load (*.safetensors)"
+            repository,
+            f"repository {repository!r} has no weights that MLX can load (*.safetensors); {OTHER_FORMAT}",
         )
     _check_room(plan, cache)
     return plan
@@ -289,7 +291,15 @@ def _explain(repository: str, error: BaseException) -> str:
                 f"({_one_line(error)}); check the network and HTTPS_PROXY, or name another hub in HF_ENDPOINT"
             )
         case OSError() if error.errno in (errno.ENOSPC, errno.EDQUOT):
-            return f"cannot download {repository!r}: the disk is full"
+            return (
+                f"cannot download {repository!r}: the disk is full; free space, or name another directory in "
+                "HF_HUB_CACHE, and the same command continues"
+            )
+        case OSError() if error.errno == errno.EFBIG:
+            return (
+                f"cannot download {repository!r}: a file is too large for the disk's file system or `ulimit "
+                "-f`; name a directory on another disk in HF_HUB_CACHE"
+            )
         case _:
             return f"cannot download {repository!r}: {_one_line(error)}"
 

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Literal
 from mlxctl import demo
 from mlxctl.errors import BrokenModel, MlxctlError, ModelNotFoundOnDisk
 from mlxctl.locations import expand_user
+from mlxctl.models.files import OTHER_FORMAT
 from mlxctl.models.hub_cache import cached_repositories, hub_cache_directory
 from mlxctl.models.names import display_name, is_repository, repository_of_folder
 from mlxctl.settings import LibrarySettings, resolve
@@ -127,6 +128,11 @@ class Library:
         is_demo = name == demo.SHORT_NAME and not (path / "config.json").exists()
         if name not in self.aliases and path.is_dir() and not is_demo:
             return NamedDirectory(name=display_name(path.resolve()), path=path)
+        if name not in self.aliases and path.is_file():
+            hint = f"; {OTHER_FORMAT}" if path.suffix == ".gguf" else ""
+            raise ModelNotFoundOnDisk(
+                path, f"{name!r} is a file; a model is a directory with config.json and *.safetensors{hint}"
+            )
         return self.find_named(name)
 
     def find_named(self, name: str) -> NamedDirectory:
@@ -307,11 +313,8 @@ def completion_names() -> list[str]:
         return []
 
 
-def remove_model(entry: LibraryEntry) -> None:
-    """Delete the entry's folder, but never the targets of its links.
-
-    Raises BrokenModel when that fails.
-    """
+def check_removable(entry: LibraryEntry) -> None:
+    """Raise BrokenModel for an entry that `remove_model` does not delete."""
     if entry.origin == "built in":
         raise BrokenModel(entry.folder, f"model {entry.name!r} is a part of mlxctl and is not removed")
     if entry.folder.is_symlink():
@@ -319,6 +322,14 @@ def remove_model(entry: LibraryEntry) -> None:
         raise BrokenModel(
             entry.folder, f"{str(entry.folder)!r} is a link and is not removed; delete it by hand"
         )
+
+
+def remove_model(entry: LibraryEntry) -> None:
+    """Delete the entry's folder, but never the targets of its links.
+
+    Raises BrokenModel when that fails.
+    """
+    check_removable(entry)
     try:
         if entry.origin == "hub cache":
             _forget_revisions(entry)

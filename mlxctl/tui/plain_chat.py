@@ -131,6 +131,7 @@ class PlainChat:
         self._is_saved = self._is_interactive or bool(conversation.messages)
         self._images = images
         self._num_failures = 0
+        self._is_stopped = False
         self._is_line_open = False
         self._shows_statistics = False
         self._model_name = ""
@@ -162,6 +163,8 @@ class PlainChat:
             else:
                 while (question := await self._next_question()) is not None:
                     await self._ask(question, model)
+            if self._prompt is not None and self._is_stopped:
+                return _INTERRUPTED
             return int(self._num_failures > 0)
         finally:
             await self._tools.close()
@@ -312,6 +315,7 @@ class PlainChat:
         except asyncio.CancelledError:
             if not answering.cancelled():
                 raise
+            self._is_stopped = True
             self._end_line("(stopped)")
         except MlxctlError as error:
             self._num_failures += 1

@@ -1,8 +1,10 @@
 """The command line: cheap help, defaults from settings, exit codes."""
 
 import os
+import shlex
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 import typer
@@ -153,3 +155,26 @@ def test_output_that_is_not_utf8_shows_question_marks() -> None:
     command = [sys.executable, "-m", "mlxctl", "config", "path", "--config", "Einstellungen-für-✓.toml"]
     done = subprocess.run(command, env=environment, capture_output=True, timeout=60, check=False)
     assert (done.returncode, done.stdout) == (0, "Einstellungen-für-?.toml\n".encode("latin-1"))
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs a device that is always full")
+@pytest.mark.parametrize("arguments", [["--help"], ["config", "show"], ["models", "recommend"]])
+def test_output_to_a_full_disk_is_a_one_line_error(arguments: list[str]) -> None:
+    with Path("/dev/full").open("w") as full:
+        done = subprocess.run(
+            [sys.executable, "-m", "mlxctl", *arguments],
+            stdout=full,
+            stderr=subprocess.PIPE,
+            text=True,
+            timeout=60,
+            check=False,
+        )
+    assert (done.returncode, done.stderr.count("\n")) == (1, 1)
+    assert done.stderr.startswith("mlxctl: standard output cannot be written: No space left on device")
+
+
+@pytest.mark.parametrize("closed", ["<&-", ">&-", "2>&-", "<&- >&- 2>&-"])
+def test_closed_standard_streams_are_no_error(closed: str) -> None:
+    command = f"{shlex.quote(sys.executable)} -m mlxctl config show {closed}"
+    done = subprocess.run(["sh", "-c", command], capture_output=True, text=True, timeout=60, check=False)
+    assert (done.returncode, done.stderr) == (0, "")

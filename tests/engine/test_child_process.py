@@ -1,9 +1,11 @@
 """The exit status of a child process is always known and described."""
 
 import asyncio
+import os
 import signal
 import subprocess
 import sys
+from typing import Any
 
 import pytest
 
@@ -84,10 +86,18 @@ def test_exit_status_is_known_with_an_inherited_ignored_sigchld() -> None:
 
 
 def test_child_ignores_ctrl_c_from_its_first_moment() -> None:
-    program = "import signal, sys; sys.exit(signal.getsignal(signal.SIGINT) is not signal.SIG_IGN)"
-    handler = signal.getsignal(signal.SIGINT)
-
-    child = start_child([sys.executable, "-c", program])
-
+    child = start_child([sys.executable, "-c", "import os, signal; os.kill(os.getpid(), signal.SIGINT)"])
     assert child.wait(60) == 0
-    assert signal.getsignal(signal.SIGINT) is handler
+
+
+def test_ctrl_c_while_a_child_starts_is_not_lost(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The terminal sends it to both processes, and users press it once."""
+    start = subprocess.Popen
+
+    def interrupted_start(*arguments: Any, **options: Any) -> "subprocess.Popen[bytes]":
+        os.kill(os.getpid(), signal.SIGINT)
+        return start(*arguments, **options)
+
+    monkeypatch.setattr(subprocess, "Popen", interrupted_start)
+    with pytest.raises(KeyboardInterrupt):
+        start_child([sys.executable, "-c", ""])

@@ -311,6 +311,7 @@ def test_real_server_answers(server: ServerProcess) -> None:
     model = remote.find_model(None)
     assert (model.supports_tools, model.is_demo) == (True, True)
     assert model.context_length is not None
+    assert remote.find_model("demo") == model
     assert collect(events).usage.num_prompt_tokens > 0
     with pytest.raises(UnknownModel):
         remote.find_model("gpt-9")

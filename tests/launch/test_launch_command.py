@@ -15,7 +15,7 @@ import pytest
 
 from mlxctl.launch.background_server import list_models
 from tests import tiny_models
-from tests.server.process import ServerProcess, serving
+from tests.server.process import ServerProcess, serving, wait_for
 
 CLIENT = """#!/bin/sh
 echo "$*"
@@ -100,6 +100,31 @@ def test_a_server_is_started_in_the_background_and_the_client_gets_its_model(
         assert dry.stdout.splitlines()[-1].startswith("opencode")
     finally:
         os.kill(pid, signal.SIGTERM)
+
+
+def test_a_server_that_was_started_for_a_model_that_does_not_suffice_is_stopped(
+    environment: dict[str, str],
+) -> None:
+    port = free_port()
+    environment["MLXCTL_SERVER_PORT"] = str(port)
+    done = launch(environment, "claude", "--model", "demo")
+    assert done.returncode == 1
+    assert "mlxctl-demo: context of 8,192 tokens" in done.stderr
+    wait_for(lambda: not answers(port), seconds=20)
+
+
+def test_a_server_without_the_model_names_the_way_to_it(
+    environment: dict[str, str], server: ServerProcess
+) -> None:
+    done = launch(environment, "claude", "--url", server.url, "--model", "org/other")
+    assert done.returncode == 1
+    assert "has no model 'org/other'; it has mlxctl-demo" in done.stderr
+    assert "mlxctl serve org/other --port" in done.stderr
+
+
+def answers(port: int) -> bool:
+    with socket.socket() as client:
+        return client.connect_ex(("127.0.0.1", port)) == 0
 
 
 def test_a_server_that_cannot_start_gives_its_reason(environment: dict[str, str]) -> None:

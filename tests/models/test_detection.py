@@ -148,6 +148,11 @@ def break_config(model: Path) -> None:
     (model / "config.json").write_text('{"model_type": ')
 
 
+def keep_only_gguf(model: Path) -> None:
+    remove_config(model)
+    (model / "model.gguf").touch()
+
+
 def remove_config(model: Path) -> None:
     (model / "config.json").unlink()
 
@@ -185,7 +190,8 @@ def blow_up_template(model: Path) -> None:
     ("damage", "message"),
     [
         (break_config, "not valid JSON"),
-        (remove_config, "has no config.json"),
+        (remove_config, "has no config.json$"),
+        (keep_only_gguf, "has no config.json; GGUF files do not work here"),
         (remove_weights, "has no weights"),
         (truncate_weights, "is truncated: it has 500 of"),
         (use_unknown_type, "no installed package has code for model_type 'brand_new'"),

@@ -8,7 +8,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import pytest
@@ -45,16 +45,20 @@ def hub() -> Iterator[TinyHub]:
         yield started
 
 
-def pulling(repository: str, url: str, cache: Path, **environment: str) -> "subprocess.Popen[str]":
-    """The command as a child process, with the local hub."""
+def pulling(
+    repository: str, url: str, cache: Path, program: Sequence[str] = (), **environment: str
+) -> "subprocess.Popen[str]":
+    """The command as a child process of `program`, with the local hub."""
     variables = {**os.environ, "HF_ENDPOINT": url, "HF_HUB_CACHE": str(cache), "XDG_STATE_HOME": str(cache)}
     variables |= environment
-    command = [sys.executable, "-m", "mlxctl", "models", "pull", repository]
+    command = [*program, sys.executable, "-m", "mlxctl", "models", "pull", repository]
     return subprocess.Popen(command, env=variables, text=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
 
 
-def pull(repository: str, url: str, cache: Path, **environment: str) -> tuple[int, str, str]:
-    process = pulling(repository, url, cache, **environment)
+def pull(
+    repository: str, url: str, cache: Path, program: Sequence[str] = (), **environment: str
+) -> tuple[int, str, str]:
+    process = pulling(repository, url, cache, program, **environment)
     out, err = process.communicate(timeout=120)
     return process.returncode, out, err
 
@@ -109,7 +113,7 @@ def test_interrupted_download_continues_with_missing_files(hub: TinyHub, tmp_pat
         ("org/gated", (403, "GatedRepo"), "'org/gated' is gated"),
         ("org/secret", (401, "RepoNotFound"), "or it is private"),
         ("org/ill", (500, ""), "with status 500"),
-        ("org/empty", None, "has no weights that MLX can load"),
+        ("org/empty", None, "`mlxctl models search` finds models in the MLX format"),
         ("../etc", None, "is not a hub repository"),
     ],
 )
@@ -140,6 +144,29 @@ def test_full_disk_is_an_error_before_the_download(tmp_path: Path, monkeypatch: 
     plan = DownloadPlan(repository="org/big", num_files=1, num_bytes=5 * 10**9, num_bytes_left=4 * 10**9)
     with pytest.raises(DownloadFailed, match=r"needs 4\.00 GB more .* which has 1\.00 GB left"):
         hub_module._check_room(plan, tmp_path / "not" / "there")
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="mounts a small file system")
+def test_disk_that_fills_up_during_the_download_is_a_one_line_error(hub: TinyHub, tmp_path: Path) -> None:
+    cache = tmp_path / "cache"
+    cache.mkdir()
+    # Bytes enough for the check before the download, but room for a few files only.
+    mount = f'mount -t tmpfs -o size=300m,nr_inodes=16 tmpfs {cache} && exec "$@"'
+    own_mounts = ["unshare", "-rm", "sh", "-c", mount, "sh"]
+    try:
+        subprocess.run([*own_mounts, "true"], capture_output=True, check=True)
+    except (OSError, subprocess.CalledProcessError):
+        pytest.skip("needs user namespaces")
+    code, out, err = pull("org/tiny", hub.url, cache, program=own_mounts, XDG_STATE_HOME=str(tmp_path))
+    assert (code, out, err.count("\n")) == (1, "", 1)
+    assert "the disk is full; free space, or name another directory in HF_HUB_CACHE" in err
+
+
+def test_file_that_is_too_large_for_the_disk_is_a_one_line_error(hub: TinyHub, tmp_path: Path) -> None:
+    limited = ["sh", "-c", 'ulimit -f 900; exec "$@"', "sh"]
+    code, out, err = pull("org/tiny", hub.url, tmp_path, program=limited)
+    assert (code, out, err.count("\n")) == (1, "", 1)
+    assert "a file is too large for the disk's file system" in err
 
 
 def test_downloads_run_one_at_a_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

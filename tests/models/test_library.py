@@ -291,3 +291,9 @@ def test_linked_directory_is_not_removed(directories: tuple[Path, Path]) -> None
 )
 def test_hub_cache_directory_follows_the_hubs_variables(environment: dict[str, str], home: str) -> None:
     assert hub_cache_directory(environment) == Path(home)
+
+
+def test_file_in_place_of_a_directory_is_named(directories: tuple[Path, Path], tmp_path: Path) -> None:
+    (tmp_path / "model.gguf").touch()
+    with pytest.raises(ModelNotFoundOnDisk, match=r"is a file; .* GGUF files do not work here"):
+        library(directories).resolve(str(tmp_path / "model.gguf"))

@@ -159,6 +159,19 @@ def test_empty_prompt_is_rejected(arguments: list[str], typed: str) -> None:
     assert run.stderr == "mlxctl: the prompt is empty: give a question as an argument or on standard input\n"
 
 
+def test_interrupted_prompt_keeps_the_partial_answer_and_exits_with_130(server: ServerProcess) -> None:
+    command = [sys.executable, "-m", "mlxctl", "chat", "--url", server.url, "--max-tokens", "4000"]
+    question = "Count to 100, then repeat after me: one, two, three, four, five, six"
+    process = subprocess.Popen(
+        [*command, question], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE
+    )
+    assert process.stdout is not None
+    assert process.stdout.read(1)
+    process.send_signal(signal.SIGINT)
+    _, diagnostics = process.communicate(timeout=60)
+    assert (process.returncode, diagnostics.endswith(b"(stopped)\n")) == (130, True)
+
+
 def test_invalid_utf8_becomes_replacement_characters() -> None:
     with echo_server() as url:
         command = [sys.executable, "-m", "mlxctl", "chat", "--url", url]

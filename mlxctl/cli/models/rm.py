@@ -24,8 +24,9 @@ def rm(
         entry = open_library(config).find(name)
         from mlxctl.cli.models.tables import size
         from mlxctl.models.description import disk_bytes
-        from mlxctl.models.library import remove_model
+        from mlxctl.models.library import check_removable, remove_model
 
+        check_removable(entry)
         num_bytes = disk_bytes(entry.path)
         if not yes:
             typer.confirm(f"Remove {entry.name} ({size(num_bytes)}) from {entry.folder}?", abort=True)

@@ -63,8 +63,8 @@ def start_child(
 
     The terminal sends Ctrl-C to it as well, also before it can ignore signals itself.
     """
-    is_main = threading.current_thread() is threading.main_thread()
-    previous = signal.signal(signal.SIGINT, signal.SIG_IGN) if is_main else None
+    # The child inherits the mask. To ignore the signal here meanwhile would lose a Ctrl-C that is for us.
+    mask = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
     try:
         return subprocess.Popen(  # noqa: S603 -- our own
             command,
@@ -74,8 +74,7 @@ def start_child(
             env=environment,
         )
     finally:
-        if previous is not None:
-            signal.signal(signal.SIGINT, previous)
+        signal.pthread_sigmask(signal.SIG_SETMASK, mask)
 
 
 def describe_exit(status: int) -> str:

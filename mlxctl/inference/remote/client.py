@@ -31,6 +31,7 @@ from mlxctl.ir import (
     TranscriptionRequest,
     TranscriptionResult,
 )
+from mlxctl.models import DEMO_MODEL, DEMO_SHORT_NAME
 
 _Result = TypeVar("_Result")
 
@@ -99,9 +100,11 @@ class RemoteInference:
         """Return the model called `name`, or the first one. Raises UnknownModel."""
         if name is None:
             return self._models[0]
-        for model in self._models:
-            if model.name == name:
-                return model
+        by_name = {model.name: model for model in self._models}
+        if name == DEMO_SHORT_NAME and name not in by_name:
+            name = DEMO_MODEL.name
+        if name in by_name:
+            return by_name[name]
         raise UnknownModel(name, tuple(model.name for model in self._models))
 
     @property
