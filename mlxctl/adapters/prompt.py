@@ -42,7 +42,7 @@ class Prompt:
 
     `tail` is its end from the last open marker on. `opening` is text that will most likely follow: if the
     tokenizer merges it with the end, the prompt may extend into it. `may_think` is true if the model may
-    think before it answers, whether or not the prompt opens that.
+    think before it answers, whether or not the prompt opens that; not after a thought that the prompt closes.
     """
 
     text: str
@@ -113,7 +113,11 @@ class PromptWriter:
         if wants_thinking is False and self.supports_thinking:
             text += self._without_thinking(text)
         if not is_forced:
-            may_think = self.supports_thinking and wants_thinking is not False
+            may_think = (
+                self.supports_thinking
+                and wants_thinking is not False
+                and not text.rstrip().endswith(self._thinking.closer)
+            )
             return Prompt(text=text, tail=self._open_marker(text), may_think=may_think)
         prefix = self.force_call(request.tool_choice.name)
         assert prefix is not None

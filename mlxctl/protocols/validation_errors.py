@@ -16,6 +16,7 @@ _JSON_NAMES = {
     "array": "an array",
     "object": "an object",
 }
+_MAX_LISTED_KEYS = 8
 _COMPLAINT = re.compile(r"(?P<what>.*?)(?: - at (?P<key>`key` in )?`\$(?P<path>.*)`)?", re.DOTALL)
 _ABSENT = re.compile(r"Object missing required field `(\w+)`")
 _UNKNOWN = re.compile(r"Object contains unknown field `(.*)`", re.DOTALL)
@@ -45,12 +46,32 @@ def explain(
     if unknown := _UNKNOWN.fullmatch(what):
         name = f"{field}.{unknown[1]}" if field else unknown[1]
         return InvalidRequest(f"unknown field {name!r}", param=name)
-    subject = field or "the request body"
+    subject, keys = field or "the request body", ""
     if match["key"]:
-        subject = f"every key of {field}"
+        subject, keys = f"every key of {field}", _keys_without_number(what, _value_at(path, read_body()))
     elif path.endswith("[...]"):
         subject = f"every value of {field}"
-    return InvalidRequest(f"{subject} {_predicate(what, path, schema, read_body)}", param=field or None)
+    return InvalidRequest(f"{subject} {_predicate(what, path, schema, read_body)}{keys}", param=field or None)
+
+
+def _keys_without_number(what: str, value: object) -> str:
+    """Return the end of a sentence, with keys that are no numbers."""
+    if not isinstance(value, dict) or not what.startswith("Expected `int`"):
+        return ""
+    keys = [key for key in value if not key.isdecimal()]
+    more = f" and {len(keys) - _MAX_LISTED_KEYS} more" if len(keys) > _MAX_LISTED_KEYS else ""
+    return (": " + ", ".join(repr(shortened(key)) for key in keys[:_MAX_LISTED_KEYS]) + more) if keys else ""
+
+
+def _value_at(path: str, value: Any) -> Any:
+    """Return what a decoded body has at `path`, or None."""
+    for step in _STEP.finditer(path):
+        name, index = step["name"], step["index"]
+        if name is not None:
+            value = value.get(name) if isinstance(value, dict) else None
+        elif index is not None:
+            value = value[int(index)] if isinstance(value, list) else None
+    return value
 
 
 def _predicate(what: str, path: str, schema: type[Any], read_body: Callable[[], object]) -> str:

@@ -25,7 +25,7 @@ from mlxctl.ir import (
     text_message,
 )
 
-from .directories import PLAIN_TEMPLATE, adapter_of, write_model
+from .directories import PLAIN_TEMPLATE, QWEN_TEMPLATE, adapter_of, write_model
 from .requests import TIME, WEATHER, ask, decode, prompt_of
 from .tokenizers_in_code import byte_level
 
@@ -233,6 +233,18 @@ def test_thinking_options_are_ignored_without_thinking_support(tmp_path: Path) -
     assert prompt_of(adapter, ask(USER, thinking=ThinkingOptions(enabled=False))) == prompt_of(
         adapter, ask(USER)
     )
+
+
+def test_structured_output_follows_a_thought_that_the_prompt_closed(tmp_path: Path) -> None:
+    template = "{% set enable_thinking = false %}" + QWEN_TEMPLATE
+    constraint = Constraint(kind="choice", value=["red"], param="guided_choice")
+    request = ask(USER, constraint=constraint)
+    for path, chat_template, may_think in (("a", QWEN_TEMPLATE, True), ("b", template, False)):
+        guidance = (
+            adapter_of(write_model(tmp_path / path, template=chat_template)).prepare_input(request).guidance
+        )
+        assert guidance is not None
+        assert ("thought" in guidance.grammar) == may_think
 
 
 @pytest.mark.parametrize(

@@ -98,6 +98,7 @@ CHAT = {
         {"type": "function", "function": {"name": "f", "description": "d", "parameters": {}, "strict": True}}
     ],
     "tool_choice": {"type": "function", "function": {"name": "f"}},
+    "stream": True,
     "stream_options": {"include_usage": True},
     "response_format": {"type": "text"},
     "chat_template_kwargs": {},
@@ -261,7 +262,13 @@ MESSAGES_KINDS = {
     "output_format": "object null",
     "stream": "boolean null",
 }
-COMPLETION = {**SHARED, "model": "tiny", "prompt": ["Once upon"], "stream_options": {"include_usage": True}}
+COMPLETION = {
+    **SHARED,
+    "model": "tiny",
+    "prompt": ["Once upon"],
+    "stream": True,
+    "stream_options": {"include_usage": True},
+}
 COMPLETION_KINDS = {
     **SHARED_KINDS,
     "model": "string",

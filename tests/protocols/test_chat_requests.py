@@ -69,9 +69,8 @@ def test_unknown_fields_are_ignored() -> None:
         "prediction": {"type": "content"},
         "zz": [1],
     }
-    assert (
-        parse(**foreign, stream_options={"include_obfuscation": False}, modalities=["text"], n=1) == parse()
-    )
+    stream = {"stream": True, "stream_options": {"include_obfuscation": False}}
+    assert parse(**foreign, **stream, modalities=["text"], n=1) == parse(stream=True)
 
 
 def test_sampling_fields_are_passed_on() -> None:
@@ -260,9 +259,13 @@ def test_unsupported_fields_are_refused_by_name(fields: dict[str, Any], param: s
     assert str(error).startswith(param)
 
 
-def test_usage_is_independent_of_stream() -> None:
-    assert parse(stream=True).stream
-    assert not parse(stream_options={"include_usage": True}).stream
+def test_stream_options_need_a_stream() -> None:
+    assert refusal(stream_options={"include_usage": True}).param == "stream_options"
+
+
+def test_token_ids_that_are_no_numbers_are_named() -> None:
+    error = refusal(logit_bias={"7": 1, "cat": 2, "dog": 3})
+    assert str(error) == "every key of logit_bias must be an integer, not a string: 'cat', 'dog'"
 
 
 def test_several_choices_share_one_prompt() -> None:

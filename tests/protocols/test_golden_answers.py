@@ -88,11 +88,11 @@ def test_whole(protocol: str, script: str, golden: SnapshotAssertion) -> None:
 
 
 def test_chat_with_usage(golden: SnapshotAssertion) -> None:
-    assert stream(chat(stream_options={"include_usage": True}), THINKING).decode() == golden
+    assert stream(chat(stream=True, stream_options={"include_usage": True}), THINKING).decode() == golden
 
 
 def test_chat_with_three_choices(golden: SnapshotAssertion) -> None:
-    formatter = chat(n=3, stream_options={"include_usage": True})
+    formatter = chat(n=3, stream=True, stream_options={"include_usage": True})
     assert interleaved(formatter, CUT_OFF, TWO_CALLS, THINKING).decode() == golden
 
 
@@ -101,7 +101,9 @@ def test_chat_with_logprobs(golden: SnapshotAssertion) -> None:
 
 
 def test_completions(golden: SnapshotAssertion) -> None:
-    formatter = completion(prompt=["Once", "Twice"], logprobs=2, stream_options={"include_usage": True})
+    formatter = completion(
+        prompt=["Once", "Twice"], logprobs=2, stream=True, stream_options={"include_usage": True}
+    )
     assert interleaved(formatter, SCORED, CUT_OFF).decode() == golden
 
 

@@ -36,7 +36,7 @@ def test_empty_deltas_send_nothing() -> None:
 
 def test_chat_stream_has_usage_only_on_request() -> None:
     silent = data_of(stream(chat(), PLAIN))
-    chunks = data_of(stream(chat(stream_options={"include_usage": True}), PLAIN))
+    chunks = data_of(stream(chat(stream=True, stream_options={"include_usage": True}), PLAIN))
     assert not any("usage" in chunk for chunk in silent)
     assert [chunk["usage"] is None for chunk in chunks] == [True] * (len(chunks) - 1) + [False]
     assert chunks[-1]["choices"] == []
@@ -85,7 +85,7 @@ def test_answers_have_distinct_ids() -> None:
 def test_interleaved_choices_equal_the_whole_answer() -> None:
     scripts = (PLAIN, TWO_CALLS, CUT_OFF)
     whole = json.loads(chat(n=3).whole(*map(collect, scripts)))
-    chunks = data_of(interleaved(chat(n=3, stream_options={"include_usage": True}), *scripts))
+    chunks = data_of(interleaved(chat(n=3, stream=True, stream_options={"include_usage": True}), *scripts))
     for number, choice in enumerate(whole["choices"]):
         mine = [chunk for chunk in chunks if chunk["choices"] and chunk["choices"][0]["index"] == number]
         assert choice["index"] == number

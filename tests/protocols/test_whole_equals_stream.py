@@ -103,7 +103,7 @@ def without_empty(message: dict[str, Any]) -> dict[str, Any]:
 
 @given(events())
 def test_streamed_chat_equals_the_whole_body(script: list[StreamEvent]) -> None:
-    chunks = data_of(stream(chat(stream_options={"include_usage": True}), script))
+    chunks = data_of(stream(chat(stream=True, stream_options={"include_usage": True}), script))
     whole = json.loads(chat().whole(collect(script)))
     assert without_empty(joined_chat(chunks)) == without_empty(whole["choices"][0]["message"])
     assert chunks[-2]["choices"][0]["finish_reason"] == whole["choices"][0]["finish_reason"]

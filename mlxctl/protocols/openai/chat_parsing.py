@@ -98,6 +98,7 @@ def check_supported(request: schema.ChatRequest) -> None:
         _refuse("functions", "functions is the retired form of tools; send tools")
     if request.function_call is not None:
         _refuse("function_call", "function_call is the retired form of tool_choice; send tool_choice")
+    schema.check_stream_options(request.stream_options, stream=request.stream)
     if request.stream and request.prompt_logprobs is not None:
         message = "prompt_logprobs cannot be streamed; set stream to false"
         raise InvalidRequest(message, param="prompt_logprobs")

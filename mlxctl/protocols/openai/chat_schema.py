@@ -9,6 +9,7 @@ from typing import Annotated, Any, Literal
 
 from msgspec import Struct
 
+from mlxctl.errors import InvalidRequest
 from mlxctl.ir import ContextOverflow
 from mlxctl.protocols.openai.chat_answers import ChatCustomCall, ChatFunctionCall
 from mlxctl.protocols.openai.freeform import InputGrammar
@@ -201,6 +202,13 @@ class StreamOptions(Struct):
 
     include_usage: bool | None = None
     continuous_usage_stats: bool | None = None
+
+
+def check_stream_options(options: StreamOptions | None, *, stream: bool | None) -> None:
+    """Refuse options of a stream without a stream. Raises InvalidRequest."""
+    if options is not None and not stream:
+        message = "stream_options needs stream to be true; leave it out or set stream"
+        raise InvalidRequest(message, param="stream_options")
 
 
 def counts_every_chunk(options: StreamOptions | None) -> bool:

@@ -8,7 +8,7 @@ from mlxctl.protocols.adapter_fields import adapter_choices
 from mlxctl.protocols.cache_options import cache_options
 from mlxctl.protocols.decoding import decode_body
 from mlxctl.protocols.openai import completions_schema as schema
-from mlxctl.protocols.openai.chat_schema import counts_every_chunk
+from mlxctl.protocols.openai.chat_schema import check_stream_options, counts_every_chunk
 from mlxctl.protocols.openai.refused_fields import check_refused
 from mlxctl.protocols.openai.text_inputs import read_texts
 from mlxctl.protocols.ranges import MAX_ANSWERS
@@ -38,6 +38,7 @@ def decode_completion(body: bytes) -> schema.CompletionRequest:
         raise InvalidRequest(
             "best_of cannot be streamed: which answer is best is known at the end", param="best_of"
         )
+    check_stream_options(request.stream_options, stream=request.stream)
     if request.stream and request.prompt_logprobs is not None:
         raise InvalidRequest(
             "prompt_logprobs cannot be streamed; set stream to false", param="prompt_logprobs"

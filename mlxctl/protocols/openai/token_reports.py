@@ -31,9 +31,9 @@ class TokenReport:
         self._prompt_token_ids = token_ids or self._prompt_token_ids
 
     def take_ids(self) -> TokenIds:
-        """Return the ids since the last chunk."""
+        """Return the ids since the last chunk, which may be none."""
         token_ids, self._token_ids = self._token_ids, []
-        return token_ids if self._has_ids and token_ids else UNSET
+        return token_ids if self._has_ids else UNSET
 
     def take_prompt_ids(self) -> TokenIds:
         """Return the ids of the prompt, once."""
