@@ -60,7 +60,7 @@ def test_failed_streams_match_the_description(path: str) -> None:
 
 def test_answers_with_all_options_match_the_description() -> None:
     scored_chat: dict[str, Any] = {"logprobs": True, "top_logprobs": 2}
-    usage = {"stream_options": {"include_usage": True}}
+    usage = {"stream": True, "stream_options": {"include_usage": True}}
     check_answer(json.loads(chat(**scored_chat).whole(collect(SCORED))), "post", "/v1/chat/completions")
     check_stream(stream(chat(**scored_chat), SCORED).decode(), "/v1/chat/completions")
     check_stream(

@@ -42,10 +42,13 @@ class AnthropicUsage(Struct):
 
 
 class TextBlock(Struct, tag_field="type", tag="text"):
-    """Text of the message."""
+    """Text of the message.
+
+    There are never citations; some clients refuse null here.
+    """
 
     text: str
-    citations: None = None
+    citations: list[Any] = field(default_factory=list)
 
 
 class ThinkingBlock(Struct, tag_field="type", tag="thinking"):
