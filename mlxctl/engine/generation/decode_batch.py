@@ -161,6 +161,14 @@ class DecodeBatch:
         extra = kv.arrays(self.caches) if self._num_steps % _EVALUATE_EVERY == 0 else []
         mx.async_eval(self.inputs, *(self._draw.arrays() if self._draw else ()), *extra)  # type: ignore[no-untyped-call]
 
+    def start_first_layer(self) -> None:
+        """Start the built pass by its first layer; tokens must be known.
+
+        PERF: these are few operations, so MLX's CPU backend returns at once and computes them while the host
+        sends tokens. Measured on 2 cores with 5M parameters: one stream 6 % faster.
+        """
+        mx.async_eval(*kv.arrays(self.caches[:1]))  # type: ignore[no-untyped-call]
+
     def read_in_flight(self, rows: Many[Sequence]) -> list[RowResult]:
         """Wait for the tokens in flight of some rows.
 

@@ -105,6 +105,11 @@ class ModelRunner:
                 if batch.rows:
                     batch.start()
 
+    def _start_first_layers(self) -> None:
+        for batch in self._built:
+            with contextlib.suppress(*FOREIGN_ERRORS):
+                batch.start_first_layer()
+
     def drop(self, sequences: Iterable[Sequence]) -> None:
         """Free what these sequences hold.
 
@@ -311,6 +316,8 @@ class ModelRunner:
                 results += in_flight.read()
             except FOREIGN_ERRORS as error:
                 results += self._fail(batch.rows, [batch], error)
+        if self._backend.starts_decode_late:
+            self._start_first_layers()
         self.drafts.pause()
         return results
 
