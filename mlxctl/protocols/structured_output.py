@@ -1,7 +1,7 @@
 """Structured output fields that protocols share.
 
-Besides OpenAI's response_format: vLLM's `structured_outputs`, its older `guided_*`, and llama.cpp's
-`grammar`. A request may set one of them.
+Besides OpenAI's response_format: vLLM's `structured_outputs`, its older `guided_*`, llama.cpp's `grammar`, and
+SGLang's `regex` and `ebnf`. A request may set one of them.
 """
 
 from collections.abc import Iterator
@@ -41,6 +41,8 @@ class StructuredOutputFields(SamplingFields, kw_only=True):
     guided_choice: Choices | None = None
     guided_grammar: Source | None = None
     grammar: Source | None = None
+    regex: Source | None = None
+    ebnf: Source | None = None
 
 
 def object_constraint(param: str) -> Constraint:
@@ -82,8 +84,11 @@ def _constraints(fields: StructuredOutputFields) -> Iterator[Constraint]:
     yield from _guided(
         fields.guided_json, fields.guided_regex, fields.guided_choice, fields.guided_grammar, prefix="guided_"
     )
-    if fields.grammar is not None:
-        yield Constraint(kind="grammar", value=fields.grammar, param="grammar")
+    if fields.regex is not None:
+        yield Constraint(kind="regex", value=fields.regex, param="regex")
+    for param in ("grammar", "ebnf"):
+        if (grammar := getattr(fields, param)) is not None:
+            yield Constraint(kind="grammar", value=grammar, param=param)
     if (requested := fields.structured_outputs) is not None:
         if requested.structural_tag is not None:
             param = "structured_outputs.structural_tag"

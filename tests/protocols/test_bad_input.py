@@ -70,6 +70,8 @@ SHARED_KINDS = {
     "guided_choice": "array null",
     "guided_grammar": "string null",
     "grammar": "string null",
+    "regex": "string null",
+    "ebnf": "string null",
 }
 
 # A body with every field, and the kinds of JSON that may stand at each path; "any" kinds are not listed

@@ -112,6 +112,8 @@ def test_answer_fits_its_schema_after_thinking(
         ({"structured_outputs": {"regex": "[a-z]{3}-[0-9]{2}"}}, {"pattern": "^[a-z]{3}-[0-9]{2}$"}),
         ({"guided_grammar": 'start: "a" /[0-9]/ "b"'}, {"pattern": "^a[0-9]b$"}),
         ({"grammar": 'root ::= "a" [0-9] "b"'}, {"pattern": "^a[0-9]b$"}),
+        ({"ebnf": 'root ::= "a" [0-9] "b"'}, {"pattern": "^a[0-9]b$"}),
+        ({"regex": "a[0-9]b"}, {"pattern": "^a[0-9]b$"}),
         (
             {"response_format": {"type": "grammar", "grammar": 'root ::= "a" [0-9] "b"'}},
             {"pattern": "^a[0-9]b$"},
