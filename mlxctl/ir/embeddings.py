@@ -57,13 +57,14 @@ class EmbeddingRequest:
 
     `dimensions` None means the model's full length. `prompt_name` is the key of the prompt before every text,
     None for the model's usual one; token ids get none. With `may_cut` a text that is too long is truncated,
-    otherwise it raises an error; with `max_tokens` it is truncated to that length. With a `query` the inputs
-    are documents, of which a cross-encoder gives one score each; another model's first vector is the query's.
+    otherwise it raises an error; with `max_tokens` it is truncated to that length. With `queries` the inputs
+    are documents, of which a cross-encoder gives one score each; another model's first vectors are the
+    queries'. There is one query for all documents, or one for each.
     """
 
     model: str
     inputs: tuple[str | tuple[int, ...], ...]
-    query: str | None = None
+    queries: tuple[str, ...] = ()
     dimensions: int | None = None
     prompt_name: str | None = None
     may_cut: bool = False

@@ -129,7 +129,7 @@ class RerankFormatter:
         repeats = bool(decoded.return_text) if self._is_tei else self._repeats_documents
         self._texts = texts if repeats else None
         self._num_documents = len(texts)
-        return EmbeddingRequest(model=decoded.model, query=decoded.query, inputs=tuple(texts))
+        return EmbeddingRequest(model=decoded.model, queries=(decoded.query,), inputs=tuple(texts))
 
     def whole(self, result: EmbeddingResult) -> bytes:
         """Return the ordered documents."""
@@ -157,12 +157,13 @@ class RerankFormatter:
 
 
 def relevance_scores(result: EmbeddingResult, num_documents: int) -> list[float]:
-    """Return the relevance of each document to the query."""
+    """Return the relevance of each document to the query, or to its own."""
     vectors = [array("f", packed) for packed in result.vectors]
-    if len(vectors) == num_documents:
-        return [vector[0] for vector in vectors]
-    query, *documents = vectors
-    return [_cosine(query, document) for document in documents]
+    queries, documents = vectors[:-num_documents], vectors[-num_documents:]
+    if not queries:
+        return [score[0] for score in documents]
+    own = queries if len(queries) == num_documents else queries * num_documents
+    return [_cosine(query, document) for query, document in zip(own, documents, strict=True)]
 
 
 def _cosine(one: "array[float]", other: "array[float]") -> float:

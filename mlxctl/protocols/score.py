@@ -1,4 +1,4 @@
-"""Scores of texts against one text, in vLLM's shape.
+"""Scores of pairs of texts, in vLLM's shape.
 
 Scores are those of reranking: a cross-encoder's, or the cosine of two embeddings.
 """
@@ -15,16 +15,25 @@ from mlxctl.ir import EmbeddingRequest, EmbeddingResult
 from mlxctl.protocols.decoding import decode_body
 from mlxctl.protocols.ranges import Name
 from mlxctl.protocols.rerank import MAX_DOCUMENTS, RerankUsage, relevance_scores
+from mlxctl.protocols.validation_errors import missing
 
 ScoredTexts = str | Annotated[list[str], Meta(min_length=1, max_length=MAX_DOCUMENTS)]
 
 
 class ScoreRequest(Struct, kw_only=True):
-    """One text, and one or many texts to score against it."""
+    """Texts to score against one text, or as many pairs of texts.
+
+    vLLM has several names for both.
+    """
 
     model: Name
-    text_1: ScoredTexts
-    text_2: ScoredTexts
+    text_1: ScoredTexts | None = None
+    text_2: ScoredTexts | None = None
+    queries: ScoredTexts | None = None
+    documents: ScoredTexts | None = None
+    items: ScoredTexts | None = None
+    data_1: ScoredTexts | None = None
+    data_2: ScoredTexts | None = None
 
 
 class ScoredText(Struct, kw_only=True):
@@ -46,6 +55,8 @@ class ScoreAnswer(Struct, kw_only=True):
     usage: RerankUsage
 
 
+_FIRST = ("text_1", "queries", "data_1")
+_SECOND = ("text_2", "documents", "items", "data_2")
 _DECODER = msgspec.json.Decoder(ScoreRequest)
 
 
@@ -55,12 +66,12 @@ class ScoreFormatter:
     def parse(self, body: bytes) -> EmbeddingRequest:
         """Parse a body. Raises InvalidRequest."""
         decoded = decode_body(body, _DECODER)
-        queries, texts = _texts(decoded.text_1, "text_1"), _texts(decoded.text_2, "text_2")
-        if len(queries) > 1:
-            message = f"text_1 has {len(queries)} texts; send one, with any number of texts in text_2"
-            raise InvalidRequest(message, param="text_1")
+        queries, texts = _texts(decoded, _FIRST), _texts(decoded, _SECOND)
+        if len(queries) not in (1, len(texts)):
+            message = f"{len(queries)} texts cannot be scored against {len(texts)}; send one, or one for each"
+            raise InvalidRequest(message, param=_FIRST[0])
         self._model, self._num_texts = decoded.model, len(texts)
-        return EmbeddingRequest(model=decoded.model, query=queries[0], inputs=tuple(texts))
+        return EmbeddingRequest(model=decoded.model, queries=tuple(queries), inputs=tuple(texts))
 
     def whole(self, result: EmbeddingResult) -> bytes:
         """Return the scores."""
@@ -76,7 +87,15 @@ class ScoreFormatter:
         )
 
 
-def _texts(given: ScoredTexts, field: str) -> list[str]:
+def _texts(request: ScoreRequest, names: tuple[str, ...]) -> list[str]:
+    """Return the texts of the one field that is given. Raises InvalidRequest."""
+    fields = [name for name in names if getattr(request, name) is not None]
+    if not fields:
+        raise missing(names[0])
+    if len(fields) > 1:
+        raise InvalidRequest(f"send either {fields[0]} or {fields[1]}", param=fields[1])
+    field = fields[0]
+    given = getattr(request, field)
     texts = [given] if isinstance(given, str) else given
     for index, text in enumerate(texts):
         if not text:

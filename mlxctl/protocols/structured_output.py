@@ -1,7 +1,7 @@
 """Structured output fields that protocols share.
 
-Besides OpenAI's response_format: vLLM's `structured_outputs`, its older `guided_*`, llama.cpp's `grammar`, and
-SGLang's `regex` and `ebnf`. A request may set one of them.
+Besides OpenAI's response_format: vLLM's `structured_outputs`, its older `guided_*`, llama.cpp's `grammar`,
+and SGLang's `regex` and `ebnf`. A request may set one of them.
 """
 
 from collections.abc import Iterator

@@ -106,10 +106,31 @@ def test_scores_are_those_of_reranking(model_server: ServerProcess, name: str) -
     assert scored["usage"] == ranked["usage"]
 
 
-def test_scores_of_several_first_texts_are_refused(model_server: ServerProcess) -> None:
-    body = {"model": "bert_scorer", "text_1": TEXTS, "text_2": TEXTS}
-    answer = httpx.post(f"{model_server.url}/v1/score", json=body)
-    assert (answer.status_code, answer.json()["error"]["param"]) == (400, "text_1")
+@pytest.mark.parametrize("name", ["bert_scorer", "bert"])
+def test_scores_of_pairs_are_those_of_each_pair(model_server: ServerProcess, name: str) -> None:
+    def scores(first: str | list[str], second: str | list[str]) -> list[float]:
+        body = {"model": name, "queries": first, "items": second}
+        answer = httpx.post(f"{model_server.url}/v1/score", json=body, timeout=120).json()
+        return [entry["score"] for entry in answer["data"]]
+
+    queries = TEXTS[::-1]
+    pairs = zip(queries, TEXTS, strict=True)
+    assert scores(queries, TEXTS) == pytest.approx([scores(*pair)[0] for pair in pairs], abs=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("fields", "param"),
+    [
+        ({"text_1": TEXTS, "text_2": TEXTS[1:]}, "text_1"),
+        ({"text_1": "a"}, "text_2"),
+        ({"text_1": "a", "queries": "a", "text_2": "b"}, "queries"),
+    ],
+)
+def test_texts_that_are_no_pairs_are_refused(
+    model_server: ServerProcess, fields: dict[str, Any], param: str
+) -> None:
+    answer = httpx.post(f"{model_server.url}/v1/score", json={"model": "bert_scorer", **fields})
+    assert (answer.status_code, answer.json()["error"]["param"]) == (400, param)
 
 
 def test_cross_encoder_has_no_embeddings(model_server: ServerProcess) -> None:

@@ -5,6 +5,7 @@ from array import array
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from hashlib import blake2b
+from itertools import cycle
 from typing import Any
 
 import msgspec
@@ -156,7 +157,7 @@ def prepare_texts(adapter: ModelAdapter, packed: PackedTexts) -> "list[array[int
         found.append(array("I", ids))
         num_tokens += len(ids)
     if num_tokens > MAX_TOKENS:
-        param = "input" if request.query is None else "documents"
+        param = "documents" if request.queries else "input"
         message = (
             f"{param} has {num_tokens} tokens; a request may have {MAX_TOKENS}; send fewer texts at once"
         )
@@ -166,18 +167,19 @@ def prepare_texts(adapter: ModelAdapter, packed: PackedTexts) -> "list[array[int
 
 def _texts_of(adapter: ModelAdapter, request: EmbeddingRequest) -> Iterator[tuple[int, ...]]:
     """Yield the token ids of each text, for a cross-encoder each pair."""
-    query = request.query
+    queries = request.queries
     if adapter.scores_pairs:
-        if query is None:
+        if not queries:
             message = f"model {request.model!r} is a reranker and has no embeddings; use /v1/rerank"
             raise InvalidRequest(message, param="model")
-        for document in request.inputs:
+        pairs = zip(queries if len(queries) > 1 else cycle(queries), request.inputs, strict=False)
+        for query, document in pairs:
             assert isinstance(document, str), "documents are texts"
             yield adapter.prepare_pair(query, document)
         return
-    if query is not None:
+    for query in queries:
         yield adapter.prepare_embedding(query, "query")
-    field = "input" if query is None else "documents"
+    field = "documents" if queries else "input"
     for position, text in enumerate(request.inputs):
         yield adapter.prepare_embedding(
             text,

@@ -74,7 +74,7 @@ def _restore(head: GenerationRequest, packed: Any, has_answers: bool) -> PackedR
 
 
 class PackedTexts:
-    """An embedding request; `head` has one empty input and no query."""
+    """An embedding request; `head` has one empty input and no queries."""
 
     __slots__ = ("head", "packed")
 
@@ -86,7 +86,7 @@ class PackedTexts:
     def of(cls, request: EmbeddingRequest) -> "PackedTexts":
         """Pack a request. Raises InvalidRequest."""
         _check_model_name(request.model)
-        return cls(replace(request, inputs=("",), query=None), pickle.dumps(request, protocol=5))
+        return cls(replace(request, inputs=("",), queries=()), pickle.dumps(request, protocol=5))
 
     @property
     def num_bytes(self) -> int:

@@ -57,7 +57,7 @@ RERANK_ROUTES = (
         operations=(
             Operation(
                 method="post",
-                summary="Score texts against a text (vLLM)",
+                summary="Score pairs of texts (vLLM)",
                 body=ScoreRequest,
                 answer=ScoreAnswer,
                 errors=GENERATION_ERRORS,
