@@ -157,7 +157,7 @@ class RerankFormatter:
 
 
 def relevance_scores(result: EmbeddingResult, num_documents: int) -> list[float]:
-    """Return the relevance of each document to the query, or to its own."""
+    """Return the relevance of each document to its query."""
     vectors = [array("f", packed) for packed in result.vectors]
     queries, documents = vectors[:-num_documents], vectors[-num_documents:]
     if not queries:
