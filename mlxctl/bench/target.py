@@ -11,7 +11,7 @@ from typing import Any, Protocol
 from mlxctl.bench.client import Stream, run_stream
 from mlxctl.bench.endpoint import ChatEndpoint
 from mlxctl.bench.prompts import Prompts, user
-from mlxctl.errors import CapacityError, InvalidRequest, SettingsError
+from mlxctl.errors import CapacityError, InvalidRequest, ServerUnreachable, SettingsError
 from mlxctl.inference.remote import RemoteInference
 
 _CALIBRATION_WORDS = 200
@@ -131,8 +131,10 @@ async def open_target(
     try:
         await remote.wait_ready()
         found = remote.find_model(model)
-    except CapacityError:
+    except CapacityError as error:
         # Some servers serve models that they do not list. A named one is tried with the first request.
+        if model is None and not isinstance(error, ServerUnreachable):
+            raise CapacityError(f"{error}; name one that it serves with --against-model") from None
         if model is None:
             raise
         return BenchTarget(label, name or endpoint.base_url, endpoint, model)

@@ -2,9 +2,16 @@
 
 from typing import Any
 
+from rich.cells import cell_len
 from rich.console import Console
+from rich.padding import Padding
+from rich.table import Column, Table
+from rich.text import Text
 
 _WIDE = 160
+_INDENT = (0, 0, 0, 2)
+# Between two columns.
+_GAP = 2
 
 
 class _FileConsole(Console):
@@ -23,3 +30,54 @@ def console(*, width: int = _WIDE, stderr: bool = False) -> Console:
     """
     found = Console(highlight=False, stderr=stderr)
     return found if found.is_terminal else _FileConsole(highlight=False, width=width, stderr=stderr)
+
+
+def print_names(out: Console, table: Table) -> None:
+    """Print a table whose first column has names, which are never cut.
+
+    Users copy them. In a terminal that is too narrow for the table, each name has a line above its row.
+    """
+    if out.measure(table, options=out.options.update(width=10_000)).maximum <= out.width:
+        out.print(table)
+        return
+    names, *others = table.columns
+    widths = _widths(others, out.width - _INDENT[3])
+    columns = [
+        Column(justify=column.justify, overflow="fold", width=width)
+        for column, width in zip(others, widths, strict=True)
+    ]
+    rows = list(zip(*(column.cells for column in others), strict=True))
+    _print_row(out, columns, [Text(_text(column.header), style="bold") for column in others])
+    previous = None
+    for name, row in zip(names.cells, rows, strict=True):
+        if _text(name) != previous:
+            previous = _text(name)
+            out.print(Text(previous), soft_wrap=True)
+        _print_row(out, columns, row)
+
+
+def _print_row(out: Console, columns: list[Column], cells: Any) -> None:
+    """Print a line of cells below their name."""
+    row = Table(*(column.copy() for column in columns), box=None, pad_edge=False, show_header=False)
+    row.add_row(*cells)
+    out.print(Padding(row, _INDENT, expand=False))
+
+
+def _widths(columns: list[Column], room: int) -> list[int]:
+    """Return the widths of columns in `room`; some may wrap."""
+    texts = [[_text(cell) for cell in (column.header, *column.cells)] for column in columns]
+    widths = [max(map(cell_len, found)) for found in texts]
+    narrowest = [
+        width if column.no_wrap else max(cell_len(word) for text in found for word in text.split())
+        for column, width, found in zip(columns, widths, texts, strict=True)
+    ]
+    while sum(widths) + _GAP * (len(widths) - 1) > room:
+        spare, place = max((widths[n] - narrowest[n], n) for n in range(len(widths)))
+        if spare <= 0:
+            break
+        widths[place] -= 1
+    return widths
+
+
+def _text(cell: Any) -> str:
+    return cell.plain if isinstance(cell, Text) else str(cell)

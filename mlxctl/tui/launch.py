@@ -1,6 +1,7 @@
 """Start a chat: one prompt, a full screen, or lines of text."""
 
 import asyncio
+import os
 import sys
 import time
 from collections.abc import Sequence
@@ -98,6 +99,8 @@ def run_chat(
     """
     autosave = SessionAutosave(_store() if initial.is_saved else None)
     options, conversation = asyncio.run(load_initial_conversation(initial, options, autosave))
+    options = replace(options, system_prompt=_as_text(options.system_prompt))
+    prompt = prompt and _as_text(prompt)
     shown = read_images(images, existing=conversation.images)
     # None when the shell closed standard input (`<&-`).
     stdin: TextIO | None = sys.stdin
@@ -135,6 +138,14 @@ def run_chat(
     with redirect_stderr(locations.state_directory() / "chat.log"):
         app.run()
     return app.return_code or 0
+
+
+def _as_text(argument: str) -> str:
+    """Return an argument as UTF-8, whatever the locale.
+
+    In others Python represents some of its bytes by surrogates, which no tokenizer reads.
+    """
+    return os.fsencode(argument).decode("utf-8", errors="replace")
 
 
 def join_prompt(prompt: str, piped: str) -> str:

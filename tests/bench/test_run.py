@@ -1,5 +1,6 @@
 """Complete runs on servers of known speed."""
 
+import asyncio
 from dataclasses import replace
 from pathlib import Path
 
@@ -8,10 +9,12 @@ import pytest
 from mlxctl.bench.result import Result, encode_result, load_result, save_result
 from mlxctl.bench.run import RunOptions, ServerChoice, measured_speed, run_bench
 from mlxctl.bench.scenarios import Latency, Throughput
+from mlxctl.bench.target import open_target
 from mlxctl.errors import CapacityError, ConnectionLost, SettingsError, UnknownModel
 from mlxctl.models import DEMO_MODEL, describe_model
 from tests.bench.fixed_rate_server import fixed_rate_server
 from tests.bench.recording_observer import RecordingObserver
+from tests.inference.scripted_server import ScriptedServer, listening
 
 SMALL = Latency(num_requests=2, prompt_tokens=16, answer_tokens=5)
 
@@ -147,6 +150,17 @@ def test_concurrent_streams_have_a_higher_total_rate() -> None:
     assert one is not None
     assert eight is not None
     assert eight.median > 2 * one.median
+
+
+def test_server_without_a_model_list_needs_a_named_model() -> None:
+    async def measure() -> None:
+        async with listening(ScriptedServer(b"", models=b'{"data": []}')) as server:
+            await open_target("B", server.url)
+
+    with pytest.raises(
+        CapacityError, match="serves no model yet; name one that it serves with --against-model"
+    ):
+        asyncio.run(measure())
 
 
 def test_own_server_is_started_and_measured() -> None:

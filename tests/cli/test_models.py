@@ -4,15 +4,19 @@ import json
 import shutil
 import subprocess
 import sys
+from io import StringIO
 from pathlib import Path
 from typing import Any
 
 import pytest
 from models.weight_files import packed, write_model
+from rich.console import Console
+from rich.table import Table
 from typer.testing import CliRunner
 
 from mlxctl import locations
 from mlxctl.cli import app
+from mlxctl.cli.console import print_names
 from mlxctl.cli.models import COMMANDS
 from mlxctl.models import DEMO_MODEL, this_machine
 from mlxctl.models.fingerprint import fingerprint
@@ -290,3 +294,19 @@ def test_models_help_imports_no_heavy_package(arguments: list[str]) -> None:
 def test_models_ls_imports_no_model_code(home: Path) -> None:
     code = {"mlx", "mlx.core", "mlx_lm", "mlx_vlm", "mlx_audio", "transformers", "huggingface_hub", "torch"}
     assert code.isdisjoint(modules_after("ls"))
+
+
+def test_names_are_whole_in_a_narrow_terminal() -> None:
+    table = Table("model", "for", "size", box=None, pad_edge=False)
+    name, purpose = "mlx-community/Llama-3.2-3B-Instruct-4bit", "small chat, long context, tools, thinking"
+    table.add_row(name, purpose, "1.80 GB")
+    out = Console(width=50, file=StringIO())
+    print_names(out, table)
+    assert isinstance(out.file, StringIO)
+    lines = [line.rstrip() for line in out.file.getvalue().splitlines()]
+    assert lines == [
+        "  for                                      size",
+        name,
+        "  small chat, long context, tools,         1.80 GB",
+        "  thinking",
+    ]

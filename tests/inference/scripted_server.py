@@ -11,13 +11,19 @@ class ScriptedServer:
     """Answers at `url`; `bodies` are the received requests."""
 
     def __init__(
-        self, chat: bytes, *, status: bytes = b"200 OK", models: bytes = MODELS, headers: bytes = b""
+        self,
+        chat: bytes,
+        *,
+        status: bytes = b"200 OK",
+        models: bytes = MODELS,
+        models_status: bytes = b"200 OK",
+        headers: bytes = b"",
     ) -> None:
         self.bodies: list[bytes] = []
         self.url = ""
         self.writers: list[asyncio.StreamWriter] = []
         self._chat = b"HTTP/1.1 " + status + b"\r\n" + headers + b"Connection: close\r\n\r\n" + chat
-        self._models = b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n" % len(models) + models
+        self._models = b"HTTP/1.1 %b\r\nContent-Length: %d\r\n\r\n" % (models_status, len(models)) + models
 
     async def answer(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         """Answer one connection with the script."""

@@ -177,9 +177,10 @@ def test_refused_connection_names_the_url() -> None:
         asyncio.run(opened("127.0.0.1:1"))
 
 
-def test_url_without_model_list_is_reported() -> None:
+@pytest.mark.parametrize(("status", "body"), [(b"200 OK", b"<html>Hello</html>"), (b"404 Not Found", b"")])
+def test_url_without_model_list_is_reported(status: bytes, body: bytes) -> None:
     async def look() -> None:
-        async with listening(ScriptedServer(b"", models=b"<html>Hello</html>")) as server:
+        async with listening(ScriptedServer(b"", models=body, models_status=status)) as server:
             await opened(server.url)
 
     with pytest.raises(ServerUnreachable, match="returns no list of models"):

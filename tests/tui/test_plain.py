@@ -179,6 +179,24 @@ def test_invalid_utf8_becomes_replacement_characters() -> None:
     assert run.stdout.decode() == "You said: caf\ufffd \x1b[31m\n"
 
 
+@pytest.mark.parametrize(
+    ("argument", "said"), [("grüß".encode(), "grüß"), (b"caf\xe9", "caf\ufffd")], ids=["utf-8", "latin-1"]
+)
+def test_argument_is_utf8_in_every_locale(argument: bytes, said: str) -> None:
+    environment = os.environ | {"LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"}
+    with echo_server() as url:
+        command = [sys.executable, "-m", "mlxctl", "chat", "--url", url, argument]
+        run = subprocess.run(
+            command,
+            env=environment | {"PYTHONIOENCODING": "utf-8"},
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            timeout=60,
+            check=True,
+        )
+    assert run.stdout.decode() == f"You said: {said}\n"
+
+
 def test_loading_server_is_waited_for() -> None:
     with echo_server(num_refusals=1) as url:
         run = chat("Hi", "--url", url, typed="")

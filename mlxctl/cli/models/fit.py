@@ -97,11 +97,11 @@ def _print(rows: "Rows", *, as_json: bool) -> None:
 
         print_json([msgspec.to_builtins(FitView.of(name, fit)) for name, fit in rows])
         return
-    from mlxctl.cli.console import console
+    from mlxctl.cli.console import console, print_names
     from mlxctl.cli.models.tables import WIDE, fit_legend, fit_table
 
     out = console(width=WIDE)
-    out.print(fit_table(rows))
+    print_names(out, fit_table(rows))
     out.print(fit_legend(), style="dim")
 
 

@@ -20,6 +20,6 @@ def ps(as_json: AsJson = False, url: ServerUrl = None, api_key: ApiKey = None) -
     if as_json:
         print_json([asdict(row) for row in rows])
         return
-    from mlxctl.cli.console import console
+    from mlxctl.cli.console import console, print_names
 
-    console().print(served_models_table(rows))
+    print_names(console(), served_models_table(rows))

@@ -51,7 +51,7 @@ def recommend(
         return
     from rich.table import Table
 
-    from mlxctl.cli.console import console
+    from mlxctl.cli.console import console, print_names
 
     table = Table("model", "for", box=None, pad_edge=False, header_style="bold")
     for heading in ("needs", "context up to", "tokens/s"):
@@ -66,7 +66,7 @@ def recommend(
             f"{measured:.1f} measured" if measured else "unknown" if speed is None else f"≤ {speed:.0f}",
         )
     out = console()
-    out.print(table)
+    print_names(out, table)
     out.print("Estimates; none of these weights was run by the project. Try: mlxctl run MODEL")
 
 

@@ -33,7 +33,7 @@ def search(
         raise typer.Exit(1)
     from rich.table import Table
 
-    from mlxctl.cli.console import console
+    from mlxctl.cli.console import console, print_names
 
     table = Table("model", box=None, pad_edge=False, header_style="bold")
     table.add_column("downloads", justify="right")
@@ -41,5 +41,5 @@ def search(
     for model in found:
         table.add_row(model.repository, f"{model.downloads:,}", model.updated_at or "–")
     out = console()
-    out.print(table)
+    print_names(out, table)
     out.print("Download and try one: mlxctl run MODEL")

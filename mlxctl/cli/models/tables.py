@@ -8,7 +8,7 @@ from collections.abc import Collection, Sequence
 from rich.table import Table
 from rich.text import Text
 
-from mlxctl.cli.console import console
+from mlxctl.cli.console import console, print_names
 from mlxctl.models import Fit, Library, ModelDescription
 from mlxctl.models.fit import SPEED_FORMULA
 
@@ -44,7 +44,7 @@ def print_listing(
     out = console(width=WIDE)
     usable = [(model, fit) for model, fit in rows if model.problem is None]
     if usable:
-        out.print(library_table(usable, probed))
+        print_names(out, library_table(usable, probed))
     else:
         out.print("No models here yet. Download one with: mlxctl models pull ORGANIZATION/NAME")
     for alias, target in library.aliases.items():
@@ -67,8 +67,9 @@ def facts_table(facts: Sequence[tuple[str, str]]) -> Table:
 def fit_table(rows: Sequence[tuple[str, Fit]]) -> Table:
     """Return the table of `models fit`."""
     table = Table("model", "machine", box=None, pad_edge=False, header_style="bold")
-    for heading in ("memory", "usable", "context", "needed", "fits", "longest context", "tokens/s"):
-        table.add_column(heading, justify="right")
+    for heading in ("memory", "usable", "context", "needed", "fits", "longest"):
+        table.add_column(heading, justify="right", no_wrap=True)
+    table.add_column("tokens/s", justify="right")
     for name, fit in rows:
         machine, speed, needed = fit.machine, fit.predicted_tokens_per_second, fit.needed_bytes
         longest = (
@@ -98,15 +99,16 @@ def _memory(num_bytes: int) -> str:
 def _speed(fit: Fit, predicted: float | None) -> str:
     if fit.measured is not None:
         return f"{fit.measured.decode_tokens_per_second:.1f} measured"
-    return f"≤ {predicted:.1f} predicted" if predicted is not None else "not measured"
+    return f"≤ {predicted:.1f}" if predicted is not None else "not measured"
 
 
 def fit_legend() -> str:
     """Return the meaning of the columns of `fit_table`."""
     return (
         "needed = weights + KV cache of one conversation + estimated prefill memory, on Macs for the largest "
-        "prefill chunk, an upper bound;\n~ marks a typical share of the memory.\n"
-        f"{SPEED_FORMULA}."
+        "prefill chunk, an upper bound;\nlongest = tokens of the longest conversation that fits; ~ marks a "
+        "typical share of the memory.\n"
+        f"≤ {SPEED_FORMULA}."
     )
 
 

@@ -108,7 +108,7 @@ def _print(trials: "list[DrafterTrial]") -> None:
     from rich.table import Table
 
     from mlxctl.bench.tuning import TASKS
-    from mlxctl.cli.console import console
+    from mlxctl.cli.console import console, print_names
 
     table = Table("drafter", box=None, pad_edge=False, header_style="bold")
     for heading in (*TASKS, "overall", "accepted"):
@@ -120,5 +120,5 @@ def _print(trials: "list[DrafterTrial]") -> None:
             trial.drafter, *("" if speed is None else f"{speed:.2f} x" for speed in speedups), accepted
         )
     out = console()
-    out.print(table)
+    print_names(out, table)
     out.print("Tokens per second with speculative decoding, divided by those without.")

@@ -48,7 +48,7 @@ def report(results: ProbeResults, *, as_json: bool, toml: Path | None, with_evid
 
 
 def _print(known: Sequence[ModelResult], *, with_evidence: bool) -> None:
-    from mlxctl.cli.console import console
+    from mlxctl.cli.console import console, print_names
     from mlxctl.cli.models.tables import WIDE
 
     out = console(width=WIDE)
@@ -59,7 +59,7 @@ def _print(known: Sequence[ModelResult], *, with_evidence: bool) -> None:
         out.print(summary(known[0]))
         out.print(findings_table(known[0].known.findings))
     elif known:
-        out.print(overview_table(known))
+        print_names(out, overview_table(known))
 
 
 def _view(result: ModelResult, *, with_evidence: bool) -> dict[str, Any]:

@@ -20,7 +20,7 @@ from mlxctl.errors import (
 from mlxctl.inference.interface import CacheEntry, InferenceStats
 from mlxctl.inference.remote.errors import error_of_response
 from mlxctl.inference.remote.generation import RemoteGeneration
-from mlxctl.inference.remote.model_list import RemoteModel, read_models
+from mlxctl.inference.remote.model_list import RemoteModel, no_model_list, read_models
 from mlxctl.inference.remote.request_body import chat_body, encode_request
 from mlxctl.inference.remote.results import EmbeddingsBody, TranscriptionBody, wav_file
 from mlxctl.inference.request_entry import RequestView
@@ -83,7 +83,10 @@ class RemoteInference:
 
         Raises ServerUnreachable, CapacityError while models are loaded, AuthenticationFailed.
         """
-        response = await self._request("GET", f"{self.url}/models", timeout=_LIST_SECONDS)
+        try:
+            response = await self._request("GET", f"{self.url}/models", timeout=_LIST_SECONDS)
+        except UnknownResource:
+            raise no_model_list(self.url) from None
         self._models = read_models(response.content, url=self.url)
         if not self._models:
             raise CapacityError(f"the server at {self.url} serves no model yet")

@@ -61,9 +61,12 @@ def read_models(body: bytes, *, url: str) -> tuple[RemoteModel, ...]:
     try:
         return tuple(_read_card(bytes(card)) for card in msgspec.json.decode(body, type=_Page).data)
     except msgspec.MsgspecError:
-        raise ServerUnreachable(
-            url, "it returns no list of models; is it an OpenAI-compatible server?"
-        ) from None
+        raise no_model_list(url) from None
+
+
+def no_model_list(url: str) -> ServerUnreachable:
+    """Return the error for a URL that is no server of models."""
+    return ServerUnreachable(url, "it returns no list of models; is it an OpenAI-compatible server?")
 
 
 def _read_card(body: bytes) -> RemoteModel:
