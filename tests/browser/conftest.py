@@ -36,12 +36,15 @@ def browser() -> Iterator[Browser]:
 
 @pytest.fixture(scope="session")
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServerProcess]:
-    """A server of the demo model, and a slow hub."""
+    """A server of the demo model, with another model in the library, and a slow hub."""
     files = {"config.json": b"{}", "model.safetensors": bytes(64 * 1024 * 2000)}
-    cache_dir = tmp_path_factory.mktemp("hub")
+    cache_dir, library_dir = tmp_path_factory.mktemp("hub"), tmp_path_factory.mktemp("library")
+    shutil.copytree(tiny_models.model("qwen3"), library_dir / "qwen3")
     with (
         running(TinyHub(files={SLOW_REPOSITORY: files}, seconds_per_piece=0.02)) as hub,
-        serving(None, **hub.server_settings(cache_dir)) as process,
+        serving(
+            None, **hub.server_settings(cache_dir), MLXCTL_LIBRARY_MODELS_DIRS=str(library_dir)
+        ) as process,
     ):
         yield process
 

@@ -84,6 +84,16 @@ def test_nothing_is_wider_than_a_phone(browser: Browser, server: ServerProcess) 
     assert widths == [360] * 4
 
 
+def test_every_cell_of_a_table_is_visible_on_a_phone(browser: Browser, server: ServerProcess) -> None:
+    context = browser.new_context(viewport={"width": 360, "height": 640})
+    tab = context.new_page()
+    tab.goto(f"{server.url}/#models")
+    expect(tab.get_by_role("button", name="Unload")).to_be_visible()
+    is_cut_off = "[...document.querySelectorAll('.scroll')].map(node => node.scrollWidth > node.clientWidth)"
+    assert not any(tab.evaluate(is_cut_off))
+    context.close()
+
+
 def test_page_works_by_keyboard_alone(page: Page, server: ServerProcess) -> None:
     open_chat(page, server)
     page.keyboard.type("Hello!")
@@ -99,6 +109,15 @@ def test_page_works_by_keyboard_alone(page: Page, server: ServerProcess) -> None
     page.keyboard.press("Enter")
     expect(page.get_by_role("heading", name="Cached conversations")).to_be_visible()
     assert page.evaluate("getComputedStyle(document.activeElement).outlineStyle") == "solid"
+
+
+def test_link_past_the_navigation_stays_in_its_section(page: Page, server: ServerProcess) -> None:
+    page.goto(f"{server.url}/#requests")
+    expect(page.get_by_role("heading", name="Load")).to_be_visible()
+    page.keyboard.press("Tab")
+    page.keyboard.press("Enter")
+    expect(page.locator("main")).to_be_focused()
+    expect(page.get_by_role("heading", name="Load")).to_be_visible()
 
 
 def test_page_without_javascript_names_other_ways(browser: Browser, server: ServerProcess) -> None:

@@ -2,7 +2,7 @@
 
 import json
 
-from playwright.sync_api import Page, expect
+from playwright.sync_api import Page, Route, expect
 
 from tests.browser.chat_section import COMPLETE, ask, open_chat, open_locked_chat, send
 from tests.browser.conftest import KEY
@@ -27,6 +27,16 @@ def test_answer_streams_with_thinking_and_token_counts(page: Page, server: Serve
     expect(answer).to_contain_text("10 prompt tokens")
     answer.get_by_text("Thinking").click()
     expect(answer).to_contain_text("The user greets me.")
+
+
+def test_message_sent_before_the_models_are_known_is_answered(page: Page, server: ServerProcess) -> None:
+    held: list[Route] = []
+    page.route("**/v1/models", lambda route: held.append(route))  # noqa: PLW0108
+    with page.expect_request("**/v1/models"):
+        page.goto(f"{server.url}/")
+    send(page, "Hello!")
+    held[0].continue_()
+    expect(page.locator(".assistant")).to_contain_text("Hello! How can I help you?")
 
 
 def test_markup_in_a_message_stays_text(page: Page, server: ServerProcess) -> None:

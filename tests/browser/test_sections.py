@@ -27,6 +27,12 @@ def test_running_download_shows_progress_and_is_cancelled(page: Page, server: Se
     expect(row).to_contain_text("cancelled")
 
 
+def test_library_says_what_fits(page: Page, server: ServerProcess) -> None:
+    page.goto(f"{server.url}/#models")
+    row = page.get_by_role("table").nth(1).get_by_role("row").filter(has_text="qwen3")
+    expect(row).to_contain_text("yes, up to 32,768 tokens")
+
+
 def test_cache_shows_conversations_and_explains_a_hit(page: Page, server: ServerProcess) -> None:
     open_chat(page, server)
     for _ in range(2):
@@ -36,6 +42,15 @@ def test_cache_shows_conversations_and_explains_a_hit(page: Page, server: Server
     expect(page.locator(".tree").first).to_contain_text("slowly")
     expect(page.get_by_role("row").nth(1)).to_contain_text("mlxctl-demo")
     expect(page.get_by_role("row").nth(1)).to_contain_text("the whole prompt was cached")
+
+
+def test_long_prompt_is_one_entry_of_the_cache(page: Page, server: ServerProcess) -> None:
+    open_chat(page, server)
+    ask(page, "zebra " * 500)
+    page.get_by_role("link", name="Cache").click()
+    entry = page.locator(".tree > li").filter(has_text="zebra")
+    expect(entry).to_have_count(1)
+    assert int(entry.inner_text().split(" tokens")[0].split()[-1].replace(",", "")) > 1000
 
 
 def test_open_request_is_cancelled_from_the_list(page: Page, locked_server: ServerProcess) -> None:

@@ -40,13 +40,25 @@ function drawn(chunks) {
   const children = Map.groupBy(chunks, (chunk) => chunk.parent);
   const known = new Set(chunks.map((chunk) => chunk.key));
   const roots = chunks.filter((chunk) => chunk.parent === null || !known.has(chunk.parent));
-  const branch = (items) => el("ul", { class: "tree" }, ...items.map((chunk) => {
-    const text = (chunk.text ?? "(text not known: stored for a model that is not loaded)").replace(/\s+/g, " ");
-    const facts = `${count(chunk.start + chunk.num_tokens)} tokens · ${size(chunk.memory_bytes + chunk.disk_bytes)}`
-      + `${chunk.memory_bytes ? "" : " on disk"}${chunk.is_pinned ? " · pinned" : ""} · ${chunk.num_hits} hits`;
-    const under = children.get(chunk.key);
+  const branch = (items) => el("ul", { class: "tree" }, ...items.map((first) => {
+    const { part, under } = unbranched(first, children);
+    const last = part.at(-1), sum = (field) => part.reduce((total, chunk) => total + chunk[field], 0);
+    const text = (first.text ?? "(text not known: stored for a model that is not loaded)").replace(/\s+/g, " ");
+    const facts = `${count(last.start + last.num_tokens)} tokens · ${size(sum("memory_bytes") + sum("disk_bytes"))}`
+      + `${sum("memory_bytes") ? "" : " on disk"}${part.some((chunk) => chunk.is_pinned) ? " · pinned" : ""}`
+      + ` · ${Math.max(...part.map((chunk) => chunk.num_hits))} hits`;
     return el("li", {}, el("span", {}, text.slice(0, LABEL)), " ", el("span", { class: "muted" }, facts),
-      under ? branch(under) : null);
+      under.length ? branch(under) : null);
   }));
-  return branch(roots);
+  return el("div", { class: "scroll" }, branch(roots));
+}
+
+/** The chunks from `first` to the next branch or end, and those after it. */
+function unbranched(first, children) {
+  const part = [first];
+  for (;;) {
+    const under = children.get(part.at(-1).key) ?? [];
+    if (under.length !== 1) return { part, under };
+    part.push(under[0]);
+  }
 }

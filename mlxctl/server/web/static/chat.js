@@ -23,6 +23,8 @@ export async function chatView(root) {
   const input = el("textarea", { id: "prompt", "aria-label": "Message", placeholder: "Message. Enter sends, Shift-Enter adds a line.", onkeydown: keys, oninput: grow });
   const file = el("input", { type: "file", accept: "image/png,image/jpeg,image/webp,image/gif", multiple: true, hidden: true, onchange: attach });
   const hint = el("span", { class: "muted" });
+  // Enter before the models are known sends the message once they are.
+  let isSubmitted = false;
   const send = el("button", { class: "primary", type: "button", onclick: submit }, "Send");
   const stop = el("button", { type: "button", disabled: true, onclick: () => state.running?.abort() }, "Stop");
   root.append(el("div", { class: "chat" },
@@ -60,11 +62,12 @@ export async function chatView(root) {
   actions.update();
   input.focus();
 
-  const models = (await get("/v1/models")).data.filter((model) => model.kind !== "embeddings" && model.kind !== "speech");
+  const models = (await get("/v1/models")).data.filter((model) => model.kind === "text" || model.kind === "vision");
   select.replaceChildren(...models.map((model) => el("option", { value: model.id, disabled: model.state === "failed" }, model.id)));
   if (state.model && models.some((model) => model.id === state.model)) select.value = state.model;
   state.model = select.value || null;
   if (!state.model) transcript.append(notice("This server has no model for text. Start it with: mlxctl serve --model NAME", true));
+  else if (isSubmitted) submit();
 
   function keys(event) {
     if (event.key === "Enter" && !event.shiftKey && !event.isComposing) { event.preventDefault(); submit(); }
@@ -110,7 +113,11 @@ export async function chatView(root) {
 
   async function submit() {
     const text = input.value.trim();
-    if (!text || state.running || !state.model) return;
+    if (!text || state.running) return;
+    if (!state.model) {
+      isSubmitted = true;
+      return;
+    }
     input.value = "";
     grow();
     hint.textContent = "";

@@ -18,7 +18,7 @@ export function table(columns, rows, empty) {
   if (rows.length === 0) return el("p", { class: "muted" }, empty);
   const head = columns.map((column) => el("th", { scope: "col", class: column.number && "number" }, column.title));
   const body = rows.map((row) => el("tr", {}, ...columns.map(
-    (column) => el("td", { class: column.number && "number" }, column.cell(row) ?? "–"))));
+    (column) => el("td", { class: column.number && "number", "data-label": column.title }, column.cell(row) ?? "–"))));
   return el("div", { class: "scroll" },
     el("table", {}, el("thead", {}, el("tr", {}, ...head)), el("tbody", {}, ...body)));
 }

@@ -47,7 +47,10 @@ async function health() {
   }
 }
 
-addEventListener("hashchange", show);
+addEventListener("hashchange", () => {
+  // The link past the navigation stays in its section.
+  if (location.hash !== "#view") show();
+});
 show();
 health();
 setInterval(health, 5000);

@@ -24,23 +24,6 @@ export async function modelsView(root, every) {
     return el("button", { type: "button", onclick: () => change(() => post(`/models/${label.toLowerCase()}`, { model: model.id })) }, label);
   }
 
-  async function fits(name, cell) {
-    cell.textContent = "…";
-    try {
-      const fit = await get(`/fit?model=${encodeURIComponent(name)}`);
-      const speed = fit.predicted_tokens_per_second_at_most;
-      cell.textContent = fit.problem ?? [
-        fit.fits === null ? "unknown" : fit.fits ? "fits" : "does not fit",
-        `needs ${size(fit.needed_bytes) ?? "?"} of ${size(fit.usable_bytes) ?? "?"}`,
-        fit.max_context_tokens === null ? null : `up to ${count(fit.max_context_tokens)} tokens`,
-        fit.measured_decode_tps ? `${fit.measured_decode_tps.toFixed(0)} tokens/s (measured)`
-          : speed === null ? null : `at most ${speed.toFixed(0)} tokens/s (predicted)`,
-      ].filter(Boolean).join(", ");
-    } catch (error) {
-      cell.textContent = error.message;
-    }
-  }
-
   async function refresh() {
     const models = (await get("/v1/models")).data;
     served.replaceChildren(table([
@@ -71,13 +54,18 @@ export async function modelsView(root, every) {
     { title: "Kind", cell: (model) => model.kind },
     { title: "On disk", number: true, cell: (model) => size(model.disk_bytes) },
     { title: "Context", number: true, cell: (model) => count(model.context_length) },
-    { title: "Fits", cell: (model) => {
-      if (model.problem) return model.problem;
-      const cell = el("span", {}, el("button", { type: "button", onclick: () => fits(model.name, cell) }, "Check"));
-      return cell;
-    } },
+    { title: "Fits", cell: (model) => model.problem ?? fitOf(model.assessment) },
   ], models, "No models in the library yet."));
   every(1000, refresh);
+}
+
+function fitOf(assessment) {
+  const { fits, max_safe_context: context, measured_decode_tps: measured, predicted_decode_tps: predicted } = assessment ?? {};
+  return [
+    fits ? "yes" : fits === false ? "no" : "unknown",
+    fits && context && `up to ${count(context)} tokens`,
+    measured ? `${measured.toFixed(0)} tokens/s (measured)` : predicted && `at most ${predicted.toFixed(0)} tokens/s (predicted)`,
+  ].filter(Boolean).join(", ");
 }
 
 function stateOf(download) {
