@@ -17,6 +17,9 @@ from mlxctl.tui.observation import Observation
 DEMO_CHOICE = "mlxctl-demo"
 """Name of the built-in demo model in the model list."""
 
+# Servers other than mlxctl list no kind.
+_CHAT_KINDS = (None, "unknown", "text", "vision")
+
 if TYPE_CHECKING:
     from mlxctl.bootstrap import Services
     from mlxctl.inference.interface import AnswerStream, CacheEntry, Inference, ModelInfo
@@ -204,7 +207,13 @@ class RemoteBackend:
         assert self._inference is not None, "open() comes first"
         await self._inference.wait_ready()
         return [
-            SelectableModel(name=model.name, note=_context_note(model.context_length))
+            SelectableModel(
+                name=model.name,
+                note=_context_note(model.context_length)
+                if model.kind in _CHAT_KINDS
+                else f"for {model.kind}",
+                is_usable=model.kind in _CHAT_KINDS,
+            )
             for model in self._inference.models()
         ]
 

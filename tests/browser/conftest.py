@@ -36,7 +36,7 @@ def browser() -> Iterator[Browser]:
 
 @pytest.fixture(scope="session")
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServerProcess]:
-    """A server of the demo model, with another model in the library, and a slow hub."""
+    """A server of the demo model; its library has another one."""
     files = {"config.json": b"{}", "model.safetensors": bytes(64 * 1024 * 2000)}
     cache_dir, library_dir = tmp_path_factory.mktemp("hub"), tmp_path_factory.mktemp("library")
     shutil.copytree(tiny_models.model("qwen3"), library_dir / "qwen3")

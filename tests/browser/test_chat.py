@@ -31,7 +31,7 @@ def test_answer_streams_with_thinking_and_token_counts(page: Page, server: Serve
 
 def test_message_sent_before_the_models_are_known_is_answered(page: Page, server: ServerProcess) -> None:
     held: list[Route] = []
-    page.route("**/v1/models", lambda route: held.append(route))  # noqa: PLW0108
+    page.route("**/v1/models", lambda route: held.append(route))
     with page.expect_request("**/v1/models"):
         page.goto(f"{server.url}/")
     send(page, "Hello!")

@@ -15,7 +15,7 @@ from mlxctl.errors import InvalidRequest, ServerUnreachable, StoreError
 from mlxctl.ir import SamplingOptions, TextDelta
 from mlxctl.stores import SessionStore
 from mlxctl.tui.app import ChatApp
-from mlxctl.tui.chat_backend import BackendModel
+from mlxctl.tui.chat_backend import BackendModel, RemoteBackend
 from mlxctl.tui.chat_commands import COMMANDS, SlashCommand, UnknownCommand, completions, read_input
 from mlxctl.tui.conversation import ChatOptions
 from mlxctl.tui.external_editor import edit_text, editor_command
@@ -26,6 +26,7 @@ from mlxctl.tui.session_autosave import SessionAutosave
 from mlxctl.tui.terminal_app import clipboard_command, copy_with_command
 from mlxctl.tui.tools.toolbox import ToolBox
 from mlxctl.tui.widgets.composer import Composer
+from tests.inference.scripted_server import ScriptedServer, listening
 
 from .screen_driver import Screen, drive
 from .scripted_backend import ScriptedBackend, end, text
@@ -550,3 +551,17 @@ def test_editor_key_works_while_the_input_has_the_focus(monkeypatch: pytest.Monk
         await screen.wait_for("No editor can be opened here.")
 
     drive(ScriptedBackend(), interact)
+
+
+def test_models_of_other_kinds_cannot_be_chosen_for_a_chat() -> None:
+    cards = [{"id": "other"}, {"id": "words", "kind": "text"}, {"id": "vectors", "kind": "embeddings"}]
+
+    async def usable() -> dict[str, bool]:
+        async with listening(ScriptedServer(b"", models=json.dumps({"data": cards}).encode())) as server:
+            backend = RemoteBackend(f"{server.url}/v1")
+            await backend.open()
+            models = await backend.list_models()
+            await backend.close()
+        return {model.name: model.is_usable for model in models}
+
+    assert asyncio.run(usable()) == {"other": True, "words": True, "vectors": False}

@@ -324,17 +324,17 @@ def test_stopping_at_the_approval_leaves_a_result_for_each_call(tmp_path: Path) 
     assert (stopped.text, stopped.is_error) == ("error: the user stopped this call", True)
 
 
-def test_escape_goes_on_without_a_server_that_hangs() -> None:
+def test_escape_goes_on_without_servers_that_hang() -> None:
     backend = ScriptedBackend(text("Fine."))
 
     async def interact(screen: Screen) -> None:
-        await screen.wait_for("waiting for MCP server 'files' (Esc skips it)")
+        await screen.wait_for("waiting for MCP server 'files' and 1 more (Esc skips)")
         await screen.ask("Hello")
         await screen.press("escape")
         await screen.wait_for("Fine.")
         await screen.wait_for("MCP server 'files' is skipped. The chat continues without it.")
 
-    tools = ToolBox([McpServer("files", config("silent"))])
+    tools = ToolBox([McpServer(name, config("silent")) for name in ("files", "other")])
     drive(backend, interact, uses_tools=True, tools=tools)
 
 

@@ -20,6 +20,7 @@ class RemoteModel:
     supports_thinking: bool | None = None
     supports_images: bool | None = None
     is_demo: bool = False
+    kind: str | None = None
 
 
 class _Supported(msgspec.Struct, frozen=True):
@@ -46,6 +47,7 @@ class _Card(msgspec.Struct, frozen=True):
     supports_tools: bool | None = None
     capabilities: _Capabilities | None = None
     is_demo: bool = False
+    kind: str | None = None
 
 
 class _Page(msgspec.Struct, frozen=True):
@@ -83,6 +85,7 @@ def _read_card(body: bytes) -> RemoteModel:
         supports_thinking=thinking.types.enabled.supported if thinking else None,
         supports_images=image_input.supported if image_input else None,
         is_demo=card.is_demo,
+        kind=card.kind,
     )
 
 

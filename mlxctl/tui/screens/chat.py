@@ -229,9 +229,10 @@ class ChatScreen(ChatAnswers):
         if self._model is not None:
             self._opening_notice.set_message(ready_text(self._model))
         await asyncio.wait({tools}, timeout=OPENING_SECONDS)
-        if waiting := self._tools.opening:
-            self._set_state(f"waiting for {waiting} (Esc skips it)")
+        while waiting := self._tools.opening:
+            self._set_state(f"waiting for {waiting} (Esc skips)")
             self.refresh_bindings()
+            await asyncio.wait({tools}, timeout=OPENING_SECONDS)
         await tools
         self.refresh_bindings()
         self._set_state("ready" if self._model is not None else "no model")

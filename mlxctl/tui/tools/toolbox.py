@@ -110,7 +110,8 @@ class ToolBox:
     @property
     def opening(self) -> str:
         """The sources that `open` is still waiting for; empty without any."""
-        return ", ".join(self._opening)
+        first, *others = self._opening or [""]
+        return f"{first} and {len(others)} more" if others else first
 
     def _collect(self) -> None:
         found: dict[str, Tool] = {}
@@ -192,7 +193,10 @@ class ToolBox:
     @property
     def summary(self) -> str:
         """The sources with their number of tools, on one line."""
-        return ", ".join(f"{source.name} ({len(source.tools)} tools)" for source in self._sources)
+        return ", ".join(
+            f"{source.name} ({len(source.tools)} tool{'s' * (len(source.tools) != 1)})"
+            for source in self._sources
+        )
 
     async def run(self, call: ToolCallPart) -> ToolResultPart:
         """Run a call and return its result.
