@@ -359,7 +359,7 @@ def test_monitor_shows_requests_of_a_real_server(server: ServerProcess) -> None:
         assert re.search(r"\d+ +\d+\.\d [kM]B .* +\d+ s +\S", entries)
         await screen.press("c")
         await screen.wait_for("finished")
-        await screen.press("escape")
+        await screen.press("ctrl+c")
         await screen.wait_for("Ask something")
 
     drive(RemoteBackend(server.url), interact, size=(120, 30))

@@ -72,7 +72,7 @@ class MonitorScreen(Screen[None]):
     # The bars leave too few rows for requests on a low screen.
     VERTICAL_BREAKPOINTS = [(0, "-low"), (22, "-high")]  # noqa: RUF012 -- Textual API
     BINDINGS = [  # noqa: RUF012 -- Textual API
-        Binding("escape,f5,q", "leave", "Close"),
+        Binding("escape,f5,q,ctrl+c", "leave", "Close", key_display="esc"),
         Binding("space", "pause", "Pause"),
         Binding("c", "entries", "Cache entries"),
         Binding("s", "sort", "Sort"),
