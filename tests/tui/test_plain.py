@@ -160,8 +160,10 @@ def test_empty_prompt_is_rejected(arguments: list[str], typed: str) -> None:
 
 
 def test_interrupted_prompt_keeps_the_partial_answer_and_exits_with_130(server: ServerProcess) -> None:
-    command = [sys.executable, "-m", "mlxctl", "chat", "--url", server.url, "--max-tokens", "4000"]
-    question = "Count to 100, then repeat after me: one, two, three, four, five, six"
+    command = [sys.executable, "-m", "mlxctl", "chat", "--url", server.url, "--temperature", "0"]
+    command += ["--max-tokens", "2000"]
+    # The demo model goes on counting to the limit.
+    question = "count to 20 and repeat hello hello hello hello hello hello hello"
     process = subprocess.Popen(
         [*command, question], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE
     )
