@@ -105,7 +105,7 @@ def _stored_continuation(match: PrefixMatch[None]) -> Tokens | None:
         return None
     start = match.num_tokens
     if start == chunk.end:
-        chunk = next(reversed((chunk.children or {}).values()), None)
+        chunk = max(chunk.children or (), key=lambda child: child.used_at, default=None)
     if chunk is None:
         return None
     tokens = Tokens("I", chunk.tokens)

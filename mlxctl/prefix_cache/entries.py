@@ -7,6 +7,7 @@ from typing import Generic, TypeVar
 
 from mlxctl.ir.tokens import ANONYMOUS, Salt, overlapping
 from mlxctl.prefix_cache.chunks import ID_BYTES, Key, from_24_bit
+from mlxctl.prefix_cache.siblings import Siblings
 
 P = TypeVar("P")
 
@@ -59,7 +60,7 @@ class Chunk(Generic[P]):
     salts: tuple[Salt, ...] = ()
     shared_segments: "tuple[SharedSegment[P], ...]" = ()
     checkpoints: "tuple[Checkpoint[P], ...]" = ()
-    children: "dict[Key, Chunk[P]] | None" = None
+    children: "Siblings[Chunk[P]] | None" = None
     num_leases: int = 0
     num_hits: int = 0
     used_at: float = 0.0
@@ -113,7 +114,7 @@ class Chunk(Generic[P]):
         """Return the chunk and its descendants, parents before children."""
         chunks = [self]
         for chunk in chunks:
-            chunks += (chunk.children or {}).values()
+            chunks += chunk.children or ()
         return chunks
 
     def payloads(self) -> Iterator[tuple[int, P]]:

@@ -16,7 +16,7 @@ Owned by one thread.
 import math
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from itertools import chain
+from itertools import chain, islice
 from typing import Generic, TypeVar
 
 from mlxctl.ir.tokens import Salt, Tokens, caller_digest, overlapping
@@ -25,9 +25,11 @@ from mlxctl.prefix_cache.entries import Checkpoint, Chunk, P, PrefixMatch
 from mlxctl.prefix_cache.eviction import EvictionLog, have_equal_start
 from mlxctl.prefix_cache.policy import MAX_STATE_SHARE, EvictionReason
 from mlxctl.prefix_cache.shared_segments import ReusablePrefix, SplitPayload, longest_reusable_prefix
-from mlxctl.prefix_cache.tree import ChunkTree, covering, longest_match
+from mlxctl.prefix_cache.tree import ChunkTree
 
 E = TypeVar("E")
+# Siblings whose states a new chunk takes over.
+_MAX_CLOSEST = 8
 
 
 def _one_buffer(_: object) -> int:
@@ -114,8 +116,7 @@ class PrefixIndex(Generic[P]):
 
         Does not count as a use.
         """
-        children = self._tree.children_of(namespace, None)
-        return longest_match(children, root_key(namespace), tokens, salts, now=self._clock())
+        return self._tree.match(namespace, tokens, salts, now=self._clock())
 
     def reusable_prefix(
         self, namespace: bytes, parent: "Chunk[P] | None", tokens: bytes, salts: Sequence[Salt] = ()
@@ -124,10 +125,11 @@ class PrefixIndex(Generic[P]):
 
         `tokens` are packed. The result is valid until the index changes.
         """
-        siblings = self._tree.children_of(namespace, parent).values()
+        siblings = self._tree.children_of(namespace, parent)
         if not siblings or not self._tree.can_split:
             return ReusablePrefix()
-        return longest_reusable_prefix(siblings, to_24_bit(tokens), salts)
+        start = parent.end if parent is not None else 0
+        return longest_reusable_prefix(siblings, to_24_bit(tokens), salts, start=start)
 
     def publish(
         self,
@@ -153,7 +155,7 @@ class PrefixIndex(Generic[P]):
         start = parent.end if parent is not None else 0
         assert start % CHUNK_TOKENS == 0, "chunks lie on a grid"
         ids = to_24_bit(tokens)
-        existing = covering(self._tree.children_of(namespace, parent), ids, salts)
+        existing = self._tree.children_of(namespace, parent).covering(ids, salts)
         if existing is not None:
             self._extend_expiry(existing, self._expiry(ttl_seconds))
             return existing
@@ -181,7 +183,7 @@ class PrefixIndex(Generic[P]):
     ) -> "Chunk[P] | None":
         """Return the chunk that `publish` would return instead of adding one."""
         children = self._tree.children_of(namespace, parent)
-        return covering(children, to_24_bit(tokens), salts) if children else None
+        return children.covering(to_24_bit(tokens), salts) if children else None
 
     def contains(self, chunk: "Chunk[P]") -> bool:
         """Whether this very chunk is in the index."""
@@ -327,9 +329,10 @@ class PrefixIndex(Generic[P]):
         start = parent.end if parent is not None else 0
         ids = to_24_bit(tokens[start : start + CHUNK_TOKENS].tobytes())
         now = self._clock()
-        children = self._tree.children_of(namespace, parent).values()
-        if any(child.expires_at <= now and have_equal_start(child.ids, ids) for child in children):
-            return "expired"
+        if self._next_expiry <= now:
+            children = self._tree.children_of(namespace, parent)
+            if any(child.expires_at <= now and have_equal_start(child.ids, ids) for child in children):
+                return "expired"
         return self._eviction_log.reason(parent.key if parent else root_key(namespace), ids)
 
     def chunks(self) -> Iterator[Chunk[P]]:
@@ -358,11 +361,13 @@ class PrefixIndex(Generic[P]):
 
     def _merge_siblings(self, chunk: Chunk[P]) -> None:
         """Share states with siblings, and replace siblings that the chunk extends."""
-        for sibling in list(self._tree.siblings(chunk).values()):
-            if sibling is chunk:
-                continue
-            self._tree.inherit_checkpoints(chunk, sibling)
-            if chunk.starts_with(sibling.ids, sibling.salts) and not sibling.num_leases:
+        siblings = self._tree.siblings(chunk)
+        # All siblings that agree up to a state own it, so the closest ones have every state that fits.
+        for sibling, _ in islice(siblings.closest(chunk.ids, chunk.salts, start=chunk.start), _MAX_CLOSEST):
+            if sibling is not chunk:
+                self._tree.inherit_checkpoints(chunk, sibling)
+        for sibling in siblings.extended_by(chunk):
+            if not sibling.num_leases:
                 chunk.is_pinned = chunk.is_pinned or sibling.is_pinned
                 self._extend_expiry(chunk, sibling.expires_at)
                 self._tree.remove(sibling)

@@ -5,17 +5,18 @@ store the tokens before the branch again. Siblings whose first MIN_REUSE_TOKENS 
 of their common tokens as segments: a payload is split where chunks differ, and its bytes count once.
 """
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from itertools import islice
 from typing import Generic
 
-from mlxctl.ir.tokens import Salt, common_length, first_salt_difference
-from mlxctl.prefix_cache.chunks import ID_BYTES
+from mlxctl.ir.tokens import Salt
 from mlxctl.prefix_cache.entries import Chunk, P, SharedSegment
 from mlxctl.prefix_cache.policy import MIN_REUSE_TOKENS
+from mlxctl.prefix_cache.siblings import Siblings
 
-# A segment has buffers of its own, which are limited in number: shorter segments are not worth them.
-_LEADING_BYTES = MIN_REUSE_TOKENS * ID_BYTES
+# Siblings that are compared: a farther one is better only where those before hold few segments.
+_MAX_CLOSEST = 8
 
 SplitPayload = Callable[[P, int], tuple[P, P]]
 """Splits a payload after a number of its tokens."""
@@ -30,20 +31,18 @@ class ReusablePrefix(Generic[P]):
 
 
 def longest_reusable_prefix(
-    siblings: "Iterable[Chunk[P]]", ids: bytes, salts: Sequence[Salt] = ()
+    siblings: "Siblings[Chunk[P]]", ids: bytes, salts: Sequence[Salt] = (), *, start: int
 ) -> "ReusablePrefix[P]":
     """Return the longest prefix that a sibling shares.
 
-    No sibling may start with all of `ids`: such a chunk would not be added.
+    No sibling may start with all of `ids`: such a chunk would not be added. Shorter segments than
+    MIN_REUSE_TOKENS are not worth their buffers, which are limited in number.
     """
-    leading = ids[:_LEADING_BYTES]
     best: ReusablePrefix[P] = ReusablePrefix()
-    for sibling in siblings:
-        if len(leading) == _LEADING_BYTES and sibling.ids.startswith(leading):
-            end = sibling.start + common_length(sibling.ids, ids) // ID_BYTES
-            num_common = first_salt_difference(sibling.salts, salts, sibling.start, end) - sibling.start
-            if num_common >= MIN_REUSE_TOKENS:
-                best = max(best, _reusable_prefix(sibling, num_common), key=lambda prefix: prefix.num_tokens)
+    for sibling, end in islice(siblings.closest(ids, salts, start=start), _MAX_CLOSEST):
+        if end - start < MIN_REUSE_TOKENS:
+            break
+        best = max(best, _reusable_prefix(sibling, end - start), key=lambda prefix: prefix.num_tokens)
     return best
 
 

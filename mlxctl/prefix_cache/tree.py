@@ -6,10 +6,11 @@ buffers.
 """
 
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
+from itertools import islice
 from typing import Generic
 
-from mlxctl.ir.tokens import Salt, Tokens, common_length, first_salt_difference
+from mlxctl.ir.tokens import Salt, Tokens
 from mlxctl.prefix_cache.chunks import (
     CHUNK_TOKENS,
     ID_BYTES,
@@ -22,6 +23,10 @@ from mlxctl.prefix_cache.entries import Checkpoint, Chunk, P, PrefixMatch, Share
 from mlxctl.prefix_cache.eviction import CheckpointOrder, ChunkOrder
 from mlxctl.prefix_cache.integrity_check import check_links, check_payloads
 from mlxctl.prefix_cache.shared_segments import ReusablePrefix, SplitPayload, attach_segments
+from mlxctl.prefix_cache.siblings import Siblings
+
+# Chunks that a match may end in. The first is the best; others serve where that one has no state, or expired.
+_MAX_PARTIAL = 32
 
 
 class ChunkTree(Generic[P]):
@@ -49,7 +54,7 @@ class ChunkTree(Generic[P]):
         self.num_tokens = 0
         self.depths: Counter[int] = Counter()
         self._chunks: dict[Key, Chunk[P]] = {}
-        self._roots: dict[Key, dict[Key, Chunk[P]]] = {}
+        self._roots: dict[Key, Siblings[Chunk[P]]] = {}
         self.order: ChunkOrder[P] = ChunkOrder()
         self.states: CheckpointOrder[P] = CheckpointOrder(buffers_of)
 
@@ -79,11 +84,34 @@ class ChunkTree(Generic[P]):
         """Whether this very chunk is in the tree."""
         return self._chunks.get(chunk.key) is chunk
 
-    def children_of(self, namespace: bytes, parent: "Chunk[P] | None") -> "dict[Key, Chunk[P]]":
-        """Return a parent's children, or a namespace's first chunks; read-only."""
-        return (parent.children if parent is not None else self._roots.get(root_key(namespace))) or {}
+    def match(
+        self, namespace: bytes, tokens: Tokens, salts: Sequence[Salt], *, now: float
+    ) -> "PrefixMatch[P]":
+        """Return the longest prefix among chunks that have not expired.
 
-    def siblings(self, chunk: Chunk[P]) -> dict[Key, Chunk[P]]:
+        Full chunks are found by key, the tokens after them by comparison with their siblings.
+        """
+        key = root_key(namespace)
+        path: list[Chunk[P]] = []
+        view = memoryview(tokens).cast("B")
+        for start in range(0, len(tokens), CHUNK_TOKENS):
+            piece = view[4 * start : 4 * (start + CHUNK_TOKENS)].tobytes()
+            key = chunk_key(key, piece, salts, start=start)
+            chunk = self._chunks.get(key)
+            if chunk is None or chunk.expires_at <= now:
+                children = self.children_of(namespace, path[-1] if path else None)
+                closest = children.closest(to_24_bit(piece), salts, start=start) if children else iter(())
+                living = (found for found in closest if found[0].expires_at > now)
+                return PrefixMatch(tuple(path), tuple(islice(living, _MAX_PARTIAL)))
+            path.append(chunk)
+        return PrefixMatch(tuple(path))
+
+    def children_of(self, namespace: bytes, parent: "Chunk[P] | None") -> "Siblings[Chunk[P]]":
+        """Return a parent's children, or a namespace's first chunks; read-only."""
+        children = parent.children if parent is not None else self._roots.get(root_key(namespace))
+        return children if children is not None else Siblings()
+
+    def siblings(self, chunk: Chunk[P]) -> "Siblings[Chunk[P]]":
         """Return the children of the chunk's parent, the chunk included; read-only."""
         return self.children_of(chunk.namespace, chunk.parent)
 
@@ -93,10 +121,10 @@ class ChunkTree(Generic[P]):
         Its payload starts after the `reused` tokens.
         """
         if chunk.parent is None:
-            children = self._roots.setdefault(root_key(chunk.namespace), {})
+            children = self._roots.setdefault(root_key(chunk.namespace), Siblings())
         else:
-            children = chunk.parent.children = chunk.parent.children or {}
-        children[chunk.key] = chunk
+            children = chunk.parent.children = chunk.parent.children or Siblings()
+        children.add(chunk)
         self._chunks[chunk.key] = chunk
         self.order.add(chunk)
         self.num_tokens += chunk.num_tokens
@@ -116,7 +144,8 @@ class ChunkTree(Generic[P]):
         """
         self.states.add(checkpoint)
         self._charge(chunk, checkpoint.num_bytes)
-        for sibling in self.siblings(chunk).values():
+        shared_ids = chunk.ids[: ID_BYTES * (checkpoint.position - chunk.start)]
+        for sibling in self.siblings(chunk).starting_with(shared_ids):
             if sibling is chunk or sibling.agrees_with(chunk, checkpoint.position):
                 self.states.add_owner(checkpoint, sibling)
 
@@ -142,8 +171,9 @@ class ChunkTree(Generic[P]):
         """
         for checkpoint in chunk.checkpoints:
             self.drop_checkpoint(chunk, checkpoint)
-        del self.siblings(chunk)[chunk.key]
-        if chunk.parent is not None and not chunk.parent.children:
+        siblings = self.siblings(chunk)
+        siblings.remove(chunk)
+        if chunk.parent is not None and not siblings:
             chunk.parent.children = None
         del self._chunks[chunk.key]
         self.order.remove(chunk)
@@ -172,7 +202,7 @@ class ChunkTree(Generic[P]):
         assert +self.depths == Counter(map(_depth, self._chunks.values()))
         assert self.states.num_bytes == sum(state.num_bytes for state in self.states)
         assert self.states.num_buffers == sum(self._buffers_of(state.payload) for state in self.states)
-        assert all(self.siblings(chunk)[chunk.key] is chunk for chunk in self._chunks.values())
+        assert all(chunk in self.siblings(chunk) for chunk in self._chunks.values())
 
     def _charge(self, chunk: Chunk[P], num_bytes: int) -> None:
         self.bytes_by_caller[chunk.caller] += num_bytes
@@ -195,50 +225,3 @@ class ChunkTree(Generic[P]):
 def _depth(chunk: Chunk[P]) -> int:
     """Return the power of two that bounds the chunk's end."""
     return 1 << (chunk.end - 1).bit_length()
-
-
-def longest_match(
-    children: "Mapping[Key, Chunk[P]]", root: Key, tokens: Tokens, salts: Sequence[Salt], *, now: float
-) -> "PrefixMatch[P]":
-    """Return the longest prefix among chunks that have not expired.
-
-    `children` are the first chunks of the namespace with the key `root`. Full chunks are found by key, the
-    tokens after them by comparison with each child.
-    """
-    key = root
-    path: list[Chunk[P]] = []
-    view = memoryview(tokens).cast("B")
-    for start in range(0, len(tokens), CHUNK_TOKENS):
-        piece = view[4 * start : 4 * (start + CHUNK_TOKENS)]
-        key = chunk_key(key, piece.tobytes(), salts, start=start)
-        chunk = children.get(key)
-        if chunk is None or chunk.expires_at <= now:
-            living = [child for child in children.values() if child.expires_at > now]
-            return PrefixMatch(tuple(path), _partial_matches(living, piece.tobytes(), start, salts))
-        path.append(chunk)
-        children = chunk.children or {}
-    return PrefixMatch(tuple(path))
-
-
-def covering(children: "Mapping[Key, Chunk[P]]", ids: bytes, salts: Sequence[Salt]) -> "Chunk[P] | None":
-    """Return a child that starts with these ids and salts."""
-    return next((child for child in children.values() if child.starts_with(ids, salts)), None)
-
-
-def _partial_matches(
-    children: "Sequence[Chunk[P]]", tokens: bytes, start: int, salts: Sequence[Salt]
-) -> "tuple[tuple[Chunk[P], int], ...]":
-    """Return the children that share leading tokens, longest first.
-
-    Each comes with the position up to which it agrees.
-    """
-    if not children:
-        return ()
-    ids = to_24_bit(tokens)
-    matches = []
-    for child in children:
-        end = start + common_length(child.ids, ids) // ID_BYTES
-        end = first_salt_difference(salts, child.salts, start, end)
-        if end > start:
-            matches.append((child, end))
-    return tuple(sorted(matches, key=lambda pair: -pair[1]))
