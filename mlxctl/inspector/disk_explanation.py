@@ -9,7 +9,7 @@ from typing import Any
 
 from mlxctl.ir.tokens import Salt, Tokens
 from mlxctl.prefix_cache.disk.inspection import DiskEntry
-from mlxctl.prefix_cache.entries import Checkpoint, Chunk, PrefixMatch
+from mlxctl.prefix_cache.entries import Checkpoint, PrefixMatch
 from mlxctl.prefix_cache.index import PrefixIndex
 
 _NUM_NEIGHBORS = 12
@@ -66,7 +66,7 @@ def explain_on_disk(
     ]
     best: PrefixMatch[None] = max(matches, key=lambda match: match.num_tokens, default=PrefixMatch(()))
     known = best.num_tokens
-    there = _stored_continuation(best)
+    there = _stored_continuation(best, own)
     return DiskExplanation(
         model=model,
         num_prompt_tokens=len(tokens),
@@ -95,18 +95,17 @@ def _reusable_tokens(match: PrefixMatch[None], entries: Sequence[DiskEntry], *, 
     return found[0].position if found is not None else 0
 
 
-def _stored_continuation(match: PrefixMatch[None]) -> Tokens | None:
+def _stored_continuation(match: PrefixMatch[None], entries: Sequence[DiskEntry]) -> Tokens | None:
     """Return the tokens on disk after the match.
 
     These are of the chunk that the match ends in, or of the most recently used one that follows.
     """
-    chunk: Chunk[None] | None = match.chunks[-1] if match.chunks else None
-    if chunk is None:
+    if not match.chunks:
         return None
-    start = match.num_tokens
-    if start == chunk.end:
-        chunk = max(chunk.children or (), key=lambda child: child.used_at, default=None)
-    if chunk is None:
+    chunk, first = match.chunks[-1], match.num_tokens - match.chunks[-1].start
+    if match.num_tokens < chunk.end:
+        return Tokens("I", chunk.tokens)[first : first + _NUM_NEIGHBORS]
+    following = [entry for entry in entries if entry.parent == chunk.key]
+    if not following:
         return None
-    tokens = Tokens("I", chunk.tokens)
-    return tokens[start - chunk.start : start - chunk.start + _NUM_NEIGHBORS]
+    return Tokens("I", max(following, key=lambda entry: entry.used).tokens)[:_NUM_NEIGHBORS]

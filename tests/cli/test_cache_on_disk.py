@@ -15,9 +15,9 @@ from mlxctl import demo
 from mlxctl.cli import app
 from mlxctl.inspector.disk_explanation import explain_on_disk
 from mlxctl.inspector.local_models import LocalModels
-from mlxctl.ir.tokens import Salt, pack
-from mlxctl.prefix_cache.chunks import CHUNK_TOKENS
-from mlxctl.prefix_cache.disk.inspection import DiskInspector
+from mlxctl.ir.tokens import Salt, Tokens, pack
+from mlxctl.prefix_cache.chunks import CHUNK_TOKENS, chunk_key, root_key
+from mlxctl.prefix_cache.disk.inspection import DiskEntry, DiskInspector
 from mlxctl.prefix_cache.disk.manifest import Manifest
 from mlxctl.prefix_cache.index import PrefixIndex
 from mlxctl.prefix_cache.packing import Record
@@ -345,6 +345,40 @@ def test_explain_on_disk_matches_images_by_content(tmp_path: Path) -> None:
 
     assert [num_known(red), num_known(blue), num_known()] == [1200, 700, 700]
     inspector.close()
+
+
+def disk_entry(tokens: Tokens, *, after: DiskEntry | None = None, used: int = 0) -> DiskEntry:
+    start = after.end if after else 0
+    parent = after.key if after else None
+    return DiskEntry(
+        key=chunk_key(parent or root_key(NAMESPACE), tokens.tobytes(), start=start),
+        parent=parent,
+        model="tiny",
+        namespace=NAMESPACE,
+        start=start,
+        end=start + len(tokens),
+        tokens=tokens.tobytes(),
+        salts=(),
+        num_bytes=1,
+        positions=(),
+        expires_at=None,
+        is_pinned=False,
+        used=used,
+        records=(),
+    )
+
+
+@pytest.mark.parametrize("used", [(1, 2), (2, 1)])
+def test_explain_on_disk_shows_the_continuation_used_last(used: tuple[int, int]) -> None:
+    shared = disk_entry(pack(range(512)))
+    entries = [disk_entry(pack([7, 7]), after=shared, used=used[0])]
+    entries += [disk_entry(pack([9, 9]), after=shared, used=used[1])]
+
+    def text_of(_: str, tokens: Tokens) -> str:
+        return str(list(tokens))
+
+    report = explain_on_disk([shared, *entries], "tiny", pack(range(513)), text_of, now=time.time())
+    assert (report.num_known_tokens, report.there) == (512, "[7, 7]" if used[0] > used[1] else "[9, 9]")
 
 
 def test_explain_last_on_disk_is_an_error(served: Path, tmp_path: Path) -> None:
