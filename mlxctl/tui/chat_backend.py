@@ -17,9 +17,6 @@ from mlxctl.tui.observation import Observation
 DEMO_CHOICE = "mlxctl-demo"
 """Name of the built-in demo model in the model list."""
 
-# Servers other than mlxctl list no kind.
-_CHAT_KINDS = (None, "unknown", "text", "vision")
-
 if TYPE_CHECKING:
     from mlxctl.bootstrap import Services
     from mlxctl.inference.interface import AnswerStream, CacheEntry, Inference, ModelInfo
@@ -209,10 +206,8 @@ class RemoteBackend:
         return [
             SelectableModel(
                 name=model.name,
-                note=_context_note(model.context_length)
-                if model.kind in _CHAT_KINDS
-                else f"for {model.kind}",
-                is_usable=model.kind in _CHAT_KINDS,
+                note=_context_note(model.context_length) if model.can_chat else f"for {model.kind}",
+                is_usable=model.can_chat,
             )
             for model in self._inference.models()
         ]

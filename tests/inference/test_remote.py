@@ -187,6 +187,16 @@ def test_url_without_model_list_is_reported(status: bytes, body: bytes) -> None:
         asyncio.run(look())
 
 
+def test_first_model_that_can_chat_is_chosen() -> None:
+    listed = b'{"data":[{"id":"vectors","kind":"embedding"},{"id":"talker","kind":"text"}]}'
+
+    async def chosen() -> str:
+        async with listening(ScriptedServer(b"", models=listed)) as server:
+            return (await opened(server.url)).find_model(None).name
+
+    assert asyncio.run(chosen()) == "talker"
+
+
 @pytest.mark.parametrize("url", ["ftp://there", "http://", "http://[:::"])
 def test_invalid_url_is_rejected(url: str) -> None:
     with pytest.raises(SettingsError, match="URL"):

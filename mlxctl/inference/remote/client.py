@@ -100,9 +100,12 @@ class RemoteInference:
         return self._models
 
     def find_model(self, name: str | None) -> RemoteModel:
-        """Return the model called `name`, or the first one. Raises UnknownModel."""
+        """Return the model called `name`, or the first for chat.
+
+        Raises UnknownModel.
+        """
         if name is None:
-            return self._models[0]
+            return next((model for model in self._models if model.can_chat), self._models[0])
         by_name = {model.name: model for model in self._models}
         if name == DEMO_SHORT_NAME and name not in by_name:
             name = DEMO_MODEL.name

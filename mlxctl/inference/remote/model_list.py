@@ -6,6 +6,9 @@ import msgspec
 
 from mlxctl.errors import ServerUnreachable
 
+# Servers other than mlxctl list no kind.
+_CHAT_KINDS = (None, "unknown", "text", "vision")
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RemoteModel:
@@ -21,6 +24,11 @@ class RemoteModel:
     supports_images: bool | None = None
     is_demo: bool = False
     kind: str | None = None
+
+    @property
+    def can_chat(self) -> bool:
+        """Whether it is no embedding, reranking or speech model."""
+        return self.kind in _CHAT_KINDS
 
 
 class _Supported(msgspec.Struct, frozen=True):
