@@ -32,7 +32,7 @@ def branches_table(trees: Mapping[str, Sequence[Branch]], *, now: float) -> Rend
     """Return a table with one row per leaf conversation."""
     table = Table(box=None, pad_edge=False, header_style="bold")
     table.add_column("key", no_wrap=True)
-    table.add_column("model")
+    table.add_column("model", overflow="fold")
     for heading in ("tokens", "unshared", "size", "hits", "used"):
         table.add_column(heading, justify="right", no_wrap=True)
     table.add_column("tier", no_wrap=True)

@@ -1,5 +1,6 @@
 """`mlxctl probe`: output, errors and stored results."""
 
+import io
 import json
 import os
 import pty
@@ -14,6 +15,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from rich.console import Console
+from rich.text import Text
 from snapshot_location import TextSnapshots
 from stores.probe_records import record
 from syrupy.assertion import SnapshotAssertion
@@ -21,6 +24,7 @@ from typer.testing import CliRunner
 
 from mlxctl import demo
 from mlxctl.cli import app
+from mlxctl.cli.probe.progress import ProgressBar
 from mlxctl.models.fingerprint import fingerprint
 from mlxctl.probe.interview_steps import QUESTIONS_VERSION
 from mlxctl.stores import QUESTIONS, CapabilityStore, Exchange, Finding, read_overrides
@@ -246,6 +250,17 @@ def test_empty_library_is_named(monkeypatch: pytest.MonkeyPatch, tmp_path: Path)
     result = run("--all")
     assert (result.exit_code, result.stdout) == (0, "")
     assert "the library has no model" in result.stderr
+
+
+def test_progress_of_a_long_model_name_fits_80_columns() -> None:
+    screen = Console(file=io.StringIO(), width=80, force_terminal=True)
+    with ProgressBar(is_quiet=False, screen=screen) as bar:
+        bar.model_started("mlx-community/Qwen3-Coder-30B-A3B-Instruct-4bit-DWQ", 12)
+        bar.step_started("thinking switched off by the template")
+        bar.tokens_generated(12_345)
+    shown = Text.from_ansi(screen.file.getvalue()).plain  # type: ignore[attr-defined]
+    assert "0/12 thinking" in shown
+    assert "12,345 tokens 0:00:00" in shown
 
 
 def test_ctrl_c_stores_findings_and_next_run_continues(home: Path, store_file: Path) -> None:

@@ -16,9 +16,15 @@ from rich.progress import (
     TextColumn,
     TimeElapsedColumn,
 )
+from rich.text import Text
 
 from mlxctl.cli.models.tables import plain
 from mlxctl.stores import Finding
+
+_BAR_COLUMNS = 10
+# Spinner, bar, steps, tokens, time, and the gaps between all columns.
+_OTHER_COLUMNS = 1 + _BAR_COLUMNS + 5 + 14 + 7 + 6
+_MIN_TEXT_COLUMNS = 8
 
 
 class ProgressBar:
@@ -29,7 +35,7 @@ class ProgressBar:
         columns = (
             SpinnerColumn(),
             TextColumn("{task.description}", markup=False),
-            BarColumn(bar_width=20),
+            BarColumn(bar_width=_BAR_COLUMNS),
             MofNCompleteColumn(),
             TextColumn("{task.fields[what]}", markup=False),
             TextColumn("{task.fields[tokens]:,} tokens", markup=False),
@@ -38,6 +44,7 @@ class ProgressBar:
         self._progress = Progress(
             *columns, console=screen, disable=is_quiet or not screen.is_terminal, transient=True
         )
+        self._text_columns = max((screen.width - _OTHER_COLUMNS) // 2, _MIN_TEXT_COLUMNS)
         self._task: TaskID | None = None
         self._num_tokens = 0
 
@@ -53,12 +60,12 @@ class ProgressBar:
     def model_started(self, model: str, num_steps: int) -> None:
         self._num_tokens = 0
         self._task = self._progress.add_task(
-            plain(model).plain, total=num_steps, completed=-1, what="", tokens=0
+            self._fitting(plain(model).plain), total=num_steps, completed=-1, what="", tokens=0
         )
 
     def step_started(self, what: str) -> None:
         if self._task is not None:
-            self._progress.update(self._task, advance=1, what=what)
+            self._progress.update(self._task, advance=1, what=self._fitting(what))
 
     def tokens_generated(self, num_tokens: int) -> None:
         self._num_tokens += num_tokens
@@ -67,6 +74,12 @@ class ProgressBar:
 
     def found(self, finding: Finding) -> None:
         """Ignore the finding; the table is printed at the end."""
+
+    def _fitting(self, text: str) -> str:
+        """Cut a text to half of the line's free columns."""
+        cut = Text(text)
+        cut.truncate(self._text_columns, overflow="ellipsis")
+        return cut.plain
 
     def ended(self) -> None:
         if self._task is not None:
