@@ -62,7 +62,7 @@ export async function chatView(root) {
   actions.update();
   input.focus();
 
-  const models = (await get("/v1/models")).data.filter((model) => model.kind === "text" || model.kind === "vision");
+  const models = (await get("/v1/models")).data.filter((model) => ["text", "vision", "unknown"].includes(model.kind));
   select.replaceChildren(...models.map((model) => el("option", { value: model.id, disabled: model.state === "failed" }, model.id)));
   if (state.model && models.some((model) => model.id === state.model)) select.value = state.model;
   state.model = select.value || null;
