@@ -6,6 +6,7 @@ One transient line on standard error, on terminals only.
 from types import TracebackType
 from typing import Self
 
+from rich.cells import cell_len, chop_cells
 from rich.console import Console
 from rich.progress import (
     BarColumn,
@@ -16,7 +17,6 @@ from rich.progress import (
     TextColumn,
     TimeElapsedColumn,
 )
-from rich.text import Text
 
 from mlxctl.cli.models.tables import plain
 from mlxctl.stores import Finding
@@ -77,9 +77,9 @@ class ProgressBar:
 
     def _fitting(self, text: str) -> str:
         """Cut a text to half of the line's free columns."""
-        cut = Text(text)
-        cut.truncate(self._text_columns, overflow="ellipsis")
-        return cut.plain
+        if cell_len(text) <= self._text_columns:
+            return text
+        return f"{chop_cells(text, self._text_columns - 1)[0]}…"
 
     def ended(self) -> None:
         if self._task is not None:
