@@ -25,11 +25,10 @@ from mlxctl.prefix_cache.entries import Checkpoint, Chunk, P, PrefixMatch
 from mlxctl.prefix_cache.eviction import EvictionLog, have_equal_start
 from mlxctl.prefix_cache.policy import MAX_STATE_SHARE, EvictionReason
 from mlxctl.prefix_cache.shared_segments import ReusablePrefix, SplitPayload, longest_reusable_prefix
+from mlxctl.prefix_cache.siblings import MAX_CLOSEST
 from mlxctl.prefix_cache.tree import ChunkTree
 
 E = TypeVar("E")
-# Siblings whose states a new chunk takes over.
-_MAX_CLOSEST = 8
 
 
 def _one_buffer(_: object) -> int:
@@ -128,8 +127,7 @@ class PrefixIndex(Generic[P]):
         siblings = self._tree.children_of(namespace, parent)
         if not siblings or not self._tree.can_split:
             return ReusablePrefix()
-        start = parent.end if parent is not None else 0
-        return longest_reusable_prefix(siblings, to_24_bit(tokens), salts, start=start)
+        return longest_reusable_prefix(siblings, to_24_bit(tokens), salts)
 
     def publish(
         self,
@@ -363,7 +361,7 @@ class PrefixIndex(Generic[P]):
         """Share states with siblings, and replace siblings that the chunk extends."""
         siblings = self._tree.siblings(chunk)
         # All siblings that agree up to a state own it, so the closest ones have every state that fits.
-        for sibling, _ in islice(siblings.closest(chunk.ids, chunk.salts, start=chunk.start), _MAX_CLOSEST):
+        for sibling, _ in islice(siblings.closest(chunk.ids, chunk.salts), MAX_CLOSEST):
             if sibling is not chunk:
                 self._tree.inherit_checkpoints(chunk, sibling)
         for sibling in siblings.extended_by(chunk):

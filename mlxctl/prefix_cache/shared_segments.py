@@ -13,10 +13,7 @@ from typing import Generic
 from mlxctl.ir.tokens import Salt
 from mlxctl.prefix_cache.entries import Chunk, P, SharedSegment
 from mlxctl.prefix_cache.policy import MIN_REUSE_TOKENS
-from mlxctl.prefix_cache.siblings import Siblings
-
-# Siblings that are compared: a farther one is better only where those before hold few segments.
-_MAX_CLOSEST = 8
+from mlxctl.prefix_cache.siblings import MAX_CLOSEST, Siblings
 
 SplitPayload = Callable[[P, int], tuple[P, P]]
 """Splits a payload after a number of its tokens."""
@@ -31,7 +28,7 @@ class ReusablePrefix(Generic[P]):
 
 
 def longest_reusable_prefix(
-    siblings: "Siblings[Chunk[P]]", ids: bytes, salts: Sequence[Salt] = (), *, start: int
+    siblings: "Siblings[Chunk[P]]", ids: bytes, salts: Sequence[Salt] = ()
 ) -> "ReusablePrefix[P]":
     """Return the longest prefix that a sibling shares.
 
@@ -39,10 +36,12 @@ def longest_reusable_prefix(
     MIN_REUSE_TOKENS are not worth their buffers, which are limited in number.
     """
     best: ReusablePrefix[P] = ReusablePrefix()
-    for sibling, end in islice(siblings.closest(ids, salts, start=start), _MAX_CLOSEST):
-        if end - start < MIN_REUSE_TOKENS:
+    for sibling, end in islice(siblings.closest(ids, salts), MAX_CLOSEST):
+        if end - siblings.start < MIN_REUSE_TOKENS:
             break
-        best = max(best, _reusable_prefix(sibling, end - start), key=lambda prefix: prefix.num_tokens)
+        best = max(
+            best, _reusable_prefix(sibling, end - siblings.start), key=lambda prefix: prefix.num_tokens
+        )
     return best
 
 

@@ -100,7 +100,9 @@ class ChunkTree(Generic[P]):
             chunk = self._chunks.get(key)
             if chunk is None or chunk.expires_at <= now:
                 children = self.children_of(namespace, path[-1] if path else None)
-                closest = children.closest(to_24_bit(piece), salts, start=start) if children else iter(())
+                if not children:
+                    break
+                closest = children.closest(to_24_bit(piece), salts)
                 living = (found for found in closest if found[0].expires_at > now)
                 return PrefixMatch(tuple(path), tuple(islice(living, _MAX_PARTIAL)))
             path.append(chunk)
@@ -109,7 +111,7 @@ class ChunkTree(Generic[P]):
     def children_of(self, namespace: bytes, parent: "Chunk[P] | None") -> "Siblings[Chunk[P]]":
         """Return a parent's children, or a namespace's first chunks; read-only."""
         children = parent.children if parent is not None else self._roots.get(root_key(namespace))
-        return children if children is not None else Siblings()
+        return children if children is not None else Siblings(parent.end if parent is not None else 0)
 
     def siblings(self, chunk: Chunk[P]) -> "Siblings[Chunk[P]]":
         """Return the children of the chunk's parent, the chunk included; read-only."""
@@ -121,9 +123,9 @@ class ChunkTree(Generic[P]):
         Its payload starts after the `reused` tokens.
         """
         if chunk.parent is None:
-            children = self._roots.setdefault(root_key(chunk.namespace), Siblings())
+            children = self._roots.setdefault(root_key(chunk.namespace), Siblings(0))
         else:
-            children = chunk.parent.children = chunk.parent.children or Siblings()
+            children = chunk.parent.children = chunk.parent.children or Siblings(chunk.start)
         children.add(chunk)
         self._chunks[chunk.key] = chunk
         self.order.add(chunk)
@@ -145,7 +147,7 @@ class ChunkTree(Generic[P]):
         self.states.add(checkpoint)
         self._charge(chunk, checkpoint.num_bytes)
         shared_ids = chunk.ids[: ID_BYTES * (checkpoint.position - chunk.start)]
-        for sibling in self.siblings(chunk).starting_with(shared_ids):
+        for sibling in self.siblings(chunk).starting_with(shared_ids, chunk.salts):
             if sibling is chunk or sibling.agrees_with(chunk, checkpoint.position):
                 self.states.add_owner(checkpoint, sibling)
 

@@ -66,10 +66,10 @@ class ScoreFormatter:
     def parse(self, body: bytes) -> EmbeddingRequest:
         """Parse a body. Raises InvalidRequest."""
         decoded = decode_body(body, _DECODER)
-        queries, texts = _texts(decoded, _FIRST), _texts(decoded, _SECOND)
+        (field, queries), (_, texts) = _texts(decoded, _FIRST), _texts(decoded, _SECOND)
         if len(queries) not in (1, len(texts)):
-            message = f"{len(queries)} texts cannot be scored against {len(texts)}; send one, or one for each"
-            raise InvalidRequest(message, param=_FIRST[0])
+            message = f"{field} has {len(queries)} texts for {len(texts)}; send one, or one for each"
+            raise InvalidRequest(message, param=field)
         self._model, self._num_texts = decoded.model, len(texts)
         return EmbeddingRequest(model=decoded.model, queries=tuple(queries), inputs=tuple(texts))
 
@@ -87,8 +87,8 @@ class ScoreFormatter:
         )
 
 
-def _texts(request: ScoreRequest, names: tuple[str, ...]) -> list[str]:
-    """Return the texts of the one field that is given. Raises InvalidRequest."""
+def _texts(request: ScoreRequest, names: tuple[str, ...]) -> tuple[str, list[str]]:
+    """Return the field that is given, with its texts. Raises InvalidRequest."""
     fields = [name for name in names if getattr(request, name) is not None]
     if not fields:
         raise missing(names[0])
@@ -101,4 +101,4 @@ def _texts(request: ScoreRequest, names: tuple[str, ...]) -> list[str]:
         if not text:
             path = field if isinstance(given, str) else f"{field}[{index}]"
             raise InvalidRequest(f"{path} is empty; send a text", param=path)
-    return texts
+    return field, texts

@@ -157,7 +157,7 @@ def test_output_that_is_not_utf8_shows_question_marks() -> None:
     assert (done.returncode, done.stdout) == (0, "Einstellungen-für-?.toml\n".encode("latin-1"))
 
 
-@pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs a device that is always full")
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="macOS has no /dev/full")
 @pytest.mark.parametrize("arguments", [["--help"], ["config", "show"], ["models", "recommend"]])
 def test_output_to_a_full_disk_is_a_one_line_error(arguments: list[str]) -> None:
     with Path("/dev/full").open("w") as full:

@@ -31,8 +31,14 @@ def run(tokens: list[int], images: list[tuple[int, bytes]]) -> Run:
 
 
 # Few tokens and images, so that runs share much, extend each other, and differ in an image only.
-images = st.sampled_from([[], [], [(1, b"a")], [(1, b"b")], [(3, b"a")]])
+images = st.sampled_from(
+    [[], [], [(1, b"a")], [(1, b"b")], [(3, b"a")], [(-1, b"c")], [(-1, b"d")], [(-1, b"c"), (1, b"a")]]
+)
 runs = st.builds(run, st.lists(st.sampled_from([1, 2, 256]), min_size=1, max_size=6), images)
+
+
+def first_salts(one: Run) -> tuple[Salt, ...]:
+    return overlapping(one.salts, START, START + 1)
 
 
 def agreement(one: Run, other: Run) -> int:
@@ -42,18 +48,20 @@ def agreement(one: Run, other: Run) -> int:
 
 @given(st.sets(runs, max_size=30), runs)
 def test_lookups_find_what_comparing_with_all_finds(members: set[Run], query: Run) -> None:
-    siblings: Siblings[Run] = Siblings()
+    siblings: Siblings[Run] = Siblings(START)
     for member in members:
         siblings.add(member)
-    closest = list(siblings.closest(query.ids, query.salts, start=START))
+    closest = list(siblings.closest(query.ids, query.salts))
 
     agreeing = {member: agreement(member, query) for member in members if agreement(member, query) > START}
     assert dict(closest) == agreeing
     assert [end for _, end in closest] == sorted(agreeing.values(), reverse=True)
     covering = siblings.covering(query.ids, query.salts)
     assert (covering is not None) == any(member.starts_with(query.ids, query.salts) for member in members)
-    assert set(siblings.starting_with(query.ids)) == {
-        member for member in members if member.ids.startswith(query.ids)
+    assert set(siblings.starting_with(query.ids, query.salts)) == {
+        member
+        for member in members
+        if member.ids.startswith(query.ids) and first_salts(member) == first_salts(query)
     }
     assert set(siblings.extended_by(query)) == {
         member for member in members if member is not query and query.starts_with(member.ids, member.salts)
@@ -62,7 +70,7 @@ def test_lookups_find_what_comparing_with_all_finds(members: set[Run], query: Ru
 
 @given(st.lists(runs, unique=True, min_size=1, max_size=30), st.data())
 def test_removed_runs_are_not_found(members: list[Run], data: st.DataObject) -> None:
-    siblings: Siblings[Run] = Siblings()
+    siblings: Siblings[Run] = Siblings(START)
     for member in members:
         siblings.add(member)
     removed = data.draw(st.sets(st.sampled_from(members)))
@@ -82,11 +90,11 @@ class CountedRun(Run):
 
 
 def test_finding_the_closest_reads_few_of_many_runs() -> None:
-    siblings: Siblings[Run] = Siblings()
+    siblings: Siblings[Run] = Siblings(START)
     for number in range(5000):
         siblings.add(CountedRun(run([7, 7, 7, number], []).ids, ()))
     CountedRun.num_read = 0
-    _, end = next(iter(siblings.closest(run([7, 7, 7, 4000, 1], []).ids, (), start=START)))
+    _, end = next(iter(siblings.closest(run([7, 7, 7, 4000, 1], []).ids, ())))
 
     assert end == START + 4
     assert CountedRun.num_read < 50
