@@ -1,6 +1,7 @@
 """Granian as an embedded HTTP/1.1 server on this event loop."""
 
 import asyncio
+import gc
 import os
 import resource
 import socket
@@ -132,6 +133,8 @@ class Listener:
             await self._wait_for_threads(are_attached=True)
             self._server.stop()  # type: ignore[no-untyped-call]
             await asyncio.wait({self._task}, timeout=_STOP_SECONDS)
+        # Ended requests in reference cycles keep the thread of callbacks alive.
+        gc.collect()
         await self._wait_for_threads(are_attached=False)
 
     async def _wait_for_threads(self, *, are_attached: bool) -> None:

@@ -11,12 +11,14 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import httpx
 import pytest
 
 from mlxctl import locations
 from mlxctl.server.address import claim_address
+from mlxctl.server.disconnect import Receive, Scope, Send
 from mlxctl.server.listener import Listener
 from mlxctl.settings import ServerSettings
 
@@ -272,6 +274,27 @@ def test_stopped_listener_leaves_no_native_thread_in_the_interpreter() -> None:
     finally:
         is_over.set()
         busy.join()
+
+
+def test_ended_request_in_a_reference_cycle_keeps_no_native_thread() -> None:
+    async def answer(scope: Scope, receive: Receive, send: Send) -> None:
+        cycle: list[Any] = [send]
+        cycle.append(cycle)
+        await send({"type": "http.response.start", "status": 204, "headers": []})
+        await send({"type": "http.response.body", "body": b""})
+
+    async def start_ask_and_stop() -> int:
+        address = claim_address("127.0.0.1", 0)
+        listener = Listener(answer, address, ServerSettings())
+        await listener.start(on_end=lambda: None)
+        async with httpx.AsyncClient() as client:
+            status = (await client.get(address.url)).status_code
+        await listener.stop()
+        return status
+
+    before = attached_threads()
+    assert asyncio.run(start_ask_and_stop()) == 204
+    assert attached_threads() <= before
 
 
 def test_ctrl_c_stops_the_whole_process_group(endless_model: Path) -> None:
