@@ -79,7 +79,7 @@ class AgentTurnResource(GenerationResource[AgentTurnFormatter]):
         )
         return packed
 
-    async def ended(self, formatter: AgentTurnFormatter, caller: str) -> None:  # noqa: ARG002
+    async def ended(self, formatter: AgentTurnFormatter, request: Request) -> None:  # noqa: ARG002
         """Append the turn to the history.
 
         Raises Conflict, StoreError; the answer then fails, since no history has it.

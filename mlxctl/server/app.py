@@ -22,6 +22,7 @@ from mlxctl.server.middleware.request_id import RequestId
 from mlxctl.server.middleware.request_recording import RequestRecording
 from mlxctl.server.middleware.unused_bodies import UnusedBodies, refuse_unknown_path
 from mlxctl.server.open_requests import OpenHttpRequests
+from mlxctl.server.responses_socket import ResponsesSocket
 from mlxctl.server.route import Route, RouteContext
 from mlxctl.server.routes import all_routes
 from mlxctl.server.routes.admin import ADMIN_ROUTES
@@ -39,10 +40,11 @@ def create_app(
 ) -> Application:
     """Return the ASGI application; a graceful stop waits for `open_requests`."""
     routes = all_routes(allows_downloads=services.catalog.allows_downloads, has_page=settings.status_page)
+    open_requests = open_requests or OpenHttpRequests()
     context = RouteContext(
         services=services,
         settings=settings,
-        open_requests=open_requests or OpenHttpRequests(),
+        open_requests=open_requests,
         agent_queue=AgentQueue(max_waiting=settings.agent_queue),
         routes=routes,
         tracing=tracing,
@@ -67,7 +69,8 @@ def create_app(
         default=openai_error,
     ).install(app)
     longest = max(settings.request_timeout_seconds, *settings.timeouts.values(), 0.0)
-    return DisconnectWatch(app, body_seconds=min(settings.body_timeout_seconds, longest))
+    watched = DisconnectWatch(app, body_seconds=min(settings.body_timeout_seconds, longest))
+    return ResponsesSocket(watched, open_requests, max_bytes=settings.max_body_bytes)
 
 
 def _recording(settings: ServerSettings, routes: Sequence[Route], context: RouteContext) -> RequestRecording:

@@ -110,7 +110,7 @@ class GenerationResource(Generic[FormatterType]):
     def started(self, formatter: FormatterType, sampling: SamplingParams) -> None:
         """Called when the final sampling parameters are known."""
 
-    async def ended(self, formatter: FormatterType, caller: str) -> None:
+    async def ended(self, formatter: FormatterType, request: Request) -> None:
         """Called when the answer is complete, before its end is sent."""
 
     async def respond_without_generation(
@@ -131,7 +131,6 @@ class GenerationResource(Generic[FormatterType]):
         self._open_requests.enter(request.scope)
         deadline = deadline_of(request, self._settings)
         formatter = self._create_formatter(**names)
-        caller: str = request.context.caller
         body = await read_body(request, limit_bytes=self._settings.max_body_bytes)
         async with deadline.limit():
             parsed = await self.parse(formatter, body, request)
@@ -146,11 +145,11 @@ class GenerationResource(Generic[FormatterType]):
                 with timed("format"):
                     response.data = formatter.whole(*results)
                 response.content_type = falcon.MEDIA_JSON
-                await self.ended(formatter, caller)
+                await self.ended(formatter, request)
                 return
             start = PendingAnswers(starting)
             call_at_end(request.scope, start.cancel)
-            stream = partial(self._stream, formatter=formatter, caller=caller, deadline=deadline)
+            stream = partial(self._stream, formatter=formatter, request=request, deadline=deadline)
             chunks = await self._stream_of(start, formatter, stream, deadline)
         response.content_type = self.stream_media_type
         response.set_headers({"cache-control": "no-cache", "x-accel-buffering": "no"})
@@ -211,7 +210,7 @@ class GenerationResource(Generic[FormatterType]):
         )
 
     def _stream(
-        self, answers: Answers, *, formatter: FormatterType, caller: str, deadline: Deadline
+        self, answers: Answers, *, formatter: FormatterType, request: Request, deadline: Deadline
     ) -> AsyncGenerator[bytes, None]:
         self.started(formatter, answers.sampling)
         return stream_answer(
@@ -219,5 +218,5 @@ class GenerationResource(Generic[FormatterType]):
             formatter,
             ping_interval_seconds=self._settings.ping_interval_seconds,
             deadline=deadline,
-            before_end=partial(self.ended, formatter, caller),
+            before_end=partial(self.ended, formatter, request),
         )

@@ -56,7 +56,7 @@ class Listener:
             interface=Interfaces.ASGINL,
             http=HTTPModes.http1,
             http1_settings=HTTP1Settings(max_buffer_size=settings.max_header_bytes),
-            websockets=False,
+            websockets=True,
             backlog=_MAX_CONNECTIONS,
             backpressure=_MAX_CONNECTIONS,
             ssl_cert=settings.tls_cert,

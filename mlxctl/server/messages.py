@@ -49,10 +49,10 @@ class MessagesResource(GenerationResource[AnthropicMessagesFormatter]):
         )
         return ParsedRequest.at_once(packed)
 
-    async def ended(self, formatter: AnthropicMessagesFormatter, caller: str) -> None:
+    async def ended(self, formatter: AnthropicMessagesFormatter, request: Request) -> None:
         """Store the turn that has ended, if it belongs to a thread."""
         if formatter.record is not None:
-            await store_response(self._store, _owner(caller), formatter.record)
+            await store_response(self._store, _owner(request.context.caller), formatter.record)
 
 
 def _owner(caller: str) -> str:

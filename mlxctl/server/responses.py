@@ -34,6 +34,39 @@ from mlxctl.stores import ResponseStore
 _log = logging.getLogger(__name__)
 
 
+UNSTORED_RESPONSE = "mlxctl.unstored_response"
+"""Key of the UnstoredResponse in the ASGI scope of a connection's requests."""
+
+
+class UnstoredResponse:
+    """The latest response of a connection with `store: false`.
+
+    Its conversation may have `max_bytes`; a larger one is dropped.
+    """
+
+    def __init__(self, max_bytes: int) -> None:
+        self._max_bytes = max_bytes
+        self._response_id: str | None = None
+        self._conversation: tuple[StoredItem, ...] = ()
+
+    def keep(self, record: StoredResponse, earlier: Sequence[StoredItem]) -> None:
+        """Keep a response with its conversation; the last one is dropped."""
+        conversation = (*earlier, *record.input, *record.output)
+        fits = sum(len(item.body) for item in conversation) <= self._max_bytes
+        self._response_id, self._conversation = (record.id, conversation) if fits else (None, ())
+
+    def take(self, response_id: str) -> tuple[StoredItem, ...] | None:
+        """Return the conversation of a response and forget it.
+
+        Open Responses: a continuation that fails removes the response that it continues.
+        """
+        if response_id != self._response_id:
+            return None
+        conversation = self._conversation
+        self._response_id, self._conversation = None, ()
+        return conversation
+
+
 class ResponsesResource(GenerationResource[OpenAIResponsesFormatter]):
     """Generates with stored context; stores the response before its end is sent."""
 
@@ -57,12 +90,16 @@ class ResponsesResource(GenerationResource[OpenAIResponsesFormatter]):
         Raises RequestError.
         """
         caller: str = request.context.caller
+        unstored: UnstoredResponse | None = request.scope.get(UNSTORED_RESPONSE)
+        formatter.records_unstored = unstored is not None
         preparation = self._inference.preparation
         wanted: PackedRequest | References = await preparation.parse_with(formatter, "parse_or_refer", body)
         if isinstance(wanted, PackedRequest):
             return ParsedRequest.at_once(wanted)
         conversation, items = None, dict[str, bytes]()
-        if wanted.previous_id is not None:
+        if wanted.previous_id is not None and unstored is not None:
+            conversation = unstored.take(wanted.previous_id)
+        if wanted.previous_id is not None and conversation is None:
             conversation = await asyncio.to_thread(self._store.conversation, caller, wanted.previous_id)
         if wanted.item_ids:
             items = await asyncio.to_thread(self._store.items, caller, wanted.item_ids)
@@ -78,10 +115,13 @@ class ResponsesResource(GenerationResource[OpenAIResponsesFormatter]):
         """Pass the final sampling parameters to the formatter."""
         formatter.set_sampling(sampling)
 
-    async def ended(self, formatter: OpenAIResponsesFormatter, caller: str) -> None:
-        """Store the response that has ended."""
-        if formatter.record is not None:
-            await store_response(self._store, caller, formatter.record, earlier=formatter.earlier)
+    async def ended(self, formatter: OpenAIResponsesFormatter, request: Request) -> None:
+        """Store the response that has ended, or keep it for its connection."""
+        record, earlier = formatter.record, formatter.earlier
+        if record is not None and formatter.stores:
+            await store_response(self._store, request.context.caller, record, earlier=earlier)
+        elif record is not None:
+            request.scope[UNSTORED_RESPONSE].keep(record, earlier)
 
 
 class CompactionResource(ResponsesResource):

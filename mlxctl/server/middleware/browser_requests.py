@@ -1,8 +1,9 @@
 """Refuse requests of web pages that must not take effect.
 
 SEC: a browser asks before it sends JSON to another origin. A POST with plain text or without a body it sends
-at once; the page cannot read the answer, but the request takes effect. With `*` as allowed origin every page
-may send everything; only a key protects the server then.
+at once; the page cannot read the answer, but the request takes effect. A WebSocket it opens at once, and the
+page can read what comes. With `*` as allowed origin every page may send everything; only a key protects the
+server then.
 """
 
 from collections.abc import Mapping, Sequence
@@ -19,7 +20,7 @@ _SAFE_METHODS = frozenset({"GET", "HEAD", "OPTIONS"})
 
 
 class BrowserRequests:
-    """Rejects POST requests of other origins without a preflight.
+    """Rejects WebSockets and POST requests of other origins without a preflight.
 
     Also their changes of a server without keys. Requests without an `Origin` header come from programs and
     may have any content type. `routes` are by path.
@@ -30,9 +31,14 @@ class BrowserRequests:
         self._routes = routes
 
     async def process_request(self, request: Request, response: Response) -> None:  # noqa: ARG002
-        """Raise InvalidRequest for a foreign origin's POST without preflight."""
+        """Raise InvalidRequest for a foreign origin's POST without preflight, or WebSocket."""
         origin = request.get_header("origin")
-        if request.method != "POST" or origin is None or {origin, "*"} & self._origins:
+        if origin is None or {origin, "*"} & self._origins:
+            return
+        if (request.get_header("upgrade") or "").lower() == "websocket" and not _is_own(request, origin):
+            message = f"origin {origin!r} is not allowed; add it to server.cors_origins"
+            raise InvalidRequest(message, code="origin_not_allowed")
+        if request.method != "POST":
             return
         if not (request.content_type or "").lower().startswith(falcon.MEDIA_JSON):
             message = (
@@ -51,13 +57,8 @@ class BrowserRequests:
         origin = request.get_header("origin")
         if origin is None or request.method in _SAFE_METHODS or request.context.identity.name:
             return
-        is_own = (
-            urlsplit(origin).netloc == request.get_header("host")
-            # Behind a proxy the Host header may be another. Pages cannot set this header.
-            or request.get_header("sec-fetch-site") == "same-origin"
-        )
         if (
-            not is_own
+            not _is_own(request, origin)
             and origin not in self._origins
             and self._routes[request.uri_template or ""].needs_admin
         ):
@@ -66,3 +67,12 @@ class BrowserRequests:
                 "server.cors_origins, or set an API key",
                 code="origin_not_allowed",
             )
+
+
+def _is_own(request: Request, origin: str) -> bool:
+    """Whether a request comes from a page of this server."""
+    # Pages cannot set `sec-fetch-site`. A proxy may have changed the Host header.
+    return (
+        urlsplit(origin).netloc == request.get_header("host")
+        or request.get_header("sec-fetch-site") == "same-origin"
+    )

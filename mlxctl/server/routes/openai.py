@@ -43,6 +43,7 @@ from mlxctl.server.responses import (
     ResponseTokensResource,
     StoredResponseResource,
 )
+from mlxctl.server.responses_socket import ResponsesSocketResource
 from mlxctl.server.route import (
     GENERATION_ERRORS,
     PAGE_AFTER,
@@ -169,7 +170,7 @@ OPENAI_ROUTES = (
     Route(
         path="/v1/responses",
         aliases=("/responses",),
-        resource=_responses(ResponsesResource),
+        resource=_responses(ResponsesSocketResource),
         protocol=PROTOCOLS["responses"],
         access="generate",
         operations=(
@@ -180,6 +181,13 @@ OPENAI_ROUTES = (
                 answer=ResponseAnswer,
                 events=RESPONSE_EVENTS,
                 errors=GENERATION_ERRORS,
+            ),
+            Operation(
+                method="get",
+                summary="Open a WebSocket for `response.create` messages",
+                answer=str,
+                status=101,
+                errors=(405,),
             ),
         ),
     ),

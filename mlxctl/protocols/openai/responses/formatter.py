@@ -16,6 +16,7 @@ import msgspec
 from mlxctl.errors import InvalidRequest, MlxctlError
 from mlxctl.ir import (
     Finished,
+    FinishReason,
     GeneratedTokens,
     GenerationRequest,
     PromptProgress,
@@ -60,7 +61,8 @@ class OpenAIResponsesFormatter:
     references to stored data, `translate` takes what was found; `parse` is both, with nothing found.
     `parse_or_refer` and `parse_again` keep nothing of a body that is not needed later. `set_sampling` sets
     the final sampling parameters. After the end, `record` is the response to store, and `earlier` the
-    conversation that it continues.
+    conversation that it continues. With `records_unstored` there is a record also of a response that must not
+    be stored.
     """
 
     begins_with_usage = False
@@ -69,10 +71,16 @@ class OpenAIResponsesFormatter:
     def __init__(self, *, response_id: str | None = None, now: Callable[[], float] = time.time) -> None:
         self.dropped_tools: tuple[str, ...] = ()
         self.record: StoredResponse | None = None
+        self.records_unstored = False
         self.earlier: tuple[StoredItem, ...] = ()
         self._id = response_id or f"resp_{secrets.token_hex(24)}"
         self._now = now
         self._has_begun = False
+
+    @property
+    def stores(self) -> bool:
+        """Whether the response may be stored."""
+        return self._request.store is not False
 
     def parse(self, body: bytes) -> GenerationRequest:
         """Parse a request without references. Raises InvalidRequest."""
@@ -198,21 +206,31 @@ class OpenAIResponsesFormatter:
         """Return the response object."""
         (result,) = results
         output = self._style.items(result)
-        response = self._template.finished(result.reason, output, result.usage, int(self._now()))
+        response = self._template.finished(
+            self._reason(result.reason), output, result.usage, int(self._now())
+        )
         self._keep(response, output)
         return _encode(response)
 
     def _end(self, end: Finished) -> bytes:
-        closed = self._events.close("incomplete" if end.reason in ("length", "refusal") else "completed")
-        response = self._template.finished(end.reason, self._events.output, end.usage, int(self._now()))
+        reason = self._reason(end.reason)
+        closed = self._events.close("incomplete" if reason in ("length", "refusal") else "completed")
+        response = self._template.finished(reason, self._events.output, end.usage, int(self._now()))
         self._keep(response, self._events.output)
         kind: Literal["response.incomplete", "response.completed"] = (
-            "response.incomplete" if end.reason in ("length", "refusal") else "response.completed"
+            "response.incomplete" if reason in ("length", "refusal") else "response.completed"
         )
         return closed + self._events.response(kind, response)
 
+    def _reason(self, reason: FinishReason) -> FinishReason:
+        """Return why the answer ended.
+
+        One that was not to be generated is complete.
+        """
+        return "stop" if self._request.generate is False and reason == "length" else reason
+
     def _keep(self, response: ResponseAnswer, output: list[OutputItem]) -> None:
-        if self._request.store is False:
+        if not self.stores and not self.records_unstored:
             return
         self.record = StoredResponse(
             id=self._id,

@@ -220,7 +220,7 @@ def to_generation_request(
         sampling=_sampling(request),
         thinking=_thinking(request, in_kwargs),
         constraint=requested_constraint(request, _text_format(request.text)),
-        max_tokens=request.max_output_tokens,
+        max_tokens=0 if request.generate is False else request.max_output_tokens,
         template_kwargs=template_kwargs,
         context_overflow="drop_oldest" if request.truncation == "auto" else None,
         stream=bool(request.stream),

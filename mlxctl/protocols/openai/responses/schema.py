@@ -269,6 +269,7 @@ class ResponsesRequest(CacheFields, kw_only=True):
     text: TextOptions | None = None
     truncation: Literal["auto", "disabled"] | None = None
     store: bool | None = None
+    generate: bool | None = None
     stream: bool | None = None
     metadata: Metadata | None = None
     prompt_cache_key: str | None = None

@@ -1,0 +1,268 @@
+"""/v1/responses over WebSocket: `response.create` messages, answered one after the other.
+
+Each message goes through the whole application as its POST would: authentication, limits, logs and metrics
+are the same. The messages are those of OpenAI's WebSocket mode and of Open Responses' WebSocket transport.
+Event-loop thread only.
+"""
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+import msgspec
+from falcon.asgi import Request, Response
+
+from mlxctl.errors import InvalidRequest, MethodNotAllowed
+from mlxctl.protocols import openai_error
+from mlxctl.protocols.decoding import decode_body
+from mlxctl.server.disconnect import Application, Event, Receive, Scope, Send
+from mlxctl.server.open_requests import OpenHttpRequests
+from mlxctl.server.responses import UNSTORED_RESPONSE, ResponsesResource, UnstoredResponse
+
+_PATHS = ("/v1/responses", "/responses")
+# As at OpenAI: https://developers.openai.com/api/docs/guides/websocket-mode
+_MAX_SECONDS = 3600.0
+# Messages that a client may send while a response runs; further ones end the connection.
+_MAX_WAITING = 4
+_HANDSHAKE = "mlxctl.handshake"
+# Headers of the handshake that do not belong to the responses.
+_HANDSHAKE_HEADERS = frozenset(
+    {b"connection", b"content-length", b"content-type", b"transfer-encoding", b"upgrade", b"x-request-id"}
+)
+_SWITCHING_PROTOCOLS, _OK = 101, 200
+_NORMAL_CLOSURE, _GOING_AWAY, _POLICY_VIOLATION = 1000, 1001, 1008
+_DATA, _END = b"data: ", b"data: [DONE]"
+_CREATE, _TRUE = msgspec.Raw(b'"response.create"'), msgspec.Raw(b"true")
+
+_MESSAGE = msgspec.json.Decoder(dict[str, msgspec.Raw])
+_log = logging.getLogger(__name__)
+_encode = msgspec.json.Encoder().encode
+
+
+class ResponsesSocketResource(ResponsesResource):
+    """/v1/responses: POST creates a response, GET opens a WebSocket."""
+
+    async def on_get(self, request: Request, response: Response) -> None:
+        """Accept a WebSocket. Raises MethodNotAllowed for a plain GET."""
+        if _HANDSHAKE not in request.scope:
+            raise MethodNotAllowed(request.method, ("POST",))
+        response.status = _SWITCHING_PROTOCOLS
+
+    on_head = on_get
+
+
+class ResponsesSocket:
+    """ASGI wrapper that serves the WebSockets; HTTP requests pass.
+
+    `max_bytes` limits the conversation that a connection keeps.
+    """
+
+    def __init__(
+        self,
+        application: Application,
+        open_requests: OpenHttpRequests,
+        *,
+        max_bytes: int,
+        max_seconds: float = _MAX_SECONDS,
+    ) -> None:
+        self.application = application
+        self._open_requests = open_requests
+        self._max_bytes = max_bytes
+        self._max_seconds = max_seconds
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "websocket":
+            await self.application(scope, receive, send)
+            return
+        await receive()
+        if await self._is_refused(_http_scope(scope)):
+            await send({"type": "websocket.close", "code": _POLICY_VIOLATION})
+            return
+        await send({"type": "websocket.accept"})
+        headers = [(name, value) for name, value in scope["headers"] if name not in _HANDSHAKE_HEADERS]
+        scope = {**_http_scope(scope), "headers": headers}
+        scope[UNSTORED_RESPONSE] = UnstoredResponse(self._max_bytes)
+        connection = _Connection(self.application, scope, receive, send)
+        closed = self._open_requests.call_at_stop(connection.close)
+        try:
+            await connection.serve(seconds=self._max_seconds)
+        finally:
+            closed()
+
+    async def _is_refused(self, scope: Scope) -> bool:
+        """Whether the application refuses the handshake: its host, origin, key or path."""
+        if scope["path"].rstrip("/") not in _PATHS:
+            return True
+        opening = _HttpExchange(b"")
+        await self.application({**scope, "method": "GET", _HANDSHAKE: True}, opening.receive, opening.send)
+        return opening.status != _SWITCHING_PROTOCOLS
+
+
+class _Connection:
+    """One open WebSocket.
+
+    `_closure` is the code and the reason with which the server closes it, None if the client has closed it.
+    """
+
+    def __init__(self, application: Application, scope: Scope, receive: Receive, send: Send) -> None:
+        self._application = application
+        self._scope = scope
+        self._receive = receive
+        self._send = send
+        self._messages: asyncio.Queue[bytes | None] = asyncio.Queue()
+        self._num_open = 0
+        self._is_over = asyncio.Event()
+        self._closure: tuple[int, str] | None = (_GOING_AWAY, "the server stops")
+        self._reader = asyncio.create_task(self._read(), name="read-websocket")
+
+    async def serve(self, *, seconds: float) -> None:
+        """Answer messages until the client leaves.
+
+        At most for `seconds`; a response that runs then ends first.
+        """
+        try:
+            async with asyncio.timeout_at(None) as idle:
+                end = asyncio.get_running_loop().time() + seconds
+                while True:
+                    idle.reschedule(end)
+                    message = await self._messages.get()
+                    if message is None:
+                        break
+                    idle.reschedule(None)
+                    await self._answer(message)
+                    self._num_open -= 1
+        except TimeoutError:
+            reason = f"a WebSocket may be open for {round(seconds / 60)} minutes; open another one"
+            await self._send_error(InvalidRequest(reason, code="websocket_connection_limit_reached"))
+            self._closure = _NORMAL_CLOSURE, reason
+        finally:
+            self._reader.cancel()
+        # Granian does not close it while a task waits for a message.
+        await asyncio.wait({self._reader})
+        if self._closure is not None:
+            code, reason = self._closure
+            await self._send({"type": "websocket.close", "code": code, "reason": reason})
+
+    def close(self) -> None:
+        """Close the WebSocket after the messages that wait, since the server stops."""
+        self._messages.put_nowait(None)
+
+    async def _read(self) -> None:
+        """Queue messages until the client leaves or sends too many."""
+        while (event := await self._receive())["type"] == "websocket.receive":
+            if self._num_open > _MAX_WAITING:
+                self._closure = _POLICY_VIOLATION, f"more than {_MAX_WAITING} messages wait for a response"
+                break
+            self._num_open += 1
+            self._messages.put_nowait(event.get("bytes") or (event.get("text") or "").encode())
+        else:
+            self._closure = None
+        self._is_over.set()
+        self._messages.put_nowait(None)
+
+    async def _answer(self, message: bytes) -> None:
+        try:
+            body = _request_body(message)
+        except InvalidRequest as error:
+            await self._send_error(error)
+            return
+        exchange = _HttpExchange(body, send_text=self._send_text, is_over=self._is_over)
+        headers = [
+            *self._scope["headers"],
+            (b"content-type", b"application/json"),
+            (b"content-length", str(len(body)).encode()),
+        ]
+        scope = {**self._scope, "method": "POST", "headers": headers}
+        # `gather` makes it a task, which the application cancels when the client leaves.
+        (failure,) = await asyncio.gather(
+            self._application(scope, exchange.receive, exchange.send), return_exceptions=True
+        )
+        if isinstance(failure, Exception):
+            _log.warning("a response over a WebSocket ended early: %r", failure)
+
+    async def _send_error(self, error: InvalidRequest) -> None:
+        answer = openai_error(error)
+        await self._send_text(_error_message(answer.status, answer.body))
+
+    async def _send_text(self, text: bytes) -> None:
+        if not self._is_over.is_set():
+            await self._send({"type": "websocket.send", "text": text.decode()})
+
+
+class _HttpExchange:
+    """The ASGI channels of one request with `body`.
+
+    Events of its stream, or its error, become messages for `send_text`.
+    """
+
+    def __init__(
+        self,
+        body: bytes,
+        *,
+        send_text: Callable[[bytes], Awaitable[None]] | None = None,
+        is_over: asyncio.Event | None = None,
+    ) -> None:
+        self.status = 0
+        self._body: bytes | None = body
+        self._send_text = send_text
+        self._is_over = is_over or asyncio.Event()
+        self._retry_after: str | None = None
+        self._received = b""
+
+    async def receive(self) -> Event:
+        """Return the body, then the disconnect when the WebSocket ends."""
+        if self._body is not None:
+            body, self._body = self._body, None
+            return {"type": "http.request", "body": body, "more_body": False}
+        await self._is_over.wait()
+        return {"type": "http.disconnect"}
+
+    async def send(self, event: dict[str, Any]) -> None:
+        """Take a part of the answer."""
+        if event["type"] == "http.response.start":
+            self.status = event["status"]
+            seconds = dict(event.get("headers", ())).get(b"retry-after")
+            self._retry_after = None if seconds is None else seconds.decode()
+            return
+        self._received += event.get("body", b"")
+        if self._send_text is None:
+            return
+        if self.status != _OK:
+            if not event.get("more_body"):
+                await self._send_text(_error_message(self.status, self._received, self._retry_after))
+            return
+        *whole, self._received = self._received.split(b"\n\n")
+        for part in whole:
+            for line in part.splitlines():
+                if line.startswith(_DATA) and line != _END:
+                    await self._send_text(line.removeprefix(_DATA))
+
+
+def _http_scope(scope: Scope) -> Scope:
+    """Return the scope that the requests of a WebSocket have in common."""
+    scheme = {"ws": "http", "wss": "https"}.get(scope["scheme"], scope["scheme"])
+    return {**scope, "type": "http", "http_version": "1.1", "scheme": scheme}
+
+
+def _request_body(message: bytes) -> bytes:
+    """Return the body of the message's POST. Raises InvalidRequest."""
+    fields = decode_body(message, _MESSAGE)
+    if fields.pop("type", None) != _CREATE:
+        raise InvalidRequest('type must be "response.create"', param="type")
+    if fields.get("stream", _TRUE) != _TRUE:
+        raise InvalidRequest("stream must be true or left out over a WebSocket", param="stream")
+    if "stream_id" in fields:
+        reason = "stream_id is not supported; open a WebSocket for each response that runs at the same time"
+        raise InvalidRequest(reason, param="stream_id", code="unsupported_parameter")
+    fields["stream"] = _TRUE
+    return _encode(fields)
+
+
+def _error_message(status: int, body: bytes, retry_after: str | None = None) -> bytes:
+    """Return the message for an error answer; its code is never null."""
+    error = msgspec.json.decode(body)["error"]
+    error["code"] = error["code"] or error["type"]
+    if retry_after is not None:
+        error["headers"] = {"retry-after": retry_after}
+    return _encode({"type": "error", "status": status, "error": error})
