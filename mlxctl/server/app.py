@@ -1,6 +1,7 @@
 """The ASGI application: the table of routes, and the middleware before it."""
 
 from collections.abc import Sequence
+from http import HTTPStatus
 from typing import Any
 
 from falcon.asgi import App, Request, Response
@@ -70,7 +71,13 @@ def create_app(
     ).install(app)
     longest = max(settings.request_timeout_seconds, *settings.timeouts.values(), 0.0)
     watched = DisconnectWatch(app, body_seconds=min(settings.body_timeout_seconds, longest))
-    return ResponsesSocket(watched, open_requests, max_bytes=settings.max_body_bytes)
+    paths = [
+        path
+        for route in routes
+        if any(operation.status == HTTPStatus.SWITCHING_PROTOCOLS for operation in route.operations)
+        for path in route.paths
+    ]
+    return ResponsesSocket(watched, paths, open_requests, max_bytes=settings.max_body_bytes)
 
 
 def _recording(settings: ServerSettings, routes: Sequence[Route], context: RouteContext) -> RequestRecording:

@@ -35,8 +35,8 @@ class OpenHttpRequests:
         self._all_done.clear()
         call_at_end(scope, self._leave)
 
-    async def wait_done(self, *, seconds: float) -> None:
-        """Close connections, and wait until no request is open, at most `seconds`."""
+    async def close(self, *, seconds: float) -> None:
+        """Close WebSockets; wait at most `seconds` for them and for open requests."""
         self._is_stopping = True
         if self._closers:
             self._all_done.clear()

@@ -99,7 +99,7 @@ async def _end(
     inference: InferenceService, open_requests: OpenHttpRequests, listener: Listener, settings: ServerSettings
 ) -> None:
     await inference.close(drain_seconds=settings.drain_seconds)
-    await open_requests.wait_done(seconds=_LAST_RESPONSES_SECONDS)
+    await open_requests.close(seconds=_LAST_RESPONSES_SECONDS)
     await listener.stop()
 
 

@@ -7,20 +7,19 @@ Event-loop thread only.
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Collection
 from typing import Any
 
 import msgspec
 from falcon.asgi import Request, Response
 
-from mlxctl.errors import InvalidRequest, MethodNotAllowed
+from mlxctl.errors import InvalidRequest, MethodNotAllowed, describe_bytes
 from mlxctl.protocols import openai_error
 from mlxctl.protocols.decoding import decode_body
 from mlxctl.server.disconnect import Application, Event, Receive, Scope, Send
 from mlxctl.server.open_requests import OpenHttpRequests
 from mlxctl.server.responses import UNSTORED_RESPONSE, ResponsesResource, UnstoredResponse
 
-_PATHS = ("/v1/responses", "/responses")
 # As at OpenAI: https://developers.openai.com/api/docs/guides/websocket-mode
 _MAX_SECONDS = 3600.0
 # Messages that a client may send while a response runs; further ones end the connection.
@@ -53,20 +52,22 @@ class ResponsesSocketResource(ResponsesResource):
 
 
 class ResponsesSocket:
-    """ASGI wrapper that serves the WebSockets; HTTP requests pass.
+    """ASGI wrapper that serves WebSockets at `paths`; HTTP requests pass.
 
-    `max_bytes` limits the conversation that a connection keeps.
+    `max_bytes` limits the conversation that a connection keeps, and its messages without a response.
     """
 
     def __init__(
         self,
         application: Application,
+        paths: Collection[str],
         open_requests: OpenHttpRequests,
         *,
         max_bytes: int,
         max_seconds: float = _MAX_SECONDS,
     ) -> None:
         self.application = application
+        self._paths = frozenset(paths)
         self._open_requests = open_requests
         self._max_bytes = max_bytes
         self._max_seconds = max_seconds
@@ -83,7 +84,7 @@ class ResponsesSocket:
         headers = [(name, value) for name, value in scope["headers"] if name not in _HANDSHAKE_HEADERS]
         scope = {**_http_scope(scope), "headers": headers}
         scope[UNSTORED_RESPONSE] = UnstoredResponse(self._max_bytes)
-        connection = _Connection(self.application, scope, receive, send)
+        connection = _Connection(self.application, scope, receive, send, max_bytes=self._max_bytes)
         closed = self._open_requests.call_at_stop(connection.close)
         try:
             await connection.serve(seconds=self._max_seconds)
@@ -92,7 +93,7 @@ class ResponsesSocket:
 
     async def _is_refused(self, scope: Scope) -> bool:
         """Whether the application refuses the handshake: its host, origin, key or path."""
-        if scope["path"].rstrip("/") not in _PATHS:
+        if scope["path"].rstrip("/") not in self._paths:
             return True
         opening = _HttpExchange(b"")
         await self.application({**scope, "method": "GET", _HANDSHAKE: True}, opening.receive, opening.send)
@@ -102,18 +103,21 @@ class ResponsesSocket:
 class _Connection:
     """One open WebSocket.
 
-    `_closure` is the code and the reason with which the server closes it, None if the client has closed it.
+    `_close_frame` is the code and the reason with which the server closes it, None if the client closed it.
     """
 
-    def __init__(self, application: Application, scope: Scope, receive: Receive, send: Send) -> None:
+    def __init__(
+        self, application: Application, scope: Scope, receive: Receive, send: Send, *, max_bytes: int
+    ) -> None:
         self._application = application
         self._scope = scope
         self._receive = receive
         self._send = send
         self._messages: asyncio.Queue[bytes | None] = asyncio.Queue()
-        self._num_open = 0
+        self._max_bytes = max_bytes
+        self._num_open, self._num_open_bytes = 0, 0
         self._is_over = asyncio.Event()
-        self._closure: tuple[int, str] | None = (_GOING_AWAY, "the server stops")
+        self._close_frame: tuple[int, str] | None = (_GOING_AWAY, "the server stops")
         self._reader = asyncio.create_task(self._read(), name="read-websocket")
 
     async def serve(self, *, seconds: float) -> None:
@@ -132,16 +136,17 @@ class _Connection:
                     idle.reschedule(None)
                     await self._answer(message)
                     self._num_open -= 1
+                    self._num_open_bytes -= len(message)
         except TimeoutError:
             reason = f"a WebSocket may be open for {round(seconds / 60)} minutes; open another one"
             await self._send_error(InvalidRequest(reason, code="websocket_connection_limit_reached"))
-            self._closure = _NORMAL_CLOSURE, reason
+            self._close_frame = _NORMAL_CLOSURE, reason
         finally:
             self._reader.cancel()
         # Granian does not close it while a task waits for a message.
         await asyncio.wait({self._reader})
-        if self._closure is not None:
-            code, reason = self._closure
+        if self._close_frame is not None:
+            code, reason = self._close_frame
             await self._send({"type": "websocket.close", "code": code, "reason": reason})
 
     def close(self) -> None:
@@ -151,13 +156,16 @@ class _Connection:
     async def _read(self) -> None:
         """Queue messages until the client leaves or sends too many."""
         while (event := await self._receive())["type"] == "websocket.receive":
-            if self._num_open > _MAX_WAITING:
-                self._closure = _POLICY_VIOLATION, f"more than {_MAX_WAITING} messages wait for a response"
+            message = event.get("bytes") or (event.get("text") or "").encode()
+            num_bytes = self._num_open_bytes + len(message)
+            if self._num_open and (self._num_open > _MAX_WAITING or num_bytes > self._max_bytes):
+                limit = f"{_MAX_WAITING} messages or {describe_bytes(self._max_bytes)}"
+                self._close_frame = _POLICY_VIOLATION, f"more than {limit} wait for a response"
                 break
-            self._num_open += 1
-            self._messages.put_nowait(event.get("bytes") or (event.get("text") or "").encode())
+            self._num_open, self._num_open_bytes = self._num_open + 1, num_bytes
+            self._messages.put_nowait(message)
         else:
-            self._closure = None
+            self._close_frame = None
         self._is_over.set()
         self._messages.put_nowait(None)
 

@@ -166,8 +166,27 @@ def test_too_many_waiting_messages_close_the_connection(server: ServerProcess) -
         while True:
             socket.recv()
 
-    with raw(server) as socket, pytest.raises(ConnectionClosed, match="more than 4 messages wait"):
+    with raw(server) as socket, pytest.raises(ConnectionClosed, match="more than 4 messages"):
         send_eight()
+
+
+def test_waiting_messages_have_the_size_of_one_body(endless_model: Path) -> None:
+    def send_two(socket: ClientConnection) -> None:
+        for _ in range(2):
+            socket.send(
+                json.dumps(
+                    {**CREATE, "input": "Hi", "max_output_tokens": 20_000, "metadata": {"a": "b" * 500}}
+                )
+            )
+        while True:
+            socket.recv()
+
+    with (
+        serving(endless_model, MLXCTL_SERVER_MAX_BODY_BYTES="1024") as running,
+        raw(running) as socket,
+        pytest.raises(ConnectionClosed, match="wait for a response"),
+    ):
+        send_two(socket)
 
 
 def test_leaving_client_ends_the_generation(server: ServerProcess) -> None:
@@ -230,7 +249,9 @@ def test_connection_ends_after_its_time() -> None:
         async def send(event: dict[str, Any]) -> None:
             sent.append(event)
 
-        socket = ResponsesSocket(application, OpenHttpRequests(), max_bytes=1, max_seconds=0.01)
+        socket = ResponsesSocket(
+            application, ["/v1/responses"], OpenHttpRequests(), max_bytes=1, max_seconds=0.01
+        )
         scope = {"type": "websocket", "path": "/v1/responses", "scheme": "ws", "headers": []}
         await socket(scope, receive, send)
 

@@ -278,6 +278,11 @@ def test_stored_conversation_is_compacted_without_input(openai_sdk: openai.OpenA
         openai_sdk.responses.compact(model=MODEL)
 
 
+def test_compaction_without_generation_is_refused(openai_sdk: openai.OpenAI) -> None:
+    with pytest.raises(openai.BadRequestError, match="generate must be true or left out"):
+        openai_sdk.responses.compact(model=MODEL, input="Hi", extra_body={"generate": False})
+
+
 def test_compacted_conversation_is_continued(openai_sdk: openai.OpenAI) -> None:
     first = openai_sdk.responses.create(model=MODEL, input="Hello!")
     # The SDK's type of output items has no message of the user, though its documentation says that they come.

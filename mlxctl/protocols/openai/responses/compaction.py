@@ -10,7 +10,7 @@ from typing import Any, Literal
 import msgspec
 from msgspec import Struct
 
-from mlxctl.errors import SequenceFailed
+from mlxctl.errors import InvalidRequest, SequenceFailed
 from mlxctl.ir import GenerationRequest, TextResult, ThinkingOptions, ToolChoice, text_message
 from mlxctl.protocols.openai.responses.answers import ResponseUsage
 from mlxctl.protocols.openai.responses.formatter import OpenAIResponsesFormatter
@@ -50,6 +50,9 @@ class CompactionFormatter(OpenAIResponsesFormatter):
 
     def translate(self, context: StoredContext) -> GenerationRequest:
         """Return the request for a summary. Raises InvalidRequest."""
+        if self._request.generate is False:
+            message = "generate must be true or left out; a compaction generates a summary"
+            raise InvalidRequest(message, param="generate", code="unsupported_parameter")
         request = super().translate(context)
         items = [msgspec.json.decode(item.body) for item in (*self.earlier, *self._own_items)]
         self._kept = [item for item in items if item.get("type") == "message" and item.get("role") == "user"]
