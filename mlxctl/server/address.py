@@ -42,16 +42,17 @@ def claim_address(host: str, port: int) -> Address:
         try:
             probe.bind(resolved)
         except OSError as error:
-            raise SettingsError(_explain(error, host, port)) from None
+            raise SettingsError(_explain(error, host, Address(ip=str(resolved[0]), port=port))) from None
         ip, bound_port = probe.getsockname()[:2]
     return Address(ip=ip, port=bound_port)
 
 
-def _explain(error: OSError, host: str, port: int) -> str:
+def _explain(error: OSError, host: str, address: Address) -> str:
+    port = address.port
     if error.errno == errno.EADDRINUSE:
         return (
             f"port {port} on {host} is already in use; choose another with --port, or stop the program that "
-            "holds it (`mlxctl models ps` answers if it is mlxctl)"
+            f"holds it (`mlxctl models ps --url {address.url}` answers if it is mlxctl)"
         )
     if error.errno == errno.EACCES:
         return f"port {port} on {host} needs more rights; choose one from 1024 up with --port"

@@ -180,13 +180,14 @@ class FitResource:
         return FitView.of(name, fit, problem=model.problem, macs=macs)
 
     def _find(self, name: str) -> ModelDescription:
-        for served in self._inference.models():
+        models = self._inference.models()
+        for served in models:
             if served.name == name:
                 return self._catalog.described(name, served.facts.path)
         try:
             return self._catalog.find(name)
         except ModelNotFoundOnDisk:
-            raise UnknownModel(name) from None
+            raise UnknownModel(name, tuple(model.name for model in models)) from None
 
 
 class DownloadsResource:

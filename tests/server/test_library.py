@@ -147,6 +147,11 @@ def test_invalid_fit_parameters_are_refused_by_name(
     assert (answer.status_code, answer.json["error"]["param"]) == (status, param)
 
 
+def test_fit_of_an_unknown_model_names_the_served_ones(models: Path) -> None:
+    detail = get(app(models), "/fit?model=mlxctl-dem").json["detail"]
+    assert detail.startswith("model 'mlxctl-dem' is not served here; did you mean 'mlxctl-demo'?")
+
+
 def test_directory_path_is_no_model_name(models: Path) -> None:
     assert get(app(models), f"/fit?model={models / 'good'}").status_code == 404
 

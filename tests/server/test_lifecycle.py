@@ -204,7 +204,7 @@ def test_port_in_use_is_one_error_line(endless_model: Path) -> None:
     assert (run.returncode, run.stdout) == (1, "")
     assert run.stderr == (
         f"mlxctl: port {port} on 127.0.0.1 is already in use; choose another with --port, or stop the "
-        "program that holds it (`mlxctl models ps` answers if it is mlxctl)\n"
+        f"program that holds it (`mlxctl models ps --url http://127.0.0.1:{port}` answers if it is mlxctl)\n"
     )
 
 

@@ -313,6 +313,7 @@ def test_unusable_first_model_ends_with_one_error_line(models: Path) -> None:
         (["--model", "{good}", "--pin", "missing"], "there is no model 'missing'"),
         (["--model", "{good}", "--model", "/nowhere"], "there is no model directory at '/nowhere'"),
         (["--model", "/nowhere", "--model", "{good}"], "there is no model directory at '/nowhere'"),
+        (["{good}", "--adapter", "a=/nowhere"], "there is no adapter directory at '/nowhere'"),
     ],
 )
 def test_unusable_model_settings_are_one_error_line(

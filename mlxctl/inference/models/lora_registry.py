@@ -80,7 +80,7 @@ class LoraRegistry:
             base, _, name = text.rpartition(":")
             own_name = self._own_name(base or None)
             # The operator may name any directory; clients may not.
-            directory = path if path.is_dir() else find(str(path))
+            directory = path if path.is_dir() else self._named(path)
             self._check_new(own_name, name)
             spec = read_lora(directory, name=name, base=models.model(own_name).facts.path)
             self._adapters[own_name, name] = ServedAdapter(base=own_name, spec=spec, shown_path=path.name)
@@ -325,6 +325,15 @@ class LoraRegistry:
                 f"there is no adapter {path!r} in the directories of adapters.dirs, and none of this name in "
                 "the library",
                 param="path",
+            ) from None
+
+    def _named(self, path: Path) -> Path:
+        try:
+            return self._find(str(path))
+        except ModelNotFoundOnDisk:
+            raise ModelNotFoundOnDisk(
+                path,
+                f"there is no adapter directory at {str(path)!r}, and no adapter of this name in the library",
             ) from None
 
     def _names_mounted(self, own_name: str) -> set[str]:
