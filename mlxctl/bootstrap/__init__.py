@@ -52,7 +52,7 @@ def build_services(settings: Settings, *, probes_unknown: bool = False) -> Servi
     usable, SettingsError for invalid models and capability overrides.
     """
     engine = EngineClient(
-        EngineProcess(settings.engine),
+        EngineProcess(settings.engine, log_format=settings.server.log_format),
         settings.engine,
         max_queue=settings.server.max_queue,
         scheduler=settings.scheduler,

@@ -1,4 +1,4 @@
-"""The engine as a process: `python -m mlxctl.engine.process SOCKET SETTINGS`.
+"""The engine as a process: `python -m mlxctl.engine.process SOCKET SETTINGS LOG_FORMAT`.
 
 Started by `client.launcher` only.
 """
@@ -18,13 +18,14 @@ from mlxctl.engine.backend import prefer_openblas
 from mlxctl.engine.loading.loader import import_mlx_lm
 from mlxctl.engine.loading.transformers_placeholder import import_mlx_lm_alone
 from mlxctl.engine.process_memory import ProcessOverhead
+from mlxctl.log_format import JsonFormatter, LogFormat, text_formatter
 from mlxctl.settings import EngineSettings
 
 # Time to write cached prefixes to disk after the front has ended.
 _LONELY_SECONDS = 20.0
 
 
-def main(socket_path: str, settings_json: str) -> None:
+def main(socket_path: str, settings_json: str, log_format: LogFormat) -> None:
     """Connect to the front at `socket_path` and serve it.
 
     Until it stops or disconnects.
@@ -34,11 +35,9 @@ def main(socket_path: str, settings_json: str) -> None:
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, signal.SIG_IGN)
     threading.Thread(target=_end_with_parent, args=(os.getppid(),), name="parent-watch", daemon=True).start()
-    logging.basicConfig(
-        level=logging.WARNING,
-        format="%(asctime)s %(levelname)s %(name)s: %(message)s",
-        datefmt="%m-%d %H:%M:%S",
-    )
+    handler = logging.StreamHandler()
+    handler.setFormatter(JsonFormatter() if log_format == "json" else text_formatter())
+    logging.basicConfig(level=logging.WARNING, handlers=[handler])
     settings = msgspec.json.decode(settings_json, type=EngineSettings, dec_hook=_decode_path)
     connection = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
     connection.connect(socket_path)
@@ -90,4 +89,4 @@ def _decode_path(kind: type, value: object) -> object:
 
 
 if __name__ == "__main__":
-    main(*sys.argv[1:])
+    main(*sys.argv[1:])  # type: ignore[arg-type]

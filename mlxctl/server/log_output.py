@@ -9,12 +9,10 @@ import queue
 import sys
 import threading
 from contextlib import suppress
-from datetime import UTC, datetime
 from typing import TextIO
 
-import msgspec
-
 from mlxctl.inference.request_context import current_request
+from mlxctl.log_format import JsonFormatter, text_formatter
 from mlxctl.server.background_log import BackgroundLog, find_background_log
 from mlxctl.settings import ServerSettings
 
@@ -24,27 +22,15 @@ _CLOSE_SECONDS = 1.0
 _STANDARD_ERROR = 2
 
 
-class JsonFormatter(logging.Formatter):
-    """One JSON object per line.
+class RequestJsonFormatter(JsonFormatter):
+    """Adds request_id and trace_id to the lines of a request."""
 
-    Keys: time, level, logger, message, request_id, trace_id and the record's `fields`.
-    """
-
-    def format(self, record: logging.LogRecord) -> str:
-        line: dict[str, object] = {
-            "time": datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds"),
-            "level": record.levelname.lower(),
-            "logger": record.name,
-            "message": record.getMessage(),
-        }
-        if (context := current_request.get()) is not None:
-            line["request_id"] = context.request_id
-            if context.trace_id is not None:
-                line["trace_id"] = context.trace_id
-        line |= getattr(record, "fields", {})
-        if record.exc_info:
-            line["exception"] = self.formatException(record.exc_info)
-        return msgspec.json.encode(line).decode()
+    def context(self) -> dict[str, object]:
+        """Return the ids of the current request."""
+        if (request := current_request.get()) is None:
+            return {}
+        trace = {} if request.trace_id is None else {"trace_id": request.trace_id}
+        return {"request_id": request.request_id, **trace}
 
 
 class BackgroundHandler(logging.Handler):
@@ -84,10 +70,15 @@ class BackgroundHandler(logging.Handler):
             self._thread.join(_CLOSE_SECONDS)
         super().close()
 
+    def _describe(self, num_dropped: int) -> str:
+        message = f"{num_dropped} log lines were dropped: standard error was not read"
+        facts = {"name": __name__, "levelno": logging.WARNING, "levelname": "WARNING", "msg": message}
+        return self.format(logging.makeLogRecord(facts))
+
     def _write_all(self) -> None:
         while (line := self._lines.get()) is not None:
             dropped, self._num_dropped = self._num_dropped, 0
-            note = f"{dropped} log lines were dropped: standard error was not read\n" if dropped else ""
+            note = f"{self._describe(dropped)}\n" if dropped else ""
             with suppress(OSError, ValueError):
                 self._stream.write(f"{note}{line}\n")
                 self._stream.flush()
@@ -101,11 +92,7 @@ def configure_logging(settings: ServerSettings) -> BackgroundHandler:
     The caller closes the handler at the end.
     """
     handler = BackgroundHandler(sys.stderr, file=find_background_log(_STANDARD_ERROR))
-    handler.setFormatter(
-        JsonFormatter()
-        if settings.log_format == "json"
-        else logging.Formatter("%(asctime)s %(levelname)s %(name)s: %(message)s", datefmt="%m-%d %H:%M:%S")
-    )
+    handler.setFormatter(RequestJsonFormatter() if settings.log_format == "json" else text_formatter())
     # It logs every request that this server sends, such as those to a policy server, at info.
     logging.getLogger("httpx").setLevel("DEBUG" if settings.log_level == "debug" else "WARNING")
     logging.basicConfig(level=settings.log_level.upper(), handlers=[handler], force=True)

@@ -75,8 +75,9 @@ def logged(*arguments: str, **environment: str) -> Iterator[LoggedServer]:
 
 @pytest.fixture(scope="module")
 def json_server(endless_model: Path) -> Iterator[LoggedServer]:
-    """A server whose completions have a second."""
-    arguments = ("--model", str(endless_model), "--name", "tiny", "--log-format", "json")
+    """Completions have a second; the engine has no disk tier and warns."""
+    arguments = ["--model", str(endless_model), "--name", "tiny", "--log-format", "json"]
+    arguments += ["--cache-dir", str(endless_model / "config.json" / "prefixes")]
     with logged(*arguments, MLXCTL_SERVER_TIMEOUTS="completions=1") as server:
         yield server
 
@@ -93,6 +94,12 @@ def open_server(endless_model: Path) -> Iterator[LoggedServer]:
     arguments = ("--model", str(endless_model), "--name", "tiny", "--log-level", "debug", "--log-content")
     with logged(*arguments) as server:
         yield server
+
+
+def test_every_line_of_a_json_log_is_json(json_server: LoggedServer) -> None:
+    warning = json.loads(json_server.line("without its disk tier"))
+    assert (warning["level"], warning["logger"]) == ("warning", "mlxctl.prefix_cache.disk.tier")
+    assert all(json.loads(line) for line in json_server.lines)
 
 
 def body(**fields: object) -> dict[str, object]:

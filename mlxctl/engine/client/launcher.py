@@ -18,6 +18,7 @@ import msgspec
 from mlxctl import locations
 from mlxctl.engine.client.child_process import ChildProcess, describe_exit
 from mlxctl.errors import EngineDied
+from mlxctl.log_format import LogFormat
 from mlxctl.settings import EngineSettings
 
 _CONNECT_SECONDS = 60.0
@@ -45,8 +46,9 @@ class EngineProcess:
     The socket has mode 0600. The socket's file is removed once both ends are connected.
     """
 
-    def __init__(self, settings: EngineSettings) -> None:
+    def __init__(self, settings: EngineSettings, *, log_format: LogFormat = "text") -> None:
         self._settings = settings
+        self._log_format = log_format
         self._process: ChildProcess | None = None
 
     async def launch(self) -> socket.socket:
@@ -57,7 +59,7 @@ class EngineProcess:
                 self._listen(listener, path)
                 settings = msgspec.json.encode(self._settings, enc_hook=str).decode()
                 self._process = ChildProcess(
-                    [sys.executable, "-m", "mlxctl.engine.process", str(path), settings]
+                    [sys.executable, "-m", "mlxctl.engine.process", str(path), settings, self._log_format]
                 )
                 return await self._accept(listener, self._process)
             finally:
