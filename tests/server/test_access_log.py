@@ -190,7 +190,7 @@ def test_content_is_logged_only_on_request(request: pytest.FixtureRequest, with_
     if with_content:
         log = server.line("content of req-42")
     assert (CANARY in log) == with_content
-    assert (answer["choices"][0]["message"]["content"] in log) == with_content
+    assert (f"answer {answer['choices'][0]['message']['content']!r}" in log) == with_content
 
 
 def test_unread_standard_error_never_stops_the_server(endless_model: Path) -> None:
