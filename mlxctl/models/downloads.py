@@ -170,9 +170,9 @@ class Downloads:
             )
             self._start_probe(repository, path)
         except DownloadFailed as error:
-            self._end(repository, state="failed", error=str(error))
+            self._stop(repository, state="failed", error=str(error))
         except Cancelled:
-            self._end(repository, state="cancelled", num_bytes=self._progress.num_bytes)
+            self._stop(repository, state="cancelled")
         self._journal.write(self._own())
 
     def _start_probe(self, repository: str, path: Path) -> None:
@@ -213,6 +213,11 @@ class Downloads:
                 self._downloads[repository], state="running", started_at=time.time()
             )
             return repository
+
+    def _stop(self, repository: str, **changes: object) -> None:
+        """End a download before it is complete, with what it has."""
+        done = self._progress
+        self._end(repository, num_bytes=done.num_bytes, num_files=done.num_files, **changes)
 
     def _end(self, repository: str, **changes: object) -> None:
         with self._lock:

@@ -17,7 +17,7 @@ from mlxctl.errors import DownloadFailed, QueueFull
 from mlxctl.models import hub as hub_module
 from mlxctl.models.download_journal import Download, DownloadJournal
 from mlxctl.models.downloads import MAX_WAITING, Downloads
-from mlxctl.models.hub import DownloadPlan
+from mlxctl.models.hub import DownloadPlan, DownloadProgress
 from mlxctl.models.names import is_repository
 from mlxctl.models.probe_process import ProbeProcess
 
@@ -238,6 +238,22 @@ def test_model_is_not_probed_without_a_request(instant_downloads: Path) -> None:
     downloads.start("org/a")
     assert downloads.wait(seconds=60)
     assert (downloads.find("org/a").probe, probe.probed) == (None, [])
+
+
+def test_stopped_download_tells_what_had_arrived(
+    instant_downloads: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def lose_the_hub(_plan: DownloadPlan, *, progress: DownloadProgress, **_: object) -> Path:
+        progress.end_file()
+        progress.add(0, 512)
+        raise DownloadFailed("org/a", "the hub is gone")
+
+    monkeypatch.setattr("mlxctl.models.downloads.download", lose_the_hub)
+    downloads = Downloads(instant_downloads)
+    downloads.start("org/a")
+    assert downloads.wait(seconds=60)
+    found = downloads.find("org/a")
+    assert (found.state, found.num_files, found.num_bytes) == ("failed", 1, 512)
 
 
 def test_running_probe_can_be_cancelled(instant_downloads: Path) -> None:
