@@ -65,7 +65,12 @@ class Listener:
             ssl_ca=settings.tls_client_ca,
             ssl_client_verify=settings.tls_client_ca is not None,
             log_level=LogLevels.error,
-            log_dictconfig={"loggers": {"_granian": {"propagate": True}}},
+            # Otherwise Granian closes the handlers of all loggers.
+            log_dictconfig={
+                "incremental": True,
+                "handlers": {},
+                "loggers": {"_granian": {"propagate": True}},
+            },
         )
         self._address = address
         self._task: asyncio.Task[None] | None = None

@@ -8,7 +8,8 @@ import logging
 import queue
 import sys
 import threading
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from typing import TextIO
 
 from mlxctl.inference.request_context import current_request
@@ -86,14 +87,16 @@ class BackgroundHandler(logging.Handler):
                     self._file.bound()
 
 
-def configure_logging(settings: ServerSettings) -> BackgroundHandler:
-    """Send all log messages to standard error.
-
-    The caller closes the handler at the end.
-    """
+@contextmanager
+def logging_to_standard_error(settings: ServerSettings) -> Iterator[None]:
+    """Send all log messages to standard error inside the block."""
     handler = BackgroundHandler(sys.stderr, file=find_background_log(_STANDARD_ERROR))
     handler.setFormatter(RequestJsonFormatter() if settings.log_format == "json" else text_formatter())
     # It logs every request that this server sends, such as those to a policy server, at info.
     logging.getLogger("httpx").setLevel("DEBUG" if settings.log_level == "debug" else "WARNING")
     logging.basicConfig(level=settings.log_level.upper(), handlers=[handler], force=True)
-    return handler
+    try:
+        yield
+    finally:
+        logging.getLogger().removeHandler(handler)
+        handler.close()

@@ -15,7 +15,7 @@ from mlxctl.inference import InferenceService, ServedModel
 from mlxctl.server.address import Address, claim_address
 from mlxctl.server.app import create_app
 from mlxctl.server.listener import Listener
-from mlxctl.server.log_output import configure_logging
+from mlxctl.server.log_output import logging_to_standard_error
 from mlxctl.server.open_requests import OpenHttpRequests
 from mlxctl.server.tls_key import tls_key_password, unencrypted_key
 from mlxctl.server.tracing import RequestTracing
@@ -41,7 +41,8 @@ def run(settings: Settings, announcer: Announcer) -> int:
 
     Raises SettingsError and ModelError.
     """
-    return asyncio.run(_serve(settings, announcer))
+    with logging_to_standard_error(settings.server):
+        return asyncio.run(_serve(settings, announcer))
 
 
 async def _serve(settings: Settings, announcer: Announcer) -> int:
@@ -59,7 +60,6 @@ async def _serve(settings: Settings, announcer: Announcer) -> int:
     application = create_app(services, server, open_requests, tracing=tracing)
     with unencrypted_key(server.tls_key, key_password) as key:
         listener = Listener(application, address, replace(server, tls_key=key))
-        log_handler = configure_logging(server)
         await listener.start(on_end=stop.set)
     _tune_garbage_collection()
     announcer.listening(address, settings, requires_keys=services.policy.requires_keys)
@@ -78,7 +78,6 @@ async def _serve(settings: Settings, announcer: Announcer) -> int:
         if tracing is not None:
             await tracing.close()
         services.close()
-        log_handler.close()
     return exit_code
 
 

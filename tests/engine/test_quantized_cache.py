@@ -138,7 +138,10 @@ def test_format_counts_the_bytes_of_the_arrays() -> None:
 
 @pytest.mark.parametrize(
     ("family", "group_size", "reason"),
-    [("gpt_oss", 32, "sinks"), ("qwen3", 64, "try another --kv-group-size")],
+    [
+        ("gpt_oss", 32, "sinks"),
+        ("qwen3", 64, "omit --kv-bits for it, or try another --kv-group-size"),
+    ],
 )
 def test_model_without_quantized_attention_is_refused_with_the_reason(
     family: str, group_size: int, reason: str
@@ -147,6 +150,13 @@ def test_model_without_quantized_attention_is_refused_with_the_reason(
 
     with pytest.raises(ValueError, match=reason):
         check_kv_format(model, KVFormat(bits=8, group_size=group_size))
+
+
+def test_refused_format_of_a_layer_is_changed_in_its_file() -> None:
+    model = load_model(wide_model("qwen3"))[0]
+
+    with pytest.raises(ValueError, match="omit --kv-bits for it, or change them there"):
+        check_kv_format(model, ((0, KVFormat(bits=8, group_size=64)),))
 
 
 def test_model_that_reads_its_cache_directly_is_refused() -> None:

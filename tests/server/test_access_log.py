@@ -74,10 +74,18 @@ def logged(*arguments: str, **environment: str) -> Iterator[LoggedServer]:
 
 
 @pytest.fixture(scope="module")
-def json_server(endless_model: Path) -> Iterator[LoggedServer]:
-    """Completions have a second; the engine has no disk tier and warns."""
+def json_server(endless_model: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[LoggedServer]:
+    """Completions have a second, one model is broken; no disk tier."""
+    models = tmp_path_factory.mktemp("models")
+    (models / "broken").mkdir()
+    (models / "broken" / "config.json").write_text("{")
     arguments = ["--model", str(endless_model), "--name", "tiny", "--log-format", "json"]
-    arguments += ["--cache-dir", str(endless_model / "config.json" / "prefixes")]
+    arguments += [
+        "--models-dir",
+        str(models),
+        "--cache-dir",
+        str(models / "broken" / "config.json" / "prefixes"),
+    ]
     with logged(*arguments, MLXCTL_SERVER_TIMEOUTS="completions=1") as server:
         yield server
 
@@ -99,6 +107,7 @@ def open_server(endless_model: Path) -> Iterator[LoggedServer]:
 def test_every_line_of_a_json_log_is_json(json_server: LoggedServer) -> None:
     warning = json.loads(json_server.line("without its disk tier"))
     assert (warning["level"], warning["logger"]) == ("warning", "mlxctl.prefix_cache.disk.tier")
+    assert json.loads(json_server.line("'broken'"))["level"] == "error"
     assert all(json.loads(line) for line in json_server.lines)
 
 

@@ -106,11 +106,14 @@ def check_kv_format(model: Any, formats: KVFormats) -> None:
         model(mx.zeros((2, 1), dtype=mx.uint32), cache=joined)
         kv.evaluate(joined)
     except FOREIGN_ERRORS as error:
-        what = "the formats of kv_config.json"
+        what, fix = "the formats of kv_config.json", "change them there"
         if isinstance(formats, KVFormat):
-            what = f"{formats.bits} bits in groups of {formats.group_size}"
+            what, fix = (
+                f"{formats.bits} bits in groups of {formats.group_size}",
+                "try another --kv-group-size",
+            )
         message = f"the model cannot use keys and values of {what} ({error})"
-        raise ValueError(f"{message}: omit --kv-bits for it, or try another --kv-group-size") from error
+        raise ValueError(f"{message}: omit --kv-bits for it, or {fix}") from error
 
 
 def _read(model: Any, formats: KVFormats) -> kv.Caches:
