@@ -99,7 +99,7 @@ def settings_page() -> str:
 
 def http_page() -> str:
     """Return the routes with the fields of their bodies."""
-    document = build_document(all_routes(allows_downloads=True))
+    document = build_document(all_routes())
     schemas = document["components"]["schemas"]
     lines = [
         _NOTE,
@@ -108,7 +108,7 @@ def http_page() -> str:
             "A running server describes itself at `GET /openapi.json`. This page lists the routes and the "
             "fields of their bodies."
         ),
-        "`POST /downloads` exists only with `library.allow_downloads`.\n",
+        "`POST` and `DELETE` of `/downloads` need `library.allow_downloads`.\n",
         "| method | path | description |",
         "| --- | --- | --- |",
     ]

@@ -32,6 +32,7 @@ MlxctlError
 │   ├── GuardrailMatched         the prompt has text that a guardrail refuses
 │   └── PermissionDenied         authenticated, but not allowed to do this
 │       ├── InsufficientScope
+│       ├── FeatureDisabled      the server's settings do not allow it
 │       └── PolicyDenied         a policy server denied the request
 ├── CapacityError                the same request works later
 │   ├── QueueFull
@@ -104,6 +105,7 @@ from mlxctl.errors.request import (
     Conflict,
     ContextOverBudget,
     ContextTooLong,
+    FeatureDisabled,
     GuardrailMatched,
     HeadersTooLarge,
     InsufficientScope,
@@ -136,6 +138,7 @@ __all__ = [
     "EngineDied",
     "EngineError",
     "EngineRecovering",
+    "FeatureDisabled",
     "GuardrailMatched",
     "HeadersTooLarge",
     "InsufficientScope",

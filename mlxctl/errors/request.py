@@ -153,6 +153,14 @@ class InsufficientScope(PermissionDenied):
         self.scope = scope
 
 
+class FeatureDisabled(PermissionDenied):
+    """The server's settings do not allow this to any caller."""
+
+    def __init__(self, feature: str, setting: str) -> None:
+        super().__init__(f"{feature} is off on this server; its operator can set {setting} = true")
+        self.setting = setting
+
+
 class PolicyDenied(PermissionDenied):
     """A policy server refused the request."""
 

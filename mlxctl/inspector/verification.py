@@ -76,7 +76,7 @@ def verify_directory(directory: Path, watch: Callable[[int, int], object]) -> Ve
 
 def result_lines(result: VerificationResult) -> RenderableType:
     """Return a summary, and one line per finding up to a maximum."""
-    read = f"{result.num_records:,} records, {size(result.num_bytes)}"
+    read = f"{result.num_records:,} record{'' if result.num_records == 1 else 's'}, {size(result.num_bytes)}"
     if not result.findings:
         return Text(f"ok: {read}")
     counts = ", ".join(f"{num:,} {problem}" for problem, num in result.num_problems.items() if num)

@@ -40,7 +40,7 @@ def create_app(
     tracing: RequestTracing | None = None,
 ) -> Application:
     """Return the ASGI application; a graceful stop waits for `open_requests`."""
-    routes = all_routes(allows_downloads=services.catalog.allows_downloads, has_page=settings.status_page)
+    routes = all_routes(has_page=settings.status_page)
     open_requests = open_requests or OpenHttpRequests()
     context = RouteContext(
         services=services,

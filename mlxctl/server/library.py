@@ -13,6 +13,7 @@ from msgspec import Struct
 from mlxctl.errors import (
     Conflict,
     DownloadFailed,
+    FeatureDisabled,
     InvalidRequest,
     ModelNotFoundOnDisk,
     UnknownModel,
@@ -206,12 +207,13 @@ class DownloadsResource:
 
     on_head = on_get
 
-
-class OpenDownloadsResource(DownloadsResource):
-    """Downloads that clients may start, if the settings allow it."""
-
     async def on_post(self, request: Request, response: Response) -> None:
-        """Start a download, or return the running one. Raises InvalidRequest, QueueFull."""
+        """Start a download, or return the running one.
+
+        Raises InvalidRequest, QueueFull, and FeatureDisabled if the settings do not allow it.
+        """
+        if not self._catalog.allows_downloads:
+            raise FeatureDisabled("POST /downloads", "library.allow_downloads")
         body = await read_json(request, _REQUESTS, limit_bytes=_MAX_BODY_BYTES)
         try:
             started = self._catalog.downloads.start(body.repo, is_probed=body.probe)
@@ -229,10 +231,12 @@ class DownloadResource:
         self._catalog = catalog
 
     async def on_delete(self, request: Request, response: Response, repository: str) -> None:  # noqa: ARG002
-        """Cancel the download or its probe. Raises UnknownResource, Conflict.
+        """Cancel the download or its probe. Raises UnknownResource, Conflict, FeatureDisabled.
 
         Complete files are kept.
         """
+        if not self._catalog.allows_downloads:
+            raise FeatureDisabled("DELETE /downloads", "library.allow_downloads")
         found = await asyncio.to_thread(self._cancel, repository)
         response.data = msgspec.json.encode(DownloadView.of(found))
         response.content_type = falcon.MEDIA_JSON

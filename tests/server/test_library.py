@@ -158,7 +158,12 @@ def test_directory_path_is_no_model_name(models: Path) -> None:
 
 def test_downloads_are_disabled_by_default(models: Path) -> None:
     body = json.dumps({"repo": "org/tiny"})
-    assert app(models).simulate_post("/downloads", headers=KEY, body=body).status_code == 405
+    for answer in (
+        app(models).simulate_post("/downloads", headers=KEY, body=body),
+        app(models).simulate_delete("/downloads/org/tiny", headers=KEY),
+    ):
+        assert (answer.status_code, answer.json["error"]["code"]) == (403, "feature_disabled")
+        assert "library.allow_downloads" in answer.json["error"]["message"]
     assert app(models, allow_downloads=True).simulate_post("/downloads", body=body).status_code == 401
 
 

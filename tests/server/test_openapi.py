@@ -78,10 +78,6 @@ def test_every_described_type_has_a_description() -> None:
     assert missing == [], "add docstrings to these Structs"
 
 
-def test_download_operation_is_described_if_allowed() -> None:
-    assert set(build_document(all_routes(allows_downloads=True))["paths"]["/downloads"]) == {"get", "post"}
-
-
 def test_successful_answers_match_the_description(described: ServerProcess) -> None:
     httpx.post(f"{described.url}/v1/agents", json={"model": "tiny", "id": "0"})
     body = {"model": "tiny", "messages": [{"role": "user", "content": "Hi"}], "max_tokens": 2}
@@ -94,7 +90,7 @@ def test_successful_answers_match_the_description(described: ServerProcess) -> N
 def test_only_the_servers_own_routes_refuse_unknown_fields() -> None:
     own = {"/v1/agents", "/v1/agents/{agent_id}"}
     of_vllm = {"/v1/load_lora_adapter", "/v1/unload_lora_adapter"}
-    for route in all_routes(allows_downloads=True):
+    for route in all_routes():
         is_own = route.path in own or (route.protocol is None and route.path not in of_vllm)
         for operation in route.operations:
             if operation.body is not None:

@@ -39,4 +39,6 @@ def export(
         print_json(asdict(done))
         return
     skipped = f", {done.num_left_out:,} skipped (see `mlxctl cache verify`)" if done.num_left_out else ""
-    typer.echo(f"{done.num_records:,} records, {size(done.num_bytes)}{skipped}")
+    typer.echo(
+        f"{done.num_records:,} record{'' if done.num_records == 1 else 's'}, {size(done.num_bytes)}{skipped}"
+    )

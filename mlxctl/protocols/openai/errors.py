@@ -33,6 +33,7 @@ _ANSWERS: dict[type[MlxctlError], tuple[int, str, str | None]] = {
     errors.HeadersTooLarge: (431, "invalid_request_error", "headers_too_large"),
     errors.PermissionDenied: (403, "permission_error", "admin_key_required"),
     errors.InsufficientScope: (403, "permission_error", "insufficient_scope"),
+    errors.FeatureDisabled: (403, "permission_error", "feature_disabled"),
     errors.PolicyDenied: (403, "permission_error", "policy_denied"),
     errors.GuardrailMatched: (400, "invalid_request_error", "content_filter"),
     errors.AuthenticationFailed: (401, "authentication_error", "invalid_api_key"),

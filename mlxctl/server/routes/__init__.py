@@ -9,7 +9,7 @@ from mlxctl.server.routes.cache import CACHE_ROUTES
 from mlxctl.server.routes.health import HEALTH_ROUTES, PAGE_ROUTES
 from mlxctl.server.routes.llama_cpp import LLAMA_CPP_ROUTES
 from mlxctl.server.routes.lm_studio import LM_STUDIO_ROUTES
-from mlxctl.server.routes.models import model_routes
+from mlxctl.server.routes.models import MODEL_ROUTES
 from mlxctl.server.routes.ollama import OLLAMA_ROUTES
 from mlxctl.server.routes.openai import OPENAI_ROUTES
 from mlxctl.server.routes.policy import POLICY_ROUTES
@@ -18,11 +18,8 @@ from mlxctl.server.routes.rerank import RERANK_ROUTES
 __all__ = ["all_routes"]
 
 
-def all_routes(*, allows_downloads: bool = False, has_page: bool = True) -> tuple[Route, ...]:
-    """Return every route; with `allows_downloads`, clients may start downloads.
-
-    Without `has_page`, those of the web page's files are left out.
-    """
+def all_routes(*, has_page: bool = True) -> tuple[Route, ...]:
+    """Return every route; without `has_page`, not those of the web page's files."""
     return (
         *OPENAI_ROUTES,
         *AGENT_ROUTES,
@@ -31,7 +28,7 @@ def all_routes(*, allows_downloads: bool = False, has_page: bool = True) -> tupl
         *LLAMA_CPP_ROUTES,
         *LM_STUDIO_ROUTES,
         *RERANK_ROUTES,
-        *model_routes(allows_downloads=allows_downloads),
+        *MODEL_ROUTES,
         *ADAPTER_ROUTES,
         *CACHE_ROUTES,
         *ADMIN_ROUTES,

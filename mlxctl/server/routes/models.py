@@ -17,7 +17,6 @@ from mlxctl.server.library import (
     FitResource,
     LibraryList,
     LibraryResource,
-    OpenDownloadsResource,
 )
 from mlxctl.server.model_admin import (
     LoadEvent,
@@ -37,7 +36,7 @@ _START_DOWNLOAD = Operation(
     body=DownloadRequest,
     answer=DownloadView,
     status=202,
-    errors=(429, 503),
+    errors=(403, 429, 503),
 )
 
 
@@ -62,7 +61,7 @@ def _action_operation(summary: str) -> Operation:
     )
 
 
-_MODEL_ROUTES = (
+MODEL_ROUTES = (
     Route(
         path="/v1/models",
         aliases=("/models",),
@@ -112,42 +111,40 @@ _MODEL_ROUTES = (
             ),
         ),
     ),
-)
-_FIT_ROUTE = Route(
-    path="/fit",
-    resource=lambda context: FitResource(context.services.catalog, context.services.inference),
-    access="models:read",
-    operations=(
-        Operation(
-            method="get",
-            summary="Estimate whether a model fits this machine",
-            answer=FitView,
-            other_answers=(FitList,),
-            query=(_MODEL, _CONTEXT, Query(name="sku_matrix", schema={"type": "string"})),
-            errors=(404,),
+    Route(
+        path="/downloads",
+        resource=lambda context: DownloadsResource(context.services.catalog),
+        access="models:write",
+        operations=(
+            Operation(
+                method="get", summary="List downloads, also those of other processes", answer=DownloadList
+            ),
+            _START_DOWNLOAD,
         ),
     ),
-)
-
-
-def model_routes(*, allows_downloads: bool) -> tuple[Route, ...]:
-    """Return the routes of models; with `allows_downloads`, clients may start downloads."""
-    resource = OpenDownloadsResource if allows_downloads else DownloadsResource
-    listing = Operation(
-        method="get", summary="List downloads, also those of other processes", answer=DownloadList
-    )
-    downloads = Route(
-        path="/downloads",
-        resource=lambda context: resource(context.services.catalog),
-        access="models:write",
-        operations=(listing, _START_DOWNLOAD) if allows_downloads else (listing,),
-    )
-    cancellation = Route(
+    Route(
         path="/downloads/{repository:path}",
         resource=lambda context: DownloadResource(context.services.catalog),
         access="models:write",
         operations=(
-            Operation(method="delete", summary="Cancel a download", answer=DownloadView, errors=(404, 409)),
+            Operation(
+                method="delete", summary="Cancel a download", answer=DownloadView, errors=(403, 404, 409)
+            ),
         ),
-    )
-    return (*_MODEL_ROUTES, downloads, *((cancellation,) if allows_downloads else ()), _FIT_ROUTE)
+    ),
+    Route(
+        path="/fit",
+        resource=lambda context: FitResource(context.services.catalog, context.services.inference),
+        access="models:read",
+        operations=(
+            Operation(
+                method="get",
+                summary="Estimate whether a model fits this machine",
+                answer=FitView,
+                other_answers=(FitList,),
+                query=(_MODEL, _CONTEXT, Query(name="sku_matrix", schema={"type": "string"})),
+                errors=(404,),
+            ),
+        ),
+    ),
+)
