@@ -56,6 +56,22 @@ class StorageFormat:
     readable: tuple[bytes, ...] = ()
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ComputedTokens:
+    """A sequence's first tokens, with the caches in which they were computed.
+
+    `caches` has one object per layer; `row` selects one row of a batch's caches. `storage` is the format in
+    which the sequence was restored; None is the format in force.
+    """
+
+    tokens: Tokens
+    caches: list[Any]
+    row: int | None = None
+    salts: Sequence[Salt] = ()
+    lifetime: Lifetime = UNLIMITED_LIFETIME
+    storage: StorageFormat | None = None
+
+
 class PrefixCache:
     """Prefixes of one model; index and disk tier serve all models.
 
@@ -97,10 +113,7 @@ class PrefixCache:
         return make_plan(match, tokens, boundary_ids=boundary_ids, has_states=self.has_states)
 
     def eviction_reason(self, tokens: Tokens, plan: RestorePlan) -> EvictionReason | None:
-        """Return why the chunk after the match was removed.
-
-        None if none was.
-        """
+        """Return why the chunk after the match was removed, if any was."""
         return self._index.eviction_reason(self.storage.namespace, plan.match, tokens)
 
     def num_on_disk(self, tokens: Tokens, salts: Sequence[Salt] = ()) -> int:
@@ -144,10 +157,10 @@ class PrefixCache:
     ) -> "tuple[int, Chunk[Record] | None]":
         """Fill empty caches with the planned tokens.
 
-        Returns their number and the last full chunk, None for one in another namespace than the one that is
-        stored in. The caches get room for `capacity` tokens, the used chunks the `lifetime`. With `is_lazy`
-        the copy is not evaluated yet. After a failure the number is 0 and the caches are in an undefined
-        state.
+        Returns the number of restored tokens and the last full chunk. The chunk is None if it is in another
+        namespace than that of new records. The caches get room for `capacity` tokens, the used chunks the
+        `lifetime`. With `is_lazy` the copy is not evaluated yet. After a failure the number is 0 and the
+        caches are in an undefined state.
         """
         num_cached = plan.num_cached
         chunks = [chunk for chunk in plan.chunks if chunk.start < num_cached]
@@ -192,100 +205,64 @@ class PrefixCache:
 
     def store(
         self,
-        tokens: Tokens,
+        computed: ComputedTokens,
         num_tokens: int,
-        caches: list[Any],
         *,
-        row: int | None = None,
         last_chunk: "Chunk[Record] | None",
         at_checkpoint: bool,
-        storage: StorageFormat | None = None,
-        lifetime: Lifetime = UNLIMITED_LIFETIME,
-        salts: Sequence[Salt] = (),
     ) -> "Chunk[Record] | None":
-        """Store the first `num_tokens` tokens of the caches.
+        """Store the first `num_tokens` of the computed tokens.
 
-        Those up to the full chunk `last_chunk` are stored already. `row` selects one row of a batch. With
-        `at_checkpoint` the partial chunk and the layer states at `num_tokens` are stored, too. `storage` is
-        the format in which the sequence was restored; default: the one in force. Returns the last full chunk
-        that is stored now.
+        Those up to the full chunk `last_chunk` are stored already. With `at_checkpoint` the partial chunk and
+        the layer states at `num_tokens` are stored, too. Returns the last full chunk that is stored now.
         """
         if not self.is_cacheable(num_tokens):
             return last_chunk
         try:
-            return self._store(
-                tokens,
-                num_tokens,
-                caches,
-                row,
-                last_chunk,
-                at_checkpoint,
-                storage or self.storage,
-                lifetime,
-                salts,
-            )
+            return self._store(computed, num_tokens, last_chunk, at_checkpoint=at_checkpoint)
         except Exception:
             self._log_failure("storing")
             return last_chunk
 
     def _store(
         self,
-        tokens: Tokens,
+        computed: ComputedTokens,
         num_tokens: int,
-        caches: list[Any],
-        row: int | None,
         last_full: "Chunk[Record] | None",
+        *,
         at_checkpoint: bool,
-        storage: StorageFormat,
-        lifetime: Lifetime,
-        salts: Sequence[Salt],
     ) -> "Chunk[Record] | None":
         chunk = last_full
         start = last_full.end if last_full is not None else 0
         while start + CHUNK_TOKENS <= num_tokens or (at_checkpoint and start < num_tokens):
             end = min(start + CHUNK_TOKENS, num_tokens)
-            chunk = self._store_chunk(
-                tokens[start:end].tobytes(), caches, row, last_full, storage, lifetime, salts
-            )
+            chunk = self._store_chunk(computed, end, last_full)
             if chunk is None:
                 return last_full
             start = end
             if end % CHUNK_TOKENS == 0 and chunk.num_tokens == CHUNK_TOKENS:
                 last_full = chunk
-        if (
-            at_checkpoint
-            and self._layout.has_states
-            and chunk is not None
-            and chunk.start < num_tokens <= chunk.end
-        ):
-            state = self._layout.snapshot(caches, row=row)
-            self._index.add_checkpoint(chunk, Checkpoint(num_tokens, state, state.num_bytes))
-            self._drop_surplus_checkpoints(chunk)
+        if at_checkpoint and chunk is not None:
+            self._store_states(computed, num_tokens, chunk)
         if chunk is not None and self._index.contains(chunk):
-            self._touch_path(chunk, lifetime)
+            self._touch_path(chunk, computed.lifetime)
         return last_full
 
     def _store_chunk(
-        self,
-        piece: bytes,
-        caches: list[Any],
-        row: int | None,
-        parent: "Chunk[Record] | None",
-        storage: StorageFormat,
-        lifetime: Lifetime,
-        salts: Sequence[Salt],
+        self, computed: ComputedTokens, end: int, parent: "Chunk[Record] | None"
     ) -> "Chunk[Record] | None":
-        """Store one chunk after `parent`.
+        """Store the tokens after `parent` up to `end` as one chunk.
 
         Tokens whose payload is stored already are not copied.
         """
+        storage = computed.storage or self.storage
         start = parent.end if parent is not None else 0
-        stored = self._index.covering(storage.namespace, parent, piece, salts)
+        piece = computed.tokens[start:end].tobytes()
+        stored = self._index.covering(storage.namespace, parent, piece, computed.salts)
         if stored is not None:
             return stored
-        reused = self._index.reusable_prefix(storage.namespace, parent, piece, salts)
-        end = start + len(piece) // 4
-        exact = self._layout.cut(caches, start + reused.num_tokens, end, row=row)
+        reused = self._index.reusable_prefix(storage.namespace, parent, piece, computed.salts)
+        exact = self._layout.cut(computed.caches, start + reused.num_tokens, end, row=computed.row)
         record = _packed(exact, start, storage.packing)
         return self._index.publish(
             storage.namespace,
@@ -293,10 +270,16 @@ class PrefixCache:
             piece,
             record,
             record.num_bytes,
-            salts,
+            computed.salts,
             reused=reused,
-            ttl_seconds=lifetime.chunk_ttl(start),
+            ttl_seconds=computed.lifetime.chunk_ttl(start),
         )
+
+    def _store_states(self, computed: ComputedTokens, num_tokens: int, chunk: Chunk[Record]) -> None:
+        if self._layout.has_states and chunk.start < num_tokens <= chunk.end:
+            state = self._layout.snapshot(computed.caches, row=computed.row)
+            self._index.add_checkpoint(chunk, Checkpoint(num_tokens, state, state.num_bytes))
+            self._drop_surplus_checkpoints(chunk)
 
     def _touch_path(self, chunk: Chunk[Record], lifetime: Lifetime) -> None:
         """Make a chunk's path the most recently used; extend its lifetime."""
@@ -310,7 +293,7 @@ class PrefixCache:
     def _match(self, index: PrefixIndex[P], tokens: Tokens, salts: Sequence[Salt]) -> PrefixMatch[P]:
         """Return the match that restores most, in any readable namespace.
 
-        Among equal ones that of the namespace that is stored in.
+        Of equally long matches, the one in the namespace of new records is returned.
         """
         matches = [
             index.match(namespace, tokens, salts)

@@ -16,7 +16,7 @@ from mlxctl.engine.scheduling.batch import RowResult
 from mlxctl.engine.scheduling.sequence import Sequence, cache_capacity
 from mlxctl.ir.cache_usage import CacheUsage
 from mlxctl.ir.tokens import Salt, Tokens, common_tokens
-from mlxctl.prefix_cache.cache import PrefixCache, StorageFormat
+from mlxctl.prefix_cache.cache import ComputedTokens, PrefixCache, StorageFormat
 from mlxctl.prefix_cache.disk.reader import FetchedRecord
 from mlxctl.prefix_cache.policy import UNLIMITED_LIFETIME
 from mlxctl.prefix_cache.records import grows, leaves
@@ -24,8 +24,8 @@ from mlxctl.prefix_cache.restore_plan import RestorePlan
 
 # Prompts with at most this many tokens left are usually prefilled with others, in one batch.
 _BATCHED_PREFILL_TOKENS = 256
-# A next turn shares at least this much of the last conversation: all but its thinking, or what the template
-# writes differently.
+# Share of the last conversation that its next turn repeats at least: the rest is thinking, or text that the
+# template writes differently.
 _MIN_SHARE = 0.5
 
 
@@ -167,10 +167,10 @@ class PrefixCoordinator:
         row: int | None = None,
         at_checkpoint: bool = True,
     ) -> None:
-        """Store the first `num_tokens` of the sequence, held by `caches`.
+        """Store the first `num_tokens` of the sequence, which `caches` hold.
 
-        As its cache mode allows. `row` is its row in the caches of a batch. `at_checkpoint`: recurrent states
-        are stored as well.
+        Nothing is stored if its cache mode forbids it. `row` is its row in the caches of a batch. With
+        `at_checkpoint` recurrent states are stored as well.
         """
         sequence = state.sequence
         if not sequence.stores_prefix:
@@ -180,16 +180,16 @@ class PrefixCoordinator:
             if self._prefix_cache.has_states:
                 return
             num_tokens = sequence.num_client_tokens
-        state.last_chunk = self._prefix_cache.store(
-            sequence.tokens_in_cache(num_tokens),
-            num_tokens,
-            caches,
+        computed = ComputedTokens(
+            tokens=sequence.tokens_in_cache(num_tokens),
+            caches=caches,
             row=row,
-            last_chunk=state.last_chunk,
-            at_checkpoint=at_checkpoint,
-            storage=state.storage,
-            lifetime=sequence.lifetime,
             salts=sequence.salts,
+            lifetime=sequence.lifetime,
+            storage=state.storage,
+        )
+        state.last_chunk = self._prefix_cache.store(
+            computed, num_tokens, last_chunk=state.last_chunk, at_checkpoint=at_checkpoint
         )
 
     def keep_preempted(self, state: PrefillState, caches: Caches) -> None:
@@ -270,9 +270,9 @@ class PrefixCoordinator:
         )
 
     def _take_last(self, state: PrefillState, plan: RestorePlan, usage: CacheUsage) -> CacheUsage | None:
-        """Give the sequence the last conversation's caches.
+        """Give the sequence the last conversation's caches; return the usage.
 
-        Unless the prefix cache has more of its prompt.
+        None if the prefix cache holds more of its prompt.
         """
         sequence, last = state.sequence, self._last
         if last is None or last.storage != state.storage:

@@ -8,7 +8,7 @@ import pytest
 from mlx_lm.models.cache import KVCache
 
 from mlxctl.ir.tokens import pack
-from mlxctl.prefix_cache.cache import PrefixCache, StorageFormat
+from mlxctl.prefix_cache.cache import ComputedTokens, PrefixCache, StorageFormat
 from mlxctl.prefix_cache.index import PrefixIndex
 from mlxctl.prefix_cache.packing import Record
 from mlxctl.prefix_cache.policy import UNLIMITED_LIFETIME, Lifetime
@@ -33,14 +33,8 @@ class StoredPrompt:
         )
 
     def store(self, lifetime: Lifetime, num_tokens: int = 2000) -> None:
-        self.cache.store(
-            PROMPT,
-            num_tokens,
-            filled_caches(num_tokens),
-            last_chunk=None,
-            at_checkpoint=True,
-            lifetime=lifetime,
-        )
+        computed = ComputedTokens(tokens=PROMPT, caches=filled_caches(num_tokens), lifetime=lifetime)
+        self.cache.store(computed, num_tokens, last_chunk=None, at_checkpoint=True)
 
     def use(self, lifetime: Lifetime) -> None:
         plan = self.cache.plan(PROMPT, boundary_ids=frozenset())
