@@ -1,6 +1,6 @@
 """The engine: EngineClient for the front, and the MLX thread.
 
-The thread runs `run_engine`, in a process of its own or in a thread of the caller.
+The thread runs `run_engine`, in a separate process or in a thread of the caller.
 """
 
 from mlxctl.engine.client.engine_client import EngineClient

@@ -1,7 +1,7 @@
 """Differences between MLX's backends: CPU on Linux, Metal, CUDA.
 
-Everything that is true of one of them only stands here. Nothing was measured on Metal or CUDA yet: their
-values follow from how the device works, and say so.
+Every constant that holds for one backend only is here. Values for the CPU were measured. Nothing was measured
+on Metal or CUDA yet: their values follow from how the device works, and are marked.
 """
 
 import contextlib
@@ -36,9 +36,9 @@ class Backend:
     max_buffers: int = 499_000
 
     def buffer_cache_bytes(self, limit_bytes: int) -> int:
-        """Return the limit of MLX's buffer cache under a memory limit.
+        """Return the limit of MLX's buffer cache, in bytes.
 
-        In bytes.
+        `limit_bytes` is the memory limit.
         """
         return min(max(int(limit_bytes * self.buffer_cache_share), 64 * _MIB), self.buffer_cache_max_bytes)
 

@@ -22,7 +22,7 @@ _log = logging.getLogger(__name__)
 
 
 def failure_message(failure: str, request_id: str) -> str:
-    """Log why a request failed, and return it for the client.
+    """Log why a request failed, and return the message for the client.
 
     With the request's id, if it has one.
     """

@@ -10,14 +10,14 @@ from mlxctl.ir.kv_cache_size import KVPrecision, KVWindow
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LoadedWeights:
-    """The measurements of a loaded model.
+    """A loaded model and its measurements.
 
-    `model` must stay on the MLX thread. `create_caches` returns empty caches of
-    a sequence, one per layer, quantized to `kv_bits`; `kv_windows` are those of its
-    layers with sliding windows. `dimensions` is the length of an embedding model's vectors. `model` is a
-    VisionLanguageModel where `has_vision`; `vision_problem` is why its vision part could not be loaded.
-    `draft_model` and `mtp_head` are None without one; their weights and keys and values count in the sizes.
-    `state_recorder` records the model's final hidden states for the head.
+    `model` must stay on the MLX thread. `create_caches` returns empty caches of a sequence, one per layer,
+    quantized to `kv_bits`; `kv_windows` are those of its layers with sliding windows. `dimensions` is the
+    length of an embedding model's vectors. `model` is a VisionLanguageModel where `has_vision`;
+    `vision_problem` is why its vision part could not be loaded. `draft_model` and `mtp_head` are None without
+    one; their weights and their keys and values are included in the sizes. `state_recorder` records the
+    model's final hidden states for the head.
     """
 
     model: Any

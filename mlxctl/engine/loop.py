@@ -155,9 +155,9 @@ class EngineLoop:
         return next(workload for workload in self._workloads if isinstance(spec.task, workload.task_type))
 
     def _note_idle(self) -> None:
-        """Free what the finished work has left.
+        """Free the memory that the finished work left.
 
-        Memory goes back to the system a moment later.
+        Allocator memory is returned to the system a moment later, by `_rest`.
         """
         if self._is_busy:
             self._is_busy, self._holds_free_memory = False, True
@@ -167,7 +167,7 @@ class EngineLoop:
     def _rest(self) -> None:
         """Drop expired prefixes, and return free memory to the system.
 
-        Memory is returned once after each time of work.
+        Memory is returned once after each busy period.
         """
         self._memory.prefixes.expire()
         if self._holds_free_memory:

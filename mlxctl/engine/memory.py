@@ -73,7 +73,7 @@ class EngineMemory:
             packing=packing,
         )
         self._working_caches: dict[str, WorkingCaches] = {}
-        # Held here as well, so that `unload` frees the weights between its two measurements.
+        # References, so that `unload` frees the weights between its two measurements.
         self._weights: dict[str, LoadedWeights] = {}
         self._loading: ModelLoad | None = None
         mx.set_cache_limit(backend.buffer_cache_bytes(limit_bytes))
@@ -133,7 +133,7 @@ class EngineMemory:
             weights = self._weights.pop(name, None)
             weights_bytes = weights.weights_bytes if weights is not None else 0
             del weights
-        # Modules of a model refer to each other.
+        # Modules of a model refer to each other, so that only the collector frees them.
         gc.collect()
         self.trim()
         return weights_bytes, before - int(mx.get_active_memory())
@@ -147,7 +147,7 @@ class EngineMemory:
         self.make_room()
 
     def add_working_caches(self, name: str, caches: WorkingCaches) -> None:
-        """Count a model's working caches until it is unloaded.
+        """Include a model's working caches in the budget, until it is unloaded.
 
         They are released when memory is short.
         """
@@ -164,9 +164,9 @@ class EngineMemory:
         return self.limit_bytes - (weights.weights_bytes if weights else 0)
 
     def describe_shortage(self, needed_bytes: int) -> str:
-        """Return why a cache of `needed_bytes` has no room.
+        """Return why there is no memory for a cache of `needed_bytes`.
 
-        With figures measured now, and what helps.
+        The message has figures measured now, and remedies.
         """
         weights = {name: weights.weights_bytes for name, weights in self._weights.items()}
         freeable = self.kept_bytes + self.preempted_bytes
@@ -187,7 +187,7 @@ class EngineMemory:
     def available_bytes(self) -> int:
         """Bytes that can still be allocated.
 
-        Counts caches that can be freed for it.
+        Caches that can be freed count as available.
         """
         still_to_read = (
             max(0, self._loading.spec.weights_bytes - self._loading.num_bytes_read) if self._loading else 0
@@ -244,7 +244,7 @@ class EngineMemory:
     def _free(self, num_bytes: int) -> None:
         """Free this many bytes of caches.
 
-        Those of preempted rows come after the last conversations'.
+        Caches of preempted rows are freed after those of the last conversations.
         """
         wanted = self.kept_bytes + self.preempted_bytes - num_bytes
         self.release_working_caches()

@@ -39,7 +39,7 @@ class PrefixCaches:
     ) -> None:
         """`max_buffers` bounds the arrays of all records, `packing` quantizes new ones."""
         self.disk = disk
-        # The one in force, then earlier ones.
+        # The packing in force, then earlier ones.
         self._packings = [packing]
         self.index: PrefixIndex[Record] = PrefixIndex(
             max_bytes=max_bytes,
@@ -48,7 +48,7 @@ class PrefixCaches:
             split=split_record,
             on_evict=disk.store if disk is not None else None,
         )
-        # By namespace of exact records, of unloaded models as well: the same weights may be loaded again.
+        # By namespace of exact records, also of unloaded models: the same weights may be loaded again.
         self._caches: dict[bytes, tuple[PrefixCache, NamespaceOf]] = {}
         self._names: dict[bytes, str] = {}
 
@@ -154,7 +154,7 @@ class PrefixCaches:
         return StorageFormat(
             namespace=namespace_of(packing),
             packing=packing,
-            # Those of earlier runs are known only where they are exact.
+            # Of records of earlier runs, only the namespace of exact ones is known.
             readable=tuple(map(namespace_of, [*readable, *([None] if packing is not None else [])])),
         )
 
@@ -164,11 +164,11 @@ NamespaceOf = Callable[[Packing | None], bytes]
 
 
 def prefix_namespaces(spec: ModelSpec) -> NamespaceOf:
-    """Return the digests of all that keys and values depend on.
+    """Return the digests of everything that keys and values depend on.
 
-    They stay the same where the directory is moved or renamed. The fingerprint covers a sample of every
-    tensor, which tells apart different weights of equal sizes and times; sizes and times cover weights edited
-    in place. Packing and quantization of the cache are part of it. Raises BrokenModel.
+    They stay the same when the directory is moved or renamed. The fingerprint covers a sample of every
+    tensor, which distinguishes weights of equal sizes and times; sizes and times cover weights edited in
+    place. Packing and quantization of the cache are part of it. Raises BrokenModel.
     """
     home = spec.path.resolve()
     kv_format = spec.task.options.kv_format if isinstance(spec.task, TextGenerationTask) else None

@@ -74,7 +74,7 @@ def _run(
 
 
 def _end_with_parent(parent: int) -> None:
-    """End the process some time after its parent ended.
+    """End the process some time after its parent has ended.
 
     A thread that computes does not notice the closed socket.
     """

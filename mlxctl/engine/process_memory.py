@@ -12,7 +12,7 @@ from typing import Any
 
 # What the process may take beside MLX's arrays: interpreter, grammars, scratch memory of matrix products.
 _ALLOWANCE_BYTES = 256 * 1024 * 1024
-# A figure is at most this old.
+# Maximum age of a measured figure.
 _MEASURE_EVERY_SECONDS = 0.5
 
 _RUSAGE_INFO_V2 = 2
@@ -37,8 +37,8 @@ def resident_bytes() -> int | None:
 class ProcessOverhead:
     """Memory of the process that MLX does not count, beyond an allowance.
 
-    What the process takes at its start does not count either. `measure` returns the resident bytes, None
-    where they are unknown; `clock` seconds.
+    Memory that the process had at its start does not count either. `measure` returns the resident bytes, None
+    where they are unknown; `clock` returns seconds.
     """
 
     def __init__(
@@ -56,7 +56,7 @@ class ProcessOverhead:
     def num_bytes(self, mlx_bytes: int) -> int:
         """Return the bytes over the allowance; `mlx_bytes` are those that MLX counts.
 
-        Before memory counts, what the allocator holds unused is returned to the system.
+        Unused memory of the allocator is returned to the system before it is counted.
         """
         if self._clock() - self._measured_at >= _MEASURE_EVERY_SECONDS:
             if self._excess(mlx_bytes) > 0:

@@ -91,7 +91,7 @@ class Workload(Protocol):
     def take(self, command: Any) -> None:
         """Start what a command of `command_types` asks for.
 
-        Or publishes why it cannot be done.
+        If that is impossible, publish the reason.
         """
 
     def cancel(self, ids: AbstractSet[int]) -> None:

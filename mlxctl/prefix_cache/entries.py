@@ -133,7 +133,7 @@ class Chunk(Generic[P]):
         )
 
     def agrees_with(self, sibling: "Chunk[P]", position: int) -> bool:
-        """Whether both chunks reach `position` with the same tokens and salts."""
+        """Whether both chunks have the same tokens and salts up to `position`."""
         ids = self.ids[: ID_BYTES * (position - self.start)]
         return (
             self.end >= position <= sibling.end

@@ -3,7 +3,7 @@
 Pure; payloads are opaque. Policy:
 
 - Eviction is LRU over leaves. A chunk is always older in the order of use than its parent, so the oldest
-  evictable chunk is a leaf. States have an LRU order of their own within MAX_STATE_SHARE of the bytes.
+  evictable chunk is a leaf. States have a separate LRU order within MAX_STATE_SHARE of the bytes.
 - A chunk expires after the longest `ttl_seconds` of those who published or used it, counted from the last
   use; without a `ttl_seconds` never. An expired chunk does not match. A parent outlives its children.
 - A pinned chunk neither expires nor is evicted; a leased one is not evicted until its release.
@@ -319,10 +319,7 @@ class PrefixIndex(Generic[P]):
     def eviction_reason(
         self, namespace: bytes, match: PrefixMatch[P], tokens: Tokens
     ) -> EvictionReason | None:
-        """Return why the chunk after the match was removed.
-
-        None if none was.
-        """
+        """Return why the chunk after the match was removed, if any was."""
         parent = match.full[-1] if match.full else None
         start = parent.end if parent is not None else 0
         ids = to_24_bit(tokens[start : start + CHUNK_TOKENS].tobytes())

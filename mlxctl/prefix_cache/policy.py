@@ -21,8 +21,8 @@ class Lifetime:
     """Time to live of the chunks that one request reads or writes.
 
     Chunks that start within the first `num_long_ttl_tokens` live for `long_ttl_seconds`, all others for
-    `seconds`, both from the last use; None is without limit. A chunk lives as long as the longest of the
-    lifetimes it was given.
+    `seconds`, both counted from the last use; None is unlimited. A chunk gets the longest lifetime of all
+    requests that used it.
     """
 
     seconds: float | None = None

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from mlxctl.engine.loading.imports import import_aside
+from mlxctl.engine.loading.imports import import_in_thread
 from tests import tiny_models
 
 # Loads a model in pieces, as the engine does, and prints which threads have imported something of mlx-vlm.
@@ -35,13 +35,13 @@ print(sorted(threads))
 """
 
 
-def test_import_aside_yields_until_modules_are_imported(
+def test_import_in_thread_yields_until_modules_are_imported(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "a_gate.py").write_text("import threading\nopened = threading.Event()\n")
     (tmp_path / "behind_the_gate.py").write_text("import a_gate\na_gate.opened.wait(60)\n")
     monkeypatch.syspath_prepend(str(tmp_path))
-    turns = import_aside("a_gate", "behind_the_gate", "json")
+    turns = import_in_thread("a_gate", "behind_the_gate", "json")
     for _ in range(5):
         next(turns)
     sys.modules["a_gate"].opened.set()
@@ -49,9 +49,9 @@ def test_import_aside_yields_until_modules_are_imported(
     assert "behind_the_gate" in sys.modules
 
 
-def test_import_aside_raises_import_errors() -> None:
+def test_import_in_thread_raises_import_errors() -> None:
     with pytest.raises(ModuleNotFoundError, match="there_is_no_such_module"):
-        list(import_aside("json", "there_is_no_such_module"))
+        list(import_in_thread("json", "there_is_no_such_module"))
 
 
 @pytest.mark.parametrize("name", ["pixtral_colors", "qwen2_5_vl", "bert"])

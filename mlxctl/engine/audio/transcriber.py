@@ -108,7 +108,7 @@ class Transcriber:
     def _prompt(self, window: AudioWindow, language_id: int | None) -> list[int]:
         """Return the decoder's prompt: end of the previous text, and task.
 
-        Previous text is cut so that the transcript has its space.
+        The previous text is cut, so that the context has room for the transcript.
         """
         recipe = self._recipe
         room = recipe.context_length - self._max_tokens - 4

@@ -18,7 +18,7 @@ from mlx.utils import tree_flatten
 from mlxctl.engine.audio.transcriber import Transcriber, Transcript
 from mlxctl.engine.failures import FOREIGN_ERRORS, failure_message
 from mlxctl.engine.loaded_weights import LoadedWeights
-from mlxctl.engine.loading.imports import import_aside
+from mlxctl.engine.loading.imports import import_in_thread
 from mlxctl.engine.loading.loader import parameter_bytes, read_weights
 from mlxctl.engine.wire.jobs import Transcribe, Transcribed, TranscribedWindow
 from mlxctl.engine.workload import Workload, WorkloadContext
@@ -33,8 +33,8 @@ _ALONE_SECONDS = 0.1
 class TranscriptionWorkload(Workload):
     """Transcribes audio windows in the order of their arrival.
 
-    One window at a time holds memory. A slice ends with the unit (see `Transcriber`) in which its time is
-    up: beside decoding rows, the time of a decode step.
+    One window at a time holds memory. A slice has a time limit, which is the duration of a decode step while
+    rows decode; it ends with the first unit of work (see `Transcriber`) after the limit.
     """
 
     task_type: ClassVar[type] = TranscriptionTask
@@ -124,7 +124,7 @@ def _load(path: Path) -> Generator[int, None, LoadedWeights]:
     Yields the number of bytes read so far.
     """
     started = time.monotonic()
-    for _ in import_aside(_MODULE):
+    for _ in import_in_thread(_MODULE):
         yield 0
     model = open_transcriber(path)
     yield from read_weights(model)

@@ -8,9 +8,9 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 
 _HINTS = {
-    signal.SIGKILL: "unless sent on purpose, the system was out of memory: lower --memory-limit,"
+    signal.SIGKILL: "unless sent on purpose, the system ran out of memory: lower --memory-limit,"
     " or close other programs",
-    signal.SIGABRT: "a native library aborted, often as the GPU had no memory left: lower --memory-limit",
+    signal.SIGABRT: "a native library aborted, often because the GPU was out of memory: lower --memory-limit",
 }
 
 
@@ -22,7 +22,7 @@ class ChildProcess:
     """
 
     def __init__(self, command: Sequence[str]) -> None:
-        _let_children_be_waited_for()
+        _restore_sigchld()
         self._loop = asyncio.get_running_loop()
         self._ended: asyncio.Future[int] = self._loop.create_future()
         self._process = start_child(command)
@@ -59,11 +59,11 @@ class ChildProcess:
 def start_child(
     command: Sequence[str], *, pass_fds: Sequence[int] = (), environment: Mapping[str, str] | None = None
 ) -> "subprocess.Popen[bytes]":
-    """Start a process of ours without input and output, which ignores SIGINT.
+    """Start a child process without stdin and stdout, which ignores SIGINT.
 
-    The terminal sends Ctrl-C to it as well, also before it can ignore signals itself.
+    The terminal sends Ctrl-C to the whole process group, also before the child can ignore signals itself.
     """
-    # The child inherits the mask. To ignore the signal here meanwhile would lose a Ctrl-C that is for us.
+    # The child inherits the mask. Ignoring the signal here meanwhile would lose a Ctrl-C for this process.
     mask = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
     try:
         return subprocess.Popen(  # noqa: S603 -- our own
@@ -89,8 +89,11 @@ def describe_exit(status: int) -> str:
     return f"killed by signal {-status} ({number.name}){f'; {hint}' if hint else ''}"
 
 
-def _let_children_be_waited_for() -> None:
-    """Restore SIGCHLD, without which the system keeps no exit status."""
+def _restore_sigchld() -> None:
+    """Restore the default handling of SIGCHLD.
+
+    While it is ignored, the system keeps no exit status.
+    """
     if (
         threading.current_thread() is threading.main_thread()
         and signal.getsignal(signal.SIGCHLD) is signal.SIG_IGN

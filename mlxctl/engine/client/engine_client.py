@@ -122,7 +122,7 @@ class EngineClient:
 
     @property
     def admission(self) -> Literal["strict", "prompt"]:
-        """What of a request must fit into memory; see EngineSettings."""
+        """Which tokens of a request must fit into memory; see EngineSettings."""
         return self._settings.admission
 
     @property
@@ -150,7 +150,7 @@ class EngineClient:
     def configure_cache(self, policy: CachePolicy) -> None:
         """Change the prefix cache's policy.
 
-        Its time to live holds for requests from now on.
+        A new time to live applies to later requests.
         """
         self._supervisor.cache_policy = policy
         if self._supervisor.connection is not None:
@@ -229,8 +229,8 @@ class EngineClient:
     ) -> TokenStream:
         """Start a sequence. Raises EngineRecovering, ShuttingDown, QueueFull.
 
-        `num_long_ttl_tokens` are the first prompt tokens, cached with `cache.longer`. `request_id` stands in
-        the engine's log and error messages.
+        The first `num_long_ttl_tokens` prompt tokens are cached with the TTL of `cache.long_ttl`.
+        `request_id` appears in the engine's log and error messages.
         """
         connection = self._begin(fairness_key)
         stream = TokenStream(

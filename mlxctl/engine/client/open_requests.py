@@ -55,7 +55,8 @@ class OpenRequests:
     def has_share(self, fairness_key: str, num_places: int) -> bool:
         """Whether a caller may still queue although all places are taken.
 
-        It may while it has fewer than its share of them; the queue then grows to twice its places at most.
+        It may while it has fewer than its share of the places, so the queue grows to at most twice its
+        places.
         """
         waiting = Counter(stream.fairness_key for stream in self._streams.values() if not stream.has_started)
         share = num_places // len(waiting.keys() | {fairness_key})
@@ -105,7 +106,7 @@ class OpenRequests:
         self.queries.fail_all(error)
 
     def note_delivery(self) -> None:
-        """Record that the engine works."""
+        """Record that the engine has delivered something, for the watchdog."""
         self.last_delivery = time.monotonic()
 
     def _deliver(self, step: Step) -> None:
@@ -152,10 +153,10 @@ class QueuePace:
         self._started.clear()
 
     def wait_seconds(self, num_waiting: int, *, now: float) -> float:
-        """Return how long a request after `num_waiting` others would wait.
+        """Estimate how long a request after `num_waiting` others would wait.
 
-        The bounds above apply. A request takes the mean of the ended ones, or longer if the open ones already
-        have.
+        The result is between MIN_WAIT_SECONDS and MAX_WAIT_SECONDS. A request is assumed to take the mean
+        time of the ended ones, or longer if the open ones already have.
         """
         ages = [now - began for began in self._started.values()]
         mean = _UNMEASURED_REQUEST_SECONDS if self._mean_seconds is None else self._mean_seconds

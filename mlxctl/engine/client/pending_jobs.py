@@ -90,7 +90,7 @@ class PendingJobs:
         return was_open
 
     def take(self, report: JobReport) -> None:
-        """Take a report; reports of a closed job are ignored."""
+        """Take a report; reports of closed jobs are ignored."""
         job = self._jobs.get(report.job_id)
         if job is None:
             return

@@ -14,8 +14,8 @@ class RestartDelay:
 
     No delay is longer than `max_seconds`; times are those of one monotonic clock.
 
-    - It did not come up: 0.25 s, twice as long each time until it does.
-    - It died after it was ready: no delay, up to 3 times a minute; beyond that 0.25 s, doubling up to 4 s.
+    - Before it was ready: 0.25 s, twice as long each time until it is.
+    - After it was ready: no delay, up to 3 times a minute; beyond that 0.25 s, doubling up to 4 s.
     """
 
     def __init__(self, *, max_seconds: float) -> None:

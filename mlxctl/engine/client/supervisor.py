@@ -69,9 +69,7 @@ class EngineSupervisor:
         self.hello: Hello | None = None
         self.num_restarts = 0
         self.lost: dict[str, ModelError] = {}
-        """Models of the start that did not come back after the engine had died, and why; until they are
-        loaded again.
-        """
+        """Models of the start that a restarted engine could not load, by name, with the error."""
 
     async def start(self, specs: list[ModelSpec]) -> None:
         """Start the engine with these models, now and after every death.

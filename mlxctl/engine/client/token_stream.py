@@ -22,7 +22,8 @@ class ReadingRules:
     """What happens to a stream that is not read.
 
     It is paused when it has more than `max_unread_tokens`, until they are read; after `max_pause_seconds` it
-    fails. `on_pause` is called with the stream at the begin and the end of a pause; `is_paused` tells which.
+    fails. `on_pause` is called with the stream when a pause begins and when it ends; `is_paused` is set
+    before.
     """
 
     max_unread_tokens: int

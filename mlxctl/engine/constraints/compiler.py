@@ -1,4 +1,4 @@
-"""Compilation of token constraints on a thread of its own.
+"""Compilation of token constraints on a separate thread.
 
 Loading a vocabulary takes up to a second, compiling a large grammar several hundred milliseconds.
 """
@@ -84,7 +84,7 @@ class GrammarCompiler:
 
     def take_compiled(self) -> list[tuple[Submit, TokenConstraint | str]]:
         """Return finished requests with their constraint, or an error message."""
-        # Asked once for each: one that ends meanwhile belongs to the next call.
+        # `done` is asked once for each: a compilation that ends meanwhile is left to the next call.
         compiled: list[tuple[Submit, Future[TokenConstraint]]] = []
         waiting: list[tuple[Submit, Future[TokenConstraint]]] = []
         for pair in self._waiting:

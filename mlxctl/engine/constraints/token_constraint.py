@@ -59,7 +59,7 @@ class TokenConstraint:
         return UNLIMITED_POSITIONS if self._thinking is None else self._thinking.num_free_positions(position)
 
     def consume(self, output: Sequence[int], in_flight: Iterable[int] = ()) -> None:
-        """Advance to the row's output, of which some was consumed before."""
+        """Advance to the row's output; tokens consumed before are skipped."""
         for token_id in (*output[self._num_consumed :], *in_flight):
             self._num_consumed += 1
             for part in (self._grammar, self._thinking, self._repetition):

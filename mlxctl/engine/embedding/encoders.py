@@ -16,7 +16,7 @@ from mlxctl.ir import EncoderKind
 class Masks:
     """Boolean attention masks for a batch of padded texts.
 
-    None where all is allowed.
+    A mask is None where all tokens attend to all others.
     """
 
     def __init__(self, lengths: list[int], *, width: int, reach: int | None) -> None:

@@ -14,7 +14,7 @@ from mlxctl.engine.embedding.encoders import encoded, open_encoder
 from mlxctl.engine.embedding.weights import embedding_classes, modules_of
 from mlxctl.engine.generation.measurement import measure
 from mlxctl.engine.loaded_weights import LoadedWeights
-from mlxctl.engine.loading.imports import import_aside
+from mlxctl.engine.loading.imports import import_in_thread
 from mlxctl.engine.loading.loader import import_mlx_lm, parameter_bytes, read_weights
 from mlxctl.ir import EmbeddingRecipe, EncoderKind, ModelSpec
 from mlxctl.models.prefill_memory import estimate_prefill_bytes
@@ -28,7 +28,7 @@ def load_embedding_model(spec: ModelSpec, recipe: EmbeddingRecipe) -> Generator[
     Yields the number of bytes read so far.
     """
     started = time.monotonic()
-    for _ in import_aside(*modules_of(recipe)):
+    for _ in import_in_thread(*modules_of(recipe)):
         yield 0
     model, _ = import_mlx_lm().load_model(
         spec.path,

@@ -62,7 +62,7 @@ def embedding_classes(
 
 
 def _dense_name(name: str, recipe: EmbeddingRecipe) -> str:
-    """Return the name of a weight here.
+    """Return a weight's name in the model class of this package.
 
     In a cross-encoder's head it is that of a dense layer.
     """
@@ -100,9 +100,9 @@ def _layers_of(config: Mapping[str, Any], recipe: EmbeddingRecipe) -> tuple[type
 
 
 def _read_dense(recipe: EmbeddingRecipe, path: Path) -> dict[str, Any]:
-    """Read dense layers from files of their own.
+    """Read the files of dense layers.
 
-    They are named as they are among the other weights.
+    The weights get the names that they would have among the model's weights.
     """
     import mlx.core as mx
 

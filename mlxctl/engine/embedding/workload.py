@@ -114,7 +114,7 @@ class EmbeddingWorkload(Workload):
         try:
             computed = self._embedders[name].run(part, max_tokens=max_tokens)
         except FOREIGN_ERRORS as error:
-            # The job's other texts would most likely fail, too, and a partial result is of no use.
+            # The job's other texts would most likely fail, too, and a partial result is useless.
             self.cancel({job_id})
             self._embedders[name].drop(job_id)
             self._fail(part.job, f"embedding failed: {error}")

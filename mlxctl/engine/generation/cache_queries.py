@@ -16,7 +16,7 @@ MAX_PAGE_CHUNKS = 1000
 
 
 class CacheQueries:
-    """The prefix cache of all models, in memory and on disk."""
+    """Answers queries about the prefix cache of all models, on both tiers."""
 
     def __init__(self, memory: EngineMemory) -> None:
         self._memory = memory

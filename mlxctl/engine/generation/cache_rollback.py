@@ -1,8 +1,8 @@
-"""Takes rejected draft tokens out of caches again. MLX thread only.
+"""Removes rejected draft tokens from caches. MLX thread only.
 
 Layers that keep all tokens are trimmed. Sliding windows hold the last tokens in order after a pass over
-several, with all that the kept ones need, so their end is cut off. Recurrent layers have no way back: their
-states from before the pass are put back, and the kept tokens are computed once more.
+several tokens, with all that the kept ones need, so their end is cut off. Recurrent layers cannot be trimmed:
+their states from before the pass are restored, and the kept tokens are computed again.
 """
 
 from collections.abc import Sequence as Many
@@ -18,7 +18,7 @@ _WINDOWS = frozenset({"RotatingKVCache", "BatchRotatingKVCache"})
 
 
 def rollback_problem(caches: Caches) -> str:
-    """Return why tokens cannot be taken out of such caches, else ""."""
+    """Return why tokens cannot be removed from such caches, else ""."""
     for layer in leaves(caches):
         if not (grows(layer) or _is_window(layer) or _is_recurrent(layer)):
             return f"its layers keep their state in a {type(layer).__name__}"

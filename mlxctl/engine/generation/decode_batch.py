@@ -191,7 +191,7 @@ class DecodeBatch:
             return
         self.settle_scores()
         self.finish_draw()
-        # The graph of a pass that was built would hold the arrays, and writing into them would copy them.
+        # The graph of a built pass refers to the arrays, so that a write into them would copy them.
         mx.eval(self.inputs)
         kv.evaluate(self.caches)
         if len(indices) == 1:
@@ -242,7 +242,7 @@ class StepInFlight:
         has_scores: bool,
     ) -> None:
         self._rows = rows
-        # A row that has just come from its prompt has nothing to read yet: its input was a prompt token.
+        # A row that was just prefilled has nothing to read yet: its input was a prompt token.
         self._was_sampled = [row.has_token_in_flight for row in rows]
         self._tokens = tokens
         self._draw = draw

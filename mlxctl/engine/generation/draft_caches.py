@@ -67,7 +67,7 @@ class DraftCaches:
             self._batch = kv.extract_row(self._batch, staying[0]) if staying else []
 
     def _divide(self) -> None:
-        """Give each row of the batch caches of its own."""
+        """Give each row of the batch separate caches."""
         for index, sequence_id in enumerate(self._ids):
             alone = len(self._ids) == 1
             self._apart[sequence_id] = self._batch if alone else kv.extract_row(self._batch, index)

@@ -43,8 +43,8 @@ def sample_drafts(
 ) -> list[list[int]]:
     """Return tokens that the rows' own samplers choose from a drafter's logits.
 
-    `num_tokens` for each row. `logits` (B, V) are those after `last_tokens`; `next_logits` returns those
-    after tokens (B,).
+    Each row gets `num_tokens`. `logits` (B, V) follow `last_tokens`; `next_logits` takes tokens (B,) and
+    returns the logits (B, V) after them.
     """
     sampler = BatchSampler(
         rows,

@@ -78,7 +78,7 @@ class DraftSteps:
     ) -> "DraftSteps":
         """Return the steps of the model served as `name`.
 
-        `digest` of its weights names its gates.
+        `digest` identifies its weights in the stored gates.
         """
         if speculation == "off":
             return cls(None)
@@ -114,7 +114,7 @@ class DraftSteps:
     def begin(self, num_groups: int) -> None:
         """Start the clock of a step.
 
-        Rows are drafted for while all of them are one group.
+        Drafts are made only if all rows are in one group.
         """
         self._seconds, self._resumed = 0.0, time.monotonic()
         self._is_single = num_groups == 1

@@ -15,7 +15,7 @@ import mlx.core as mx
 from mlxctl.engine.generation.draft_model import draft_model_problem
 from mlxctl.engine.generation.measurement import bytes_per_token, measure
 from mlxctl.engine.loaded_weights import LoadedWeights
-from mlxctl.engine.loading.imports import import_aside
+from mlxctl.engine.loading.imports import import_in_thread
 from mlxctl.engine.loading.loader import LOAD_ERRORS, error_line, import_mlx_lm, parameter_bytes, read_weights
 from mlxctl.engine.vision.encoders import create_vision_encoder
 from mlxctl.engine.vision.language_model import VisionLanguageModel
@@ -96,7 +96,7 @@ def _with_mtp_head(weights: LoadedWeights, path: Path) -> Generator[int, None, L
 def _with_vision(
     weights: LoadedWeights, path: Path, recipe: VisionRecipe
 ) -> Generator[int, None, LoadedWeights]:
-    for _ in import_aside("mlx_vlm.utils", f"mlx_vlm.models.{weights.model.model_type}"):
+    for _ in import_in_thread("mlx_vlm.utils", f"mlx_vlm.models.{weights.model.model_type}"):
         yield weights.weights_bytes
     tower = _open_tower(path, weights.model.language_model.model.embed_tokens)
     for num_bytes in read_weights(tower):

@@ -29,10 +29,7 @@ Change = MountLora | UnmountLora
 
 
 class LoraChanges:
-    """Mount and unmount commands, in order, one at a time.
-
-    Over all models.
-    """
+    """Mounts and unmounts adapters of all models, in order, one by one."""
 
     def __init__(
         self,
@@ -40,9 +37,9 @@ class LoraChanges:
         publish: Callable[[AnyReport], None],
         is_in_use: Callable[[str, str], bool],
     ) -> None:
-        """`is_in_use` says whether a sequence of a model uses an adapter.
+        """`is_in_use` takes the names of a model and an adapter.
 
-        Both are given by name.
+        It returns whether a sequence of the model uses the adapter.
         """
         self._memory = memory
         self._publish = publish

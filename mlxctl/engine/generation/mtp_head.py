@@ -1,4 +1,4 @@
-"""MTP head of Qwen3.5 checkpoints: predicts one token more than the model.
+"""MTP head of Qwen3.5 checkpoints: predicts one more token than the model.
 
 The head is a decoder layer with full attention. It shares embeddings and output head with the model, and
 predicts the token after the next one from a token's final hidden state and the embedding of the next token

@@ -1,4 +1,4 @@
-"""What one sequence has on the device before it decodes.
+"""What a sequence holds on the device before it decodes.
 
 MLX thread only.
 """

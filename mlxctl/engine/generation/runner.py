@@ -89,9 +89,9 @@ class ModelRunner:
         ]
 
     def start_built(self) -> None:
-        """Start the decode steps built last, for remaining rows.
+        """Start the decode steps that were built last, for the remaining rows.
 
-        This ends the step.
+        This ends the clock of the step.
         """
         self.drafts.resume()
         self._start_built()

@@ -233,7 +233,7 @@ class GenerationWorkload(Workload):
         self._publish(Step(rows=[update]))
 
     def _fail_short_of_memory(self, available_bytes: int, now: float) -> None:
-        """Fail the prompts whose memory others hold for too long."""
+        """Fail prompts that waited too long for memory held by others."""
         short = self._scheduler.take_short_of_memory(
             available_bytes=available_bytes, now=now, seconds=self._memory_wait_seconds
         )

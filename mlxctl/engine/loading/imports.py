@@ -1,4 +1,4 @@
-"""Slow imports on a thread of their own.
+"""Slow imports on a separate thread.
 
 Only for modules that create no arrays when they are imported.
 """
@@ -11,7 +11,7 @@ from concurrent.futures import ThreadPoolExecutor, wait
 _SLICE_SECONDS = 0.005
 
 
-def import_aside(*modules: str) -> Iterator[None]:
+def import_in_thread(*modules: str) -> Iterator[None]:
     """Import modules, in order, on another thread; yield until they are there.
 
     Raises what the imports raise.

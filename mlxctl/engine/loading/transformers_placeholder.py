@@ -32,7 +32,7 @@ def import_mlx_lm_alone() -> ModuleType:
             return import_mlx_lm()
     except (*FOREIGN_ERRORS, ImportError) as error:
         # A later mlx-lm may use more than the names of classes.
-        _log.info("importing transformers, which this mlx-lm uses at once: %s", error)
+        _log.info("importing transformers, which this version of mlx-lm needs at import: %s", error)
         _forget("mlx_lm")
         return import_mlx_lm()
 

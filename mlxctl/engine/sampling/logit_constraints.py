@@ -32,9 +32,9 @@ class LogitConstraints:
 def collect_constraints(
     rows: Many[Sequence], token_ids: Many[int | None], *, vocabulary_size: int
 ) -> LogitConstraints | None:
-    """Feed new tokens to the rows' constraints.
+    """Feed new tokens to the rows' constraints; return these as arrays.
 
-    Returns the result, None if empty. `token_ids` are the tokens in flight, None for rows whose token was not
+    None if no row has a constraint. `token_ids` are the tokens in flight, None for rows whose token was not
     read back because their constraint does not need it.
     """
     masked = [

@@ -20,9 +20,8 @@ class Batch:
     - Prefill: compute the next `num_tokens` of one prompt, or all remaining tokens of several, between two
       decode steps of `num_decoding_rows` rows. With `max_seconds` a pass over one prompt stops after some
       layers, and the same batch continues it later.
-    - Decode: one token for every row of `groups`; with `joins` some of them are joined first.
-    - Preempt: read the tokens in flight of the rows in `groups`, and keep what they have computed, for a
-      `reason`.
+    - Decode: one token for every row of `groups`; with `joins` some of the groups are joined first.
+    - Preempt: read the tokens in flight of the rows in `groups`, and keep their caches. `reason` is why.
     """
 
     phase: Literal["restore", "prefill", "decode", "preempt"]

@@ -11,7 +11,7 @@ from typing import TypeVar
 
 # Measurements kept for each size.
 _MAX_MEASURED_PASSES = 5
-# Attention makes tokens after a longer context slower: from here on, each doubling is a range of its own.
+# Attention makes tokens after a longer context slower: from here on, each doubling is a separate range.
 _CONTEXT_TOKENS = 1024
 # Assumed fixed part of a pass until a second size was measured.
 _PRIOR_FIXED_SHARE = 0.5

@@ -20,7 +20,7 @@ def select_prefill_batch(
     """Return the prompts whose prefill one pass finishes, or only the first.
 
     A pass has up to `max_tokens` including padding. A prompt joins if it adds at most
-    `max_added_padding_tokens` of padding, the cost of a pass of its own, and if the decode group then has at
+    `max_added_padding_tokens` of padding, the cost of a separate pass, and if the decode group then has at
     most `affordable_padding_tokens` of padding. All of `ranked` have caches; if the first has no remaining
     tokens, only prompts without remaining tokens join.
     """

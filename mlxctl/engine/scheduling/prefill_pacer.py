@@ -173,7 +173,7 @@ class PrefillPacer:
         return self._tokens(target, rows, context)
 
     def break_even_tokens(self, *, context: int = 0) -> int:
-        """Return the pass size where tokens cost as much as `fixed`.
+        """Return the pass size whose tokens cost as much as `fixed`.
 
         Up to it, padding costs less than a second pass.
         """
@@ -187,7 +187,7 @@ class PrefillPacer:
     def observe_decode(self, seconds: float, *, rows: int = 1, alone: bool) -> None:
         """Add the duration of a decode step.
 
-        It is the time that the step kept the thread, with the start of the next one.
+        This is the time for which the step kept the thread, including the start of the next step.
         """
         self._last_step = seconds
         self._steps.observe(seconds, rows=rows, alone=alone)
@@ -197,9 +197,9 @@ class PrefillPacer:
         self._joins.observe(seconds - (self._steps.seconds(rows) or 0.0), rows=rows, alone=True)
 
     def joins_apart(self, rows: int) -> bool:
-        """Whether rows are joined in a decode step of their own.
+        """Whether rows are joined in a separate decode step.
 
-        They are where that lengthens a gap much.
+        True where a join right after a prefill pass would lengthen a gap by much.
         """
         seconds = self._joins.seconds(rows)
         return seconds is not None and seconds > _SHORT_JOIN * self._single_row_step()

@@ -109,13 +109,13 @@ class PrefillPlanner:
     def short_of_memory(
         self, queue: ModelQueue, available_bytes: int, *, now: float, seconds: float
     ) -> list[Sequence]:
-        """Return prompts that wait only for memory, longer than `seconds`.
+        """Return prompts that have waited longer than `seconds` only for memory.
 
-        The memory is the one measured now: a prompt that fits now has not waited.
+        Uses the memory measured now; a prompt that fits now starts to wait anew.
         """
         places = self._places()
         for row in queue.waiting:
-            # A preempted row has sent tokens already, so that it waits for as long as it takes.
+            # A preempted row has sent tokens already, so it waits without a time limit.
             is_short = (
                 places.is_free_for(row)
                 and not (row.waits_for_producer or row.was_preempted or row.is_paused)
@@ -186,9 +186,9 @@ class PrefillPlanner:
         return queue.prompt_bytes(row.num_prompt_tokens, row.max_tokens) <= available_bytes - reserved
 
     def _admit(self, queue: ModelQueue, ranked: list[Sequence], available_bytes: int) -> list[Sequence]:
-        """Admit waiting prompts; return those to restore now.
+        """Admit waiting prompts; return the prompts to restore now.
 
-        These are at least the first of `ranked`.
+        These include at least the first of `ranked`.
         """
         max_tokens = _RESTORE_TOKENS if queue.groups else _RESTORE_TOKENS_ALONE
         admitted: list[Sequence] = []

@@ -102,7 +102,7 @@ class ResultProcessor:
         return updates
 
     def _start_decoding(self, queue: ModelQueue, prefilled: Many[Sequence]) -> list[RowUpdate]:
-        """Start to decode prefilled prompts; a prompt without output tokens is finished.
+        """Start to decode prefilled prompts; finish those without output tokens.
 
         Returns updates of those that were preempted.
         """

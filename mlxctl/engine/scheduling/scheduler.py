@@ -103,7 +103,7 @@ class Scheduler:
         return cancelled
 
     def pause(self, sequence_ids: Iterable[int]) -> None:
-        """Interrupt these sequences until `unpause`; others may then have their places.
+        """Interrupt these sequences until `unpause`; others may get their places.
 
         Ids of finished ones are ignored.
         """
@@ -156,7 +156,7 @@ class Scheduler:
     ) -> list[tuple[Sequence, int]]:
         """Remove and return prompts that waited `seconds` for memory alone.
 
-        With their bytes.
+        Each comes with the bytes that its cache needs.
         """
         short = [
             (row, queue.prompt_bytes(row.num_prompt_tokens, row.max_tokens))
@@ -221,7 +221,7 @@ class Scheduler:
         return self._processor.apply(batch, results, seconds=seconds, now=now)
 
     def observe_step(self, batch: Batch, *, seconds: float) -> None:
-        """Add the time that a batch kept the thread.
+        """Add the time for which a batch kept the thread.
 
         It includes the start of the next decode step.
         """

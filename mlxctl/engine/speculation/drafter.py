@@ -12,10 +12,9 @@ MAX_DRAFT_TOKENS = 7
 
 @dataclass(frozen=True, slots=True)
 class Draft:
-    """Proposed next tokens of one row.
+    """Proposed next tokens of one row; none without evidence.
 
-    No tokens without evidence. `evidence` is the drafter's class of how sure it is, for each of which
-    acceptance is measured.
+    `evidence` is the drafter's class of confidence. Acceptance is measured for each class.
     """
 
     token_ids: tuple[int, ...] = ()

@@ -83,7 +83,7 @@ class PassSeconds:
     lost: float = 0.0
 
     def resumed(self) -> "PassSeconds":
-        """Return these measurements for the next start: new ones soon replace them."""
+        """Return a copy for the next start; its means adapt quickly."""
         blocks = {num: Mean(mean.seconds, min(mean.count, 1)) for num, mean in self.blocks.items()}
         return PassSeconds(Mean(self.plain.seconds), blocks, self.spent, self.lost)
 
@@ -184,7 +184,7 @@ class SpeculationGate:
             # The first pass of a new width may compile kernels; the next one replaces what is kept of it.
             costs.blocks[num_draft_tokens] = Mean(min(seconds, costs.of_block(num_draft_tokens)))
         costs.spent += seconds
-        # Time that drafts saved is no budget for losing it again.
+        # Time that drafts saved is not credited against later losses.
         costs.lost = max(0.0, costs.lost + seconds - costs.plain.seconds * num_emitted / width)
         self._num_blocks_in_turn += 1
         if self._is_probe:

@@ -1,6 +1,6 @@
 """Measurements of speculative decoding on disk, for the next start.
 
-They are of this machine and say nothing about prompts or answers. MLX thread only.
+They hold for this machine and reveal nothing about prompts or answers. MLX thread only.
 """
 
 import contextlib
@@ -105,7 +105,7 @@ def _class(name: str) -> tuple[int, int]:
 
 
 def _check(gate: _StoredGate) -> None:
-    """Raise ValueError for what no measurement gives."""
+    """Raise ValueError for values that no measurement gives."""
     for name, costs in gate.seconds.items():
         _class(name)
         means = [costs.plain, *costs.blocks.values()]

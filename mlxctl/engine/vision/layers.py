@@ -55,10 +55,7 @@ class DeepStackLayer(nn.Module):  # type: ignore[misc]
 
 
 class BidirectionalImageLayer(nn.Module):  # type: ignore[misc]
-    """A layer in which an image's tokens attend to each other.
-
-    In both directions.
-    """
+    """A layer in which an image's tokens attend in both directions."""
 
     def __init__(self, layer: Any, contexts: ForwardContextHolder) -> None:
         super().__init__()

@@ -36,7 +36,7 @@ class LoadModel(Command, frozen=True, kw_only=True):
 class UnloadModel(Command, frozen=True, kw_only=True):
     """Free a model, or stop loading it; answered by ModelUnloaded.
 
-    A model with open requests stays loaded, and the answer says so.
+    A model with open requests stays loaded, and the report has `is_in_use`.
     """
 
     name: str

@@ -75,7 +75,7 @@ class ModelLoadStep(Report, frozen=True, kw_only=True):
 
 
 class ModelFailed(Report, frozen=True, kw_only=True):
-    """The model could not be loaded; the engine serves on without it."""
+    """The model could not be loaded; the engine continues without it."""
 
     name: str
     failure: LoadFailure

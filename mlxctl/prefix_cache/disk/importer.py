@@ -47,9 +47,9 @@ class ArchiveImporter:
         self._manifest.remove(rejected.extents, rejected.chunks)
 
     def take(self, frame: Frame, data: bytes) -> ImportOutcome:
-        """Write a record unless it is stored or has no room.
+        """Write a record unless it is stored already or has no room.
 
-        There is no room either for a record whose parent had none.
+        Descendants of a chunk without room are skipped, too.
         """
         return (
             self._take_chunk(frame, data) if isinstance(frame, ChunkFrame) else self._take_state(frame, data)

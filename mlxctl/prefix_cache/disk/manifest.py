@@ -1,8 +1,8 @@
 """Manifest: a SQLite file (WAL mode) that says which record lies where.
 
-SQLite rather than an own log, because rows are deleted and updated as often as added: its transactions
-survive a kill at any moment, and nothing has to be compacted. Rows are not trusted: a record repeats in its
-header what its row says, and is checked when it is read.
+SQLite and not a log file of this package, because rows are deleted and updated as often as added: its
+transactions survive a kill at any moment, and nothing has to be compacted. Rows are not trusted: a record
+repeats in its header what its row says, and is checked when it is read.
 """
 
 import math

@@ -67,7 +67,7 @@ def export_archive(cache_directory: Path, file: Path, watch: ProgressCallback) -
 def import_archive(
     cache_directory: Path, file: Path, *, max_bytes: int, min_free_bytes: int, watch: ProgressCallback
 ) -> Imported:
-    """Import an archive after all of it was checked.
+    """Import an archive, after a check of all of it.
 
     Nothing stored is evicted. Raises StoreError.
     """

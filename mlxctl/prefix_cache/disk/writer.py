@@ -77,7 +77,7 @@ _MAX_POSTPONED = 10_000
 
 
 class Writer:
-    """Job queue and the thread that works it off.
+    """Job queue and the thread that processes it.
 
     `failed` collects records that could not be written. A damaged manifest is renamed and replaced by an
     empty one, which lists none of the earlier records; then `has_lost_manifest` is set, and the reader of the
@@ -122,7 +122,7 @@ class Writer:
             )
 
     def close(self, *, deadline: float) -> None:
-        """Work off the queue until the deadline, then end.
+        """Process the queue until the deadline, then end.
 
         What is not written by then is a later miss.
         """
