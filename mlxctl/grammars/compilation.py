@@ -17,7 +17,7 @@ from mlxctl.grammars.json_schemas import checked_schema
 from mlxctl.ir import Constraint, ConstraintKind
 
 MAX_GRAMMAR_BYTES = 128 * 1024
-"""The most that one grammar or schema may take as text."""
+"""Maximum size of one grammar or schema as text."""
 
 
 def compile_constraint(constraint: Constraint) -> Definition:

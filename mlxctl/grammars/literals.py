@@ -1,6 +1,6 @@
 """Literal text in Lark grammars.
 
-A tokenizer's control tokens are no text there, but symbols of their own.
+A tokenizer's control tokens are separate symbols there, not text.
 """
 
 import json

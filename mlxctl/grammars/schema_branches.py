@@ -192,7 +192,7 @@ def _both_values(key: str, one: Any, other: Any) -> Any:
         return max(one, other)
     if key in _SMALLEST:
         return min(one, other)
-    raise UnsupportedSchema(f"it says {key!r} twice in different ways")
+    raise UnsupportedSchema(f"it has conflicting values of {key!r}")
 
 
 def _with_each_others_properties(schema: Schema, other: Schema) -> Schema:

@@ -45,9 +45,9 @@ class LastPrompt:
 class ActiveAgents:
     """The agents of the last hour, by caller.
 
-    A request names its agent with `session_id`. The agent of other conversations is derived from tools,
-    system messages and first user message: a digest, keyed with a secret of this process, of these and the
-    caller. It tells nothing about the text, differs between callers and changes with a restart.
+    A request names its agent with `session_id`. Without one, the agent's name is a digest of tools, system
+    messages, first user message and caller, keyed with a secret of this process. It reveals nothing about the
+    text, differs between callers and changes with a restart.
     """
 
     def __init__(self, engine: EngineClient, *, clock: Callable[[], float] = time.monotonic) -> None:

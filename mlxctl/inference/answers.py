@@ -26,8 +26,8 @@ class Answers:
 
     Lists of events are empty after a `nudge`. Answers are numbered prompt by prompt, each prompt's choices in
     a row. The iteration ends when all of them have finished; the first that fails ends it with its
-    EngineError. `sampling` is that of the first. The holder must `cancel` it at the end, however that came
-    about.
+    EngineError. `sampling` is that of the first. The holder must `cancel` it at the end, however the answers
+    ended.
     """
 
     def __init__(

@@ -30,11 +30,11 @@ class Generation:
 
     All events that are ready come in one list; an empty list follows a `nudge`. The last event of the last
     list is Finished. Raises EngineError if the engine cannot finish the answer. Waiting for the next list may
-    be cancelled and resumed. The holder must `cancel` it at the end, however that came about.
+    be cancelled and resumed. The holder must `cancel` it at the end, however the answer ended.
 
     `echo` comes before generated text. `generated_ids` is empty at first and gets the answer's tokens.
     `on_complete` gets all of them when the engine has ended the sequence. `on_end` is called at every end,
-    possibly twice. With `reported_prompt` the tokens are reported; the first report has it.
+    possibly twice. With `reported_prompt` the tokens are reported; the first report has the prompt's.
     """
 
     def __init__(

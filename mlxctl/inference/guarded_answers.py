@@ -38,7 +38,7 @@ class TextFilter(Protocol):
 
 
 class JsonFilter:
-    """Filters JSON text as `inner` filters what it stands for.
+    """Filters JSON text after its escapes are decoded, with `inner`.
 
     Escapes could hide a match.
     """
@@ -127,7 +127,7 @@ class _GuardedChoice:
                 case TextDelta() | ThinkingDelta() | ToolArgumentsDelta():
                     self._take(event, shown)
                 case GeneratedTokens():
-                    # The ids would tell what is redacted; the open text goes on.
+                    # The ids would reveal what is redacted. The open text continues after them.
                     shown.append(replace(event, token_ids=()))
                 case _:
                     self._close(shown)

@@ -40,7 +40,7 @@ class AnswerStream(Protocol):
     """One answer as it is generated.
 
     Iterates over lists of events; the last event of the last list is Finished. Raises EngineError when the
-    answer cannot be finished. Its holder must `cancel` it at the end, however that came about.
+    answer cannot be finished. Its holder must `cancel` it at the end, however the answer ended.
     """
 
     def __aiter__(self) -> AsyncIterator[list[StreamEvent]]: ...

@@ -42,7 +42,7 @@ class PromptEcho:
             self._scores.append(TokenScore(token_id=token_id, logprob=score.logprob, top=tuple(score.top)))
 
     def take(self) -> list[TextDelta]:
-        """Return the echo when it is complete; afterwards, and before, nothing."""
+        """Return the echo once it is complete; otherwise, and later, nothing."""
         is_scored = self._describe_scores is None or len(self._scores) + 1 >= len(self._token_ids)
         if self._is_emitted or not is_scored:
             return []

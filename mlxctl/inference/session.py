@@ -143,8 +143,8 @@ def check_budget(
     """Raise ContextOverBudget if the request's cache can never fit.
 
     The limit is the memory beside the model's weights. `max_tokens` counts where the client sets it and
-    `admission` is strict; otherwise a short answer does. The words are those by which clients of Anthropic's
-    API recognize a conversation that is too long.
+    `admission` is strict; otherwise room for a short answer suffices. The messages have the wording by which
+    clients of Anthropic's API recognize a conversation that is too long.
     """
     num_output = (
         max_tokens if sets_max_tokens and admission == "strict" else min(max_tokens, MIN_OUTPUT_TOKENS)

@@ -117,10 +117,7 @@ class Submissions:
 
 
 async def review(session: ModelSession, request: PackedRequest, prepared: jobs.Preparation) -> None:
-    """Let the HTTP request's `review` decide about the prompts.
-
-    Raises what it raises.
-    """
+    """Call the HTTP request's `review` with the prompts. Raises what it raises."""
     context = current_request.get()
     if context is None or context.review is None:
         return

@@ -261,7 +261,7 @@ def disk_explanation(found: DiskExplanation) -> RenderableType:
         table.add_row(f"from token {found.num_known_tokens:,}", f"in {plain(found.place).plain}")
     before = Text.assemble(("…", "dim"), plain(found.before))
     table.add_row("now", Text.assemble(before, (plain(found.here).plain, "red")))
-    there = "(nothing goes on from here)" if found.there is None else plain(found.there).plain
+    there = "(no stored text continues here)" if found.there is None else plain(found.there).plain
     table.add_row("on disk", Text.assemble(before, (there, "green")))
     return Group(title, Padding(table, (0, 0, 0, 2)))
 
@@ -279,7 +279,7 @@ def _difference(divergence: Mapping[str, Any], number: int | None) -> Renderable
 
 
 def comparison(found: BranchComparison) -> RenderableType:
-    """Return two branches beside each other."""
+    """Return two branches side by side."""
     table = Table(box=None, pad_edge=False, show_header=False)
     table.add_column(style="bold", justify="right")
     table.add_column(overflow="fold")

@@ -11,7 +11,7 @@ from mlxctl.inspector.rendering import plain
 
 
 class AdapterServer(ServerConnection):
-    """The addresses about adapters."""
+    """Requests about LoRA adapters of a server."""
 
     def adapters(self) -> list[dict[str, Any]]:
         """Return the mounted adapters."""

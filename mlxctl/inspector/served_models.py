@@ -32,7 +32,7 @@ class ServedModelRow:
 
 
 class ModelServer(ServerConnection):
-    """The addresses about models."""
+    """Requests about the models of a server."""
 
     def models(self) -> list[ServedModelRow]:
         """Return the models that the server offers, in its order."""

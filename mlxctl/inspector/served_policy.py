@@ -20,7 +20,7 @@ Value = TypeVar("Value")
 
 
 class PolicyTarget(Protocol):
-    """What the commands manage; `PolicyAdmin` and `ServedPolicy` implement it."""
+    """Interface of the policy commands: `PolicyAdmin` and `ServedPolicy` implement it."""
 
     def keys(self) -> KeyList: ...
     def key(self, key_id: str) -> KeyView: ...
@@ -68,19 +68,19 @@ class ServedPolicy:
         return self._request("DELETE", _key_path(key_id), KeyView)
 
     def limits(self) -> Limits:
-        """Return the limits of keys without own ones."""
+        """Return the default limits of keys."""
         return self._request("GET", "/admin/limits", Limits)
 
     def set_limits(self, limits: Limits) -> Limits:
-        """Replace the limits of keys without own ones."""
+        """Replace the default limits of keys."""
         return self._request("PUT", "/admin/limits", Limits, limits)
 
     def key_limits(self, key_id: str) -> KeyLimits:
-        """Return the own limits of a key."""
+        """Return a key's limits."""
         return self._request("GET", f"/admin/limits/{quote(key_id, safe='')}", KeyLimits)
 
     def set_key_limits(self, key_id: str, limits: KeyLimits) -> KeyLimits:
-        """Replace the own limits of a key."""
+        """Replace a key's limits."""
         return self._request("PUT", f"/admin/limits/{quote(key_id, safe='')}", KeyLimits, limits)
 
     def guardrails(self) -> GuardrailRules:

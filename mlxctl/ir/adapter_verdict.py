@@ -12,9 +12,9 @@ class AdapterVerdict:
 
     `tool_delivery` is how tools reach the model: by the template, in the system prompt, or not at all.
     `opens_thinking` is true if a prompt by default ends with an open thought; `keeps_thinking` if thinking of
-    finished turns is rendered again, `keeps_turn_thinking` if thinking within a turn of calls is. What is not
-    taken is converted (`reshaping`, `call_shape`), except images; `vision_problem` is why a vision model
-    takes none. `efforts` are the reasoning efforts that the template distinguishes.
+    finished turns is rendered again, `keeps_turn_thinking` if thinking within a turn of calls is. Messages in
+    an unsupported form are converted (`reshaping`, `call_shape`), except images; `vision_problem` is why a
+    vision model takes none. `efforts` are the reasoning efforts that the template distinguishes.
     """
 
     family: str

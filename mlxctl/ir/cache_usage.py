@@ -12,8 +12,8 @@ class CacheUsage:
 
     `num_matched_tokens` are cached; `num_cached_tokens` of them were reused without computing them, fewer
     where no recurrent state was stored. `num_stored_tokens` are new to the cache and will be stored there.
-    `hit` is the kind of hit, None without a look-up. `eviction_reason` is why tokens after the matched ones,
-    which were cached once, are cached no more.
+    `hit` is the kind of hit, None without a look-up. `eviction_reason` is why the tokens after the matched
+    ones were removed, if they were cached before.
     """
 
     num_matched_tokens: int = 0

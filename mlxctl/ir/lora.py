@@ -41,8 +41,8 @@ class LoraModule(msgspec.Struct, frozen=True, kw_only=True):
 class LoraSpec(msgspec.Struct, frozen=True, kw_only=True):
     """An adapter as the engine mounts it.
 
-    A layer computes `y + scale * (x A) B`. `rank` is the highest of its layers. `digest` (SHA-256) is of the
-    weights and everything else that decides the result; `num_bytes` is the size of the file.
+    A layer computes `y + scale * (x A) B`. `rank` is the highest of its layers. `digest` (SHA-256) covers the
+    weights and everything else that determines the result; `num_bytes` is the size of the file.
     """
 
     name: str

@@ -30,7 +30,7 @@ class TextModelOptions(msgspec.Struct, frozen=True, kw_only=True):
 
     The files of the model do not determine these values. `kv_format` quantizes its keys and values; None
     keeps them in the precision that the model computes. `draft` is loaded with it, and with `mtp_head` the
-    MTP head of its own weights.
+    MTP head in its weights.
     """
 
     kv_format: KVFormats | None = None

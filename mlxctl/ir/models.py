@@ -32,8 +32,8 @@ ModelState = Literal["loaded", "loading", "not_loaded", "failed"]
 class ContextLimit:
     """Why a model's context is shorter than its files say.
 
-    `reason` names the source and how to change it. `is_memory`: there is no memory for more; else the
-    operator set it.
+    `reason` names the source and how to change it. With `is_memory` there is no memory for a longer context;
+    otherwise the operator set the limit.
     """
 
     reason: str

@@ -44,8 +44,8 @@ Count = Annotated[int, Meta(ge=0, le=1 << 40)]
 class Limits(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
     """Rate limits of a key.
 
-    0 is no limit, null takes the default of the server. `tokens_per_minute` counts computed prompt tokens and
-    generated tokens. `burst` is the maximum number of requests in one second.
+    0 is no limit; null takes the server's default limit. `tokens_per_minute` counts computed prompt tokens
+    and generated tokens. `burst` is the maximum number of requests in one second.
     """
 
     requests_per_minute: Count | None = None
@@ -74,7 +74,7 @@ NO_LIMITS = Limits()
 class KeyLimits(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
     """Limits of one key.
 
-    Over all models, and for models by glob; the first that matches holds.
+    For all models, and for models by glob, of which the first match applies.
     """
 
     all_models: Limits = NO_LIMITS

@@ -184,7 +184,7 @@ class CacheOptions:
     `full`: matched tokens are restored, prompt and answer are stored. `prefix`: the same, but the answer is
     not stored. `off`: nothing is restored or stored. `ttl_seconds` is how long the request's entries stay
     after it, None as long as there is room; a longer TTL of another request stays. The tokens up to the
-    breakpoint `long_ttl` have a TTL of their own. Requests share prefixes only within the same `namespace`, a
+    breakpoint `long_ttl` have a separate TTL. Requests share prefixes only within the same `namespace`, a
     digest that the server derives from the caller and from `salt`, the request's own text; empty is the
     namespace of callers without a key. `adapters_digest` covers the request's LoRA adapters and their scales,
     which separate prefixes in the same way. `session_id` names the conversation that a request belongs to:

@@ -68,7 +68,7 @@ def find_or_start(
             stdin=subprocess.DEVNULL,
             stdout=log,
             stderr=log,
-            # It outlives the client, and its Ctrl-C is not ours.
+            # The server outlives the client, and Ctrl-C in the client does not stop it.
             start_new_session=True,
         )
     try:
@@ -105,7 +105,7 @@ def list_models(url: str, api_key: str | None) -> list[dict[str, Any]]:
         raise ServerUnreachable(url, str(error)) from None
     except (httpx.HTTPError, ValueError, KeyError, TypeError):
         raise ClientNotReady(
-            f"what answers at {url} lists no models; stop it, or choose another port with --url"
+            f"the server at {url} has no list of models; stop it, or choose another port with --url"
         ) from None
     return [card for card in cards if isinstance(card, dict) and "id" in card]
 

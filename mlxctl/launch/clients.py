@@ -60,7 +60,7 @@ class Client:
 
 
 def _claude(endpoint: Endpoint) -> LaunchPlan:
-    # Every role of a model that Claude Code may ask for is this one.
+    # Claude Code asks for models by role; this model has every role.
     roles = (
         "ANTHROPIC_MODEL",
         "ANTHROPIC_SMALL_FAST_MODEL",
@@ -73,7 +73,7 @@ def _claude(endpoint: Endpoint) -> LaunchPlan:
         environment={
             "ANTHROPIC_BASE_URL": endpoint.url,
             "ANTHROPIC_AUTH_TOKEN": endpoint.key,
-            # A key of Anthropic's in the environment would be sent to this server.
+            # Otherwise an API key of Anthropic in the environment would be sent to this server.
             "ANTHROPIC_API_KEY": "",
             "CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC": "1",
             "CLAUDE_CODE_MAX_CONTEXT_TOKENS": str(endpoint.context_length),
@@ -95,7 +95,7 @@ def _codex(endpoint: Endpoint) -> LaunchPlan:
         "model_context_window": endpoint.context_length,
         **{f"model_providers.mlxctl.{name}": value for name, value in provider.items()},
     }
-    # Values are TOML; JSON's strings and numbers are.
+    # Values are in TOML, whose strings and numbers JSON also has.
     arguments = [part for name, value in overrides.items() for part in ("-c", f"{name}={json.dumps(value)}")]
     return LaunchPlan(arguments=tuple(arguments), environment={"MLXCTL_API_KEY": endpoint.key})
 
@@ -127,7 +127,7 @@ def _pi(endpoint: Endpoint) -> LaunchPlan:
         "api": "openai-completions",
         "models": [model],
     }
-    # pi reads providers from a directory only; this one is ours, and holds nothing else.
+    # pi reads providers from a directory only; this directory is private and holds nothing else.
     return LaunchPlan(
         arguments=("--provider", "mlxctl", "--model", endpoint.model),
         environment={"PI_CODING_AGENT_DIR": "{directory}", "MLXCTL_API_KEY": endpoint.key},

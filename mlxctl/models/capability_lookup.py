@@ -211,7 +211,7 @@ class CapabilityLookup:
 
 
 def open_capability_lookup() -> CapabilityLookup:
-    """Return the knowledge of this machine. Raises SettingsError."""
+    """Return the lookup of this machine's findings. Raises SettingsError."""
     return CapabilityLookup(open_store(), locations.capability_overrides_file())
 
 

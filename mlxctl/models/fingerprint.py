@@ -28,7 +28,7 @@ _SMALL_FILES = (
     "sentence_bert_config.json",
     "config_sentence_transformers.json",
 )
-# Modules of an embedding model, each in a folder of its own.
+# Modules of an embedding model, each in a separate folder.
 _MODULES = "[0-9]*_*"
 _LENGTH_BYTES = 8
 _SAMPLE_BYTES = 256

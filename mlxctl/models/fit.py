@@ -60,9 +60,9 @@ def fit_model(
     context_tokens: int | None = None,
     chunk_tokens: int = DEFAULT_CHUNK_TOKENS,
 ) -> Fit | None:
-    """Return the fit, None for a model whose weights cannot be read.
+    """Return the fit; None for a model whose weights cannot be read.
 
-    The default context is the smaller of DEFAULT_CONTEXT_TOKENS and the model's.
+    The default context is DEFAULT_CONTEXT_TOKENS, or the model's if that is shorter.
     """
     if model.weights is None:
         return None

@@ -51,7 +51,7 @@ def recommended_share(memory_bytes: int) -> float:
 def this_machine(*, memory_limit_bytes: int | None = None) -> Machine:
     """Return memory and bandwidth of this machine.
 
-    A memory limit of the settings applies as in the engine. May take some 100 ms on a Mac.
+    A memory limit of the settings applies as in the engine. May take up to some 100 ms on a Mac.
     """
     memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
     if not locations.is_apple_silicon():

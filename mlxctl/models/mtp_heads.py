@@ -1,6 +1,6 @@
 """MTP heads of Qwen3.5 checkpoints: which directories have one. Only reads files.
 
-A head is part of the weights of its model (`mtp.*`), or has a directory of its own: most conversions drop
+A head is in the weights of its model (`mtp.*`), or in a separate directory: most conversions drop
 it, and mlx-vlm writes it as a model of type `qwen3_5_mtp`.
 """
 
@@ -37,8 +37,8 @@ _SIZES = (
 class MtpTensors:
     """The tensors of an MTP head on disk.
 
-    `names` are those within the head, by their names in the `files`. `has_zero_centered_norms`: norm weights
-    are stored minus one, as in checkpoints that were not converted.
+    `names` has the names within the head by the tensors' names in `files`. With `has_zero_centered_norms` the
+    weights of norms are stored minus one, as in checkpoints that were not converted.
     """
 
     files: tuple[Path, ...]

@@ -12,7 +12,7 @@ MAX_PROBE_SECONDS = 3600.0
 class ProbeProcess:
     """Probes one model at a time. Any thread.
 
-    The process has an engine of its own, so that requests of the server continue. It stores the results.
+    The process has a separate engine, so that requests of the server continue. It stores the results.
     """
 
     def __init__(self, *, memory_limit_bytes: int | None = None) -> None:

@@ -1,6 +1,6 @@
-"""How a transcription model takes audio, from its three configuration files.
+"""How a transcription model takes audio, from its configuration files.
 
-Reads `config.json`, `tokenizer.json` and `generation_config.json`. Knows one kind: Whisper's
+Reads `config.json`, `tokenizer.json` and `generation_config.json`. Supports one kind of model: Whisper
 (arXiv:2212.04356), as Hugging Face and conversions for MLX write it.
 """
 
@@ -16,7 +16,7 @@ from mlxctl.models.files import read_json_object
 from mlxctl.models.names import display_name
 
 TRANSCRIPTION_MODEL_TYPES = ("whisper",)
-"""Types that are listened with here."""
+"""Values of `model_type` that can transcribe here."""
 
 # A vocabulary of at least this size is multilingual; English models have a smaller one.
 _MULTILINGUAL_SIZE = 51_865

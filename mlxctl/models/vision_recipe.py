@@ -29,7 +29,7 @@ _KINDS: dict[str, VisionKind] = {
     "qwen3_vl_moe": "qwen",
 }
 VISION_MODEL_TYPES = tuple(_KINDS)
-"""Types whose images are computed here."""
+"""Values of `model_type` that can take images here."""
 
 _BILINEAR, _BICUBIC, _NUM_FILTERS = 2, 3, 6
 # Defaults of the processors of these kinds.
@@ -128,7 +128,7 @@ def _gemma(files: _Files) -> VisionRecipe:
     num_tokens = _size(files.config, "mm_tokens_per_image", usual=_GEMMA_TOKENS)
     num_cells = isqrt(num_tokens)
     if num_cells**2 != num_tokens or side % num_cells:
-        raise _UnclearError(f"a square of {side} pixels has no {num_tokens} cells")
+        raise _UnclearError(f"a square of {side} pixels cannot be divided into {num_tokens} cells")
     return VisionRecipe(
         kind="gemma",
         image_token_id=_image_token_id(files),

@@ -27,8 +27,8 @@ _NUM_NEIGHBORS = 12
 class Divergence:
     """The difference at token `position`.
 
-    `before` is the text before it, `here` the text from it on, `there` that of the earlier request. `place`
-    names the message or tool; `message` and `tool` are their indexes; `part` is the changed part.
+    `before` is the text before it, `here` the text after it, `there` the text of the earlier request after
+    it. `place` names the message or tool; `message` and `tool` are their indexes; `part` is the changed part.
     `num_changed_tokens` replace `num_replaced_tokens` earlier ones until both prompts agree again; None if
     they never do. `num_same_later_tokens` after the difference are the same, but must be computed again.
     """

@@ -41,7 +41,7 @@ _SENTENCES: dict[str, str] = {
 }
 _DIVERGENCES: dict[str, str] = {
     "head_changed": "the beginning of the prompt changed",
-    "volatile_header": "a line changed that the agent rewrites for each call; it is removed unless "
+    "volatile_header": "a header line changed that the agent rewrites for each call; it is removed unless "
     "--keep-agent-headers is given",
     "tool_order": "the same tools are offered in another order",
     "tools_changed": "the offered tools changed",

@@ -11,7 +11,7 @@ _SYSTEM = text_message("system", "Qsystemq")
 
 
 def user_markers(adapter: ModelAdapter) -> tuple[str, str] | None:
-    """Return the text before and after a user message.
+    """Return the template's text before and after a user message.
 
     None without a chat template.
     """

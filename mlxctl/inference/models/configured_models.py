@@ -101,7 +101,7 @@ class ModelReader:
                     failures.append(error)
                     found.unusable.append(UnusableModel.because(entry.name, error))
                 continue
-            # A directory of models may contain one that is also listed.
+            # A directory of models may contain a model that is also listed.
             if (entry.name, model.facts.path.resolve()) not in _identities(found):
                 (found.listed if entry.is_listed else found.others).append(model)
         self._check_usable(found, failures)
@@ -113,7 +113,7 @@ class ModelReader:
     def listed_models(self) -> list[ServedModel]:
         """Read the models again that the operator named.
 
-        Without those whose files became unusable: loading them tells why.
+        Models whose files became unusable are left out: the error is reported when they are loaded.
         """
         read = list[ServedModel]()
         for entry in self._entries():
@@ -230,9 +230,7 @@ class ModelReader:
     def _limited(self, facts: ModelFacts, known: ProbedModel, *, name: str) -> ModelFacts:
         """Return the facts with the context that the server allows.
 
-        The operator's limit if there is one, else that of memory.
-
-        Only text models have such a limit.
+        The operator's limit comes before that of memory. Only text models have such a limit.
         """
         if facts.purpose != "text":
             return facts
@@ -249,7 +247,7 @@ class ModelReader:
     def _practical_context(self, known: ProbedModel, name: str) -> int | None:
         """Return the tokens for which this server has memory.
 
-        As far as probing measured that.
+        None where probing did not measure the cache.
         """
         measured, limit_bytes = known.practical_context, self._settings.engine.memory_limit_bytes
         # Probing measures a cache that is not quantized.
@@ -262,7 +260,7 @@ class ModelReader:
             limit_bytes = self._default_memory_limit_bytes
         # The cache of a prompt has room for a short answer, so that any prompt within this limit is admitted.
         tokens = measured.tokens_within(limit_bytes) - MIN_OUTPUT_TOKENS
-        # Loading a model without any memory for a context has an error of its own.
+        # If there is no memory for any context, loading the model reports that.
         return tokens if tokens > 0 else None
 
     @cached_property

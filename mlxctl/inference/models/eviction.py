@@ -13,8 +13,8 @@ from mlxctl.errors import describe_bytes
 class ModelMemoryBudget:
     """Bytes that the weights of loaded models may take.
 
-    `limit_bytes` is for a single model, `shared_bytes` for several together. `shared_bytes` leaves the prefix
-    cache its part. None for `max_models` means no limit of their number.
+    `limit_bytes` is for a single model, `shared_bytes` for several together; the latter leaves room for the
+    prefix cache. With `max_models` None their number is not limited.
     """
 
     limit_bytes: int

@@ -170,7 +170,7 @@ class ModelLoader:
             self._warned_no_vision[model.name] = problem
             _log.warning("model %r reads text only: %s", model.name, problem)
         if model.facts.purpose == "text":
-            # An engine that was lost meanwhile reads the vocabulary with the first grammar.
+            # If the engine died meanwhile, the next one reads the vocabulary with the first grammar.
             with suppress(CapacityError):
                 self._engine.read_grammar_vocabulary(model.name, reader.stop_token_ids)
         return reader

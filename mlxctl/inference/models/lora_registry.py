@@ -70,10 +70,10 @@ class LoraRegistry:
         self._settings = settings
         self._find = find
         self._adapters: dict[tuple[str, str], ServedAdapter] = {}
-        # What the engine has, for one load of a model.
+        # By model: its load, and the adapters that the engine has mounted since.
         self._mounted: dict[str, tuple[ModelLoaded, set[str]]] = {}
         self._changing = asyncio.Lock()
-        # Requests that choose it wait until the engine has unmounted it or not.
+        # The adapter that is being unmounted; requests that choose it wait for the result.
         self._leaving: ServedAdapter | None = None
         self._tasks: set[asyncio.Task[Any]] = set()
         for text, path in settings.paths.items():

@@ -20,7 +20,7 @@ class ModelMaintenance:
     """Loads and unloads models that no request waits for.
 
     With `preloads`, every registered model that fits beside the others is loaded at the start. Models that
-    were lost with an engine are loaded again, and models past their time to live are unloaded.
+    were lost when an engine died are loaded again, and models past their time to live are unloaded.
     """
 
     def __init__(
@@ -50,7 +50,7 @@ class ModelMaintenance:
                 continue
             if not self._residency.fits(model.name):
                 _log.warning(
-                    "model %r is not loaded at the start: there is no memory for it beside the others",
+                    "model %r is not loaded at the start: it does not fit in memory beside the others",
                     model.name,
                 )
                 continue
@@ -80,7 +80,7 @@ class ModelMaintenance:
             await self._residency.unload_expired()
             pause_seconds = self._residency.seconds_to_expiry()
             if pause_seconds == 0:
-                # It could not be unloaded now.
+                # The model could not be unloaded now.
                 await asyncio.sleep(_EXPIRY_RETRY_SECONDS)
                 continue
             with suppress(TimeoutError):

@@ -48,7 +48,7 @@ _TEXT_MODEL_FOR: dict[Purpose, str] = {
 
 
 RouteResult = Literal["routed", "unknown", "unavailable", "refused"]
-"""What became of a request's model name; a refused request may work later, or with another model."""
+"""Result of resolving a request's model; a refused request may work later, or with another model."""
 
 
 class ModelManager:
@@ -187,10 +187,13 @@ class ModelManager:
 
     @property
     def problem(self) -> str | None:
-        """Why models that were lost with an engine are still missing."""
+        """Why models that were lost when an engine died are still missing."""
         lost = self._engine.lost.items()
         return (
-            "; ".join(f"model {name!r} did not come back: {error.without_path(name)}" for name, error in lost)
+            "; ".join(
+                f"model {name!r} could not be loaded again: {error.without_path(name)}"
+                for name, error in lost
+            )
             or None
         )
 
@@ -202,7 +205,7 @@ class ModelManager:
     async def read_capabilities(self) -> None:
         """Read tokenizers and templates of models with unknown capabilities."""
         if self._startup_probe is not None and self._startup_probe.is_running:
-            # They depend on what the probe finds.
+            # Capabilities depend on the findings of the probe.
             return
         for model in self._registry.models:
             if model.adapter_verdict is None:
@@ -220,7 +223,7 @@ class ModelManager:
         return self._states.describe(name, model)
 
     async def load_progress(self, name: str) -> LoadProgress:
-        """Return how far the load of a model has come.
+        """Return the progress of loading a model.
 
         Raises UnknownModel, ModelUnavailable.
         """

@@ -32,7 +32,7 @@ class ModelStats:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LoadProgress:
-    """How far the load of a model has come.
+    """Progress of loading a model.
 
     `num_bytes` of its weights are in memory, of `num_bytes_total` in its files. A model that waits for others
     to be evicted is `not_loaded`.
@@ -86,7 +86,7 @@ class ModelStates:
         )
 
     def load_progress(self, model: ServedModel) -> LoadProgress:
-        """Return how far the load of a model has come."""
+        """Return the progress of loading a model."""
         total, state = model.facts.weights_bytes, self._residency.state(model.name)
         num_bytes = total if state == "loaded" else min(self._engine.num_bytes_read(model.name), total)
         return LoadProgress(state=state, num_bytes=num_bytes, num_bytes_total=total)

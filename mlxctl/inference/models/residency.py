@@ -136,7 +136,7 @@ class ModelResidency:
         for name in select_expired(self.residents(), now=self._clock()):
             try:
                 if await self.unload(name):
-                    _log.info("model %r was not used for its time to live and is unloaded", name)
+                    _log.info("model %r had no request for its time to live and is unloaded", name)
             except (ModelInUse, EngineError, EngineRecovering, ShuttingDown):
                 return
 

@@ -12,10 +12,10 @@ _log = logging.getLogger(__name__)
 
 
 class StartupProbe:
-    """Probes listed models that were never probed to the end.
+    """Probes listed models that were never probed completely.
 
-    The server listens meanwhile, and no weights of its own are in memory. A model that cannot be probed is
-    served all the same.
+    The server listens meanwhile, and its engine holds no weights yet. A model that cannot be probed is served
+    nevertheless.
     """
 
     def __init__(self, reader: ModelReader, registry: ModelRegistry, process: ProbeProcess) -> None:

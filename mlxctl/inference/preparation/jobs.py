@@ -63,7 +63,7 @@ class PackedPrompt:
 
 
 def call(function: Callable[..., Any], *arguments: Any) -> Any:
-    """Call a function; requests in the result come packed."""
+    """Call a function; requests in the result are packed."""
     return _pack_request(function(*map(_unwrap_buffer, arguments)))
 
 

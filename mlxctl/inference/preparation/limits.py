@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 
 SHORT_BYTES = 64 * 1024
-"""Shorter requests have a queue of their own, so that they never wait for a long one."""
+"""Shorter requests have a separate queue, so that they never wait for a long one."""
 
 INLINE_BYTES = 8 * 1024
 """Shorter bodies are parsed in the front: sending them to a process takes as long."""

@@ -187,7 +187,7 @@ class ModelWorkers:
                 self._end_idle()
                 await self._prefork()
         except (MlxctlError, TimeoutError, WorkerCrashed, WorkerEnded) as error:
-            # The first grammar reads it then, or fails.
+            # The first grammar then reads the vocabulary, or fails.
             _log.debug("the vocabulary of model %r is not ready for grammars: %s", load.name, error)
 
     async def _prefork(self) -> None:
@@ -249,7 +249,7 @@ class ModelWorkers:
 
 def _timed_out(seconds: float) -> InvalidRequest:
     return InvalidRequest(
-        f"the request took longer to prepare than the {seconds:g} seconds that it may; send a shorter one"
+        f"preparing the request exceeded the limit of {seconds:g} seconds; send a shorter one"
     )
 
 

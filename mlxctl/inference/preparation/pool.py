@@ -137,9 +137,9 @@ class PreparationPool:
         return await self.run(jobs.call, function, *arguments, num_bytes=num_bytes)
 
     async def run_with(self, target: Any, method: str, *arguments: Any, num_bytes: int) -> Any:
-        """Return what a method of `target` makes of `arguments`, as `call` does.
+        """Return the result of a method of `target`, called as by `call`.
 
-        `target` is then as that left it.
+        The state of `target` is updated.
         """
         if num_bytes < INLINE_BYTES:
             return jobs.call(getattr(target, method), *arguments)

@@ -96,7 +96,7 @@ class Worker:
 
     @property
     def has_grown(self) -> bool:
-        """Whether its memory has grown so much that it must be replaced."""
+        """Whether its memory has grown by more than GROWTH_BYTES."""
         return self._last_bytes > self._first_bytes + GROWTH_BYTES
 
     @property

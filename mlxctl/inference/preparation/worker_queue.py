@@ -14,7 +14,7 @@ _RETRY_AFTER_SECONDS = 2.0
 
 
 class WorkerQueue:
-    """Bounded slots, granted in order of arrival, and idle workers."""
+    """Bounded slots, granted in order of arrival, and the idle workers."""
 
     def __init__(self, limits: QueueLimits) -> None:
         self.limits = limits

@@ -75,7 +75,7 @@ def read_models(body: bytes, *, url: str) -> tuple[RemoteModel, ...]:
 
 
 def no_model_list(url: str) -> ServerUnreachable:
-    """Return the error for a URL that is no server of models."""
+    """Return the error for a URL without a list of models."""
     return ServerUnreachable(url, "it returns no list of models; is it an OpenAI-compatible server?")
 
 
