@@ -332,7 +332,7 @@ _mlxctl_admin_keys() {
             'ls:List API keys, without their secrets'
             'add:Create an API key and print its secret'
             'show:Show one API key as JSON, without its secret'
-            'set:Change an API key; what is not given stays'
+            'set:Change an API key; options that are not given keep their values'
             'rotate:Replace the secret of an API key at once'
             'revoke:Refuse an API key from now on; its open requests end'
         )
@@ -384,8 +384,8 @@ _mlxctl_audit_prune() {
 
 _mlxctl_audit_search() {
     _arguments \
-        '*--since[From this time on]: :' \
-        '*--until[Up to this time]: :' \
+        '*--since[Records from this time on]: :' \
+        '*--until[Records up to this time]: :' \
         '*--key[Name of an API key, as the records have it]: :' \
         '*--model[Name of a model]: :' \
         '*--status[HTTP status]: :' \
@@ -399,8 +399,8 @@ _mlxctl_audit_search() {
 
 _mlxctl_audit_tail() {
     _arguments \
-        '*--lines[How many records]: :' \
-        '*-n[How many records]: :' \
+        '*--lines[Number of records]: :' \
+        '*-n[Number of records]: :' \
         '*--json[Print JSON instead of text]' \
         '*--config[Settings file to read instead of the default one]: :_files' \
         '*--help[Show this message and exit.]' \
@@ -502,7 +502,7 @@ _mlxctl_cache_clear() {
         '*--url[The server]: :' \
         '*--api-key[Key for that server]: :' \
         '*--disk[Use the cache on disk, without a server]' \
-        '*--dir[As --disk, with the directory of `serve --cache-dir`]: :_files -/' \
+        '*--dir[Use the cache in this directory]: :_files -/' \
         '*--help[Show this message and exit.]' \
         '*-h[Show this message and exit.]' \
         && return
@@ -551,7 +551,7 @@ _mlxctl_cache_gc() {
         '*--url[The server]: :' \
         '*--api-key[Key for that server]: :' \
         '*--disk[Use the cache on disk, without a server]' \
-        '*--dir[As --disk, with the directory of `serve --cache-dir`]: :_files -/' \
+        '*--dir[Use the cache in this directory]: :_files -/' \
         '*--help[Show this message and exit.]' \
         '*-h[Show this message and exit.]' \
         && return
@@ -563,7 +563,7 @@ _mlxctl_cache_unpin() {
         '*--url[The server]: :' \
         '*--api-key[Key for that server]: :' \
         '*--disk[Use the cache on disk, without a server]' \
-        '*--dir[As --disk, with the directory of `serve --cache-dir`]: :_files -/' \
+        '*--dir[Use the cache in this directory]: :_files -/' \
         '*--help[Show this message and exit.]' \
         '*-h[Show this message and exit.]' \
         && return
@@ -575,7 +575,7 @@ _mlxctl_cache_pin() {
         '*--url[The server]: :' \
         '*--api-key[Key for that server]: :' \
         '*--disk[Use the cache on disk, without a server]' \
-        '*--dir[As --disk, with the directory of `serve --cache-dir`]: :_files -/' \
+        '*--dir[Use the cache in this directory]: :_files -/' \
         '*--help[Show this message and exit.]' \
         '*-h[Show this message and exit.]' \
         && return
@@ -598,7 +598,7 @@ _mlxctl_cache_explain() {
         '*--url[The server]: :' \
         '*--api-key[Key for that server]: :' \
         '*--disk[Use the cache on disk, without a server]' \
-        '*--dir[As --disk, with the directory of `serve --cache-dir`]: :_files -/' \
+        '*--dir[Use the cache in this directory]: :_files -/' \
         '*--help[Show this message and exit.]' \
         '*-h[Show this message and exit.]' \
         && return
@@ -610,7 +610,7 @@ _mlxctl_cache_stats() {
         '*--url[The server]: :' \
         '*--api-key[Key for that server]: :' \
         '*--disk[Use the cache on disk, without a server]' \
-        '*--dir[As --disk, with the directory of `serve --cache-dir`]: :_files -/' \
+        '*--dir[Use the cache in this directory]: :_files -/' \
         '*--help[Show this message and exit.]' \
         '*-h[Show this message and exit.]' \
         && return
@@ -622,7 +622,7 @@ _mlxctl_cache_diff() {
         '*--url[The server]: :' \
         '*--api-key[Key for that server]: :' \
         '*--disk[Use the cache on disk, without a server]' \
-        '*--dir[As --disk, with the directory of `serve --cache-dir`]: :_files -/' \
+        '*--dir[Use the cache in this directory]: :_files -/' \
         '*--help[Show this message and exit.]' \
         '*-h[Show this message and exit.]' \
         '*: :_files'
@@ -634,7 +634,7 @@ _mlxctl_cache_show() {
         '*--url[The server]: :' \
         '*--api-key[Key for that server]: :' \
         '*--disk[Use the cache on disk, without a server]' \
-        '*--dir[As --disk, with the directory of `serve --cache-dir`]: :_files -/' \
+        '*--dir[Use the cache in this directory]: :_files -/' \
         '*--help[Show this message and exit.]' \
         '*-h[Show this message and exit.]' \
         && return
@@ -646,7 +646,7 @@ _mlxctl_cache_tree() {
         '*--url[The server]: :' \
         '*--api-key[Key for that server]: :' \
         '*--disk[Use the cache on disk, without a server]' \
-        '*--dir[As --disk, with the directory of `serve --cache-dir`]: :_files -/' \
+        '*--dir[Use the cache in this directory]: :_files -/' \
         '*--help[Show this message and exit.]' \
         '*-h[Show this message and exit.]' \
         && return
@@ -658,7 +658,7 @@ _mlxctl_cache_ls() {
         '*--url[The server]: :' \
         '*--api-key[Key for that server]: :' \
         '*--disk[Use the cache on disk, without a server]' \
-        '*--dir[As --disk, with the directory of `serve --cache-dir`]: :_files -/' \
+        '*--dir[Use the cache in this directory]: :_files -/' \
         '*--help[Show this message and exit.]' \
         '*-h[Show this message and exit.]' \
         && return
@@ -737,7 +737,7 @@ _mlxctl_bench_report() {
 
 _mlxctl_bench_compare() {
     _arguments \
-        '*--fail-if[Exit with 1 when this holds, beyond noise]: :' \
+        '*--fail-if[Exit with 1 when this condition is true, beyond noise]: :' \
         '*--json[Print the comparison as JSON and nothing else]' \
         '*--help[Show this message and exit.]' \
         '*-h[Show this message and exit.]' \
@@ -762,7 +762,7 @@ _mlxctl_bench_speculation() {
         '*--answer-tokens[Length of each answer]: :' \
         '*--model[Model to serve, or with --url a model of that server]: :{_mlxctl_names models}' \
         '*-m[Model to serve, or with --url a model of that server]: :{_mlxctl_names models}' \
-        '*--url[Measure the server there instead of starting an own one]: :' \
+        '*--url[Measure the server at this URL instead of starting one]: :' \
         '*--api-key[Key for that server]: :' \
         '*--against[Measure this server too, in alternating rounds, and print the ratios]: :' \
         '*--against-model[Model of the other server]: :' \
@@ -786,7 +786,7 @@ _mlxctl_bench_mixed() {
         '*--answer-tokens[Length of the longest answers]: :' \
         '*--model[Model to serve, or with --url a model of that server]: :{_mlxctl_names models}' \
         '*-m[Model to serve, or with --url a model of that server]: :{_mlxctl_names models}' \
-        '*--url[Measure the server there instead of starting an own one]: :' \
+        '*--url[Measure the server at this URL instead of starting one]: :' \
         '*--api-key[Key for that server]: :' \
         '*--against[Measure this server too, in alternating rounds, and print the ratios]: :' \
         '*--against-model[Model of the other server]: :' \
@@ -810,7 +810,7 @@ _mlxctl_bench_contention() {
         '*--watch[Time for which the stream is measured alone]: :' \
         '*--model[Model to serve, or with --url a model of that server]: :{_mlxctl_names models}' \
         '*-m[Model to serve, or with --url a model of that server]: :{_mlxctl_names models}' \
-        '*--url[Measure the server there instead of starting an own one]: :' \
+        '*--url[Measure the server at this URL instead of starting one]: :' \
         '*--api-key[Key for that server]: :' \
         '*--against[Measure this server too, in alternating rounds, and print the ratios]: :' \
         '*--against-model[Model of the other server]: :' \
@@ -835,7 +835,7 @@ _mlxctl_bench_burst() {
         '*--no-restart[Restart the server in every round, for a burst on a fresh server]' \
         '*--model[Model to serve, or with --url a model of that server]: :{_mlxctl_names models}' \
         '*-m[Model to serve, or with --url a model of that server]: :{_mlxctl_names models}' \
-        '*--url[Measure the server there instead of starting an own one]: :' \
+        '*--url[Measure the server at this URL instead of starting one]: :' \
         '*--api-key[Key for that server]: :' \
         '*--against[Measure this server too, in alternating rounds, and print the ratios]: :' \
         '*--against-model[Model of the other server]: :' \
@@ -861,7 +861,7 @@ _mlxctl_bench_arrivals() {
         '*--token-ms[Longest mean time of its further tokens]: :' \
         '*--model[Model to serve, or with --url a model of that server]: :{_mlxctl_names models}' \
         '*-m[Model to serve, or with --url a model of that server]: :{_mlxctl_names models}' \
-        '*--url[Measure the server there instead of starting an own one]: :' \
+        '*--url[Measure the server at this URL instead of starting one]: :' \
         '*--api-key[Key for that server]: :' \
         '*--against[Measure this server too, in alternating rounds, and print the ratios]: :' \
         '*--against-model[Model of the other server]: :' \
@@ -886,7 +886,7 @@ _mlxctl_bench_agents() {
         '*--answer-tokens[Length of each answer]: :' \
         '*--model[Model to serve, or with --url a model of that server]: :{_mlxctl_names models}' \
         '*-m[Model to serve, or with --url a model of that server]: :{_mlxctl_names models}' \
-        '*--url[Measure the server there instead of starting an own one]: :' \
+        '*--url[Measure the server at this URL instead of starting one]: :' \
         '*--api-key[Key for that server]: :' \
         '*--against[Measure this server too, in alternating rounds, and print the ratios]: :' \
         '*--against-model[Model of the other server]: :' \
@@ -910,7 +910,7 @@ _mlxctl_bench_prefix() {
         '*--no-restart[Restart the server in every round, and repeat the request]' \
         '*--model[Model to serve, or with --url a model of that server]: :{_mlxctl_names models}' \
         '*-m[Model to serve, or with --url a model of that server]: :{_mlxctl_names models}' \
-        '*--url[Measure the server there instead of starting an own one]: :' \
+        '*--url[Measure the server at this URL instead of starting one]: :' \
         '*--api-key[Key for that server]: :' \
         '*--against[Measure this server too, in alternating rounds, and print the ratios]: :' \
         '*--against-model[Model of the other server]: :' \
@@ -933,7 +933,7 @@ _mlxctl_bench_latency() {
         '*--answer-tokens[Length of each answer]: :' \
         '*--model[Model to serve, or with --url a model of that server]: :{_mlxctl_names models}' \
         '*-m[Model to serve, or with --url a model of that server]: :{_mlxctl_names models}' \
-        '*--url[Measure the server there instead of starting an own one]: :' \
+        '*--url[Measure the server at this URL instead of starting one]: :' \
         '*--api-key[Key for that server]: :' \
         '*--against[Measure this server too, in alternating rounds, and print the ratios]: :' \
         '*--against-model[Model of the other server]: :' \
@@ -956,7 +956,7 @@ _mlxctl_bench_throughput() {
         '*--prompt-tokens[Length of the long prompt]: :' \
         '*--model[Model to serve, or with --url a model of that server]: :{_mlxctl_names models}' \
         '*-m[Model to serve, or with --url a model of that server]: :{_mlxctl_names models}' \
-        '*--url[Measure the server there instead of starting an own one]: :' \
+        '*--url[Measure the server at this URL instead of starting one]: :' \
         '*--api-key[Key for that server]: :' \
         '*--against[Measure this server too, in alternating rounds, and print the ratios]: :' \
         '*--against-model[Model of the other server]: :' \
@@ -1574,7 +1574,7 @@ _mlxctl() {
             'agents:Manage the agents of a running server\: list, show, reset, delete'
             'audit:Show, search and prune the audit log of this machine'
             'admin:Manage API keys, rate limits and guardrails'
-            'config:Create the settings file, and show which settings hold'
+            'config:Create the settings file, and show the settings in effect'
             'doctor:Check this installation, and suggest fixes'
             'completion:Print a shell completion script'
         )

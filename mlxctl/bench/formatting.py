@@ -25,7 +25,7 @@ def format_value(value: float, unit: Unit) -> str:
 
 
 def format_like(value: float, first: float, unit: Unit) -> str:
-    """Return the number in the unit that `first` is shown in."""
+    """Return the number in the unit in which `first` is shown."""
     match unit:
         case "s":
             return f"{value * 1e3:,.1f}" if abs(first) < 1 else f"{value:,.2f}"

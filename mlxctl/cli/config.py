@@ -1,4 +1,4 @@
-"""`mlxctl config`: the settings file and what holds."""
+"""`mlxctl config`: the settings file and the settings in effect."""
 
 import os
 from dataclasses import fields
@@ -24,7 +24,7 @@ ConfigFile = Annotated[
 
 @app.callback()
 def config() -> None:
-    """Create the settings file, and show which settings hold."""
+    """Create the settings file, and show the settings in effect."""
 
 
 @app.command()

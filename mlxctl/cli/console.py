@@ -33,7 +33,7 @@ def console(*, width: int = _WIDE, stderr: bool = False) -> Console:
 
 
 def print_names(out: Console, table: Table) -> None:
-    """Print a table whose first column has names, which are never cut.
+    """Print a table whose first column has names, never cut off.
 
     Users copy them. In a terminal that is too narrow for the table, each name has a line above its row.
     """

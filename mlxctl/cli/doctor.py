@@ -27,7 +27,8 @@ def doctor(
     """Check this installation, and suggest fixes.
 
     Checks platform, packages, MLX, settings, memory, disks and port, then starts a server and sends requests
-    to the demo model. Takes a few seconds. Exit code 1 when something is broken; advice alone is 0.
+    to the demo model. Takes a few seconds. Exit code 1 when something is broken; advice alone does not change
+    the exit code 0.
     """
     if as_json:
         results = list(run_checks())

@@ -92,7 +92,7 @@ def launch(
             root, api_key=key, arguments=serve_options, waiting=lambda text: typer.echo(text, err=True)
         )
         models = [AvailableModel.of_card(card) for card in server.cards]
-        # A server that was started for this model serves nothing else, under a name of its own.
+        # A server that was started for this model serves only this model, under its own name.
         try:
             found = choose_model(models, chosen, wanted=model if server.pid is None else None)
         except ClientNotReady:

@@ -50,7 +50,7 @@ COMMANDS = {
     ),
     "audit": LazyCommand("mlxctl.cli.audit", "Show, search and prune the audit log of this machine."),
     "admin": LazyCommand("mlxctl.cli.admin", "Manage API keys, rate limits and guardrails."),
-    "config": LazyCommand("mlxctl.cli.config", "Create the settings file, and show which settings hold."),
+    "config": LazyCommand("mlxctl.cli.config", "Create the settings file, and show the settings in effect."),
     "doctor": LazyCommand("mlxctl.cli.doctor", "Check this installation, and suggest fixes."),
     "completion": LazyCommand("mlxctl.cli.completion", "Print a shell completion script."),
 }

@@ -32,7 +32,7 @@ def check_wired_limit(machine: Machine) -> CheckResult:
 def assess_wired_limit(memory_bytes: int, limit_mib: int | None) -> CheckResult:
     """Return whether the wired memory limit suits this machine.
 
-    0 is the default of macOS, None a system without this setting.
+    A limit of 0 is the default of macOS; None means a system without this setting.
     """
     sensible = (memory_bytes - max(_KEEP_BYTES, int(memory_bytes * _KEEP_SHARE))) // _MIB
     if limit_mib is None:
@@ -47,7 +47,7 @@ def assess_wired_limit(memory_bytes: int, limit_mib: int | None) -> CheckResult:
     facts = f"set by hand to {limit_mib / 1024:.1f} GiB of {memory_bytes / GIB:.0f}"
     if limit_mib > sensible:
         command = f"sudo sysctl {_SYSCTL}={max(sensible, 0)}"
-        remedy = f"this leaves too little for the system, which may halt: `{command}` (0 is its own choice)"
+        remedy = f"this leaves too little for the system, which may halt: `{command}` (0 lets macOS choose)"
         return CheckResult(name="wired limit", verdict="advice", facts=facts, remedy=remedy)
     return CheckResult(name="wired limit", verdict="ok", facts=facts)
 

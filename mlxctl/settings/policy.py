@@ -32,7 +32,7 @@ class OpaSettings:
     """Maximum time for an answer."""
 
     on_error: Literal["deny", "allow"] = "deny"
-    """What holds while the server does not answer."""
+    """Decision while the server does not answer."""
 
     cache_seconds: float = bounded(5.0, least=0.0)
     """Time for which a decision about equal facts is repeated without asking."""
@@ -90,13 +90,13 @@ class GuardrailSettings:
     """Regular expressions. A match may have up to 4,096 characters."""
 
     apply_to: tuple[str, ...] = ("input", "output")
-    """Where they are searched: `input` are prompts, `output` answers, thinking and tool calls."""
+    """Texts to search: `input` are prompts, `output` answers, thinking and tool calls."""
 
     action: Literal["refuse", "redact", "flag"] = "refuse"
     """What a match does: `refuse` ends the request, `redact` replaces the text, `flag` only records it."""
 
     models: tuple[str, ...] = ()
-    """Globs of the models that they hold for. Default: all."""
+    """Models whose requests are searched, as globs. Default: all."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -18,7 +18,7 @@ Endpoint = Literal[
     "speech",
     "admin",
 ]
-"""The endpoints that may have a timeout of their own. `admin` is loading and unloading of models."""
+"""Endpoints that may have a separate timeout. `admin` is loading and unloading of models."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -66,7 +66,7 @@ class ServerSettings:
     """
 
     cache_groups: dict[str, tuple[str, ...]] = field(default_factory=dict, repr=False)
-    """API key of a group that shares one prefix cache. Every other key has a prefix cache of its own."""
+    """API key of a group that shares one prefix cache. Every other key has a separate prefix cache."""
 
     cors_origins: tuple[str, ...] = ()
     """Web origin whose pages may call this server from a browser.

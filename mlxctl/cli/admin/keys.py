@@ -98,7 +98,7 @@ def set_key(
     cache_group: CacheGroup = None,
     expires_days: Days = None,
 ) -> None:
-    """Change an API key; what is not given stays."""
+    """Change an API key; options that are not given keep their values."""
     from mlxctl.policy.admin import KeyChange
 
     fields = {

@@ -9,7 +9,8 @@ from mlxctl.cli.lazy import create_app
 from mlxctl.inspector.served_policy import PolicyTarget
 
 KeyId = Annotated[
-    str | None, typer.Option("--key", metavar="KEY_ID", help="Key.  [default: keys without own limits]")
+    str | None,
+    typer.Option("--key", metavar="KEY_ID", help="Key.  [default: the default limits of all keys]"),
 ]
 app = create_app(no_args_is_help=True, epilog="Example: mlxctl admin limits show")
 app.callback(help="Show and set rate limits.")(lambda: None)
@@ -37,7 +38,7 @@ def set_limits(
 ) -> None:
     """Replace limits, from the next request on.
 
-    What is not given has no own limit.
+    A limit that is not given is taken from the defaults.
     """
     from mlxctl.errors import SettingsError
     from mlxctl.ir.policy import KeyLimits, Limits

@@ -13,8 +13,8 @@ app = create_app()
 
 @app.command(epilog="Example: mlxctl audit search --since 2026-01-31 --status 500")
 def search(
-    since: Annotated[str | None, typer.Option(metavar="TIME", help="From this time on.")] = None,
-    until: Annotated[str | None, typer.Option(metavar="TIME", help="Up to this time.")] = None,
+    since: Annotated[str | None, typer.Option(metavar="TIME", help="Records from this time on.")] = None,
+    until: Annotated[str | None, typer.Option(metavar="TIME", help="Records up to this time.")] = None,
     key: Annotated[
         str | None, typer.Option(metavar="KEY_NAME", help="Name of an API key, as the records have it.")
     ] = None,

@@ -13,7 +13,7 @@ app = create_app()
 
 @app.command(epilog="Example: mlxctl audit tail --lines 50")
 def tail(
-    lines: Annotated[int, typer.Option("--lines", "-n", min=1, max=1000, help="How many records.")] = 20,
+    lines: Annotated[int, typer.Option("--lines", "-n", min=1, max=1000, help="Number of records.")] = 20,
     as_json: AsJson = False,
     config: ConfigFile = None,
 ) -> None:

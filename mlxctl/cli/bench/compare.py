@@ -13,15 +13,17 @@ FailIf = Annotated[
     list[str] | None,
     typer.Option(
         metavar="CONDITION",
-        help="Exit with 1 when this holds, beyond noise; may be repeated.  [default: never]",
+        help="Exit with 1 when this condition is true, beyond noise; may be repeated.  [default: never]",
     ),
 ]
 
 
 @app.command(epilog="Example: mlxctl bench compare before.json after.json --fail-if 'ttft_p50>+10%'")
 def compare(
-    a: Annotated[Path, typer.Argument(metavar="A", help="A stored result, before.")],
-    b: Annotated[Path, typer.Argument(metavar="B", help="Another of the same measurement, after.")],
+    a: Annotated[Path, typer.Argument(metavar="A", help="Stored result of the first run.")],
+    b: Annotated[
+        Path, typer.Argument(metavar="B", help="Stored result of the second run, of the same scenario.")
+    ],
     fail_if: FailIf = None,
     as_json: Annotated[
         bool, typer.Option("--json", help="Print the comparison as JSON and nothing else.")

@@ -33,7 +33,7 @@ def comparison_table(comparison: Comparison, *, has_meanings: bool) -> Table:
 def print_comparison(comparison: Comparison, verdicts: Sequence[ConditionResult]) -> None:
     """Print table, condition results and notes.
 
-    Off a terminal they go to standard error, and one line of JSON to standard output.
+    Without a terminal they go to standard error, and one line of JSON to standard output.
     """
     console = table_console()
     console.print(Text(comparison.scenario, style="bold"))

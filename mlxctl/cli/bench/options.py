@@ -16,7 +16,7 @@ Model = Annotated[
     ),
 ]
 Url = Annotated[
-    str | None, typer.Option(metavar="URL", help="Measure the server there instead of starting an own one.")
+    str | None, typer.Option(metavar="URL", help="Measure the server at this URL instead of starting one.")
 ]
 ApiKey = Annotated[
     str | None, typer.Option(envvar="MLXCTL_API_KEY", metavar="KEY", help="Key for that server.")

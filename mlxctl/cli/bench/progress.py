@@ -1,6 +1,6 @@
 """Progress of a benchmark on standard error.
 
-A bar, or lines off a terminal.
+A bar on a terminal, elsewhere lines.
 """
 
 import sys

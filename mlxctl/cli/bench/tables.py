@@ -62,7 +62,7 @@ def print_result(result: Result, out: Path, console: Console) -> None:
 
 
 def print_summary(document: Mapping[str, Any]) -> None:
-    """Print the document as one line of JSON off a terminal."""
+    """Print the document as one line of JSON unless on a terminal."""
     if not sys.stdout.isatty():
         typer.echo(json.dumps(document))
 

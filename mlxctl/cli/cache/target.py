@@ -23,7 +23,11 @@ Directory = Annotated[
 OnDisk = Annotated[bool, typer.Option("--disk", help="Use the cache on disk, without a server.")]
 DirectoryInstead = Annotated[
     Path | None,
-    typer.Option("--dir", metavar="DIRECTORY", help="As --disk, with the directory of `serve --cache-dir`."),
+    typer.Option(
+        "--dir",
+        metavar="DIRECTORY",
+        help="Use the cache in this directory, as given to `serve --cache-dir`, without a server.",
+    ),
 ]
 Keys = Annotated[
     list[str],

@@ -67,10 +67,10 @@ POLICY_ROUTES = (
     _route(
         "/admin/limits",
         LimitsResource,
-        Operation(method="get", summary="Get the limits of keys without own ones", answer=Limits),
+        Operation(method="get", summary="Get the default limits of keys", answer=Limits),
         Operation(
             method="put",
-            summary="Replace the limits of keys without own ones",
+            summary="Replace the default limits of keys",
             body=Limits,
             answer=Limits,
             errors=(503,),
@@ -79,10 +79,10 @@ POLICY_ROUTES = (
     _route(
         "/admin/limits/{key_id}",
         KeyLimitsResource,
-        Operation(method="get", summary="Get the own limits of a key", answer=KeyLimits, errors=_ERRORS),
+        Operation(method="get", summary="Get the limits of a key", answer=KeyLimits, errors=_ERRORS),
         Operation(
             method="put",
-            summary="Replace the own limits of a key",
+            summary="Replace the limits of a key",
             body=KeyLimits,
             answer=KeyLimits,
             errors=_ERRORS,
